@@ -1,7 +1,7 @@
 //! What the head of an HTTP request must say, in every revision: the same rules for the gateway and for a server.
 
-mod guard;
 mod header_names;
+mod host_origin;
 mod mirror;
 mod sse_endpoint;
 
@@ -9,8 +9,8 @@ use gatelodge_json::quote_into;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, UPGRADE};
 use http::{HeaderName, StatusCode};
 
-pub use guard::{Guard, Rejected};
 pub use header_names::{LAST_EVENT_ID, MCP_METHOD, MCP_NAME, PROTOCOL_VERSION, SESSION_ID, decode_value, encode_value};
+pub use host_origin::{HostOriginError, HostOriginGuard};
 pub use mirror::{Mirror, MirrorError, param_headers};
 pub use sse_endpoint::resolve_endpoint;
 

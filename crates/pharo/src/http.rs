@@ -14,7 +14,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::http_headers::{
-    self, Guard, ProtocolError, check_post, check_stateless, fault_status, says_stateless,
+    self, HostOriginGuard, ProtocolError, check_post, check_stateless, fault_status, says_stateless,
 };
 use gatelodge_mcp::{
     ClientMessage, ClientRequest as Asked, Method, ProtocolGeneration, Revision, code, error_response, sse_event,
@@ -45,7 +45,7 @@ const PATH: &str = "/mcp";
 /// # Errors
 /// The listener has no address.
 pub async fn serve_http(pharo: Arc<Pharo>, listener: TcpListener, names: &[String]) -> std::io::Result<()> {
-    let guard = Arc::new(Guard::new(listener.local_addr()?, names, &[]));
+    let guard = Arc::new(HostOriginGuard::new(listener.local_addr()?, names, &[]));
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -62,7 +62,7 @@ pub async fn serve_http(pharo: Arc<Pharo>, listener: TcpListener, names: &[Strin
     }
 }
 
-async fn serve(pharo: Arc<Pharo>, stream: TcpStream, guard: Arc<Guard>) {
+async fn serve(pharo: Arc<Pharo>, stream: TcpStream, guard: Arc<HostOriginGuard>) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request: Request<Incoming>| {
         let (pharo, guard) = (Arc::clone(&pharo), Arc::clone(&guard));
@@ -76,7 +76,7 @@ async fn serve(pharo: Arc<Pharo>, stream: TcpStream, guard: Arc<Guard>) {
     let _ = connection.await;
 }
 
-async fn answer(pharo: Arc<Pharo>, guard: &Guard, request: Request<Incoming>) -> Response<Body> {
+async fn answer(pharo: Arc<Pharo>, guard: &HostOriginGuard, request: Request<Incoming>) -> Response<Body> {
     if let Err(rejected) = guard.check(&request) {
         // The guard's own words are about the configuration of a gateway.
         let message = match rejected.status {

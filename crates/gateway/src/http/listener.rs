@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::Poll;
 
-use gatelodge_mcp::http_headers::Guard;
+use gatelodge_mcp::http_headers::HostOriginGuard;
 use http::header::TRANSFER_ENCODING;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -55,7 +55,7 @@ pub(crate) async fn listen(
     mut stop: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
     let address = listener.local_addr()?;
-    let guard = Arc::new(Guard::new(address, &gw.settings.hosts, &gw.settings.origins));
+    let guard = Arc::new(HostOriginGuard::new(address, &gw.settings.hosts, &gw.settings.origins));
     let room = Arc::new(Semaphore::new(gw.settings.connections));
     loop {
         let accepted = tokio::select! {
@@ -101,7 +101,7 @@ async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
     entrance: Entrance,
-    guard: Arc<Guard>,
+    guard: Arc<HostOriginGuard>,
     mut stop: watch::Receiver<bool>,
 ) {
     // Answers are small and complete; waiting for more to send only delays them.
@@ -151,7 +151,7 @@ async fn serve(
 async fn answer(
     gw: &Arc<Gateway>,
     entrance: Entrance,
-    guard: &Guard,
+    guard: &HostOriginGuard,
     request: Request<Incoming>,
     connection: &Connection,
 ) -> Response<Body> {

@@ -13,7 +13,7 @@ use crate::message_error::quote_excerpt;
 
 /// The names under which a listener is reached.
 #[derive(Debug, Clone)]
-pub struct Guard {
+pub struct HostOriginGuard {
     hosts: Vec<String>,
     origins: Vec<String>,
     is_loopback: bool,
@@ -21,14 +21,14 @@ pub struct Guard {
 
 /// Why a request is not let in.
 #[derive(Debug)]
-pub struct Rejected {
+pub struct HostOriginError {
     /// The status to answer with.
     pub status: StatusCode,
     /// What is wrong, fit to be shown to the caller.
     pub message: String,
 }
 
-impl Guard {
+impl HostOriginGuard {
     /// For a listener at an address. On loopback its usual names are known; elsewhere the address itself is.
     pub fn new(address: SocketAddr, hosts: &[String], origins: &[String]) -> Self {
         let mut hosts: Vec<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
@@ -50,14 +50,14 @@ impl Guard {
     ///
     /// # Errors
     /// Its `Host` is missing, doubled or not a name of the listener, or a page sent it that is not known.
-    pub fn check<B>(&self, request: &Request<B>) -> Result<(), Rejected> {
-        let host = one(request.headers(), &HOST)?;
+    pub fn check<B>(&self, request: &Request<B>) -> Result<(), HostOriginError> {
+        let host = single_header(request.headers(), &HOST)?;
         let Some(host) = host else { return Err(reject(StatusCode::BAD_REQUEST, "the request has no `Host` header")) };
-        if !self.is_plainly_known(host) || request.uri().authority().is_some() {
+        if !self.is_exact_host(host) || request.uri().authority().is_some() {
             self.check_host(request, host)?;
         }
-        match one(request.headers(), &ORIGIN)? {
-            Some(origin) if !self.trusts(origin) => {
+        match single_header(request.headers(), &ORIGIN)? {
+            Some(origin) if !self.is_trusted_origin(origin) => {
                 let message = format!(
                     "a web page at {} may not call this server; name it under `origins` in the configuration if it may",
                     quote_excerpt(origin)
@@ -69,7 +69,7 @@ impl Guard {
     }
 
     /// Whether a `Host` is one of the names, alone or with a port, to the letter. Nearly all are.
-    fn is_plainly_known(&self, host: &str) -> bool {
+    fn is_exact_host(&self, host: &str) -> bool {
         let is_port = |port: &str| matches!(port.len(), 1..=5) && port.bytes().all(|byte| byte.is_ascii_digit());
         self.hosts.iter().any(|own| {
             let rest = host.strip_prefix(own.as_str());
@@ -78,10 +78,10 @@ impl Guard {
     }
 
     /// Reads the `Host` as what it is, and checks it.
-    fn check_host<B>(&self, request: &Request<B>, host: &str) -> Result<(), Rejected> {
+    fn check_host<B>(&self, request: &Request<B>, host: &str) -> Result<(), HostOriginError> {
         let authority: Authority =
             host.parse().map_err(|_| reject(StatusCode::BAD_REQUEST, "the `Host` header is not a host"))?;
-        if !self.knows(&authority) {
+        if !self.is_known_host(&authority) {
             let message = format!(
                 "the `Host` {} is not a name of this server; name it under `hosts` in the configuration if it is one",
                 quote_excerpt(host)
@@ -95,24 +95,24 @@ impl Guard {
         Ok(())
     }
 
-    fn knows(&self, authority: &Authority) -> bool {
+    fn is_known_host(&self, authority: &Authority) -> bool {
         let is_plain = !authority.as_str().contains('@');
         is_plain && self.hosts.iter().any(|host| host.eq_ignore_ascii_case(authority.host()))
     }
 
-    fn trusts(&self, origin: &str) -> bool {
+    fn is_trusted_origin(&self, origin: &str) -> bool {
         if self.origins.iter().any(|own| own.eq_ignore_ascii_case(origin)) {
             return true;
         }
         // A page on this machine may call a gateway on this machine, under any port.
         let rest = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
         let authority = rest.and_then(|rest| rest.parse::<Authority>().ok());
-        self.is_loopback && authority.is_some_and(|authority| self.knows(&authority))
+        self.is_loopback && authority.is_some_and(|authority| self.is_known_host(&authority))
     }
 }
 
 /// The one value of a header, if it has one.
-fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Rejected> {
+fn single_header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, HostOriginError> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();
     if values.next().is_some() {
@@ -125,8 +125,8 @@ fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>,
     }
 }
 
-fn reject(status: StatusCode, message: &str) -> Rejected {
-    Rejected { status, message: message.to_owned() }
+fn reject(status: StatusCode, message: &str) -> HostOriginError {
+    HostOriginError { status, message: message.to_owned() }
 }
 
 #[cfg(test)]
@@ -135,7 +135,8 @@ mod tests {
 
     fn status(headers: &[(&str, &str)], target: &str) -> u16 {
         let address = "127.0.0.1:7777".parse().expect("an address");
-        let guard = Guard::new(address, &["gate.example.com".to_owned()], &["https://app.example.com".to_owned()]);
+        let guard =
+            HostOriginGuard::new(address, &["gate.example.com".to_owned()], &["https://app.example.com".to_owned()]);
         let mut request = Request::builder().uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
