@@ -1,7 +1,7 @@
 //! The arguments of a call that its server wants in the head as well: what the client says there is held against the
 //! body that was judged, and what the server gets is made from that body.
 
-use gatelodge_mcp::http_headers::Mirror;
+use gatelodge_mcp::http_headers::ParamHeaderMapping;
 use http::HeaderMap;
 
 use super::{Facts, Refusal};
@@ -21,7 +21,7 @@ pub(crate) fn mirrored(
         Side::Legacy(_) if visit.crossing() == Crossing::ToStateless => None,
         Side::Legacy(_) => return Ok(None),
     };
-    let nothing = Mirror::default();
+    let nothing = ParamHeaderMapping::default();
     let tool = visit.tool(offer, name);
     let mirror = tool.and_then(|tool| tool.mirror.as_ref().ok()).unwrap_or(&nothing);
     if let Some(said) = said {
@@ -31,7 +31,7 @@ pub(crate) fn mirrored(
         // A session has no such headers.
         Crossing::ToSession => None,
         Crossing::None | Crossing::ToStateless => {
-            Some(Box::new(mirror.onto(said.cloned().unwrap_or_default(), *arguments)))
+            Some(Box::new(mirror.apply_to(said.cloned().unwrap_or_default(), *arguments)))
         }
     })
 }

@@ -10,7 +10,7 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use foldhash::HashMap;
 use gatelodge_json::{JsonLimits, JsonValue, read};
-use gatelodge_mcp::http_headers::{Mirror, MirrorError};
+use gatelodge_mcp::http_headers::{ParamHeaderError, ParamHeaderMapping};
 use gatelodge_mcp::{RequestId, ServerResponseSpans};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, Definition, Schema};
@@ -127,7 +127,7 @@ pub(crate) struct OfferedTool {
     /// How it stands to what was accepted.
     pub standing: Definition,
     /// Which of its arguments travel in the head as well.
-    pub mirror: Result<Mirror, MirrorError>,
+    pub mirror: Result<ParamHeaderMapping, ParamHeaderError>,
     definition: Box<str>,
     /// Compiled when a rule first asks for it; none if it cannot be used.
     schema: OnceLock<Option<Schema>>,
@@ -180,7 +180,7 @@ impl Offer {
     }
 
     /// Tools whose arguments cannot be mirrored as they want it, and why.
-    pub fn without_mirror(&self) -> impl Iterator<Item = (&str, &MirrorError)> {
+    pub fn without_mirror(&self) -> impl Iterator<Item = (&str, &ParamHeaderError)> {
         self.tools.iter().filter_map(|(name, tool)| Some((&**name, tool.mirror.as_ref().err()?)))
     }
 
@@ -235,7 +235,9 @@ impl OfferedTool {
         Self {
             fingerprint: fingerprint(definition),
             standing: Definition::New,
-            mirror: definition.get("inputSchema").map_or_else(|| Ok(Mirror::default()), Mirror::of_schema),
+            mirror: definition
+                .get("inputSchema")
+                .map_or_else(|| Ok(ParamHeaderMapping::default()), ParamHeaderMapping::of_schema),
             definition: definition.raw().into(),
             schema: OnceLock::new(),
         }

@@ -2,10 +2,10 @@ use gatelodge_json::{JsonLimits, read};
 
 use super::*;
 
-fn mirror(properties: &str) -> Result<Mirror, MirrorError> {
+fn mirror(properties: &str) -> Result<ParamHeaderMapping, ParamHeaderError> {
     let schema = format!(r#"{{"type":"object","properties":{properties}}}"#);
     let document = read(schema.as_bytes(), &JsonLimits::REPLY).expect("json");
-    Mirror::of_schema(document.root())
+    ParamHeaderMapping::of_schema(document.root())
 }
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
@@ -52,7 +52,7 @@ fn what_is_sent_on_is_made_from_the_arguments() {
     let document =
         read(br#"{"region":" p\u00e4d ","count":1.10,"dry":null,"deep":7}"#, &JsonLimits::REQUEST).expect("json");
     let said = headers(&[("mcp-param-region", "forged"), ("mcp-param-dry", "true"), ("mcp-param-other", "kept")]);
-    let sent = mirror(FIELDS).expect("annotations").onto(said, Some(document.root()));
+    let sent = mirror(FIELDS).expect("annotations").apply_to(said, Some(document.root()));
     let want = [("mcp-param-count", "1.10"), ("mcp-param-other", "kept"), ("mcp-param-region", "=?base64?IHDDpGQg?=")];
     assert_eq!(sent, headers(&want));
 }
@@ -81,22 +81,22 @@ fn annotations_that_cannot_be_followed_are_faults() {
         assert!(mirror(properties).is_err(), "{properties}");
     }
     let root = read(br#"{"type":"string","x-mcp-header":"A"}"#, &JsonLimits::REPLY).expect("json");
-    assert!(Mirror::of_schema(root.root()).is_err());
+    assert!(ParamHeaderMapping::of_schema(root.root()).is_err());
     let many: Vec<String> =
-        (0..=MAX_HEADERS).map(|at| format!(r#""p{at}":{{"type":"string","x-mcp-header":"P{at}"}}"#)).collect();
+        (0..=MAX_PARAM_HEADERS).map(|at| format!(r#""p{at}":{{"type":"string","x-mcp-header":"P{at}"}}"#)).collect();
     assert!(mirror(&format!("{{{}}}", many.join(","))).is_err());
 }
 
 #[test]
 fn headers_of_parameters_are_few_short_plain_and_each_there_once() {
-    let many: Vec<String> = (0..=MAX_HEADERS).map(|at| format!("mcp-param-{at}")).collect();
+    let many: Vec<String> = (0..=MAX_PARAM_HEADERS).map(|at| format!("mcp-param-{at}")).collect();
     let many: HeaderMap =
         many.iter().map(|name| (name.parse::<HeaderName>().expect("a name"), HeaderValue::from_static("x"))).collect();
     assert!(param_headers(&many).is_err());
     let mut twice = headers(&[("mcp-param-a", "1")]);
     twice.append("mcp-param-a", HeaderValue::from_static("1"));
     assert!(param_headers(&twice).is_err());
-    assert!(param_headers(&headers(&[("mcp-param-a", &"x".repeat(MAX_VALUE + 1))])).is_err());
+    assert!(param_headers(&headers(&[("mcp-param-a", &"x".repeat(MAX_HEADER_VALUE_BYTES + 1))])).is_err());
     let odd = HeaderMap::from_iter([(
         HeaderName::from_static("mcp-param-a"),
         HeaderValue::from_bytes("ä".as_bytes()).expect("a value"),

@@ -7,22 +7,22 @@ use super::{ProtocolError, decode_value, encode_value};
 use crate::message_error::quote_excerpt;
 
 /// What a tool's author writes beside a property that is to be mirrored.
-const ANNOTATION: &str = "x-mcp-header";
-const PREFIX: &str = "mcp-param-";
+const HEADER_ANNOTATION: &str = "x-mcp-header";
+const HEADER_PREFIX: &str = "mcp-param-";
 /// The most of such headers in one request, and the most bytes of a name and of a value: they come before anybody was
 /// asked for, and servers refuse heads that are much larger.
-const MAX_HEADERS: usize = 64;
-const MAX_NAME: usize = 128;
-const MAX_VALUE: usize = 16 << 10;
+const MAX_PARAM_HEADERS: usize = 64;
+const MAX_HEADER_NAME_BYTES: usize = 128;
+const MAX_HEADER_VALUE_BYTES: usize = 16 << 10;
 
 /// The arguments of a tool that are mirrored into `Mcp-Param-*` headers.
 #[derive(Debug, Clone, Default)]
-pub struct Mirror {
-    fields: Vec<Field>,
+pub struct ParamHeaderMapping {
+    fields: Vec<ParamHeaderField>,
 }
 
 #[derive(Debug, Clone)]
-struct Field {
+struct ParamHeaderField {
     header: HeaderName,
     /// The names of properties that lead to it.
     path: Vec<String>,
@@ -31,44 +31,49 @@ struct Field {
 /// Why a tool cannot be called over HTTP: its schema annotates what cannot be mirrored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`x-mcp-header` at {at} {what}")]
-pub struct MirrorError {
+pub struct ParamHeaderError {
     at: String,
     what: &'static str,
 }
 
-impl Mirror {
+impl ParamHeaderMapping {
     /// Finds what an input schema wants to have mirrored.
     ///
     /// # Errors
     /// An annotation is not a unique name for a header, or stands where no one value can be found.
-    pub fn of_schema(schema: JsonValue<'_>) -> Result<Self, MirrorError> {
+    pub fn of_schema(schema: JsonValue<'_>) -> Result<Self, ParamHeaderError> {
         let mut own = Self::default();
-        own.look(schema, &mut Vec::new(), Chain::Unbroken)?;
+        own.collect(schema, &mut Vec::new(), SchemaPathKind::PropertiesOnly)?;
         Ok(own)
     }
 
-    fn look(&mut self, schema: JsonValue<'_>, path: &mut Vec<String>, chain: Chain) -> Result<(), MirrorError> {
+    fn collect(
+        &mut self,
+        schema: JsonValue<'_>,
+        path: &mut Vec<String>,
+        chain: SchemaPathKind,
+    ) -> Result<(), ParamHeaderError> {
         for (key, value) in schema.members() {
             match key.as_str().as_deref().unwrap_or_default() {
-                ANNOTATION => self.annotate(schema, value, path, chain)?,
+                HEADER_ANNOTATION => self.add_field(schema, value, path, chain)?,
                 "properties" => {
                     for (name, property) in value.members() {
                         path.push(name.as_str().unwrap_or_default().into_owned());
-                        self.look(property, path, chain)?;
+                        self.collect(property, path, chain)?;
                         path.pop();
                     }
                 }
                 "$defs" | "definitions" | "dependentSchemas" | "patternProperties" => {
                     for (_, part) in value.members() {
-                        self.look(part, path, Chain::Broken)?;
+                        self.collect(part, path, SchemaPathKind::Mixed)?;
                     }
                 }
                 // Values, not schemas.
                 "default" | "const" | "enum" | "examples" => {}
                 _ => {
-                    self.look(value, path, Chain::Broken)?;
+                    self.collect(value, path, SchemaPathKind::Mixed)?;
                     for part in value.elements() {
-                        self.look(part, path, Chain::Broken)?;
+                        self.collect(part, path, SchemaPathKind::Mixed)?;
                     }
                 }
             }
@@ -76,15 +81,15 @@ impl Mirror {
         Ok(())
     }
 
-    fn annotate(
+    fn add_field(
         &mut self,
         schema: JsonValue<'_>,
         name: JsonValue<'_>,
         path: &[String],
-        chain: Chain,
-    ) -> Result<(), MirrorError> {
-        let wrong = |what| Err(MirrorError { at: quote_excerpt(&path.join("/")), what });
-        if chain == Chain::Broken || path.is_empty() {
+        chain: SchemaPathKind,
+    ) -> Result<(), ParamHeaderError> {
+        let wrong = |what| Err(ParamHeaderError { at: quote_excerpt(&path.join("/")), what });
+        if chain == SchemaPathKind::Mixed || path.is_empty() {
             return wrong("is not at a property that is reached by properties alone");
         }
         let is_primitive = schema
@@ -93,16 +98,16 @@ impl Mirror {
         if !is_primitive {
             return wrong("is not at a string, an integer or a boolean");
         }
-        let name = name.as_str().filter(|name| !name.is_empty() && name.len() <= MAX_NAME);
-        let header = name.and_then(|name| HeaderName::from_bytes(format!("{PREFIX}{name}").as_bytes()).ok());
+        let name = name.as_str().filter(|name| !name.is_empty() && name.len() <= MAX_HEADER_NAME_BYTES);
+        let header = name.and_then(|name| HeaderName::from_bytes(format!("{HEADER_PREFIX}{name}").as_bytes()).ok());
         let Some(header) = header else { return wrong("is not the name of a header") };
         if self.fields.iter().any(|field| field.header == header) {
             return wrong("is a name that another one has");
         }
-        if self.fields.len() == MAX_HEADERS {
+        if self.fields.len() == MAX_PARAM_HEADERS {
             return wrong("is one too many");
         }
-        self.fields.push(Field { header, path: path.to_vec() });
+        self.fields.push(ParamHeaderField { header, path: path.to_vec() });
         Ok(())
     }
 
@@ -115,7 +120,7 @@ impl Mirror {
             let value = field.value(arguments);
             let is_same = match said.get(&field.header) {
                 None => value.is_none(),
-                Some(header) => value.is_some_and(|value| says(header, value)),
+                Some(header) => value.is_some_and(|value| header_matches(header, value)),
             };
             if !is_same {
                 let name = &field.header;
@@ -128,9 +133,9 @@ impl Mirror {
     }
 
     /// The headers for the arguments, and beside them those of `said` that mirror nothing.
-    pub fn onto(&self, mut said: HeaderMap, arguments: Option<JsonValue<'_>>) -> HeaderMap {
+    pub fn apply_to(&self, mut said: HeaderMap, arguments: Option<JsonValue<'_>>) -> HeaderMap {
         for field in &self.fields {
-            let text = field.value(arguments).and_then(written);
+            let text = field.value(arguments).and_then(header_text);
             match text.and_then(|text| HeaderValue::try_from(encode_value(&text)).ok()) {
                 Some(value) => drop(said.insert(&field.header, value)),
                 None => drop(said.remove(&field.header)),
@@ -142,12 +147,12 @@ impl Mirror {
 
 /// Whether what was passed on the way to a part of a schema was properties alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Chain {
-    Unbroken,
-    Broken,
+enum SchemaPathKind {
+    PropertiesOnly,
+    Mixed,
 }
 
-impl Field {
+impl ParamHeaderField {
     /// The argument; none if it is absent, null or nothing that a header can say.
     fn value<'d>(&self, arguments: Option<JsonValue<'d>>) -> Option<JsonValue<'d>> {
         let found = self.path.iter().try_fold(arguments?, |value, name| value.get(name))?;
@@ -156,18 +161,18 @@ impl Field {
 }
 
 /// A value as a header says it: a number in the digits that it was judged by.
-fn written(value: JsonValue<'_>) -> Option<String> {
+fn header_text(value: JsonValue<'_>) -> Option<String> {
     Some(match value.kind() {
         JsonKind::String => value.as_str()?.into_owned(),
         _ => value.raw().to_owned(),
     })
 }
 
-fn says(header: &HeaderValue, value: JsonValue<'_>) -> bool {
+fn header_matches(header: &HeaderValue, value: JsonValue<'_>) -> bool {
     let Some(said) = decode_value(header.as_bytes()) else { return false };
     match value.as_number() {
         Some(number) => Decimal::new(&said).is_some_and(|said| said == number),
-        None => written(value).is_some_and(|text| text == said),
+        None => header_text(value).is_some_and(|text| text == said),
     }
 }
 
@@ -177,10 +182,10 @@ fn says(header: &HeaderValue, value: JsonValue<'_>) -> bool {
 /// They are too many or too long, one is there twice, or one is not plain text: nobody could tell what they say.
 pub fn param_headers(headers: &HeaderMap) -> Result<HeaderMap, ProtocolError> {
     let mut found = HeaderMap::new();
-    for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with(PREFIX)) {
+    for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with(HEADER_PREFIX)) {
         let wrong =
             |what: &str| ProtocolError::header_mismatch(&format!("the header {} {what}", quote_excerpt(name.as_str())));
-        if name.as_str().len() > PREFIX.len() + MAX_NAME || value.len() > MAX_VALUE {
+        if name.as_str().len() > HEADER_PREFIX.len() + MAX_HEADER_NAME_BYTES || value.len() > MAX_HEADER_VALUE_BYTES {
             return Err(wrong("is too long"));
         }
         if !value.as_bytes().iter().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e)) {
@@ -189,7 +194,7 @@ pub fn param_headers(headers: &HeaderMap) -> Result<HeaderMap, ProtocolError> {
         if found.insert(name.clone(), value.clone()).is_some() {
             return Err(wrong("is there twice"));
         }
-        if found.len() > MAX_HEADERS {
+        if found.len() > MAX_PARAM_HEADERS {
             return Err(wrong("is one too many"));
         }
     }
