@@ -3,6 +3,7 @@
 //! A caller's message is scanned whole, once; an upstream's is only split. What is not known passes untouched,
 //! what two readers could take for different things is refused. Nothing here knows of sockets or of policies.
 
+pub mod aggregate_names;
 mod client_capabilities;
 mod client_message;
 mod confusable_members;
@@ -10,7 +11,6 @@ mod created_task;
 mod encode_response;
 pub mod http_headers;
 mod list_page;
-pub mod merged;
 mod message_error;
 mod message_rewrite;
 mod method;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, read};
-use gatelodge_mcp::merged::{answer_of, marked};
+use gatelodge_mcp::aggregate_names::{prefix_response, with_meta_member};
 use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code};
 use gatelodge_store::Outcome;
@@ -134,10 +134,10 @@ fn entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(Str
 /// A tool that was accepted, as it is listed while its server does not answer.
 fn unavailable(gw: &Gateway, visit: &Visit, entry: &str, why: &str) -> Option<String> {
     let text = format!(r#"{{"result":{{"tools":[{entry}]}}}}"#);
-    let text = answer_of(visit.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply);
+    let text = prefix_response(visit.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply);
     let document = read(text.as_bytes(), &gw.settings.reply).ok()?;
     let tool = document.root().get("result")?.get("tools")?.elements().next()?;
-    Some(visit.upstream.secrets().cut_json(marked(tool, UNAVAILABLE, &to_json_string(why))))
+    Some(visit.upstream.secrets().cut_json(with_meta_member(tool, UNAVAILABLE, &to_json_string(why))))
 }
 
 /// The list, and which servers it is not complete for.

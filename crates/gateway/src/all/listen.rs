@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::merged::{Past, name_of, union};
+use gatelodge_mcp::aggregate_names::{UnknownTarget, merge_capabilities, prefix_name};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, Method, ServerMessage as Said, code, read_client_message, read_server_message,
 };
@@ -67,12 +67,12 @@ pub(super) async fn listen(
     let past = past(all, request);
     let checked = if mutant!("task-after-many-resources-allowed") { 64 } else { past.len() };
     if let Some(task) =
-        past.iter().take(checked).find_map(|past| if let Past::Task(task) = past { Some(task) } else { None })
+        past.iter().take(checked).find_map(|past| if let UnknownTarget::Task(task) = past { Some(task) } else { None })
     {
         return nowhere(gw, trail, task, line, reply::unknown_task(request.id(), task)).await;
     }
     for visit in &all.visits {
-        let text = request.listening_to(visit.upstream.name().as_str());
+        let text = request.listen_request_for(visit.upstream.name().as_str());
         let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
             continue;
         };
@@ -81,7 +81,7 @@ pub(super) async fn listen(
         match tasks::not_there(gw, &as_asked, &own).await {
             Ok(None) => {}
             Ok(Some(task)) => {
-                let task = name_of(visit.upstream.name().as_str(), &task);
+                let task = prefix_name(visit.upstream.name().as_str(), &task);
                 return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
             }
             Err(fault) => return tasks::refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
@@ -89,7 +89,7 @@ pub(super) async fn listen(
     }
     for past in &past {
         // It is left out of what is acknowledged, like one that the policy denies.
-        if let Past::Resource(uri) = past {
+        if let UnknownTarget::Resource(uri) = past {
             unheard(gw, all, request, uri).await;
         }
     }
@@ -118,8 +118,8 @@ pub(super) async fn listen(
 }
 
 /// What the client names that is of no server of the grant.
-fn past(all: &All, request: &ClientRequest<'_>) -> Vec<Past> {
-    request.listens_past(|server| all.visit(server).is_some())
+fn past(all: &All, request: &ClientRequest<'_>) -> Vec<UnknownTarget> {
+    request.unknown_targets(|server| all.visit(server).is_some())
 }
 
 /// What is listened for at one server, by what is in force.
@@ -141,7 +141,7 @@ impl Share {
 /// What is listened for at each server.
 fn shares(gw: &Gateway, all: &All, request: &ClientRequest<'_>) -> Vec<Share> {
     let share = |visit: &Visit| {
-        let text = request.listening_to(visit.upstream.name().as_str());
+        let text = request.listen_request_for(visit.upstream.name().as_str());
         let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
             return None;
         };
@@ -234,7 +234,7 @@ async fn listened(
                 Now::Over => break,
                 Now::Other(next) => {
                     tell(wanted, request, line).await;
-                    let has_tasks = |all: &All| !past(all, request).iter().any(|past| matches!(past, Past::Task(_)));
+                    let has_tasks = |all: &All| !past(all, request).iter().any(|past| matches!(past, UnknownTarget::Task(_)));
                     let shares = shares(gw, &next, request);
                     if named_by(&shares) != named || !has_tasks(&next) {
                         break;
@@ -292,7 +292,7 @@ async fn acknowledged(
     let said = documents.iter().filter_map(|document| document.root().get("params")?.get("notifications"));
     let said = said.filter(|said| said.kind() == JsonKind::Object);
     let said: Vec<JsonValue<'_>> = own.as_ref().map(|own| own.root()).into_iter().chain(said).collect();
-    Ok((union(&said), early))
+    Ok((merge_capabilities(&said), early))
 }
 
 /// Listens to one server for as long as somebody hears it, again and again.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use gatelodge_mcp::merged::name_of;
+use gatelodge_mcp::aggregate_names::prefix_name;
 use gatelodge_store::ServerName;
 use tracing::warn;
 
@@ -22,7 +22,7 @@ pub(crate) struct Told(Mutex<HashSet<String>>);
 
 /// Whether clients have room for the name that a tool has at `/mcp`.
 pub fn fits(server: &ServerName, tool: &str) -> bool {
-    is_short(&name_of(server.as_str(), tool))
+    is_short(&prefix_name(server.as_str(), tool))
 }
 
 fn is_short(name: &str) -> bool {

@@ -177,7 +177,7 @@ fn notified(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientNotification<'_
     let whole = |(server, part): (ServerName, Arc<Session>)| (server.to_string(), part, said.text().to_owned());
     match said.method() {
         Method::Progress => {
-            let Some((server, text)) = said.progress_for_one() else { return Vec::new() };
+            let Some((server, text)) = said.progress_to_target_server() else { return Vec::new() };
             let mut parts = parts.filter(|(own, _)| own.as_str() == server);
             parts.next().map(|(server, part)| (server.to_string(), part, text)).into_iter().collect()
         }
@@ -190,7 +190,7 @@ fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResponse<'_>) -
     parts
         .next()
         .map(|(server, part)| {
-            let text = said.for_one(server.as_str());
+            let text = said.for_server(server.as_str());
             (server.to_string(), part, text)
         })
         .into_iter()

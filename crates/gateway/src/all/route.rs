@@ -66,7 +66,7 @@ fn about<'r>(request: &'r ClientRequest<'_>, era: ProtocolGeneration) -> Result<
 
 /// Sends a request to the server that it names, as if it had come there. What no server of the grant has is not there.
 async fn one(gw: &Gateway, all: &All, request: &ClientRequest<'_>, facts: &Facts<'_>, trail: Trail, mut line: Line) {
-    let own = request.for_one();
+    let own = request.to_target_server();
     let found = own.as_ref().and_then(|(server, text)| Some((all.visit(server)?, text)));
     let Some((visit, text)) = found else { return nowhere(gw, all, request, facts, trail, line).await };
     // Read anew: what is judged is what is sent.

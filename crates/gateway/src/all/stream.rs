@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gatelodge_mcp::merged::message_of;
+use gatelodge_mcp::aggregate_names::prefix_message;
 use gatelodge_mcp::{Method, SSE_KEEP_ALIVE};
 use gatelodge_store::{Outcome, ServerName};
 use http::{HeaderValue, Response, StatusCode};
@@ -239,7 +239,7 @@ async fn pass_on(
 ) {
     let _in_use = visit.session().cloned().map(InUse::new);
     let written = |text: &str| {
-        let text = message_of(visit.upstream.name().as_str(), text, &gw.settings.reply);
+        let text = prefix_message(visit.upstream.name().as_str(), text, &gw.settings.reply);
         session.streams().stamped(STANDALONE, &text)
     };
     follow(&gw, &visit, heard, &events, &written).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::merged::union;
+use gatelodge_mcp::aggregate_names::merge_capabilities;
 use gatelodge_mcp::translate::{shared_capabilities, to_json_string, with_members};
 use gatelodge_mcp::{ClientMessage, ClientRequest, ProtocolGeneration, Revision, read_client_message};
 
@@ -171,6 +171,6 @@ impl Words {
             [] => String::new(),
             all => format!(r#","instructions":{}"#, to_json_string(&all.join("\n\n"))),
         };
-        Self { capabilities: union(&able), instructions }
+        Self { capabilities: merge_capabilities(&able), instructions }
     }
 }

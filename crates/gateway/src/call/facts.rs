@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use gatelodge_json::JsonValue;
-use gatelodge_mcp::merged::{name_of, uri_of};
+use gatelodge_mcp::aggregate_names::{prefix_name, prefix_uri};
 use gatelodge_mcp::{ClientRequest, CompletionRequest, CompletionTarget as WireReference, MessageError, Method};
 use gatelodge_policy::{Call, Caller, Category, Definition, Reference, Subject, Tool};
 
@@ -69,11 +69,13 @@ impl<'r> Facts<'r> {
     /// The same under the names that a client of many servers knows.
     pub fn among_many(&self, server: &str) -> Self {
         match self {
-            Self::Tool { name, arguments } => Self::Tool { name: name_of(server, name).into(), arguments: *arguments },
-            Self::Task { id, tool } => Self::Task { id: name_of(server, id).into(), tool: tool.clone() },
-            Self::Resource { uri } => Self::Resource { uri: uri_of(server, uri).into() },
+            Self::Tool { name, arguments } => {
+                Self::Tool { name: prefix_name(server, name).into(), arguments: *arguments }
+            }
+            Self::Task { id, tool } => Self::Task { id: prefix_name(server, id).into(), tool: tool.clone() },
+            Self::Resource { uri } => Self::Resource { uri: prefix_uri(server, uri).into() },
             Self::Prompt { name, arguments } => {
-                Self::Prompt { name: name_of(server, name).into(), arguments: *arguments }
+                Self::Prompt { name: prefix_name(server, name).into(), arguments: *arguments }
             }
             // What is said of these names nothing of a server.
             Self::Completion { .. } | Self::Method { .. } => self.clone(),

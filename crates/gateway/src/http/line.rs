@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::merged::{answer_of, message_of};
+use gatelodge_mcp::aggregate_names::{prefix_message, prefix_response};
 use gatelodge_mcp::{MessageError, Method, ProtocolGeneration, RequestId, SSE_KEEP_ALIVE, http_headers, sse_event};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, ServerName};
@@ -214,7 +214,8 @@ impl Line {
 
     /// Sends a message before the answer.
     pub async fn send(&mut self, text: &str) {
-        let renamed = self.speaker.as_ref().map(|speaker| message_of(speaker.server.as_str(), text, &speaker.limits));
+        let renamed =
+            self.speaker.as_ref().map(|speaker| prefix_message(speaker.server.as_str(), text, &speaker.limits));
         let text = renamed.as_deref().unwrap_or(text);
         // A caller that hung up misses what it no longer waits for.
         match &mut self.to {
@@ -306,7 +307,7 @@ impl Speaker {
     fn answer(&self, text: &Bytes) -> Bytes {
         // INVARIANT: answers are UTF-8; they were read or written as text.
         let text = str::from_utf8(text).unwrap_or_default();
-        answer_of(self.server.as_str(), &self.method, text, &self.limits).into()
+        prefix_response(self.server.as_str(), &self.method, text, &self.limits).into()
     }
 }
 

@@ -145,7 +145,7 @@ pub(crate) struct Honoured {
 impl Honoured {
     /// The request, with just those of the resources that may be heard of.
     pub fn only_heard(&self, request: &ClientRequest<'_>) -> String {
-        request.listening_only(|uri| self.heard.iter().any(|heard| heard.uri() == uri))
+        request.with_allowed_resources(|uri| self.heard.iter().any(|heard| heard.uri() == uri))
     }
 }
 

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gatelodge_mcp::merged::{of_uri, uri_of};
+use gatelodge_mcp::aggregate_names::{prefix_uri, split_prefixed_uri};
 use gatelodge_store::{IdHash, ServerName};
 use tokio::sync::Notify;
 
@@ -145,13 +145,13 @@ impl Watched {
 
     /// As the client names a resource.
     fn named(&self, uri: &str) -> String {
-        self.server.as_ref().map_or_else(|| uri.to_owned(), |server| uri_of(server.as_str(), uri))
+        self.server.as_ref().map_or_else(|| uri.to_owned(), |server| prefix_uri(server.as_str(), uri))
     }
 
     /// As its server names what the client does; none for what is another's.
     fn own(&self, uri: &str) -> Option<String> {
         let Some(server) = &self.server else { return Some(uri.to_owned()) };
-        of_uri(uri).filter(|(own, _)| *own == server.as_str()).map(|(_, uri)| uri.into_owned())
+        split_prefixed_uri(uri).filter(|(own, _)| *own == server.as_str()).map(|(_, uri)| uri.into_owned())
     }
 }
 

@@ -3,157 +3,161 @@
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 
-use super::{name_of, uri_of};
+use super::{prefix_name, prefix_uri};
 use crate::message_rewrite::{TextEdit, splice};
 use crate::method::Method;
 use crate::translate::to_json_string;
 
 /// Where messages say to which task they belong.
-pub(super) const RELATED: &str = "io.modelcontextprotocol/related-task";
+pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// An answer of a server to a request of `method`, as it was sent to that server.
-pub fn answer_of(server: &str, method: &Method<'_>, text: &str, limits: &JsonLimits) -> String {
+pub fn prefix_response(server: &str, method: &Method<'_>, text: &str, limits: &JsonLimits) -> String {
     // Most results are large and have none of them.
     let has_any = ["\"name\"", "\"uri\"", "\"uriTemplate\"", "\"taskId\""].iter().any(|key| text.contains(key));
-    edited(server, text, limits, has_any, |places, root| {
+    apply_edits(server, text, limits, has_any, |places, root| {
         if let Some(result) = root.get("result") {
-            places.result(method, result);
+            places.edit_result(method, result);
         } else if *method == Method::ResourcesRead {
             let fault = root.get("error").and_then(|error| error.get("data"));
-            places.uri(fault.and_then(|data| data.get("uri")));
+            places.edit_uri(fault.and_then(|data| data.get("uri")));
         }
     })
 }
 
 /// A notification or a question of a server.
-pub fn message_of(server: &str, text: &str, limits: &JsonLimits) -> String {
-    edited(server, text, limits, true, |places, root| {
+pub fn prefix_message(server: &str, text: &str, limits: &JsonLimits) -> String {
+    apply_edits(server, text, limits, true, |places, root| {
         let Some(method) = root.get("method").and_then(|method| method.as_str()) else { return };
         let Some(params) = root.get("params") else { return };
         let is_question = root.get("id").is_some();
-        places.message(&Method::of(method), params, is_question);
+        places.edit_message(&Method::of(method), params, is_question);
     })
 }
 
-fn edited(
+fn apply_edits(
     server: &str,
     text: &str,
     limits: &JsonLimits,
     has_any: bool,
-    find: impl FnOnce(&mut Places<'_>, JsonValue<'_>),
+    find: impl FnOnce(&mut NameEdits<'_>, JsonValue<'_>),
 ) -> String {
     let Some(document) = has_any.then(|| read(text.as_bytes(), limits).ok()).flatten() else { return text.to_owned() };
-    let mut places = Places { server, edits: Vec::new() };
+    let mut places = NameEdits { server, edits: Vec::new() };
     find(&mut places, document.root());
     splice(text, places.edits)
 }
 
 /// Where a text names things of a server.
-struct Places<'s> {
+struct NameEdits<'s> {
     server: &'s str,
     edits: Vec<TextEdit<'static>>,
 }
 
-impl Places<'_> {
-    fn result(&mut self, method: &Method<'_>, result: JsonValue<'_>) {
+impl NameEdits<'_> {
+    fn edit_result(&mut self, method: &Method<'_>, result: JsonValue<'_>) {
         let list = |member: &str| result.get(member).into_iter().flat_map(|list| list.elements());
-        self.related(result);
+        self.edit_related_task(result);
         match method {
-            Method::ToolsList => list("tools").for_each(|tool| self.tool(tool)),
-            Method::PromptsList => list("prompts").for_each(|prompt| self.name(prompt.get("name"))),
-            Method::ResourcesList => list("resources").for_each(|resource| self.uri(resource.get("uri"))),
+            Method::ToolsList => list("tools").for_each(|tool| self.edit_tool(tool)),
+            Method::PromptsList => list("prompts").for_each(|prompt| self.edit_name(prompt.get("name"))),
+            Method::ResourcesList => list("resources").for_each(|resource| self.edit_uri(resource.get("uri"))),
             Method::ResourceTemplatesList => {
-                list("resourceTemplates").for_each(|template| self.uri(template.get("uriTemplate")));
+                list("resourceTemplates").for_each(|template| self.edit_uri(template.get("uriTemplate")));
             }
-            Method::TasksList => list("tasks").for_each(|task| self.name(task.get("taskId"))),
-            Method::ToolsCall | Method::TasksResult => self.tool_result(result),
-            Method::TasksGet | Method::TasksCancel | Method::TasksUpdate => self.task(result),
+            Method::TasksList => list("tasks").for_each(|task| self.edit_name(task.get("taskId"))),
+            Method::ToolsCall | Method::TasksResult => self.edit_tool_result(result),
+            Method::TasksGet | Method::TasksCancel | Method::TasksUpdate => self.edit_task(result),
             Method::PromptsGet => {
-                list("messages").filter_map(|message| message.get("content")).for_each(|content| self.content(content));
+                list("messages")
+                    .filter_map(|message| message.get("content"))
+                    .for_each(|content| self.edit_content(content));
             }
-            Method::ResourcesRead => list("contents").for_each(|contents| self.uri(contents.get("uri"))),
+            Method::ResourcesRead => list("contents").for_each(|contents| self.edit_uri(contents.get("uri"))),
             _ => {}
         }
     }
 
-    fn message(&mut self, method: &Method<'_>, params: JsonValue<'_>, is_question: bool) {
-        self.related(params);
+    fn edit_message(&mut self, method: &Method<'_>, params: JsonValue<'_>, is_question: bool) {
+        self.edit_related_task(params);
         match method {
-            Method::ResourceUpdated => self.uri(params.get("uri")),
-            Method::TaskStatus | Method::TaskChanged => self.task(params),
+            Method::ResourceUpdated => self.edit_uri(params.get("uri")),
+            Method::TaskStatus | Method::TaskChanged => self.edit_task(params),
             Method::SubscriptionsAcknowledged => {
                 let heard = params.get("notifications");
                 let list = |member: &str| {
                     heard.and_then(|heard| heard.get(member)).into_iter().flat_map(|list| list.elements())
                 };
-                list("resourceSubscriptions").for_each(|uri| self.uri(Some(uri)));
-                list("taskIds").for_each(|task| self.name(Some(task)));
+                list("resourceSubscriptions").for_each(|uri| self.edit_uri(Some(uri)));
+                list("taskIds").for_each(|task| self.edit_name(Some(task)));
             }
-            _ if is_question => self.token(params.get("_meta").and_then(|meta| meta.get("progressToken"))),
+            _ if is_question => {
+                self.edit_progress_token(params.get("_meta").and_then(|meta| meta.get("progressToken")))
+            }
             _ => {}
         }
     }
 
     /// A tool, and the resource that shows what it does.
-    fn tool(&mut self, tool: JsonValue<'_>) {
-        self.name(tool.get("name"));
+    fn edit_tool(&mut self, tool: JsonValue<'_>) {
+        self.edit_name(tool.get("name"));
         let meta = tool.get("_meta");
-        self.uri(meta.and_then(|meta| meta.get("ui")?.get("resourceUri")));
-        self.uri(meta.and_then(|meta| meta.get("ui/resourceUri")));
+        self.edit_uri(meta.and_then(|meta| meta.get("ui")?.get("resourceUri")));
+        self.edit_uri(meta.and_then(|meta| meta.get("ui/resourceUri")));
     }
 
-    fn tool_result(&mut self, result: JsonValue<'_>) {
+    fn edit_tool_result(&mut self, result: JsonValue<'_>) {
         if let Some(content) = result.get("content") {
-            self.content(content);
+            self.edit_content(content);
         }
-        self.name(result.get("task").and_then(|task| task.get("taskId")));
+        self.edit_name(result.get("task").and_then(|task| task.get("taskId")));
         if result.get("resultType").is_some_and(|kind| kind.is_str("task")) {
-            self.name(result.get("taskId"));
+            self.edit_name(result.get("taskId"));
         }
     }
 
     /// A task, perhaps with what came of it.
-    fn task(&mut self, task: JsonValue<'_>) {
-        self.name(task.get("taskId"));
+    fn edit_task(&mut self, task: JsonValue<'_>) {
+        self.edit_name(task.get("taskId"));
         if let Some(result) = task.get("result") {
-            self.related(result);
-            self.tool_result(result);
+            self.edit_related_task(result);
+            self.edit_tool_result(result);
         }
     }
 
-    fn content(&mut self, content: JsonValue<'_>) {
+    fn edit_content(&mut self, content: JsonValue<'_>) {
         if content.kind() == JsonKind::Array {
-            return content.elements().for_each(|content| self.content(content));
+            return content.elements().for_each(|content| self.edit_content(content));
         }
         match content.get("type").and_then(|kind| kind.as_str()).as_deref() {
-            Some("resource_link") => self.uri(content.get("uri")),
-            Some("resource") => self.uri(content.get("resource").and_then(|resource| resource.get("uri"))),
+            Some("resource_link") => self.edit_uri(content.get("uri")),
+            Some("resource") => self.edit_uri(content.get("resource").and_then(|resource| resource.get("uri"))),
             _ => {}
         }
     }
 
-    fn related(&mut self, of: JsonValue<'_>) {
-        self.name(of.get("_meta").and_then(|meta| meta.get(RELATED)?.get("taskId")));
+    fn edit_related_task(&mut self, of: JsonValue<'_>) {
+        self.edit_name(of.get("_meta").and_then(|meta| meta.get(RELATED_TASK)?.get("taskId")));
     }
 
-    fn name(&mut self, place: Option<JsonValue<'_>>) {
-        self.put(place, name_of);
+    fn edit_name(&mut self, place: Option<JsonValue<'_>>) {
+        self.push_edit(place, prefix_name);
     }
 
-    fn uri(&mut self, place: Option<JsonValue<'_>>) {
-        self.put(place, uri_of);
+    fn edit_uri(&mut self, place: Option<JsonValue<'_>>) {
+        self.push_edit(place, prefix_uri);
     }
 
     /// A token that the client tells its progress by: it is whatever the server chose, so it goes with its JSON.
-    fn token(&mut self, place: Option<JsonValue<'_>>) {
+    fn edit_progress_token(&mut self, place: Option<JsonValue<'_>>) {
         let Some(token) = place else { return };
         self.edits.push(TextEdit {
             span: token.span(),
-            replacement: to_json_string(&name_of(self.server, token.raw())).into(),
+            replacement: to_json_string(&prefix_name(self.server, token.raw())).into(),
         });
     }
 
-    fn put(&mut self, place: Option<JsonValue<'_>>, make: fn(&str, &str) -> String) {
+    fn push_edit(&mut self, place: Option<JsonValue<'_>>, make: fn(&str, &str) -> String) {
         let Some((place, own)) = place.and_then(|place| Some((place, place.as_str()?))) else { return };
         self.edits.push(TextEdit { span: place.span(), replacement: to_json_string(&make(self.server, &own)).into() });
     }
@@ -165,7 +169,7 @@ mod tests {
 
     fn answer(method: Method<'_>, result: &str) -> String {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
-        let mapped = answer_of("a", &method, &text, &JsonLimits::REPLY);
+        let mapped = prefix_response("a", &method, &text, &JsonLimits::REPLY);
         mapped
             .strip_prefix(r#"{"jsonrpc":"2.0","id":1,"result":"#)
             .and_then(|rest| rest.strip_suffix('}'))
@@ -254,7 +258,7 @@ mod tests {
             ),
             ("not json", "not json"),
         ] {
-            assert_eq!(message_of("a", given, &JsonLimits::REPLY), want);
+            assert_eq!(prefix_message("a", given, &JsonLimits::REPLY), want);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use gatelodge_json::JsonValue;
 
-use super::outward::RELATED;
-use super::{of_name, of_uri};
+use super::server_to_client::RELATED_TASK;
+use super::{split_prefixed_name, split_prefixed_uri};
 use crate::client_message::{ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload};
 use crate::message_rewrite::{TextEdit, splice};
 use crate::method::Method;
@@ -12,7 +12,7 @@ use crate::translate::to_json_string;
 
 /// What a client wants to hear of that no server of it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Past {
+pub enum UnknownTarget {
     /// A resource, by its URI.
     Resource(String),
     /// A task, by its id.
@@ -21,7 +21,7 @@ pub enum Past {
 
 impl ClientRequest<'_> {
     /// The server that the request is for, and the request as that server gets it. None if it names nothing of one.
-    pub fn for_one(&self) -> Option<(String, String)> {
+    pub fn to_target_server(&self) -> Option<(String, String)> {
         let place = self.target_value()?;
         let target = place.as_str()?;
         let is_uri = match self.method() {
@@ -30,29 +30,29 @@ impl ClientRequest<'_> {
             _ => false,
         };
         let (server, own) = if is_uri {
-            of_uri(&target).map(|(server, own)| (server, own.into_owned()))?
+            split_prefixed_uri(&target).map(|(server, own)| (server, own.into_owned()))?
         } else {
-            of_name(&target).map(|(server, own)| (server, own.to_owned()))?
+            split_prefixed_name(&target).map(|(server, own)| (server, own.to_owned()))?
         };
         let edit = TextEdit { span: place.span(), replacement: to_json_string(&own).into() };
         Some((server.to_owned(), splice(self.text(), vec![edit])))
     }
 
     /// What a request to listen names that is of no server, or of one that is not among these: URIs and tasks.
-    pub fn listens_past(&self, is_known: impl Fn(&str) -> bool) -> Vec<Past> {
+    pub fn unknown_targets(&self, is_known: impl Fn(&str) -> bool) -> Vec<UnknownTarget> {
         let is_of_any = |server: Option<&str>| server.is_some_and(&is_known);
         // What is no text names nothing.
         let text =
             |value: JsonValue<'_>| value.as_str().map_or_else(|| value.raw().to_owned(), |text| text.into_owned());
-        let uris = self.listened("resourceSubscriptions").map(text);
-        let tasks = self.listened("taskIds").map(text);
-        let uris = uris.filter(|uri| !is_of_any(of_uri(uri).map(|(server, _)| server)));
-        let tasks = tasks.filter(|task| !is_of_any(of_name(task).map(|(server, _)| server)));
-        uris.map(Past::Resource).chain(tasks.map(Past::Task)).collect()
+        let uris = self.listen_targets("resourceSubscriptions").map(text);
+        let tasks = self.listen_targets("taskIds").map(text);
+        let uris = uris.filter(|uri| !is_of_any(split_prefixed_uri(uri).map(|(server, _)| server)));
+        let tasks = tasks.filter(|task| !is_of_any(split_prefixed_name(task).map(|(server, _)| server)));
+        uris.map(UnknownTarget::Resource).chain(tasks.map(UnknownTarget::Task)).collect()
     }
 
     /// A request to listen with just those of the resources it names that may be heard of.
-    pub fn listening_only(&self, may_hear: impl Fn(&str) -> bool) -> String {
+    pub fn with_allowed_resources(&self, may_hear: impl Fn(&str) -> bool) -> String {
         let named = self.params().and_then(|params| params.get("notifications")?.get("resourceSubscriptions"));
         let Some(named) = named else { return self.text().to_owned() };
         let is_heard = |uri: &JsonValue<'_>| uri.as_str().is_some_and(|uri| may_hear(&uri));
@@ -62,14 +62,14 @@ impl ClientRequest<'_> {
     }
 
     /// A request to listen as one server gets it: with what is its own of what the client names.
-    pub fn listening_to(&self, server: &str) -> String {
+    pub fn listen_request_for(&self, server: &str) -> String {
         let own_uri = |uri: JsonValue<'_>| {
             let uri = uri.as_str()?;
-            of_uri(&uri).filter(|(own, _)| *own == server).map(|(_, uri)| to_json_string(&uri))
+            split_prefixed_uri(&uri).filter(|(own, _)| *own == server).map(|(_, uri)| to_json_string(&uri))
         };
         let own_task = |task: JsonValue<'_>| {
             let task = task.as_str()?;
-            of_name(&task).filter(|(own, _)| *own == server).map(|(_, task)| to_json_string(task))
+            split_prefixed_name(&task).filter(|(own, _)| *own == server).map(|(_, task)| to_json_string(task))
         };
         let wanted = self.params().and_then(|params| params.get("notifications"));
         let list = |member: &str, own: &dyn Fn(JsonValue<'_>) -> Option<String>| {
@@ -81,7 +81,7 @@ impl ClientRequest<'_> {
         splice(self.text(), edits.into_iter().flatten().collect())
     }
 
-    fn listened(&self, member: &str) -> impl Iterator<Item = JsonValue<'_>> {
+    fn listen_targets(&self, member: &str) -> impl Iterator<Item = JsonValue<'_>> {
         let wanted = self.params().and_then(|params| params.get("notifications")?.get(member));
         wanted.into_iter().flat_map(|wanted| wanted.elements())
     }
@@ -89,9 +89,9 @@ impl ClientRequest<'_> {
 
 impl ClientNotification<'_> {
     /// The server whose question it tells the progress of, and the text as that server gets it.
-    pub fn progress_for_one(&self) -> Option<(String, String)> {
+    pub fn progress_to_target_server(&self) -> Option<(String, String)> {
         let token = self.reference().ok()??;
-        let (server, own) = of_name(token.as_str()?)?;
+        let (server, own) = split_prefixed_name(token.as_str()?)?;
         let text = self.with_reference(&RequestId::read(own)?).ok()?;
         Some((server.to_owned(), text))
     }
@@ -99,15 +99,15 @@ impl ClientNotification<'_> {
 
 impl ClientResponse<'_> {
     /// The answer as the server gets it that asked: what it says of a task of the server has the server's own id.
-    pub fn for_one(&self, server: &str) -> String {
+    pub fn for_server(&self, server: &str) -> String {
         let result = match self.payload() {
             ClientResponsePayload::Result(result) => result,
             ClientResponsePayload::Error(_) => return self.text().to_owned(),
         };
-        let task = result.get("_meta").and_then(|meta| meta.get(RELATED)?.get("taskId"));
+        let task = result.get("_meta").and_then(|meta| meta.get(RELATED_TASK)?.get("taskId"));
         let own = task.and_then(|task| task.as_str()).and_then(|task| {
             // A task of the client's own may be called anything.
-            of_name(&task).filter(|(asked_by, _)| *asked_by == server).map(|(_, own)| to_json_string(own))
+            split_prefixed_name(&task).filter(|(asked_by, _)| *asked_by == server).map(|(_, own)| to_json_string(own))
         });
         let edits = task.zip(own).map(|(task, own)| TextEdit { span: task.span(), replacement: own.into() });
         splice(self.text(), edits.into_iter().collect())
@@ -118,7 +118,7 @@ impl ClientResponse<'_> {
 mod tests {
     use gatelodge_json::JsonLimits;
 
-    use super::Past;
+    use super::UnknownTarget;
     use crate::client_message::{ClientMessage, ClientRequest, read_client_message};
 
     fn with_request<T>(method: &str, params: &str, look: impl Fn(&ClientRequest<'_>) -> T) -> T {
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn only_what_names_the_target_changes() {
-        let one = |method: &str, params: &str| with_request(method, params, |request| request.for_one());
+        let one = |method: &str, params: &str| with_request(method, params, |request| request.to_target_server());
         let (server, text) =
             one("tools/call", r#"{ "name":"a-b__c__d", "arguments":{"name":"a-b__x", "n":1.10}}"#).expect("one");
         assert_eq!(server, "a-b");
@@ -155,19 +155,22 @@ mod tests {
         let params = r#"{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x-a+f:1","x-b+f:2"],"taskIds":["b__3"]}}"#;
         with_request("subscriptions/listen", params, |request| {
             let own = r#"{"toolsListChanged":true,"resourceSubscriptions":["f:2"],"taskIds":["3"]}"#;
-            assert!(request.listening_to("b").contains(own));
-            assert_eq!(request.listens_past(|server| server == "b"), [Past::Resource("x-a+f:1".to_owned())]);
-            let of_b = [Past::Resource("x-b+f:2".to_owned()), Past::Task("b__3".to_owned())];
-            assert_eq!(request.listens_past(|server| server == "a"), of_b);
-            assert_eq!(request.listens_past(|_| true), []);
-            let heard = request.listening_only(|uri| uri == "x-b+f:2");
+            assert!(request.listen_request_for("b").contains(own));
+            assert_eq!(
+                request.unknown_targets(|server| server == "b"),
+                [UnknownTarget::Resource("x-a+f:1".to_owned())]
+            );
+            let of_b = [UnknownTarget::Resource("x-b+f:2".to_owned()), UnknownTarget::Task("b__3".to_owned())];
+            assert_eq!(request.unknown_targets(|server| server == "a"), of_b);
+            assert_eq!(request.unknown_targets(|_| true), []);
+            let heard = request.with_allowed_resources(|uri| uri == "x-b+f:2");
             assert!(heard.contains(r#""resourceSubscriptions":["x-b+f:2"],"taskIds":["b__3"]"#), "{heard}");
         });
         let past = |ids: &str| {
             let params = format!(r#"{{"notifications":{{"taskIds":{ids}}}}}"#);
-            with_request("subscriptions/listen", &params, |request| request.listens_past(|server| server == "a"))
+            with_request("subscriptions/listen", &params, |request| request.unknown_targets(|server| server == "a"))
         };
-        assert_eq!(past(r#"["a__1","b__3"]"#), [Past::Task("b__3".to_owned())]);
-        assert_eq!(past("[7]"), [Past::Task("7".to_owned())], "what is no text names nothing");
+        assert_eq!(past(r#"["a__1","b__3"]"#), [UnknownTarget::Task("b__3".to_owned())]);
+        assert_eq!(past("[7]"), [UnknownTarget::Task("7".to_owned())], "what is no text names nothing");
     }
 }

@@ -7,7 +7,7 @@ use crate::translate::to_json_string;
 
 /// What all servers together can do, or let their clients hear of: every member of any of them, and in lists every
 /// element. Where they disagree, a yes counts.
-pub fn union(all: &[JsonValue<'_>]) -> String {
+pub fn merge_capabilities(all: &[JsonValue<'_>]) -> String {
     let mut members: Vec<(String, Vec<JsonValue<'_>>)> = Vec::new();
     for (key, value) in all.iter().flat_map(|one| one.members()) {
         match members.iter_mut().find(|(known, _)| key.is_str(known)) {
@@ -16,17 +16,17 @@ pub fn union(all: &[JsonValue<'_>]) -> String {
         }
     }
     let members: Vec<String> =
-        members.iter().map(|(key, values)| format!("{}:{}", to_json_string(key), agreed(values))).collect();
+        members.iter().map(|(key, values)| format!("{}:{}", to_json_string(key), merge_values(values))).collect();
     format!("{{{}}}", members.join(","))
 }
 
-fn agreed(values: &[JsonValue<'_>]) -> String {
+fn merge_values(values: &[JsonValue<'_>]) -> String {
     let of_kind = |kind| values.iter().filter(move |value| value.kind() == kind);
     let objects: Vec<JsonValue<'_>> = of_kind(JsonKind::Object).copied().collect();
     let elements: Vec<&str> =
         of_kind(JsonKind::Array).flat_map(|list| list.elements()).map(|element| element.raw()).collect();
     match values.iter().find(|value| value.as_bool() == Some(true)).or(values.first()) {
-        _ if !objects.is_empty() => union(&objects),
+        _ if !objects.is_empty() => merge_capabilities(&objects),
         _ if !elements.is_empty() => format!("[{}]", elements.join(",")),
         Some(value) => value.raw().to_owned(),
         None => "{}".to_owned(),
@@ -34,7 +34,7 @@ fn agreed(values: &[JsonValue<'_>]) -> String {
 }
 
 /// An object with one more member of its `_meta`. `json` is its value.
-pub fn marked(object: JsonValue<'_>, member: &str, json: &str) -> String {
+pub fn with_meta_member(object: JsonValue<'_>, member: &str, json: &str) -> String {
     let offset = object.span().0;
     let at = |place: usize, with: String| TextEdit { span: (place - offset, place - offset), replacement: with.into() };
     let comma = |object: JsonValue<'_>| if object.members().next().is_some() { "," } else { "" };
@@ -66,10 +66,10 @@ mod tests {
             texts.iter().map(|text| read(text.as_bytes(), &JsonLimits::REPLY).expect("json")).collect();
         let all: Vec<JsonValue<'_>> = documents.iter().map(|document| document.root()).collect();
         assert_eq!(
-            union(&all),
+            merge_capabilities(&all),
             r#"{"tools":{"listChanged":true,"x":1},"logging":{},"list":["a","b"],"experimental":{"a":{},"b":1}}"#
         );
-        assert_eq!(union(&[]), "{}");
+        assert_eq!(merge_capabilities(&[]), "{}");
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
             let whole = format!(" [{given}]");
             let document = read(whole.as_bytes(), &JsonLimits::REPLY).expect("json");
             let object = document.root().elements().next().expect("an object");
-            assert_eq!(marked(object, "m", "1"), want);
+            assert_eq!(with_meta_member(object, "m", "1"), want);
         }
     }
 }
