@@ -4,7 +4,7 @@
 mod suggest;
 mod write;
 
-use gatelodge_policy::{Category, Fault};
+use gatelodge_policy::{Category, Diagnostic};
 
 use crate::classify::Classification;
 use crate::recommend::Remedy;
@@ -57,7 +57,7 @@ impl Posture {
 /// Why there is no policy.
 #[derive(Debug, thiserror::Error)]
 #[error("the server's tools do not fit into a policy: {}", .0.first().map_or("", |fault| fault.message.as_str()))]
-pub struct ReadyError(pub Vec<Fault>);
+pub struct ReadyError(pub Vec<Diagnostic>);
 
 /// Writes the policy of a server: JSON with comments, in the usual layout. It loads.
 ///

@@ -67,7 +67,7 @@ pub struct Entries {
 pub struct Findings {
     source: Source,
     faults: Vec<Fault>,
-    policies: Vec<(Source, Vec<gatelodge_policy::Fault>)>,
+    policies: Vec<(Source, Vec<gatelodge_policy::Diagnostic>)>,
     files: Vec<Stamped>,
 }
 
@@ -190,7 +190,7 @@ impl Findings {
     /// How many errors there are, in the file and in its policies.
     pub fn errors(&self) -> usize {
         let own = self.faults.iter().filter(|fault| fault.code.severity() == Severity::Error).count();
-        let of_policy = |(_, faults): &(_, Vec<gatelodge_policy::Fault>)| {
+        let of_policy = |(_, faults): &(_, Vec<gatelodge_policy::Diagnostic>)| {
             faults.iter().filter(|fault| fault.severity == Severity::Error).count()
         };
         own + self.policies.iter().map(of_policy).sum::<usize>()

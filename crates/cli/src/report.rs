@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use gatelodge_json::{LineColumn, is_unprintable};
-use gatelodge_policy::{DiagnosticCode, Fault, Severity};
+use gatelodge_policy::{Diagnostic, DiagnosticCode, Severity};
 use serde::Serialize;
 
 use crate::file::Source;
@@ -34,15 +34,15 @@ pub struct Remark<'a> {
     pub other: Option<(Range<usize>, &'a str)>,
 }
 
-impl<'a> From<&'a Fault> for Remark<'a> {
-    fn from(fault: &'a Fault) -> Self {
+impl<'a> From<&'a Diagnostic> for Remark<'a> {
+    fn from(fault: &'a Diagnostic) -> Self {
         Self {
             code: fault.code.as_str(),
             severity: fault.severity,
             span: fault.span.clone(),
             message: &fault.message,
             help: fault.help.as_deref(),
-            other: fault.other.as_ref().map(|(span, label)| (span.clone(), label.as_str())),
+            other: fault.related.as_ref().map(|(span, label)| (span.clone(), label.as_str())),
         }
     }
 }

@@ -7,7 +7,7 @@ use gatelodge_json::{JsonKind, JsonValue};
 use jiff::Timestamp;
 
 use crate::call::{Call, Caller, Category, Definition, Reference, Subject, Tool};
-use crate::fault::{Code, Fault, MOST_LOOKED_FOR, told};
+use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, sorted_for_display};
 use crate::parse::offer;
 use crate::schema::Schema;
 
@@ -53,12 +53,12 @@ impl<'a> CallFile<'a> {
     ///
     /// # Errors
     /// All faults, with their places in the text that the value is of.
-    pub fn new(value: JsonValue<'a>) -> Result<Self, Vec<Fault>> {
-        let mut reader = Reader { faults: Vec::new() };
+    pub fn new(value: JsonValue<'a>) -> Result<Self, Vec<Diagnostic>> {
+        let mut reader = Reader { diagnostics: Vec::new() };
         let file = reader.file(value);
         match file {
-            Some(file) if reader.faults.is_empty() => Ok(file),
-            _ => Err(told(reader.faults)),
+            Some(file) if reader.diagnostics.is_empty() => Ok(file),
+            _ => Err(sorted_for_display(reader.diagnostics)),
         }
     }
 
@@ -96,7 +96,7 @@ impl<'a> CallFile<'a> {
 }
 
 struct Reader {
-    faults: Vec<Fault>,
+    diagnostics: Vec<Diagnostic>,
 }
 
 impl Reader {
@@ -140,13 +140,17 @@ impl Reader {
         let mut found = SUBJECTS.iter().filter_map(|name| root.get(name).map(|value| (*name, value)));
         let Some((name, value)) = found.next() else {
             let (start, _) = root.span();
-            let fault = Fault::error(Code::MissingField, start..start + 1, "the call names nothing to judge");
-            self.faults.push(fault.help("write one of `tool`, `resource`, `prompt` and `method`"));
+            let fault =
+                Diagnostic::error(DiagnosticCode::MissingField, start..start + 1, "the call names nothing to judge");
+            self.diagnostics.push(fault.with_help("write one of `tool`, `resource`, `prompt` and `method`"));
             return None;
         };
         if let Some((second, value)) = found.next() {
             let message = format!("`{second}` stands beside `{name}`");
-            self.faults.push(Fault::error(Code::FieldClash, span(value), message).help("a call is about one of them"));
+            self.diagnostics.push(
+                Diagnostic::error(DiagnosticCode::FieldClash, span(value), message)
+                    .with_help("a call is about one of them"),
+            );
         }
         Some((name, self.text(value, name)?))
     }
@@ -178,8 +182,8 @@ impl Reader {
         let text = self.text(value, "at")?;
         let at = text.parse().ok();
         if at.is_none() {
-            let fault = Fault::error(Code::BadValue, span(value), format!("`{text}` is no time"));
-            self.faults.push(fault.help("write it as `2026-11-15T12:00:00Z`"));
+            let fault = Diagnostic::error(DiagnosticCode::BadValue, span(value), format!("`{text}` is no time"));
+            self.diagnostics.push(fault.with_help("write it as `2026-11-15T12:00:00Z`"));
         }
         at
     }
@@ -206,8 +210,12 @@ impl Reader {
         let text = self.text(value, name)?;
         let found = find(&text);
         if found.is_none() {
-            let fault = Fault::error(Code::UnknownWord, span(value), format!("`{text}` is not a word for `{name}`"));
-            self.faults.push(fault.help(offer(&text, words)));
+            let fault = Diagnostic::error(
+                DiagnosticCode::UnknownWord,
+                span(value),
+                format!("`{text}` is not a word for `{name}`"),
+            );
+            self.diagnostics.push(fault.with_help(offer(&text, words)));
         }
         found
     }
@@ -215,21 +223,25 @@ impl Reader {
     fn check_names(&mut self, value: JsonValue<'_>, known: &[&str], what: &str) {
         for (key, _) in value.members() {
             let name = key.as_str().unwrap_or_default();
-            if self.faults.len() < MOST_LOOKED_FOR && !known.contains(&name.as_ref()) {
-                let fault = Fault::error(Code::UnknownField, span(key), format!("`{name}` is not a field of {what}"));
+            if self.diagnostics.len() < MAX_SEARCHED_DIAGNOSTICS && !known.contains(&name.as_ref()) {
+                let fault = Diagnostic::error(
+                    DiagnosticCode::UnknownField,
+                    span(key),
+                    format!("`{name}` is not a field of {what}"),
+                );
                 let help = match &*name {
                     "level" => "a tool's level follows from its `category`".to_owned(),
                     _ => offer(&name, known),
                 };
-                self.faults.push(fault.help(help));
+                self.diagnostics.push(fault.with_help(help));
             }
         }
     }
 
     fn wrong_type(&mut self, value: JsonValue<'_>, what: &str, wanted: &str) {
         let message = format!("{what} must be {wanted}, not {}", value.kind().with_article());
-        let fault = Fault::error(Code::WrongType, span(value), message);
-        self.faults.push(fault.help(format!("write {wanted}; {HELP}")));
+        let fault = Diagnostic::error(DiagnosticCode::WrongType, span(value), message);
+        self.diagnostics.push(fault.with_help(format!("write {wanted}; {HELP}")));
     }
 }
 

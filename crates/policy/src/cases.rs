@@ -8,8 +8,8 @@ use gatelodge_json::{JsonLimits, read};
 use jiff::Timestamp;
 
 use crate::call_file::CallFile;
+use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, push_bounded, sorted_for_display};
 use crate::explain::{Explanation, explain};
-use crate::fault::{Code, Fault, MOST_LOOKED_FOR, keep, told};
 use crate::parse::{compile, offer};
 use crate::set::Policy;
 use crate::written::{self, Entry, Format, Node, Placed, Written};
@@ -71,7 +71,7 @@ pub struct CaseReport {
     /// What was not as expected.
     pub differences: Vec<String>,
     /// Why the case could not be judged, with places in the case file.
-    pub faults: Vec<Fault>,
+    pub diagnostics: Vec<Diagnostic>,
     /// The decision in full, for cases that judge a call.
     pub explanation: Option<Explanation>,
 }
@@ -79,7 +79,7 @@ pub struct CaseReport {
 impl CaseReport {
     /// Whether all came as expected.
     pub fn has_passed(&self) -> bool {
-        self.differences.is_empty() && self.faults.is_empty()
+        self.differences.is_empty() && self.diagnostics.is_empty()
     }
 }
 
@@ -88,11 +88,16 @@ impl CaseFile {
     ///
     /// # Errors
     /// All faults, with their places.
-    pub fn read(text: &[u8], format: Format) -> Result<Self, Vec<Fault>> {
-        let (root, faults) = written::read(text, format).map_err(|fault| told(vec![fault.or_if_empty(HELP)]))?;
-        let mut reader = Reader { faults, sources: Vec::new() };
+    pub fn read(text: &[u8], format: Format) -> Result<Self, Vec<Diagnostic>> {
+        let (root, faults) =
+            written::read(text, format).map_err(|fault| sorted_for_display(vec![fault.with_help_if_empty(HELP)]))?;
+        let mut reader = Reader { diagnostics: faults, sources: Vec::new() };
         let cases = reader.file(&root);
-        if reader.faults.is_empty() { Ok(Self { sources: reader.sources, cases }) } else { Err(told(reader.faults)) }
+        if reader.diagnostics.is_empty() {
+            Ok(Self { sources: reader.sources, cases })
+        } else {
+            Err(sorted_for_display(reader.diagnostics))
+        }
     }
 
     /// The policies that the cases need; a file that is named several times is there once.
@@ -102,7 +107,7 @@ impl CaseFile {
 
     /// Runs all cases. `policies` are those of the sources, in their order, or their faults; none where there is nothing
     /// to read.
-    pub fn run(&self, policies: &[Option<Result<Policy, Vec<Fault>>>]) -> Vec<CaseReport> {
+    pub fn run(&self, policies: &[Option<Result<Policy, Vec<Diagnostic>>>]) -> Vec<CaseReport> {
         self.cases.iter().map(|case| case.run(policies)).collect()
     }
 }
@@ -112,33 +117,33 @@ impl InlinePolicy {
     ///
     /// # Errors
     /// All faults, with their places in the case file.
-    pub fn load(&self) -> Result<Policy, Vec<Fault>> {
+    pub fn load(&self) -> Result<Policy, Vec<Diagnostic>> {
         compile(&self.0, Vec::new())
     }
 }
 
 impl Case {
-    fn run(&self, policies: &[Option<Result<Policy, Vec<Fault>>>]) -> CaseReport {
+    fn run(&self, policies: &[Option<Result<Policy, Vec<Diagnostic>>>]) -> CaseReport {
         let Self { name, span, policy, .. } = self;
         let mut report = CaseReport {
             name: name.clone(),
             span: span.clone(),
             policy: *policy,
             differences: Vec::new(),
-            faults: Vec::new(),
+            diagnostics: Vec::new(),
             explanation: None,
         };
         match policy.map(|at| policies.get(at).and_then(Option::as_ref)) {
             None => {
-                let fault = Fault::error(Code::MissingField, span.clone(), "no policy is named");
-                report.faults.push(fault.help("write `policy` at the top of the file, or in the case"));
+                let fault = Diagnostic::error(DiagnosticCode::MissingField, span.clone(), "no policy is named");
+                report.diagnostics.push(fault.with_help("write `policy` at the top of the file, or in the case"));
             }
             Some(None) => report.differences.push("the policy cannot be read".into()),
             Some(Some(Err(faults))) => report.differences = self.expect.compare_faults(faults),
             Some(Some(Ok(policy))) => match &self.call {
                 None => report.differences = self.expect.compare_faults(&[]),
                 Some(call) => match judge(policy, call) {
-                    Err(faults) => report.faults = faults,
+                    Err(faults) => report.diagnostics = faults,
                     Ok(explanation) => {
                         report.differences = self.expect.compare(&explanation);
                         report.explanation = Some(explanation);
@@ -154,24 +159,24 @@ impl Case {
 ///
 /// # Errors
 /// All faults of the call, with their places in the case file.
-fn judge(policy: &Policy, call: &Node) -> Result<Explanation, Vec<Fault>> {
+fn judge(policy: &Policy, call: &Node) -> Result<Explanation, Vec<Diagnostic>> {
     let (json, places) = call.to_json_with_places();
-    let in_file = |fault: Fault| {
+    let in_file = |fault: Diagnostic| {
         // Inner parts come first, so the first that holds the fault is the smallest.
         let holds = |(part, _): &&Placed| part.start <= fault.span.start && fault.span.end <= part.end;
         let span = places.iter().find(holds).map_or_else(|| head(call), |(_, place)| place.clone());
-        Fault { span, other: None, ..fault }
+        Diagnostic { span, related: None, ..fault }
     };
-    let document =
-        read(json.as_bytes(), &JsonLimits::REQUEST).map_err(|fault| vec![in_file(Fault::of_call(&fault))])?;
-    let file =
-        CallFile::new(document.root()).map_err(|faults| faults.into_iter().map(in_file).collect::<Vec<Fault>>())?;
+    let document = read(json.as_bytes(), &JsonLimits::REQUEST)
+        .map_err(|fault| vec![in_file(Diagnostic::from_call_error(&fault))])?;
+    let file = CallFile::new(document.root())
+        .map_err(|faults| faults.into_iter().map(in_file).collect::<Vec<Diagnostic>>())?;
     let at = file.at().or_else(|| DEFAULT_TIME.parse::<Timestamp>().ok()).unwrap_or_default();
     Ok(explain(policy, &file.call(), at))
 }
 
 struct Reader {
-    faults: Vec<Fault>,
+    diagnostics: Vec<Diagnostic>,
     sources: Vec<PolicySource>,
 }
 
@@ -182,7 +187,7 @@ impl Reader {
         let defaults = root.get("defaults");
         if let Some(defaults) = defaults.filter(|node| !matches!(node.value, Written::Map(_))) {
             let help = "write members for every call, such as `defaults: {grant: {label: ci}}`";
-            self.fault(Code::WrongType, head(defaults), "`defaults` must be an object", help);
+            self.report(DiagnosticCode::WrongType, head(defaults), "`defaults` must be an object", help);
         }
         let mut cases = Vec::new();
         match root.get("cases").map(|node| &node.value) {
@@ -193,14 +198,14 @@ impl Reader {
             }
             Some(Written::List(_)) => {
                 let span = root.get("cases").unwrap_or(root).span.clone();
-                self.fault(Code::EmptyList, span, "`cases` is empty, so nothing would be tested", CASE_HELP);
+                self.report(DiagnosticCode::EmptyList, span, "`cases` is empty, so nothing would be tested", CASE_HELP);
             }
             Some(_) => {
                 let span = root.get("cases").map_or_else(|| head(root), head);
-                self.fault(Code::WrongType, span, "`cases` must be a list", CASE_HELP);
+                self.report(DiagnosticCode::WrongType, span, "`cases` must be a list", CASE_HELP);
             }
             None if matches!(root.value, Written::Map(_)) => {
-                self.fault(Code::MissingField, head(root), "a case file needs a list of `cases`", CASE_HELP);
+                self.report(DiagnosticCode::MissingField, head(root), "a case file needs a list of `cases`", CASE_HELP);
             }
             // What is no object has been refused for that.
             None => {}
@@ -210,14 +215,19 @@ impl Reader {
 
     fn case(&mut self, node: &Node, at: usize, defaults: Option<&Node>, shared: Option<usize>) -> Option<Case> {
         let Written::Map(_) = node.value else {
-            self.fault(Code::WrongType, head(node), "a case must be an object", CASE_HELP);
+            self.report(DiagnosticCode::WrongType, head(node), "a case must be an object", CASE_HELP);
             return None;
         };
         self.check_names(node, &CASE_FIELDS, "a case", CASE_HELP);
         let name = match node.get("name").map(|name| (&name.value, name)) {
             Some((Written::Text(name), _)) => name.clone(),
             Some((_, node)) => {
-                self.fault(Code::WrongType, head(node), "`name` must be a string", "put it in double quotes");
+                self.report(
+                    DiagnosticCode::WrongType,
+                    head(node),
+                    "`name` must be a string",
+                    "put it in double quotes",
+                );
                 String::new()
             }
             None => format!("case {}", at + 1),
@@ -225,15 +235,25 @@ impl Reader {
         let policy = node.get("policy").and_then(|node| self.source(node)).or(shared);
         let call = node.get("call").map(|call| merged(call, defaults));
         let Some(expect) = node.get("expect") else {
-            self.fault(Code::MissingField, head(node), "a case needs an `expect`", EXPECT_HELP);
+            self.report(DiagnosticCode::MissingField, head(node), "a case needs an `expect`", EXPECT_HELP);
             return None;
         };
         let expect = Expect::read(expect, self)?;
         if call.is_some() && expect.is_about_faults() {
-            self.fault(Code::FieldClash, head(node), "a case about `faults` has no `call`", "remove one of the two");
+            self.report(
+                DiagnosticCode::FieldClash,
+                head(node),
+                "a case about `faults` has no `call`",
+                "remove one of the two",
+            );
         }
         if call.is_none() && !expect.is_about_faults() {
-            self.fault(Code::MissingField, head(node), "a case needs a `call`", "write `call: {tool: search}`");
+            self.report(
+                DiagnosticCode::MissingField,
+                head(node),
+                "a case needs a `call`",
+                "write `call: {tool: search}`",
+            );
         }
         Some(Case { name, span: head(node), policy, call, expect })
     }
@@ -243,7 +263,7 @@ impl Reader {
         let help = "write a path beside the case file, such as `policy: books.json`, or the policy itself";
         let source = match &node.value {
             Written::Text(path) if path == "-" || path.is_empty() => {
-                self.fault(Code::BadValue, node.span.clone(), &format!("`{path}` names no file"), help);
+                self.report(DiagnosticCode::BadValue, node.span.clone(), &format!("`{path}` names no file"), help);
                 return None;
             }
             Written::Text(path) => {
@@ -255,7 +275,7 @@ impl Reader {
             }
             Written::Map(_) => PolicySource::Inline(InlinePolicy(node.clone())),
             _ => {
-                self.fault(Code::WrongType, head(node), "`policy` must be a path or a policy", help);
+                self.report(DiagnosticCode::WrongType, head(node), "`policy` must be a path or a policy", help);
                 return None;
             }
         };
@@ -266,16 +286,17 @@ impl Reader {
     fn check_names(&mut self, node: &Node, known: &[&str], what: &str, help: &str) {
         let Written::Map(entries) = &node.value else {
             let message = format!("{what} must be an object, not {}", node.kind().with_article());
-            return self.fault(Code::WrongType, head(node), &message, help);
+            return self.report(DiagnosticCode::WrongType, head(node), &message, help);
         };
-        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MOST_LOOKED_FOR) {
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS)
+        {
             let message = format!("`{}` is not a field of {what}", entry.key);
-            self.fault(Code::UnknownField, entry.key_span.clone(), &message, &offer(&entry.key, known));
+            self.report(DiagnosticCode::UnknownField, entry.key_span.clone(), &message, &offer(&entry.key, known));
         }
     }
 
-    fn fault(&mut self, code: Code, span: Range<usize>, message: &str, help: &str) {
-        keep(&mut self.faults, Fault::error(code, span, message).help(help));
+    fn report(&mut self, code: DiagnosticCode, span: Range<usize>, message: &str, help: &str) {
+        push_bounded(&mut self.diagnostics, Diagnostic::error(code, span, message).with_help(help));
     }
 }
 

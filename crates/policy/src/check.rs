@@ -15,7 +15,7 @@ mod shape;
 mod table;
 mod tools;
 
-use crate::fault::{Fault, cut};
+use crate::diagnostic::{Diagnostic, truncate_with_notice};
 use crate::parse;
 use crate::written::Format;
 use limit::Bounds;
@@ -33,7 +33,7 @@ const MOST_LETTERS: usize = 600;
 /// Gives all errors of a document; if there are none, its warnings, in the order of their places.
 ///
 /// With the tools that a server offers, conditions are held against what their schemas declare.
-pub fn check(text: &[u8], format: Format, tools: Option<&Tools>) -> Vec<Fault> {
+pub fn check(text: &[u8], format: Format, tools: Option<&Tools>) -> Vec<Diagnostic> {
     let (policy, root) = match parse::read(text, format) {
         Ok(read) => read,
         Err(faults) => return faults,
@@ -55,7 +55,7 @@ pub fn check(text: &[u8], format: Format, tools: Option<&Tools>) -> Vec<Fault> {
         offered::check(&policy, &sections, tools, offers, &mut warnings);
     }
     warnings.sort_by_key(|warning| (warning.span.start, warning.code));
-    cut(&mut warnings, MAX_WARNINGS);
+    truncate_with_notice(&mut warnings, MAX_WARNINGS);
     for warning in &mut warnings {
         warning.message = plain(&warning.message);
         warning.help = warning.help.as_deref().map(plain);

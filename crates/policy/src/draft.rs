@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use crate::call::{Call, Caller, Reference, Subject};
 use crate::decide::decide;
 use crate::decision::Decision;
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::limit::words;
 use crate::method::{TASKS, is_always_allowed};
 use crate::parse::parse;
@@ -139,7 +139,7 @@ impl Draft {
     ///
     /// # Errors
     /// There is so much that no policy can hold it.
-    pub fn write(&self, origin: &str) -> Result<Drafted, Vec<Fault>> {
+    pub fn write(&self, origin: &str) -> Result<Drafted, Vec<Diagnostic>> {
         let used: Vec<Used> = self.used.iter().map(|((part, name), tally)| tally.summary(*part, name)).collect();
         let policy = text::write(origin, &used)?;
         let compiled = parse(policy.as_bytes(), Format::Json)?;

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use gatelodge_json::{JsonLimits, read_with_comments};
 
-use crate::fault::{Code, Fault, told};
+use crate::diagnostic::{Diagnostic, DiagnosticCode, sorted_for_display};
 use crate::written::{self, Format};
 pub(crate) use yaml_comment::count as comments_of_yaml;
 
@@ -27,11 +27,11 @@ pub struct Formatted {
 ///
 /// # Errors
 /// What keeps the text from being read, and repeated keys.
-pub fn format(text: &[u8], format: Format) -> Result<Formatted, Vec<Fault>> {
-    lay_out(text, format).map_err(told)
+pub fn format(text: &[u8], format: Format) -> Result<Formatted, Vec<Diagnostic>> {
+    lay_out(text, format).map_err(sorted_for_display)
 }
 
-fn lay_out(text: &[u8], format: Format) -> Result<Formatted, Vec<Fault>> {
+fn lay_out(text: &[u8], format: Format) -> Result<Formatted, Vec<Diagnostic>> {
     match format {
         Format::Json => Ok(Formatted { text: format_json(text)?, comments_lost: 0 }),
         Format::Yaml => {
@@ -45,23 +45,23 @@ fn lay_out(text: &[u8], format: Format) -> Result<Formatted, Vec<Fault>> {
     }
 }
 
-fn format_json(text: &[u8]) -> Result<String, Vec<Fault>> {
+fn format_json(text: &[u8]) -> Result<String, Vec<Diagnostic>> {
     let (document, repeats) =
         read_with_comments(text, &JsonLimits::DOCUMENT).map_err(|fault| vec![written::syntax(&fault)])?;
     refuse(repeats.iter().map(written::syntax).collect())?;
     let laid_out = layout::lay_out(&remark::attach(&document));
     if laid_out.len() > JsonLimits::DOCUMENT.max_bytes {
         let message = "laid out, the text would be larger than a policy may be";
-        return Err(vec![Fault::error(Code::TooLarge, 0..text.len(), message)]);
+        return Err(vec![Diagnostic::error(DiagnosticCode::TooLarge, 0..text.len(), message)]);
     }
     Ok(laid_out)
 }
 
-fn refuse(faults: Vec<Fault>) -> Result<(), Vec<Fault>> {
+fn refuse(faults: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-fn move_all(mut faults: Vec<Fault>, span: Range<usize>) -> Vec<Fault> {
+fn move_all(mut faults: Vec<Diagnostic>, span: Range<usize>) -> Vec<Diagnostic> {
     for fault in &mut faults {
         fault.span = span.clone();
     }

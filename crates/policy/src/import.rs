@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use gatelodge_json::quote_into;
 
-use crate::fault::{Code, Fault, keep, told};
+use crate::diagnostic::{Diagnostic, DiagnosticCode, push_bounded, sorted_for_display};
 use crate::format::{comments_of_yaml, format};
 use crate::limit::words;
 use crate::parse::parse;
@@ -62,15 +62,16 @@ words! {
 ///
 /// # Errors
 /// All faults of the source, in the order of their places.
-pub fn import(text: &[u8]) -> Result<Imported, Vec<Fault>> {
-    let (root, repeats) = written::read(text, Format::Yaml).map_err(|fault| told(vec![fault.or_if_empty(EMPTY)]))?;
-    let mut importer = Importer { faults: repeats, ..Importer::default() };
+pub fn import(text: &[u8]) -> Result<Imported, Vec<Diagnostic>> {
+    let (root, repeats) =
+        written::read(text, Format::Yaml).map_err(|fault| sorted_for_display(vec![fault.with_help_if_empty(EMPTY)]))?;
+    let mut importer = Importer { diagnostics: repeats, ..Importer::default() };
     let policy = importer.policy(&root);
     importer.check_references();
     importer.tell_comments(comments_of_yaml(text, &root));
-    let Importer { faults, mut notes, .. } = importer;
+    let Importer { diagnostics: faults, mut notes, .. } = importer;
     if !faults.is_empty() {
-        return Err(told(faults));
+        return Err(sorted_for_display(faults));
     }
     let policy = format(policy.as_bytes(), Format::Json).map_err(broken)?.text;
     // Whatever went wrong above, nobody gets a policy that does not load.
@@ -80,10 +81,10 @@ pub fn import(text: &[u8]) -> Result<Imported, Vec<Fault>> {
 }
 
 /// Tells a fault of the result; its places mean nothing in the source.
-fn broken(faults: Vec<Fault>) -> Vec<Fault> {
-    let tell = |fault: Fault| {
+fn broken(faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let tell = |fault: Diagnostic| {
         let message = format!("the policy that this becomes would not load: {}", fault.message);
-        Fault { span: 0..0, message, other: None, ..fault }
+        Diagnostic { span: 0..0, message, related: None, ..fault }
     };
     faults.into_iter().map(tell).collect()
 }
@@ -99,7 +100,7 @@ const WILDCARD: &str = "*";
 /// What is carried along while a source is read.
 #[derive(Default)]
 struct Importer {
-    faults: Vec<Fault>,
+    diagnostics: Vec<Diagnostic>,
     notes: Vec<Note>,
     /// Every counter that a rule counts, by scope and name as Intercept keys it, and where.
     counters: BTreeMap<String, Range<usize>>,
@@ -108,8 +109,8 @@ struct Importer {
 }
 
 impl Importer {
-    fn fault(&mut self, fault: Fault) {
-        keep(&mut self.faults, fault);
+    fn report(&mut self, fault: Diagnostic) {
+        push_bounded(&mut self.diagnostics, fault);
     }
 
     fn note(&mut self, kind: NoteKind, span: &Range<usize>, message: impl Into<String>) {
@@ -151,8 +152,9 @@ impl Importer {
             Some("1") => {}
             Some(other) => {
                 let span = root.get("version").unwrap_or(root).span.clone();
-                let fault = Fault::error(Code::UnknownWord, span, format!("version `{other}` is not known"));
-                self.fault(fault.help("write `version: \"1\"`"));
+                let fault =
+                    Diagnostic::error(DiagnosticCode::UnknownWord, span, format!("version `{other}` is not known"));
+                self.report(fault.with_help("write `version: \"1\"`"));
             }
             None => self.missing(root, "version", "write `version: \"1\"`"),
         }
@@ -180,12 +182,17 @@ impl Importer {
         for item in self.list(node, "hide") {
             let Some(name) = self.scalar(item, "an entry of `hide`") else { continue };
             if name.trim().is_empty() {
-                let fault = Fault::error(Code::EmptyText, item.span.clone(), "an entry of `hide` is empty");
-                self.fault(fault.help("remove it, or write the name of a tool"));
+                let fault =
+                    Diagnostic::error(DiagnosticCode::EmptyText, item.span.clone(), "an entry of `hide` is empty");
+                self.report(fault.with_help("remove it, or write the name of a tool"));
             }
             if names.contains(&quoted(&name)) {
-                let fault = Fault::error(Code::RepeatedKey, item.span.clone(), format!("`{name}` is hidden twice"));
-                self.fault(fault.help("keep one of the two"));
+                let fault = Diagnostic::error(
+                    DiagnosticCode::RepeatedKey,
+                    item.span.clone(),
+                    format!("`{name}` is hidden twice"),
+                );
+                self.report(fault.with_help("keep one of the two"));
             }
             if name.contains('*') && name != WILDCARD {
                 let message = format!("`{name}` was taken for a whole name; here it hides all tools that match");
@@ -252,8 +259,8 @@ impl Importer {
     fn check_references(&mut self) {
         for (key, span) in std::mem::take(&mut self.references) {
             if !self.counters.contains_key(&key) {
-                let fault = Fault::error(Code::BadPath, span, format!("no rule counts `state.{key}`"));
-                self.fault(fault.help("add a `state` block for it, or remove the condition"));
+                let fault = Diagnostic::error(DiagnosticCode::BadPath, span, format!("no rule counts `state.{key}`"));
+                self.report(fault.with_help("add a `state` block for it, or remove the condition"));
             }
         }
     }

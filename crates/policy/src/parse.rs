@@ -12,7 +12,7 @@ use std::sync::Arc;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use crate::call::Category;
-use crate::fault::{Code, Fault, Severity, keep, told};
+use crate::diagnostic::{Diagnostic, DiagnosticCode, Severity, push_bounded, sorted_for_display};
 use crate::glob::Glob;
 use crate::method::{ALWAYS_ALLOWED, JUDGED_BY_SUBJECT, TASKS};
 use crate::path::Path;
@@ -52,40 +52,40 @@ const SMALLEST: &str = r#"write something; the smallest policy is {"version": "1
 ///
 /// # Errors
 /// All faults of the document, in the order of their places.
-pub fn parse(text: &[u8], format: Format) -> Result<Policy, Vec<Fault>> {
+pub fn parse(text: &[u8], format: Format) -> Result<Policy, Vec<Diagnostic>> {
     read(text, format).map(|(policy, _)| policy)
 }
 
 /// Reads a policy and keeps its written form, for whoever needs places.
-pub(crate) fn read(text: &[u8], format: Format) -> Result<(Policy, Node), Vec<Fault>> {
+pub(crate) fn read(text: &[u8], format: Format) -> Result<(Policy, Node), Vec<Diagnostic>> {
     let (root, faults) =
-        written::read(text, format).map_err(|fault| vec![fault.or_if_empty(SMALLEST).with_way_out()])?;
+        written::read(text, format).map_err(|fault| vec![fault.with_help_if_empty(SMALLEST).with_default_help()])?;
     Ok((compile(&root, faults)?, root))
 }
 
 /// Compiles a policy that was read. `faults` are those of the reading.
-pub(crate) fn compile(root: &Node, faults: Vec<Fault>) -> Result<Policy, Vec<Fault>> {
-    let mut parser = Parser { faults, regexes: predicate::Budget::default(), paths: HashMap::new() };
+pub(crate) fn compile(root: &Node, faults: Vec<Diagnostic>) -> Result<Policy, Vec<Diagnostic>> {
+    let mut parser = Parser { diagnostics: faults, regexes: predicate::Budget::default(), paths: HashMap::new() };
     let policy = parser.policy(root);
-    let mut faults = parser.faults;
+    let mut faults = parser.diagnostics;
     counter::check(&policy, &mut faults);
     if faults.iter().any(|fault| fault.severity == Severity::Error) {
-        return Err(told(faults));
+        return Err(sorted_for_display(faults));
     }
     Ok(policy)
 }
 
 /// What is carried along while a document is read.
 pub(crate) struct Parser {
-    pub faults: Vec<Fault>,
+    pub diagnostics: Vec<Diagnostic>,
     pub regexes: predicate::Budget,
     /// The paths of conditions, by their texts.
     pub paths: HashMap<Box<str>, Arc<Path>>,
 }
 
 impl Parser {
-    pub fn fault(&mut self, fault: Fault) {
-        keep(&mut self.faults, fault);
+    pub fn report(&mut self, fault: Diagnostic) {
+        push_bounded(&mut self.diagnostics, fault);
     }
 
     fn policy(&mut self, root: &Node) -> Policy {
@@ -136,11 +136,15 @@ impl Parser {
                 Written::Text(version) if version == "1" => {}
                 Written::Text(version) => {
                     let message = format!("version `{version}` is not known");
-                    self.fault(Fault::error(Code::UnknownWord, node.span.clone(), message).help(help));
+                    self.report(
+                        Diagnostic::error(DiagnosticCode::UnknownWord, node.span.clone(), message).with_help(help),
+                    );
                 }
                 _ => {
                     let message = format!("`version` must be a string, not {}", node.kind().with_article());
-                    self.fault(Fault::error(Code::WrongType, node.span.clone(), message).help(help));
+                    self.report(
+                        Diagnostic::error(DiagnosticCode::WrongType, node.span.clone(), message).with_help(help),
+                    );
                 }
             },
         }
@@ -162,7 +166,9 @@ impl Parser {
         let Written::Map(_) = node.value else { return };
         // Only the opening bracket: a whole block underlined says nothing.
         let span = node.span.start..(node.span.start + 1).min(node.span.end);
-        self.fault(Fault::error(Code::MissingField, span, format!("`{name}` is missing")).help(help));
+        self.report(
+            Diagnostic::error(DiagnosticCode::MissingField, span, format!("`{name}` is missing")).with_help(help),
+        );
     }
 
     fn hide(&mut self, node: &Node) -> Hidden {
@@ -231,8 +237,8 @@ impl Parser {
     fn refuse_many(&mut self, globs: usize, node: &Node) {
         if globs > MAX_GLOBS {
             let message = format!("more than {MAX_GLOBS} globs in one place");
-            let fault = Fault::error(Code::TooLarge, node.span.start..node.span.start, message);
-            self.fault(fault.help("write whole names, or fewer globs with more stars"));
+            let fault = Diagnostic::error(DiagnosticCode::TooLarge, node.span.start..node.span.start, message);
+            self.report(fault.with_help("write whole names, or fewer globs with more stars"));
         }
     }
 
@@ -243,9 +249,9 @@ impl Parser {
             let Some((_, _, earlier)) = globs.iter().take(at).find(ties) else { continue };
             let message =
                 format!("`{}` and `{}` can match the same name, and neither is the more exact", earlier.key, entry.key);
-            let fault = Fault::error(Code::TiedGlobs, entry.key_span.clone(), message);
-            let fault = fault.other(earlier.key_span.clone(), "the other one");
-            self.fault(fault.help("write more of the name into one of them"));
+            let fault = Diagnostic::error(DiagnosticCode::TiedGlobs, entry.key_span.clone(), message);
+            let fault = fault.with_related(earlier.key_span.clone(), "the other one");
+            self.report(fault.with_help("write more of the name into one of them"));
         }
     }
 
@@ -256,12 +262,12 @@ impl Parser {
                 word(&entry.value, "a method's rule", Default::WORDS, Default::from_word, self) == Some(Default::Allow);
             let verdict = Verdict { allows, pointer: pointer("/methods", &entry.key) };
             if let Err(why) = nameable(&entry.key) {
-                let fault = Fault::error(
-                    Code::BadMethod,
+                let fault = Diagnostic::error(
+                    DiagnosticCode::BadMethod,
                     entry.key_span.clone(),
                     format!("`{}` cannot be named here", entry.key),
                 );
-                self.fault(fault.help(why));
+                self.report(fault.with_help(why));
                 continue;
             }
             match entry.key.strip_suffix('*') {
@@ -296,8 +302,12 @@ impl Parser {
         match database.get(name) {
             Ok(zone) if is_name => zone,
             _ => {
-                let fault = Fault::error(Code::BadTimeZone, node.span.clone(), format!("`{name}` is no time zone"));
-                self.fault(fault.help("write the exact IANA name, such as `Europe/Berlin`"));
+                let fault = Diagnostic::error(
+                    DiagnosticCode::BadTimeZone,
+                    node.span.clone(),
+                    format!("`{name}` is no time zone"),
+                );
+                self.report(fault.with_help("write the exact IANA name, such as `Europe/Berlin`"));
                 TimeZone::UTC
             }
         }

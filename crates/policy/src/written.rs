@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote_into, read_with_comments};
 
-use crate::fault::{Code, Fault};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 
 /// What is told of a text with nothing in it; what to do about it depends on what it should have been.
 pub(crate) const EMPTY: &str = "the text is empty";
@@ -122,14 +122,14 @@ impl Node {
 ///
 /// # Errors
 /// The one fault that ended the reading.
-pub(crate) fn read(text: &[u8], format: Format) -> Result<(Node, Vec<Fault>), Fault> {
+pub(crate) fn read(text: &[u8], format: Format) -> Result<(Node, Vec<Diagnostic>), Diagnostic> {
     match format {
         Format::Json => read_json(text),
         Format::Yaml => yaml::read(text),
     }
 }
 
-fn read_json(text: &[u8]) -> Result<(Node, Vec<Fault>), Fault> {
+fn read_json(text: &[u8]) -> Result<(Node, Vec<Diagnostic>), Diagnostic> {
     let (document, repeats) = read_with_comments(text, &JsonLimits::DOCUMENT).map_err(|fault| syntax(&fault))?;
     let repeats = repeats.iter().map(syntax).collect();
     Ok((of_json(document.root()), repeats))
@@ -157,12 +157,12 @@ pub(crate) fn of_json(value: JsonValue<'_>) -> Node {
 }
 
 /// Tells a fault of the reader as a fault of the document.
-pub(crate) fn syntax(fault: &gatelodge_json::JsonError) -> Fault {
+pub(crate) fn syntax(fault: &gatelodge_json::JsonError) -> Diagnostic {
     use gatelodge_json::JsonErrorKind as Kind;
     let code = match fault.kind {
-        Kind::DuplicateKey(_) => Code::RepeatedKey,
-        Kind::TooLarge { .. } | Kind::TooDeep { .. } | Kind::TooManyMembers { .. } => Code::TooLarge,
-        Kind::NumberTooLong | Kind::NumberTooLarge => Code::BadNumber,
+        Kind::DuplicateKey(_) => DiagnosticCode::RepeatedKey,
+        Kind::TooLarge { .. } | Kind::TooDeep { .. } | Kind::TooManyMembers { .. } => DiagnosticCode::TooLarge,
+        Kind::NumberTooLong | Kind::NumberTooLarge => DiagnosticCode::BadNumber,
         Kind::Empty
         | Kind::InvalidUtf8
         | Kind::ByteOrderMark
@@ -175,7 +175,7 @@ pub(crate) fn syntax(fault: &gatelodge_json::JsonError) -> Fault {
         | Kind::ControlCharacter
         | Kind::InvalidEscape
         | Kind::LoneSurrogate
-        | Kind::InvalidNumber => Code::Syntax,
+        | Kind::InvalidNumber => DiagnosticCode::Syntax,
     };
     let help = match fault.kind {
         Kind::InvalidUtf8 => Some("save the file as UTF-8 text"),
@@ -190,9 +190,9 @@ pub(crate) fn syntax(fault: &gatelodge_json::JsonError) -> Fault {
         Kind::NumberTooLong => "a number has more digits than can be compared, or too long an exponent".to_owned(),
         _ => fault.kind.to_string(),
     };
-    let found = Fault::error(code, fault.start..fault.end, message);
+    let found = Diagnostic::error(code, fault.start..fault.end, message);
     match help {
-        Some(help) => found.help(help),
+        Some(help) => found.with_help(help),
         None => found,
     }
 }

@@ -10,7 +10,8 @@ use support::place;
 
 /// Each fault as `code line:column`.
 fn faults(text: &str, format: Format) -> Vec<String> {
-    let line = |fault: &gatelodge_policy::Fault| format!("{} {}", fault.code, place(text.as_bytes(), fault.span.start));
+    let line =
+        |fault: &gatelodge_policy::Diagnostic| format!("{} {}", fault.code, place(text.as_bytes(), fault.span.start));
     parse(text.as_bytes(), format).err().unwrap_or_default().iter().map(line).collect()
 }
 

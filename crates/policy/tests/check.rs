@@ -5,11 +5,11 @@
 use std::time::{Duration, Instant};
 
 use gatelodge_json::LineColumn;
-use gatelodge_policy::{DiagnosticCode, Fault, Format, Severity, Tools, check};
+use gatelodge_policy::{Diagnostic, DiagnosticCode, Format, Severity, Tools, check};
 
 /// Each finding as its code, its place, and the text that is underlined.
-fn told(text: &str, faults: &[Fault]) -> Vec<String> {
-    let one = |fault: &Fault| {
+fn told(text: &str, faults: &[Diagnostic]) -> Vec<String> {
+    let one = |fault: &Diagnostic| {
         let place = LineColumn::of(text.as_bytes(), fault.span.start);
         let underlined = &text[fault.span.clone()];
         assert!(fault.help.is_some(), "{} has no help", fault.message);
@@ -31,7 +31,7 @@ fn with(policy: &str, offered: &str) -> Vec<String> {
     told(policy, &faults(policy, offered))
 }
 
-fn faults(policy: &str, offered: &str) -> Vec<Fault> {
+fn faults(policy: &str, offered: &str) -> Vec<Diagnostic> {
     check(policy.as_bytes(), Format::Yaml, Some(&tools(offered)))
 }
 
@@ -139,7 +139,7 @@ tools:
       - {counter: loop, window: hour, max: 9, scope: session}
 "#;
     let offered = PAY.replacen(r#"{"tools": ["#, r#"{"tools": [{"name": "delete_all"}, "#, 1);
-    let line = |fault: &Fault| {
+    let line = |fault: &Diagnostic| {
         let line = LineColumn::of(policy.as_bytes(), fault.span.start).line;
         format!("{line} {}: {}\n  help: {}", fault.code, fault.message, fault.help.as_deref().unwrap_or_default())
     };
@@ -260,7 +260,7 @@ fn a_hidden_tool_has_no_use_for_rules() {
         "version: \"1\"\ndefault: deny\nhide: [pay, get_*]\ntools: {pay: {}, get_it: {}, get_all_*: {}, g*: {}}\n";
     assert_eq!(alone(policy), ["shadowed 4:9 pay", "shadowed 4:18 get_it", "shadowed 4:30 get_all_*"]);
     let fault = &check(policy.as_bytes(), Format::Yaml, None)[1];
-    assert_eq!(fault.other.as_ref().map(|(span, _)| &policy[span.clone()]), Some("get_*"));
+    assert_eq!(fault.related.as_ref().map(|(span, _)| &policy[span.clone()]), Some("get_*"));
 }
 
 #[test]
@@ -626,7 +626,7 @@ fn tools_are_read_in_three_forms_and_refused_with_places() {
 const SHARE: usize = if cfg!(debug_assertions) { 10 } else { 1 };
 const SOON: Duration = Duration::from_secs(30);
 
-fn ends_soon(policy: &str, offered: &str) -> Vec<Fault> {
+fn ends_soon(policy: &str, offered: &str) -> Vec<Diagnostic> {
     let tools = tools(offered);
     let start = Instant::now();
     let found = check(policy.as_bytes(), Format::Json, Some(&tools));

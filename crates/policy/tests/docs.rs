@@ -18,7 +18,8 @@ use std::fs;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    CallFile, CaseReport, Code, DiagnosticCode, Explanation, Fault, Format, Operator, Severity, check, explain, parse,
+    CallFile, CaseReport, Code, Diagnostic, DiagnosticCode, Explanation, Format, Operator, Severity, check, explain,
+    parse,
 };
 use support::{Loaded, told};
 
@@ -51,7 +52,7 @@ impl Block {
     }
 
     /// Errors, or else warnings.
-    fn faults(&self) -> Vec<Fault> {
+    fn faults(&self) -> Vec<Diagnostic> {
         check(self.text.as_bytes(), self.format(), None)
     }
 }

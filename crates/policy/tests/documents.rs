@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gatelodge_policy::{DiagnosticCode, Fault, parse};
+use gatelodge_policy::{Diagnostic, DiagnosticCode, parse};
 use support::{format_of, place};
 
 fn documents(folder: &str) -> Vec<PathBuf> {
@@ -21,7 +21,7 @@ fn documents(folder: &str) -> Vec<PathBuf> {
     documents
 }
 
-fn faults(path: &Path, text: &[u8]) -> Vec<Fault> {
+fn faults(path: &Path, text: &[u8]) -> Vec<Diagnostic> {
     parse(text, format_of(path)).err().unwrap_or_default()
 }
 
@@ -41,7 +41,7 @@ fn every_bad_document_has_the_faults_that_are_expected_of_it() {
     let mut differences = Vec::new();
     for path in &bad {
         let text = fs::read(path).unwrap();
-        let line = |fault: &Fault| format!("{} {}\n", fault.code, place(&text, fault.span.start));
+        let line = |fault: &Diagnostic| format!("{} {}\n", fault.code, place(&text, fault.span.start));
         let came: String = faults(path, &text).iter().map(line).collect();
         let name = format!("{}.expect", path.display());
         let expected = fs::read_to_string(&name).unwrap_or_else(|error| panic!("{name}: {error}"));

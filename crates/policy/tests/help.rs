@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_policy::{CaseFile, DiagnosticCode, Fault, Format, import, parse};
+use gatelodge_policy::{CaseFile, Diagnostic, DiagnosticCode, Format, import, parse};
 
 /// A policy with one rule block for the tool `a`.
 fn with_block(block: &str) -> String {
@@ -14,7 +14,7 @@ fn with_condition(condition: &str) -> String {
 }
 
 /// The one fault of a text, its message, and its help.
-fn only(faults: Result<(), Vec<Fault>>) -> (DiagnosticCode, String, String) {
+fn only(faults: Result<(), Vec<Diagnostic>>) -> (DiagnosticCode, String, String) {
     let faults = faults.expect_err("a fault");
     assert_eq!(faults.len(), 1, "{faults:?}");
     (faults[0].code, faults[0].message.clone(), faults[0].help.clone().expect("a way out"))

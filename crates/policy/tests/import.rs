@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    Call, Caller, Category, Decision, Definition, DiagnosticCode, Fault, Format, Imported, Policy, Subject, Tool,
+    Call, Caller, Category, Decision, Definition, Diagnostic, DiagnosticCode, Format, Imported, Policy, Subject, Tool,
     decide, import, parse,
 };
 use insta::assert_snapshot;
@@ -28,7 +28,7 @@ fn policy(text: &str) -> Policy {
     parse(imported(text).policy.as_bytes(), Format::Json).expect("a policy")
 }
 
-fn faults(text: &str) -> Vec<Fault> {
+fn faults(text: &str) -> Vec<Diagnostic> {
     import(text.as_bytes()).expect_err("faults")
 }
 

@@ -28,7 +28,7 @@ pub struct Policies {
     /// All names, with their places.
     pub names: HashMap<String, Range<usize>>,
     /// The documents with findings.
-    pub found: Vec<(Source, Vec<gatelodge_policy::Fault>)>,
+    pub found: Vec<(Source, Vec<gatelodge_policy::Diagnostic>)>,
     /// The files that were read.
     pub files: Vec<Stamped>,
 }

@@ -1,8 +1,8 @@
 //! What a case expects, and how that differs from what came.
 
 use super::{EXPECT_HELP, Reader, head};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::explain::Explanation;
-use crate::fault::{Code, Fault};
 use crate::written::{Node, Written};
 
 const FIELDS: [&str; 6] = ["decision", "code", "rule", "message", "charges", "faults"];
@@ -31,7 +31,7 @@ impl Expect {
         }
         let Written::Map(_) = node.value else {
             let message = format!("`expect` must be a decision or an object, not {}", node.kind().with_article());
-            reader.fault(Code::WrongType, head(node), &message, EXPECT_HELP);
+            reader.report(DiagnosticCode::WrongType, head(node), &message, EXPECT_HELP);
             return None;
         };
         reader.check_names(node, &FIELDS, "`expect`", EXPECT_HELP);
@@ -42,7 +42,7 @@ impl Expect {
                 Written::Text(text) => Some(Some(text.clone())),
                 _ => {
                     let message = format!("`{name}` must be a string or null");
-                    reader.fault(Code::WrongType, value.span.clone(), &message, "put it in double quotes");
+                    reader.report(DiagnosticCode::WrongType, value.span.clone(), &message, "put it in double quotes");
                     None
                 }
             },
@@ -54,8 +54,8 @@ impl Expect {
         let expect =
             Self { decision, code, rule, message, charges: charges(node, reader), faults: faults(node, reader) };
         if matches!(&node.value, Written::Map(entries) if expect.is_about_faults() && entries.len() > 1) {
-            reader.fault(
-                Code::FieldClash,
+            reader.report(
+                DiagnosticCode::FieldClash,
                 head(node),
                 "a policy that does not load decides nothing: `faults` stands alone",
                 "remove the other fields, or `faults`",
@@ -63,7 +63,7 @@ impl Expect {
         }
         if matches!(&node.value, Written::Map(entries) if entries.is_empty()) {
             let message = "`expect` names nothing, so the case could not fail";
-            reader.fault(Code::MissingField, head(node), message, EXPECT_HELP);
+            reader.report(DiagnosticCode::MissingField, head(node), message, EXPECT_HELP);
         }
         Some(expect)
     }
@@ -110,7 +110,7 @@ impl Expect {
     }
 
     /// Compares with the faults that loading the policy gave.
-    pub fn compare_faults(&self, came: &[Fault]) -> Vec<String> {
+    pub fn compare_faults(&self, came: &[Diagnostic]) -> Vec<String> {
         let mut codes: Vec<&str> = came.iter().map(|fault| fault.code.as_str()).collect();
         codes.sort_unstable();
         codes.dedup();
@@ -125,15 +125,15 @@ impl Expect {
 fn check_decision(decision: &str, node: &Node, reader: &mut Reader) {
     if !DECISIONS.contains(&decision) {
         let message = format!("`{decision}` is no decision");
-        reader.fault(Code::UnknownWord, node.span.clone(), &message, "write `allow`, `deny` or `approve`");
+        reader.report(DiagnosticCode::UnknownWord, node.span.clone(), &message, "write `allow`, `deny` or `approve`");
     }
 }
 
 fn charges(node: &Node, reader: &mut Reader) -> Option<Vec<Vec<(String, String)>>> {
     let node = node.get("charges")?;
     let Written::List(items) = &node.value else {
-        reader.fault(
-            Code::WrongType,
+        reader.report(
+            DiagnosticCode::WrongType,
             head(node),
             "`charges` must be a list",
             "such as `[{counter: spend}]`, or `[]` for none",
@@ -148,7 +148,7 @@ fn charges(node: &Node, reader: &mut Reader) -> Option<Vec<Vec<(String, String)>
             }
             _ => {
                 let message = "a charge must be an object that names something";
-                reader.fault(Code::WrongType, head(item), message, "such as `{counter: spend, amount: 5}`");
+                reader.report(DiagnosticCode::WrongType, head(item), message, "such as `{counter: spend, amount: 5}`");
             }
         }
     }
@@ -158,7 +158,12 @@ fn charges(node: &Node, reader: &mut Reader) -> Option<Vec<Vec<(String, String)>
 fn faults(node: &Node, reader: &mut Reader) -> Option<Vec<String>> {
     let node = node.get("faults")?;
     let Written::List(items) = &node.value else {
-        reader.fault(Code::WrongType, head(node), "`faults` must be a list of codes", "such as `[unknown-field]`");
+        reader.report(
+            DiagnosticCode::WrongType,
+            head(node),
+            "`faults` must be a list of codes",
+            "such as `[unknown-field]`",
+        );
         return None;
     };
     let mut codes = Vec::new();
@@ -167,7 +172,7 @@ fn faults(node: &Node, reader: &mut Reader) -> Option<Vec<String>> {
             Written::Text(code) => codes.push(code.clone()),
             _ => {
                 let message = "a fault is named by its code";
-                reader.fault(Code::WrongType, head(item), message, "such as `unknown-field`");
+                reader.report(DiagnosticCode::WrongType, head(item), message, "such as `unknown-field`");
             }
         }
     }

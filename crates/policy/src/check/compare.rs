@@ -9,7 +9,7 @@ use super::nearest::Offers;
 use super::section::Clause;
 use super::shape::{Kinds, Shape, Values, accepted};
 use crate::condition::Test;
-use crate::fault::{Code, Fault};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::scalar::{Operand, Scalars};
 use crate::written::{Node, Written};
 
@@ -21,7 +21,7 @@ const MOST_WORDS: usize = 12;
 /// A warning in the making; the tools it is about are added later.
 #[derive(Debug, Clone)]
 pub(super) struct Finding {
-    pub code: Code,
+    pub code: DiagnosticCode,
     pub span: Range<usize>,
     pub claim: String,
     pub help: String,
@@ -33,8 +33,8 @@ impl Finding {
         (self.code, &self.span, &self.claim) == (other.code, &other.span, &other.claim)
     }
 
-    pub fn into_warning(self) -> Fault {
-        Fault::warning(self.code, self.span, self.claim).help(self.help)
+    pub fn into_warning(self) -> Diagnostic {
+        Diagnostic::warning(self.code, self.span, self.claim).with_help(self.help)
     }
 }
 
@@ -65,7 +65,7 @@ fn wrong_kind(clause: Clause<'_>, shape: &Shape<'_>) -> Finding {
         _ => (clause.operator_place(), "is for"),
     };
     Finding {
-        code: Code::ImpossibleComparison,
+        code: DiagnosticCode::ImpossibleComparison,
         span,
         claim: format!("`{path}` is {kinds}, and `{operator}` {relation} {}", accepted(&condition.test)),
         help: format!("as it stands every call with it is refused; compare it as {kinds}"),
@@ -97,7 +97,7 @@ fn out_of_bounds(clause: Clause<'_>, shape: &Shape<'_>) -> Option<Finding> {
     };
     let claim = format!("`{}` is {side} {}, so `{}` never holds", clause.condition.path, bound.text, clause.words());
     let help = "correct the number, or remove the condition".to_owned();
-    Some(Finding { code: Code::NeverHolds, span: clause.value_place(), claim, help })
+    Some(Finding { code: DiagnosticCode::NeverHolds, span: clause.value_place(), claim, help })
 }
 
 /// A test that none of the values holds for that can come.
@@ -108,7 +108,7 @@ fn none_listed(clause: Clause<'_>, shape: &Shape<'_>, offers: &mut Offers) -> Op
         return None;
     }
     Some(Finding {
-        code: Code::NeverHolds,
+        code: DiagnosticCode::NeverHolds,
         span: clause.value_place(),
         claim: format!("`{}` never holds for `{}`", clause.words(), clause.condition.path),
         help: listing(values, clause.members(), offers),
@@ -127,7 +127,8 @@ fn wrong_members(clause: Clause<'_>, shape: &Shape<'_>, negated: bool, offers: &
     let fitting = clause.members().iter().filter(|member| operand(member).is_some_and(|operand| fits(&operand)));
     let (possible, wrong): (Vec<&Node>, Vec<&Node>) =
         fitting.partition(|member| operand(member).is_some_and(|operand| can_be(&operand)));
-    let code = if possible.is_empty() && !negated { Code::NeverHolds } else { Code::ImpossibleComparison };
+    let code =
+        if possible.is_empty() && !negated { DiagnosticCode::NeverHolds } else { DiagnosticCode::ImpossibleComparison };
     let mut finding = |member: &&Node| Finding {
         code,
         span: member.span.clone(),

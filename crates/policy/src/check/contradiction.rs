@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::section::{Clause, Part, Rule};
 use super::shape::{Kinds, accepted};
 use crate::condition::Test;
-use crate::fault::{Code, Fault};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::path::{Root, Segment};
 use crate::scalar::{Number, Operand};
 
@@ -17,7 +17,7 @@ const MOST_TRIALS: usize = 1_000_000;
 type Pair<'p> = (Clause<'p>, Clause<'p>);
 
 /// Warns at the first contradiction on each path. Under `[*]` each condition may mean another element.
-pub(super) fn find(part: Part, rule: &Rule<'_>, warnings: &mut Vec<Fault>) {
+pub(super) fn find(part: Part, rule: &Rule<'_>, warnings: &mut Vec<Diagnostic>) {
     let mut by_path: HashMap<(&Root, &[Segment]), Vec<Clause<'_>>> = HashMap::new();
     for clause in rule.clauses().filter(|clause| !clause.condition.path.has_every()) {
         let path = &clause.condition.path;
@@ -34,12 +34,12 @@ pub(super) fn find(part: Part, rule: &Rule<'_>, warnings: &mut Vec<Fault>) {
     }
 }
 
-fn contradiction(part: Part, (first, second): Pair<'_>) -> Fault {
+fn contradiction(part: Part, (first, second): Pair<'_>) -> Diagnostic {
     let path = &second.condition.path;
     let message = format!("`{path}` cannot be `{}` and `{}` at once", first.words(), second.words());
-    let warning = Fault::warning(Code::NeverHolds, second.value_place(), message);
-    let warning = warning.other(first.value_place(), "excludes it");
-    warning.help(match part {
+    let warning = Diagnostic::warning(DiagnosticCode::NeverHolds, second.value_place(), message);
+    let warning = warning.with_related(first.value_place(), "excludes it");
+    warning.with_help(match part {
         Part::Require => "as it stands every call is refused; remove or widen one of the two",
         Part::DenyIf | Part::ApproveIf => "the conditions of a rule hold together; write two rules if one is enough",
     })

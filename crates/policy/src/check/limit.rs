@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::section::{Section, span_of};
-use crate::fault::{Code, Fault};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::{Counter, Limit, Scope};
 use crate::written::Node;
 
@@ -36,7 +36,7 @@ impl<'p> Bounds<'p> {
     }
 }
 
-pub(super) fn check(section: &Section<'_>, all_tools: Option<&Bounds<'_>>, warnings: &mut Vec<Fault>) {
+pub(super) fn check(section: &Section<'_>, all_tools: Option<&Bounds<'_>>, warnings: &mut Vec<Diagnostic>) {
     let own = Bounds::of(section);
     if !own.outlives_session && all_tools.is_none_or(|all| !all.outlives_session) {
         warnings.extend(section.limits().map(|(_, node)| session_alone(node)));
@@ -49,15 +49,15 @@ pub(super) fn check(section: &Section<'_>, all_tools: Option<&Bounds<'_>>, warni
     }
 }
 
-fn session_alone(node: &Node) -> Fault {
+fn session_alone(node: &Node) -> Diagnostic {
     let message = "a session bounds a loop, not an agent: each new session begins at zero";
-    let warning = Fault::warning(Code::SessionAlone, span_of(node, "scope"), message);
-    warning.help(r#"write a second limit with "scope": "grant" beside it"#)
+    let warning = Diagnostic::warning(DiagnosticCode::SessionAlone, span_of(node, "scope"), message);
+    warning.with_help(r#"write a second limit with "scope": "grant" beside it"#)
 }
 
-fn never_rules(node: &Node, ruling: &Node) -> Fault {
+fn never_rules(node: &Node, ruling: &Node) -> Diagnostic {
     let message = "another limit on the same counter is always full first";
-    let warning = Fault::warning(Code::Shadowed, span_of(node, "max"), message);
-    let warning = warning.other(span_of(ruling, "max"), "this one");
-    warning.help("remove one of the two, or give them counters of their own")
+    let warning = Diagnostic::warning(DiagnosticCode::Shadowed, span_of(node, "max"), message);
+    let warning = warning.with_related(span_of(ruling, "max"), "this one");
+    warning.with_help("remove one of the two, or give them counters of their own")
 }

@@ -12,7 +12,7 @@ use super::nearest::Offers;
 use super::section::{Clause, Field, Section, span_of};
 use super::shape::{Kinds, Shape};
 use super::tools::{Offered, Tools};
-use crate::fault::{Code, Fault};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::path::{Path, Root, Segment};
 use crate::schema::Schema;
 use crate::set::Policy;
@@ -65,7 +65,7 @@ pub(super) fn check(
     sections: &[Section<'_>],
     tools: &Tools,
     offers: Offers,
-    warnings: &mut Vec<Fault>,
+    warnings: &mut Vec<Diagnostic>,
 ) {
     let mut blocks: Vec<Held<'_, '_>> = sections.iter().map(Held::new).collect();
     let all_tools = sections.iter().position(|section| section.field == Field::AllTools);
@@ -95,9 +95,9 @@ fn why_unusable(tool: &Offered) -> Option<String> {
     }
 }
 
-fn not_finished(tool: &str) -> Fault {
+fn not_finished(tool: &str) -> Diagnostic {
     let message = format!("too many rules for so many tools: from `{tool}` on they were not compared");
-    Fault::warning(Code::TooLarge, 0..0, message).help("check against fewer tools at a time")
+    Diagnostic::warning(DiagnosticCode::TooLarge, 0..0, message).with_help("check against fewer tools at a time")
 }
 
 impl<'p, 't> Held<'p, 't> {
@@ -138,12 +138,13 @@ impl<'p, 't> Held<'p, 't> {
         }
     }
 
-    fn warn(self, warnings: &mut Vec<Fault>) {
+    fn warn(self, warnings: &mut Vec<Diagnostic>) {
         let is_for_all = self.section.field == Field::AllTools;
         if let (Some((named, why)), Some(place)) = (self.unusable, self.section.key_span("validate_arguments")) {
             let message = format!("the arguments of {named} cannot be validated, so each call is denied: {why}");
-            let warning = Fault::warning(Code::NoSchema, place, message);
-            warnings.push(warning.help("have the server repair its schema, or leave `validate_arguments` out here"));
+            let warning = Diagnostic::warning(DiagnosticCode::NoSchema, place, message);
+            warnings
+                .push(warning.with_help("have the server repair its schema, or leave `validate_arguments` out here"));
         }
         for look in self.looks {
             if is_for_all {
@@ -155,7 +156,7 @@ impl<'p, 't> Held<'p, 't> {
     }
 }
 
-fn about(mut finding: Finding, named: &Named<'_>) -> Fault {
+fn about(mut finding: Finding, named: &Named<'_>) -> Diagnostic {
     finding.claim = format!("in {named}, {}", finding.claim);
     finding.into_warning()
 }
@@ -174,16 +175,16 @@ impl<'t> Look<'_, 't> {
 
     /// In `all_tools` a condition may be meant for some tools alone; it is wrong only if it is for all that have the
     /// argument.
-    fn warn_of_all(self, warnings: &mut Vec<Fault>) {
+    fn warn_of_all(self, warnings: &mut Vec<Diagnostic>) {
         if self.is_fine {
             return;
         }
-        let is_missing = |finding: &Finding| finding.code == Code::UnknownArgument;
+        let is_missing = |finding: &Finding| finding.code == DiagnosticCode::UnknownArgument;
         if let Some((finding, _)) = self.found.first()
             && self.found.iter().all(|(finding, _)| is_missing(finding))
         {
             let message = format!("no tool has an argument `{}`", self.path);
-            warnings.push(Fault::warning(finding.code, self.place, message).help(finding.help.clone()));
+            warnings.push(Diagnostic::warning(finding.code, self.place, message).with_help(finding.help.clone()));
             return;
         }
         let wrong = self.found.into_iter().filter(|(finding, _)| !is_missing(finding));
@@ -223,14 +224,14 @@ impl<'t> Look<'_, 't> {
             }
         };
         let claim = format!("there is no `{}`", written(name));
-        Finding { code: Code::UnknownArgument, span: self.place.clone(), claim, help }
+        Finding { code: DiagnosticCode::UnknownArgument, span: self.place.clone(), claim, help }
     }
 
     fn astray(&self, at: usize, kinds: Kinds) -> Finding {
         let (parents, behind) = self.path.segments.split_at(at);
         let segment = behind.first().map(shown_segment).unwrap_or_default();
         Finding {
-            code: Code::ImpossibleComparison,
+            code: DiagnosticCode::ImpossibleComparison,
             span: self.place.clone(),
             claim: format!("`{}` is {kinds}, and `{segment}` looks for something else", shown(parents)),
             help: "names are for objects, `[0]` and `[*]` for lists; every call with it is refused".to_owned(),
@@ -240,7 +241,7 @@ impl<'t> Look<'_, 't> {
     fn amount(&self, shape: &Shape<'_>) -> Option<Finding> {
         let is_possible = shape.kinds.is_empty() || shape.kinds.has(Kinds::NUMBER);
         (!is_possible).then(|| Finding {
-            code: Code::ImpossibleComparison,
+            code: DiagnosticCode::ImpossibleComparison,
             span: self.place.clone(),
             claim: format!("`{}` is {}, and an amount is a number", self.path, shape.kinds),
             help: "as it stands every call is refused; name an argument that is a number".to_owned(),

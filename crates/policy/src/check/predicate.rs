@@ -9,7 +9,7 @@ use super::section::{Clause, Field, Part, Rule, Section};
 use super::shape::Shape;
 use super::{anchor, compare, contradiction};
 use crate::condition::{Operator, Test};
-use crate::fault::{Code, Fault};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::path::{Path, Root, Segment};
 
 /// Longer paths are not taken apart.
@@ -67,7 +67,7 @@ pub(super) fn check(
     section: &Section<'_>,
     all_tools: Option<&Guarded<'_>>,
     offers: &mut Offers,
-    warnings: &mut Vec<Fault>,
+    warnings: &mut Vec<Diagnostic>,
 ) {
     let own = Guarded::of(section);
     let is_guarded = |path: &Path| own.has(path) || all_tools.is_some_and(|all| all.has(path));
@@ -93,39 +93,39 @@ pub(super) fn check(
     }
 }
 
-fn claim_alone(rule: &Rule<'_>) -> Option<Fault> {
+fn claim_alone(rule: &Rule<'_>) -> Option<Diagnostic> {
     let first = rule.clauses().next()?;
     let is_claim = |clause: Clause<'_>| clause.condition.path.is_of_client();
     if !rule.clauses().all(is_claim) {
         return None;
     }
     let message = "a client can claim any name and version; nothing else guards this rule";
-    let warning = Fault::warning(Code::ClaimAlone, first.path_place(), message);
-    Some(warning.help("look at `grant.label` or `grant.labels`, which the gateway knows by itself"))
+    let warning = Diagnostic::warning(DiagnosticCode::ClaimAlone, first.path_place(), message);
+    Some(warning.with_help("look at `grant.label` or `grant.labels`, which the gateway knows by itself"))
 }
 
-fn unanchored(clause: Clause<'_>) -> Option<Fault> {
+fn unanchored(clause: Clause<'_>) -> Option<Diagnostic> {
     let Test::Regex(regex) = &clause.condition.test else { return None };
     let pattern = regex.as_str();
     if anchor::is_anchored(pattern) {
         return None;
     }
     let message = "the expression may be found anywhere in the text, whatever stands around it";
-    let warning = Fault::warning(Code::UnanchoredRegex, clause.value_place(), message);
-    Some(warning.help(anchor::advice(pattern)))
+    let warning = Diagnostic::warning(DiagnosticCode::UnanchoredRegex, clause.value_place(), message);
+    Some(warning.with_help(anchor::advice(pattern)))
 }
 
 /// `neq` and `not_in` read as if they held for all else; they do not hold for what is not there.
-fn absence_passes(clause: Clause<'_>) -> Option<Fault> {
+fn absence_passes(clause: Clause<'_>) -> Option<Diagnostic> {
     if !matches!(clause.condition.operator, Operator::Neq | Operator::NotIn) {
         return None;
     }
     let path = &clause.condition.path;
     let message = format!("without `{path}` this does not hold, and the call passes");
-    let warning = Fault::warning(Code::AbsencePasses, clause.path_place(), message);
+    let warning = Diagnostic::warning(DiagnosticCode::AbsencePasses, clause.path_place(), message);
     let mut quoted = String::new();
     quote_into(&path.to_string(), &mut quoted);
-    Some(warning.help(format!(r#"add {{"path": {quoted}, "op": "exists", "value": true}} to `require`"#)))
+    Some(warning.with_help(format!(r#"add {{"path": {quoted}, "op": "exists", "value": true}} to `require`"#)))
 }
 
 fn is_always_there(field: Field, clause: Clause<'_>) -> bool {
@@ -142,7 +142,7 @@ fn is_always_there(field: Field, clause: Clause<'_>) -> bool {
 }
 
 /// Predicates that an earlier one of the same list makes idle: an unconditional denial, or the same again.
-fn find_behind(section: &Section<'_>, part: Part, warnings: &mut Vec<Fault>) {
+fn find_behind(section: &Section<'_>, part: Part, warnings: &mut Vec<Diagnostic>) {
     let mut seen: HashMap<Vec<Key<'_>>, Rule<'_>> = HashMap::new();
     let mut always: Option<Rule<'_>> = None;
     for rule in section.rules(part) {
@@ -172,7 +172,8 @@ fn key<'p>(rule: &Rule<'p>) -> Vec<Key<'p>> {
     keys
 }
 
-fn behind(rule: &Rule<'_>, earlier: &Rule<'_>, message: &str) -> Fault {
-    let warning = Fault::warning(Code::Shadowed, rule.place(), format!("this rule never decides: {message}"));
-    warning.other(earlier.place(), "this one").help("remove one of the two")
+fn behind(rule: &Rule<'_>, earlier: &Rule<'_>, message: &str) -> Diagnostic {
+    let warning =
+        Diagnostic::warning(DiagnosticCode::Shadowed, rule.place(), format!("this rule never decides: {message}"));
+    warning.with_related(earlier.place(), "this one").with_help("remove one of the two")
 }

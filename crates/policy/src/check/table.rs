@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::nearest::Offers;
 use super::section::{Field, Section, entries, items};
 use super::tools::Tools;
-use crate::fault::{Code, Fault};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::glob::Glob;
 use crate::set::{Action, Policy};
 use crate::written::{Node, Written};
@@ -17,7 +17,7 @@ const IDLE_UNDER_DENY: [&str; 6] = ["require", "deny_if", "approve_if", "limits"
 /// How often a glob is held against a name before it is given up; about a second.
 const MOST_TRIALS: usize = 20_000_000;
 
-pub(super) fn find_shadowed(policy: &Policy, root: &Node, sections: &[Section<'_>], warnings: &mut Vec<Fault>) {
+pub(super) fn find_shadowed(policy: &Policy, root: &Node, sections: &[Section<'_>], warnings: &mut Vec<Diagnostic>) {
     let most_names = MOST_TRIALS / policy.hide.globs.len().max(1);
     let tools = sections.iter().filter(|section| section.field == Field::Tools);
     warnings.extend(tools.clone().take(most_names).filter_map(|section| hidden(policy, root, section)));
@@ -31,15 +31,15 @@ pub(super) fn find_shadowed(policy: &Policy, root: &Node, sections: &[Section<'_
 }
 
 /// A rule for a tool that `hide` makes disappear.
-fn hidden(policy: &Policy, root: &Node, section: &Section<'_>) -> Option<Fault> {
+fn hidden(policy: &Policy, root: &Node, section: &Section<'_>) -> Option<Diagnostic> {
     let key = &section.entry.key;
     // A glob hides another if it matches its text: a `*` is matched by nothing but a `*`.
     let pointer = policy.hide.find(key)?;
     let message = format!("`{key}` is hidden, so this rule is never looked at");
-    let warning = Fault::warning(Code::Shadowed, section.entry.key_span.clone(), message);
-    let warning = warning.help("remove the rule, or what hides the tool");
+    let warning = Diagnostic::warning(DiagnosticCode::Shadowed, section.entry.key_span.clone(), message);
+    let warning = warning.with_help("remove the rule, or what hides the tool");
     Some(match hide_place(root, pointer) {
-        Some(place) => warning.other(place, "hidden here"),
+        Some(place) => warning.with_related(place, "hidden here"),
         None => warning,
     })
 }
@@ -50,16 +50,17 @@ fn hide_place(root: &Node, pointer: &Arc<str>) -> Option<Range<usize>> {
 }
 
 /// Whatever stands beside `action: deny`: the call is refused before it is looked at.
-fn find_idle(section: &Section<'_>, warnings: &mut Vec<Fault>) {
+fn find_idle(section: &Section<'_>, warnings: &mut Vec<Diagnostic>) {
     for name in IDLE_UNDER_DENY {
         let is_empty = section.entry.value.get(name).is_none_or(is_without_effect);
         let Some(place) = section.key_span(name).filter(|_| !is_empty) else { continue };
-        let warning = Fault::warning(Code::Shadowed, place, format!("`action: deny` comes before `{name}`"));
+        let warning =
+            Diagnostic::warning(DiagnosticCode::Shadowed, place, format!("`action: deny` comes before `{name}`"));
         let warning = match section.key_span("action") {
-            Some(action) => warning.other(action, "refuses every call"),
+            Some(action) => warning.with_related(action, "refuses every call"),
             None => warning,
         };
-        warnings.push(warning.help(format!("remove `{name}`, or the action")));
+        warnings.push(warning.with_help(format!("remove `{name}`, or the action")));
     }
 }
 
@@ -72,25 +73,25 @@ fn is_without_effect(node: &Node) -> bool {
 }
 
 /// A tool's category is asked only where nothing under `tools` matches its name.
-fn find_categories_behind_all(root: &Node, warnings: &mut Vec<Fault>) {
+fn find_categories_behind_all(root: &Node, warnings: &mut Vec<Diagnostic>) {
     let Some(tools) = root.get("tools") else { return };
     let is_all = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte == b'*');
     let Some(all) = entries(tools).iter().find(|entry| is_all(&entry.key)) else { return };
     for category in root.get("categories").map(entries).unwrap_or_default() {
         let message = format!("every tool matches `{}`, so no category is looked at", all.key);
-        let warning = Fault::warning(Code::Shadowed, category.key_span.clone(), message);
-        let warning = warning.other(all.key_span.clone(), "matches every name");
-        warnings.push(warning.help("write what is meant for all tools into `all_tools`"));
+        let warning = Diagnostic::warning(DiagnosticCode::Shadowed, category.key_span.clone(), message);
+        let warning = warning.with_related(all.key_span.clone(), "matches every name");
+        warnings.push(warning.with_help("write what is meant for all tools into `all_tools`"));
     }
 }
 
 /// Says so: a check that silently does less is worse than none.
-fn not_finished(span: &Range<usize>) -> Fault {
+fn not_finished(span: &Range<usize>) -> Diagnostic {
     let message = "too many globs for so many names: from here on they were not compared";
-    Fault::warning(Code::TooLarge, span.clone(), message).help("write fewer globs")
+    Diagnostic::warning(DiagnosticCode::TooLarge, span.clone(), message).with_help("write fewer globs")
 }
 
-pub(super) fn find_not_offered(root: &Node, tools: &Tools, offers: &mut Offers, warnings: &mut Vec<Fault>) {
+pub(super) fn find_not_offered(root: &Node, tools: &Tools, offers: &mut Offers, warnings: &mut Vec<Diagnostic>) {
     let hide = root.get("hide").map(items).unwrap_or_default();
     let hide = hide.iter().filter_map(|item| match &item.value {
         Written::Text(name) => Some((name, &item.span)),
@@ -114,8 +115,8 @@ pub(super) fn find_not_offered(root: &Node, tools: &Tools, offers: &mut Offers, 
         if is_offered {
             continue;
         }
-        let warning = Fault::warning(Code::NotOffered, span.clone(), format!("{what} `{name}`"));
-        warnings.push(warning.help(match offers.find_nearest(name, tools.names()) {
+        let warning = Diagnostic::warning(DiagnosticCode::NotOffered, span.clone(), format!("{what} `{name}`"));
+        warnings.push(warning.with_help(match offers.find_nearest(name, tools.names()) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
             None => "as it stands the entry does nothing; correct or remove it".to_owned(),
         }));

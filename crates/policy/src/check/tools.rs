@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 
-use crate::fault::{Code, Fault, MOST_LOOKED_FOR, told};
+use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, sorted_for_display};
 
 const HELP: &str =
     r#"give what the server answers to `tools/list`, such as {"tools": [{"name": "…", "inputSchema": {…}}]}"#;
@@ -29,10 +29,10 @@ impl Tools {
     ///
     /// # Errors
     /// All faults, with their places in the text.
-    pub fn read(bytes: &[u8]) -> Result<Self, Vec<Fault>> {
+    pub fn read(bytes: &[u8]) -> Result<Self, Vec<Diagnostic>> {
         let document = read(bytes, &JsonLimits::REPLY).map_err(|fault| {
-            let fault = Fault::of_reader(&fault);
-            vec![if fault.code == Code::Syntax { fault.help(HELP) } else { fault.with_way_out() }]
+            let fault = Diagnostic::from_json_error(&fault);
+            vec![if fault.code == DiagnosticCode::Syntax { fault.with_help(HELP) } else { fault.with_default_help() }]
         })?;
         let list = list(document.root()).map_err(|fault| vec![fault])?;
         let mut tools = Self::default();
@@ -41,22 +41,26 @@ impl Tools {
         for item in list.elements() {
             match tools.add(item, &mut places) {
                 Ok(()) => {}
-                Err(fault) if faults.len() < MOST_LOOKED_FOR => faults.push(fault),
+                Err(fault) if faults.len() < MAX_SEARCHED_DIAGNOSTICS => faults.push(fault),
                 Err(_) => break,
             }
         }
-        if faults.is_empty() { Ok(tools) } else { Err(told(faults)) }
+        if faults.is_empty() { Ok(tools) } else { Err(sorted_for_display(faults)) }
     }
 
-    fn add<'d>(&mut self, item: JsonValue<'d>, places: &mut Vec<JsonValue<'d>>) -> Result<(), Fault> {
+    fn add<'d>(&mut self, item: JsonValue<'d>, places: &mut Vec<JsonValue<'d>>) -> Result<(), Diagnostic> {
         if item.kind() != JsonKind::Object {
             return Err(wrong_type(item, "a tool", "an object"));
         }
         let name = item.get("name").ok_or_else(|| missing(item, "name"))?;
         let text = name.as_str().ok_or_else(|| wrong_type(name, "`name`", "a string"))?;
         if let Some(earlier) = self.by_name.get(&*text).and_then(|at| places.get(*at)) {
-            let fault = Fault::error(Code::RepeatedKey, span(name), format!("the tool `{text}` is listed twice"));
-            return Err(fault.other(span(*earlier), "the other one").help("keep one of the two"));
+            let fault = Diagnostic::error(
+                DiagnosticCode::RepeatedKey,
+                span(name),
+                format!("the tool `{text}` is listed twice"),
+            );
+            return Err(fault.with_related(span(*earlier), "the other one").with_help("keep one of the two"));
         }
         self.by_name.insert(text.as_ref().into(), self.tools.len());
         let schema = item.get("inputSchema").map(|schema| schema.raw().into());
@@ -79,43 +83,44 @@ impl Tools {
 }
 
 /// Finds the list of tools.
-fn list(root: JsonValue<'_>) -> Result<JsonValue<'_>, Fault> {
+fn list(root: JsonValue<'_>) -> Result<JsonValue<'_>, Diagnostic> {
     if root.kind() == JsonKind::Array {
         return Ok(root);
     }
     if root.kind() != JsonKind::Object {
-        return Err(wrong_type(root, "a list of tools", "an object or a list").help(HELP));
+        return Err(wrong_type(root, "a list of tools", "an object or a list").with_help(HELP));
     }
     if let Some(error) = root.get("error").filter(|_| root.get("result").is_none()) {
-        return Err(Fault::error(Code::MissingField, bracket(error), "the server answered an error").help(HELP));
+        return Err(Diagnostic::error(DiagnosticCode::MissingField, bracket(error), "the server answered an error")
+            .with_help(HELP));
     }
     let result = root.get("result").unwrap_or(root);
     if result.kind() != JsonKind::Object {
-        return Err(wrong_type(result, "`result`", "an object").help(HELP));
+        return Err(wrong_type(result, "`result`", "an object").with_help(HELP));
     }
     if let Some(cursor) = result.get("nextCursor").filter(|cursor| cursor.kind() != JsonKind::Null) {
         // Checked against a part, what is on the other pages would seem not to be offered.
-        let fault = Fault::error(Code::BadValue, span(cursor), "this is one page of a longer list");
-        return Err(fault.help("put the tools of all pages into one list"));
+        let fault = Diagnostic::error(DiagnosticCode::BadValue, span(cursor), "this is one page of a longer list");
+        return Err(fault.with_help("put the tools of all pages into one list"));
     }
     let tools = result.get("tools").ok_or_else(|| missing(result, "tools"))?;
     match tools.kind() {
         JsonKind::Array => Ok(tools),
-        _ => Err(wrong_type(tools, "`tools`", "a list").help(HELP)),
+        _ => Err(wrong_type(tools, "`tools`", "a list").with_help(HELP)),
     }
 }
 
-fn missing(value: JsonValue<'_>, name: &str) -> Fault {
-    Fault::error(Code::MissingField, bracket(value), format!("`{name}` is missing")).help(HELP)
+fn missing(value: JsonValue<'_>, name: &str) -> Diagnostic {
+    Diagnostic::error(DiagnosticCode::MissingField, bracket(value), format!("`{name}` is missing")).with_help(HELP)
 }
 
-fn wrong_type(value: JsonValue<'_>, what: &str, wanted: &str) -> Fault {
+fn wrong_type(value: JsonValue<'_>, what: &str, wanted: &str) -> Diagnostic {
     let message = format!("{what} must be {wanted}, not {}", value.kind().with_article());
     let place = match value.kind() {
         JsonKind::Array | JsonKind::Object => bracket(value),
         _ => span(value),
     };
-    Fault::error(Code::WrongType, place, message)
+    Diagnostic::error(DiagnosticCode::WrongType, place, message)
 }
 
 fn span(value: JsonValue<'_>) -> std::ops::Range<usize> {

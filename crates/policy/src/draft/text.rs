@@ -6,12 +6,12 @@ use gatelodge_json::{escape_unprintable, quote_for_display};
 use jiff::Timestamp;
 
 use super::{Part, Used};
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::format::format;
 use crate::written::Format;
 
 /// Writes the policy in the usual layout.
-pub(super) fn write(origin: &str, used: &[Used]) -> Result<String, Vec<Fault>> {
+pub(super) fn write(origin: &str, used: &[Used]) -> Result<String, Vec<Diagnostic>> {
     let mut out = String::new();
     let calls: u64 = used.iter().map(|used| used.calls).sum();
     let span = used.iter().map(|used| used.first).min().zip(used.iter().map(|used| used.last).max());

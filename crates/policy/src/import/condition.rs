@@ -9,7 +9,7 @@ use super::counter::{Bound, State};
 use super::pattern::translate;
 use super::{Importer, NoteKind, quoted};
 use crate::condition::Operator;
-use crate::fault::{Code, Fault};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::written::{Node, Written};
 
 const FIELDS: [&str; 3] = ["path", "op", "value"];
@@ -59,8 +59,8 @@ pub(super) fn take(importer: &mut Importer, node: &Node, counter: Option<&State>
         return Some(of_args(importer, &path, operator, value));
     }
     let Some(key) = path.strip_prefix("state.").filter(|key| key.contains('.')) else {
-        let fault = Fault::error(Code::BadPath, path_span.clone(), format!("`{path}` is no path"));
-        importer.fault(fault.help("paths begin with `args.` or `state.<tool>.<counter>`"));
+        let fault = Diagnostic::error(DiagnosticCode::BadPath, path_span.clone(), format!("`{path}` is no path"));
+        importer.report(fault.with_help("paths begin with `args.` or `state.<tool>.<counter>`"));
         return None;
     };
     importer.references.push((key.to_owned(), path_span.clone()));
@@ -209,7 +209,7 @@ fn of_regex(
         let what = whole.lines().last().unwrap_or_default().trim_start_matches("error: ");
         let message = format!("this is not a regular expression: {what}");
         let help = "mend it; the syntax is that of Go's `regexp`: no look-around, no back-references";
-        importer.fault(Fault::error(Code::BadRegex, value.span.clone(), message).help(help));
+        importer.report(Diagnostic::error(DiagnosticCode::BadRegex, value.span.clone(), message).with_help(help));
     }
     if translated != pattern {
         let message = format!("`{pattern}` is written as `{translated}`, which finds the same here");

@@ -6,7 +6,7 @@ use super::block::{Block, Part};
 use super::condition::args_path;
 use super::rule::Rule;
 use super::{Importer, NoteKind, quoted};
-use crate::fault::{Code, Fault};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::written::{Node, Written};
 
 const FIELDS: [&str; 4] = ["counter", "window", "increment", "increment_from"];
@@ -77,8 +77,8 @@ fn check_window(importer: &mut Importer, place: &Node, word: String) -> Option<S
     if WINDOWS.contains(&word.as_str()) {
         return Some(word);
     }
-    let fault = Fault::error(Code::BadWindow, place.span.clone(), format!("`{word}` is not a window"));
-    importer.fault(fault.help("write `minute`, `hour` or `day`"));
+    let fault = Diagnostic::error(DiagnosticCode::BadWindow, place.span.clone(), format!("`{word}` is not a window"));
+    importer.report(fault.with_help("write `minute`, `hour` or `day`"));
     None
 }
 
@@ -93,9 +93,12 @@ fn increment(importer: &mut Importer, node: &Node) -> Option<i64> {
         Some(0) => Some(1),
         Some(number) if number > 0 => Some(number),
         _ => {
-            let fault =
-                Fault::error(Code::BadNumber, written.span.clone(), "`increment` must be a whole number above 0");
-            importer.fault(fault.help("write `increment: 1`, or leave it out"));
+            let fault = Diagnostic::error(
+                DiagnosticCode::BadNumber,
+                written.span.clone(),
+                "`increment` must be a whole number above 0",
+            );
+            importer.report(fault.with_help("write `increment: 1`, or leave it out"));
             None
         }
     }
@@ -106,8 +109,8 @@ fn amount(importer: &mut Importer, node: &Node) -> Option<Option<String>> {
     let Some(path) = importer.text_of(node, "increment_from") else { return Some(None) };
     let span = node.get("increment_from").unwrap_or(node).span.clone();
     let Some(keys) = path.strip_prefix("args.") else {
-        let fault = Fault::error(Code::BadPath, span, format!("`{path}` is no path into the arguments"));
-        importer.fault(fault.help("write a path such as `args.amount`"));
+        let fault = Diagnostic::error(DiagnosticCode::BadPath, span, format!("`{path}` is no path into the arguments"));
+        importer.report(fault.with_help("write a path such as `args.amount`"));
         return None;
     };
     Some(Some(args_path(importer, keys, &span)))
@@ -115,8 +118,12 @@ fn amount(importer: &mut Importer, node: &Node) -> Option<Option<String>> {
 
 fn register(importer: &mut Importer, key: &str, span: &Range<usize>) {
     if let Some(other) = importer.counters.insert(key.to_owned(), span.clone()) {
-        let fault = Fault::error(Code::CounterClash, span.clone(), format!("the counter `{key}` is counted twice"));
-        importer.fault(fault.other(other, "the other one").help("give this one a name of its own"));
+        let fault = Diagnostic::error(
+            DiagnosticCode::CounterClash,
+            span.clone(),
+            format!("the counter `{key}` is counted twice"),
+        );
+        importer.report(fault.with_related(other, "the other one").with_help("give this one a name of its own"));
     }
 }
 
@@ -177,8 +184,8 @@ pub(super) fn rate(importer: &mut Importer, rule: &Rule<'_>, block: &mut Block) 
     let (count, word) = text.split_once('/').unwrap_or((&text, ""));
     let count = count.parse::<i64>().ok().filter(|count| *count > 0);
     let Some(count) = count.filter(|_| text.contains('/')) else {
-        let fault = Fault::error(Code::BadNumber, node.span.clone(), format!("`{text}` is not a rate"));
-        return importer.fault(fault.help("write it as `10/minute`"));
+        let fault = Diagnostic::error(DiagnosticCode::BadNumber, node.span.clone(), format!("`{text}` is not a rate"));
+        return importer.report(fault.with_help("write it as `10/minute`"));
     };
     let Some(window) = check_window(importer, node, word.to_owned()) else { return };
     let key = format!("{}._rate_{window}", rule.scope);

@@ -1,7 +1,7 @@
 //! Reading fields as Intercept does: a scalar is a text however it is written, and null is as if it were not there.
 
 use super::Importer;
-use crate::fault::{Code, Fault, MOST_LOOKED_FOR};
+use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
 use crate::parse::offer;
 use crate::written::{Entry, Node, Written};
 
@@ -62,27 +62,33 @@ impl Importer {
         let found = find(word);
         if found.is_none() {
             let message = format!("`{word}` is not a word for `{what}`");
-            self.fault(Fault::error(Code::UnknownWord, node.span.clone(), message).help(offer(word, words)));
+            self.report(
+                Diagnostic::error(DiagnosticCode::UnknownWord, node.span.clone(), message)
+                    .with_help(offer(word, words)),
+            );
         }
         found
     }
 
     pub(super) fn check_names(&mut self, entries: &[Entry], known: &[&str], what: &str) {
-        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MOST_LOOKED_FOR) {
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS)
+        {
             let message = format!("`{}` is not a field of {what}; Intercept passed over it", entry.key);
-            let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
-            self.fault(fault.help(format!("remove it, or correct it: {}", offer(&entry.key, known))));
+            let fault = Diagnostic::error(DiagnosticCode::UnknownField, entry.key_span.clone(), message);
+            self.report(fault.with_help(format!("remove it, or correct it: {}", offer(&entry.key, known))));
         }
     }
 
     pub(super) fn missing(&mut self, node: &Node, name: &str, help: &str) {
         let span = node.span.start..(node.span.start + 1).min(node.span.end);
-        self.fault(Fault::error(Code::MissingField, span, format!("`{name}` is missing")).help(help));
+        self.report(
+            Diagnostic::error(DiagnosticCode::MissingField, span, format!("`{name}` is missing")).with_help(help),
+        );
     }
 
     pub(super) fn wrong_type(&mut self, node: &Node, what: &str, wanted: &str) {
         let message = format!("{what} must be {wanted}, not {}", node.kind().with_article());
-        let fault = Fault::error(Code::WrongType, node.span.clone(), message);
-        self.fault(fault.help(format!("write {wanted}; Intercept would not load it either")));
+        let fault = Diagnostic::error(DiagnosticCode::WrongType, node.span.clone(), message);
+        self.report(fault.with_help(format!("write {wanted}; Intercept would not load it either")));
     }
 }

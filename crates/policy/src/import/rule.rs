@@ -6,7 +6,7 @@ use super::block::{Block, Part};
 use super::condition::{self, Taken};
 use super::counter::{self, Bound, State};
 use super::{Importer, NoteKind, quoted};
-use crate::fault::{Code, Fault};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::words;
 use crate::set::Action;
 use crate::written::{Node, Written};
@@ -86,7 +86,7 @@ fn check_fields(importer: &mut Importer, rule: &Rule<'_>, verb: Verb) -> bool {
         present("conditions").filter(|node| !matches!(&node.value, Written::List(list) if list.is_empty()));
     let (rate, state) = (present("rate_limit"), present("state"));
     let mut clash = |node: &Node, message: &str, help: &str| {
-        importer.fault(Fault::error(Code::FieldClash, node.span.clone(), message).help(help));
+        importer.report(Diagnostic::error(DiagnosticCode::FieldClash, node.span.clone(), message).with_help(help));
     };
     if let Some(rate) = rate.filter(|_| conditions.is_some() || state.is_some()) {
         clash(rate, "`rate_limit` stands beside `conditions` or `state`", "make two rules of it");
@@ -98,9 +98,12 @@ fn check_fields(importer: &mut Importer, rule: &Rule<'_>, verb: Verb) -> bool {
         clash(conditions, "a rule with `action: deny` has conditions", "remove the action, or the conditions");
     }
     if verb == Verb::Evaluate && conditions.is_none() && rate.is_none() {
-        let fault =
-            Fault::error(Code::EmptyList, start(rule.node), format!("the rule `{}` has no conditions", rule.name));
-        importer.fault(fault.help("add conditions, or write `action: deny`"));
+        let fault = Diagnostic::error(
+            DiagnosticCode::EmptyList,
+            start(rule.node),
+            format!("the rule `{}` has no conditions", rule.name),
+        );
+        importer.report(fault.with_help("add conditions, or write `action: deny`"));
     }
     conditions.is_some()
 }

@@ -7,7 +7,7 @@ use super::Parser;
 use super::field::{check_names, entries, list, text, word, wrong_type};
 use super::limit::{limit, rate_limit};
 use super::predicate::predicate;
-use crate::fault::{Code, Fault};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::ALL_PREFIX;
 use crate::set::{Action, Block, Predicate};
 use crate::written::{Entry, Node, Written};
@@ -121,12 +121,13 @@ fn add_limits(block: &mut Block, node: &Node, place: Place, parser: &mut Parser)
 fn refuse_many(limits: &Node, parser: &mut Parser) {
     if matches!(&limits.value, Written::List(items) if items.len() > MAX_LIMITS) {
         let span = limits.span.start..limits.span.start + 1;
-        let fault = Fault::error(Code::TooLarge, span, format!("more than {MAX_LIMITS} limits in one block"));
-        parser.fault(fault.help("one limit for each counter is enough: the smallest rules"));
+        let fault =
+            Diagnostic::error(DiagnosticCode::TooLarge, span, format!("more than {MAX_LIMITS} limits in one block"));
+        parser.report(fault.with_help("one limit for each counter is enough: the smallest rules"));
     }
 }
 
 fn refuse_here(field: &Entry, help: &str, parser: &mut Parser) {
     let message = format!("`{}` is for tools; it has no meaning for resources and prompts", field.key);
-    parser.fault(Fault::error(Code::UnknownField, field.key_span.clone(), message).help(help));
+    parser.report(Diagnostic::error(DiagnosticCode::UnknownField, field.key_span.clone(), message).with_help(help));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::block::Place;
-use crate::fault::{Code, Fault, MOST_LOOKED_FOR};
+use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
 use crate::limit::{ALL_PREFIX, Counter, Limit, RATE};
 use crate::set::{Block, Policy};
 
@@ -13,11 +13,11 @@ use crate::set::{Block, Policy};
 struct Use<'p> {
     limit: &'p Limit,
     block: &'p Block,
-    place: Place,
+    block_kind: Place,
 }
 
-pub(super) fn check(policy: &Policy, faults: &mut Vec<Fault>) {
-    let mut checker = Checker { policy, faults };
+pub(super) fn check(policy: &Policy, faults: &mut Vec<Diagnostic>) {
+    let mut checker = Checker { policy, diagnostics: faults };
     let uses = checker.uses();
     let mut by_name: BTreeMap<&str, Vec<Use<'_>>> = BTreeMap::new();
     for user in &uses {
@@ -34,7 +34,7 @@ pub(super) fn check(policy: &Policy, faults: &mut Vec<Fault>) {
 
 struct Checker<'p, 'f> {
     policy: &'p Policy,
-    faults: &'f mut Vec<Fault>,
+    diagnostics: &'f mut Vec<Diagnostic>,
 }
 
 impl<'p> Checker<'p, '_> {
@@ -50,7 +50,7 @@ impl<'p> Checker<'p, '_> {
             .chain(policy.resources.blocks().map(|block| (block, Place::Resource)))
             .chain(policy.prompts.blocks().map(|block| (block, Place::Prompt)));
         let mut uses: Vec<Use<'p>> = blocks
-            .flat_map(|(block, place)| block.limits.iter().map(move |limit| Use { limit, block, place }))
+            .flat_map(|(block, place)| block.limits.iter().map(move |limit| Use { limit, block, block_kind: place }))
             .collect();
         // Tables hash their names; places in the document are the order that people see.
         uses.sort_by_key(|user| user.limit.span.start);
@@ -69,11 +69,11 @@ impl<'p> Checker<'p, '_> {
 
     /// Limits that can meet in one call: in one block, or in a tool's block and `all_tools`.
     fn agree_on_amount(&mut self, users: &[Use<'_>]) {
-        let in_all: Option<&Use<'_>> = users.iter().find(|user| user.place == Place::AllTools);
+        let in_all: Option<&Use<'_>> = users.iter().find(|user| user.block_kind == Place::AllTools);
         let mut firsts: BTreeMap<&str, &Use<'_>> = BTreeMap::new();
         for user in users {
             let first = *firsts.entry(&user.block.pointer).or_insert(user);
-            let others = [Some(first), in_all.filter(|_| user.place.is_for_tools())];
+            let others = [Some(first), in_all.filter(|_| user.block_kind.is_for_tools())];
             let path = |user: &Use<'_>| user.limit.amount.as_ref().map(|path| path.segments.clone());
             let differs = |other: &&Use<'_>| path(other).is_some() && path(user).is_some() && path(other) != path(user);
             if let Some(other) = others.into_iter().flatten().find(differs) {
@@ -85,7 +85,7 @@ impl<'p> Checker<'p, '_> {
     /// The counters that a `rate_limit` gives, by the name of the tool that is called.
     fn agree_with_rates(&mut self, name: &str, users: &[Use<'_>]) {
         for (block, rate) in self.rates_giving(name) {
-            let rate = Use { limit: rate, block, place: Place::Tool };
+            let rate = Use { limit: rate, block, block_kind: Place::Tool };
             for user in users {
                 if std::ptr::eq(user.block, block) {
                     self.twice(name, user, &rate);
@@ -114,9 +114,11 @@ impl<'p> Checker<'p, '_> {
     /// Tells that a block counts the same twice: the two cannot agree, one has to go.
     fn twice(&mut self, name: &str, user: &Use<'_>, rate: &Use<'_>) {
         let message = format!("the counter `{name}` is also that of the block's own `rate_limit`");
-        let fault = Fault::error(Code::CounterClash, user.limit.span.clone(), message);
-        let fault = fault.other(rate.limit.span.clone(), "which counts the same");
-        self.push(fault.help(format!("remove one of the two, or name this counter otherwise, such as `{name}_2`")));
+        let fault = Diagnostic::error(DiagnosticCode::CounterClash, user.limit.span.clone(), message);
+        let fault = fault.with_related(rate.limit.span.clone(), "which counts the same");
+        self.push(
+            fault.with_help(format!("remove one of the two, or name this counter otherwise, such as `{name}_2`")),
+        );
     }
 
     /// Tells a disagreement.
@@ -126,15 +128,15 @@ impl<'p> Checker<'p, '_> {
             Counter::OfTool { .. } => String::new(),
         };
         let message = format!("the counter `{name}` is shared, and the limits on it disagree on {field}");
-        let fault = Fault::error(Code::CounterClash, user.limit.span.clone(), message);
-        let fault = fault.other(other.limit.span.clone(), "shared with this one");
-        self.push(fault.help(format!("make them agree, or give this one a name of its own, such as `{name}_2`")));
+        let fault = Diagnostic::error(DiagnosticCode::CounterClash, user.limit.span.clone(), message);
+        let fault = fault.with_related(other.limit.span.clone(), "shared with this one");
+        self.push(fault.with_help(format!("make them agree, or give this one a name of its own, such as `{name}_2`")));
     }
 
     /// Keeps a fault, unless there are more already than anybody is told.
-    fn push(&mut self, fault: Fault) {
-        if self.faults.len() < MOST_LOOKED_FOR {
-            self.faults.push(fault);
+    fn push(&mut self, fault: Diagnostic) {
+        if self.diagnostics.len() < MAX_SEARCHED_DIAGNOSTICS {
+            self.diagnostics.push(fault);
         }
     }
 }

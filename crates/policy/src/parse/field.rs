@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Parser;
-use crate::fault::{Code, Fault, MOST_LOOKED_FOR};
+use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
 use crate::written::{Entry, Node, Written};
 
 /// A JSON Pointer to a member of what `parent` points to.
@@ -49,7 +49,7 @@ pub(super) fn wrong_type(node: &Node, what: &str, wanted: &str, parser: &mut Par
         Written::List(_) | Written::Map(_) => (node.span.start + 1).min(node.span.end),
         _ => node.span.end,
     };
-    parser.fault(Fault::error(Code::WrongType, node.span.start..end, message));
+    parser.report(Diagnostic::error(DiagnosticCode::WrongType, node.span.start..end, message));
 }
 
 /// Reads one of a closed set of words.
@@ -63,18 +63,22 @@ pub(super) fn word<T>(
     let text = text(node, what, parser)?;
     let found = find(text);
     if found.is_none() {
-        let fault = Fault::error(Code::UnknownWord, node.span.clone(), format!("`{text}` is not a word for {what}"));
-        parser.fault(fault.help(offer(text, words)));
+        let fault = Diagnostic::error(
+            DiagnosticCode::UnknownWord,
+            node.span.clone(),
+            format!("`{text}` is not a word for {what}"),
+        );
+        parser.report(fault.with_help(offer(text, words)));
     }
     found
 }
 
 /// Refuses fields that do not exist, and offers the nearest that does.
 pub(super) fn check_names(entries: &[Entry], known: &[&str], what: &str, parser: &mut Parser) {
-    for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MOST_LOOKED_FOR) {
+    for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS) {
         let message = format!("`{}` is not a field of {what}", entry.key);
-        let fault = Fault::error(Code::UnknownField, entry.key_span.clone(), message);
-        parser.fault(fault.help(offer(&entry.key, known)));
+        let fault = Diagnostic::error(DiagnosticCode::UnknownField, entry.key_span.clone(), message);
+        parser.report(fault.with_help(offer(&entry.key, known)));
     }
 }
 

@@ -7,7 +7,7 @@ use gatelodge_json::Decimal;
 use super::Parser;
 use super::field::{check_names, entries, text, word, wrong_type};
 use super::predicate::{path, positive_amount};
-use crate::fault::{Code, Fault};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::{Align, Amount, Counter, Limit, Scope, Window};
 use crate::path::{Path, Root};
 use crate::written::{Node, Written};
@@ -37,8 +37,12 @@ pub(super) fn limit(node: &Node, pointer: Arc<str>, parser: &mut Parser) -> Opti
     let max = node.get("max").and_then(|node| max(node, amount.is_some(), parser));
     let align = align.flatten().unwrap_or(Align::Calendar);
     if let (Some(written), Some(Window::Month), Align::Rolling) = (node.get("align"), window, align) {
-        let fault = Fault::error(Code::BadWindow, written.span.clone(), "a month cannot roll: months differ in length");
-        parser.fault(fault.help("write `30d` as the window"));
+        let fault = Diagnostic::error(
+            DiagnosticCode::BadWindow,
+            written.span.clone(),
+            "a month cannot roll: months differ in length",
+        );
+        parser.report(fault.with_help("write `30d` as the window"));
     }
     let span = node.get("counter").unwrap_or(node).span.clone();
     Some(Limit {
@@ -57,7 +61,7 @@ pub(super) fn limit(node: &Node, pointer: Arc<str>, parser: &mut Parser) -> Opti
 fn counter(node: &Node, parser: &mut Parser) -> Option<Arc<str>> {
     let name = text(node, "counter", parser)?;
     if name.is_empty() {
-        parser.fault(Fault::error(Code::EmptyText, node.span.clone(), "a counter needs a name"));
+        parser.report(Diagnostic::error(DiagnosticCode::EmptyText, node.span.clone(), "a counter needs a name"));
         return None;
     }
     Some(name.into())
@@ -79,7 +83,10 @@ fn window(node: &Node, parser: &mut Parser) -> Option<Window> {
         }
     };
     if window.is_none() {
-        parser.fault(Fault::error(Code::BadWindow, node.span.clone(), "this is not a window").help(WINDOW_HELP));
+        parser.report(
+            Diagnostic::error(DiagnosticCode::BadWindow, node.span.clone(), "this is not a window")
+                .with_help(WINDOW_HELP),
+        );
     }
     window
 }
@@ -92,17 +99,24 @@ fn seconds(text: &str) -> Option<Window> {
 /// The path of `amount` or `increment_from`: none if there is none, some of none if it is faulty.
 fn amount(node: &Node, parser: &mut Parser) -> Option<Option<Path>> {
     if let (Some(_), Some(second)) = (node.get("amount"), node.get("increment_from")) {
-        let fault =
-            Fault::error(Code::FieldClash, second.span.clone(), "`amount` and `increment_from` are the same field");
-        parser.fault(fault.help("keep `amount`"));
+        let fault = Diagnostic::error(
+            DiagnosticCode::FieldClash,
+            second.span.clone(),
+            "`amount` and `increment_from` are the same field",
+        );
+        parser.report(fault.with_help("keep `amount`"));
     }
     let written = node.get("amount").or_else(|| node.get("increment_from"))?;
     let path = path(written, parser);
     if let Some(path) = &path
         && (path.root != Root::Args || path.segments.is_empty() || path.has_every())
     {
-        let fault = Fault::error(Code::BadPath, written.span.clone(), "an amount is one number in the arguments");
-        parser.fault(fault.help("write a path such as `args.amount`, without `[*]`"));
+        let fault = Diagnostic::error(
+            DiagnosticCode::BadPath,
+            written.span.clone(),
+            "an amount is one number in the arguments",
+        );
+        parser.report(fault.with_help("write a path such as `args.amount`, without `[*]`"));
     }
     Some(path)
 }
@@ -115,17 +129,18 @@ fn max(node: &Node, has_amount: bool, parser: &mut Parser) -> Option<Amount> {
     let max = positive_amount(text);
     let Some(max) = max else {
         let message = "`max` must be above 0, with at most 18 digits before and 9 after the point";
-        let fault = Fault::error(Code::BadNumber, node.span.clone(), message);
+        let fault = Diagnostic::error(DiagnosticCode::BadNumber, node.span.clone(), message);
         let is_above = Decimal::new(text).is_some_and(|number| number > Decimal::ZERO);
-        parser.fault(fault.help(match is_above {
+        parser.report(fault.with_help(match is_above {
             true => "write fewer digits; to limit nothing, remove the limit",
             false => "to deny every call, write `action: deny`",
         }));
         return None;
     };
     if !has_amount && !max.is_whole() {
-        let fault = Fault::error(Code::BadNumber, node.span.clone(), "calls are counted in whole numbers");
-        parser.fault(fault.help("write a whole number, or an `amount` to count by"));
+        let fault =
+            Diagnostic::error(DiagnosticCode::BadNumber, node.span.clone(), "calls are counted in whole numbers");
+        parser.report(fault.with_help("write a whole number, or an `amount` to count by"));
     }
     Some(max)
 }
@@ -135,8 +150,9 @@ pub(super) fn rate_limit(node: &Node, pointer: Arc<str>, prefix: &'static str, p
         Written::Text(text) => {
             let short = short_rate(text);
             if short.is_none() {
-                let fault = Fault::error(Code::BadWindow, node.span.clone(), format!("`{text}` is not a rate"));
-                parser.fault(fault.help(RATE_HELP));
+                let fault =
+                    Diagnostic::error(DiagnosticCode::BadWindow, node.span.clone(), format!("`{text}` is not a rate"));
+                parser.report(fault.with_help(RATE_HELP));
             }
             let (max, window) = short?;
             (max, window, Scope::Grant)

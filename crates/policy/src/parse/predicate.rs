@@ -10,8 +10,8 @@ use super::Parser;
 use super::block::Place;
 use super::field::{check_names, entries, list, offer, text, wrong_type};
 use crate::condition::{Condition, Operator, Test};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::directory::Directory;
-use crate::fault::{Code, Fault};
 use crate::host::HostPattern;
 use crate::limit::Amount;
 use crate::path::Path;
@@ -57,8 +57,9 @@ fn condition(node: &Node, place: Place, parser: &mut Parser) -> Option<Condition
         && path.is_of_tool()
         && !place.is_for_tools()
     {
-        let fault = Fault::error(Code::BadPath, written.span.clone(), "resources and prompts have no tool");
-        parser.fault(fault.help("look at `args`, `server`, `grant`, `client` or `time`"));
+        let fault =
+            Diagnostic::error(DiagnosticCode::BadPath, written.span.clone(), "resources and prompts have no tool");
+        parser.report(fault.with_help("look at `args`, `server`, `grant`, `client` or `time`"));
     }
     let operator = node.get("op").and_then(|operator| self::operator(operator, parser));
     let (operator, value) = (operator?, node.get("value")?);
@@ -76,7 +77,8 @@ pub(super) fn path(node: &Node, parser: &mut Parser) -> Option<Path> {
     match Path::new(text(node, "path", parser)?) {
         Ok(path) => Some(path),
         Err(bad) => {
-            parser.fault(Fault::error(Code::BadPath, node.span.clone(), bad.message).help(bad.help));
+            parser
+                .report(Diagnostic::error(DiagnosticCode::BadPath, node.span.clone(), bad.message).with_help(bad.help));
             None
         }
     }
@@ -86,8 +88,12 @@ fn operator(node: &Node, parser: &mut Parser) -> Option<Operator> {
     let word = text(node, "op", parser)?;
     let found = Operator::from_word(word);
     if found.is_none() {
-        let fault = Fault::error(Code::UnknownOperator, node.span.clone(), format!("`{word}` is not an operator"));
-        parser.fault(fault.help(offer(word, Operator::WORDS)));
+        let fault = Diagnostic::error(
+            DiagnosticCode::UnknownOperator,
+            node.span.clone(),
+            format!("`{word}` is not an operator"),
+        );
+        parser.report(fault.with_help(offer(word, Operator::WORDS)));
     }
     found
 }
@@ -163,7 +169,9 @@ fn members<'n>(value: &'n Node, operator: Operator, parser: &mut Parser) -> Opti
         Written::List(items) if items.is_empty() => {
             let message = format!("the list of `{operator}` is empty, so it could never hold");
             let span = value.span.clone();
-            parser.fault(Fault::error(Code::EmptyList, span, message).help("name at least one member"));
+            parser.report(
+                Diagnostic::error(DiagnosticCode::EmptyList, span, message).with_help("name at least one member"),
+            );
             None
         }
         Written::List(items) => Some(items),
@@ -186,7 +194,10 @@ fn length(value: &Node, parser: &mut Parser) -> Option<u64> {
     let decimal = number.value();
     if decimal.is_negative() || !decimal.is_integer() {
         let message = "the value of `length_lte` must be a whole number, not negative";
-        parser.fault(Fault::error(Code::BadValue, value.span.clone(), message).help("write a number such as 200"));
+        parser.report(
+            Diagnostic::error(DiagnosticCode::BadValue, value.span.clone(), message)
+                .with_help("write a number such as 200"),
+        );
         return None;
     }
     // No text is longer than what does not fit.
@@ -211,7 +222,7 @@ fn directory(value: &Node, parser: &mut Parser) -> Option<Directory> {
                 "write a path that begins with a slash, such as `/srv/files`",
             )
         };
-        parser.fault(Fault::error(Code::BadValue, value.span.clone(), message).help(help));
+        parser.report(Diagnostic::error(DiagnosticCode::BadValue, value.span.clone(), message).with_help(help));
     }
     directory
 }
@@ -223,8 +234,9 @@ fn hosts(value: &Node, parser: &mut Parser) -> Option<Vec<HostPattern>> {
         match HostPattern::new(member) {
             Some(host) => hosts.push(host),
             None => {
-                let fault = Fault::error(Code::BadValue, item.span.clone(), format!("`{member}` is not a host"));
-                parser.fault(fault.help("write `example.com`, `*.example.com` or `example.com:8443`, in ASCII"));
+                let fault =
+                    Diagnostic::error(DiagnosticCode::BadValue, item.span.clone(), format!("`{member}` is not a host"));
+                parser.report(fault.with_help("write `example.com`, `*.example.com` or `example.com:8443`, in ASCII"));
             }
         }
     }
@@ -267,18 +279,23 @@ fn regex(pattern: &str, span: &Range<usize>, parser: &mut Parser) -> Option<Rege
             Err(error) => {
                 let whole = error.to_string();
                 let what = whole.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                let fault =
-                    Fault::error(Code::BadRegex, span.clone(), format!("this is not a regular expression: {what}"));
-                parser.fault(fault.help("the syntax is that of Rust's `regex`: no look-around, no back-references"));
+                let fault = Diagnostic::error(
+                    DiagnosticCode::BadRegex,
+                    span.clone(),
+                    format!("this is not a regular expression: {what}"),
+                );
+                parser.report(
+                    fault.with_help("the syntax is that of Rust's `regex`: no look-around, no back-references"),
+                );
                 return None;
             }
         }
     }
     let message = "the regular expression is too large to compile";
-    let fault = Fault::error(Code::LargeRegex, span.clone(), message);
+    let fault = Diagnostic::error(DiagnosticCode::LargeRegex, span.clone(), message);
     let help = "write ASCII classes, such as `[0-9A-Za-z_]` for `\\w` and `[0-9]` for `\\d`, which are far smaller; or fewer \
                 repetitions, with `length_lte` beside it";
-    parser.fault(fault.help(help));
+    parser.report(fault.with_help(help));
     None
 }
 

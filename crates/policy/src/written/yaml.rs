@@ -9,40 +9,42 @@ use gatelodge_json::{Decimal, JsonLimits};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
 use super::{EMPTY, Entry, Node, Written};
-use crate::fault::{Code, Fault, keep};
+use crate::diagnostic::{Diagnostic, DiagnosticCode, push_bounded};
 
-pub(super) fn read(text: &[u8]) -> Result<(Node, Vec<Fault>), Fault> {
+pub(super) fn read(text: &[u8]) -> Result<(Node, Vec<Diagnostic>), Diagnostic> {
     let limit = JsonLimits::DOCUMENT.max_bytes;
     if text.len() > limit {
         let message = format!("the text is larger than {limit} bytes");
-        return Err(Fault::error(Code::TooLarge, limit..text.len(), message));
+        return Err(Diagnostic::error(DiagnosticCode::TooLarge, limit..text.len(), message));
     }
     let text = str::from_utf8(text).map_err(|error| {
         let at = error.valid_up_to();
-        Fault::error(Code::Syntax, at..at + 1, "the text is not valid UTF-8").help("save the file as UTF-8 text")
+        Diagnostic::error(DiagnosticCode::Syntax, at..at + 1, "the text is not valid UTF-8")
+            .with_help("save the file as UTF-8 text")
     })?;
     if text.starts_with('\u{feff}') {
-        let fault = Fault::error(Code::Syntax, 0..3, "a byte order mark stands before the document");
-        return Err(fault.help("save the file without a byte order mark"));
+        let fault = Diagnostic::error(DiagnosticCode::Syntax, 0..3, "a byte order mark stands before the document");
+        return Err(fault.with_help("save the file without a byte order mark"));
     }
     if let Some(at) = directive(text) {
-        let fault = Fault::error(Code::YamlFeature, at..at + 1, "directives are not allowed");
-        return Err(fault.help("remove the line; documents are YAML 1.2"));
+        let fault = Diagnostic::error(DiagnosticCode::YamlFeature, at..at + 1, "directives are not allowed");
+        return Err(fault.with_help("remove the line; documents are YAML 1.2"));
     }
-    let mut reader = Reader { parser: Parser::new_from_str(text), offsets: Offsets::new(text), faults: Vec::new() };
+    let mut reader =
+        Reader { parser: Parser::new_from_str(text), offsets: Offsets::new(text), diagnostics: Vec::new() };
     let root = reader.document()?;
-    Ok((root, reader.faults))
+    Ok((root, reader.diagnostics))
 }
 
 struct Reader<'a> {
     parser: Parser<'a, saphyr_parser::StrInput<'a>>,
     offsets: Offsets,
-    faults: Vec<Fault>,
+    diagnostics: Vec<Diagnostic>,
 }
 
 impl<'a> Reader<'a> {
-    fn document(&mut self) -> Result<Node, Fault> {
-        let empty = || Fault::error(Code::Syntax, 0..0, EMPTY);
+    fn document(&mut self) -> Result<Node, Diagnostic> {
+        let empty = || Diagnostic::error(DiagnosticCode::Syntax, 0..0, EMPTY);
         loop {
             let (event, span) = self.next()?;
             match event {
@@ -57,20 +59,21 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn end(&mut self) -> Result<(), Fault> {
+    fn end(&mut self) -> Result<(), Diagnostic> {
         loop {
             match self.next()? {
                 (Event::StreamEnd, _) => return Ok(()),
                 (Event::DocumentStart(_), span) => {
                     let message = "a second document follows";
-                    return Err(Fault::error(Code::Syntax, span, message).help("one file holds one document"));
+                    return Err(Diagnostic::error(DiagnosticCode::Syntax, span, message)
+                        .with_help("one file holds one document"));
                 }
                 _ => {}
             }
         }
     }
 
-    fn next(&mut self) -> Result<(Event<'a>, Range<usize>), Fault> {
+    fn next(&mut self) -> Result<(Event<'a>, Range<usize>), Diagnostic> {
         match self.parser.next_event() {
             Some(Ok((event, span))) => {
                 let span = self.offsets.range(&span);
@@ -83,17 +86,19 @@ impl<'a> Reader<'a> {
                     return Err(too_deep(at..at));
                 }
                 if error.info().contains("unknown anchor") {
-                    let fault = Fault::error(Code::YamlFeature, at..at, "aliases are not allowed");
-                    return Err(fault.help("write the value out where it is used, or put a text with a star in quotes"));
+                    let fault = Diagnostic::error(DiagnosticCode::YamlFeature, at..at, "aliases are not allowed");
+                    return Err(
+                        fault.with_help("write the value out where it is used, or put a text with a star in quotes")
+                    );
                 }
-                Err(Fault::error(Code::Syntax, at..at, format!("this is not YAML: {}", error.info())))
+                Err(Diagnostic::error(DiagnosticCode::Syntax, at..at, format!("this is not YAML: {}", error.info())))
             }
-            None => Err(Fault::error(Code::Syntax, 0..0, "the text ends too early")),
+            None => Err(Diagnostic::error(DiagnosticCode::Syntax, 0..0, "the text ends too early")),
         }
     }
 
     /// Reads the value that an event begins; none for an alias, which is refused and left out.
-    fn node(&mut self, event: Event<'a>, span: Range<usize>, depth: usize) -> Result<Option<Node>, Fault> {
+    fn node(&mut self, event: Event<'a>, span: Range<usize>, depth: usize) -> Result<Option<Node>, Diagnostic> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.refuse_properties(anchor, tag.as_deref(), &span);
@@ -114,11 +119,11 @@ impl<'a> Reader<'a> {
                 self.refuse(&span, "aliases are not allowed", "write the value out where it is used");
                 Ok(None)
             }
-            _ => Err(Fault::error(Code::Syntax, span, "a value is missing here")),
+            _ => Err(Diagnostic::error(DiagnosticCode::Syntax, span, "a value is missing here")),
         }
     }
 
-    fn list(&mut self, start: Range<usize>, depth: usize) -> Result<Node, Fault> {
+    fn list(&mut self, start: Range<usize>, depth: usize) -> Result<Node, Diagnostic> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
@@ -130,7 +135,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn map(&mut self, start: Range<usize>, depth: usize) -> Result<Node, Fault> {
+    fn map(&mut self, start: Range<usize>, depth: usize) -> Result<Node, Diagnostic> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
         loop {
@@ -143,19 +148,23 @@ impl<'a> Reader<'a> {
             let value = self.node(event, span, depth + 1)?;
             let (Some(key), Some(value)) = (key, value) else { continue };
             if !seen.insert(key.clone()) {
-                let fault = Fault::error(Code::RepeatedKey, key_span.clone(), format!("the key `{key}` is repeated"));
-                keep(&mut self.faults, fault.help("keep one of the two; neither wins"));
+                let fault = Diagnostic::error(
+                    DiagnosticCode::RepeatedKey,
+                    key_span.clone(),
+                    format!("the key `{key}` is repeated"),
+                );
+                push_bounded(&mut self.diagnostics, fault.with_help("keep one of the two; neither wins"));
             }
             if entries.len() >= JsonLimits::DOCUMENT.max_members {
                 let message = format!("an object has more than {} members", JsonLimits::DOCUMENT.max_members);
-                return Err(Fault::error(Code::TooLarge, key_span, message));
+                return Err(Diagnostic::error(DiagnosticCode::TooLarge, key_span, message));
             }
             entries.push(Entry { key, key_span, value });
         }
     }
 
     /// Reads a key; none for one that is refused, whose member is then left out.
-    fn key(&mut self, event: Event<'a>, span: &Range<usize>, depth: usize) -> Result<Option<String>, Fault> {
+    fn key(&mut self, event: Event<'a>, span: &Range<usize>, depth: usize) -> Result<Option<String>, Diagnostic> {
         let is_merge = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<");
         if is_merge {
             self.refuse(span, "merge keys are not allowed", "write the members out where they are used");
@@ -181,7 +190,10 @@ impl<'a> Reader<'a> {
     }
 
     fn refuse(&mut self, span: &Range<usize>, message: &str, help: &str) {
-        keep(&mut self.faults, Fault::error(Code::YamlFeature, span.clone(), message).help(help));
+        push_bounded(
+            &mut self.diagnostics,
+            Diagnostic::error(DiagnosticCode::YamlFeature, span.clone(), message).with_help(help),
+        );
     }
 
     /// Resolves a scalar by the core schema, with numbers as JSON writes them.
@@ -196,9 +208,9 @@ impl<'a> Reader<'a> {
             number if Decimal::new(number).is_some() => Written::Number(number.to_owned()),
             other if is_other_number(other) => {
                 let message = format!("`{other}` is a number that JSON would not write so, or is out of bounds");
-                let fault = Fault::error(Code::BadNumber, span.clone(), message);
+                let fault = Diagnostic::error(DiagnosticCode::BadNumber, span.clone(), message);
                 let help = "write it as JSON does (`15`, `0.5`, `1e3`), or quote it if it is text";
-                keep(&mut self.faults, fault.help(help));
+                push_bounded(&mut self.diagnostics, fault.with_help(help));
                 // Any number will do: the document does not load, and one fault about it is enough.
                 Written::Number("1".to_owned())
             }
@@ -221,8 +233,12 @@ fn directive(text: &str) -> Option<usize> {
     None
 }
 
-fn too_deep(span: Range<usize>) -> Fault {
-    Fault::error(Code::TooLarge, span, format!("nested deeper than {} levels", JsonLimits::DOCUMENT.max_depth))
+fn too_deep(span: Range<usize>) -> Diagnostic {
+    Diagnostic::error(
+        DiagnosticCode::TooLarge,
+        span,
+        format!("nested deeper than {} levels", JsonLimits::DOCUMENT.max_depth),
+    )
 }
 
 /// Whether YAML's core schema takes the text for a number although [`Decimal`] does not.

@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
-use gatelodge_policy::{CaseFile, CaseReport, Fault, Format, Policy, PolicySource};
+use gatelodge_policy::{CaseFile, CaseReport, Diagnostic, Format, Policy, PolicySource};
 
 /// A policy, or why it does not load.
-pub type Loaded = Result<Policy, Vec<Fault>>;
+pub type Loaded = Result<Policy, Vec<Diagnostic>>;
 
 /// Runs the cases of a text, as `policy test` does. `load` gives the policy that a path in it names.
 pub fn run(text: &str, format: Format, load: &dyn Fn(&str) -> Loaded) -> Vec<CaseReport> {
@@ -22,7 +22,7 @@ pub fn run(text: &str, format: Format, load: &dyn Fn(&str) -> Loaded) -> Vec<Cas
 
 /// All that is wrong with a case.
 pub fn wrong(case: &CaseReport) -> Vec<String> {
-    let faults = case.faults.iter().map(|fault| format!("{}: {}", fault.code, fault.message));
+    let faults = case.diagnostics.iter().map(|fault| format!("{}: {}", fault.code, fault.message));
     case.differences.iter().cloned().chain(faults).collect()
 }
 
@@ -36,8 +36,8 @@ pub fn format_of(path: &Path) -> Format {
 }
 
 /// Each fault as `code line:column message`.
-pub fn told(text: &str, faults: &[Fault]) -> String {
-    let line = |fault: &Fault| {
+pub fn told(text: &str, faults: &[Diagnostic]) -> String {
+    let line = |fault: &Diagnostic| {
         let place = place(text.as_bytes(), fault.span.start);
         format!("{} {place} {}", fault.code, fault.message)
     };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_policy::{DiagnosticCode, Fault, Severity, Tools, check};
+use gatelodge_policy::{Diagnostic, DiagnosticCode, Severity, Tools, check};
 
 use super::findings::{Findings, offer_yaml, refuse_two_inputs};
 use super::print_json;
@@ -50,8 +50,8 @@ fn tools(path: &Path, findings: &mut Findings) -> Option<Tools> {
     Tools::read(&source.text).map_err(|faults| findings.add(&source, faults)).ok()
 }
 
-fn summary(faults: &[Fault], strict: bool) -> String {
-    let is_more = |fault: &&Fault| fault.code == DiagnosticCode::MoreFaults;
+fn summary(faults: &[Diagnostic], strict: bool) -> String {
+    let is_more = |fault: &&Diagnostic| fault.code == DiagnosticCode::MoreFaults;
     let of = |severity: Severity| faults.iter().filter(move |fault| fault.severity == severity);
     let count = |severity: Severity, word: &str| {
         let number = of(severity).filter(|fault| !is_more(fault)).count();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_policy::{CallFile, Explanation, Fault, Policy, explain};
+use gatelodge_policy::{CallFile, Diagnostic, Explanation, Policy, explain};
 
 use super::findings::{Findings, refuse_two_inputs};
 use super::{print, print_json};
@@ -43,8 +43,9 @@ fn call_source(call: &str, findings: &mut Findings) -> Option<Source> {
 }
 
 /// Judges a call, if there is a policy to judge it by.
-fn judge(policy: Option<&Policy>, source: &Source) -> Result<Option<Explanation>, Vec<Fault>> {
-    let document = read(&source.text, &JsonLimits::REQUEST).map_err(|fault| vec![Fault::of_call(&fault)])?;
+fn judge(policy: Option<&Policy>, source: &Source) -> Result<Option<Explanation>, Vec<Diagnostic>> {
+    let document =
+        read(&source.text, &JsonLimits::REQUEST).map_err(|fault| vec![Diagnostic::from_call_error(&fault)])?;
     let call = CallFile::new(document.root())?;
     let at = call.at().unwrap_or_else(|| crate::wire::system_clock().now());
     Ok(policy.map(|policy| explain(policy, &call.call(), at)))

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_policy::{DiagnosticCode, Fault, Format, Policy, Severity, parse};
+use gatelodge_policy::{Diagnostic, DiagnosticCode, Format, Policy, Severity, parse};
 
 use super::print_json;
 use crate::cli::FormatName;
@@ -16,7 +16,7 @@ use crate::report::{self, Finding};
 /// looked at.
 #[derive(Debug, Default)]
 pub struct Findings {
-    pub files: Vec<(Source, Vec<Fault>)>,
+    pub files: Vec<(Source, Vec<Diagnostic>)>,
 }
 
 impl Findings {
@@ -43,7 +43,7 @@ impl Findings {
     }
 
     /// Keeps what was found in a file, if only that it has no faults.
-    pub fn add(&mut self, source: &Source, faults: Vec<Fault>) {
+    pub fn add(&mut self, source: &Source, faults: Vec<Diagnostic>) {
         self.files.push((source.clone(), faults));
     }
 
@@ -76,19 +76,19 @@ impl Findings {
 }
 
 /// The finding that a file cannot be read, at the place that names it.
-pub fn unreadable_at(span: Range<usize>, unreadable: &Unreadable) -> Fault {
-    Fault {
+pub fn unreadable_at(span: Range<usize>, unreadable: &Unreadable) -> Diagnostic {
+    Diagnostic {
         code: DiagnosticCode::UnreadableFile,
         severity: Severity::Error,
         span,
         message: unreadable.message.clone(),
         help: Some(unreadable.help.to_owned()),
-        other: None,
+        related: None,
     }
 }
 
 /// Offers another name where YAML is taken for JSON.
-pub fn offer_yaml(source: &Source, format: Format, mut faults: Vec<Fault>) -> Vec<Fault> {
+pub fn offer_yaml(source: &Source, format: Format, mut faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let first = source.text.iter().find(|byte| !byte.is_ascii_whitespace());
     if let [fault] = faults.as_mut_slice()
         && format == Format::Json

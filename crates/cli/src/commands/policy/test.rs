@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use gatelodge_json::LineColumn;
-use gatelodge_policy::{CaseFile, CaseReport, Explanation, Fault, Policy, PolicySource};
+use gatelodge_policy::{CaseFile, CaseReport, Diagnostic, Explanation, Policy, PolicySource};
 use serde::Serialize;
 
 use super::findings::{Findings, offer_yaml, refuse_two_inputs, unreadable_at};
@@ -26,7 +26,7 @@ struct FileReport {
 }
 
 /// A policy, or its faults; none if it cannot be read.
-type Loaded = Option<Result<Policy, Vec<Fault>>>;
+type Loaded = Option<Result<Policy, Vec<Diagnostic>>>;
 
 pub fn run(args: &TestArgs) -> Result<Exit> {
     refuse_two_inputs(args.files.iter().map(AsRef::as_ref))?;
@@ -73,7 +73,7 @@ fn run_cases(path: &Path, source: &Source, file: &CaseFile, report: &mut FileRep
         policies.push(loaded);
     }
     report.cases = file.run(&policies);
-    of_file.extend(report.cases.iter().flat_map(|case| case.faults.clone()));
+    of_file.extend(report.cases.iter().flat_map(|case| case.diagnostics.clone()));
     // Policies that must not load are part of many a case; told is what a case did not expect.
     let is_told = |at: usize| report.cases.iter().any(|case| case.policy == Some(at) && !case.has_passed());
     let mut findings = Findings::default();
@@ -92,7 +92,12 @@ fn run_cases(path: &Path, source: &Source, file: &CaseFile, report: &mut FileRep
 }
 
 /// Loads a policy, and gives the text of its file, if it has one of its own.
-fn load(cases: &Path, source: &Source, wanted: &PolicySource, faults: &mut Vec<Fault>) -> (Option<Source>, Loaded) {
+fn load(
+    cases: &Path,
+    source: &Source,
+    wanted: &PolicySource,
+    faults: &mut Vec<Diagnostic>,
+) -> (Option<Source>, Loaded) {
     match wanted {
         PolicySource::Inline(policy) => (None, Some(policy.load())),
         PolicySource::Path(name, span) => match file::try_read(&cases.parent().unwrap_or(Path::new("")).join(name)) {
@@ -105,7 +110,7 @@ fn load(cases: &Path, source: &Source, wanted: &PolicySource, faults: &mut Vec<F
             Err(unreadable) => {
                 let fault = unreadable_at(span.clone(), &unreadable);
                 let help = format!("write a path that begins where `{}` is", source.name);
-                faults.push(Fault { help: Some(help), ..fault });
+                faults.push(Diagnostic { help: Some(help), ..fault });
                 (None, None)
             }
         },
@@ -150,7 +155,7 @@ impl FileReport {
             for difference in &case.differences {
                 out.push_str(&format!("  {}\n", shown(difference)));
             }
-            if !case.faults.is_empty() {
+            if !case.diagnostics.is_empty() {
                 out.push_str("  it has faults, so it was not judged\n");
             }
             if let Some(step) =

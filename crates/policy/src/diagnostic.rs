@@ -5,9 +5,9 @@ use std::ops::Range;
 
 /// One finding about a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct Diagnostic {
     /// What kind of finding; stable over versions.
-    pub code: Code,
+    pub code: DiagnosticCode,
     /// Whether the document can be used all the same.
     pub severity: Severity,
     /// Byte offsets of the offending text.
@@ -17,36 +17,37 @@ pub struct Fault {
     /// What to do about it.
     pub help: Option<String>,
     /// A second place that has to do with it, with a word on it.
-    pub other: Option<(Range<usize>, String)>,
+    pub related: Option<(Range<usize>, String)>,
 }
 
 /// As many faults of one document are kept: a text of some megabytes could have millions.
-const MOST_KEPT: usize = 1_000;
+const MAX_COLLECTED_DIAGNOSTICS: usize = 1_000;
 /// As many of them are told: nobody reads more before mending.
-pub(crate) const MOST_TOLD: usize = 200;
+pub(crate) const MAX_REPORTED_DIAGNOSTICS: usize = 200;
 /// One more than is told, so that it can be said that there are more.
-pub(crate) const MOST_LOOKED_FOR: usize = MOST_TOLD + 1;
+pub(crate) const MAX_SEARCHED_DIAGNOSTICS: usize = MAX_REPORTED_DIAGNOSTICS + 1;
 
 /// Keeps a fault, unless there are more already than anybody is told.
-pub(crate) fn keep(faults: &mut Vec<Fault>, fault: Fault) {
-    if faults.len() < MOST_KEPT {
+pub(crate) fn push_bounded(faults: &mut Vec<Diagnostic>, fault: Diagnostic) {
+    if faults.len() < MAX_COLLECTED_DIAGNOSTICS {
         faults.push(fault);
     }
 }
 
 /// The faults as they are told: in the order of their places, each with a way out, and of very many the first.
-pub(crate) fn told(mut faults: Vec<Fault>) -> Vec<Fault> {
+pub(crate) fn sorted_for_display(mut faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
     faults.sort_by_key(|fault| (fault.severity, fault.span.start));
-    cut(&mut faults, MOST_TOLD);
-    faults.into_iter().map(Fault::with_way_out).collect()
+    truncate_with_notice(&mut faults, MAX_REPORTED_DIAGNOSTICS);
+    faults.into_iter().map(Diagnostic::with_default_help).collect()
 }
 
 /// Keeps the first findings, and says so behind them.
-pub(crate) fn cut(faults: &mut Vec<Fault>, most: usize) {
+pub(crate) fn truncate_with_notice(faults: &mut Vec<Diagnostic>, most: usize) {
     let Some(next) = faults.get(most) else { return };
     let at = next.span.start..next.span.start;
-    let fault = Fault::error(Code::MoreFaults, at, format!("there are more; only the first {most} are told"));
-    let fault = Fault { severity: next.severity, ..fault.help("mend these first") };
+    let fault =
+        Diagnostic::error(DiagnosticCode::MoreFaults, at, format!("there are more; only the first {most} are told"));
+    let fault = Diagnostic { severity: next.severity, ..fault.with_help("mend these first") };
     faults.truncate(most);
     faults.push(fault);
 }
@@ -60,70 +61,74 @@ pub enum Severity {
     Warning,
 }
 
-impl Fault {
+impl Diagnostic {
     /// Tells a fault of the JSON reader in the same way as all others.
-    pub(crate) fn of_reader(fault: &gatelodge_json::JsonError) -> Self {
+    pub(crate) fn from_json_error(fault: &gatelodge_json::JsonError) -> Self {
         crate::written::syntax(fault)
     }
 
     /// Tells why the text of a call cannot be read.
-    pub fn of_call(fault: &gatelodge_json::JsonError) -> Self {
-        let fault = Self::of_reader(fault);
+    pub fn from_call_error(fault: &gatelodge_json::JsonError) -> Self {
+        let fault = Self::from_json_error(fault);
         match fault.code {
-            Code::Syntax if fault.help.is_none() => fault.help(crate::call_file::HELP),
-            _ => fault.with_way_out(),
+            DiagnosticCode::Syntax if fault.help.is_none() => fault.with_help(crate::call_file::HELP),
+            _ => fault.with_default_help(),
         }
     }
 
-    pub(crate) fn error(code: Code, span: Range<usize>, message: impl Into<String>) -> Self {
-        Self { code, severity: Severity::Error, span, message: message.into(), help: None, other: None }
+    pub(crate) fn error(code: DiagnosticCode, span: Range<usize>, message: impl Into<String>) -> Self {
+        Self { code, severity: Severity::Error, span, message: message.into(), help: None, related: None }
     }
 
-    pub(crate) fn warning(code: Code, span: Range<usize>, message: impl Into<String>) -> Self {
+    pub(crate) fn warning(code: DiagnosticCode, span: Range<usize>, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, span, message) }
     }
 
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+    pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
     /// Gives a way out of an empty text.
-    pub(crate) fn or_if_empty(self, help: &str) -> Self {
-        if self.message == crate::written::EMPTY { self.help(help) } else { self }
+    pub(crate) fn with_help_if_empty(self, help: &str) -> Self {
+        if self.message == crate::written::EMPTY { self.with_help(help) } else { self }
     }
 
     /// Gives a way out where none was found that fits better.
-    pub(crate) fn with_way_out(self) -> Self {
+    pub(crate) fn with_default_help(self) -> Self {
         if self.help.is_some() {
             return self;
         }
         let help = match self.code {
-            Code::Syntax => "mend the text here; the rest is read once this part can be",
-            Code::TooLarge => "make it smaller, or split it in two",
-            Code::WrongType => "replace it by what is expected; `gatelodge policy schema` tells the form of each field",
-            Code::RepeatedKey => "keep one of the two",
-            Code::EmptyText => "write a name",
-            Code::BadNumber => "write a number that is allowed here: at most 1,000 digits, and at most 10^308",
-            Code::BadValue => "write a number that is allowed here",
+            DiagnosticCode::Syntax => "mend the text here; the rest is read once this part can be",
+            DiagnosticCode::TooLarge => "make it smaller, or split it in two",
+            DiagnosticCode::WrongType => {
+                "replace it by what is expected; `gatelodge policy schema` tells the form of each field"
+            }
+            DiagnosticCode::RepeatedKey => "keep one of the two",
+            DiagnosticCode::EmptyText => "write a name",
+            DiagnosticCode::BadNumber => {
+                "write a number that is allowed here: at most 1,000 digits, and at most 10^308"
+            }
+            DiagnosticCode::BadValue => "write a number that is allowed here",
             _ => "see the language's description for what is allowed here",
         };
-        self.help(help)
+        self.with_help(help)
     }
 
-    pub(crate) fn other(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
-        self.other = Some((span, label.into()));
+    pub(crate) fn with_related(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
+        self.related = Some((span, label.into()));
         self
     }
 }
 
-macro_rules! codes {
+macro_rules! diagnostic_codes {
     ($($(#[$doc:meta])+ $name:ident = $text:literal,)+) => {
         /// The kinds of findings. Their texts are stable.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Code { $($(#[$doc])+ $name,)+ }
+        pub enum DiagnosticCode { $($(#[$doc])+ $name,)+ }
 
-        impl Code {
+        impl DiagnosticCode {
             /// All kinds, for documentation and tests.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
@@ -135,7 +140,7 @@ macro_rules! codes {
     };
 }
 
-codes! {
+diagnostic_codes! {
     /// Not JSON, not YAML.
     Syntax = "syntax",
     /// Over a limit of the reader.
@@ -206,7 +211,7 @@ codes! {
     ClaimAlone = "claim-alone",
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for DiagnosticCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
