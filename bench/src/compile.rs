@@ -1,6 +1,6 @@
 //! What it costs to compile a policy of one megabyte, in both languages.
 
-use gatelodge_policy::{Format, parse};
+use gatelodge_policy::{DocumentFormat, parse};
 use serde_json::Value;
 
 use crate::document::policy_of;
@@ -16,8 +16,8 @@ pub fn figures() -> Vec<Figure> {
     let mut yaml = String::new();
     write_yaml(&policy, 0, &mut yaml);
     let slices = side_by_side(vec![
-        subject(|| parse(json.as_bytes(), Format::Json).expect("a policy")),
-        subject(|| parse(yaml.as_bytes(), Format::Yaml).expect("a policy")),
+        subject(|| parse(json.as_bytes(), DocumentFormat::Json).expect("a policy")),
+        subject(|| parse(yaml.as_bytes(), DocumentFormat::Yaml).expect("a policy")),
     ]);
     let [as_json, as_yaml] = slices.as_slice() else { return Vec::new() };
     let name =

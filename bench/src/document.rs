@@ -1,7 +1,7 @@
 //! Policies and calls of the sizes that are measured.
 
 use gatelodge_json::{JsonDocument, JsonLimits, read};
-use gatelodge_policy::{Call, CallFile, Format, Policy, parse};
+use gatelodge_policy::{Call, CallFile, DocumentFormat, Policy, parse};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -65,7 +65,7 @@ pub fn call_to(number: usize) -> Value {
 }
 
 pub fn compiled(policy: &Value) -> Policy {
-    parse(policy.to_string().as_bytes(), Format::Json).expect("a policy")
+    parse(policy.to_string().as_bytes(), DocumentFormat::Json).expect("a policy")
 }
 
 /// Reads a call as users write it. Its text stays until the process ends, and so do what borrows from it.

@@ -1,7 +1,7 @@
 //! Policy documents: what is refused says where, what loads judges every call, and all that tells agrees.
 
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_policy::{CallFile, Decision, Format, Policy, check, decide, explain, format, parse};
+use gatelodge_policy::{CallFile, Decision, DocumentFormat, Policy, check, decide, explain, format, parse};
 
 /// Calls of every kind, with values of every type.
 const CALLS: &[&str] = &[
@@ -21,7 +21,7 @@ const CALLS: &[&str] = &[
 ];
 
 /// Holds the laws against one document. Says whether it loaded.
-pub fn check_document(text: &[u8], language: Format) -> bool {
+pub fn check_document(text: &[u8], language: DocumentFormat) -> bool {
     let findings = check(text, language, None);
     let policy = match parse(text, language) {
         Ok(policy) => policy,
@@ -38,8 +38,8 @@ pub fn check_document(text: &[u8], language: Format) -> bool {
         assert!(finding.span.start <= finding.span.end && finding.span.end <= text.len(), "{finding:?}");
     }
     let laid_out = format(text, language).unwrap_or_else(|faults| panic!("what loads is laid out: {faults:?}"));
-    let again =
-        parse(laid_out.text.as_bytes(), Format::Json).unwrap_or_else(|faults| panic!("it still loads: {faults:?}"));
+    let again = parse(laid_out.text.as_bytes(), DocumentFormat::Json)
+        .unwrap_or_else(|faults| panic!("it still loads: {faults:?}"));
     for call in CALLS {
         assert_eq!(judge(&policy, call), judge(&again, call), "the layout changed the meaning");
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use gatelodge_fuzz::{Tape, grow, grow_policy, policies};
-use gatelodge_policy::Format;
+use gatelodge_policy::DocumentFormat;
 
 #[test]
 fn grown_policies() {
@@ -14,7 +14,7 @@ fn grown_policies() {
     bolero::check!().with_max_len(1024).with_test_time(time()).with_iterations(usize::MAX).for_each(|tape: &[u8]| {
         let mut tape = Tape::new(tape);
         // JSON without comments is YAML, too.
-        let language = if tape.one_in(3) { Format::Yaml } else { Format::Json };
+        let language = if tape.one_in(3) { DocumentFormat::Yaml } else { DocumentFormat::Json };
         let mut text = grow_policy::document(&mut tape).into_bytes();
         while tape.one_in(6) && text.len() < 10_000 {
             grow::change(&mut tape, &mut text);
@@ -32,8 +32,8 @@ fn grown_policies() {
 fn bare_policies() {
     bolero::check!().with_max_len(4096).with_test_time(time()).with_iterations(usize::MAX).for_each(
         |bytes: &[u8]| {
-            policies::check_document(bytes, Format::Json);
-            policies::check_document(bytes, Format::Yaml);
+            policies::check_document(bytes, DocumentFormat::Json);
+            policies::check_document(bytes, DocumentFormat::Yaml);
         },
     );
 }

@@ -108,7 +108,7 @@ mod tests {
     fn every_line_that_links_a_pattern_is_understood_and_its_policy_loads() {
         for pattern in patterns() {
             assert_eq!(pattern.rules.len(), pattern.when.len(), "{}", pattern.slug);
-            let policy = gatelodge_policy::parse(pattern.policy.as_bytes(), gatelodge_policy::Format::Json);
+            let policy = gatelodge_policy::parse(pattern.policy.as_bytes(), gatelodge_policy::DocumentFormat::Json);
             assert!(policy.is_ok(), "{}: {:?}", pattern.slug, policy.err());
             assert!(!pattern.rules.is_empty() && !pattern.bounds.is_empty() && !pattern.owasp.is_empty());
         }

@@ -6,7 +6,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{Item, Posture, ReadError, Server, Tool, classify, read_tools, ready, scaffold};
-use gatelodge_policy::{Category, Format, parse};
+use gatelodge_policy::{Category, DocumentFormat, parse};
 use serde_json::json;
 use support::one;
 
@@ -77,7 +77,7 @@ fn hostile_text_stays_text_in_policies() {
             ready(&server.name, &[(tool, &known)], posture).expect("a policy"),
             scaffold(&server.name, &[(tool, &known)], posture).expect("a policy"),
         ] {
-            assert!(parse(text.as_bytes(), Format::Json).is_ok(), "{text}");
+            assert!(parse(text.as_bytes(), DocumentFormat::Json).is_ok(), "{text}");
             assert!(!text.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{text}");
             assert!(text.lines().all(|line| !line.trim_start().starts_with("\"default\": \"allow\"")), "{text}");
         }

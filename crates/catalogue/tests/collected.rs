@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{Classification, Item, Level, Posture, Server, classify, read_tools, ready, scaffold};
-use gatelodge_policy::{Category, Format, Policy, Reference, Subject, Tools, check, parse};
+use gatelodge_policy::{Category, DocumentFormat, Policy, Reference, Subject, Tools, check, parse};
 use serde_json::{Value, json};
 use support::fate::{Fate, expected, judge, of};
 
@@ -39,9 +39,9 @@ fn categories<'k>(known: &'k [(&Item<'_>, Classification)]) -> BTreeMap<&'k str,
 }
 
 fn hold(server: &str, text: &str, posture: Posture, categories: &BTreeMap<&str, Category>, tools: &Tools) -> Policy {
-    let findings = check(text.as_bytes(), Format::Json, Some(tools));
+    let findings = check(text.as_bytes(), DocumentFormat::Json, Some(tools));
     assert!(findings.is_empty(), "{server}, {posture:?}: {findings:?}\n{text}");
-    let policy = parse(text.as_bytes(), Format::Json).expect("a policy");
+    let policy = parse(text.as_bytes(), DocumentFormat::Json).expect("a policy");
     for (tool, category) in categories {
         let should = if tool.contains('*') { Fate::Refused } else { expected(posture, *category) };
         assert_eq!(judge(&policy, tool), should, "{server}, {tool}, {category:?}, {posture:?}\n{text}");

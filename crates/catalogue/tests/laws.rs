@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use gatelodge_catalogue::{Item, Server, Tool, classify, read_tools, recommended};
-use gatelodge_policy::{Format, parse};
+use gatelodge_policy::{DocumentFormat, parse};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ proptest! {
         let (one, other) = (classified(&entry, &[]), classified(&entry, &[]));
         prop_assert_eq!(&one, &other);
         prop_assert!((0.0..=1.0).contains(&one.confidence));
-        prop_assert!(parse(one.recommended.to_string().as_bytes(), Format::Json).is_ok());
+        prop_assert!(parse(one.recommended.to_string().as_bytes(), DocumentFormat::Json).is_ok());
         prop_assert_eq!(&one.recommended, &recommended(&name, one.category));
     }
 

@@ -4,7 +4,7 @@
 mod support;
 
 use gatelodge_catalogue::{Classification, Item, Posture, Server, classify, read_tools, ready, scaffold};
-use gatelodge_policy::{Format, Severity, Tools, check, parse};
+use gatelodge_policy::{DocumentFormat, Severity, Tools, check, parse};
 use support::fate::{Fate, expected, judge};
 
 /// Each server of the labelled file, and Pharo, as the text of a `tools/list` result.
@@ -44,7 +44,7 @@ fn each(look: impl Fn(&str, &[(&Item<'_>, Classification)], Posture, &str)) {
 #[test]
 fn ready_policies_do_to_each_tool_what_its_category_calls_for_and_refuse_what_comes_later() {
     each(|_, known, posture, text| {
-        let policy = parse(text.as_bytes(), Format::Json).expect("a policy");
+        let policy = parse(text.as_bytes(), DocumentFormat::Json).expect("a policy");
         for (item, known) in known {
             assert_eq!(
                 judge(&policy, &item.tool.name),
@@ -61,7 +61,7 @@ fn ready_policies_do_to_each_tool_what_its_category_calls_for_and_refuse_what_co
 fn ready_policies_have_no_findings_against_the_schemas_of_their_server() {
     each(|list, _, _, text| {
         let tools = Tools::read(list.as_bytes()).expect("tools");
-        let findings = check(text.as_bytes(), Format::Json, Some(&tools));
+        let findings = check(text.as_bytes(), DocumentFormat::Json, Some(&tools));
         assert!(findings.is_empty(), "{findings:?}\n{text}");
     });
 }
@@ -80,7 +80,7 @@ fn a_suggestion_loads_when_its_slashes_are_taken_away() {
         }
         let text = lines.join("\n");
         let tools = Tools::read(list.as_bytes()).expect("tools");
-        let findings = check(text.as_bytes(), Format::Json, Some(&tools));
+        let findings = check(text.as_bytes(), DocumentFormat::Json, Some(&tools));
         assert!(findings.iter().all(|finding| finding.severity != Severity::Error), "{findings:?}\n{text}");
     });
     assert!(seen.get() > 20, "{}", seen.get());
@@ -114,7 +114,7 @@ fn a_name_that_comes_twice_has_the_rule_of_the_riskier_one() {
     let destroys = tool("Deletes the item permanently.");
     for milder in [tool("Gets the item."), tool("Updates the item."), tool("Pays the item.")] {
         for text in of_two(milder.clone(), destroys.clone()) {
-            let policy = parse(text.as_bytes(), Format::Json).expect("a policy");
+            let policy = parse(text.as_bytes(), DocumentFormat::Json).expect("a policy");
             assert_eq!(judge(&policy, "item"), Fate::Refused, "{text}");
         }
     }
@@ -166,8 +166,8 @@ fn a_name_with_a_star_is_left_out_and_refused() {
     let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
     let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
     for posture in Posture::ALL {
-        let policy =
-            parse(ready("stars", &entries, posture).expect("a policy").as_bytes(), Format::Json).expect("a policy");
+        let policy = parse(ready("stars", &entries, posture).expect("a policy").as_bytes(), DocumentFormat::Json)
+            .expect("a policy");
         assert_eq!(judge(&policy, "get_x"), Fate::Passes);
         assert_eq!(judge(&policy, "get_y"), Fate::Refused);
         assert_eq!(judge(&policy, "get_*"), Fate::Refused);

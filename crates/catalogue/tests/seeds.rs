@@ -4,7 +4,7 @@
 mod support;
 
 use gatelodge_catalogue::{Classification, Level, Server, Tool, classify};
-use gatelodge_policy::{Category, Format, parse};
+use gatelodge_policy::{Category, DocumentFormat, parse};
 use serde_json::json;
 
 /// The names of the catalogued server. The pages know no descriptions.
@@ -45,7 +45,7 @@ fn is_as_on_its_page(name: &str, category: Category, level: Level, max: u32) {
     let limit = json!({"counter": format!("{name}_rate"), "window": "minute", "max": max, "scope": "grant"});
     let page = json!({"version": "1", "default": "deny", "tools": {name: {"limits": [limit]}}});
     assert_eq!(found.recommended, page);
-    assert!(parse(page.to_string().as_bytes(), Format::Json).is_ok());
+    assert!(parse(page.to_string().as_bytes(), DocumentFormat::Json).is_ok());
     assert!(!found.attacks.is_empty() && !found.owasp.is_empty(), "{found:?}");
     assert!(found.rationale.contains("no description"), "{}", found.rationale);
 }

@@ -9,7 +9,7 @@ use gatelodge_catalogue::{
     Tool, ToolFacts, classify, patterns,
 };
 use gatelodge_indexer::write_index;
-use gatelodge_policy::{Format, parse};
+use gatelodge_policy::{DocumentFormat, parse};
 
 /// The tools of the Pharo server, by names and parameters alone: the seed pages know no descriptions.
 const PHARO: [(&str, &[&str]); 22] = [
@@ -191,7 +191,7 @@ fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers()
         );
         let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(read(policy), read(&expected));
-        assert!(parse(policy.as_bytes(), Format::Json).is_ok());
+        assert!(parse(policy.as_bytes(), DocumentFormat::Json).is_ok());
         assert!(html.contains("../../../../attacks/"), "{tool} has attack patterns");
         assert!(markdown.contains(&format!("\"max\": {max}")) && markdown.contains("## How to control"));
     }

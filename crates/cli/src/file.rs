@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use anyhow::{Result, anyhow};
 use gatelodge_json::JsonLimits;
-use gatelodge_policy::Format;
+use gatelodge_policy::DocumentFormat;
 
 use crate::cli::FormatName;
 use crate::exit::Usage;
@@ -93,14 +93,18 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Unreadable {
 
 impl Source {
     /// The language: as asked, else by the file's name, else by the first character.
-    pub fn format(&self, asked: Option<FormatName>) -> Format {
+    pub fn format(&self, asked: Option<FormatName>) -> DocumentFormat {
         let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());
         match (asked, extension) {
-            (Some(FormatName::Json), _) | (None, Some("json" | "jsonc")) => Format::Json,
-            (Some(FormatName::Yaml), _) | (None, Some("yaml" | "yml")) => Format::Yaml,
+            (Some(FormatName::Json), _) | (None, Some("json" | "jsonc")) => DocumentFormat::Json,
+            (Some(FormatName::Yaml), _) | (None, Some("yaml" | "yml")) => DocumentFormat::Yaml,
             (None, _) => {
                 let first = self.text.iter().find(|byte| !byte.is_ascii_whitespace());
-                if matches!(first, None | Some(b'{' | b'[' | b'/' | b'"')) { Format::Json } else { Format::Yaml }
+                if matches!(first, None | Some(b'{' | b'[' | b'/' | b'"')) {
+                    DocumentFormat::Json
+                } else {
+                    DocumentFormat::Yaml
+                }
             }
         }
     }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, Write as _};
 
 use gatelodge_json::{JsonLimits, JsonValue, quote_into, read};
-use gatelodge_policy::{CallFile, Decision, Format, Policy, decide, parse};
+use gatelodge_policy::{CallFile, Decision, DocumentFormat, Policy, decide, parse};
 
 const REFUSED: &str = r#"{"load":"refused"}"#;
 
@@ -28,7 +28,7 @@ fn main() {
 
 fn answer(request: JsonValue<'_>) -> String {
     let policy = request.get("policy").expect("a policy");
-    let Ok(policy) = parse(policy.raw().as_bytes(), Format::Json) else { return REFUSED.into() };
+    let Ok(policy) = parse(policy.raw().as_bytes(), DocumentFormat::Json) else { return REFUSED.into() };
     let calls = request.get("calls").expect("calls");
     let answers: Vec<String> = calls.elements().map(|call| answer_call(&policy, call)).collect();
     format!(r#"{{"load":"ok","answers":[{}]}}"#, answers.join(","))

@@ -12,7 +12,7 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, pu
 use crate::explain::{Explanation, explain};
 use crate::parse::{compile, offer};
 use crate::set::Policy;
-use crate::written::{self, Entry, Format, Node, Placed, Written};
+use crate::syntax_tree::{self, DocumentFormat, MapEntry, NodeValue, SpanMapping, SyntaxNode};
 use expect::Expect;
 
 /// Cases without a time are judged at this one, so that they always say the same.
@@ -46,7 +46,7 @@ pub enum PolicySource {
 
 /// A policy that stands in a case file.
 #[derive(Debug)]
-pub struct InlinePolicy(Node);
+pub struct InlinePolicy(SyntaxNode);
 
 #[derive(Debug)]
 struct Case {
@@ -55,7 +55,7 @@ struct Case {
     /// Which of the file's sources.
     policy: Option<usize>,
     /// The call, with the defaults filled in.
-    call: Option<Node>,
+    call: Option<SyntaxNode>,
     expect: Expect,
 }
 
@@ -88,9 +88,9 @@ impl CaseFile {
     ///
     /// # Errors
     /// All faults, with their places.
-    pub fn read(text: &[u8], format: Format) -> Result<Self, Vec<Diagnostic>> {
-        let (root, faults) =
-            written::read(text, format).map_err(|fault| sorted_for_display(vec![fault.with_help_if_empty(HELP)]))?;
+    pub fn read(text: &[u8], format: DocumentFormat) -> Result<Self, Vec<Diagnostic>> {
+        let (root, faults) = syntax_tree::read(text, format)
+            .map_err(|fault| sorted_for_display(vec![fault.with_help_if_empty(HELP)]))?;
         let mut reader = Reader { diagnostics: faults, sources: Vec::new() };
         let cases = reader.file(&root);
         if reader.diagnostics.is_empty() {
@@ -159,11 +159,11 @@ impl Case {
 ///
 /// # Errors
 /// All faults of the call, with their places in the case file.
-fn judge(policy: &Policy, call: &Node) -> Result<Explanation, Vec<Diagnostic>> {
-    let (json, places) = call.to_json_with_places();
+fn judge(policy: &Policy, call: &SyntaxNode) -> Result<Explanation, Vec<Diagnostic>> {
+    let (json, places) = call.to_json_with_spans();
     let in_file = |fault: Diagnostic| {
         // Inner parts come first, so the first that holds the fault is the smallest.
-        let holds = |(part, _): &&Placed| part.start <= fault.span.start && fault.span.end <= part.end;
+        let holds = |(part, _): &&SpanMapping| part.start <= fault.span.start && fault.span.end <= part.end;
         let span = places.iter().find(holds).map_or_else(|| head(call), |(_, place)| place.clone());
         Diagnostic { span, related: None, ..fault }
     };
@@ -181,22 +181,22 @@ struct Reader {
 }
 
 impl Reader {
-    fn file(&mut self, root: &Node) -> Vec<Case> {
+    fn file(&mut self, root: &SyntaxNode) -> Vec<Case> {
         self.check_names(root, &FIELDS, "a case file", HELP);
         let policy = root.get("policy").and_then(|node| self.source(node));
         let defaults = root.get("defaults");
-        if let Some(defaults) = defaults.filter(|node| !matches!(node.value, Written::Map(_))) {
+        if let Some(defaults) = defaults.filter(|node| !matches!(node.value, NodeValue::Map(_))) {
             let help = "write members for every call, such as `defaults: {grant: {label: ci}}`";
             self.report(DiagnosticCode::WrongType, head(defaults), "`defaults` must be an object", help);
         }
         let mut cases = Vec::new();
         match root.get("cases").map(|node| &node.value) {
-            Some(Written::List(items)) if !items.is_empty() => {
+            Some(NodeValue::List(items)) if !items.is_empty() => {
                 for (at, item) in items.iter().enumerate() {
                     cases.extend(self.case(item, at, defaults, policy));
                 }
             }
-            Some(Written::List(_)) => {
+            Some(NodeValue::List(_)) => {
                 let span = root.get("cases").unwrap_or(root).span.clone();
                 self.report(DiagnosticCode::EmptyList, span, "`cases` is empty, so nothing would be tested", CASE_HELP);
             }
@@ -204,7 +204,7 @@ impl Reader {
                 let span = root.get("cases").map_or_else(|| head(root), head);
                 self.report(DiagnosticCode::WrongType, span, "`cases` must be a list", CASE_HELP);
             }
-            None if matches!(root.value, Written::Map(_)) => {
+            None if matches!(root.value, NodeValue::Map(_)) => {
                 self.report(DiagnosticCode::MissingField, head(root), "a case file needs a list of `cases`", CASE_HELP);
             }
             // What is no object has been refused for that.
@@ -213,14 +213,20 @@ impl Reader {
         cases
     }
 
-    fn case(&mut self, node: &Node, at: usize, defaults: Option<&Node>, shared: Option<usize>) -> Option<Case> {
-        let Written::Map(_) = node.value else {
+    fn case(
+        &mut self,
+        node: &SyntaxNode,
+        at: usize,
+        defaults: Option<&SyntaxNode>,
+        shared: Option<usize>,
+    ) -> Option<Case> {
+        let NodeValue::Map(_) = node.value else {
             self.report(DiagnosticCode::WrongType, head(node), "a case must be an object", CASE_HELP);
             return None;
         };
         self.check_names(node, &CASE_FIELDS, "a case", CASE_HELP);
         let name = match node.get("name").map(|name| (&name.value, name)) {
-            Some((Written::Text(name), _)) => name.clone(),
+            Some((NodeValue::Text(name), _)) => name.clone(),
             Some((_, node)) => {
                 self.report(
                     DiagnosticCode::WrongType,
@@ -259,21 +265,21 @@ impl Reader {
     }
 
     /// The number of the source that is named.
-    fn source(&mut self, node: &Node) -> Option<usize> {
+    fn source(&mut self, node: &SyntaxNode) -> Option<usize> {
         let help = "write a path beside the case file, such as `policy: books.json`, or the policy itself";
         let source = match &node.value {
-            Written::Text(path) if path == "-" || path.is_empty() => {
+            NodeValue::Text(path) if path == "-" || path.is_empty() => {
                 self.report(DiagnosticCode::BadValue, node.span.clone(), &format!("`{path}` names no file"), help);
                 return None;
             }
-            Written::Text(path) => {
+            NodeValue::Text(path) => {
                 let is_it = |source: &PolicySource| matches!(source, PolicySource::Path(known, _) if known == path);
                 if let Some(at) = self.sources.iter().position(is_it) {
                     return Some(at);
                 }
                 PolicySource::Path(path.clone(), node.span.clone())
             }
-            Written::Map(_) => PolicySource::Inline(InlinePolicy(node.clone())),
+            NodeValue::Map(_) => PolicySource::Inline(InlinePolicy(node.clone())),
             _ => {
                 self.report(DiagnosticCode::WrongType, head(node), "`policy` must be a path or a policy", help);
                 return None;
@@ -283,8 +289,8 @@ impl Reader {
         Some(self.sources.len() - 1)
     }
 
-    fn check_names(&mut self, node: &Node, known: &[&str], what: &str, help: &str) {
-        let Written::Map(entries) = &node.value else {
+    fn check_names(&mut self, node: &SyntaxNode, known: &[&str], what: &str, help: &str) {
+        let NodeValue::Map(entries) = &node.value else {
             let message = format!("{what} must be an object, not {}", node.kind().with_article());
             return self.report(DiagnosticCode::WrongType, head(node), &message, help);
         };
@@ -301,15 +307,15 @@ impl Reader {
 }
 
 /// The first character of a value: a whole one underlined says nothing.
-fn head(node: &Node) -> Range<usize> {
+fn head(node: &SyntaxNode) -> Range<usize> {
     node.span.start..(node.span.start + 1).min(node.span.end)
 }
 
 /// The call with the members of `defaults` that it does not have itself.
-fn merged(call: &Node, defaults: Option<&Node>) -> Node {
+fn merged(call: &SyntaxNode, defaults: Option<&SyntaxNode>) -> SyntaxNode {
     let mut call = call.clone();
-    if let (Written::Map(own), Some(Written::Map(defaults))) = (&mut call.value, defaults.map(|node| &node.value)) {
-        let missing: Vec<Entry> =
+    if let (NodeValue::Map(own), Some(NodeValue::Map(defaults))) = (&mut call.value, defaults.map(|node| &node.value)) {
+        let missing: Vec<MapEntry> =
             defaults.iter().filter(|entry| own.iter().all(|own| own.key != entry.key)).cloned().collect();
         own.extend(missing);
     }

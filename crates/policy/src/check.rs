@@ -17,7 +17,7 @@ mod tools;
 
 use crate::diagnostic::{Diagnostic, truncate_with_notice};
 use crate::parse;
-use crate::written::Format;
+use crate::syntax_tree::DocumentFormat;
 use limit::Bounds;
 use nearest::Offers;
 use predicate::Guarded;
@@ -33,7 +33,7 @@ const MOST_LETTERS: usize = 600;
 /// Gives all errors of a document; if there are none, its warnings, in the order of their places.
 ///
 /// With the tools that a server offers, conditions are held against what their schemas declare.
-pub fn check(text: &[u8], format: Format, tools: Option<&Tools>) -> Vec<Diagnostic> {
+pub fn check(text: &[u8], format: DocumentFormat, tools: Option<&Tools>) -> Vec<Diagnostic> {
     let (policy, root) = match parse::read(text, format) {
         Ok(read) => read,
         Err(faults) => return faults,

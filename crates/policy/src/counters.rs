@@ -45,7 +45,7 @@ fn shapes(tool: &str, block: &Block) -> impl Iterator<Item = CounterShape> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Format, parse};
+    use crate::{DocumentFormat, parse};
 
     #[test]
     fn each_counter_is_told_once_with_what_its_identity_is_made_of() {
@@ -55,7 +55,7 @@ mod tests {
             "tools": {"pay": {"limits": [{"counter": "spend", "window": "day", "max": 5}]},
                       "refund": {"limits": [{"counter": "spend", "window": "day", "max": 3}]},
                       "get_*": {"rate_limit": "1/minute"}}}"#;
-        let policy = parse(text.as_bytes(), Format::Json).expect("a policy");
+        let policy = parse(text.as_bytes(), DocumentFormat::Json).expect("a policy");
         let told = policy.counters();
         let told: Vec<String> =
             told.iter().map(|shape| format!("{} {} {:?}", shape.name, shape.window, shape.scope)).collect();

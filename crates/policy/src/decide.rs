@@ -248,14 +248,14 @@ fn question(block: &Block, call: &Call<'_>, moment: Moment<'_>) -> Option<Questi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Caller, Category, Format, parse};
+    use crate::{Caller, Category, DocumentFormat, parse};
 
     fn judged(name: &str, definition: Definition) -> Result<Option<Arc<str>>, Code> {
         let text = br#"{"version":"1","default":"deny","hide":["secret"],"tools":{
             "pay":{"require":[{"conditions":[{"path":"args.n","op":"lte","value":1}]}],
                    "limits":[{"counter":"c","window":"day","max":1}]},
             "shut":{"action":"deny"},"ask":{"action":"approve"},"secret":{}}}"#;
-        let policy = parse(text, Format::Json).expect("a policy");
+        let policy = parse(text, DocumentFormat::Json).expect("a policy");
         let subject = Subject::Task(Tool { name, category: Category::Unknown, definition, schema: None });
         let call = Call { subject, arguments: None, server: None, caller: Caller::default(), session: None };
         match decide(&policy, &call, Timestamp::UNIX_EPOCH) {

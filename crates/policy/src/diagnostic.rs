@@ -64,7 +64,7 @@ pub enum Severity {
 impl Diagnostic {
     /// Tells a fault of the JSON reader in the same way as all others.
     pub(crate) fn from_json_error(fault: &gatelodge_json::JsonError) -> Self {
-        crate::written::syntax(fault)
+        crate::syntax_tree::diagnostic_from_json(fault)
     }
 
     /// Tells why the text of a call cannot be read.
@@ -91,7 +91,7 @@ impl Diagnostic {
 
     /// Gives a way out of an empty text.
     pub(crate) fn with_help_if_empty(self, help: &str) -> Self {
-        if self.message == crate::written::EMPTY { self.with_help(help) } else { self }
+        if self.message == crate::syntax_tree::EMPTY_TEXT_MESSAGE { self.with_help(help) } else { self }
     }
 
     /// Gives a way out where none was found that fits better.

@@ -19,7 +19,7 @@ use crate::limit::words;
 use crate::method::{TASKS, is_always_allowed};
 use crate::parse::parse;
 use crate::set::{ClientRequest, Policy};
-use crate::written::Format;
+use crate::syntax_tree::DocumentFormat;
 use tally::Tally;
 
 /// Something that was done once.
@@ -142,7 +142,7 @@ impl Draft {
     pub fn write(&self, origin: &str) -> Result<Drafted, Vec<Diagnostic>> {
         let used: Vec<Used> = self.used.iter().map(|((part, name), tally)| tally.summary(*part, name)).collect();
         let policy = text::write(origin, &used)?;
-        let compiled = parse(policy.as_bytes(), Format::Json)?;
+        let compiled = parse(policy.as_bytes(), DocumentFormat::Json)?;
         let mut left_out = self.left_out.clone();
         for (target, calls) in self.completions.iter().filter(|(target, _)| !completes(&compiled, target)) {
             let why = "a completion passes where its prompt or resource does, and neither was used";

@@ -11,7 +11,7 @@ use std::ops::Range;
 use gatelodge_json::{JsonLimits, read_with_comments};
 
 use crate::diagnostic::{Diagnostic, DiagnosticCode, sorted_for_display};
-use crate::written::{self, Format};
+use crate::syntax_tree::{self, DocumentFormat};
 pub(crate) use yaml_comment::count as comments_of_yaml;
 
 /// A document in its canonical layout.
@@ -27,15 +27,15 @@ pub struct Formatted {
 ///
 /// # Errors
 /// What keeps the text from being read, and repeated keys.
-pub fn format(text: &[u8], format: Format) -> Result<Formatted, Vec<Diagnostic>> {
+pub fn format(text: &[u8], format: DocumentFormat) -> Result<Formatted, Vec<Diagnostic>> {
     lay_out(text, format).map_err(sorted_for_display)
 }
 
-fn lay_out(text: &[u8], format: Format) -> Result<Formatted, Vec<Diagnostic>> {
+fn lay_out(text: &[u8], format: DocumentFormat) -> Result<Formatted, Vec<Diagnostic>> {
     match format {
-        Format::Json => Ok(Formatted { text: format_json(text)?, comments_lost: 0 }),
-        Format::Yaml => {
-            let (root, repeats) = written::read(text, format).map_err(|fault| vec![fault])?;
+        DocumentFormat::Json => Ok(Formatted { text: format_json(text)?, comments_lost: 0 }),
+        DocumentFormat::Yaml => {
+            let (root, repeats) = syntax_tree::read(text, format).map_err(|fault| vec![fault])?;
             refuse(repeats)?;
             let json = root.to_json();
             // Places in the JSON that was made mean nothing to whoever wrote the YAML.
@@ -46,9 +46,9 @@ fn lay_out(text: &[u8], format: Format) -> Result<Formatted, Vec<Diagnostic>> {
 }
 
 fn format_json(text: &[u8]) -> Result<String, Vec<Diagnostic>> {
-    let (document, repeats) =
-        read_with_comments(text, &JsonLimits::DOCUMENT).map_err(|fault| vec![written::syntax(&fault)])?;
-    refuse(repeats.iter().map(written::syntax).collect())?;
+    let (document, repeats) = read_with_comments(text, &JsonLimits::DOCUMENT)
+        .map_err(|fault| vec![syntax_tree::diagnostic_from_json(&fault)])?;
+    refuse(repeats.iter().map(syntax_tree::diagnostic_from_json).collect())?;
     let laid_out = layout::lay_out(&remark::attach(&document));
     if laid_out.len() > JsonLimits::DOCUMENT.max_bytes {
         let message = "laid out, the text would be larger than a policy may be";

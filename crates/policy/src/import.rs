@@ -21,7 +21,7 @@ use crate::format::{comments_of_yaml, format};
 use crate::limit::words;
 use crate::parse::parse;
 use crate::set::Default;
-use crate::written::{self, Entry, Format, Node};
+use crate::syntax_tree::{self, DocumentFormat, MapEntry, SyntaxNode};
 use block::Block;
 
 /// A policy that was taken over.
@@ -63,8 +63,8 @@ words! {
 /// # Errors
 /// All faults of the source, in the order of their places.
 pub fn import(text: &[u8]) -> Result<Imported, Vec<Diagnostic>> {
-    let (root, repeats) =
-        written::read(text, Format::Yaml).map_err(|fault| sorted_for_display(vec![fault.with_help_if_empty(EMPTY)]))?;
+    let (root, repeats) = syntax_tree::read(text, DocumentFormat::Yaml)
+        .map_err(|fault| sorted_for_display(vec![fault.with_help_if_empty(EMPTY)]))?;
     let mut importer = Importer { diagnostics: repeats, ..Importer::default() };
     let policy = importer.policy(&root);
     importer.check_references();
@@ -73,9 +73,9 @@ pub fn import(text: &[u8]) -> Result<Imported, Vec<Diagnostic>> {
     if !faults.is_empty() {
         return Err(sorted_for_display(faults));
     }
-    let policy = format(policy.as_bytes(), Format::Json).map_err(broken)?.text;
+    let policy = format(policy.as_bytes(), DocumentFormat::Json).map_err(broken)?.text;
     // Whatever went wrong above, nobody gets a policy that does not load.
-    parse(policy.as_bytes(), Format::Json).map_err(broken)?;
+    parse(policy.as_bytes(), DocumentFormat::Json).map_err(broken)?;
     notes.sort_by_key(|note| note.span.start);
     Ok(Imported { policy, notes })
 }
@@ -124,7 +124,7 @@ impl Importer {
         }
     }
 
-    fn policy(&mut self, root: &Node) -> String {
+    fn policy(&mut self, root: &SyntaxNode) -> String {
         let fields = self.entries(root, "a policy");
         self.check_names(fields, &FIELDS, "a policy");
         self.version(root);
@@ -147,7 +147,7 @@ impl Importer {
         format!("{{\n{}\n}}", members.join(",\n"))
     }
 
-    fn version(&mut self, root: &Node) {
+    fn version(&mut self, root: &SyntaxNode) {
         match self.text_of(root, "version").as_deref() {
             Some("1") => {}
             Some(other) => {
@@ -161,7 +161,7 @@ impl Importer {
     }
 
     /// The fate of what is not listed.
-    fn fate(&mut self, root: &Node) -> Default {
+    fn fate(&mut self, root: &SyntaxNode) -> Default {
         let Some((node, word)) = root.get("default").zip(self.text_of(root, "default")) else {
             let span = root.span.start..root.span.start;
             let message = "without `default`, tools that are not listed pass; it is now written out: consider `deny`";
@@ -177,7 +177,7 @@ impl Importer {
         found.unwrap_or(Default::Deny)
     }
 
-    fn hide(&mut self, node: &Node) -> String {
+    fn hide(&mut self, node: &SyntaxNode) -> String {
         let mut names: Vec<String> = Vec::new();
         for item in self.list(node, "hide") {
             let Some(name) = self.scalar(item, "an entry of `hide`") else { continue };
@@ -204,7 +204,7 @@ impl Importer {
     }
 
     /// The members `all_tools` and `tools`.
-    fn tools(&mut self, node: &Node, default: Default) -> Vec<String> {
+    fn tools(&mut self, node: &SyntaxNode, default: Default) -> Vec<String> {
         let (mut all_tools, mut tools) = (None, Vec::new());
         for entry in self.entries(node, "`tools`") {
             if entry.key == WILDCARD {
@@ -228,7 +228,7 @@ impl Importer {
     }
 
     /// A name with a star matched no tool. As a glob under `default: deny` it would let tools pass.
-    fn drop_glob(&mut self, entry: &Entry) {
+    fn drop_glob(&mut self, entry: &MapEntry) {
         let told = self.notes.len();
         self.tool(entry, &entry.key);
         self.notes.truncate(told);
@@ -240,7 +240,7 @@ impl Importer {
         self.note(NoteKind::Dropped, &entry.key_span, message);
     }
 
-    fn tool(&mut self, entry: &Entry, scope: &str) -> Block {
+    fn tool(&mut self, entry: &MapEntry, scope: &str) -> Block {
         let mut block = Block::default();
         if self.is_null(&entry.value) {
             return block;
@@ -275,7 +275,7 @@ impl Importer {
     }
 }
 
-fn key_span(fields: &[Entry], name: &str, value: &Node) -> Range<usize> {
+fn key_span(fields: &[MapEntry], name: &str, value: &SyntaxNode) -> Range<usize> {
     fields.iter().find(|field| field.key == name).map_or_else(|| value.span.clone(), |field| field.key_span.clone())
 }
 

@@ -27,9 +27,9 @@ mod reserve;
 mod scalar;
 mod schema;
 mod set;
+mod syntax_tree;
 mod uri;
 mod visible;
-mod written;
 
 pub use call::{Call, Caller, Category, Definition, Reference, Subject, Tool};
 pub use call_file::CallFile;
@@ -50,4 +50,4 @@ pub use method::is_always_allowed;
 pub use parse::parse;
 pub use schema::{Schema, SchemaError};
 pub use set::{ClientRequest, Policy};
-pub use written::Format;
+pub use syntax_tree::DocumentFormat;

@@ -17,7 +17,7 @@ use crate::glob::Glob;
 use crate::method::{ALWAYS_ALLOWED, JUDGED_BY_SUBJECT, TASKS};
 use crate::path::Path;
 use crate::set::{Action, CategoryRule, ClientRequest, Default, Hidden, Methods, Policy, Table, Verdict};
-use crate::written::{self, Entry, Format, Node, Written};
+use crate::syntax_tree::{self, DocumentFormat, MapEntry, NodeValue, SyntaxNode};
 pub(crate) use block::FIELDS as BLOCK_FIELDS;
 use block::{Place, block};
 pub(crate) use field::offer;
@@ -52,19 +52,19 @@ const SMALLEST: &str = r#"write something; the smallest policy is {"version": "1
 ///
 /// # Errors
 /// All faults of the document, in the order of their places.
-pub fn parse(text: &[u8], format: Format) -> Result<Policy, Vec<Diagnostic>> {
+pub fn parse(text: &[u8], format: DocumentFormat) -> Result<Policy, Vec<Diagnostic>> {
     read(text, format).map(|(policy, _)| policy)
 }
 
 /// Reads a policy and keeps its written form, for whoever needs places.
-pub(crate) fn read(text: &[u8], format: Format) -> Result<(Policy, Node), Vec<Diagnostic>> {
-    let (root, faults) =
-        written::read(text, format).map_err(|fault| vec![fault.with_help_if_empty(SMALLEST).with_default_help()])?;
+pub(crate) fn read(text: &[u8], format: DocumentFormat) -> Result<(Policy, SyntaxNode), Vec<Diagnostic>> {
+    let (root, faults) = syntax_tree::read(text, format)
+        .map_err(|fault| vec![fault.with_help_if_empty(SMALLEST).with_default_help()])?;
     Ok((compile(&root, faults)?, root))
 }
 
 /// Compiles a policy that was read. `faults` are those of the reading.
-pub(crate) fn compile(root: &Node, faults: Vec<Diagnostic>) -> Result<Policy, Vec<Diagnostic>> {
+pub(crate) fn compile(root: &SyntaxNode, faults: Vec<Diagnostic>) -> Result<Policy, Vec<Diagnostic>> {
     let mut parser = Parser { diagnostics: faults, regexes: predicate::Budget::default(), paths: HashMap::new() };
     let policy = parser.policy(root);
     let mut faults = parser.diagnostics;
@@ -88,7 +88,7 @@ impl Parser {
         push_bounded(&mut self.diagnostics, fault);
     }
 
-    fn policy(&mut self, root: &Node) -> Policy {
+    fn policy(&mut self, root: &SyntaxNode) -> Policy {
         let fields = entries(root, "a policy", self);
         let known: Vec<&str> = FIELDS.iter().copied().chain([TIME_ZONE]).collect();
         check_names(fields, &known, "a policy", self);
@@ -128,13 +128,13 @@ impl Parser {
         policy
     }
 
-    fn version(&mut self, root: &Node) {
+    fn version(&mut self, root: &SyntaxNode) {
         let help = r#"write "version": "1""#;
         match root.get("version") {
             None => self.missing(root, "version", help),
             Some(node) => match &node.value {
-                Written::Text(version) if version == "1" => {}
-                Written::Text(version) => {
+                NodeValue::Text(version) if version == "1" => {}
+                NodeValue::Text(version) => {
                     let message = format!("version `{version}` is not known");
                     self.report(
                         Diagnostic::error(DiagnosticCode::UnknownWord, node.span.clone(), message).with_help(help),
@@ -150,7 +150,7 @@ impl Parser {
         }
     }
 
-    fn default(&mut self, root: &Node) -> Default {
+    fn default(&mut self, root: &SyntaxNode) -> Default {
         let help = r#"write "default": "deny", and list what may be called"#;
         match root.get("default") {
             None => self.missing(root, "default", help),
@@ -161,9 +161,9 @@ impl Parser {
         Default::Deny
     }
 
-    fn missing(&mut self, node: &Node, name: &str, help: &str) {
+    fn missing(&mut self, node: &SyntaxNode, name: &str, help: &str) {
         // What is no object has been refused for that.
-        let Written::Map(_) = node.value else { return };
+        let NodeValue::Map(_) = node.value else { return };
         // Only the opening bracket: a whole block underlined says nothing.
         let span = node.span.start..(node.span.start + 1).min(node.span.end);
         self.report(
@@ -171,7 +171,7 @@ impl Parser {
         );
     }
 
-    fn hide(&mut self, node: &Node) -> Hidden {
+    fn hide(&mut self, node: &SyntaxNode) -> Hidden {
         let mut hidden = Hidden::default();
         for (at, item) in list(node, "hide", self).iter().enumerate() {
             let Some(name) = text(item, "an entry of `hide`", self) else { continue };
@@ -187,7 +187,7 @@ impl Parser {
         hidden
     }
 
-    fn categories(&mut self, node: &Node) -> Vec<(Category, CategoryRule)> {
+    fn categories(&mut self, node: &SyntaxNode) -> Vec<(Category, CategoryRule)> {
         let fields = entries(node, "`categories`", self);
         check_names(fields, Category::WORDS, "`categories`", self);
         let mut rules = Vec::new();
@@ -199,9 +199,9 @@ impl Parser {
         rules
     }
 
-    fn category_rule(&mut self, entry: &Entry, pointer: Arc<str>) -> CategoryRule {
+    fn category_rule(&mut self, entry: &MapEntry, pointer: Arc<str>) -> CategoryRule {
         let node = &entry.value;
-        let Written::Text(text) = &node.value else {
+        let NodeValue::Text(text) = &node.value else {
             return CategoryRule::Block(block(entry, pointer, Place::Category, self));
         };
         if text == "hide" {
@@ -212,7 +212,7 @@ impl Parser {
         CategoryRule::Block(block::plain(pointer, entry.key_span.clone(), action))
     }
 
-    fn table(&mut self, field: &Entry, place: Place) -> Table {
+    fn table(&mut self, field: &MapEntry, place: Place) -> Table {
         let mut table = Table::default();
         let mut written = Vec::new();
         for entry in entries(&field.value, &format!("`{}`", field.key), self) {
@@ -234,7 +234,7 @@ impl Parser {
         table
     }
 
-    fn refuse_many(&mut self, globs: usize, node: &Node) {
+    fn refuse_many(&mut self, globs: usize, node: &SyntaxNode) {
         if globs > MAX_GLOBS {
             let message = format!("more than {MAX_GLOBS} globs in one place");
             let fault = Diagnostic::error(DiagnosticCode::TooLarge, node.span.start..node.span.start, message);
@@ -242,10 +242,11 @@ impl Parser {
         }
     }
 
-    fn refuse_ties(&mut self, globs: &[(usize, Glob, &Entry)]) {
+    fn refuse_ties(&mut self, globs: &[(usize, Glob, &MapEntry)]) {
         let globs = globs.get(..MAX_GLOBS).unwrap_or(globs);
         for (at, (count, glob, entry)) in globs.iter().enumerate() {
-            let ties = |(other_count, other, _): &&(usize, Glob, &Entry)| count == other_count && glob.can_meet(other);
+            let ties =
+                |(other_count, other, _): &&(usize, Glob, &MapEntry)| count == other_count && glob.can_meet(other);
             let Some((_, _, earlier)) = globs.iter().take(at).find(ties) else { continue };
             let message =
                 format!("`{}` and `{}` can match the same name, and neither is the more exact", earlier.key, entry.key);
@@ -255,7 +256,7 @@ impl Parser {
         }
     }
 
-    fn methods(&mut self, node: &Node) -> Methods {
+    fn methods(&mut self, node: &SyntaxNode) -> Methods {
         let mut methods = Methods::default();
         for entry in entries(node, "`methods`", self) {
             let allows =
@@ -281,7 +282,7 @@ impl Parser {
         methods
     }
 
-    fn client_requests(&mut self, node: &Node) -> Vec<(ClientRequest, Verdict)> {
+    fn client_requests(&mut self, node: &SyntaxNode) -> Vec<(ClientRequest, Verdict)> {
         let fields = entries(node, "`client_requests`", self);
         check_names(fields, ClientRequest::WORDS, "`client_requests`", self);
         let mut requests = Vec::new();
@@ -294,7 +295,7 @@ impl Parser {
         requests
     }
 
-    fn time_zone(&mut self, node: &Node) -> TimeZone {
+    fn time_zone(&mut self, node: &SyntaxNode) -> TimeZone {
         let Some(name) = text(node, TIME_ZONE, self) else { return TimeZone::UTC };
         let database = TimeZoneDatabase::bundled();
         // Look-up folds letters; a policy must say the exact name.

@@ -71,7 +71,7 @@ fn template_glob(template: &str) -> Option<Glob> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Category, Definition, Format, Policy, Tool, parse};
+    use crate::{Category, Definition, DocumentFormat, Policy, Tool, parse};
 
     fn policy(default: &str) -> Policy {
         let text = format!(
@@ -80,7 +80,7 @@ mod tests {
                 "tools":{{"pay":{{"action":"deny"}},"secret_x":{{}}}},
                 "resources":{{"note://desk/*":{{}},"file:///a/../b":{{}}}},"prompts":{{"greet*":{{"action":"deny"}}}}}}"#
         );
-        parse(text.as_bytes(), Format::Json).expect("a policy")
+        parse(text.as_bytes(), DocumentFormat::Json).expect("a policy")
     }
 
     fn lists(default: &str, name: &str, category: Category, definition: Definition) -> bool {

@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, reason = "a broken test should stop")]
 
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_policy::{CallFile, Decision, Format, decide, parse};
+use gatelodge_policy::{CallFile, Decision, DocumentFormat, decide, parse};
 
 #[test]
 fn an_allow_without_limits_allocates_nothing() {
@@ -21,7 +21,7 @@ fn an_allow_with_one_limit_allocates_once() {
 
 #[test]
 fn faults_without_number_take_no_more_memory_than_the_document() {
-    let peak = |open: &str, item: &str, format: Format| {
+    let peak = |open: &str, item: &str, format: DocumentFormat| {
         let text = format!("{open}{}]}}", item.repeat(200_000));
         let counted = allocation_counter::measure(|| {
             std::hint::black_box(parse(text.as_bytes(), format)).ok();
@@ -29,7 +29,7 @@ fn faults_without_number_take_no_more_memory_than_the_document() {
         counted.bytes_max
     };
     let open = r#"{"version":"1","default":"deny","hide":["a""#;
-    for (format, bad) in [(Format::Json, ",1"), (Format::Yaml, ",1"), (Format::Yaml, ",0x1")] {
+    for (format, bad) in [(DocumentFormat::Json, ",1"), (DocumentFormat::Yaml, ",1"), (DocumentFormat::Yaml, ",0x1")] {
         let (without, with) = (peak(open, r#","a""#, format), peak(open, bad, format));
         assert!(with < without + without / 4, "{format:?} {bad}: {with} bytes, {without} without faults");
     }
@@ -38,7 +38,7 @@ fn faults_without_number_take_no_more_memory_than_the_document() {
 /// Judges a call to a tool with this block and gives the number of allocations; the call must be allowed.
 fn allocations(block: &str) -> u64 {
     let policy = format!(r#"{{"version": "1", "default": "deny", "tools": {{"pay": {block}}}}}"#);
-    let policy = parse(policy.as_bytes(), Format::Json).expect("a policy");
+    let policy = parse(policy.as_bytes(), DocumentFormat::Json).expect("a policy");
     let call = br#"{"tool": "pay", "arguments": {"amount": 1999, "currency": "eur"}}"#;
     let document = read(call, &JsonLimits::REQUEST).expect("JSON");
     let file = CallFile::new(document.root()).expect("a call");

@@ -5,18 +5,18 @@
 mod support;
 
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_policy::{CallFile, CaseFile, DiagnosticCode, Format, explain, parse};
+use gatelodge_policy::{CallFile, CaseFile, DiagnosticCode, DocumentFormat, explain, parse};
 use support::place;
 
 /// Each fault as `code line:column`.
-fn faults(text: &str, format: Format) -> Vec<String> {
+fn faults(text: &str, format: DocumentFormat) -> Vec<String> {
     let line =
         |fault: &gatelodge_policy::Diagnostic| format!("{} {}", fault.code, place(text.as_bytes(), fault.span.start));
     parse(text.as_bytes(), format).err().unwrap_or_default().iter().map(line).collect()
 }
 
 fn json(text: &str) -> Vec<String> {
-    faults(text, Format::Json)
+    faults(text, DocumentFormat::Json)
 }
 
 const NONE: [&str; 0] = [];
@@ -94,7 +94,7 @@ fn an_object_with_too_many_members_is_refused_in_both_languages() {
     assert_eq!(json(&document(r#""tools":{"#, 100_001, &member, "}")), ["too-large 100002:1"]);
     let yaml = |count: usize| {
         let members: String = (0..count).map(|at| format!("  t{at}: {{}}\n")).collect();
-        faults(&format!("version: \"1\"\ndefault: deny\ntools:\n{members}"), Format::Yaml)
+        faults(&format!("version: \"1\"\ndefault: deny\ntools:\n{members}"), DocumentFormat::Yaml)
     };
     assert_eq!(yaml(100_000), NONE);
     assert_eq!(yaml(100_001), ["too-large 100004:3"]);
@@ -104,7 +104,7 @@ fn an_object_with_too_many_members_is_refused_in_both_languages() {
 fn a_text_over_eight_megabytes_is_refused_in_both_languages() {
     let padded = |text: &str, filling: &str, length: usize| format!("{text}{}", filling.repeat(length - text.len()));
     let (json, yaml) = (r#"{"version":"1","default":"deny"}"#, "version: \"1\"\ndefault: deny\n#");
-    for (text, filling, format) in [(json, " ", Format::Json), (yaml, "x", Format::Yaml)] {
+    for (text, filling, format) in [(json, " ", DocumentFormat::Json), (yaml, "x", DocumentFormat::Yaml)] {
         assert!(parse(padded(text, filling, 8 << 20).as_bytes(), format).is_ok(), "{format:?}");
         let refused = parse(padded(text, filling, (8 << 20) + 1).as_bytes(), format).expect_err("refused");
         assert!(refused.len() == 1 && refused[0].code == DiagnosticCode::TooLarge, "{refused:?}");
@@ -122,7 +122,7 @@ fn of_very_many_faults_the_first_two_hundred_are_told() {
     told(r#""tools":{"a":{"#, &|at| format!(r#""x{at}":1"#), "}}");
     told(r#""tools":{"a":{"deny_if":["#, &|_| r#"{"conditions":1}"#.into(), "]}}");
     let yaml = format!("version: \"1\"\ndefault: deny\nhide:\n{}", "  - !x a\n".repeat(1_000));
-    assert_eq!(faults(&yaml, Format::Yaml).len(), 201);
+    assert_eq!(faults(&yaml, DocumentFormat::Yaml).len(), 201);
     let few = json(&document(r#""hide":["#, 200, &|_| "1".into(), "]"));
     assert!(few.len() == 200 && !few[199].starts_with("more-faults"), "{few:?}");
 }
@@ -131,7 +131,7 @@ fn of_very_many_faults_the_first_two_hundred_are_told() {
 fn a_case_that_could_not_fail_is_refused() {
     let read = |expect: &str| {
         let text = format!(r#"{{"cases":[{{"policy":"p","call":{{"tool":"a"}},"expect":{expect}}}]}}"#);
-        CaseFile::read(text.as_bytes(), Format::Json).err().unwrap_or_default()
+        CaseFile::read(text.as_bytes(), DocumentFormat::Json).err().unwrap_or_default()
     };
     let codes = |expect: &str| read(expect).iter().map(|fault| fault.code).collect::<Vec<_>>();
     assert_eq!(codes("{}"), [DiagnosticCode::MissingField]);
@@ -147,7 +147,7 @@ fn a_case_that_could_not_fail_is_refused() {
 /// The decision on `args.v` by one condition of a block, and its code.
 fn judged(rule: &str, list: &str) -> (&'static str, Option<&'static str>) {
     let policy = format!(r#"{HEAD}"tools":{{"a":{{{rule}}}}}}}"#);
-    let policy = parse(policy.as_bytes(), Format::Json).expect("a policy");
+    let policy = parse(policy.as_bytes(), DocumentFormat::Json).expect("a policy");
     let text = format!(r#"{{"tool":"a","arguments":{{"v":{list}}}}}"#);
     let document = read(text.as_bytes(), &JsonLimits::REQUEST).expect("a call");
     let file = CallFile::new(document.root()).expect("a call");

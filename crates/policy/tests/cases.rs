@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gatelodge_policy::{Answer, CaseReport, Code, DiagnosticCode, Format, Operator, parse};
+use gatelodge_policy::{Answer, CaseReport, Code, DiagnosticCode, DocumentFormat, Operator, parse};
 
 /// Fewer cases than this means that a file is not read.
 const AT_LEAST: usize = 1_800;
@@ -25,7 +25,7 @@ fn files() -> Vec<PathBuf> {
 
 fn run(path: &Path) -> Vec<CaseReport> {
     let text = fs::read_to_string(path).unwrap();
-    support::run(&text, Format::Yaml, &|name| {
+    support::run(&text, DocumentFormat::Yaml, &|name| {
         let policy = path.with_file_name(name);
         let text = fs::read(&policy).unwrap_or_else(|error| panic!("`{}`: {error}", policy.display()));
         parse(&text, support::format_of(&policy))

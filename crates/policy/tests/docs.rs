@@ -18,8 +18,8 @@ use std::fs;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    CallFile, CaseReport, Code, Diagnostic, DiagnosticCode, Explanation, Format, Operator, Severity, check, explain,
-    parse,
+    CallFile, CaseReport, Code, Diagnostic, DiagnosticCode, DocumentFormat, Explanation, Operator, Severity, check,
+    explain, parse,
 };
 use support::{Loaded, told};
 
@@ -34,10 +34,10 @@ struct Block {
 }
 
 impl Block {
-    fn format(&self) -> Format {
+    fn format(&self) -> DocumentFormat {
         match self.language.as_str() {
-            "json" => Format::Json,
-            "yaml" => Format::Yaml,
+            "json" => DocumentFormat::Json,
+            "yaml" => DocumentFormat::Yaml,
             other => panic!("{}: {other} is neither JSON nor YAML", self.line),
         }
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    Call, Caller, Category, Decision, Deed, Definition, Draft, Drafted, Format, Policy, Reference, Subject, Tool,
-    decide, format, parse,
+    Call, Caller, Category, Decision, Deed, Definition, DocumentFormat, Draft, Drafted, Policy, Reference, Subject,
+    Tool, decide, format, parse,
 };
 use insta::assert_snapshot;
 use jiff::Timestamp;
@@ -52,7 +52,7 @@ fn draft(all: &[Done]) -> Drafted {
 }
 
 fn load(text: &str) -> Policy {
-    parse(text.as_bytes(), Format::Json).unwrap_or_else(|faults| panic!("{faults:?}\n{text}"))
+    parse(text.as_bytes(), DocumentFormat::Json).unwrap_or_else(|faults| panic!("{faults:?}\n{text}"))
 }
 
 fn judge(policy: &Policy, done: &Done) -> Decision {
@@ -213,7 +213,7 @@ proptest! {
     fn a_draft_loads_in_the_usual_layout_and_allows_all_it_was_drafted_from(all in deeds()) {
         let drafted = draft(&all);
         let policy = load(&drafted.policy);
-        prop_assert_eq!(&format(drafted.policy.as_bytes(), Format::Json).expect("JSON").text, &drafted.policy);
+        prop_assert_eq!(&format(drafted.policy.as_bytes(), DocumentFormat::Json).expect("JSON").text, &drafted.policy);
         for done in &all {
             // By the log a completion of a resource looks like one of a prompt.
             let is_completion = done.method == "completion/complete";

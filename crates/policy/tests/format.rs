@@ -3,12 +3,12 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read_with_comments};
-use gatelodge_policy::{DiagnosticCode, Format, format};
+use gatelodge_policy::{DiagnosticCode, DocumentFormat, format};
 use insta::assert_snapshot;
 use proptest::prelude::*;
 
 fn json(text: &str) -> String {
-    format(text.as_bytes(), Format::Json).expect("a document").text
+    format(text.as_bytes(), DocumentFormat::Json).expect("a document").text
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn spelling_is_kept() {
 #[test]
 fn yaml_becomes_json_and_says_how_many_comments_it_cost() {
     let text = "# top\nversion: \"1\" # one\ndefault: deny\ntools:\n  \"a # b\": # two\n    reason: 'x # ''y' # three\n    action: deny\n  c#d: {}\ndescription: |\n  # not a comment\n  text # nor this\n# end\n";
-    let formatted = format(text.as_bytes(), Format::Yaml).expect("a document");
+    let formatted = format(text.as_bytes(), DocumentFormat::Yaml).expect("a document");
     assert_eq!(formatted.comments_lost, 5);
     assert_snapshot!(formatted.text, @r##"
     {
@@ -145,15 +145,18 @@ fn a_document_that_is_no_policy_is_laid_out_all_the_same() {
 
 #[test]
 fn what_cannot_be_read_is_not_laid_out() {
-    let codes = |text: &str, language: Format| -> Vec<DiagnosticCode> {
+    let codes = |text: &str, language: DocumentFormat| -> Vec<DiagnosticCode> {
         let faults = format(text.as_bytes(), language).expect_err("a fault");
         faults.iter().map(|fault| fault.code).collect()
     };
-    assert_eq!(codes("{", Format::Json), [DiagnosticCode::Syntax]);
-    assert_eq!(codes(r#"{"a": 1, "a": 2, "b": {"c": 1, "c": 1}}"#, Format::Json), [DiagnosticCode::RepeatedKey; 2]);
-    assert_eq!(codes("a: 1\na: 2\n", Format::Yaml), [DiagnosticCode::RepeatedKey]);
+    assert_eq!(codes("{", DocumentFormat::Json), [DiagnosticCode::Syntax]);
+    assert_eq!(
+        codes(r#"{"a": 1, "a": 2, "b": {"c": 1, "c": 1}}"#, DocumentFormat::Json),
+        [DiagnosticCode::RepeatedKey; 2]
+    );
+    assert_eq!(codes("a: 1\na: 2\n", DocumentFormat::Yaml), [DiagnosticCode::RepeatedKey]);
     let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
-    assert_eq!(codes(&deep, Format::Yaml), [DiagnosticCode::TooLarge]);
+    assert_eq!(codes(&deep, DocumentFormat::Yaml), [DiagnosticCode::TooLarge]);
 }
 
 /// A value without its white space: keys and scalars as they are spelled.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_policy::{CaseFile, Diagnostic, DiagnosticCode, Format, import, parse};
+use gatelodge_policy::{CaseFile, Diagnostic, DiagnosticCode, DocumentFormat, import, parse};
 
 /// A policy with one rule block for the tool `a`.
 fn with_block(block: &str) -> String {
@@ -21,7 +21,7 @@ fn only(faults: Result<(), Vec<Diagnostic>>) -> (DiagnosticCode, String, String)
 }
 
 fn of_policy(text: &str) -> (DiagnosticCode, String, String) {
-    only(parse(text.as_bytes(), Format::Json).map(drop))
+    only(parse(text.as_bytes(), DocumentFormat::Json).map(drop))
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn two_limits_of_one_block_that_count_the_same_cannot_be_made_to_agree() {
     );
     assert_eq!(help, "remove one of the two, or name this counter otherwise, such as `a_rate_2`");
     let renamed = text.replace("a_rate", "a_rate_2");
-    assert!(parse(renamed.as_bytes(), Format::Json).is_ok());
+    assert!(parse(renamed.as_bytes(), DocumentFormat::Json).is_ok());
 }
 
 #[test]
@@ -68,19 +68,20 @@ fn the_classes_that_a_large_expression_is_offered_load() {
     let (code, _, help) = of_policy(&text(r"\\w"));
     assert_eq!(code, DiagnosticCode::LargeRegex);
     assert!(help.contains("`[0-9A-Za-z_]`"), "{help}");
-    assert!(parse(text("[0-9A-Za-z_]").as_bytes(), Format::Json).is_ok());
+    assert!(parse(text("[0-9A-Za-z_]").as_bytes(), DocumentFormat::Json).is_ok());
 }
 
 #[test]
 fn an_alias_without_its_anchor_is_known_as_one() {
-    let (code, message, help) = only(parse(b"version: \"1\"\ndefault: deny\nhide: [*x]\n", Format::Yaml).map(drop));
+    let (code, message, help) =
+        only(parse(b"version: \"1\"\ndefault: deny\nhide: [*x]\n", DocumentFormat::Yaml).map(drop));
     assert_eq!((code, message.as_str()), (DiagnosticCode::YamlFeature, "aliases are not allowed"));
     assert!(help.contains("in quotes"), "{help}");
 }
 
 #[test]
 fn a_case_file_is_told_what_a_case_looks_like() {
-    let of = |text: &str| only(CaseFile::read(text.as_bytes(), Format::Yaml).map(drop));
+    let of = |text: &str| only(CaseFile::read(text.as_bytes(), DocumentFormat::Yaml).map(drop));
     let policy = "policy: {version: \"1\", default: deny}\n";
     let (code, message, help) = of(&format!("{policy}cases: []\n"));
     assert_eq!((code, message.as_str()), (DiagnosticCode::EmptyList, "`cases` is empty, so nothing would be tested"));
@@ -100,7 +101,7 @@ fn a_case_file_is_told_what_a_case_looks_like() {
 fn classes_of_unicode_can_be_repeated_as_often_as_names_are_long() {
     let text = |pattern: &str| with_condition(&format!(r#""path":"args.x","op":"regex","value":"{pattern}""#));
     for pattern in [r"^\\w{1,64}$", r"^[\\w.-]{1,255}$"] {
-        assert!(parse(text(pattern).as_bytes(), Format::Json).is_ok(), "{pattern}");
+        assert!(parse(text(pattern).as_bytes(), DocumentFormat::Json).is_ok(), "{pattern}");
     }
     // These would be looked for everywhere in a text of megabytes.
     for pattern in [r"\\w{1,64}!", r"^.*[\\w.-]{1,255}$"] {
@@ -112,7 +113,7 @@ fn classes_of_unicode_can_be_repeated_as_often_as_names_are_long() {
 fn large_expressions_share_one_budget() {
     let rule = r#"{"path":"args.x","op":"regex","value":"^[\\w.-]{1,255}$"}"#;
     let rules = |count: usize| with_block(&format!(r#"{{"require":[{}]}}"#, vec![rule; count].join(",")));
-    assert!(parse(rules(3).as_bytes(), Format::Json).is_ok());
-    let faults = parse(rules(14).as_bytes(), Format::Json).expect_err("more than the budget");
+    assert!(parse(rules(3).as_bytes(), DocumentFormat::Json).is_ok());
+    let faults = parse(rules(14).as_bytes(), DocumentFormat::Json).expect_err("more than the budget");
     assert!(faults.iter().all(|fault| fault.code == DiagnosticCode::LargeRegex), "{faults:?}");
 }

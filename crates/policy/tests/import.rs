@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    Call, Caller, Category, Decision, Definition, Diagnostic, DiagnosticCode, Format, Imported, Policy, Subject, Tool,
-    decide, import, parse,
+    Call, Caller, Category, Decision, Definition, Diagnostic, DiagnosticCode, DocumentFormat, Imported, Policy,
+    Subject, Tool, decide, import, parse,
 };
 use insta::assert_snapshot;
 use intercept::Intercept;
@@ -25,7 +25,7 @@ fn imported(text: &str) -> Imported {
 }
 
 fn policy(text: &str) -> Policy {
-    parse(imported(text).policy.as_bytes(), Format::Json).expect("a policy")
+    parse(imported(text).policy.as_bytes(), DocumentFormat::Json).expect("a policy")
 }
 
 fn faults(text: &str) -> Vec<Diagnostic> {

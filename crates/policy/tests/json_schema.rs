@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_policy::{DiagnosticCode, Format, Schema, json_schema, parse};
+use gatelodge_policy::{DiagnosticCode, DocumentFormat, Schema, json_schema, parse};
 use serde_json::{Value, json};
 
 fn is_valid(policy: &Value) -> bool {
@@ -10,7 +10,7 @@ fn is_valid(policy: &Value) -> bool {
 }
 
 fn loads(policy: &Value) -> bool {
-    parse(policy.to_string().as_bytes(), Format::Json).is_ok()
+    parse(policy.to_string().as_bytes(), DocumentFormat::Json).is_ok()
 }
 
 /// A policy with one block for the tool `x`.
@@ -224,7 +224,7 @@ fn the_parser_knows_every_field_of_the_schema_and_nothing_else() {
         schema.pointer(pointer).and_then(Value::as_object).expect("properties").keys().cloned().collect()
     };
     let is_known = |policy: Value| {
-        let faults = parse(policy.to_string().as_bytes(), Format::Json).err().unwrap_or_default();
+        let faults = parse(policy.to_string().as_bytes(), DocumentFormat::Json).err().unwrap_or_default();
         !faults.iter().any(|fault| fault.code == DiagnosticCode::UnknownField)
     };
     type Wrap = fn(&str) -> Value;

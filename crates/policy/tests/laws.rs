@@ -10,7 +10,7 @@ mod outcome;
 #[path = "laws/policies.rs"]
 mod policies;
 
-use gatelodge_policy::{Format, parse};
+use gatelodge_policy::{DocumentFormat, parse};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ proptest! {
 
     #[test]
     fn any_bytes_load_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        for format in [Format::Json, Format::Yaml] {
+        for format in [DocumentFormat::Json, DocumentFormat::Yaml] {
             let _ = parse(&bytes, format);
         }
     }
@@ -42,7 +42,7 @@ proptest! {
         policy in policy(), place in any::<Index>(), length in 0..20_usize,
         bytes in proptest::collection::vec(any::<u8>(), 0..5), calls in calls(),
     ) {
-        for (text, format) in [(policy.to_string(), Format::Json), (edit::to_yaml(&policy), Format::Yaml)] {
+        for (text, format) in [(policy.to_string(), DocumentFormat::Json), (edit::to_yaml(&policy), DocumentFormat::Yaml)] {
             let mut text = text.into_bytes();
             let start = place.index(text.len());
             text.splice(start..(start + length).min(text.len()), bytes.iter().copied());
@@ -59,7 +59,7 @@ proptest! {
         let mut policy = policy;
         let places = places(&policy);
         *policy.pointer_mut(&places[place.index(places.len())]).expect("a place") = value;
-        for (text, format) in [(policy.to_string(), Format::Json), (edit::to_yaml(&policy), Format::Yaml)] {
+        for (text, format) in [(policy.to_string(), DocumentFormat::Json), (edit::to_yaml(&policy), DocumentFormat::Yaml)] {
             if let Ok(policy) = parse(text.as_bytes(), format) {
                 calls.iter().for_each(|call| drop(judge(&policy, call)));
             }
@@ -182,9 +182,9 @@ proptest! {
     fn the_language_does_not_matter(policy in policy(), calls in calls()) {
         let json = load(&policy);
         let yaml = edit::to_yaml(&policy);
-        let in_blocks = load_text(&yaml, Format::Yaml);
+        let in_blocks = load_text(&yaml, DocumentFormat::Yaml);
         // Compact JSON is YAML's flow style.
-        let in_flow = load_text(&policy.to_string(), Format::Yaml);
+        let in_flow = load_text(&policy.to_string(), DocumentFormat::Yaml);
         for call in &calls {
             let expected = judge(&json, call);
             prop_assert_eq!(&judge(&in_blocks, call), &expected, "{}\n{}", call, yaml);

@@ -9,7 +9,7 @@ use gatelodge_gateway::{
     Accepting, ChildConfig, Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, Stores,
     UpstreamConfig, Way,
 };
-use gatelodge_policy::{Category, Format, parse};
+use gatelodge_policy::{Category, DocumentFormat, parse};
 use gatelodge_store::{
     AdminEntry, Clock, Filter, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion, Row, SaidClass,
     SessionRows, TaskRows, Token, TokenHash, ToolPins,
@@ -262,7 +262,7 @@ fn live_policy(text: &str) -> Arc<LivePolicy> {
 }
 
 fn read_policy(text: &str) -> LivePolicy {
-    let policy = parse(text.as_bytes(), Format::Json).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let policy = parse(text.as_bytes(), DocumentFormat::Json).unwrap_or_else(|faults| panic!("{faults:?}"));
     LivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(1), policy }
 }
 

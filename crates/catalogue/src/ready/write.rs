@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use gatelodge_json::{escape_unprintable, quote_for_display};
-use gatelodge_policy::{Format, format, parse};
+use gatelodge_policy::{DocumentFormat, format, parse};
 
 use super::suggest::{Suggestion, parameters, suggestions};
 use super::{Posture, ReadyError};
@@ -49,8 +49,8 @@ pub(super) fn write(server: &str, tools: &[Entry<'_>], posture: Posture, detail:
     blocks(listed, posture, detail, &mut out);
     out.push_str(REST);
     out.push_str("}\n");
-    let laid_out = format(out.as_bytes(), Format::Json).map_err(ReadyError)?.text;
-    parse(laid_out.as_bytes(), Format::Json).map_err(ReadyError)?;
+    let laid_out = format(out.as_bytes(), DocumentFormat::Json).map_err(ReadyError)?.text;
+    parse(laid_out.as_bytes(), DocumentFormat::Json).map_err(ReadyError)?;
     Ok(laid_out)
 }
 

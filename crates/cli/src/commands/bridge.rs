@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use gatelodge_gateway::{Accepting, Door, HttpConfig, LivePolicy, Stores, UpstreamConfig, Way};
-use gatelodge_policy::{Format, parse};
+use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{Ledger, MemoryStore, Mode, PolicyVersion};
 
 use crate::cli::BridgeArgs;
@@ -36,7 +36,8 @@ pub fn run(args: BridgeArgs) -> Result<Exit> {
     let token = token(&args)?;
     let token = headers::expand("authorization", "Bearer ${TOKEN}", &|_| Some(token.clone()))
         .map_err(|_| Usage("the token cannot be sent: it is one line of plain text".to_owned()))?;
-    let policy = parse(ALL.as_bytes(), Format::Json).map_err(|_| anyhow::anyhow!("the built-in policy is broken"))?;
+    let policy =
+        parse(ALL.as_bytes(), DocumentFormat::Json).map_err(|_| anyhow::anyhow!("the built-in policy is broken"))?;
     let policy = LivePolicy { name: NAME.parse()?, version: PolicyVersion(0), policy };
     let door = Door { policy: Some(Arc::new(policy)), mode: Mode::Observe };
     // What is withheld is withheld there; in observe mode nothing is here.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use gatelodge_gateway::{Accepting, Door, GrantConfig, HttpConfig, LivePolicy, UpstreamConfig, Way};
-use gatelodge_policy::{Format, parse};
+use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{Attachment, Grant, Mode, Server, StoreError, StoredPolicy};
 use jiff::Timestamp;
 
@@ -106,7 +106,7 @@ impl Picture {
                 self.remarks.push(both("policy", stored.name.as_str()));
                 continue;
             }
-            let format = if stored.is_yaml { Format::Yaml } else { Format::Json };
+            let format = if stored.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
             match parse(stored.text.as_bytes(), format) {
                 Ok(policy) => {
                     let live = LivePolicy { name: stored.name.clone(), version: stored.version, policy };

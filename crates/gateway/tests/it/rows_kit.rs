@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use data_encoding::BASE64;
 use gatelodge_gateway::LivePolicy;
-use gatelodge_policy::{Format, parse};
+use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{GrantId, PolicyVersion, Token};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, exchange, json_response};
 use serde_json::{Value, json};
@@ -186,7 +186,7 @@ pub async fn beside(cases: impl IntoIterator<Item = impl Future<Output = ()> + S
 
 /// Gives the first grant another policy.
 pub fn put_in_force(gw: &TestGateway, policy: &str) {
-    let policy = parse(policy.as_bytes(), Format::Json).expect("a policy");
+    let policy = parse(policy.as_bytes(), DocumentFormat::Json).expect("a policy");
     let live = Arc::new(LivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(2), policy });
     gw.change_grants(|grants| {
         let own = grants.iter_mut().find(|grant| grant.id == GrantId("ci".into())).expect("the grant");

@@ -253,7 +253,8 @@ async fn another_policy_counts_at_once_and_the_connection_stays() {
     let mut caller = SseCaller::greeted(&gw, "2024-11-05").await;
     assert!(caller.call("read", json!({})).await["result"].is_object());
     gw.change_grants(|grants| {
-        let policy = gatelodge_policy::parse(STRICT.as_bytes(), gatelodge_policy::Format::Json).expect("a policy");
+        let policy =
+            gatelodge_policy::parse(STRICT.as_bytes(), gatelodge_policy::DocumentFormat::Json).expect("a policy");
         let version = gatelodge_store::PolicyVersion(2);
         let live = gatelodge_gateway::LivePolicy { name: "books".parse().expect("a name"), version, policy };
         let live = std::sync::Arc::new(live);

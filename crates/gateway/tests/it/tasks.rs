@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::LivePolicy;
-use gatelodge_policy::{Format, parse};
+use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{GrantId, Kind, Outcome, PolicyVersion, Token};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ fn reached(upstream: &FakeUpstream, method: &str) -> usize {
 }
 
 fn put_in_force(gw: &TestGateway, policy: &str) {
-    let policy = parse(policy.as_bytes(), Format::Json).expect("a policy");
+    let policy = parse(policy.as_bytes(), DocumentFormat::Json).expect("a policy");
     let live = Arc::new(LivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(2), policy });
     gw.change_grants(|grants| {
         let own = grants.iter_mut().find(|grant| grant.id == GrantId("ci".into())).expect("the grant");

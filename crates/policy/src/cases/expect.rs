@@ -3,7 +3,7 @@
 use super::{EXPECT_HELP, Reader, head};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::explain::Explanation;
-use crate::written::{Node, Written};
+use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 const FIELDS: [&str; 6] = ["decision", "code", "rule", "message", "charges", "faults"];
 const DECISIONS: [&str; 3] = ["allow", "deny", "approve"];
@@ -24,12 +24,12 @@ pub(super) struct Expect {
 
 impl Expect {
     /// Reads `expect: deny` or `expect: {decision: deny, code: …, rule: …}`.
-    pub fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
-        if let Written::Text(decision) = &node.value {
+    pub fn read(node: &SyntaxNode, reader: &mut Reader) -> Option<Self> {
+        if let NodeValue::Text(decision) = &node.value {
             check_decision(decision, node, reader);
             return Some(Self { decision: Some(decision.clone()), ..Self::default() });
         }
-        let Written::Map(_) = node.value else {
+        let NodeValue::Map(_) = node.value else {
             let message = format!("`expect` must be a decision or an object, not {}", node.kind().with_article());
             reader.report(DiagnosticCode::WrongType, head(node), &message, EXPECT_HELP);
             return None;
@@ -38,8 +38,8 @@ impl Expect {
         let mut text = |name: &str| match node.get(name) {
             None => None,
             Some(value) => match &value.value {
-                Written::Null => Some(None),
-                Written::Text(text) => Some(Some(text.clone())),
+                NodeValue::Null => Some(None),
+                NodeValue::Text(text) => Some(Some(text.clone())),
                 _ => {
                     let message = format!("`{name}` must be a string or null");
                     reader.report(DiagnosticCode::WrongType, value.span.clone(), &message, "put it in double quotes");
@@ -53,7 +53,7 @@ impl Expect {
         }
         let expect =
             Self { decision, code, rule, message, charges: charges(node, reader), faults: faults(node, reader) };
-        if matches!(&node.value, Written::Map(entries) if expect.is_about_faults() && entries.len() > 1) {
+        if matches!(&node.value, NodeValue::Map(entries) if expect.is_about_faults() && entries.len() > 1) {
             reader.report(
                 DiagnosticCode::FieldClash,
                 head(node),
@@ -61,7 +61,7 @@ impl Expect {
                 "remove the other fields, or `faults`",
             );
         }
-        if matches!(&node.value, Written::Map(entries) if entries.is_empty()) {
+        if matches!(&node.value, NodeValue::Map(entries) if entries.is_empty()) {
             let message = "`expect` names nothing, so the case could not fail";
             reader.report(DiagnosticCode::MissingField, head(node), message, EXPECT_HELP);
         }
@@ -122,16 +122,16 @@ impl Expect {
     }
 }
 
-fn check_decision(decision: &str, node: &Node, reader: &mut Reader) {
+fn check_decision(decision: &str, node: &SyntaxNode, reader: &mut Reader) {
     if !DECISIONS.contains(&decision) {
         let message = format!("`{decision}` is no decision");
         reader.report(DiagnosticCode::UnknownWord, node.span.clone(), &message, "write `allow`, `deny` or `approve`");
     }
 }
 
-fn charges(node: &Node, reader: &mut Reader) -> Option<Vec<Vec<(String, String)>>> {
+fn charges(node: &SyntaxNode, reader: &mut Reader) -> Option<Vec<Vec<(String, String)>>> {
     let node = node.get("charges")?;
-    let Written::List(items) = &node.value else {
+    let NodeValue::List(items) = &node.value else {
         reader.report(
             DiagnosticCode::WrongType,
             head(node),
@@ -143,7 +143,7 @@ fn charges(node: &Node, reader: &mut Reader) -> Option<Vec<Vec<(String, String)>
     let mut charges = Vec::new();
     for item in items {
         match &item.value {
-            Written::Map(entries) if !entries.is_empty() => {
+            NodeValue::Map(entries) if !entries.is_empty() => {
                 charges.push(entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect());
             }
             _ => {
@@ -155,9 +155,9 @@ fn charges(node: &Node, reader: &mut Reader) -> Option<Vec<Vec<(String, String)>
     Some(charges)
 }
 
-fn faults(node: &Node, reader: &mut Reader) -> Option<Vec<String>> {
+fn faults(node: &SyntaxNode, reader: &mut Reader) -> Option<Vec<String>> {
     let node = node.get("faults")?;
-    let Written::List(items) = &node.value else {
+    let NodeValue::List(items) = &node.value else {
         reader.report(
             DiagnosticCode::WrongType,
             head(node),
@@ -169,7 +169,7 @@ fn faults(node: &Node, reader: &mut Reader) -> Option<Vec<String>> {
     let mut codes = Vec::new();
     for item in items {
         match &item.value {
-            Written::Text(code) => codes.push(code.clone()),
+            NodeValue::Text(code) => codes.push(code.clone()),
             _ => {
                 let message = "a fault is named by its code";
                 reader.report(DiagnosticCode::WrongType, head(item), message, "such as `unknown-field`");

@@ -11,7 +11,7 @@ use super::shape::{Kinds, Shape, Values, accepted};
 use crate::condition::Test;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::scalar::{Operand, Scalars};
-use crate::written::{Node, Written};
+use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 /// Of the members of one list, no more than this are named.
 const MOST_MEMBERS: usize = 8;
@@ -125,11 +125,11 @@ fn wrong_members(clause: Clause<'_>, shape: &Shape<'_>, negated: bool, offers: &
     };
     let fits = |operand: &Operand<'_>| shape.kinds.has(kind(operand));
     let fitting = clause.members().iter().filter(|member| operand(member).is_some_and(|operand| fits(&operand)));
-    let (possible, wrong): (Vec<&Node>, Vec<&Node>) =
+    let (possible, wrong): (Vec<&SyntaxNode>, Vec<&SyntaxNode>) =
         fitting.partition(|member| operand(member).is_some_and(|operand| can_be(&operand)));
     let code =
         if possible.is_empty() && !negated { DiagnosticCode::NeverHolds } else { DiagnosticCode::ImpossibleComparison };
-    let mut finding = |member: &&Node| Finding {
+    let mut finding = |member: &&SyntaxNode| Finding {
         code,
         span: member.span.clone(),
         claim: format!("`{}` is never `{}`", clause.condition.path, short(&member.to_json())),
@@ -142,12 +142,12 @@ fn wrong_members(clause: Clause<'_>, shape: &Shape<'_>, negated: bool, offers: &
     wrong.iter().take(MOST_MEMBERS).map(&mut finding).collect()
 }
 
-fn operand(member: &Node) -> Option<Operand<'_>> {
+fn operand(member: &SyntaxNode) -> Option<Operand<'_>> {
     match &member.value {
-        Written::Text(text) => Some(Operand::Text(text.into())),
-        Written::Number(text) => Decimal::new(text).map(Operand::Number),
-        Written::Bool(value) => Some(Operand::Bool(*value)),
-        Written::Null | Written::List(_) | Written::Map(_) => None,
+        NodeValue::Text(text) => Some(Operand::Text(text.into())),
+        NodeValue::Number(text) => Decimal::new(text).map(Operand::Number),
+        NodeValue::Bool(value) => Some(Operand::Bool(*value)),
+        NodeValue::Null | NodeValue::List(_) | NodeValue::Map(_) => None,
     }
 }
 
@@ -167,9 +167,9 @@ fn is_date(text: &str) -> bool {
 }
 
 /// Offers what one member may have meant, or names some of the values that can come.
-fn listing(values: &Scalars, members: &[Node], offers: &mut Offers) -> String {
+fn listing(values: &Scalars, members: &[SyntaxNode], offers: &mut Offers) -> String {
     let meant = match members {
-        [Node { value: Written::Text(word), .. }] => offers.find_nearest(word, values.words().take(1_000)),
+        [SyntaxNode { value: NodeValue::Text(word), .. }] => offers.find_nearest(word, values.words().take(1_000)),
         _ => None,
     };
     if let Some(meant) = meant {

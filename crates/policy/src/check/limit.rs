@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use super::section::{Section, span_of};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::{Counter, Limit, Scope};
-use crate::written::Node;
+use crate::syntax_tree::SyntaxNode;
 
 /// What the limits of one block come to.
 #[derive(Default)]
 pub(super) struct Bounds<'p> {
     /// Of each counter the limit that rules: the smallest, the first of equals.
-    ruling: HashMap<&'p str, (&'p Limit, &'p Node)>,
+    ruling: HashMap<&'p str, (&'p Limit, &'p SyntaxNode)>,
     /// Those that never rule, each with the one that does.
-    idle: Vec<(&'p Node, &'p Node)>,
+    idle: Vec<(&'p SyntaxNode, &'p SyntaxNode)>,
     outlives_session: bool,
 }
 
@@ -49,13 +49,13 @@ pub(super) fn check(section: &Section<'_>, all_tools: Option<&Bounds<'_>>, warni
     }
 }
 
-fn session_alone(node: &Node) -> Diagnostic {
+fn session_alone(node: &SyntaxNode) -> Diagnostic {
     let message = "a session bounds a loop, not an agent: each new session begins at zero";
     let warning = Diagnostic::warning(DiagnosticCode::SessionAlone, span_of(node, "scope"), message);
     warning.with_help(r#"write a second limit with "scope": "grant" beside it"#)
 }
 
-fn never_rules(node: &Node, ruling: &Node) -> Diagnostic {
+fn never_rules(node: &SyntaxNode, ruling: &SyntaxNode) -> Diagnostic {
     let message = "another limit on the same counter is always full first";
     let warning = Diagnostic::warning(DiagnosticCode::Shadowed, span_of(node, "max"), message);
     let warning = warning.with_related(span_of(ruling, "max"), "this one");

@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::condition::Condition;
 use crate::limit::Limit;
 use crate::set::{Block, CategoryRule, Policy, Predicate, Table};
-use crate::written::{Entry, Node, Written};
+use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
 /// The fields of a policy that hold rule blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) enum Part {
 /// A rule block, and where it is written.
 pub(super) struct Section<'p> {
     pub field: Field,
-    pub entry: &'p Entry,
+    pub entry: &'p MapEntry,
     pub block: &'p Block,
 }
 
@@ -38,14 +38,14 @@ pub(super) struct Section<'p> {
 #[derive(Clone, Copy)]
 pub(super) struct Rule<'p> {
     pub predicate: &'p Predicate,
-    node: &'p Node,
+    node: &'p SyntaxNode,
 }
 
 /// A condition, and where it is written.
 #[derive(Clone, Copy)]
 pub(super) struct Clause<'p> {
     pub condition: &'p Condition,
-    node: &'p Node,
+    node: &'p SyntaxNode,
 }
 
 impl Field {
@@ -82,10 +82,10 @@ impl Part {
 }
 
 /// All rule blocks, in the order of the document.
-pub(super) fn sections<'p>(policy: &'p Policy, root: &'p Node) -> Vec<Section<'p>> {
+pub(super) fn sections<'p>(policy: &'p Policy, root: &'p SyntaxNode) -> Vec<Section<'p>> {
     // INVARIANT: the parser notes for each block where its name stands.
     let blocks: HashMap<usize, &Block> = blocks(policy).map(|block| (block.span.start, block)).collect();
-    let section = |field, entry: &'p Entry| {
+    let section = |field, entry: &'p MapEntry| {
         let block = blocks.get(&entry.key_span.start)?;
         Some(Section { field, entry, block })
     };
@@ -126,7 +126,7 @@ impl<'p> Section<'p> {
     }
 
     /// The limits, each with the object that it is written as; a `rate_limit` comes last.
-    pub fn limits(&self) -> impl Iterator<Item = (&'p Limit, &'p Node)> + use<'p> {
+    pub fn limits(&self) -> impl Iterator<Item = (&'p Limit, &'p SyntaxNode)> + use<'p> {
         let listed = self.entry.value.get("limits").map(items).unwrap_or_default();
         let nodes = listed.iter().chain(self.entry.value.get("rate_limit"));
         zip(&self.block.limits, nodes).map(|(limit, node)| (&**limit, node))
@@ -171,15 +171,15 @@ impl<'p> Clause<'p> {
     /// The value if it is a scalar; of a list that may be long, the operator.
     pub fn value_place(&self) -> Range<usize> {
         match self.node.get("value") {
-            Some(Node { value: Written::List(_), .. }) | None => self.operator_place(),
+            Some(SyntaxNode { value: NodeValue::List(_), .. }) | None => self.operator_place(),
             Some(value) => value.span.clone(),
         }
     }
 
     /// The members of a list, or the one value.
-    pub fn members(&self) -> &'p [Node] {
+    pub fn members(&self) -> &'p [SyntaxNode] {
         match self.node.get("value") {
-            Some(Node { value: Written::List(members), .. }) => members,
+            Some(SyntaxNode { value: NodeValue::List(members), .. }) => members,
             Some(value) => std::slice::from_ref(value),
             None => &[],
         }
@@ -194,25 +194,25 @@ impl<'p> Clause<'p> {
     }
 }
 
-pub(super) fn entries(node: &Node) -> &[Entry] {
+pub(super) fn entries(node: &SyntaxNode) -> &[MapEntry] {
     match &node.value {
-        Written::Map(entries) => entries,
+        NodeValue::Map(entries) => entries,
         _ => &[],
     }
 }
 
-pub(super) fn items(node: &Node) -> &[Node] {
+pub(super) fn items(node: &SyntaxNode) -> &[SyntaxNode] {
     match &node.value {
-        Written::List(items) => items,
+        NodeValue::List(items) => items,
         _ => &[],
     }
 }
 
 /// Where a member's value stands; the whole, should it have none.
-pub(super) fn span_of(node: &Node, name: &str) -> Range<usize> {
+pub(super) fn span_of(node: &SyntaxNode, name: &str) -> Range<usize> {
     node.get(name).unwrap_or(node).span.clone()
 }
 
-fn key_span(node: &Node, name: &str) -> Option<Range<usize>> {
+fn key_span(node: &SyntaxNode, name: &str) -> Option<Range<usize>> {
     entries(node).iter().find(|entry| entry.key == name).map(|entry| entry.key_span.clone())
 }

@@ -9,7 +9,7 @@ use super::tools::Tools;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::glob::Glob;
 use crate::set::{Action, Policy};
-use crate::written::{Node, Written};
+use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 /// The fields of a block that a denial makes idle.
 const IDLE_UNDER_DENY: [&str; 6] = ["require", "deny_if", "approve_if", "limits", "rate_limit", "validate_arguments"];
@@ -17,7 +17,12 @@ const IDLE_UNDER_DENY: [&str; 6] = ["require", "deny_if", "approve_if", "limits"
 /// How often a glob is held against a name before it is given up; about a second.
 const MOST_TRIALS: usize = 20_000_000;
 
-pub(super) fn find_shadowed(policy: &Policy, root: &Node, sections: &[Section<'_>], warnings: &mut Vec<Diagnostic>) {
+pub(super) fn find_shadowed(
+    policy: &Policy,
+    root: &SyntaxNode,
+    sections: &[Section<'_>],
+    warnings: &mut Vec<Diagnostic>,
+) {
     let most_names = MOST_TRIALS / policy.hide.globs.len().max(1);
     let tools = sections.iter().filter(|section| section.field == Field::Tools);
     warnings.extend(tools.clone().take(most_names).filter_map(|section| hidden(policy, root, section)));
@@ -31,7 +36,7 @@ pub(super) fn find_shadowed(policy: &Policy, root: &Node, sections: &[Section<'_
 }
 
 /// A rule for a tool that `hide` makes disappear.
-fn hidden(policy: &Policy, root: &Node, section: &Section<'_>) -> Option<Diagnostic> {
+fn hidden(policy: &Policy, root: &SyntaxNode, section: &Section<'_>) -> Option<Diagnostic> {
     let key = &section.entry.key;
     // A glob hides another if it matches its text: a `*` is matched by nothing but a `*`.
     let pointer = policy.hide.find(key)?;
@@ -44,7 +49,7 @@ fn hidden(policy: &Policy, root: &Node, section: &Section<'_>) -> Option<Diagnos
     })
 }
 
-fn hide_place(root: &Node, pointer: &Arc<str>) -> Option<Range<usize>> {
+fn hide_place(root: &SyntaxNode, pointer: &Arc<str>) -> Option<Range<usize>> {
     let at: usize = pointer.strip_prefix("/hide/")?.parse().ok()?;
     items(root.get("hide")?).get(at).map(|item| item.span.clone())
 }
@@ -64,16 +69,16 @@ fn find_idle(section: &Section<'_>, warnings: &mut Vec<Diagnostic>) {
     }
 }
 
-fn is_without_effect(node: &Node) -> bool {
+fn is_without_effect(node: &SyntaxNode) -> bool {
     match &node.value {
-        Written::List(items) => items.is_empty(),
-        Written::Bool(value) => !value,
+        NodeValue::List(items) => items.is_empty(),
+        NodeValue::Bool(value) => !value,
         _ => false,
     }
 }
 
 /// A tool's category is asked only where nothing under `tools` matches its name.
-fn find_categories_behind_all(root: &Node, warnings: &mut Vec<Diagnostic>) {
+fn find_categories_behind_all(root: &SyntaxNode, warnings: &mut Vec<Diagnostic>) {
     let Some(tools) = root.get("tools") else { return };
     let is_all = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte == b'*');
     let Some(all) = entries(tools).iter().find(|entry| is_all(&entry.key)) else { return };
@@ -91,10 +96,10 @@ fn not_finished(span: &Range<usize>) -> Diagnostic {
     Diagnostic::warning(DiagnosticCode::TooLarge, span.clone(), message).with_help("write fewer globs")
 }
 
-pub(super) fn find_not_offered(root: &Node, tools: &Tools, offers: &mut Offers, warnings: &mut Vec<Diagnostic>) {
+pub(super) fn find_not_offered(root: &SyntaxNode, tools: &Tools, offers: &mut Offers, warnings: &mut Vec<Diagnostic>) {
     let hide = root.get("hide").map(items).unwrap_or_default();
     let hide = hide.iter().filter_map(|item| match &item.value {
-        Written::Text(name) => Some((name, &item.span)),
+        NodeValue::Text(name) => Some((name, &item.span)),
         _ => None,
     });
     let listed = root.get("tools").map(entries).unwrap_or_default();

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::{Part, Used};
 use crate::diagnostic::Diagnostic;
 use crate::format::format;
-use crate::written::Format;
+use crate::syntax_tree::DocumentFormat;
 
 /// Writes the policy in the usual layout.
 pub(super) fn write(origin: &str, used: &[Used]) -> Result<String, Vec<Diagnostic>> {
@@ -33,7 +33,7 @@ pub(super) fn write(origin: &str, used: &[Used]) -> Result<String, Vec<Diagnosti
         out.push('}');
     }
     out.push_str("}\n");
-    Ok(format(out.as_bytes(), Format::Json)?.text)
+    Ok(format(out.as_bytes(), DocumentFormat::Json)?.text)
 }
 
 fn part_of(block: &Used, before: &str, out: &mut String) {

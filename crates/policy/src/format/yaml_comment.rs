@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use crate::written::{Node, Written};
+use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 /// How many comments a text has; `root` is what was read from it.
-pub(crate) fn count(text: &[u8], root: &Node) -> usize {
+pub(crate) fn count(text: &[u8], root: &SyntaxNode) -> usize {
     let mut scalars = Vec::new();
     collect(root, text, &mut scalars);
     scalars.sort_by_key(|span| span.start);
@@ -27,10 +27,10 @@ pub(crate) fn count(text: &[u8], root: &Node) -> usize {
 }
 
 /// Where scalars and keys stand: a `#` in there is text.
-fn collect(node: &Node, text: &[u8], scalars: &mut Vec<Range<usize>>) {
+fn collect(node: &SyntaxNode, text: &[u8], scalars: &mut Vec<Range<usize>>) {
     match &node.value {
-        Written::List(items) => items.iter().for_each(|item| collect(item, text, scalars)),
-        Written::Map(entries) => {
+        NodeValue::List(items) => items.iter().for_each(|item| collect(item, text, scalars)),
+        NodeValue::Map(entries) => {
             for entry in entries {
                 scalars.push(entry.key_span.clone());
                 collect(&entry.value, text, scalars);

@@ -10,7 +10,7 @@ use super::pattern::translate;
 use super::{Importer, NoteKind, quoted};
 use crate::condition::Operator;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::written::{Node, Written};
+use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 const FIELDS: [&str; 3] = ["path", "op", "value"];
 /// The operators of Intercept; all of them are ours too.
@@ -38,8 +38,8 @@ pub(super) enum Taken {
 }
 
 /// Takes over one condition; none if it is faulty.
-pub(super) fn take(importer: &mut Importer, node: &Node, counter: Option<&State>) -> Option<Taken> {
-    let Written::Map(fields) = &node.value else {
+pub(super) fn take(importer: &mut Importer, node: &SyntaxNode, counter: Option<&State>) -> Option<Taken> {
+    let NodeValue::Map(fields) = &node.value else {
         importer.wrong_type(node, "a condition", "an object");
         return None;
     };
@@ -50,7 +50,7 @@ pub(super) fn take(importer: &mut Importer, node: &Node, counter: Option<&State>
         importer.missing(node, name, "a condition has `path`, `op` and `value`");
     }
     let operator = operator(importer, node, &word?)?;
-    let null = Node { value: Written::Null, span: node.span.clone() };
+    let null = SyntaxNode { value: NodeValue::Null, span: node.span.clone() };
     let value = node.get("value").unwrap_or(&null);
     check_value(importer, operator, value)?;
     let (path, path_span) = (path?, &node.get("path")?.span);
@@ -66,21 +66,21 @@ pub(super) fn take(importer: &mut Importer, node: &Node, counter: Option<&State>
     importer.references.push((key.to_owned(), path_span.clone()));
     let is_own = counter.is_some_and(|counter| counter.key == key);
     Some(match (operator, &value.value) {
-        (Operator::Lt, Written::Number(text)) if is_own => Taken::Bound(Bound::Below(text.clone())),
-        (Operator::Lte, Written::Number(text)) if is_own => Taken::Bound(Bound::UpTo(text.clone())),
+        (Operator::Lt, NodeValue::Number(text)) if is_own => Taken::Bound(Bound::Below(text.clone())),
+        (Operator::Lte, NodeValue::Number(text)) if is_own => Taken::Bound(Bound::UpTo(text.clone())),
         _ if is_own => Taken::Unsaid(format!("`{operator}` on a counter cannot be said")),
         _ => Taken::Unsaid("a counter of another rule cannot be read".into()),
     })
 }
 
-fn operator(importer: &mut Importer, node: &Node, word: &str) -> Option<Operator> {
+fn operator(importer: &mut Importer, node: &SyntaxNode, word: &str) -> Option<Operator> {
     let place = node.get("op").unwrap_or(node);
     let find = |word: &str| Operator::from_word(word).filter(|_| OPERATORS.contains(&word));
     importer.word(place, word, "op", &OPERATORS, find)
 }
 
 /// Refuses values that the operator cannot use, as Intercept does.
-fn check_value(importer: &mut Importer, operator: Operator, value: &Node) -> Option<()> {
+fn check_value(importer: &mut Importer, operator: Operator, value: &SyntaxNode) -> Option<()> {
     let (kind, wanted) = match operator {
         Operator::In | Operator::NotIn => (JsonKind::Array, "a list"),
         Operator::Lt | Operator::Lte | Operator::Gt | Operator::Gte => (JsonKind::Number, "a number"),
@@ -117,20 +117,20 @@ pub(super) fn args_path(importer: &mut Importer, keys: &str, span: &Range<usize>
     path
 }
 
-fn of_args(importer: &mut Importer, path: &str, operator: Operator, value: &Node) -> Taken {
+fn of_args(importer: &mut Importer, path: &str, operator: Operator, value: &SyntaxNode) -> Taken {
     let condition = |operator: Operator, value: &str| {
         Taken::Condition(format!("{{\"path\": {}, \"op\": \"{operator}\", \"value\": {value}}}", quoted(path)))
     };
     match (operator, &value.value) {
-        (Operator::NotIn, Written::List(items)) if items.is_empty() => {
+        (Operator::NotIn, NodeValue::List(items)) if items.is_empty() => {
             let message = "`not_in` an empty list held for whatever is there; it becomes `exists`";
             importer.note(NoteKind::Changed, &value.span, message);
             condition(Operator::Exists, "true")
         }
-        (Operator::In, Written::List(items)) if items.is_empty() => {
+        (Operator::In, NodeValue::List(items)) if items.is_empty() => {
             Taken::Unsaid("`in` an empty list never holds".into())
         }
-        (Operator::In | Operator::NotIn, Written::List(items)) => match members(operator, items) {
+        (Operator::In | Operator::NotIn, NodeValue::List(items)) => match members(operator, items) {
             Some(why) => Taken::Unsaid(why),
             None => {
                 tell_types(importer, operator, items, value);
@@ -138,8 +138,8 @@ fn of_args(importer: &mut Importer, path: &str, operator: Operator, value: &Node
                 condition(operator, &value.to_json())
             }
         },
-        (Operator::Regex, Written::Text(pattern)) => of_regex(importer, pattern, value, condition),
-        (_, Written::Null | Written::List(_) | Written::Map(_)) => {
+        (Operator::Regex, NodeValue::Text(pattern)) => of_regex(importer, pattern, value, condition),
+        (_, NodeValue::Null | NodeValue::List(_) | NodeValue::Map(_)) => {
             Taken::Unsaid(format!("`{operator}` cannot compare with {}", value.kind().with_article()))
         }
         _ => {
@@ -151,21 +151,21 @@ fn of_args(importer: &mut Importer, path: &str, operator: Operator, value: &Node
 }
 
 /// Why a list of members cannot be taken over.
-fn members(operator: Operator, items: &[Node]) -> Option<String> {
-    let is_scalar = |item: &Node| matches!(item.kind(), JsonKind::String | JsonKind::Number | JsonKind::Bool);
+fn members(operator: Operator, items: &[SyntaxNode]) -> Option<String> {
+    let is_scalar = |item: &SyntaxNode| matches!(item.kind(), JsonKind::String | JsonKind::Number | JsonKind::Bool);
     if let Some(item) = items.iter().find(|item| !is_scalar(item)) {
         return Some(format!("`{operator}` cannot compare with {}", item.kind().with_article()));
     }
-    let first = items.first().map(Node::kind);
+    let first = items.first().map(SyntaxNode::kind);
     // There 5 was also "5"; here a 5 that is not among the numbers would pass beside a "5".
     let is_mixed = items.iter().any(|item| Some(item.kind()) != first);
     (operator == Operator::NotIn && is_mixed).then(|| "`not_in` a list of several types cannot be said".into())
 }
 
 /// Tells that types count, where that can matter.
-fn tell_types(importer: &mut Importer, operator: Operator, items: &[Node], value: &Node) {
-    let has_twin = |item: &Node| match &item.value {
-        Written::Text(text) => Decimal::new(text).is_some() || matches!(text.as_str(), "true" | "false"),
+fn tell_types(importer: &mut Importer, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
+    let has_twin = |item: &SyntaxNode| match &item.value {
+        NodeValue::Text(text) => Decimal::new(text).is_some() || matches!(text.as_str(), "true" | "false"),
         _ => true,
     };
     let matters = match operator {
@@ -182,7 +182,7 @@ fn tell_types(importer: &mut Importer, operator: Operator, items: &[Node], value
 
 /// Tells that all digits of a number count. A float keeps the order of numbers but takes some for equal, so what holds
 /// only for unequal ones holds more often here, and what holds for equal ones less often.
-fn tell_digits(importer: &mut Importer, operator: Operator, items: &[Node], value: &Node) {
+fn tell_digits(importer: &mut Importer, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
     if items.iter().all(|item| item.kind() != JsonKind::Number) {
         return;
     }
@@ -197,7 +197,7 @@ fn tell_digits(importer: &mut Importer, operator: Operator, items: &[Node], valu
 fn of_regex(
     importer: &mut Importer,
     pattern: &str,
-    value: &Node,
+    value: &SyntaxNode,
     condition: impl Fn(Operator, &str) -> Taken,
 ) -> Taken {
     let translated = match translate(pattern) {

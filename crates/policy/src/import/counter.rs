@@ -7,7 +7,7 @@ use super::condition::args_path;
 use super::rule::Rule;
 use super::{Importer, NoteKind, quoted};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::written::{Node, Written};
+use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 const FIELDS: [&str; 4] = ["counter", "window", "increment", "increment_from"];
 const WINDOWS: [&str; 3] = ["minute", "hour", "day"];
@@ -64,7 +64,7 @@ pub(super) fn state(importer: &mut Importer, rule: &Rule<'_>) -> Option<State> {
     Some(State { key, window: window?, increment: increment?, amount: amount?, span })
 }
 
-fn window(importer: &mut Importer, node: &Node) -> Option<String> {
+fn window(importer: &mut Importer, node: &SyntaxNode) -> Option<String> {
     let word = importer.text_of(node, "window");
     if word.is_none() {
         importer.missing(node, "window", "write `minute`, `hour` or `day`");
@@ -73,7 +73,7 @@ fn window(importer: &mut Importer, node: &Node) -> Option<String> {
     check_window(importer, place, word?)
 }
 
-fn check_window(importer: &mut Importer, place: &Node, word: String) -> Option<String> {
+fn check_window(importer: &mut Importer, place: &SyntaxNode, word: String) -> Option<String> {
     if WINDOWS.contains(&word.as_str()) {
         return Some(word);
     }
@@ -82,10 +82,10 @@ fn check_window(importer: &mut Importer, place: &Node, word: String) -> Option<S
     None
 }
 
-fn increment(importer: &mut Importer, node: &Node) -> Option<i64> {
+fn increment(importer: &mut Importer, node: &SyntaxNode) -> Option<i64> {
     let Some(written) = node.get("increment").filter(|node| !importer.is_null(node)) else { return Some(1) };
     let number = match &written.value {
-        Written::Number(text) => text.parse::<i64>().ok(),
+        NodeValue::Number(text) => text.parse::<i64>().ok(),
         _ => None,
     };
     match number {
@@ -105,7 +105,7 @@ fn increment(importer: &mut Importer, node: &Node) -> Option<i64> {
 }
 
 /// The path of `increment_from`, if there is one; none if it is faulty.
-fn amount(importer: &mut Importer, node: &Node) -> Option<Option<String>> {
+fn amount(importer: &mut Importer, node: &SyntaxNode) -> Option<Option<String>> {
     let Some(path) = importer.text_of(node, "increment_from") else { return Some(None) };
     let span = node.get("increment_from").unwrap_or(node).span.clone();
     let Some(keys) = path.strip_prefix("args.") else {

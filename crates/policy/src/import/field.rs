@@ -3,17 +3,17 @@
 use super::Importer;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
 use crate::parse::offer;
-use crate::written::{Entry, Node, Written};
+use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
 impl Importer {
-    pub(super) fn is_null(&self, node: &Node) -> bool {
-        matches!(node.value, Written::Null)
+    pub(super) fn is_null(&self, node: &SyntaxNode) -> bool {
+        matches!(node.value, NodeValue::Null)
     }
 
-    pub(super) fn entries<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Entry] {
+    pub(super) fn entries<'n>(&mut self, node: &'n SyntaxNode, what: &str) -> &'n [MapEntry] {
         match &node.value {
-            Written::Map(entries) => entries,
-            Written::Null => &[],
+            NodeValue::Map(entries) => entries,
+            NodeValue::Null => &[],
             _ => {
                 self.wrong_type(node, what, "an object");
                 &[]
@@ -21,10 +21,10 @@ impl Importer {
         }
     }
 
-    pub(super) fn list<'n>(&mut self, node: &'n Node, name: &str) -> &'n [Node] {
+    pub(super) fn list<'n>(&mut self, node: &'n SyntaxNode, name: &str) -> &'n [SyntaxNode] {
         match &node.value {
-            Written::List(items) => items,
-            Written::Null => &[],
+            NodeValue::List(items) => items,
+            NodeValue::Null => &[],
             _ => {
                 self.wrong_type(node, &format!("`{name}`"), "a list");
                 &[]
@@ -33,12 +33,12 @@ impl Importer {
     }
 
     /// The text of a scalar.
-    pub(super) fn scalar(&mut self, node: &Node, what: &str) -> Option<String> {
+    pub(super) fn scalar(&mut self, node: &SyntaxNode, what: &str) -> Option<String> {
         match &node.value {
-            Written::Text(text) | Written::Number(text) => Some(text.clone()),
-            Written::Bool(value) => Some(value.to_string()),
-            Written::Null => None,
-            Written::List(_) | Written::Map(_) => {
+            NodeValue::Text(text) | NodeValue::Number(text) => Some(text.clone()),
+            NodeValue::Bool(value) => Some(value.to_string()),
+            NodeValue::Null => None,
+            NodeValue::List(_) | NodeValue::Map(_) => {
                 self.wrong_type(node, what, "a string");
                 None
             }
@@ -46,14 +46,14 @@ impl Importer {
     }
 
     /// The text of a field; none if it is empty or not there, which is the same to Intercept.
-    pub(super) fn text_of(&mut self, node: &Node, name: &str) -> Option<String> {
+    pub(super) fn text_of(&mut self, node: &SyntaxNode, name: &str) -> Option<String> {
         let value = node.get(name)?;
         self.scalar(value, &format!("`{name}`")).filter(|text| !text.is_empty())
     }
 
     pub(super) fn word<T>(
         &mut self,
-        node: &Node,
+        node: &SyntaxNode,
         word: &str,
         what: &str,
         words: &[&str],
@@ -70,7 +70,7 @@ impl Importer {
         found
     }
 
-    pub(super) fn check_names(&mut self, entries: &[Entry], known: &[&str], what: &str) {
+    pub(super) fn check_names(&mut self, entries: &[MapEntry], known: &[&str], what: &str) {
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS)
         {
             let message = format!("`{}` is not a field of {what}; Intercept passed over it", entry.key);
@@ -79,14 +79,14 @@ impl Importer {
         }
     }
 
-    pub(super) fn missing(&mut self, node: &Node, name: &str, help: &str) {
+    pub(super) fn missing(&mut self, node: &SyntaxNode, name: &str, help: &str) {
         let span = node.span.start..(node.span.start + 1).min(node.span.end);
         self.report(
             Diagnostic::error(DiagnosticCode::MissingField, span, format!("`{name}` is missing")).with_help(help),
         );
     }
 
-    pub(super) fn wrong_type(&mut self, node: &Node, what: &str, wanted: &str) {
+    pub(super) fn wrong_type(&mut self, node: &SyntaxNode, what: &str, wanted: &str) {
         let message = format!("{what} must be {wanted}, not {}", node.kind().with_article());
         let fault = Diagnostic::error(DiagnosticCode::WrongType, node.span.clone(), message);
         self.report(fault.with_help(format!("write {wanted}; Intercept would not load it either")));

@@ -9,7 +9,7 @@ use super::{Importer, NoteKind, quoted};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::words;
 use crate::set::Action;
-use crate::written::{Node, Written};
+use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 const FIELDS: [&str; 7] = ["name", "action", "conditions", "on_deny", "rate_limit", "state", "approval_timeout"];
 
@@ -27,7 +27,7 @@ words! {
 
 /// What is known of the rule at hand.
 pub(super) struct Rule<'n> {
-    pub node: &'n Node,
+    pub node: &'n SyntaxNode,
     pub name: String,
     /// The message as JSON.
     pub on_deny: Option<String>,
@@ -35,8 +35,8 @@ pub(super) struct Rule<'n> {
     pub scope: &'n str,
 }
 
-pub(super) fn take(importer: &mut Importer, node: &Node, scope: &str, block: &mut Block) {
-    let Written::Map(fields) = &node.value else {
+pub(super) fn take(importer: &mut Importer, node: &SyntaxNode, scope: &str, block: &mut Block) {
+    let NodeValue::Map(fields) = &node.value else {
         return importer.wrong_type(node, "a rule", "an object");
     };
     importer.check_names(fields, &FIELDS, "a rule");
@@ -68,7 +68,7 @@ pub(super) fn take(importer: &mut Importer, node: &Node, scope: &str, block: &mu
 }
 
 /// The place of a whole rule; underlined in full it would say nothing.
-fn start(node: &Node) -> Range<usize> {
+fn start(node: &SyntaxNode) -> Range<usize> {
     node.span.start..(node.span.start + 1).min(node.span.end)
 }
 
@@ -81,11 +81,11 @@ fn verb(importer: &mut Importer, rule: &Rule<'_>) -> Verb {
 
 /// Refuses fields that exclude each other; says whether there are conditions.
 fn check_fields(importer: &mut Importer, rule: &Rule<'_>, verb: Verb) -> bool {
-    let present = |name: &str| rule.node.get(name).filter(|value| !matches!(value.value, Written::Null));
+    let present = |name: &str| rule.node.get(name).filter(|value| !matches!(value.value, NodeValue::Null));
     let conditions =
-        present("conditions").filter(|node| !matches!(&node.value, Written::List(list) if list.is_empty()));
+        present("conditions").filter(|node| !matches!(&node.value, NodeValue::List(list) if list.is_empty()));
     let (rate, state) = (present("rate_limit"), present("state"));
-    let mut clash = |node: &Node, message: &str, help: &str| {
+    let mut clash = |node: &SyntaxNode, message: &str, help: &str| {
         importer.report(Diagnostic::error(DiagnosticCode::FieldClash, node.span.clone(), message).with_help(help));
     };
     if let Some(rate) = rate.filter(|_| conditions.is_some() || state.is_some()) {

@@ -10,7 +10,7 @@ use super::predicate::predicate;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::ALL_PREFIX;
 use crate::set::{Action, Block, Predicate};
-use crate::written::{Entry, Node, Written};
+use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
 /// The fields of a rule block.
 pub(crate) const FIELDS: [&str; 8] =
@@ -53,7 +53,7 @@ pub(super) fn plain(pointer: Arc<str>, span: Range<usize>, action: Action) -> Bl
     }
 }
 
-pub(super) fn block(entry: &Entry, pointer: Arc<str>, place: Place, parser: &mut Parser) -> Block {
+pub(super) fn block(entry: &MapEntry, pointer: Arc<str>, place: Place, parser: &mut Parser) -> Block {
     let (node, span) = (&entry.value, entry.key_span.clone());
     let fields = entries(node, "a rule block", parser);
     check_names(fields, &FIELDS, "a rule block", parser);
@@ -76,18 +76,18 @@ pub(super) fn block(entry: &Entry, pointer: Arc<str>, place: Place, parser: &mut
     block
 }
 
-fn predicates(field: &Entry, block: &str, place: Place, parser: &mut Parser) -> Vec<Predicate> {
+fn predicates(field: &MapEntry, block: &str, place: Place, parser: &mut Parser) -> Vec<Predicate> {
     let items = list(&field.value, &field.key, parser);
     let at = |(at, item)| predicate(item, format!("{block}/{}/{at}", field.key).into(), place, parser);
     items.iter().enumerate().map(at).collect()
 }
 
-fn flag(field: &Entry, place: Place, parser: &mut Parser) -> bool {
+fn flag(field: &MapEntry, place: Place, parser: &mut Parser) -> bool {
     if !place.is_for_tools() {
         refuse_here(field, "only tools have an input schema", parser);
     }
     match field.value.value {
-        Written::Bool(value) => value,
+        NodeValue::Bool(value) => value,
         _ => {
             wrong_type(&field.value, "`validate_arguments`", "true or false", parser);
             true
@@ -96,9 +96,9 @@ fn flag(field: &Entry, place: Place, parser: &mut Parser) -> bool {
 }
 
 /// `limits` in their order, then `rate_limit`, however the two are written.
-fn add_limits(block: &mut Block, node: &Node, place: Place, parser: &mut Parser) {
+fn add_limits(block: &mut Block, node: &SyntaxNode, place: Place, parser: &mut Parser) {
     let field = |name: &str| match &node.value {
-        Written::Map(entries) => entries.iter().find(|entry| entry.key == name),
+        NodeValue::Map(entries) => entries.iter().find(|entry| entry.key == name),
         _ => None,
     };
     if let Some(limits) = field("limits") {
@@ -118,8 +118,8 @@ fn add_limits(block: &mut Block, node: &Node, place: Place, parser: &mut Parser)
     }
 }
 
-fn refuse_many(limits: &Node, parser: &mut Parser) {
-    if matches!(&limits.value, Written::List(items) if items.len() > MAX_LIMITS) {
+fn refuse_many(limits: &SyntaxNode, parser: &mut Parser) {
+    if matches!(&limits.value, NodeValue::List(items) if items.len() > MAX_LIMITS) {
         let span = limits.span.start..limits.span.start + 1;
         let fault =
             Diagnostic::error(DiagnosticCode::TooLarge, span, format!("more than {MAX_LIMITS} limits in one block"));
@@ -127,7 +127,7 @@ fn refuse_many(limits: &Node, parser: &mut Parser) {
     }
 }
 
-fn refuse_here(field: &Entry, help: &str, parser: &mut Parser) {
+fn refuse_here(field: &MapEntry, help: &str, parser: &mut Parser) {
     let message = format!("`{}` is for tools; it has no meaning for resources and prompts", field.key);
     parser.report(Diagnostic::error(DiagnosticCode::UnknownField, field.key_span.clone(), message).with_help(help));
 }

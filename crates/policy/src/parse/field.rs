@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use super::Parser;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
-use crate::written::{Entry, Node, Written};
+use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
 /// A JSON Pointer to a member of what `parent` points to.
 pub(crate) fn pointer(parent: &str, key: &str) -> Arc<str> {
     format!("{parent}/{}", key.replace('~', "~0").replace('/', "~1")).into()
 }
 
-pub(super) fn entries<'n>(node: &'n Node, what: &str, parser: &mut Parser) -> &'n [Entry] {
+pub(super) fn entries<'n>(node: &'n SyntaxNode, what: &str, parser: &mut Parser) -> &'n [MapEntry] {
     match &node.value {
-        Written::Map(entries) => entries,
+        NodeValue::Map(entries) => entries,
         _ => {
             wrong_type(node, what, "an object", parser);
             &[]
@@ -21,9 +21,9 @@ pub(super) fn entries<'n>(node: &'n Node, what: &str, parser: &mut Parser) -> &'
     }
 }
 
-pub(super) fn list<'n>(node: &'n Node, name: &str, parser: &mut Parser) -> &'n [Node] {
+pub(super) fn list<'n>(node: &'n SyntaxNode, name: &str, parser: &mut Parser) -> &'n [SyntaxNode] {
     match &node.value {
-        Written::List(items) => items,
+        NodeValue::List(items) => items,
         _ => {
             wrong_type(node, &format!("`{name}`"), "a list", parser);
             &[]
@@ -31,9 +31,9 @@ pub(super) fn list<'n>(node: &'n Node, name: &str, parser: &mut Parser) -> &'n [
     }
 }
 
-pub(super) fn text<'n>(node: &'n Node, what: &str, parser: &mut Parser) -> Option<&'n str> {
+pub(super) fn text<'n>(node: &'n SyntaxNode, what: &str, parser: &mut Parser) -> Option<&'n str> {
     match &node.value {
-        Written::Text(text) => Some(text),
+        NodeValue::Text(text) => Some(text),
         _ => {
             let what = if what.contains(' ') { what.to_owned() } else { format!("`{what}`") };
             wrong_type(node, &what, "a string", parser);
@@ -42,11 +42,11 @@ pub(super) fn text<'n>(node: &'n Node, what: &str, parser: &mut Parser) -> Optio
     }
 }
 
-pub(super) fn wrong_type(node: &Node, what: &str, wanted: &str, parser: &mut Parser) {
+pub(super) fn wrong_type(node: &SyntaxNode, what: &str, wanted: &str, parser: &mut Parser) {
     let message = format!("{what} must be {wanted}, not {}", node.kind().with_article());
     // Of a container only the bracket, else half the document is underlined.
     let end = match node.value {
-        Written::List(_) | Written::Map(_) => (node.span.start + 1).min(node.span.end),
+        NodeValue::List(_) | NodeValue::Map(_) => (node.span.start + 1).min(node.span.end),
         _ => node.span.end,
     };
     parser.report(Diagnostic::error(DiagnosticCode::WrongType, node.span.start..end, message));
@@ -54,7 +54,7 @@ pub(super) fn wrong_type(node: &Node, what: &str, wanted: &str, parser: &mut Par
 
 /// Reads one of a closed set of words.
 pub(super) fn word<T>(
-    node: &Node,
+    node: &SyntaxNode,
     what: &str,
     words: &[&str],
     find: fn(&str) -> Option<T>,
@@ -74,7 +74,7 @@ pub(super) fn word<T>(
 }
 
 /// Refuses fields that do not exist, and offers the nearest that does.
-pub(super) fn check_names(entries: &[Entry], known: &[&str], what: &str, parser: &mut Parser) {
+pub(super) fn check_names(entries: &[MapEntry], known: &[&str], what: &str, parser: &mut Parser) {
     for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS) {
         let message = format!("`{}` is not a field of {what}", entry.key);
         let fault = Diagnostic::error(DiagnosticCode::UnknownField, entry.key_span.clone(), message);

@@ -10,7 +10,7 @@ use super::predicate::{path, positive_amount};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::{Align, Amount, Counter, Limit, Scope, Window};
 use crate::path::{Path, Root};
-use crate::written::{Node, Written};
+use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 pub(crate) const FIELDS: [&str; 8] =
     ["counter", "window", "max", "scope", "amount", "increment_from", "align", "on_deny"];
@@ -21,10 +21,10 @@ const WINDOW_HELP: &str =
     "write `minute`, `hour`, `day`, `week`, `month`, `15m` (`s`, `m`, `h`, `d`), or seconds, up to 366 days";
 const RATE_HELP: &str = r#"write "10/minute", or {"max": 10, "window": 60}"#;
 
-pub(super) fn limit(node: &Node, pointer: Arc<str>, parser: &mut Parser) -> Option<Limit> {
+pub(super) fn limit(node: &SyntaxNode, pointer: Arc<str>, parser: &mut Parser) -> Option<Limit> {
     let fields = entries(node, "a limit", parser);
     check_names(fields, &FIELDS, "a limit", parser);
-    let Written::Map(_) = node.value else { return None };
+    let NodeValue::Map(_) = node.value else { return None };
     for name in ["counter", "window", "max"].iter().filter(|name| node.get(name).is_none()) {
         parser.missing(node, name, LIMIT_HELP);
     }
@@ -58,7 +58,7 @@ pub(super) fn limit(node: &Node, pointer: Arc<str>, parser: &mut Parser) -> Opti
     })
 }
 
-fn counter(node: &Node, parser: &mut Parser) -> Option<Arc<str>> {
+fn counter(node: &SyntaxNode, parser: &mut Parser) -> Option<Arc<str>> {
     let name = text(node, "counter", parser)?;
     if name.is_empty() {
         parser.report(Diagnostic::error(DiagnosticCode::EmptyText, node.span.clone(), "a counter needs a name"));
@@ -67,16 +67,16 @@ fn counter(node: &Node, parser: &mut Parser) -> Option<Arc<str>> {
     Some(name.into())
 }
 
-fn scope(node: &Node, parser: &mut Parser) -> Option<Scope> {
+fn scope(node: &SyntaxNode, parser: &mut Parser) -> Option<Scope> {
     word(node, "scope", Scope::WORDS, Scope::from_word, parser)
 }
 
-fn window(node: &Node, parser: &mut Parser) -> Option<Window> {
+fn window(node: &SyntaxNode, parser: &mut Parser) -> Option<Window> {
     let window = match &node.value {
         // Bare digits are for numbers; as text they would be a second spelling.
-        Written::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => None,
-        Written::Text(text) => Window::new(text),
-        Written::Number(text) => seconds(text),
+        NodeValue::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => None,
+        NodeValue::Text(text) => Window::new(text),
+        NodeValue::Number(text) => seconds(text),
         _ => {
             wrong_type(node, "`window`", "a string or a number of seconds", parser);
             return None;
@@ -97,7 +97,7 @@ fn seconds(text: &str) -> Option<Window> {
 }
 
 /// The path of `amount` or `increment_from`: none if there is none, some of none if it is faulty.
-fn amount(node: &Node, parser: &mut Parser) -> Option<Option<Path>> {
+fn amount(node: &SyntaxNode, parser: &mut Parser) -> Option<Option<Path>> {
     if let (Some(_), Some(second)) = (node.get("amount"), node.get("increment_from")) {
         let fault = Diagnostic::error(
             DiagnosticCode::FieldClash,
@@ -121,8 +121,8 @@ fn amount(node: &Node, parser: &mut Parser) -> Option<Option<Path>> {
     Some(path)
 }
 
-fn max(node: &Node, has_amount: bool, parser: &mut Parser) -> Option<Amount> {
-    let Written::Number(text) = &node.value else {
+fn max(node: &SyntaxNode, has_amount: bool, parser: &mut Parser) -> Option<Amount> {
+    let NodeValue::Number(text) = &node.value else {
         wrong_type(node, "`max`", "a number", parser);
         return None;
     };
@@ -145,9 +145,14 @@ fn max(node: &Node, has_amount: bool, parser: &mut Parser) -> Option<Amount> {
     Some(max)
 }
 
-pub(super) fn rate_limit(node: &Node, pointer: Arc<str>, prefix: &'static str, parser: &mut Parser) -> Option<Limit> {
+pub(super) fn rate_limit(
+    node: &SyntaxNode,
+    pointer: Arc<str>,
+    prefix: &'static str,
+    parser: &mut Parser,
+) -> Option<Limit> {
     let (max, window, scope) = match &node.value {
-        Written::Text(text) => {
+        NodeValue::Text(text) => {
             let short = short_rate(text);
             if short.is_none() {
                 let fault =
@@ -157,7 +162,7 @@ pub(super) fn rate_limit(node: &Node, pointer: Arc<str>, prefix: &'static str, p
             let (max, window) = short?;
             (max, window, Scope::Grant)
         }
-        Written::Map(fields) => {
+        NodeValue::Map(fields) => {
             check_names(fields, &RATE_FIELDS, "a rate limit", parser);
             for name in ["max", "window"].iter().filter(|name| node.get(name).is_none()) {
                 parser.missing(node, name, RATE_HELP);

@@ -17,12 +17,12 @@ use crate::limit::Amount;
 use crate::path::Path;
 use crate::scalar::{Number, Scalars};
 use crate::set::Predicate;
-use crate::written::{Node, Written};
+use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 pub(crate) const PREDICATE_FIELDS: [&str; 2] = ["conditions", "on_deny"];
 pub(crate) const CONDITION_FIELDS: [&str; 3] = ["path", "op", "value"];
 
-pub(super) fn predicate(node: &Node, pointer: Arc<str>, place: Place, parser: &mut Parser) -> Predicate {
+pub(super) fn predicate(node: &SyntaxNode, pointer: Arc<str>, place: Place, parser: &mut Parser) -> Predicate {
     let fields = entries(node, "a predicate", parser);
     let on_deny = node.get("on_deny").and_then(|text_node| text(text_node, "on_deny", parser)).map(Into::into);
     let Some(written) = node.get("conditions") else {
@@ -47,8 +47,8 @@ pub(super) fn predicate(node: &Node, pointer: Arc<str>, place: Place, parser: &m
     Predicate { pointer, span: node.span.clone(), conditions, on_deny }
 }
 
-fn condition(node: &Node, place: Place, parser: &mut Parser) -> Option<Condition> {
-    let Written::Map(_) = node.value else { return None };
+fn condition(node: &SyntaxNode, place: Place, parser: &mut Parser) -> Option<Condition> {
+    let NodeValue::Map(_) = node.value else { return None };
     for name in CONDITION_FIELDS.iter().filter(|name| node.get(name).is_none()) {
         parser.missing(node, name, r#"a condition is {"path": "args.x", "op": "eq", "value": 1}"#);
     }
@@ -67,13 +67,13 @@ fn condition(node: &Node, place: Place, parser: &mut Parser) -> Option<Condition
     Some(Condition { path: path?, operator, test, expected: value.to_json().into(), span: node.span.clone() })
 }
 
-fn shared_path(node: &Node, parser: &mut Parser) -> Option<Arc<Path>> {
+fn shared_path(node: &SyntaxNode, parser: &mut Parser) -> Option<Arc<Path>> {
     let path = path(node, parser)?;
     let text = path.to_string().into_boxed_str();
     Some(Arc::clone(parser.paths.entry(text).or_insert_with(|| Arc::new(path))))
 }
 
-pub(super) fn path(node: &Node, parser: &mut Parser) -> Option<Path> {
+pub(super) fn path(node: &SyntaxNode, parser: &mut Parser) -> Option<Path> {
     match Path::new(text(node, "path", parser)?) {
         Ok(path) => Some(path),
         Err(bad) => {
@@ -84,7 +84,7 @@ pub(super) fn path(node: &Node, parser: &mut Parser) -> Option<Path> {
     }
 }
 
-fn operator(node: &Node, parser: &mut Parser) -> Option<Operator> {
+fn operator(node: &SyntaxNode, parser: &mut Parser) -> Option<Operator> {
     let word = text(node, "op", parser)?;
     let found = Operator::from_word(word);
     if found.is_none() {
@@ -98,7 +98,7 @@ fn operator(node: &Node, parser: &mut Parser) -> Option<Operator> {
     found
 }
 
-fn test(operator: Operator, value: &Node, parser: &mut Parser) -> Option<Test> {
+fn test(operator: Operator, value: &SyntaxNode, parser: &mut Parser) -> Option<Test> {
     Some(match operator {
         Operator::Eq => Test::Member { members: one_scalar(value, operator, parser)?, negated: false },
         Operator::Neq => Test::Member { members: one_scalar(value, operator, parser)?, negated: true },
@@ -116,7 +116,7 @@ fn test(operator: Operator, value: &Node, parser: &mut Parser) -> Option<Test> {
             Test::Regex(Box::new(regex(pattern, &value.span, parser)?))
         }
         Operator::Exists => match value.value {
-            Written::Bool(expected) => Test::Exists(expected),
+            NodeValue::Bool(expected) => Test::Exists(expected),
             _ => return wrong_value(value, operator, "true or false", parser),
         },
         Operator::LengthLte => Test::LengthAtMost(length(value, parser)?),
@@ -126,37 +126,37 @@ fn test(operator: Operator, value: &Node, parser: &mut Parser) -> Option<Test> {
     })
 }
 
-fn wrong_value<T>(value: &Node, operator: Operator, wanted: &str, parser: &mut Parser) -> Option<T> {
+fn wrong_value<T>(value: &SyntaxNode, operator: Operator, wanted: &str, parser: &mut Parser) -> Option<T> {
     wrong_type(value, &format!("the value of `{operator}`"), wanted, parser);
     None
 }
 
-fn string<'n>(value: &'n Node, operator: Operator, parser: &mut Parser) -> Option<&'n str> {
+fn string<'n>(value: &'n SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<&'n str> {
     match &value.value {
-        Written::Text(text) => Some(text),
+        NodeValue::Text(text) => Some(text),
         _ => wrong_value(value, operator, "a string", parser),
     }
 }
 
-fn number(value: &Node, operator: Operator, parser: &mut Parser) -> Option<Number> {
+fn number(value: &SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<Number> {
     match &value.value {
-        Written::Number(text) => Number::new(text),
+        NodeValue::Number(text) => Number::new(text),
         _ => wrong_value(value, operator, "a number", parser),
     }
 }
 
-fn add_scalar(scalars: &mut Scalars, node: &Node) -> Option<()> {
+fn add_scalar(scalars: &mut Scalars, node: &SyntaxNode) -> Option<()> {
     match &node.value {
-        Written::Text(text) => scalars.add_text(text),
+        NodeValue::Text(text) => scalars.add_text(text),
         // A number out of bounds has its fault already.
-        Written::Number(text) => Number::new(text).into_iter().for_each(|number| scalars.add_number(number)),
-        Written::Bool(value) => scalars.add_bool(*value),
-        Written::Null | Written::List(_) | Written::Map(_) => return None,
+        NodeValue::Number(text) => Number::new(text).into_iter().for_each(|number| scalars.add_number(number)),
+        NodeValue::Bool(value) => scalars.add_bool(*value),
+        NodeValue::Null | NodeValue::List(_) | NodeValue::Map(_) => return None,
     }
     Some(())
 }
 
-fn one_scalar(value: &Node, operator: Operator, parser: &mut Parser) -> Option<Scalars> {
+fn one_scalar(value: &SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<Scalars> {
     let mut scalars = Scalars::default();
     match add_scalar(&mut scalars, value) {
         Some(()) => Some(scalars),
@@ -164,9 +164,9 @@ fn one_scalar(value: &Node, operator: Operator, parser: &mut Parser) -> Option<S
     }
 }
 
-fn members<'n>(value: &'n Node, operator: Operator, parser: &mut Parser) -> Option<&'n [Node]> {
+fn members<'n>(value: &'n SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<&'n [SyntaxNode]> {
     match &value.value {
-        Written::List(items) if items.is_empty() => {
+        NodeValue::List(items) if items.is_empty() => {
             let message = format!("the list of `{operator}` is empty, so it could never hold");
             let span = value.span.clone();
             parser.report(
@@ -174,12 +174,12 @@ fn members<'n>(value: &'n Node, operator: Operator, parser: &mut Parser) -> Opti
             );
             None
         }
-        Written::List(items) => Some(items),
+        NodeValue::List(items) => Some(items),
         _ => wrong_value(value, operator, "a list", parser),
     }
 }
 
-fn scalars(value: &Node, operator: Operator, parser: &mut Parser) -> Option<Scalars> {
+fn scalars(value: &SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<Scalars> {
     let mut scalars = Scalars::default();
     for item in members(value, operator, parser)? {
         if add_scalar(&mut scalars, item).is_none() {
@@ -189,7 +189,7 @@ fn scalars(value: &Node, operator: Operator, parser: &mut Parser) -> Option<Scal
     Some(scalars.sorted())
 }
 
-fn length(value: &Node, parser: &mut Parser) -> Option<u64> {
+fn length(value: &SyntaxNode, parser: &mut Parser) -> Option<u64> {
     let number = number(value, Operator::LengthLte, parser)?;
     let decimal = number.value();
     if decimal.is_negative() || !decimal.is_integer() {
@@ -205,7 +205,7 @@ fn length(value: &Node, parser: &mut Parser) -> Option<u64> {
     Some(fits.unwrap_or(u64::MAX))
 }
 
-fn directory(value: &Node, parser: &mut Parser) -> Option<Directory> {
+fn directory(value: &SyntaxNode, parser: &mut Parser) -> Option<Directory> {
     let text = string(value, Operator::PathWithin, parser)?;
     let directory = Directory::new(text);
     if directory.is_none() {
@@ -227,7 +227,7 @@ fn directory(value: &Node, parser: &mut Parser) -> Option<Directory> {
     directory
 }
 
-fn hosts(value: &Node, parser: &mut Parser) -> Option<Vec<HostPattern>> {
+fn hosts(value: &SyntaxNode, parser: &mut Parser) -> Option<Vec<HostPattern>> {
     let mut hosts = Vec::new();
     for item in members(value, Operator::HostIn, parser)? {
         let Some(member) = text(item, "a member of `host_in`", parser) else { continue };

@@ -1,7 +1,7 @@
 //! What a policy answers to a call, in a form that can be compared.
 
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_policy::{CallFile, Decision, Format, Policy, decide, parse};
+use gatelodge_policy::{CallFile, Decision, DocumentFormat, Policy, decide, parse};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -74,10 +74,10 @@ fn written(charge: &gatelodge_policy::Charge) -> String {
 
 /// Compiles a document that must load.
 pub fn load(document: &Value) -> Policy {
-    load_text(&document.to_string(), Format::Json)
+    load_text(&document.to_string(), DocumentFormat::Json)
 }
 
-pub fn load_text(text: &str, format: Format) -> Policy {
+pub fn load_text(text: &str, format: DocumentFormat) -> Policy {
     parse(text.as_bytes(), format).unwrap_or_else(|faults| panic!("{text}\n{faults:#?}"))
 }
 

@@ -4,13 +4,13 @@
 
 use std::path::Path;
 
-use gatelodge_policy::{CaseFile, CaseReport, Diagnostic, Format, Policy, PolicySource};
+use gatelodge_policy::{CaseFile, CaseReport, Diagnostic, DocumentFormat, Policy, PolicySource};
 
 /// A policy, or why it does not load.
 pub type Loaded = Result<Policy, Vec<Diagnostic>>;
 
 /// Runs the cases of a text, as `policy test` does. `load` gives the policy that a path in it names.
-pub fn run(text: &str, format: Format, load: &dyn Fn(&str) -> Loaded) -> Vec<CaseReport> {
+pub fn run(text: &str, format: DocumentFormat, load: &dyn Fn(&str) -> Loaded) -> Vec<CaseReport> {
     let file = CaseFile::read(text.as_bytes(), format).unwrap_or_else(|faults| panic!("{}", told(text, &faults)));
     let load = |source: &PolicySource| match source {
         PolicySource::Inline(policy) => policy.load(),
@@ -27,10 +27,10 @@ pub fn wrong(case: &CaseReport) -> Vec<String> {
 }
 
 /// The language that a file's name says.
-pub fn format_of(path: &Path) -> Format {
+pub fn format_of(path: &Path) -> DocumentFormat {
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("json") => Format::Json,
-        Some("yaml") => Format::Yaml,
+        Some("json") => DocumentFormat::Json,
+        Some("yaml") => DocumentFormat::Yaml,
         other => panic!("`{}`: {other:?} is neither JSON nor YAML", path.display()),
     }
 }

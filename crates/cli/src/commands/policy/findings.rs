@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_policy::{Diagnostic, DiagnosticCode, Format, Policy, Severity, parse};
+use gatelodge_policy::{Diagnostic, DiagnosticCode, DocumentFormat, Policy, Severity, parse};
 
 use super::print_json;
 use crate::cli::FormatName;
@@ -88,14 +88,14 @@ pub fn unreadable_at(span: Range<usize>, unreadable: &Unreadable) -> Diagnostic 
 }
 
 /// Offers another name where YAML is taken for JSON.
-pub fn offer_yaml(source: &Source, format: Format, mut faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
+pub fn offer_yaml(source: &Source, format: DocumentFormat, mut faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let first = source.text.iter().find(|byte| !byte.is_ascii_whitespace());
     if let [fault] = faults.as_mut_slice()
-        && format == Format::Json
+        && format == DocumentFormat::Json
         && fault.code == DiagnosticCode::Syntax
         // Much JSON with a fault is YAML, too.
         && !matches!(first, None | Some(b'{' | b'[' | b'/' | b'"'))
-        && gatelodge_policy::format(&source.text, Format::Yaml).is_ok_and(|yaml| yaml.text.starts_with('{'))
+        && gatelodge_policy::format(&source.text, DocumentFormat::Yaml).is_ok_and(|yaml| yaml.text.starts_with('{'))
     {
         fault.help =
             Some("this is YAML: name the file `.yaml`, or say `--format yaml` to `check` and `explain`".into());

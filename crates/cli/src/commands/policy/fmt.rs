@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use gatelodge_policy::Format;
+use gatelodge_policy::DocumentFormat;
 
 use super::findings::{Findings, offer_yaml};
 use super::print;
@@ -39,7 +39,7 @@ pub fn run(args: &FmtArgs) -> Result<Exit> {
         print(&formatted.text)?;
         return Ok(Exit::Fine);
     }
-    if language == Format::Yaml || is_input {
+    if language == DocumentFormat::Yaml || is_input {
         let message = "only a JSON file is changed in place; leave `--write` out and send the output to a new file";
         return Err(Usage(message.into()).into());
     }
@@ -53,9 +53,9 @@ pub fn run(args: &FmtArgs) -> Result<Exit> {
 }
 
 /// What to do about a text that is not laid out.
-fn advice(name: &str, language: Format, is_input: bool, comments_lost: usize) -> String {
+fn advice(name: &str, language: DocumentFormat, is_input: bool, comments_lost: usize) -> String {
     match language {
-        Format::Yaml => {
+        DocumentFormat::Yaml => {
             let lost = match comments_lost {
                 0 => String::new(),
                 count => format!("; {} lost in it", comments(count)),
@@ -64,8 +64,8 @@ fn advice(name: &str, language: Format, is_input: bool, comments_lost: usize) ->
                 "the usual layout is JSON, and this is YAML; `gatelodge policy fmt` without `--check` prints it as JSON{lost}"
             )
         }
-        Format::Json if is_input => "not in the usual layout; `gatelodge policy fmt -` prints it so".to_owned(),
-        Format::Json => format!("not in the usual layout; `gatelodge policy fmt --write {name}` mends it"),
+        DocumentFormat::Json if is_input => "not in the usual layout; `gatelodge policy fmt -` prints it so".to_owned(),
+        DocumentFormat::Json => format!("not in the usual layout; `gatelodge policy fmt --write {name}` mends it"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `policy put` and `policy rollback`: a new version, and which counters begin at zero by it.
 
 use anyhow::Result;
-use gatelodge_policy::{CounterShape, Format, Policy, Severity, check, parse};
+use gatelodge_policy::{CounterShape, DocumentFormat, Policy, Severity, check, parse};
 use gatelodge_store::{PolicyName, PolicyVersion, StoreError, StoredPolicy};
 use serde_json::json;
 
@@ -33,7 +33,7 @@ pub fn rollback(args: RollbackArgs) -> Result<Exit> {
     let name = name(&args.name)?;
     desk::at(&args.store, Need::There, async |desk| {
         let old = desk.stores.policies.get(&name, Some(PolicyVersion(args.version))).await?;
-        let format = if old.is_yaml { Format::Yaml } else { Format::Json };
+        let format = if old.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
         let put = Put { name, text: old.text, format, restores: Some(old.version) };
         keep(&desk, put, "policy.rollback", args.json).await
     })
@@ -43,7 +43,7 @@ pub fn rollback(args: RollbackArgs) -> Result<Exit> {
 struct Put {
     name: PolicyName,
     text: String,
-    format: Format,
+    format: DocumentFormat,
     restores: Option<PolicyVersion>,
 }
 
@@ -59,7 +59,7 @@ async fn keep(desk: &Desk, put: Put, action: &str, json: bool) -> Result<Exit> {
         Err(StoreError::NotFound(_)) => None,
         Err(fault) => return Err(fault.into()),
     };
-    if let Some(same) = old.as_ref().filter(|old| old.text == text && old.is_yaml == (format == Format::Yaml)) {
+    if let Some(same) = old.as_ref().filter(|old| old.text == text && old.is_yaml == (format == DocumentFormat::Yaml)) {
         if json {
             let version = same.version;
             output::json(&json!({"name": name, "version": version, "unchanged": true, "counters": []}))?;
@@ -73,7 +73,7 @@ async fn keep(desk: &Desk, put: Put, action: &str, json: bool) -> Result<Exit> {
         name: name.clone(),
         version: PolicyVersion(0),
         text,
-        is_yaml: format == Format::Yaml,
+        is_yaml: format == DocumentFormat::Yaml,
         restores,
         created_at: desk.clock.now(),
         created_by: environment::user(),
@@ -94,7 +94,7 @@ async fn keep(desk: &Desk, put: Put, action: &str, json: bool) -> Result<Exit> {
 
 /// What becomes of the counters of the version that was in force.
 fn changes(old: &StoredPolicy, new: &Policy) -> Vec<String> {
-    let format = if old.is_yaml { Format::Yaml } else { Format::Json };
+    let format = if old.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
     let Ok(old) = parse(old.text.as_bytes(), format) else { return Vec::new() };
     let (old, new) = (old.counters(), new.counters());
     let mut changes = Vec::new();

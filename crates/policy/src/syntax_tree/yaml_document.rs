@@ -8,10 +8,10 @@ use std::ops::Range;
 use gatelodge_json::{Decimal, JsonLimits};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
-use super::{EMPTY, Entry, Node, Written};
+use super::{EMPTY_TEXT_MESSAGE, MapEntry, NodeValue, SyntaxNode};
 use crate::diagnostic::{Diagnostic, DiagnosticCode, push_bounded};
 
-pub(super) fn read(text: &[u8]) -> Result<(Node, Vec<Diagnostic>), Diagnostic> {
+pub(super) fn read(text: &[u8]) -> Result<(SyntaxNode, Vec<Diagnostic>), Diagnostic> {
     let limit = JsonLimits::DOCUMENT.max_bytes;
     if text.len() > limit {
         let message = format!("the text is larger than {limit} bytes");
@@ -26,42 +26,45 @@ pub(super) fn read(text: &[u8]) -> Result<(Node, Vec<Diagnostic>), Diagnostic> {
         let fault = Diagnostic::error(DiagnosticCode::Syntax, 0..3, "a byte order mark stands before the document");
         return Err(fault.with_help("save the file without a byte order mark"));
     }
-    if let Some(at) = directive(text) {
+    if let Some(at) = find_directive(text) {
         let fault = Diagnostic::error(DiagnosticCode::YamlFeature, at..at + 1, "directives are not allowed");
         return Err(fault.with_help("remove the line; documents are YAML 1.2"));
     }
-    let mut reader =
-        Reader { parser: Parser::new_from_str(text), offsets: Offsets::new(text), diagnostics: Vec::new() };
-    let root = reader.document()?;
+    let mut reader = YamlDocumentReader {
+        parser: Parser::new_from_str(text),
+        offsets: ByteOffsets::new(text),
+        diagnostics: Vec::new(),
+    };
+    let root = reader.read_document()?;
     Ok((root, reader.diagnostics))
 }
 
-struct Reader<'a> {
+struct YamlDocumentReader<'a> {
     parser: Parser<'a, saphyr_parser::StrInput<'a>>,
-    offsets: Offsets,
+    offsets: ByteOffsets,
     diagnostics: Vec<Diagnostic>,
 }
 
-impl<'a> Reader<'a> {
-    fn document(&mut self) -> Result<Node, Diagnostic> {
-        let empty = || Diagnostic::error(DiagnosticCode::Syntax, 0..0, EMPTY);
+impl<'a> YamlDocumentReader<'a> {
+    fn read_document(&mut self) -> Result<SyntaxNode, Diagnostic> {
+        let empty = || Diagnostic::error(DiagnosticCode::Syntax, 0..0, EMPTY_TEXT_MESSAGE);
         loop {
-            let (event, span) = self.next()?;
+            let (event, span) = self.next_event()?;
             match event {
                 Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
                 Event::StreamEnd | Event::DocumentEnd => return Err(empty()),
                 event => {
-                    let root = self.node(event, span, 0)?.ok_or_else(empty)?;
-                    self.end()?;
+                    let root = self.read_node(event, span, 0)?.ok_or_else(empty)?;
+                    self.expect_end()?;
                     return Ok(root);
                 }
             }
         }
     }
 
-    fn end(&mut self) -> Result<(), Diagnostic> {
+    fn expect_end(&mut self) -> Result<(), Diagnostic> {
         loop {
-            match self.next()? {
+            match self.next_event()? {
                 (Event::StreamEnd, _) => return Ok(()),
                 (Event::DocumentStart(_), span) => {
                     let message = "a second document follows";
@@ -73,17 +76,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn next(&mut self) -> Result<(Event<'a>, Range<usize>), Diagnostic> {
+    fn next_event(&mut self) -> Result<(Event<'a>, Range<usize>), Diagnostic> {
         match self.parser.next_event() {
             Some(Ok((event, span))) => {
-                let span = self.offsets.range(&span);
+                let span = self.offsets.byte_range(&span);
                 Ok((event, span))
             }
             Some(Err(error)) => {
-                let at = self.offsets.byte(error.marker().index());
+                let at = self.offsets.byte_offset(error.marker().index());
                 // The parser looks ahead, so it can meet its own bound before ours.
                 if error.info().contains("recursion limit") {
-                    return Err(too_deep(at..at));
+                    return Err(too_deep_error(at..at));
                 }
                 if error.info().contains("unknown anchor") {
                     let fault = Diagnostic::error(DiagnosticCode::YamlFeature, at..at, "aliases are not allowed");
@@ -98,22 +101,27 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the value that an event begins; none for an alias, which is refused and left out.
-    fn node(&mut self, event: Event<'a>, span: Range<usize>, depth: usize) -> Result<Option<Node>, Diagnostic> {
+    fn read_node(
+        &mut self,
+        event: Event<'a>,
+        span: Range<usize>,
+        depth: usize,
+    ) -> Result<Option<SyntaxNode>, Diagnostic> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.refuse_properties(anchor, tag.as_deref(), &span);
-                Ok(Some(Node { value: self.scalar(text, style, &span), span }))
+                Ok(Some(SyntaxNode { value: self.resolve_scalar(text, style, &span), span }))
             }
             Event::SequenceStart(..) | Event::MappingStart(..) if depth >= JsonLimits::DOCUMENT.max_depth => {
-                Err(too_deep(span))
+                Err(too_deep_error(span))
             }
             Event::SequenceStart(anchor, tag) => {
                 self.refuse_properties(anchor, tag.as_deref(), &span);
-                self.list(span, depth).map(Some)
+                self.read_list(span, depth).map(Some)
             }
             Event::MappingStart(anchor, tag) => {
                 self.refuse_properties(anchor, tag.as_deref(), &span);
-                self.map(span, depth).map(Some)
+                self.read_map(span, depth).map(Some)
             }
             Event::Alias(_) => {
                 self.refuse(&span, "aliases are not allowed", "write the value out where it is used");
@@ -123,29 +131,32 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn list(&mut self, start: Range<usize>, depth: usize) -> Result<Node, Diagnostic> {
+    fn read_list(&mut self, start: Range<usize>, depth: usize) -> Result<SyntaxNode, Diagnostic> {
         let mut items = Vec::new();
         loop {
-            match self.next()? {
+            match self.next_event()? {
                 (Event::SequenceEnd, end) => {
-                    return Ok(Node { value: Written::List(items), span: start.start..end.end.max(start.end) });
+                    return Ok(SyntaxNode { value: NodeValue::List(items), span: start.start..end.end.max(start.end) });
                 }
-                (event, span) => items.extend(self.node(event, span, depth + 1)?),
+                (event, span) => items.extend(self.read_node(event, span, depth + 1)?),
             }
         }
     }
 
-    fn map(&mut self, start: Range<usize>, depth: usize) -> Result<Node, Diagnostic> {
-        let mut entries: Vec<Entry> = Vec::new();
+    fn read_map(&mut self, start: Range<usize>, depth: usize) -> Result<SyntaxNode, Diagnostic> {
+        let mut entries: Vec<MapEntry> = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
         loop {
-            let (event, key_span) = self.next()?;
+            let (event, key_span) = self.next_event()?;
             if event == Event::MappingEnd {
-                return Ok(Node { value: Written::Map(entries), span: start.start..key_span.end.max(start.end) });
+                return Ok(SyntaxNode {
+                    value: NodeValue::Map(entries),
+                    span: start.start..key_span.end.max(start.end),
+                });
             }
-            let key = self.key(event, &key_span, depth)?;
-            let (event, span) = self.next()?;
-            let value = self.node(event, span, depth + 1)?;
+            let key = self.read_key(event, &key_span, depth)?;
+            let (event, span) = self.next_event()?;
+            let value = self.read_node(event, span, depth + 1)?;
             let (Some(key), Some(value)) = (key, value) else { continue };
             if !seen.insert(key.clone()) {
                 let fault = Diagnostic::error(
@@ -159,19 +170,19 @@ impl<'a> Reader<'a> {
                 let message = format!("an object has more than {} members", JsonLimits::DOCUMENT.max_members);
                 return Err(Diagnostic::error(DiagnosticCode::TooLarge, key_span, message));
             }
-            entries.push(Entry { key, key_span, value });
+            entries.push(MapEntry { key, key_span, value });
         }
     }
 
     /// Reads a key; none for one that is refused, whose member is then left out.
-    fn key(&mut self, event: Event<'a>, span: &Range<usize>, depth: usize) -> Result<Option<String>, Diagnostic> {
+    fn read_key(&mut self, event: Event<'a>, span: &Range<usize>, depth: usize) -> Result<Option<String>, Diagnostic> {
         let is_merge = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<");
         if is_merge {
             self.refuse(span, "merge keys are not allowed", "write the members out where they are used");
             return Ok(None);
         }
-        match self.node(event, span.clone(), depth + 1)?.map(|node| node.value) {
-            Some(Written::Text(key)) => Ok(Some(key)),
+        match self.read_node(event, span.clone(), depth + 1)?.map(|node| node.value) {
+            Some(NodeValue::Text(key)) => Ok(Some(key)),
             Some(_) => {
                 self.refuse(span, "a key must be a string", "put the key in double quotes");
                 Ok(None)
@@ -197,30 +208,30 @@ impl<'a> Reader<'a> {
     }
 
     /// Resolves a scalar by the core schema, with numbers as JSON writes them.
-    fn scalar(&mut self, text: Cow<'_, str>, style: ScalarStyle, span: &Range<usize>) -> Written {
+    fn resolve_scalar(&mut self, text: Cow<'_, str>, style: ScalarStyle, span: &Range<usize>) -> NodeValue {
         if style != ScalarStyle::Plain {
-            return Written::Text(text.into_owned());
+            return NodeValue::Text(text.into_owned());
         }
         match text.as_ref() {
-            "" | "~" | "null" | "Null" | "NULL" => Written::Null,
-            "true" | "True" | "TRUE" => Written::Bool(true),
-            "false" | "False" | "FALSE" => Written::Bool(false),
-            number if Decimal::new(number).is_some() => Written::Number(number.to_owned()),
-            other if is_other_number(other) => {
+            "" | "~" | "null" | "Null" | "NULL" => NodeValue::Null,
+            "true" | "True" | "TRUE" => NodeValue::Bool(true),
+            "false" | "False" | "FALSE" => NodeValue::Bool(false),
+            number if Decimal::new(number).is_some() => NodeValue::Number(number.to_owned()),
+            other if is_non_json_number(other) => {
                 let message = format!("`{other}` is a number that JSON would not write so, or is out of bounds");
                 let fault = Diagnostic::error(DiagnosticCode::BadNumber, span.clone(), message);
                 let help = "write it as JSON does (`15`, `0.5`, `1e3`), or quote it if it is text";
                 push_bounded(&mut self.diagnostics, fault.with_help(help));
                 // Any number will do: the document does not load, and one fault about it is enough.
-                Written::Number("1".to_owned())
+                NodeValue::Number("1".to_owned())
             }
-            other => Written::Text(other.to_owned()),
+            other => NodeValue::Text(other.to_owned()),
         }
     }
 }
 
 /// Where a `%` directive stands: only comments and empty lines can come before it.
-fn directive(text: &str) -> Option<usize> {
+fn find_directive(text: &str) -> Option<usize> {
     let mut at = 0;
     // A carriage return alone ends a line of YAML, too.
     for line in text.split_inclusive(['\n', '\r']) {
@@ -233,7 +244,7 @@ fn directive(text: &str) -> Option<usize> {
     None
 }
 
-fn too_deep(span: Range<usize>) -> Diagnostic {
+fn too_deep_error(span: Range<usize>) -> Diagnostic {
     Diagnostic::error(
         DiagnosticCode::TooLarge,
         span,
@@ -242,7 +253,7 @@ fn too_deep(span: Range<usize>) -> Diagnostic {
 }
 
 /// Whether YAML's core schema takes the text for a number although [`Decimal`] does not.
-fn is_other_number(text: &str) -> bool {
+fn is_non_json_number(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
         return true;
@@ -268,26 +279,26 @@ fn is_other_number(text: &str) -> bool {
 }
 
 /// From the parser's places, in characters, to bytes.
-struct Offsets {
+struct ByteOffsets {
     /// Byte offset of each character; empty for ASCII, where the two are the same.
-    bytes: Vec<usize>,
-    length: usize,
+    char_starts: Vec<usize>,
+    text_len: usize,
 }
 
-impl Offsets {
+impl ByteOffsets {
     fn new(text: &str) -> Self {
-        let bytes = if text.is_ascii() { Vec::new() } else { text.char_indices().map(|(at, _)| at).collect() };
-        Self { bytes, length: text.len() }
+        let char_starts = if text.is_ascii() { Vec::new() } else { text.char_indices().map(|(at, _)| at).collect() };
+        Self { char_starts, text_len: text.len() }
     }
 
-    fn byte(&self, character: usize) -> usize {
-        if self.bytes.is_empty() {
-            return character.min(self.length);
+    fn byte_offset(&self, character: usize) -> usize {
+        if self.char_starts.is_empty() {
+            return character.min(self.text_len);
         }
-        self.bytes.get(character).copied().unwrap_or(self.length)
+        self.char_starts.get(character).copied().unwrap_or(self.text_len)
     }
 
-    fn range(&self, span: &Span) -> Range<usize> {
-        self.byte(span.start.index())..self.byte(span.end.index())
+    fn byte_range(&self, span: &Span) -> Range<usize> {
+        self.byte_offset(span.start.index())..self.byte_offset(span.end.index())
     }
 }

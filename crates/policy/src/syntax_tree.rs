@@ -1,6 +1,6 @@
 //! A document as it is written, JSON or YAML, in one form: values with the places they stand at.
 
-mod yaml;
+mod yaml_document;
 
 use std::ops::Range;
 
@@ -9,11 +9,11 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote_into, read_with_comm
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 
 /// What is told of a text with nothing in it; what to do about it depends on what it should have been.
-pub(crate) const EMPTY: &str = "the text is empty";
+pub(crate) const EMPTY_TEXT_MESSAGE: &str = "the text is empty";
 
 /// In which language a document is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum DocumentFormat {
     /// JSON; `//` and `/* */` comments are allowed.
     Json,
     /// YAML 1.2, core schema, without anchors, aliases, tags and merge keys.
@@ -22,42 +22,42 @@ pub enum Format {
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub value: Written,
+pub(crate) struct SyntaxNode {
+    pub value: NodeValue,
     pub span: Range<usize>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Written {
+pub(crate) enum NodeValue {
     Null,
     Bool(bool),
     /// The text of a number as JSON writes it, within the reader's bounds.
     Number(String),
     Text(String),
-    List(Vec<Node>),
-    Map(Vec<Entry>),
+    List(Vec<SyntaxNode>),
+    Map(Vec<MapEntry>),
 }
 
 /// A part of a text that was made, and where it was written.
-pub(crate) type Placed = (Range<usize>, Range<usize>);
+pub(crate) type SpanMapping = (Range<usize>, Range<usize>);
 
 /// A member of a map.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct MapEntry {
     pub key: String,
     pub key_span: Range<usize>,
-    pub value: Node,
+    pub value: SyntaxNode,
 }
 
-impl Node {
+impl SyntaxNode {
     pub fn kind(&self) -> JsonKind {
         match self.value {
-            Written::Null => JsonKind::Null,
-            Written::Bool(_) => JsonKind::Bool,
-            Written::Number(_) => JsonKind::Number,
-            Written::Text(_) => JsonKind::String,
-            Written::List(_) => JsonKind::Array,
-            Written::Map(_) => JsonKind::Object,
+            NodeValue::Null => JsonKind::Null,
+            NodeValue::Bool(_) => JsonKind::Bool,
+            NodeValue::Number(_) => JsonKind::Number,
+            NodeValue::Text(_) => JsonKind::String,
+            NodeValue::List(_) => JsonKind::Array,
+            NodeValue::Map(_) => JsonKind::Object,
         }
     }
 
@@ -69,7 +69,7 @@ impl Node {
     }
 
     /// The value as compact JSON, and for each part of that text where it was written; inner parts before outer ones.
-    pub fn to_json_with_places(&self) -> (String, Vec<Placed>) {
+    pub fn to_json_with_spans(&self) -> (String, Vec<SpanMapping>) {
         let (mut out, mut places) = (String::new(), Vec::new());
         self.write_json(&mut out, &mut |part, place| places.push((part, place.clone())));
         (out, places)
@@ -83,11 +83,11 @@ impl Node {
 
     fn write_value(&self, out: &mut String, placed: &mut dyn FnMut(Range<usize>, &Range<usize>)) {
         match &self.value {
-            Written::Null => out.push_str("null"),
-            Written::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-            Written::Number(text) => out.push_str(text),
-            Written::Text(text) => quote_into(text, out),
-            Written::List(items) => {
+            NodeValue::Null => out.push_str("null"),
+            NodeValue::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            NodeValue::Number(text) => out.push_str(text),
+            NodeValue::Text(text) => quote_into(text, out),
+            NodeValue::List(items) => {
                 out.push('[');
                 for (at, item) in items.iter().enumerate() {
                     out.push_str(if at > 0 { "," } else { "" });
@@ -95,7 +95,7 @@ impl Node {
                 }
                 out.push(']');
             }
-            Written::Map(entries) => {
+            NodeValue::Map(entries) => {
                 out.push('{');
                 for (at, entry) in entries.iter().enumerate() {
                     out.push_str(if at > 0 { "," } else { "" });
@@ -112,7 +112,7 @@ impl Node {
 
     /// The member of a map by its name; the first, should it be repeated.
     pub fn get(&self, name: &str) -> Option<&Self> {
-        let Written::Map(entries) = &self.value else { return None };
+        let NodeValue::Map(entries) = &self.value else { return None };
         entries.iter().find(|entry| entry.key == name).map(|entry| &entry.value)
     }
 }
@@ -122,42 +122,43 @@ impl Node {
 ///
 /// # Errors
 /// The one fault that ended the reading.
-pub(crate) fn read(text: &[u8], format: Format) -> Result<(Node, Vec<Diagnostic>), Diagnostic> {
+pub(crate) fn read(text: &[u8], format: DocumentFormat) -> Result<(SyntaxNode, Vec<Diagnostic>), Diagnostic> {
     match format {
-        Format::Json => read_json(text),
-        Format::Yaml => yaml::read(text),
+        DocumentFormat::Json => read_json(text),
+        DocumentFormat::Yaml => yaml_document::read(text),
     }
 }
 
-fn read_json(text: &[u8]) -> Result<(Node, Vec<Diagnostic>), Diagnostic> {
-    let (document, repeats) = read_with_comments(text, &JsonLimits::DOCUMENT).map_err(|fault| syntax(&fault))?;
-    let repeats = repeats.iter().map(syntax).collect();
-    Ok((of_json(document.root()), repeats))
+fn read_json(text: &[u8]) -> Result<(SyntaxNode, Vec<Diagnostic>), Diagnostic> {
+    let (document, repeats) =
+        read_with_comments(text, &JsonLimits::DOCUMENT).map_err(|fault| diagnostic_from_json(&fault))?;
+    let repeats = repeats.iter().map(diagnostic_from_json).collect();
+    Ok((from_json(document.root()), repeats))
 }
 
 /// Takes over a JSON value. Recursion is bounded by the reader's depth.
-pub(crate) fn of_json(value: JsonValue<'_>) -> Node {
+pub(crate) fn from_json(value: JsonValue<'_>) -> SyntaxNode {
     let (start, end) = value.span();
     let text = |value: JsonValue<'_>| value.as_str().unwrap_or_default().into_owned();
     let written = match value.kind() {
-        JsonKind::Null => Written::Null,
-        JsonKind::Bool => Written::Bool(value.as_bool() == Some(true)),
-        JsonKind::Number => Written::Number(value.raw().to_owned()),
-        JsonKind::String => Written::Text(text(value)),
-        JsonKind::Array => Written::List(value.elements().map(of_json).collect()),
+        JsonKind::Null => NodeValue::Null,
+        JsonKind::Bool => NodeValue::Bool(value.as_bool() == Some(true)),
+        JsonKind::Number => NodeValue::Number(value.raw().to_owned()),
+        JsonKind::String => NodeValue::Text(text(value)),
+        JsonKind::Array => NodeValue::List(value.elements().map(from_json).collect()),
         JsonKind::Object => {
             let entry = |(key, value): (JsonValue<'_>, JsonValue<'_>)| {
                 let (start, end) = key.span();
-                Entry { key: text(key), key_span: start..end, value: of_json(value) }
+                MapEntry { key: text(key), key_span: start..end, value: from_json(value) }
             };
-            Written::Map(value.members().map(entry).collect())
+            NodeValue::Map(value.members().map(entry).collect())
         }
     };
-    Node { value: written, span: start..end }
+    SyntaxNode { value: written, span: start..end }
 }
 
 /// Tells a fault of the reader as a fault of the document.
-pub(crate) fn syntax(fault: &gatelodge_json::JsonError) -> Diagnostic {
+pub(crate) fn diagnostic_from_json(fault: &gatelodge_json::JsonError) -> Diagnostic {
     use gatelodge_json::JsonErrorKind as Kind;
     let code = match fault.kind {
         Kind::DuplicateKey(_) => DiagnosticCode::RepeatedKey,
@@ -186,7 +187,7 @@ pub(crate) fn syntax(fault: &gatelodge_json::JsonError) -> Diagnostic {
         _ => None,
     };
     let message = match fault.kind {
-        Kind::Empty => EMPTY.to_owned(),
+        Kind::Empty => EMPTY_TEXT_MESSAGE.to_owned(),
         Kind::NumberTooLong => "a number has more digits than can be compared, or too long an exponent".to_owned(),
         _ => fault.kind.to_string(),
     };
