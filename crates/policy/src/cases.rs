@@ -8,10 +8,10 @@ use gatelodge_json::{JsonLimits, read};
 use jiff::Timestamp;
 
 use crate::call_file::CallFile;
+use crate::compiled_policy::Policy;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, push_bounded, sorted_for_display};
 use crate::explain::{Explanation, explain};
 use crate::parse::{compile, offer};
-use crate::set::Policy;
 use crate::syntax_tree::{self, DocumentFormat, MapEntry, NodeValue, SpanMapping, SyntaxNode};
 use expect::Expect;
 

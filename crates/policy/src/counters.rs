@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::compiled_policy::{Policy, RuleBlock};
 use crate::limit::{Align, Counter, RATE, Scope, Window};
-use crate::set::{Block, Policy};
 
 /// What a policy makes of a counter's identity. If any of it changes, counting begins at zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Policy {
     }
 }
 
-fn shapes(tool: &str, block: &Block) -> impl Iterator<Item = CounterShape> {
+fn shapes(tool: &str, block: &RuleBlock) -> impl Iterator<Item = CounterShape> {
     block.limits.iter().map(move |limit| {
         let name = match &limit.counter {
             Counter::Named(name) => Arc::clone(name),

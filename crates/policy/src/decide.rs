@@ -8,11 +8,11 @@ use gatelodge_mutants::mutant;
 use jiff::Timestamp;
 
 use crate::call::{Call, Definition, Reference, Subject, Tool};
+use crate::compiled_policy::{Action, BlockTable, Default, Policy, Predicate, RuleBlock, ToolVisibility};
 use crate::condition::{Answer, Moment, Polarity};
 use crate::decision::{Code, Decision, Question, Reason, Terms};
 use crate::method;
 use crate::reserve;
-use crate::set::{Action, Block, Default, Policy, Predicate, Standing, Table};
 use crate::uri;
 
 /// Judges one call.
@@ -49,23 +49,23 @@ fn judge_tool(policy: &Policy, call: &Call<'_>, tool: &Tool<'_>, at: Timestamp) 
 /// settled when the call was made.
 fn judge_task(policy: &Policy, tool: &Tool<'_>) -> Result<Terms, Reason> {
     let blocks = admitting(policy, tool)?;
-    let rule = blocks.own.map_or(&policy.default_pointer, |block| &block.pointer);
+    let rule = blocks.own_block.map_or(&policy.default_pointer, |block| &block.pointer);
     Ok(Terms { rule: Some(Arc::clone(rule)), ..Terms::default() })
 }
 
 /// The blocks that hold for a tool that can be called at all.
-fn admitting<'p>(policy: &'p Policy, tool: &Tool<'_>) -> Result<Blocks<'p>, Reason> {
-    let own = match policy.standing(tool) {
-        Standing::Hidden(pointer) => {
+fn admitting<'p>(policy: &'p Policy, tool: &Tool<'_>) -> Result<ApplicableBlocks<'p>, Reason> {
+    let own = match policy.tool_visibility(tool) {
+        ToolVisibility::Hidden(pointer) => {
             return Err(Reason::new(Code::Hidden, Some(pointer), "the tool is hidden by the policy"));
         }
-        Standing::Listed(block) => Some(block),
-        Standing::Unlisted => unlisted(policy)?,
+        ToolVisibility::Listed(block) => Some(block),
+        ToolVisibility::Unlisted => unlisted(policy)?,
     };
     if tool.definition == Definition::NotOffered {
         return Err(Reason::new(Code::NotOffered, None, "the server does not offer this tool"));
     }
-    let blocks = Blocks { own, all: policy.all_tools.as_ref() };
+    let blocks = ApplicableBlocks { own_block: own, all_tools_block: policy.all_tools.as_ref() };
     refuse_denied(blocks)?;
     refuse_unaccepted(tool)?;
     Ok(blocks)
@@ -77,12 +77,18 @@ fn judge_resource(policy: &Policy, call: &Call<'_>, uri: &str, at: Timestamp) ->
 }
 
 /// Judges a resource or a prompt by the block of its name.
-fn judge_listed(policy: &Policy, call: &Call<'_>, table: &Table, name: &str, at: Timestamp) -> Result<Terms, Reason> {
+fn judge_listed(
+    policy: &Policy,
+    call: &Call<'_>,
+    table: &BlockTable,
+    name: &str,
+    at: Timestamp,
+) -> Result<Terms, Reason> {
     let own = match table.find(name) {
         Some(block) => Some(block),
         None => unlisted(policy)?,
     };
-    let blocks = Blocks { own, all: None };
+    let blocks = ApplicableBlocks { own_block: own, all_tools_block: None };
     refuse_denied(blocks)?;
     let moment = Moment { at, zone: &policy.time_zone };
     for block in blocks.iter() {
@@ -107,26 +113,26 @@ fn judge_completion(policy: &Policy, reference: Reference<'_>) -> Result<Terms, 
         Some(block) => Some(block),
         None => unlisted(policy)?,
     };
-    refuse_denied(Blocks { own, all: None })?;
+    refuse_denied(ApplicableBlocks { own_block: own, all_tools_block: None })?;
     let rule = own.map_or(&policy.default_pointer, |block| &block.pointer);
     Ok(Terms { rule: Some(Arc::clone(rule)), ..Terms::default() })
 }
 
 /// The blocks that hold for a call: its own, then `all_tools`.
 #[derive(Clone, Copy)]
-pub(crate) struct Blocks<'p> {
-    pub own: Option<&'p Block>,
-    pub all: Option<&'p Block>,
+pub(crate) struct ApplicableBlocks<'p> {
+    pub own_block: Option<&'p RuleBlock>,
+    pub all_tools_block: Option<&'p RuleBlock>,
 }
 
-impl<'p> Blocks<'p> {
-    pub fn iter(self) -> impl Iterator<Item = &'p Block> {
-        self.own.into_iter().chain(self.all)
+impl<'p> ApplicableBlocks<'p> {
+    pub fn iter(self) -> impl Iterator<Item = &'p RuleBlock> {
+        self.own_block.into_iter().chain(self.all_tools_block)
     }
 }
 
 /// What nothing speaks of has no block; under `default: deny` it is refused.
-fn unlisted(policy: &Policy) -> Result<Option<&Block>, Reason> {
+fn unlisted(policy: &Policy) -> Result<Option<&RuleBlock>, Reason> {
     match policy.default {
         Default::Allow => Ok(None),
         Default::Deny => {
@@ -144,7 +150,7 @@ pub(crate) fn refuse_treacherous(policy: &Policy, uri: &str) -> Result<(), Reaso
     Err(Reason::new(Code::Denied, None, message))
 }
 
-fn refuse_denied(blocks: Blocks<'_>) -> Result<(), Reason> {
+fn refuse_denied(blocks: ApplicableBlocks<'_>) -> Result<(), Reason> {
     match blocks.iter().find(|block| block.action == Action::Deny) {
         None => Ok(()),
         Some(block) => {
@@ -165,7 +171,7 @@ fn refuse_unaccepted(tool: &Tool<'_>) -> Result<(), Reason> {
     }
 }
 
-fn refuse_invalid(block: &Block, tool: &Tool<'_>, call: &Call<'_>) -> Result<(), Reason> {
+fn refuse_invalid(block: &RuleBlock, tool: &Tool<'_>, call: &Call<'_>) -> Result<(), Reason> {
     match violation(block, tool, call) {
         None => Ok(()),
         Some(message) => {
@@ -176,7 +182,7 @@ fn refuse_invalid(block: &Block, tool: &Tool<'_>, call: &Call<'_>) -> Result<(),
 }
 
 /// What is wrong with the arguments, where the block asks for their validation.
-pub(crate) fn violation(block: &Block, tool: &Tool<'_>, call: &Call<'_>) -> Option<String> {
+pub(crate) fn violation(block: &RuleBlock, tool: &Tool<'_>, call: &Call<'_>) -> Option<String> {
     if !block.validate_arguments {
         return None;
     }
@@ -186,7 +192,7 @@ pub(crate) fn violation(block: &Block, tool: &Tool<'_>, call: &Call<'_>) -> Opti
     }
 }
 
-fn refuse_by_predicates(block: &Block, call: &Call<'_>, moment: Moment<'_>) -> Result<(), Reason> {
+fn refuse_by_predicates(block: &RuleBlock, call: &Call<'_>, moment: Moment<'_>) -> Result<(), Reason> {
     for predicate in &block.require {
         match predicate.answer(call, moment, Polarity::All) {
             Answer::True => {}
@@ -224,19 +230,19 @@ fn refused_by(code: Code, predicate: &Predicate) -> Reason {
 
 fn terms(
     policy: &Policy,
-    blocks: Blocks<'_>,
+    blocks: ApplicableBlocks<'_>,
     call: &Call<'_>,
     name: &str,
     moment: Moment<'_>,
 ) -> Result<Terms, Reason> {
     let charges = reserve::charges(blocks, call, name)?;
-    let rule = blocks.own.map_or(&policy.default_pointer, |block| &block.pointer);
+    let rule = blocks.own_block.map_or(&policy.default_pointer, |block| &block.pointer);
     let question = blocks.iter().find_map(|block| question(block, call, moment));
     Ok(Terms { rule: Some(Arc::clone(rule)), charges, question })
 }
 
 /// The first thing in a block that asks for a person.
-fn question(block: &Block, call: &Call<'_>, moment: Moment<'_>) -> Option<Question> {
+fn question(block: &RuleBlock, call: &Call<'_>, moment: Moment<'_>) -> Option<Question> {
     if block.action == Action::Approve {
         return Some(Question { rule: Arc::clone(&block.pointer), message: block.reason.clone() });
     }

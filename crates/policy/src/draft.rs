@@ -12,13 +12,13 @@ use gatelodge_json::JsonValue;
 use jiff::Timestamp;
 
 use crate::call::{Call, Caller, Reference, Subject};
+use crate::compiled_policy::{ClientRequest, Policy};
 use crate::decide::decide;
 use crate::decision::Decision;
 use crate::diagnostic::Diagnostic;
 use crate::limit::words;
 use crate::method::{TASKS, is_always_allowed};
 use crate::parse::parse;
-use crate::set::{ClientRequest, Policy};
 use crate::syntax_tree::DocumentFormat;
 use tally::Tally;
 

@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::call::Call;
+use crate::compiled_policy::Policy;
 use crate::decide::decide;
 use crate::decision::Decision;
 use crate::limit::{Align, Amount, Charge, Scope, Window};
-use crate::set::Policy;
 
 /// A decision told in full.
 #[derive(Debug, Serialize)]

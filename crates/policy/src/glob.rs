@@ -38,7 +38,7 @@ impl Glob {
     }
 
     /// Whether some name matches both. Between two `*` anything fits, so only the ends can disagree.
-    pub fn can_meet(&self, other: &Self) -> bool {
+    pub fn can_overlap(&self, other: &Self) -> bool {
         let (a, b) = (&*self.prefix, &*other.prefix);
         let (c, d) = (&*self.suffix, &*other.suffix);
         (a.starts_with(b) || b.starts_with(a)) && (c.ends_with(d) || d.ends_with(c))
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn globs_meet_when_their_ends_agree() {
-        let meet = |a: &str, b: &str| Glob::new(a).zip(Glob::new(b)).is_some_and(|(a, b)| a.can_meet(&b));
+        let meet = |a: &str, b: &str| Glob::new(a).zip(Glob::new(b)).is_some_and(|(a, b)| a.can_overlap(&b));
         assert!(meet("a*", "*b") && meet("ab*", "a*") && meet("*xx*", "*yy*") && meet("a*c", "ab*bc"));
         assert!(!meet("a*", "b*") && !meet("*a", "*b") && !meet("a*x", "a*y"));
     }

@@ -16,11 +16,11 @@ use std::ops::Range;
 
 use gatelodge_json::quote_into;
 
+use crate::compiled_policy::Default;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, push_bounded, sorted_for_display};
 use crate::format::{comments_of_yaml, format};
 use crate::limit::words;
 use crate::parse::parse;
-use crate::set::Default;
 use crate::syntax_tree::{self, DocumentFormat, MapEntry, SyntaxNode};
 use block::Block;
 

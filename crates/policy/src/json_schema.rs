@@ -8,11 +8,11 @@ mod help;
 use serde_json::{Value, json};
 
 use crate::call::Category;
+use crate::compiled_policy::{Action, ClientRequest, Default};
 use crate::condition::Operator;
 use crate::limit::{Align, Scope, Window};
 use crate::method::{ALWAYS_ALLOWED, JUDGED_BY_SUBJECT, TASKS};
 use crate::parse::{BLOCK_FIELDS, CONDITION_FIELDS, FIELDS, LIMIT_FIELDS, PREDICATE_FIELDS, RATE_FIELDS, TIME_ZONE};
-use crate::set::{Action, ClientRequest, Default};
 
 /// The draft that the schema is written in.
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";

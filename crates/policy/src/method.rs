@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::compiled_policy::{ClientRequest, Default, MethodRule, Policy};
 use crate::decision::{Code, Reason, Terms};
-use crate::set::{ClientRequest, Default, Policy, Verdict};
 
 /// Methods that pass under every policy; lists and subscriptions are filtered.
 pub(crate) const ALWAYS_ALLOWED: [&str; 13] = [
@@ -56,7 +56,7 @@ pub(crate) fn judge(policy: &Policy, name: &str) -> Result<Terms, Reason> {
 }
 
 /// `found` is none where the policy has no such field at all.
-fn outcome(policy: &Policy, found: Option<Option<&Verdict>>) -> Result<Terms, Reason> {
+fn outcome(policy: &Policy, found: Option<Option<&MethodRule>>) -> Result<Terms, Reason> {
     let allowed = |rule: &Arc<str>| Terms { rule: Some(Arc::clone(rule)), ..Terms::default() };
     match (found, policy.default) {
         (Some(Some(verdict)), _) if verdict.allows => Ok(allowed(&verdict.pointer)),

@@ -12,11 +12,13 @@ use std::sync::Arc;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use crate::call::Category;
+use crate::compiled_policy::{
+    Action, BlockTable, CategoryRule, ClientRequest, Default, HideList, MethodRule, MethodTable, Policy,
+};
 use crate::diagnostic::{Diagnostic, DiagnosticCode, Severity, push_bounded, sorted_for_display};
 use crate::glob::Glob;
 use crate::method::{ALWAYS_ALLOWED, JUDGED_BY_SUBJECT, TASKS};
 use crate::path::Path;
-use crate::set::{Action, CategoryRule, ClientRequest, Default, Hidden, Methods, Policy, Table, Verdict};
 use crate::syntax_tree::{self, DocumentFormat, MapEntry, NodeValue, SyntaxNode};
 pub(crate) use block::FIELDS as BLOCK_FIELDS;
 use block::{Place, block};
@@ -97,12 +99,12 @@ impl Parser {
         let mut policy = Policy {
             default,
             default_pointer: "/default".into(),
-            hide: Hidden::default(),
+            hide: HideList::default(),
             all_tools: None,
             categories: Vec::new(),
-            tools: Table::default(),
-            resources: Table::default(),
-            prompts: Table::default(),
+            tools: BlockTable::default(),
+            resources: BlockTable::default(),
+            prompts: BlockTable::default(),
             methods: None,
             client_requests: None,
             time_zone: TimeZone::UTC,
@@ -171,8 +173,8 @@ impl Parser {
         );
     }
 
-    fn hide(&mut self, node: &SyntaxNode) -> Hidden {
-        let mut hidden = Hidden::default();
+    fn hide(&mut self, node: &SyntaxNode) -> HideList {
+        let mut hidden = HideList::default();
         for (at, item) in list(node, "hide", self).iter().enumerate() {
             let Some(name) = text(item, "an entry of `hide`", self) else { continue };
             let pointer: Arc<str> = format!("/hide/{at}").into();
@@ -212,8 +214,8 @@ impl Parser {
         CategoryRule::Block(block::plain(pointer, entry.key_span.clone(), action))
     }
 
-    fn table(&mut self, field: &MapEntry, place: Place) -> Table {
-        let mut table = Table::default();
+    fn table(&mut self, field: &MapEntry, place: Place) -> BlockTable {
+        let mut table = BlockTable::default();
         let mut written = Vec::new();
         for entry in entries(&field.value, &format!("`{}`", field.key), self) {
             let pointer = pointer(&format!("/{}", field.key), &entry.key);
@@ -246,7 +248,7 @@ impl Parser {
         let globs = globs.get(..MAX_GLOBS).unwrap_or(globs);
         for (at, (count, glob, entry)) in globs.iter().enumerate() {
             let ties =
-                |(other_count, other, _): &&(usize, Glob, &MapEntry)| count == other_count && glob.can_meet(other);
+                |(other_count, other, _): &&(usize, Glob, &MapEntry)| count == other_count && glob.can_overlap(other);
             let Some((_, _, earlier)) = globs.iter().take(at).find(ties) else { continue };
             let message =
                 format!("`{}` and `{}` can match the same name, and neither is the more exact", earlier.key, entry.key);
@@ -256,12 +258,12 @@ impl Parser {
         }
     }
 
-    fn methods(&mut self, node: &SyntaxNode) -> Methods {
-        let mut methods = Methods::default();
+    fn methods(&mut self, node: &SyntaxNode) -> MethodTable {
+        let mut methods = MethodTable::default();
         for entry in entries(node, "`methods`", self) {
             let allows =
                 word(&entry.value, "a method's rule", Default::WORDS, Default::from_word, self) == Some(Default::Allow);
-            let verdict = Verdict { allows, pointer: pointer("/methods", &entry.key) };
+            let verdict = MethodRule { allows, pointer: pointer("/methods", &entry.key) };
             if let Err(why) = nameable(&entry.key) {
                 let fault = Diagnostic::error(
                     DiagnosticCode::BadMethod,
@@ -282,7 +284,7 @@ impl Parser {
         methods
     }
 
-    fn client_requests(&mut self, node: &SyntaxNode) -> Vec<(ClientRequest, Verdict)> {
+    fn client_requests(&mut self, node: &SyntaxNode) -> Vec<(ClientRequest, MethodRule)> {
         let fields = entries(node, "`client_requests`", self);
         check_names(fields, ClientRequest::WORDS, "`client_requests`", self);
         let mut requests = Vec::new();
@@ -290,7 +292,7 @@ impl Parser {
             let Some(request) = ClientRequest::from_word(&field.key) else { continue };
             let allows =
                 word(&field.value, &field.key, Default::WORDS, Default::from_word, self) == Some(Default::Allow);
-            requests.push((request, Verdict { allows, pointer: pointer("/client_requests", &field.key) }));
+            requests.push((request, MethodRule { allows, pointer: pointer("/client_requests", &field.key) }));
         }
         requests
     }

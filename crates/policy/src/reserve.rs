@@ -6,13 +6,13 @@ use gatelodge_json::{JsonKind, JsonValue};
 use gatelodge_mutants::mutant;
 
 use crate::call::Call;
-use crate::decide::Blocks;
+use crate::decide::ApplicableBlocks;
 use crate::decision::{Code, Reason};
 use crate::limit::{Amount, Charge, Limit, Scope};
 use crate::path::{Path, Segment};
 
 /// The charges of a call. All amounts are looked at before any limit.
-pub(crate) fn charges(blocks: Blocks<'_>, call: &Call<'_>, name: &str) -> Result<Vec<Charge>, Reason> {
+pub(crate) fn charges(blocks: ApplicableBlocks<'_>, call: &Call<'_>, name: &str) -> Result<Vec<Charge>, Reason> {
     for limit in limits(blocks) {
         amount(limit, call).ok_or_else(|| bad_amount(limit, name))?;
     }
@@ -35,12 +35,12 @@ pub(crate) fn charges(blocks: Blocks<'_>, call: &Call<'_>, name: &str) -> Result
     Ok(charges)
 }
 
-pub(crate) fn limits(blocks: Blocks<'_>) -> impl Iterator<Item = &Arc<Limit>> {
+pub(crate) fn limits(blocks: ApplicableBlocks<'_>) -> impl Iterator<Item = &Arc<Limit>> {
     blocks.iter().flat_map(|block| &block.limits)
 }
 
 /// Whether no other limit on the same counter is smaller, or equal and earlier.
-pub(crate) fn rules(limit: &Limit, at: usize, blocks: Blocks<'_>, name: &str) -> bool {
+pub(crate) fn rules(limit: &Limit, at: usize, blocks: ApplicableBlocks<'_>, name: &str) -> bool {
     limits(blocks).enumerate().all(|(other_at, other)| {
         let is_smaller = if mutant!("larger-limit-wins") { other.max > limit.max } else { other.max < limit.max };
         let is_stricter = is_smaller || (other.max == limit.max && other_at < at);

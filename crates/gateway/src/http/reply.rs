@@ -110,10 +110,10 @@ pub(crate) fn refusal(
             let meta = format!("{{\"gatelodge/refusal\":{}}}", meta());
             result_response(id, &tool_error_result(&refusal.text(call.as_str()), Some(&meta), era))
         }
-        Facts::Resource { uri } if !is_visible(policy, |policy| policy.policy.lists_resource(uri)) => {
+        Facts::Resource { uri } if !is_visible(policy, |policy| policy.policy.is_resource_visible(uri)) => {
             not_there(era, &known, id)
         }
-        Facts::Prompt { name, .. } if !is_visible(policy, |policy| policy.policy.lists_prompt(name)) => {
+        Facts::Prompt { name, .. } if !is_visible(policy, |policy| policy.policy.is_prompt_visible(name)) => {
             not_there(era, &known, id)
         }
         Facts::Completion { .. } if refusal.is_invisible() => not_there(era, &known, id),

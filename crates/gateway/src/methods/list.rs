@@ -371,13 +371,13 @@ fn is_listed(visit: &Visit, method: &Method<'_>, name: &str, offer: Option<&Offe
     let Some(policy) = &visit.door.policy else { return false };
     let policy = &policy.policy;
     match method {
-        Method::ResourcesList => policy.lists_resource(name),
-        Method::ResourceTemplatesList => policy.lists_template(name),
-        Method::PromptsList => policy.lists_prompt(name),
+        Method::ResourcesList => policy.is_resource_visible(name),
+        Method::ResourceTemplatesList => policy.is_template_visible(name),
+        Method::PromptsList => policy.is_prompt_visible(name),
         _ => {
             let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
             let category = offer.map_or(Category::Unknown, |offer| offer.category(name));
-            policy.lists_tool(&Tool { name, category, definition, schema: None })
+            policy.is_tool_visible(&Tool { name, category, definition, schema: None })
         }
     }
 }

@@ -160,7 +160,7 @@ impl Gateway {
 /// Warns of tools that the policy names and the server does not offer: most often a name was mistaken.
 fn tell_of_misnamed(visit: &Visit, offer: &Offer) {
     let Some(policy) = &visit.door.policy else { return };
-    for name in policy.policy.names_tools().into_iter().filter(|name| offer.tool(name).is_none()) {
+    for name in policy.policy.named_tools().into_iter().filter(|name| offer.tool(name).is_none()) {
         let (policy, server, tool) = (&policy.name, visit.upstream.name(), gatelodge_mcp::quote_excerpt(name));
         warn!(policy.name = %policy, server.name = %server, "`{policy}` names the tool {tool}, which `{server}` does not offer");
     }

@@ -12,10 +12,10 @@ use super::nearest::Offers;
 use super::section::{Clause, Field, Section, span_of};
 use super::shape::{Kinds, Shape};
 use super::tools::{Offered, Tools};
+use crate::compiled_policy::Policy;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::path::{Path, Root, Segment};
 use crate::schema::Schema;
-use crate::set::Policy;
 
 /// How many parts of schemas are looked at in all; about a second.
 const MOST_PARTS: usize = 30_000_000;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::iter::zip;
 use std::ops::Range;
 
+use crate::compiled_policy::{BlockTable, CategoryRule, Policy, Predicate, RuleBlock};
 use crate::condition::Condition;
 use crate::limit::Limit;
-use crate::set::{Block, CategoryRule, Policy, Predicate, Table};
 use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
 /// The fields of a policy that hold rule blocks.
@@ -31,7 +31,7 @@ pub(super) enum Part {
 pub(super) struct Section<'p> {
     pub field: Field,
     pub entry: &'p MapEntry,
-    pub block: &'p Block,
+    pub block: &'p RuleBlock,
 }
 
 /// A predicate, and where it is written.
@@ -84,7 +84,7 @@ impl Part {
 /// All rule blocks, in the order of the document.
 pub(super) fn sections<'p>(policy: &'p Policy, root: &'p SyntaxNode) -> Vec<Section<'p>> {
     // INVARIANT: the parser notes for each block where its name stands.
-    let blocks: HashMap<usize, &Block> = blocks(policy).map(|block| (block.span.start, block)).collect();
+    let blocks: HashMap<usize, &RuleBlock> = blocks(policy).map(|block| (block.span.start, block)).collect();
     let section = |field, entry: &'p MapEntry| {
         let block = blocks.get(&entry.key_span.start)?;
         Some(Section { field, entry, block })
@@ -100,13 +100,13 @@ pub(super) fn sections<'p>(policy: &'p Policy, root: &'p SyntaxNode) -> Vec<Sect
     sections
 }
 
-fn blocks(policy: &Policy) -> impl Iterator<Item = &Block> {
+fn blocks(policy: &Policy) -> impl Iterator<Item = &RuleBlock> {
     let categories = policy.categories.iter().filter_map(|(_, rule)| match rule {
         CategoryRule::Block(block) => Some(block),
         CategoryRule::Hide(_) => None,
     });
     let tables = [&policy.tools, &policy.resources, &policy.prompts];
-    policy.all_tools.iter().chain(categories).chain(tables.into_iter().flat_map(Table::blocks))
+    policy.all_tools.iter().chain(categories).chain(tables.into_iter().flat_map(BlockTable::blocks))
 }
 
 impl<'p> Section<'p> {

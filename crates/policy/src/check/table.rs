@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::nearest::Offers;
 use super::section::{Field, Section, entries, items};
 use super::tools::Tools;
+use crate::compiled_policy::{Action, Policy};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::glob::Glob;
-use crate::set::{Action, Policy};
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 /// The fields of a block that a denial makes idle.

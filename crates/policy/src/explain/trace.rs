@@ -5,12 +5,12 @@ use jiff::Timestamp;
 use super::found::found;
 use super::{ConditionLine, Step, raw};
 use crate::call::{Call, Definition, Reference, Subject, Tool};
+use crate::compiled_policy::{Action, BlockTable, Default, Policy, Predicate, RuleBlock, ToolVisibility};
 use crate::condition::{Answer, Moment, Polarity};
-use crate::decide::{Blocks, refuse_treacherous, violation};
+use crate::decide::{ApplicableBlocks, refuse_treacherous, violation};
 use crate::decision::{Code, Decision};
 use crate::method;
 use crate::reserve;
-use crate::set::{Action, Block, Default, Policy, Predicate, Standing, Table};
 
 pub(super) fn steps(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Vec<Step> {
     let moment = Moment { at, zone: &policy.time_zone };
@@ -69,17 +69,17 @@ impl<'a> Trace<'a> {
     }
 
     /// Whether the tool can be called at all, and the blocks that hold for it.
-    fn admission(&mut self, tool: &Tool<'_>) -> Blocks<'a> {
-        let own = match self.policy.standing(tool) {
-            Standing::Hidden(pointer) => {
+    fn admission(&mut self, tool: &Tool<'_>) -> ApplicableBlocks<'a> {
+        let own = match self.policy.tool_visibility(tool) {
+            ToolVisibility::Hidden(pointer) => {
                 self.refuse("standing", Some(pointer), Code::Hidden, "the tool is hidden");
                 self.policy.tools.find(tool.name)
             }
-            Standing::Listed(block) => {
+            ToolVisibility::Listed(block) => {
                 self.push("standing", Some(&block.pointer), "pass", format!("this block holds for `{}`", tool.name));
                 Some(block)
             }
-            Standing::Unlisted => {
+            ToolVisibility::Unlisted => {
                 self.unlisted();
                 None
             }
@@ -87,7 +87,7 @@ impl<'a> Trace<'a> {
         if tool.definition == Definition::NotOffered {
             self.refuse("offered", None, Code::NotOffered, "the server does not offer this tool");
         }
-        let blocks = Blocks { own, all: self.policy.all_tools.as_ref() };
+        let blocks = ApplicableBlocks { own_block: own, all_tools_block: self.policy.all_tools.as_ref() };
         self.actions(blocks);
         match tool.definition {
             Definition::Accepted | Definition::NotOffered => {}
@@ -99,22 +99,22 @@ impl<'a> Trace<'a> {
         blocks
     }
 
-    fn listed(&mut self, table: &'a Table, name: &str) {
+    fn listed(&mut self, table: &'a BlockTable, name: &str) {
         let own = table.find(name);
         self.referred_standing(own);
-        let blocks = Blocks { own, all: None };
+        let blocks = ApplicableBlocks { own_block: own, all_tools_block: None };
         self.actions(blocks);
         blocks.iter().for_each(|block| self.predicates(block));
         self.limits(blocks, name);
         self.questions(blocks);
     }
 
-    fn referred(&mut self, own: Option<&'a Block>) {
+    fn referred(&mut self, own: Option<&'a RuleBlock>) {
         self.referred_standing(own);
-        self.actions(Blocks { own, all: None });
+        self.actions(ApplicableBlocks { own_block: own, all_tools_block: None });
     }
 
-    fn referred_standing(&mut self, own: Option<&'a Block>) {
+    fn referred_standing(&mut self, own: Option<&'a RuleBlock>) {
         match own {
             Some(block) => self.push("standing", Some(&block.pointer), "pass", "this block holds"),
             None => self.unlisted(),
@@ -147,14 +147,14 @@ impl<'a> Trace<'a> {
         }
     }
 
-    fn actions(&mut self, blocks: Blocks<'_>) {
+    fn actions(&mut self, blocks: ApplicableBlocks<'_>) {
         for block in blocks.iter().filter(|block| block.action == Action::Deny) {
             let note = block.reason.as_deref().unwrap_or("every call is denied");
             self.refuse("action", Some(&block.pointer), Code::Denied, note);
         }
     }
 
-    fn validation(&mut self, block: &Block, tool: &Tool<'_>) {
+    fn validation(&mut self, block: &RuleBlock, tool: &Tool<'_>) {
         if !block.validate_arguments {
             return;
         }
@@ -165,7 +165,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    fn predicates(&mut self, block: &Block) {
+    fn predicates(&mut self, block: &RuleBlock) {
         for predicate in &block.require {
             let answer = self.predicate("require", predicate, Polarity::All);
             match answer {
@@ -214,7 +214,7 @@ impl<'a> Trace<'a> {
     }
 
     /// All amounts first, then the limits: so they are judged.
-    fn limits(&mut self, blocks: Blocks<'_>, name: &str) {
+    fn limits(&mut self, blocks: ApplicableBlocks<'_>, name: &str) {
         for limit in reserve::limits(blocks).filter(|limit| reserve::amount(limit, self.call).is_none()) {
             let note = format!("`{}`: the amount cannot be counted", limit.counter.name(name));
             self.refuse("limit", Some(&limit.pointer), Code::Amount, note);
@@ -234,7 +234,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    fn questions(&mut self, blocks: Blocks<'_>) {
+    fn questions(&mut self, blocks: ApplicableBlocks<'_>) {
         for block in blocks.iter().filter(|block| block.action == Action::Approve) {
             let note = block.reason.as_deref().unwrap_or("every call waits for a person");
             self.push("action", Some(&block.pointer), "ask", note);

@@ -1,7 +1,7 @@
 //! A rule block on its way to JSON. The names of rules become comments.
 
 use super::{member, quoted};
-use crate::set::Action;
+use crate::compiled_policy::Action;
 
 /// What the rules of one tool become.
 #[derive(Default)]

@@ -6,9 +6,9 @@ use super::block::{Block, Part};
 use super::condition::{self, Taken};
 use super::counter::{self, Bound, State};
 use super::{Importer, NoteKind, quoted};
+use crate::compiled_policy::Action;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::words;
-use crate::set::Action;
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 const FIELDS: [&str; 7] = ["name", "action", "conditions", "on_deny", "rate_limit", "state", "approval_timeout"];

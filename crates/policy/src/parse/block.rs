@@ -7,9 +7,9 @@ use super::Parser;
 use super::field::{check_names, entries, list, text, word, wrong_type};
 use super::limit::{limit, rate_limit};
 use super::predicate::predicate;
+use crate::compiled_policy::{Action, Predicate, RuleBlock};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::ALL_PREFIX;
-use crate::set::{Action, Block, Predicate};
 use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
 /// The fields of a rule block.
@@ -39,8 +39,8 @@ impl Place {
 }
 
 /// A block that only has an action.
-pub(super) fn plain(pointer: Arc<str>, span: Range<usize>, action: Action) -> Block {
-    Block {
+pub(super) fn plain(pointer: Arc<str>, span: Range<usize>, action: Action) -> RuleBlock {
+    RuleBlock {
         pointer,
         span,
         action,
@@ -53,7 +53,7 @@ pub(super) fn plain(pointer: Arc<str>, span: Range<usize>, action: Action) -> Bl
     }
 }
 
-pub(super) fn block(entry: &MapEntry, pointer: Arc<str>, place: Place, parser: &mut Parser) -> Block {
+pub(super) fn block(entry: &MapEntry, pointer: Arc<str>, place: Place, parser: &mut Parser) -> RuleBlock {
     let (node, span) = (&entry.value, entry.key_span.clone());
     let fields = entries(node, "a rule block", parser);
     check_names(fields, &FIELDS, "a rule block", parser);
@@ -96,7 +96,7 @@ fn flag(field: &MapEntry, place: Place, parser: &mut Parser) -> bool {
 }
 
 /// `limits` in their order, then `rate_limit`, however the two are written.
-fn add_limits(block: &mut Block, node: &SyntaxNode, place: Place, parser: &mut Parser) {
+fn add_limits(block: &mut RuleBlock, node: &SyntaxNode, place: Place, parser: &mut Parser) {
     let field = |name: &str| match &node.value {
         NodeValue::Map(entries) => entries.iter().find(|entry| entry.key == name),
         _ => None,

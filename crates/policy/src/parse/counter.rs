@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::block::Place;
+use crate::compiled_policy::{Policy, RuleBlock};
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
 use crate::limit::{ALL_PREFIX, Counter, Limit, RATE};
-use crate::set::{Block, Policy};
 
 /// A limit and the block it stands in.
 #[derive(Clone, Copy)]
 struct Use<'p> {
     limit: &'p Limit,
-    block: &'p Block,
+    block: &'p RuleBlock,
     block_kind: Place,
 }
 
@@ -97,14 +97,14 @@ impl<'p> Checker<'p, '_> {
     }
 
     /// The blocks whose `rate_limit` could use a counter of this name, judged by their keys alone.
-    fn rates_giving(&self, name: &str) -> Vec<(&'p Block, &'p Limit)> {
+    fn rates_giving(&self, name: &str) -> Vec<(&'p RuleBlock, &'p Limit)> {
         let policy = self.policy;
         let Some(tool) = name.strip_suffix(RATE) else { return Vec::new() };
         let exact = policy.tools.exact.get(tool);
         let globs = policy.tools.globs.iter().filter(|(glob, _)| glob.matches(tool)).map(|(_, block)| block);
         let categories = policy.categories.iter().filter_map(|(_, rule)| rule.block());
         let all = policy.all_tools.iter().filter(|_| tool.starts_with(ALL_PREFIX));
-        let rate = |block: &'p Block| {
+        let rate = |block: &'p RuleBlock| {
             let is_rate = |limit: &&Arc<Limit>| matches!(limit.counter, Counter::OfTool { .. });
             block.limits.iter().find(is_rate).map(|limit| (block, &**limit))
         };

@@ -9,6 +9,7 @@ use regex::{Regex, RegexBuilder};
 use super::Parser;
 use super::block::Place;
 use super::field::{check_names, entries, list, offer, text, wrong_type};
+use crate::compiled_policy::Predicate;
 use crate::condition::{Condition, Operator, Test};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::directory::Directory;
@@ -16,7 +17,6 @@ use crate::host::HostPattern;
 use crate::limit::Amount;
 use crate::path::Path;
 use crate::scalar::{Number, Scalars};
-use crate::set::Predicate;
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 pub(crate) const PREDICATE_FIELDS: [&str; 2] = ["conditions", "on_deny"];

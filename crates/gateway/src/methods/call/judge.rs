@@ -14,7 +14,7 @@ use crate::visit::Visit;
 
 /// Why the policy does not show a tool, whatever its server says of it.
 pub(super) fn hidden(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<Reason> {
-    if visit.door.policy.as_ref().is_some_and(|policy| policy.policy.goes_by_category()) {
+    if visit.door.policy.as_ref().is_some_and(|policy| policy.policy.has_category_rules()) {
         return None;
     }
     match judged(visit, facts, None, trail) {
@@ -47,7 +47,7 @@ fn judged_as_accepted(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option
         tool.definition = Definition::Accepted;
     }
     match decide(&policy.policy, &call, trail.at()) {
-        _ if policy.policy.goes_by_category() => None,
+        _ if policy.policy.has_category_rules() => None,
         Decision::Deny(Reason { code: Code::InvalidArguments, .. }) => None,
         decision => Some(decision),
     }

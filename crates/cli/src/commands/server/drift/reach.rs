@@ -37,7 +37,7 @@ pub(super) async fn doors(desk: &Desk, server: &ServerName) -> Result<Doors> {
 pub(super) fn reached_by(doors: &Doors, name: &str, category: Category, desk: &Desk) -> Vec<Reach> {
     let tool = Tool { name, category, definition: Definition::Accepted, schema: None };
     let reach = |(grant, policy): &(String, Arc<LivePolicy>)| {
-        if !policy.policy.lists_tool(&tool) {
+        if !policy.policy.is_tool_visible(&tool) {
             return None;
         }
         let subject = Subject::Tool(tool);

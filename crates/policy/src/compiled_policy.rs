@@ -17,14 +17,14 @@ use crate::limit::{Limit, words};
 pub struct Policy {
     pub(crate) default: Default,
     pub(crate) default_pointer: Arc<str>,
-    pub(crate) hide: Hidden,
-    pub(crate) all_tools: Option<Block>,
+    pub(crate) hide: HideList,
+    pub(crate) all_tools: Option<RuleBlock>,
     pub(crate) categories: Vec<(Category, CategoryRule)>,
-    pub(crate) tools: Table,
-    pub(crate) resources: Table,
-    pub(crate) prompts: Table,
-    pub(crate) methods: Option<Methods>,
-    pub(crate) client_requests: Option<Vec<(ClientRequest, Verdict)>>,
+    pub(crate) tools: BlockTable,
+    pub(crate) resources: BlockTable,
+    pub(crate) prompts: BlockTable,
+    pub(crate) methods: Option<MethodTable>,
+    pub(crate) client_requests: Option<Vec<(ClientRequest, MethodRule)>>,
     pub(crate) time_zone: TimeZone,
 }
 
@@ -76,14 +76,14 @@ impl ClientRequest {
 
 /// A plain yes or no, and the rule that says so.
 #[derive(Debug, Clone)]
-pub(crate) struct Verdict {
+pub(crate) struct MethodRule {
     pub allows: bool,
     pub pointer: Arc<str>,
 }
 
 /// One rule block.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct RuleBlock {
     pub pointer: Arc<str>,
     /// Where its name stands in the document.
     pub span: Range<usize>,
@@ -116,12 +116,12 @@ impl Predicate {
 /// What a category is mapped to.
 #[derive(Debug)]
 pub(crate) enum CategoryRule {
-    Block(Block),
+    Block(RuleBlock),
     Hide(Arc<str>),
 }
 
 impl CategoryRule {
-    pub fn block(&self) -> Option<&Block> {
+    pub fn block(&self) -> Option<&RuleBlock> {
         match self {
             Self::Block(block) => Some(block),
             Self::Hide(_) => None,
@@ -131,43 +131,43 @@ impl CategoryRule {
 
 /// Rule blocks by name or glob.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
-    pub exact: HashMap<Box<str>, Block>,
+pub(crate) struct BlockTable {
+    pub exact: HashMap<Box<str>, RuleBlock>,
     /// The more exact first.
-    pub globs: Vec<(Glob, Block)>,
+    pub globs: Vec<(Glob, RuleBlock)>,
 }
 
-impl Table {
-    pub fn find(&self, name: &str) -> Option<&Block> {
+impl BlockTable {
+    pub fn find(&self, name: &str) -> Option<&RuleBlock> {
         self.exact.get(name).or_else(|| self.find_glob(name))
     }
 
-    fn find_glob(&self, name: &str) -> Option<&Block> {
+    fn find_glob(&self, name: &str) -> Option<&RuleBlock> {
         self.globs.iter().find(|(glob, _)| glob.matches(name)).map(|(_, block)| block)
     }
 
     /// Finds a block that some text matching the glob could have.
-    pub fn find_meeting(&self, other: &Glob) -> Option<&Block> {
+    pub fn find_overlapping(&self, other: &Glob) -> Option<&RuleBlock> {
         let exact = self.exact.iter().filter(|(name, _)| other.matches(name)).map(|(_, block)| block);
-        let glob = self.globs.iter().find(|(glob, _)| glob.can_meet(other)).map(|(_, block)| block);
+        let glob = self.globs.iter().find(|(glob, _)| glob.can_overlap(other)).map(|(_, block)| block);
         // Of several exact ones any will do, but always the same.
         exact.min_by(|a, b| a.pointer.cmp(&b.pointer)).or(glob)
     }
 
-    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+    pub fn blocks(&self) -> impl Iterator<Item = &RuleBlock> {
         self.exact.values().chain(self.globs.iter().map(|(_, block)| block))
     }
 }
 
 /// The `hide` list.
 #[derive(Debug, Default)]
-pub(crate) struct Hidden {
+pub(crate) struct HideList {
     /// Names, each with its first place in the list.
     pub exact: HashMap<Box<str>, (usize, Arc<str>)>,
     pub globs: Vec<(usize, Glob, Arc<str>)>,
 }
 
-impl Hidden {
+impl HideList {
     /// The first entry in document order that hides the name.
     pub fn find(&self, name: &str) -> Option<&Arc<str>> {
         let exact = self.exact.get(name).map(|(at, pointer)| (*at, pointer));
@@ -178,14 +178,14 @@ impl Hidden {
 
 /// The `methods` map.
 #[derive(Debug, Default)]
-pub(crate) struct Methods {
-    pub exact: HashMap<Box<str>, Verdict>,
+pub(crate) struct MethodTable {
+    pub exact: HashMap<Box<str>, MethodRule>,
     /// Texts that `x/*` begins with, the longest first.
-    pub prefixes: Vec<(Box<str>, Verdict)>,
+    pub prefixes: Vec<(Box<str>, MethodRule)>,
 }
 
-impl Methods {
-    pub fn find(&self, method: &str) -> Option<&Verdict> {
+impl MethodTable {
+    pub fn find(&self, method: &str) -> Option<&MethodRule> {
         let by_prefix = || self.prefixes.iter().find(|(prefix, _)| method.starts_with(&**prefix));
         self.exact.get(method).or_else(|| by_prefix().map(|(_, verdict)| verdict))
     }
@@ -193,28 +193,28 @@ impl Methods {
 
 /// What a policy says of a tool, before any condition is looked at.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Standing<'p> {
+pub(crate) enum ToolVisibility<'p> {
     Hidden(&'p Arc<str>),
-    Listed(&'p Block),
+    Listed(&'p RuleBlock),
     /// Nothing speaks of it; `default` decides.
     Unlisted,
 }
 
 impl Policy {
-    pub(crate) fn standing(&self, tool: &Tool<'_>) -> Standing<'_> {
+    pub(crate) fn tool_visibility(&self, tool: &Tool<'_>) -> ToolVisibility<'_> {
         if let Some(pointer) = self.hide.find(tool.name)
             && !(mutant!("tools-block-wins-over-hide") && self.tools.find(tool.name).is_some())
         {
-            return Standing::Hidden(pointer);
+            return ToolVisibility::Hidden(pointer);
         }
         if let Some(block) = self.tools.find(tool.name) {
-            return Standing::Listed(block);
+            return ToolVisibility::Listed(block);
         }
         let category = tool.category();
         match self.categories.iter().find(|(own, _)| *own == category) {
-            Some((_, CategoryRule::Hide(pointer))) => Standing::Hidden(pointer),
-            Some((_, CategoryRule::Block(block))) => Standing::Listed(block),
-            None => Standing::Unlisted,
+            Some((_, CategoryRule::Hide(pointer))) => ToolVisibility::Hidden(pointer),
+            Some((_, CategoryRule::Block(block))) => ToolVisibility::Listed(block),
+            None => ToolVisibility::Unlisted,
         }
     }
 }

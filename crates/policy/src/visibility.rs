@@ -1,53 +1,53 @@
 //! What a grant gets to see in lists: what it could call.
 
 use crate::call::{Definition, Tool};
+use crate::compiled_policy::{Default, Policy, RuleBlock, ToolVisibility};
 use crate::decide::refuse_treacherous;
 use crate::glob::Glob;
-use crate::set::{Block, Default, Policy, Standing};
 
 impl Policy {
     /// Whether a tool stands in the list. Denied tools do; hidden, unlisted and not accepted ones do not.
-    pub fn lists_tool(&self, tool: &Tool<'_>) -> bool {
-        let may_be_called = match self.standing(tool) {
-            Standing::Hidden(_) => false,
-            Standing::Listed(_) => true,
-            Standing::Unlisted => self.default == Default::Allow,
+    pub fn is_tool_visible(&self, tool: &Tool<'_>) -> bool {
+        let may_be_called = match self.tool_visibility(tool) {
+            ToolVisibility::Hidden(_) => false,
+            ToolVisibility::Listed(_) => true,
+            ToolVisibility::Unlisted => self.default == Default::Allow,
         };
         may_be_called && tool.definition == Definition::Accepted
     }
 
     /// Whether what a tool can do may decide if it is there at all.
     #[must_use]
-    pub fn goes_by_category(&self) -> bool {
+    pub fn has_category_rules(&self) -> bool {
         !self.categories.is_empty()
     }
 
     /// The tools that the policy speaks of by their names, in their order; globs are not among them.
-    pub fn names_tools(&self) -> Vec<&str> {
+    pub fn named_tools(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.tools.exact.keys().map(|name| &**name).collect();
         names.sort_unstable();
         names
     }
 
     /// Whether a resource stands in the list.
-    pub fn lists_resource(&self, uri: &str) -> bool {
+    pub fn is_resource_visible(&self, uri: &str) -> bool {
         let is_listed = self.resources.find(uri).is_some() || self.default == Default::Allow;
         is_listed && refuse_treacherous(self, uri).is_ok()
     }
 
     /// Whether a resource template stands in the list: one of its expansions could match.
-    pub fn lists_template(&self, template: &str) -> bool {
+    pub fn is_template_visible(&self, template: &str) -> bool {
         let is_listed = self.default == Default::Allow || self.find_resource_or_template(template).is_some();
         is_listed && refuse_treacherous(self, template).is_ok()
     }
 
     /// Whether a prompt stands in the list.
-    pub fn lists_prompt(&self, name: &str) -> bool {
+    pub fn is_prompt_visible(&self, name: &str) -> bool {
         self.prompts.find(name).is_some() || self.default == Default::Allow
     }
 
-    pub(crate) fn find_resource_or_template(&self, uri: &str) -> Option<&Block> {
-        let template = || self.resources.find_meeting(&template_glob(uri)?);
+    pub(crate) fn find_resource_or_template(&self, uri: &str) -> Option<&RuleBlock> {
+        let template = || self.resources.find_overlapping(&template_glob(uri)?);
         self.resources.find(uri).or_else(template)
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     fn lists(default: &str, name: &str, category: Category, definition: Definition) -> bool {
-        policy(default).lists_tool(&Tool { name, category, definition, schema: None })
+        policy(default).is_tool_visible(&Tool { name, category, definition, schema: None })
     }
 
     #[test]
@@ -104,11 +104,13 @@ mod tests {
     #[test]
     fn resources_templates_and_prompts_are_listed_likewise() {
         let (deny, allow) = (policy("deny"), policy("allow"));
-        assert!(deny.lists_resource("note://desk/1") && !deny.lists_resource("note://home/1"));
-        assert!(deny.lists_resource("file:///a/../b") && !deny.lists_resource("note://desk/../home"));
-        assert!(allow.lists_resource("note://home/1") && !allow.lists_resource("note://u@home/1"));
-        assert!(deny.lists_template("note://{place}/1") && deny.lists_template("note://desk/{id}"));
-        assert!(!deny.lists_template("note://home/{id}") && !allow.lists_template("note://home/../{id}"));
-        assert!(deny.lists_prompt("greet_all") && !deny.lists_prompt("part") && allow.lists_prompt("part"));
+        assert!(deny.is_resource_visible("note://desk/1") && !deny.is_resource_visible("note://home/1"));
+        assert!(deny.is_resource_visible("file:///a/../b") && !deny.is_resource_visible("note://desk/../home"));
+        assert!(allow.is_resource_visible("note://home/1") && !allow.is_resource_visible("note://u@home/1"));
+        assert!(deny.is_template_visible("note://{place}/1") && deny.is_template_visible("note://desk/{id}"));
+        assert!(!deny.is_template_visible("note://home/{id}") && !allow.is_template_visible("note://home/../{id}"));
+        assert!(
+            deny.is_prompt_visible("greet_all") && !deny.is_prompt_visible("part") && allow.is_prompt_visible("part")
+        );
     }
 }
