@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{Classification, Item, Level, Posture, Server, classify, read_tools, ready, scaffold};
-use gatelodge_policy::{Category, DocumentFormat, Policy, Reference, Subject, Tools, check, parse};
+use gatelodge_policy::{CallTarget, Category, CompletionReference, DocumentFormat, Policy, Tools, check, parse};
 use serde_json::{Value, json};
 use support::fate::{Fate, expected, judge, of};
 
@@ -52,17 +52,17 @@ fn hold(server: &str, text: &str, posture: Posture, categories: &BTreeMap<&str, 
 fn rest(server: &str, policy: &Policy) {
     assert_eq!(judge(policy, "a_tool_that_comes_later"), Fate::Refused, "{server}");
     for subject in [
-        Subject::Resource { uri: "file:///notes/today" },
-        Subject::Prompt { name: "summary" },
-        Subject::Completion(Reference::Prompt("summary")),
-        Subject::Completion(Reference::Resource("note://{id}")),
+        CallTarget::Resource { uri: "file:///notes/today" },
+        CallTarget::Prompt { name: "summary" },
+        CallTarget::Completion(CompletionReference::Prompt("summary")),
+        CallTarget::Completion(CompletionReference::Resource("note://{id}")),
     ] {
         assert_eq!(of(policy, subject), Fate::Passes, "{server}, {subject:?}");
     }
     for subject in [
-        Subject::Resource { uri: "file:///notes/../etc/passwd" },
-        Subject::Method { name: "sampling/createMessage" },
-        Subject::Method { name: "vendor/reset" },
+        CallTarget::Resource { uri: "file:///notes/../etc/passwd" },
+        CallTarget::Method { name: "sampling/createMessage" },
+        CallTarget::Method { name: "vendor/reset" },
     ] {
         assert_eq!(of(policy, subject), Fate::Refused, "{server}, {subject:?}");
     }

@@ -12,22 +12,22 @@ use crate::schema::Schema;
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
     /// What is asked for.
-    pub subject: Subject<'a>,
+    pub target: CallTarget<'a>,
     /// The arguments, an object; none counts as an empty one.
     pub arguments: Option<JsonValue<'a>>,
     /// The server's name.
     pub server: Option<&'a str>,
     /// Who asks.
-    pub caller: Caller<'a>,
+    pub client: ClientFacts<'a>,
     /// The session, for clients that have one.
     pub session: Option<&'a str>,
 }
 
 impl<'a> Call<'a> {
     /// The arguments as JSON. A resource's are its URI alone, which is no member of a document.
-    pub(crate) fn object(&self) -> Option<JsonValue<'a>> {
-        match self.subject {
-            Subject::Resource { .. } if !mutant!("resource-amount-from-arguments") => None,
+    pub(crate) fn arguments_object(&self) -> Option<JsonValue<'a>> {
+        match self.target {
+            CallTarget::Resource { .. } if !mutant!("resource-amount-from-arguments") => None,
             _ => self.arguments,
         }
     }
@@ -35,7 +35,7 @@ impl<'a> Call<'a> {
 
 /// Who asks: the grant, and what the client says of itself.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Caller<'a> {
+pub struct ClientFacts<'a> {
     /// The grant's label.
     pub grant_label: Option<&'a str>,
     /// The grant's labels.
@@ -48,11 +48,11 @@ pub struct Caller<'a> {
 
 /// What a request is about.
 #[derive(Debug, Clone, Copy)]
-pub enum Subject<'a> {
+pub enum CallTarget<'a> {
     /// A call of a tool.
-    Tool(Tool<'a>),
+    Tool(CalledTool<'a>),
     /// Asking about, answering or cancelling a task that a call of a tool has made.
-    Task(Tool<'a>),
+    Task(CalledTool<'a>),
     /// Reading or watching a resource.
     Resource {
         /// The resource's URI.
@@ -64,7 +64,7 @@ pub enum Subject<'a> {
         name: &'a str,
     },
     /// Completing an argument of what is referred to.
-    Completion(Reference<'a>),
+    Completion(CompletionReference<'a>),
     /// Any other method, in either direction.
     Method {
         /// The method's name.
@@ -74,7 +74,7 @@ pub enum Subject<'a> {
 
 /// A tool as the call names it and as the server's accepted definition describes it.
 #[derive(Debug, Clone, Copy)]
-pub struct Tool<'a> {
+pub struct CalledTool<'a> {
     /// The name in the call.
     pub name: &'a str,
     /// The category of the accepted definition, or the operator's override.
@@ -85,9 +85,9 @@ pub struct Tool<'a> {
     pub schema: Option<&'a Schema>,
 }
 
-impl Tool<'_> {
+impl CalledTool<'_> {
     /// The category that counts: without an accepted definition there is none.
-    pub(crate) fn category(&self) -> Category {
+    pub(crate) fn effective_category(&self) -> Category {
         match self.definition {
             Definition::Accepted | Definition::Changed => self.category,
             Definition::New | Definition::NotOffered => Category::Unknown,
@@ -97,7 +97,7 @@ impl Tool<'_> {
 
 /// What a completion refers to.
 #[derive(Debug, Clone, Copy)]
-pub enum Reference<'a> {
+pub enum CompletionReference<'a> {
     /// A prompt, by its name.
     Prompt(&'a str),
     /// A resource or a template, by its URI.

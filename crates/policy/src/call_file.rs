@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use gatelodge_json::{JsonKind, JsonValue};
 use jiff::Timestamp;
 
-use crate::call::{Call, Caller, Category, Definition, Reference, Subject, Tool};
+use crate::call::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, sorted_for_display};
 use crate::parse::offer;
 use crate::schema::Schema;
 
-const FIELDS: [&str; 13] = [
+const CALL_FIELDS: [&str; 13] = [
     "tool",
     "resource",
     "prompt",
@@ -27,13 +27,13 @@ const FIELDS: [&str; 13] = [
     "at",
 ];
 /// What a call looks like.
-pub(crate) const HELP: &str = r#"a call is JSON, such as {"tool": "search", "arguments": {"query": "cats"}}"#;
-const SUBJECTS: [&str; 4] = ["tool", "resource", "prompt", "method"];
+pub(crate) const CALL_FILE_HELP: &str = r#"a call is JSON, such as {"tool": "search", "arguments": {"query": "cats"}}"#;
+const TARGET_FIELDS: [&str; 4] = ["tool", "resource", "prompt", "method"];
 
 /// A call that was read from a file.
 #[derive(Debug)]
 pub struct CallFile<'a> {
-    subject: (&'static str, Cow<'a, str>),
+    target: (&'static str, Cow<'a, str>),
     reference: Option<(bool, Cow<'a, str>)>,
     arguments: Option<JsonValue<'a>>,
     category: Category,
@@ -54,8 +54,8 @@ impl<'a> CallFile<'a> {
     /// # Errors
     /// All faults, with their places in the text that the value is of.
     pub fn new(value: JsonValue<'a>) -> Result<Self, Vec<Diagnostic>> {
-        let mut reader = Reader { diagnostics: Vec::new() };
-        let file = reader.file(value);
+        let mut reader = CallFileReader { diagnostics: Vec::new() };
+        let file = reader.read_call(value);
         match file {
             Some(file) if reader.diagnostics.is_empty() => Ok(file),
             _ => Err(sorted_for_display(reader.diagnostics)),
@@ -69,75 +69,77 @@ impl<'a> CallFile<'a> {
 
     /// The call.
     pub fn call(&self) -> Call<'_> {
-        let name = self.subject.1.as_ref();
-        let subject = match (self.subject.0, name) {
+        let name = self.target.1.as_ref();
+        let subject = match (self.target.0, name) {
             ("tool", name) => {
                 let (category, definition, schema) = (self.category, self.definition, self.schema.as_ref());
-                Subject::Tool(Tool { name, category, definition, schema })
+                CallTarget::Tool(CalledTool { name, category, definition, schema })
             }
-            ("resource", uri) => Subject::Resource { uri },
-            ("prompt", name) => Subject::Prompt { name },
-            (_, "completion/complete") => Subject::Completion(match &self.reference {
-                Some((true, prompt)) => Reference::Prompt(prompt),
-                Some((false, uri)) => Reference::Resource(uri),
-                None => Reference::Unknown,
+            ("resource", uri) => CallTarget::Resource { uri },
+            ("prompt", name) => CallTarget::Prompt { name },
+            (_, "completion/complete") => CallTarget::Completion(match &self.reference {
+                Some((true, prompt)) => CompletionReference::Prompt(prompt),
+                Some((false, uri)) => CompletionReference::Resource(uri),
+                None => CompletionReference::Unknown,
             }),
-            (_, name) => Subject::Method { name },
+            (_, name) => CallTarget::Method { name },
         };
-        let caller = Caller {
+        let caller = ClientFacts {
             grant_label: self.grant_label.as_deref(),
             grant_labels: Some(&self.grant_labels),
             client_name: self.client_name.as_deref(),
             client_version: self.client_version.as_deref(),
         };
         let (server, session) = (self.server.as_deref(), self.session.as_deref());
-        Call { subject, arguments: self.arguments, server, caller, session }
+        Call { target: subject, arguments: self.arguments, server, client: caller, session }
     }
 }
 
-struct Reader {
+struct CallFileReader {
     diagnostics: Vec<Diagnostic>,
 }
 
-impl Reader {
-    fn file<'a>(&mut self, root: JsonValue<'a>) -> Option<CallFile<'a>> {
+impl CallFileReader {
+    fn read_call<'a>(&mut self, root: JsonValue<'a>) -> Option<CallFile<'a>> {
         if root.kind() != JsonKind::Object {
-            self.wrong_type(root, "a call", "an object");
+            self.report_wrong_type(root, "a call", "an object");
             return None;
         }
-        self.check_names(root, &FIELDS, "a call");
-        let grant = self.object(root.get("grant"), "grant", &["label", "labels"]);
-        let client = self.object(root.get("client"), "client", &["name", "version"]);
-        let server = self.object(root.get("server"), "server", &["name"]);
-        let arguments = self.arguments(root.get("arguments"));
+        self.check_field_names(root, &CALL_FIELDS, "a call");
+        let grant = self.read_object(root.get("grant"), "grant", &["label", "labels"]);
+        let client = self.read_object(root.get("client"), "client", &["name", "version"]);
+        let server = self.read_object(root.get("server"), "server", &["name"]);
+        let arguments = self.read_arguments(root.get("arguments"));
         let text = |reader: &mut Self, from: Option<JsonValue<'a>>, name: &str| {
             let value = from.and_then(|from| from.get(name))?;
-            reader.text(value, name)
+            reader.read_text(value, name)
         };
         Some(CallFile {
-            subject: self.subject(root)?,
-            reference: arguments.and_then(reference),
+            target: self.read_target(root)?,
+            reference: arguments.and_then(completion_reference),
             arguments,
-            category: self.word(root, "category", Category::WORDS, Category::from_word).unwrap_or(Category::Unknown),
+            category: self
+                .read_word(root, "category", Category::WORDS, Category::from_word)
+                .unwrap_or(Category::Unknown),
             definition: self
-                .word(root, "accepted", Definition::WORDS, Definition::from_word)
+                .read_word(root, "accepted", Definition::WORDS, Definition::from_word)
                 .unwrap_or(Definition::Accepted),
             schema: root.get("input_schema").and_then(|schema| Schema::of_value(schema).ok()),
             server: text(self, server, "name"),
             grant_label: text(self, grant, "label"),
-            grant_labels: self.labels(grant),
+            grant_labels: self.read_labels(grant),
             client_name: text(self, client, "name"),
             client_version: text(self, client, "version"),
             session: root
                 .get("session")
                 .filter(|value| value.kind() != JsonKind::Null)
-                .and_then(|value| self.text(value, "session")),
-            at: self.at(root),
+                .and_then(|value| self.read_text(value, "session")),
+            at: self.read_time(root),
         })
     }
 
-    fn subject<'a>(&mut self, root: JsonValue<'a>) -> Option<(&'static str, Cow<'a, str>)> {
-        let mut found = SUBJECTS.iter().filter_map(|name| root.get(name).map(|value| (*name, value)));
+    fn read_target<'a>(&mut self, root: JsonValue<'a>) -> Option<(&'static str, Cow<'a, str>)> {
+        let mut found = TARGET_FIELDS.iter().filter_map(|name| root.get(name).map(|value| (*name, value)));
         let Some((name, value)) = found.next() else {
             let (start, _) = root.span();
             let fault =
@@ -148,71 +150,77 @@ impl Reader {
         if let Some((second, value)) = found.next() {
             let message = format!("`{second}` stands beside `{name}`");
             self.diagnostics.push(
-                Diagnostic::error(DiagnosticCode::FieldClash, span(value), message)
+                Diagnostic::error(DiagnosticCode::FieldClash, value_span(value), message)
                     .with_help("a call is about one of them"),
             );
         }
-        Some((name, self.text(value, name)?))
+        Some((name, self.read_text(value, name)?))
     }
 
-    fn arguments<'a>(&mut self, value: Option<JsonValue<'a>>) -> Option<JsonValue<'a>> {
+    fn read_arguments<'a>(&mut self, value: Option<JsonValue<'a>>) -> Option<JsonValue<'a>> {
         let value = value.filter(|value| value.kind() != JsonKind::Null)?;
         if value.kind() != JsonKind::Object {
-            self.wrong_type(value, "`arguments`", "an object");
+            self.report_wrong_type(value, "`arguments`", "an object");
         }
         Some(value)
     }
 
-    fn labels(&mut self, grant: Option<JsonValue<'_>>) -> BTreeMap<String, String> {
+    fn read_labels(&mut self, grant: Option<JsonValue<'_>>) -> BTreeMap<String, String> {
         let mut labels = BTreeMap::new();
         let Some(written) = grant.and_then(|grant| grant.get("labels")) else { return labels };
         if written.kind() != JsonKind::Object {
-            self.wrong_type(written, "`labels`", "an object");
+            self.report_wrong_type(written, "`labels`", "an object");
         }
         for (key, value) in written.members() {
-            if let Some(label) = self.text(value, "label") {
+            if let Some(label) = self.read_text(value, "label") {
                 labels.insert(key.as_str().unwrap_or_default().into_owned(), label.into_owned());
             }
         }
         labels
     }
 
-    fn at(&mut self, root: JsonValue<'_>) -> Option<Timestamp> {
+    fn read_time(&mut self, root: JsonValue<'_>) -> Option<Timestamp> {
         let value = root.get("at")?;
-        let text = self.text(value, "at")?;
+        let text = self.read_text(value, "at")?;
         let at = text.parse().ok();
         if at.is_none() {
-            let fault = Diagnostic::error(DiagnosticCode::BadValue, span(value), format!("`{text}` is no time"));
+            let fault = Diagnostic::error(DiagnosticCode::BadValue, value_span(value), format!("`{text}` is no time"));
             self.diagnostics.push(fault.with_help("write it as `2026-11-15T12:00:00Z`"));
         }
         at
     }
 
-    fn object<'a>(&mut self, value: Option<JsonValue<'a>>, name: &str, known: &[&str]) -> Option<JsonValue<'a>> {
+    fn read_object<'a>(&mut self, value: Option<JsonValue<'a>>, name: &str, known: &[&str]) -> Option<JsonValue<'a>> {
         let value = value.filter(|value| value.kind() != JsonKind::Null)?;
         if value.kind() != JsonKind::Object {
-            self.wrong_type(value, &format!("`{name}`"), "an object");
+            self.report_wrong_type(value, &format!("`{name}`"), "an object");
         }
-        self.check_names(value, known, &format!("`{name}`"));
+        self.check_field_names(value, known, &format!("`{name}`"));
         Some(value)
     }
 
-    fn text<'a>(&mut self, value: JsonValue<'a>, name: &str) -> Option<Cow<'a, str>> {
+    fn read_text<'a>(&mut self, value: JsonValue<'a>, name: &str) -> Option<Cow<'a, str>> {
         let text = value.as_str();
         if text.is_none() {
-            self.wrong_type(value, &format!("`{name}`"), "a string");
+            self.report_wrong_type(value, &format!("`{name}`"), "a string");
         }
         text
     }
 
-    fn word<T>(&mut self, root: JsonValue<'_>, name: &str, words: &[&str], find: fn(&str) -> Option<T>) -> Option<T> {
+    fn read_word<T>(
+        &mut self,
+        root: JsonValue<'_>,
+        name: &str,
+        words: &[&str],
+        find: fn(&str) -> Option<T>,
+    ) -> Option<T> {
         let value = root.get(name)?;
-        let text = self.text(value, name)?;
+        let text = self.read_text(value, name)?;
         let found = find(&text);
         if found.is_none() {
             let fault = Diagnostic::error(
                 DiagnosticCode::UnknownWord,
-                span(value),
+                value_span(value),
                 format!("`{text}` is not a word for `{name}`"),
             );
             self.diagnostics.push(fault.with_help(offer(&text, words)));
@@ -220,13 +228,13 @@ impl Reader {
         found
     }
 
-    fn check_names(&mut self, value: JsonValue<'_>, known: &[&str], what: &str) {
+    fn check_field_names(&mut self, value: JsonValue<'_>, known: &[&str], what: &str) {
         for (key, _) in value.members() {
             let name = key.as_str().unwrap_or_default();
             if self.diagnostics.len() < MAX_SEARCHED_DIAGNOSTICS && !known.contains(&name.as_ref()) {
                 let fault = Diagnostic::error(
                     DiagnosticCode::UnknownField,
-                    span(key),
+                    value_span(key),
                     format!("`{name}` is not a field of {what}"),
                 );
                 let help = match &*name {
@@ -238,20 +246,20 @@ impl Reader {
         }
     }
 
-    fn wrong_type(&mut self, value: JsonValue<'_>, what: &str, wanted: &str) {
+    fn report_wrong_type(&mut self, value: JsonValue<'_>, what: &str, wanted: &str) {
         let message = format!("{what} must be {wanted}, not {}", value.kind().with_article());
-        let fault = Diagnostic::error(DiagnosticCode::WrongType, span(value), message);
-        self.diagnostics.push(fault.with_help(format!("write {wanted}; {HELP}")));
+        let fault = Diagnostic::error(DiagnosticCode::WrongType, value_span(value), message);
+        self.diagnostics.push(fault.with_help(format!("write {wanted}; {CALL_FILE_HELP}")));
     }
 }
 
-fn span(value: JsonValue<'_>) -> std::ops::Range<usize> {
+fn value_span(value: JsonValue<'_>) -> std::ops::Range<usize> {
     let (start, end) = value.span();
     start..end
 }
 
 /// What a completion's `ref` names: whether it is a prompt, and which.
-fn reference(arguments: JsonValue<'_>) -> Option<(bool, Cow<'_, str>)> {
+fn completion_reference(arguments: JsonValue<'_>) -> Option<(bool, Cow<'_, str>)> {
     let reference = arguments.get("ref")?;
     let kind = reference.get("type")?.as_str()?;
     match kind.as_ref() {

@@ -7,7 +7,7 @@ use foldhash::HashMap;
 use gatelodge_mutants::mutant;
 use jiff::tz::TimeZone;
 
-use crate::call::{Category, Tool};
+use crate::call::{CalledTool, Category};
 use crate::condition::{Answer, Condition, Moment, Polarity};
 use crate::glob::Glob;
 use crate::limit::{Limit, words};
@@ -201,7 +201,7 @@ pub(crate) enum ToolVisibility<'p> {
 }
 
 impl Policy {
-    pub(crate) fn tool_visibility(&self, tool: &Tool<'_>) -> ToolVisibility<'_> {
+    pub(crate) fn tool_visibility(&self, tool: &CalledTool<'_>) -> ToolVisibility<'_> {
         if let Some(pointer) = self.hide.find(tool.name)
             && !(mutant!("tools-block-wins-over-hide") && self.tools.find(tool.name).is_some())
         {
@@ -210,7 +210,7 @@ impl Policy {
         if let Some(block) = self.tools.find(tool.name) {
             return ToolVisibility::Listed(block);
         }
-        let category = tool.category();
+        let category = tool.effective_category();
         match self.categories.iter().find(|(own, _)| *own == category) {
             Some((_, CategoryRule::Hide(pointer))) => ToolVisibility::Hidden(pointer),
             Some((_, CategoryRule::Block(block))) => ToolVisibility::Listed(block),

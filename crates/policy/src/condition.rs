@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use regex::Regex;
 
-use crate::call::{Call, Subject};
+use crate::call::{Call, CallTarget};
 use crate::directory::Directory;
 use crate::host::{HostPattern, host_in};
 use crate::limit::words;
@@ -164,8 +164,8 @@ impl Condition {
             return self.test.answer(found.as_ref());
         }
         let segments = self.path.segments.as_slice();
-        match (call.subject, call.arguments) {
-            (Subject::Resource { uri }, _) => self.of_resource(uri, segments),
+        match (call.target, call.arguments) {
+            (CallTarget::Resource { uri }, _) => self.of_resource(uri, segments),
             (_, Some(arguments)) => {
                 let mut looked_at = 0;
                 let answer = self.walk(arguments, segments, polarity, &mut looked_at);
@@ -245,19 +245,19 @@ pub(crate) const HOURS: [&str; 24] = [
 pub(crate) fn fact<'a>(root: &Root, call: &Call<'a>, moment: Moment<'_>) -> Option<Operand<'a>> {
     let text = |text: &'a str| Operand::Text(Cow::Borrowed(text));
     let time = || moment.at.to_zoned(moment.zone.clone());
-    match (root, call.subject) {
+    match (root, call.target) {
         (Root::Args, _) => None,
-        (Root::ToolName, Subject::Tool(tool)) => Some(text(tool.name)),
-        (Root::ToolCategory, Subject::Tool(tool)) => Some(text(tool.category().as_str())),
-        (Root::ToolLevel, Subject::Tool(tool)) => Some(text(tool.category().level())),
+        (Root::ToolName, CallTarget::Tool(tool)) => Some(text(tool.name)),
+        (Root::ToolCategory, CallTarget::Tool(tool)) => Some(text(tool.effective_category().as_str())),
+        (Root::ToolLevel, CallTarget::Tool(tool)) => Some(text(tool.effective_category().level())),
         (Root::ToolName | Root::ToolCategory | Root::ToolLevel, _) => None,
         (Root::ServerName, _) => call.server.map(text),
-        (Root::GrantLabel, _) => call.caller.grant_label.map(text),
+        (Root::GrantLabel, _) => call.client.grant_label.map(text),
         (Root::GrantLabels(key), _) => {
-            call.caller.grant_labels.and_then(|labels| labels.get(&**key)).map(|label| text(label))
+            call.client.grant_labels.and_then(|labels| labels.get(&**key)).map(|label| text(label))
         }
-        (Root::ClientName, _) => call.caller.client_name.map(text),
-        (Root::ClientVersion, _) => call.caller.client_version.map(text),
+        (Root::ClientName, _) => call.client.client_name.map(text),
+        (Root::ClientVersion, _) => call.client.client_version.map(text),
         (Root::TimeHour, _) => {
             let hour = HOURS.get(usize::try_from(time().hour()).unwrap_or_default())?;
             Decimal::new(hour).map(Operand::Number)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gatelodge_mutants::mutant;
 use jiff::Timestamp;
 
-use crate::call::{Call, Definition, Reference, Subject, Tool};
+use crate::call::{Call, CallTarget, CalledTool, CompletionReference, Definition};
 use crate::compiled_policy::{Action, BlockTable, Default, Policy, Predicate, RuleBlock, ToolVisibility};
 use crate::condition::{Answer, Moment, Polarity};
 use crate::decision::{Code, Decision, Question, Reason, Terms};
@@ -17,13 +17,13 @@ use crate::uri;
 
 /// Judges one call.
 pub fn decide(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Decision {
-    let judged = match call.subject {
-        Subject::Tool(tool) => judge_tool(policy, call, &tool, at),
-        Subject::Task(tool) => judge_task(policy, &tool),
-        Subject::Resource { uri } => judge_resource(policy, call, uri, at),
-        Subject::Prompt { name } => judge_listed(policy, call, &policy.prompts, name, at),
-        Subject::Completion(reference) => judge_completion(policy, reference),
-        Subject::Method { name } => method::judge(policy, name),
+    let judged = match call.target {
+        CallTarget::Tool(tool) => judge_tool(policy, call, &tool, at),
+        CallTarget::Task(tool) => judge_task(policy, &tool),
+        CallTarget::Resource { uri } => judge_resource(policy, call, uri, at),
+        CallTarget::Prompt { name } => judge_listed(policy, call, &policy.prompts, name, at),
+        CallTarget::Completion(reference) => judge_completion(policy, reference),
+        CallTarget::Method { name } => method::judge(policy, name),
     };
     as_decision(judged)
 }
@@ -35,7 +35,7 @@ pub(crate) fn as_decision(judged: Result<Terms, Reason>) -> Decision {
     }
 }
 
-fn judge_tool(policy: &Policy, call: &Call<'_>, tool: &Tool<'_>, at: Timestamp) -> Result<Terms, Reason> {
+fn judge_tool(policy: &Policy, call: &Call<'_>, tool: &CalledTool<'_>, at: Timestamp) -> Result<Terms, Reason> {
     let blocks = admitting(policy, tool)?;
     let moment = Moment { at, zone: &policy.time_zone };
     for block in blocks.iter() {
@@ -47,14 +47,14 @@ fn judge_tool(policy: &Policy, call: &Call<'_>, tool: &Tool<'_>, at: Timestamp) 
 
 /// A task passes where its tool can be called at all. What the rule says of arguments, times, limits and approval was
 /// settled when the call was made.
-fn judge_task(policy: &Policy, tool: &Tool<'_>) -> Result<Terms, Reason> {
+fn judge_task(policy: &Policy, tool: &CalledTool<'_>) -> Result<Terms, Reason> {
     let blocks = admitting(policy, tool)?;
     let rule = blocks.own_block.map_or(&policy.default_pointer, |block| &block.pointer);
     Ok(Terms { rule: Some(Arc::clone(rule)), ..Terms::default() })
 }
 
 /// The blocks that hold for a tool that can be called at all.
-fn admitting<'p>(policy: &'p Policy, tool: &Tool<'_>) -> Result<ApplicableBlocks<'p>, Reason> {
+fn admitting<'p>(policy: &'p Policy, tool: &CalledTool<'_>) -> Result<ApplicableBlocks<'p>, Reason> {
     let own = match policy.tool_visibility(tool) {
         ToolVisibility::Hidden(pointer) => {
             return Err(Reason::new(Code::Hidden, Some(pointer), "the tool is hidden by the policy"));
@@ -98,14 +98,14 @@ fn judge_listed(
 }
 
 /// A completion passes where what it refers to is visible and not denied.
-fn judge_completion(policy: &Policy, reference: Reference<'_>) -> Result<Terms, Reason> {
+fn judge_completion(policy: &Policy, reference: CompletionReference<'_>) -> Result<Terms, Reason> {
     let found = match reference {
-        Reference::Prompt(name) => policy.prompts.find(name),
-        Reference::Resource(uri) => {
+        CompletionReference::Prompt(name) => policy.prompts.find(name),
+        CompletionReference::Resource(uri) => {
             refuse_treacherous(policy, uri)?;
             policy.find_resource_or_template(uri)
         }
-        Reference::Unknown => {
+        CompletionReference::Unknown => {
             return Err(Reason::new(Code::NotListed, None, "the completion does not say what it refers to"));
         }
     };
@@ -160,7 +160,7 @@ fn refuse_denied(blocks: ApplicableBlocks<'_>) -> Result<(), Reason> {
     }
 }
 
-fn refuse_unaccepted(tool: &Tool<'_>) -> Result<(), Reason> {
+fn refuse_unaccepted(tool: &CalledTool<'_>) -> Result<(), Reason> {
     match tool.definition {
         Definition::Accepted | Definition::NotOffered => Ok(()),
         Definition::New => Err(Reason::new(Code::NotAccepted, None, "nobody has accepted the definition of this tool")),
@@ -171,7 +171,7 @@ fn refuse_unaccepted(tool: &Tool<'_>) -> Result<(), Reason> {
     }
 }
 
-fn refuse_invalid(block: &RuleBlock, tool: &Tool<'_>, call: &Call<'_>) -> Result<(), Reason> {
+fn refuse_invalid(block: &RuleBlock, tool: &CalledTool<'_>, call: &Call<'_>) -> Result<(), Reason> {
     match violation(block, tool, call) {
         None => Ok(()),
         Some(message) => {
@@ -182,7 +182,7 @@ fn refuse_invalid(block: &RuleBlock, tool: &Tool<'_>, call: &Call<'_>) -> Result
 }
 
 /// What is wrong with the arguments, where the block asks for their validation.
-pub(crate) fn violation(block: &RuleBlock, tool: &Tool<'_>, call: &Call<'_>) -> Option<String> {
+pub(crate) fn violation(block: &RuleBlock, tool: &CalledTool<'_>, call: &Call<'_>) -> Option<String> {
     if !block.validate_arguments {
         return None;
     }
@@ -254,7 +254,7 @@ fn question(block: &RuleBlock, call: &Call<'_>, moment: Moment<'_>) -> Option<Qu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Caller, Category, DocumentFormat, parse};
+    use crate::{Category, ClientFacts, DocumentFormat, parse};
 
     fn judged(name: &str, definition: Definition) -> Result<Option<Arc<str>>, Code> {
         let text = br#"{"version":"1","default":"deny","hide":["secret"],"tools":{
@@ -262,8 +262,9 @@ mod tests {
                    "limits":[{"counter":"c","window":"day","max":1}]},
             "shut":{"action":"deny"},"ask":{"action":"approve"},"secret":{}}}"#;
         let policy = parse(text, DocumentFormat::Json).expect("a policy");
-        let subject = Subject::Task(Tool { name, category: Category::Unknown, definition, schema: None });
-        let call = Call { subject, arguments: None, server: None, caller: Caller::default(), session: None };
+        let subject = CallTarget::Task(CalledTool { name, category: Category::Unknown, definition, schema: None });
+        let call =
+            Call { target: subject, arguments: None, server: None, client: ClientFacts::default(), session: None };
         match decide(&policy, &call, Timestamp::UNIX_EPOCH) {
             Decision::Deny(reason) => Err(reason.code),
             Decision::Allow(terms) => {

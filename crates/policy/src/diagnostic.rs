@@ -71,7 +71,7 @@ impl Diagnostic {
     pub fn from_call_error(fault: &gatelodge_json::JsonError) -> Self {
         let fault = Self::from_json_error(fault);
         match fault.code {
-            DiagnosticCode::Syntax if fault.help.is_none() => fault.with_help(crate::call_file::HELP),
+            DiagnosticCode::Syntax if fault.help.is_none() => fault.with_help(crate::call_file::CALL_FILE_HELP),
             _ => fault.with_default_help(),
         }
     }

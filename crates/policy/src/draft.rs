@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use gatelodge_json::JsonValue;
 use jiff::Timestamp;
 
-use crate::call::{Call, Caller, Reference, Subject};
+use crate::call::{Call, CallTarget, ClientFacts, CompletionReference};
 use crate::compiled_policy::{ClientRequest, Policy};
 use crate::decide::decide;
 use crate::decision::Decision;
@@ -176,9 +176,10 @@ fn unwritable(part: Part, name: &str) -> Option<&'static str> {
 
 /// Whether the policy lets a completion pass. The log does not say whether it was of a prompt or of a resource.
 fn completes(policy: &Policy, target: &str) -> bool {
-    [Reference::Prompt(target), Reference::Resource(target)].into_iter().any(|reference| {
-        let subject = Subject::Completion(reference);
-        let call = Call { subject, arguments: None, server: None, caller: Caller::default(), session: None };
+    [CompletionReference::Prompt(target), CompletionReference::Resource(target)].into_iter().any(|reference| {
+        let subject = CallTarget::Completion(reference);
+        let call =
+            Call { target: subject, arguments: None, server: None, client: ClientFacts::default(), session: None };
         matches!(decide(policy, &call, Timestamp::UNIX_EPOCH), Decision::Allow(_))
     })
 }

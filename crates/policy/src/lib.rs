@@ -31,7 +31,7 @@ mod syntax_tree;
 mod uri;
 mod visibility;
 
-pub use call::{Call, Caller, Category, Definition, Reference, Subject, Tool};
+pub use call::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
 pub use call_file::CallFile;
 pub use cases::{CaseFile, CaseReport, InlinePolicy, PolicySource};
 pub use check::{Tools, check};

@@ -52,10 +52,10 @@ pub(crate) fn rules(limit: &Limit, at: usize, blocks: ApplicableBlocks<'_>, name
 pub(crate) fn amount(limit: &Limit, call: &Call<'_>) -> Option<Amount> {
     match &limit.amount {
         None => Some(Amount::ONE),
-        Some(path) if mutant!("missing-amount-counts-as-one") && find(call.object()?, path).is_none() => {
+        Some(path) if mutant!("missing-amount-counts-as-one") && find(call.arguments_object()?, path).is_none() => {
             Some(Amount::ONE)
         }
-        Some(path) => Amount::new(find(call.object()?, path)?.as_number()?),
+        Some(path) => Amount::new(find(call.arguments_object()?, path)?.as_number()?),
     }
 }
 

@@ -1,13 +1,13 @@
 //! What a grant gets to see in lists: what it could call.
 
-use crate::call::{Definition, Tool};
+use crate::call::{CalledTool, Definition};
 use crate::compiled_policy::{Default, Policy, RuleBlock, ToolVisibility};
 use crate::decide::refuse_treacherous;
 use crate::glob::Glob;
 
 impl Policy {
     /// Whether a tool stands in the list. Denied tools do; hidden, unlisted and not accepted ones do not.
-    pub fn is_tool_visible(&self, tool: &Tool<'_>) -> bool {
+    pub fn is_tool_visible(&self, tool: &CalledTool<'_>) -> bool {
         let may_be_called = match self.tool_visibility(tool) {
             ToolVisibility::Hidden(_) => false,
             ToolVisibility::Listed(_) => true,
@@ -71,7 +71,7 @@ fn template_glob(template: &str) -> Option<Glob> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Category, Definition, DocumentFormat, Policy, Tool, parse};
+    use crate::{CalledTool, Category, Definition, DocumentFormat, Policy, parse};
 
     fn policy(default: &str) -> Policy {
         let text = format!(
@@ -84,7 +84,7 @@ mod tests {
     }
 
     fn lists(default: &str, name: &str, category: Category, definition: Definition) -> bool {
-        policy(default).is_tool_visible(&Tool { name, category, definition, schema: None })
+        policy(default).is_tool_visible(&CalledTool { name, category, definition, schema: None })
     }
 
     #[test]

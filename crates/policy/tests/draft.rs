@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    Call, Caller, Category, Decision, Deed, Definition, DocumentFormat, Draft, Drafted, Policy, Reference, Subject,
-    Tool, decide, format, parse,
+    Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Decision, Deed, Definition,
+    DocumentFormat, Draft, Drafted, Policy, decide, format, parse,
 };
 use insta::assert_snapshot;
 use jiff::Timestamp;
@@ -59,19 +59,24 @@ fn judge(policy: &Policy, done: &Done) -> Decision {
     let document = read(done.arguments.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
     let target = done.target.as_deref().unwrap_or_default();
     let subject = match done.method {
-        "tools/call" => Subject::Tool(Tool {
+        "tools/call" => CallTarget::Tool(CalledTool {
             name: target,
             category: Category::Unknown,
             definition: Definition::Accepted,
             schema: None,
         }),
-        "prompts/get" => Subject::Prompt { name: target },
-        "completion/complete" => Subject::Completion(Reference::Prompt(target)),
-        method if method.starts_with("resources/") => Subject::Resource { uri: target },
-        name => Subject::Method { name },
+        "prompts/get" => CallTarget::Prompt { name: target },
+        "completion/complete" => CallTarget::Completion(CompletionReference::Prompt(target)),
+        method if method.starts_with("resources/") => CallTarget::Resource { uri: target },
+        name => CallTarget::Method { name },
     };
-    let call =
-        Call { subject, arguments: Some(document.root()), server: None, caller: Caller::default(), session: None };
+    let call = Call {
+        target: subject,
+        arguments: Some(document.root()),
+        server: None,
+        client: ClientFacts::default(),
+        session: None,
+    };
     decide(policy, &call, Timestamp::from_second(done.at).expect("a time"))
 }
 

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    Call, Caller, Category, Decision, Definition, Diagnostic, DiagnosticCode, DocumentFormat, Imported, Policy,
-    Subject, Tool, decide, import, parse,
+    Call, CallTarget, CalledTool, Category, ClientFacts, Decision, Definition, Diagnostic, DiagnosticCode,
+    DocumentFormat, Imported, Policy, decide, import, parse,
 };
 use insta::assert_snapshot;
 use intercept::Intercept;
@@ -56,12 +56,12 @@ fn passes(policy: &Policy, counters: &mut Counters, tool: &str, arguments: &Valu
 /// As [`passes`], with all digits of the arguments.
 fn passes_text(policy: &Policy, counters: &mut Counters, tool: &str, arguments: &str) -> bool {
     let document = read(arguments.as_bytes(), &JsonLimits::REQUEST).expect("arguments");
-    let tool = Tool { name: tool, category: Category::Unknown, definition: Definition::Accepted, schema: None };
+    let tool = CalledTool { name: tool, category: Category::Unknown, definition: Definition::Accepted, schema: None };
     let call = Call {
-        subject: Subject::Tool(tool),
+        target: CallTarget::Tool(tool),
         arguments: Some(document.root()),
         server: None,
-        caller: Caller::default(),
+        client: ClientFacts::default(),
         session: None,
     };
     let at = "2026-11-15T12:00:00Z".parse().expect("a time");

@@ -3,7 +3,7 @@
 use gatelodge_catalogue::Posture;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    Call, Caller, Category, Code, Decision, Definition, Policy, Scope, Subject, Tool, Window, decide,
+    Call, CallTarget, CalledTool, Category, ClientFacts, Code, Decision, Definition, Policy, Scope, Window, decide,
 };
 use jiff::Timestamp;
 
@@ -21,15 +21,25 @@ pub enum Fate {
 pub fn judge(policy: &Policy, tool: &str) -> Fate {
     of(
         policy,
-        Subject::Tool(Tool { name: tool, category: Category::Unknown, definition: Definition::Accepted, schema: None }),
+        CallTarget::Tool(CalledTool {
+            name: tool,
+            category: Category::Unknown,
+            definition: Definition::Accepted,
+            schema: None,
+        }),
     )
 }
 
 /// Judges anything.
-pub fn of(policy: &Policy, subject: Subject<'_>) -> Fate {
+pub fn of(policy: &Policy, subject: CallTarget<'_>) -> Fate {
     let document = read(b"{}", &JsonLimits::REQUEST).expect("JSON");
-    let call =
-        Call { subject, arguments: Some(document.root()), server: None, caller: Caller::default(), session: None };
+    let call = Call {
+        target: subject,
+        arguments: Some(document.root()),
+        server: None,
+        client: ClientFacts::default(),
+        session: None,
+    };
     match decide(policy, &call, Timestamp::UNIX_EPOCH) {
         Decision::Deny(reason) => {
             assert!(matches!(reason.code, Code::Hidden | Code::NotListed | Code::Denied), "{reason:?}");

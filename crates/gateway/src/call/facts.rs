@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gatelodge_json::JsonValue;
 use gatelodge_mcp::aggregate_names::{prefix_name, prefix_uri};
 use gatelodge_mcp::{ClientRequest, CompletionRequest, CompletionTarget as WireReference, MessageError, Method};
-use gatelodge_policy::{Call, Caller, Category, Definition, Reference, Subject, Tool};
+use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
 
 use crate::upstream::Offer;
 use crate::visit::Visit;
@@ -116,22 +116,24 @@ impl<'r> Facts<'r> {
     /// Everything together.
     pub fn call<'c>(&'c self, visit: &'c Visit, offer: Option<&'c Offer>) -> Call<'c> {
         let subject = match self {
-            Self::Tool { name, .. } => Subject::Tool(as_offered(visit, name, offer)),
-            Self::Task { tool, .. } => Subject::Task(as_offered(visit, tool, offer)),
-            Self::Resource { uri } => Subject::Resource { uri },
-            Self::Prompt { name, .. } => Subject::Prompt { name },
-            Self::Completion { reference: WireReference::Prompt(name) } => Subject::Completion(Reference::Prompt(name)),
-            Self::Completion { reference: WireReference::Resource(uri) } => {
-                Subject::Completion(Reference::Resource(uri))
+            Self::Tool { name, .. } => CallTarget::Tool(as_offered(visit, name, offer)),
+            Self::Task { tool, .. } => CallTarget::Task(as_offered(visit, tool, offer)),
+            Self::Resource { uri } => CallTarget::Resource { uri },
+            Self::Prompt { name, .. } => CallTarget::Prompt { name },
+            Self::Completion { reference: WireReference::Prompt(name) } => {
+                CallTarget::Completion(CompletionReference::Prompt(name))
             }
-            Self::Method { name } => Subject::Method { name },
+            Self::Completion { reference: WireReference::Resource(uri) } => {
+                CallTarget::Completion(CompletionReference::Resource(uri))
+            }
+            Self::Method { name } => CallTarget::Method { name },
         };
         let client = visit.client();
         Call {
-            subject,
+            target: subject,
             arguments: self.arguments(),
             server: Some(visit.upstream.name().as_str()),
-            caller: Caller {
+            client: ClientFacts {
                 grant_label: Some(&visit.grant.config.label),
                 grant_labels: Some(&visit.grant.config.labels),
                 client_name: client.and_then(|client| client.name.as_deref()),
@@ -142,9 +144,9 @@ impl<'r> Facts<'r> {
     }
 }
 
-fn as_offered<'c>(visit: &Visit, name: &'c str, offer: Option<&'c Offer>) -> Tool<'c> {
+fn as_offered<'c>(visit: &Visit, name: &'c str, offer: Option<&'c Offer>) -> CalledTool<'c> {
     let tool = visit.tool(offer, name);
     let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
     let category = offer.map_or(Category::Unknown, |offer| offer.category(name));
-    Tool { name, category, definition, schema: tool.and_then(|tool| tool.schema()) }
+    CalledTool { name, category, definition, schema: tool.and_then(|tool| tool.schema()) }
 }

@@ -11,7 +11,7 @@ use gatelodge_mcp::{
     TraceParent, code, error_response, replace_list_items,
 };
 use gatelodge_mutants::mutant;
-use gatelodge_policy::{Category, Definition, Tool};
+use gatelodge_policy::{CalledTool, Category, Definition};
 use gatelodge_store::{Mode, Outcome};
 use http::StatusCode;
 
@@ -377,7 +377,7 @@ fn is_listed(visit: &Visit, method: &Method<'_>, name: &str, offer: Option<&Offe
         _ => {
             let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
             let category = offer.map_or(Category::Unknown, |offer| offer.category(name));
-            policy.is_tool_visible(&Tool { name, category, definition, schema: None })
+            policy.is_tool_visible(&CalledTool { name, category, definition, schema: None })
         }
     }
 }

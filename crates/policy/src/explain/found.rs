@@ -2,7 +2,7 @@
 
 use gatelodge_json::{JsonKind, JsonValue, quote_into};
 
-use crate::call::{Call, Subject};
+use crate::call::{Call, CallTarget};
 use crate::condition::{Moment, fact};
 use crate::path::{Path, Root, Segment};
 use crate::scalar::Operand;
@@ -13,8 +13,8 @@ const MOST_CHARACTERS: usize = 120;
 
 pub(super) fn found(path: &Path, call: &Call<'_>, moment: Moment<'_>) -> Vec<String> {
     let mut values = Vec::new();
-    match (&path.root, call.subject, call.arguments) {
-        (Root::Args, Subject::Resource { uri }, _) => {
+    match (&path.root, call.target, call.arguments) {
+        (Root::Args, CallTarget::Resource { uri }, _) => {
             if matches!(path.segments.as_slice(), [Segment::Name(name)] if &**name == "uri") {
                 values.push(text(uri));
             }

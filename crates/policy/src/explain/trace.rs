@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::found::found;
 use super::{ConditionLine, Step, raw};
-use crate::call::{Call, Definition, Reference, Subject, Tool};
+use crate::call::{Call, CallTarget, CalledTool, CompletionReference, Definition};
 use crate::compiled_policy::{Action, BlockTable, Default, Policy, Predicate, RuleBlock, ToolVisibility};
 use crate::condition::{Answer, Moment, Polarity};
 use crate::decide::{ApplicableBlocks, refuse_treacherous, violation};
@@ -15,25 +15,25 @@ use crate::reserve;
 pub(super) fn steps(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Vec<Step> {
     let moment = Moment { at, zone: &policy.time_zone };
     let mut trace = Trace { policy, call, moment, steps: Vec::new() };
-    match call.subject {
-        Subject::Tool(tool) => trace.tool(&tool),
-        Subject::Task(tool) => {
+    match call.target {
+        CallTarget::Tool(tool) => trace.tool(&tool),
+        CallTarget::Task(tool) => {
             trace.admission(&tool);
         }
-        Subject::Resource { uri } => {
+        CallTarget::Resource { uri } => {
             trace.uri(uri);
             trace.listed(&policy.resources, uri);
         }
-        Subject::Prompt { name } => trace.listed(&policy.prompts, name),
-        Subject::Completion(Reference::Prompt(name)) => trace.referred(policy.prompts.find(name)),
-        Subject::Completion(Reference::Resource(uri)) => {
+        CallTarget::Prompt { name } => trace.listed(&policy.prompts, name),
+        CallTarget::Completion(CompletionReference::Prompt(name)) => trace.referred(policy.prompts.find(name)),
+        CallTarget::Completion(CompletionReference::Resource(uri)) => {
             trace.uri(uri);
             trace.referred(policy.find_resource_or_template(uri));
         }
-        Subject::Completion(Reference::Unknown) => {
+        CallTarget::Completion(CompletionReference::Unknown) => {
             trace.refuse("standing", None, Code::NotListed, "the completion does not say what it refers to");
         }
-        Subject::Method { name } => trace.method(name),
+        CallTarget::Method { name } => trace.method(name),
     }
     trace.steps
 }
@@ -58,7 +58,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    fn tool(&mut self, tool: &Tool<'_>) {
+    fn tool(&mut self, tool: &CalledTool<'_>) {
         let blocks = self.admission(tool);
         for block in blocks.iter() {
             self.validation(block, tool);
@@ -69,7 +69,7 @@ impl<'a> Trace<'a> {
     }
 
     /// Whether the tool can be called at all, and the blocks that hold for it.
-    fn admission(&mut self, tool: &Tool<'_>) -> ApplicableBlocks<'a> {
+    fn admission(&mut self, tool: &CalledTool<'_>) -> ApplicableBlocks<'a> {
         let own = match self.policy.tool_visibility(tool) {
             ToolVisibility::Hidden(pointer) => {
                 self.refuse("standing", Some(pointer), Code::Hidden, "the tool is hidden");
@@ -154,7 +154,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    fn validation(&mut self, block: &RuleBlock, tool: &Tool<'_>) {
+    fn validation(&mut self, block: &RuleBlock, tool: &CalledTool<'_>) {
         if !block.validate_arguments {
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_policy::{Code, Decision, Definition, Reason, Subject, Terms, decide};
+use gatelodge_policy::{CallTarget, Code, Decision, Definition, Reason, Terms, decide};
 use gatelodge_store::Mode;
 
 use crate::Gateway;
@@ -43,7 +43,7 @@ pub(super) fn denied_anyway(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> 
 fn judged_as_accepted(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<Decision> {
     let Some(policy) = &visit.door.policy else { return Some(Decision::Deny(Reason::no_policy())) };
     let mut call = facts.call(visit, None);
-    if let Subject::Tool(tool) = &mut call.subject {
+    if let CallTarget::Tool(tool) = &mut call.target {
         tool.definition = Definition::Accepted;
     }
     match decide(&policy.policy, &call, trail.at()) {

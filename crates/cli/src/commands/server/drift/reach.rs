@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use gatelodge_gateway::LivePolicy;
-use gatelodge_policy::{Call, Caller, Category, Decision, Definition, Subject, Tool, decide};
+use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, Decision, Definition, decide};
 use gatelodge_store::ServerName;
 use serde::Serialize;
 
@@ -35,13 +35,14 @@ pub(super) async fn doors(desk: &Desk, server: &ServerName) -> Result<Doors> {
 
 /// Who could call it if it were accepted, with arguments that no condition minds.
 pub(super) fn reached_by(doors: &Doors, name: &str, category: Category, desk: &Desk) -> Vec<Reach> {
-    let tool = Tool { name, category, definition: Definition::Accepted, schema: None };
+    let tool = CalledTool { name, category, definition: Definition::Accepted, schema: None };
     let reach = |(grant, policy): &(String, Arc<LivePolicy>)| {
         if !policy.policy.is_tool_visible(&tool) {
             return None;
         }
-        let subject = Subject::Tool(tool);
-        let call = Call { subject, arguments: None, server: None, caller: Caller::default(), session: None };
+        let subject = CallTarget::Tool(tool);
+        let call =
+            Call { target: subject, arguments: None, server: None, client: ClientFacts::default(), session: None };
         let rule = match decide(&policy.policy, &call, desk.clock.now()) {
             Decision::Allow(terms) => terms.rule,
             Decision::Deny(reason) => reason.rule,
