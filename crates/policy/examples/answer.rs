@@ -39,7 +39,7 @@ fn answer_call(policy: &Policy, call: JsonValue<'_>) -> String {
     let decision = decide(policy, &file.call(), file.at().expect("a time"));
     let (word, code, rule, charges) = match &decision {
         Decision::Deny(reason) => ("deny", Some(reason.code.as_str()), reason.rule.as_deref(), &[][..]),
-        Decision::Allow(terms) => match &terms.question {
+        Decision::Allow(terms) => match &terms.approval {
             None => ("allow", None, terms.rule.as_deref(), terms.charges.as_slice()),
             Some(question) => ("approve", None, Some(&*question.rule), terms.charges.as_slice()),
         },

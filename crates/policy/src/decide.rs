@@ -7,23 +7,23 @@ use std::sync::Arc;
 use gatelodge_mutants::mutant;
 use jiff::Timestamp;
 
+use crate::ambiguous_uri;
 use crate::call::{Call, CallTarget, CalledTool, CompletionReference, Definition};
 use crate::compiled_policy::{Action, BlockTable, Default, Policy, Predicate, RuleBlock, ToolVisibility};
 use crate::condition::{Answer, Moment, Polarity};
-use crate::decision::{Code, Decision, Question, Reason, Terms};
-use crate::method;
+use crate::decision::{ApprovalRequirement, Code, Decision, Reason, Terms};
+use crate::method_rules;
 use crate::reserve;
-use crate::uri;
 
 /// Judges one call.
 pub fn decide(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Decision {
     let judged = match call.target {
-        CallTarget::Tool(tool) => judge_tool(policy, call, &tool, at),
-        CallTarget::Task(tool) => judge_task(policy, &tool),
-        CallTarget::Resource { uri } => judge_resource(policy, call, uri, at),
-        CallTarget::Prompt { name } => judge_listed(policy, call, &policy.prompts, name, at),
-        CallTarget::Completion(reference) => judge_completion(policy, reference),
-        CallTarget::Method { name } => method::judge(policy, name),
+        CallTarget::Tool(tool) => decide_tool(policy, call, &tool, at),
+        CallTarget::Task(tool) => decide_task(policy, &tool),
+        CallTarget::Resource { uri } => decide_resource(policy, call, uri, at),
+        CallTarget::Prompt { name } => decide_named(policy, call, &policy.prompts, name, at),
+        CallTarget::Completion(reference) => decide_completion(policy, reference),
+        CallTarget::Method { name } => method_rules::decide_method(policy, name),
     };
     as_decision(judged)
 }
@@ -35,32 +35,32 @@ pub(crate) fn as_decision(judged: Result<Terms, Reason>) -> Decision {
     }
 }
 
-fn judge_tool(policy: &Policy, call: &Call<'_>, tool: &CalledTool<'_>, at: Timestamp) -> Result<Terms, Reason> {
-    let blocks = admitting(policy, tool)?;
+fn decide_tool(policy: &Policy, call: &Call<'_>, tool: &CalledTool<'_>, at: Timestamp) -> Result<Terms, Reason> {
+    let blocks = admit_tool(policy, tool)?;
     let moment = Moment { at, zone: &policy.time_zone };
     for block in blocks.iter() {
-        refuse_invalid(block, tool, call)?;
+        refuse_invalid_arguments(block, tool, call)?;
         refuse_by_predicates(block, call, moment)?;
     }
-    terms(policy, blocks, call, tool.name, moment)
+    build_terms(policy, blocks, call, tool.name, moment)
 }
 
 /// A task passes where its tool can be called at all. What the rule says of arguments, times, limits and approval was
 /// settled when the call was made.
-fn judge_task(policy: &Policy, tool: &CalledTool<'_>) -> Result<Terms, Reason> {
-    let blocks = admitting(policy, tool)?;
+fn decide_task(policy: &Policy, tool: &CalledTool<'_>) -> Result<Terms, Reason> {
+    let blocks = admit_tool(policy, tool)?;
     let rule = blocks.own_block.map_or(&policy.default_pointer, |block| &block.pointer);
     Ok(Terms { rule: Some(Arc::clone(rule)), ..Terms::default() })
 }
 
 /// The blocks that hold for a tool that can be called at all.
-fn admitting<'p>(policy: &'p Policy, tool: &CalledTool<'_>) -> Result<ApplicableBlocks<'p>, Reason> {
+fn admit_tool<'p>(policy: &'p Policy, tool: &CalledTool<'_>) -> Result<ApplicableBlocks<'p>, Reason> {
     let own = match policy.tool_visibility(tool) {
         ToolVisibility::Hidden(pointer) => {
             return Err(Reason::new(Code::Hidden, Some(pointer), "the tool is hidden by the policy"));
         }
         ToolVisibility::Listed(block) => Some(block),
-        ToolVisibility::Unlisted => unlisted(policy)?,
+        ToolVisibility::Unlisted => apply_default(policy)?,
     };
     if tool.definition == Definition::NotOffered {
         return Err(Reason::new(Code::NotOffered, None, "the server does not offer this tool"));
@@ -71,13 +71,13 @@ fn admitting<'p>(policy: &'p Policy, tool: &CalledTool<'_>) -> Result<Applicable
     Ok(blocks)
 }
 
-fn judge_resource(policy: &Policy, call: &Call<'_>, uri: &str, at: Timestamp) -> Result<Terms, Reason> {
-    refuse_treacherous(policy, uri)?;
-    judge_listed(policy, call, &policy.resources, uri, at)
+fn decide_resource(policy: &Policy, call: &Call<'_>, uri: &str, at: Timestamp) -> Result<Terms, Reason> {
+    refuse_ambiguous_uri(policy, uri)?;
+    decide_named(policy, call, &policy.resources, uri, at)
 }
 
 /// Judges a resource or a prompt by the block of its name.
-fn judge_listed(
+fn decide_named(
     policy: &Policy,
     call: &Call<'_>,
     table: &BlockTable,
@@ -86,7 +86,7 @@ fn judge_listed(
 ) -> Result<Terms, Reason> {
     let own = match table.find(name) {
         Some(block) => Some(block),
-        None => unlisted(policy)?,
+        None => apply_default(policy)?,
     };
     let blocks = ApplicableBlocks { own_block: own, all_tools_block: None };
     refuse_denied(blocks)?;
@@ -94,15 +94,15 @@ fn judge_listed(
     for block in blocks.iter() {
         refuse_by_predicates(block, call, moment)?;
     }
-    terms(policy, blocks, call, name, moment)
+    build_terms(policy, blocks, call, name, moment)
 }
 
 /// A completion passes where what it refers to is visible and not denied.
-fn judge_completion(policy: &Policy, reference: CompletionReference<'_>) -> Result<Terms, Reason> {
+fn decide_completion(policy: &Policy, reference: CompletionReference<'_>) -> Result<Terms, Reason> {
     let found = match reference {
         CompletionReference::Prompt(name) => policy.prompts.find(name),
         CompletionReference::Resource(uri) => {
-            refuse_treacherous(policy, uri)?;
+            refuse_ambiguous_uri(policy, uri)?;
             policy.find_resource_or_template(uri)
         }
         CompletionReference::Unknown => {
@@ -111,7 +111,7 @@ fn judge_completion(policy: &Policy, reference: CompletionReference<'_>) -> Resu
     };
     let own = match found {
         Some(block) => Some(block),
-        None => unlisted(policy)?,
+        None => apply_default(policy)?,
     };
     refuse_denied(ApplicableBlocks { own_block: own, all_tools_block: None })?;
     let rule = own.map_or(&policy.default_pointer, |block| &block.pointer);
@@ -132,7 +132,7 @@ impl<'p> ApplicableBlocks<'p> {
 }
 
 /// What nothing speaks of has no block; under `default: deny` it is refused.
-fn unlisted(policy: &Policy) -> Result<Option<&RuleBlock>, Reason> {
+fn apply_default(policy: &Policy) -> Result<Option<&RuleBlock>, Reason> {
     match policy.default {
         Default::Allow => Ok(None),
         Default::Deny => {
@@ -142,8 +142,8 @@ fn unlisted(policy: &Policy) -> Result<Option<&RuleBlock>, Reason> {
     }
 }
 
-pub(crate) fn refuse_treacherous(policy: &Policy, uri: &str) -> Result<(), Reason> {
-    if policy.resources.exact.contains_key(uri) || !uri::is_treacherous(uri) {
+pub(crate) fn refuse_ambiguous_uri(policy: &Policy, uri: &str) -> Result<(), Reason> {
+    if policy.resources.exact.contains_key(uri) || !ambiguous_uri::is_ambiguous(uri) {
         return Ok(());
     }
     let message = "the URI could mean another resource than it says; it must be listed exactly";
@@ -171,8 +171,8 @@ fn refuse_unaccepted(tool: &CalledTool<'_>) -> Result<(), Reason> {
     }
 }
 
-fn refuse_invalid(block: &RuleBlock, tool: &CalledTool<'_>, call: &Call<'_>) -> Result<(), Reason> {
-    match violation(block, tool, call) {
+fn refuse_invalid_arguments(block: &RuleBlock, tool: &CalledTool<'_>, call: &Call<'_>) -> Result<(), Reason> {
+    match argument_violation(block, tool, call) {
         None => Ok(()),
         Some(message) => {
             let pointer: Arc<str> = format!("{}/validate_arguments", block.pointer).into();
@@ -182,7 +182,7 @@ fn refuse_invalid(block: &RuleBlock, tool: &CalledTool<'_>, call: &Call<'_>) -> 
 }
 
 /// What is wrong with the arguments, where the block asks for their validation.
-pub(crate) fn violation(block: &RuleBlock, tool: &CalledTool<'_>, call: &Call<'_>) -> Option<String> {
+pub(crate) fn argument_violation(block: &RuleBlock, tool: &CalledTool<'_>, call: &Call<'_>) -> Option<String> {
     if !block.validate_arguments {
         return None;
     }
@@ -196,28 +196,28 @@ fn refuse_by_predicates(block: &RuleBlock, call: &Call<'_>, moment: Moment<'_>) 
     for predicate in &block.require {
         match predicate.answer(call, moment, Polarity::All) {
             Answer::True => {}
-            Answer::False | Answer::Absent => return Err(refused_by(Code::Require, predicate)),
-            Answer::Mismatch => return Err(refused_by(Code::TypeMismatch, predicate)),
+            Answer::False | Answer::Absent => return Err(predicate_reason(Code::Require, predicate)),
+            Answer::Mismatch => return Err(predicate_reason(Code::TypeMismatch, predicate)),
         }
     }
     for predicate in &block.deny_if {
         match predicate.answer(call, moment, Polarity::Any) {
-            Answer::True => return Err(refused_by(Code::DenyIf, predicate)),
+            Answer::True => return Err(predicate_reason(Code::DenyIf, predicate)),
             Answer::False | Answer::Absent => {}
-            Answer::Mismatch => return Err(refused_by(Code::TypeMismatch, predicate)),
+            Answer::Mismatch => return Err(predicate_reason(Code::TypeMismatch, predicate)),
         }
     }
     for predicate in &block.approve_if {
         if predicate.answer(call, moment, Polarity::Any) == Answer::Mismatch
             && !mutant!("approve-type-mismatch-ignored")
         {
-            return Err(refused_by(Code::TypeMismatch, predicate));
+            return Err(predicate_reason(Code::TypeMismatch, predicate));
         }
     }
     Ok(())
 }
 
-fn refused_by(code: Code, predicate: &Predicate) -> Reason {
+fn predicate_reason(code: Code, predicate: &Predicate) -> Reason {
     let message = match (code, &predicate.on_deny) {
         // The rule's own words speak of another fault.
         (Code::TypeMismatch, _) => "a value cannot be compared with what the rule expects".into(),
@@ -228,7 +228,7 @@ fn refused_by(code: Code, predicate: &Predicate) -> Reason {
     Reason::new(code, Some(&predicate.pointer), message)
 }
 
-fn terms(
+fn build_terms(
     policy: &Policy,
     blocks: ApplicableBlocks<'_>,
     call: &Call<'_>,
@@ -237,18 +237,18 @@ fn terms(
 ) -> Result<Terms, Reason> {
     let charges = reserve::charges(blocks, call, name)?;
     let rule = blocks.own_block.map_or(&policy.default_pointer, |block| &block.pointer);
-    let question = blocks.iter().find_map(|block| question(block, call, moment));
-    Ok(Terms { rule: Some(Arc::clone(rule)), charges, question })
+    let question = blocks.iter().find_map(|block| find_approval_requirement(block, call, moment));
+    Ok(Terms { rule: Some(Arc::clone(rule)), charges, approval: question })
 }
 
 /// The first thing in a block that asks for a person.
-fn question(block: &RuleBlock, call: &Call<'_>, moment: Moment<'_>) -> Option<Question> {
+fn find_approval_requirement(block: &RuleBlock, call: &Call<'_>, moment: Moment<'_>) -> Option<ApprovalRequirement> {
     if block.action == Action::Approve {
-        return Some(Question { rule: Arc::clone(&block.pointer), message: block.reason.clone() });
+        return Some(ApprovalRequirement { rule: Arc::clone(&block.pointer), message: block.reason.clone() });
     }
     let asks = |predicate: &&Predicate| predicate.answer(call, moment, Polarity::Any) == Answer::True;
     let predicate = block.approve_if.iter().find(asks)?;
-    Some(Question { rule: Arc::clone(&predicate.pointer), message: predicate.on_deny.clone() })
+    Some(ApprovalRequirement { rule: Arc::clone(&predicate.pointer), message: predicate.on_deny.clone() })
 }
 
 #[cfg(test)]
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
     use crate::{Category, ClientFacts, DocumentFormat, parse};
 
-    fn judged(name: &str, definition: Definition) -> Result<Option<Arc<str>>, Code> {
+    fn decide_task_for_tool(name: &str, definition: Definition) -> Result<Option<Arc<str>>, Code> {
         let text = br#"{"version":"1","default":"deny","hide":["secret"],"tools":{
             "pay":{"require":[{"conditions":[{"path":"args.n","op":"lte","value":1}]}],
                    "limits":[{"counter":"c","window":"day","max":1}]},
@@ -268,7 +268,7 @@ mod tests {
         match decide(&policy, &call, Timestamp::UNIX_EPOCH) {
             Decision::Deny(reason) => Err(reason.code),
             Decision::Allow(terms) => {
-                assert!(terms.charges.is_empty() && terms.question.is_none());
+                assert!(terms.charges.is_empty() && terms.approval.is_none());
                 Ok(terms.rule)
             }
         }
@@ -277,13 +277,17 @@ mod tests {
     #[test]
     fn a_task_is_under_the_rule_of_its_tool_as_far_as_that_speaks_of_all_calls() {
         use Definition::{Accepted, Changed, New, NotOffered};
-        assert_eq!(judged("pay", Accepted), Ok(Some("/tools/pay".into())), "its arguments were judged before");
-        assert_eq!(judged("ask", Accepted), Ok(Some("/tools/ask".into())), "somebody has agreed before");
-        assert_eq!(judged("shut", Accepted), Err(Code::Denied));
-        assert_eq!(judged("secret", Accepted), Err(Code::Hidden));
-        assert_eq!(judged("other", Accepted), Err(Code::NotListed));
-        assert_eq!(judged("pay", New), Err(Code::NotAccepted));
-        assert_eq!(judged("pay", Changed), Err(Code::DefinitionChanged));
-        assert_eq!(judged("pay", NotOffered), Err(Code::NotOffered));
+        assert_eq!(
+            decide_task_for_tool("pay", Accepted),
+            Ok(Some("/tools/pay".into())),
+            "its arguments were judged before"
+        );
+        assert_eq!(decide_task_for_tool("ask", Accepted), Ok(Some("/tools/ask".into())), "somebody has agreed before");
+        assert_eq!(decide_task_for_tool("shut", Accepted), Err(Code::Denied));
+        assert_eq!(decide_task_for_tool("secret", Accepted), Err(Code::Hidden));
+        assert_eq!(decide_task_for_tool("other", Accepted), Err(Code::NotListed));
+        assert_eq!(decide_task_for_tool("pay", New), Err(Code::NotAccepted));
+        assert_eq!(decide_task_for_tool("pay", Changed), Err(Code::DefinitionChanged));
+        assert_eq!(decide_task_for_tool("pay", NotOffered), Err(Code::NotOffered));
     }
 }

@@ -21,12 +21,12 @@ pub struct Terms {
     /// What to take from counters: all, or the call is refused. In the order in which a full one is named.
     pub charges: Vec<Charge>,
     /// What to ask a person first.
-    pub question: Option<Question>,
+    pub approval: Option<ApprovalRequirement>,
 }
 
 /// Why a person has to agree.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct ApprovalRequirement {
     /// The rule that asks.
     pub rule: Arc<str>,
     /// What the policy says to the approver.

@@ -17,7 +17,7 @@ use crate::decide::decide;
 use crate::decision::Decision;
 use crate::diagnostic::Diagnostic;
 use crate::limit::words;
-use crate::method::{TASKS, is_always_allowed};
+use crate::method_rules::{TASK_METHOD_PREFIX, is_always_allowed};
 use crate::parse::parse;
 use crate::syntax_tree::DocumentFormat;
 use tally::Tally;
@@ -164,10 +164,12 @@ fn what(method: &str, target: Option<&str>) -> String {
 /// Why no block can be written that allows this and nothing else.
 fn unwritable(part: Part, name: &str) -> Option<&'static str> {
     match part {
-        Part::Methods if name.is_empty() || crate::method::JUDGED_BY_SUBJECT.contains(&name) => {
+        Part::Methods if name.is_empty() || crate::method_rules::METHODS_DECIDED_BY_TARGET.contains(&name) => {
             Some("the log does not say what it was about")
         }
-        Part::Methods if name.starts_with(TASKS) => Some("a task is under the rule of the call that made it"),
+        Part::Methods if name.starts_with(TASK_METHOD_PREFIX) => {
+            Some("a task is under the rule of the call that made it")
+        }
         Part::ClientRequests => None,
         _ if name.contains('*') => Some("a policy would take the `*` in its name for any text"),
         _ => None,

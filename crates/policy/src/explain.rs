@@ -124,7 +124,7 @@ pub fn explain(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Explanation {
         },
         Decision::Allow(terms) => {
             let charges = terms.charges.iter().map(line).collect();
-            let (decision, rule, message) = match &terms.question {
+            let (decision, rule, message) = match &terms.approval {
                 None => ("allow", terms.rule.as_deref(), None),
                 Some(question) => {
                     let message = question.message.as_deref().unwrap_or("the policy asks a person first");

@@ -11,7 +11,7 @@ use crate::call::Category;
 use crate::compiled_policy::{Action, ClientRequest, Default};
 use crate::condition::Operator;
 use crate::limit::{Align, Scope, Window};
-use crate::method::{ALWAYS_ALLOWED, JUDGED_BY_SUBJECT, TASKS};
+use crate::method_rules::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
 use crate::parse::{BLOCK_FIELDS, CONDITION_FIELDS, FIELDS, LIMIT_FIELDS, PREDICATE_FIELDS, RATE_FIELDS, TIME_ZONE};
 
 /// The draft that the schema is written in.
@@ -114,13 +114,13 @@ fn categories() -> Value {
 }
 
 fn methods() -> Value {
-    let spoken_for: Vec<&str> = ALWAYS_ALLOWED.iter().chain(&JUDGED_BY_SUBJECT).copied().collect();
+    let spoken_for: Vec<&str> = ALWAYS_ALLOWED.iter().chain(&METHODS_DECIDED_BY_TARGET).copied().collect();
     json!({
         "type": "object",
         "additionalProperties": words(Default::WORDS, help::default),
         "propertyNames": { "allOf": [
             { "not": { "enum": spoken_for } },
-            { "not": { "pattern": format!("^{TASKS}") } },
+            { "not": { "pattern": format!("^{TASK_METHOD_PREFIX}") } },
             { "pattern": r"^[^*]+(/\*)?$" },
         ] },
     })

@@ -2,6 +2,7 @@
 //!
 //! Everything here is pure: the same document, call and time give the same answer. No clock, no files, no network.
 
+mod ambiguous_uri;
 mod call;
 mod call_file;
 mod cases;
@@ -21,14 +22,13 @@ mod host;
 mod import;
 mod json_schema;
 mod limit;
-mod method;
+mod method_rules;
 mod parse;
 mod path;
 mod reserve;
 mod scalar;
 mod schema;
 mod syntax_tree;
-mod uri;
 mod visibility;
 
 pub use call::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
@@ -39,7 +39,7 @@ pub use compiled_policy::{ClientRequest, Policy};
 pub use condition::{Answer, Operator};
 pub use counters::CounterShape;
 pub use decide::decide;
-pub use decision::{Code, Decision, Question, Reason, Terms};
+pub use decision::{ApprovalRequirement, Code, Decision, Reason, Terms};
 pub use diagnostic::{Diagnostic, DiagnosticCode, Severity};
 pub use draft::{Deed, Draft, Drafted, LeftOut, Part, Used};
 pub use explain::{Explanation, explain};
@@ -47,7 +47,7 @@ pub use format::{Formatted, format};
 pub use import::{Imported, Note, NoteKind, import};
 pub use json_schema::json_schema;
 pub use limit::{Align, Amount, Charge, Scope, Window};
-pub use method::is_always_allowed;
+pub use method_rules::is_always_allowed;
 pub use parse::parse;
 pub use schema::{Schema, SchemaError};
 pub use syntax_tree::DocumentFormat;

@@ -17,7 +17,7 @@ use crate::compiled_policy::{
 };
 use crate::diagnostic::{Diagnostic, DiagnosticCode, Severity, push_bounded, sorted_for_display};
 use crate::glob::Glob;
-use crate::method::{ALWAYS_ALLOWED, JUDGED_BY_SUBJECT, TASKS};
+use crate::method_rules::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
 use crate::path::Path;
 use crate::syntax_tree::{self, DocumentFormat, MapEntry, NodeValue, SyntaxNode};
 pub(crate) use block::FIELDS as BLOCK_FIELDS;
@@ -322,10 +322,10 @@ fn nameable(method: &str) -> Result<(), &'static str> {
     if ALWAYS_ALLOWED.contains(&method) {
         return Err("this method always passes; lists are filtered by the other parts of the policy");
     }
-    if JUDGED_BY_SUBJECT.contains(&method) {
+    if METHODS_DECIDED_BY_TARGET.contains(&method) {
         return Err("this method follows `tools`, `resources` or `prompts`");
     }
-    if method.starts_with(TASKS) {
+    if method.starts_with(TASK_METHOD_PREFIX) {
         return Err("tasks are under the rule of the call that made them");
     }
     if ClientRequest::of_method(method).is_some() {

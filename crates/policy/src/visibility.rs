@@ -2,7 +2,7 @@
 
 use crate::call::{CalledTool, Definition};
 use crate::compiled_policy::{Default, Policy, RuleBlock, ToolVisibility};
-use crate::decide::refuse_treacherous;
+use crate::decide::refuse_ambiguous_uri;
 use crate::glob::Glob;
 
 impl Policy {
@@ -32,13 +32,13 @@ impl Policy {
     /// Whether a resource stands in the list.
     pub fn is_resource_visible(&self, uri: &str) -> bool {
         let is_listed = self.resources.find(uri).is_some() || self.default == Default::Allow;
-        is_listed && refuse_treacherous(self, uri).is_ok()
+        is_listed && refuse_ambiguous_uri(self, uri).is_ok()
     }
 
     /// Whether a resource template stands in the list: one of its expansions could match.
     pub fn is_template_visible(&self, template: &str) -> bool {
         let is_listed = self.default == Default::Allow || self.find_resource_or_template(template).is_some();
-        is_listed && refuse_treacherous(self, template).is_ok()
+        is_listed && refuse_ambiguous_uri(self, template).is_ok()
     }
 
     /// Whether a prompt stands in the list.

@@ -81,7 +81,7 @@ fn judge(policy: &Policy, done: &Done) -> Decision {
 }
 
 fn allows(policy: &Policy, done: &Done) -> bool {
-    matches!(judge(policy, done), Decision::Allow(terms) if terms.question.is_none())
+    matches!(judge(policy, done), Decision::Allow(terms) if terms.approval.is_none())
 }
 
 /// Whether the draft says that it does not cover this.

@@ -69,7 +69,7 @@ fn passes_text(policy: &Policy, counters: &mut Counters, tool: &str, arguments: 
     let used = |charge: &gatelodge_policy::Charge| counters.0.get(&**charge.counter()).copied().unwrap_or_default();
     let has_room =
         |charge: &gatelodge_policy::Charge| used(charge) + charge.amount().billionths() <= charge.max().billionths();
-    if terms.question.is_some() || !terms.charges.iter().all(has_room) {
+    if terms.approval.is_some() || !terms.charges.iter().all(has_room) {
         return false;
     }
     for charge in &terms.charges {

@@ -45,7 +45,7 @@ pub fn of(policy: &Policy, subject: CallTarget<'_>) -> Fate {
             assert!(matches!(reason.code, Code::Hidden | Code::NotListed | Code::Denied), "{reason:?}");
             Fate::Refused
         }
-        Decision::Allow(terms) if terms.question.is_some() => Fate::Waits,
+        Decision::Allow(terms) if terms.approval.is_some() => Fate::Waits,
         Decision::Allow(terms) => match terms.charges.as_slice() {
             [] => Fate::Passes,
             [charge] => {

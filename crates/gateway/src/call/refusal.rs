@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gatelodge_mcp::http_headers::ProtocolError;
-use gatelodge_policy::{Charge, Code, Question, Reason};
+use gatelodge_policy::{ApprovalRequirement, Charge, Code, Reason};
 use gatelodge_store::StoreError;
 
 use crate::upstream::SendError;
@@ -16,7 +16,7 @@ pub(crate) enum Refusal {
     /// A counter is full.
     Exhausted { charge: Box<Charge>, room_in: Option<Duration> },
     /// A person would have to agree, and nobody can be asked.
-    ApprovalUnavailable(Question),
+    ApprovalUnavailable(ApprovalRequirement),
     /// Too much is in flight.
     Busy(&'static str),
     /// The same in words that say what to do.

@@ -17,7 +17,7 @@ pub(crate) struct Reserved {
 
 /// Takes all charges of the terms, or none.
 pub(crate) async fn take(gw: &Gateway, visit: &Visit, terms: &Terms, trail: &mut Trail) -> Result<Reserved, Refusal> {
-    if let Some(question) = &terms.question {
+    if let Some(question) = &terms.approval {
         return Err(Refusal::ApprovalUnavailable(question.clone()));
     }
     // The id itself is on no disk.

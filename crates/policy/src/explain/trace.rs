@@ -7,9 +7,9 @@ use super::{ConditionLine, Step, raw};
 use crate::call::{Call, CallTarget, CalledTool, CompletionReference, Definition};
 use crate::compiled_policy::{Action, BlockTable, Default, Policy, Predicate, RuleBlock, ToolVisibility};
 use crate::condition::{Answer, Moment, Polarity};
-use crate::decide::{ApplicableBlocks, refuse_treacherous, violation};
+use crate::decide::{ApplicableBlocks, argument_violation, refuse_ambiguous_uri};
 use crate::decision::{Code, Decision};
-use crate::method;
+use crate::method_rules;
 use crate::reserve;
 
 pub(super) fn steps(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Vec<Step> {
@@ -133,13 +133,13 @@ impl<'a> Trace<'a> {
     }
 
     fn uri(&mut self, uri: &str) {
-        if let Err(reason) = refuse_treacherous(self.policy, uri) {
+        if let Err(reason) = refuse_ambiguous_uri(self.policy, uri) {
             self.refuse("uri", None, reason.code, reason.message.as_ref());
         }
     }
 
     fn method(&mut self, name: &str) {
-        match crate::decide::as_decision(method::judge(self.policy, name)) {
+        match crate::decide::as_decision(method_rules::decide_method(self.policy, name)) {
             Decision::Allow(terms) => self.push("method", terms.rule.as_deref(), "pass", "the method passes"),
             Decision::Deny(reason) => {
                 self.refuse("method", reason.rule.as_deref(), reason.code, reason.message.as_ref())
@@ -159,7 +159,7 @@ impl<'a> Trace<'a> {
             return;
         }
         let rule = format!("{}/validate_arguments", block.pointer);
-        match violation(block, tool, self.call) {
+        match argument_violation(block, tool, self.call) {
             None => self.push("validate_arguments", Some(&rule), "pass", "the arguments satisfy the input schema"),
             Some(what) => self.refuse("validate_arguments", Some(&rule), Code::InvalidArguments, what),
         }

@@ -34,16 +34,16 @@ impl Outcome {
                 message: Some(owned(&reason.message)),
             },
             Decision::Allow(terms) => Self {
-                verdict: if terms.question.is_some() { Verdict::Approve } else { Verdict::Allow },
+                verdict: if terms.approval.is_some() { Verdict::Approve } else { Verdict::Allow },
                 code: None,
                 rule: terms
-                    .question
+                    .approval
                     .as_ref()
                     .map(|question| &question.rule)
                     .or(terms.rule.as_ref())
                     .map(|rule| owned(rule)),
                 charges: terms.charges.iter().map(written).collect(),
-                message: terms.question.as_ref().and_then(|question| question.message.as_deref()).map(owned),
+                message: terms.approval.as_ref().and_then(|question| question.message.as_deref()).map(owned),
             },
         }
     }

@@ -28,7 +28,7 @@ pub fn is_always_allowed(method: &str) -> bool {
 }
 
 /// Methods that are judged by what they are about; by their name alone they cannot be.
-pub(crate) const JUDGED_BY_SUBJECT: [&str; 6] = [
+pub(crate) const METHODS_DECIDED_BY_TARGET: [&str; 6] = [
     "tools/call",
     "resources/read",
     "resources/subscribe",
@@ -38,25 +38,25 @@ pub(crate) const JUDGED_BY_SUBJECT: [&str; 6] = [
 ];
 
 /// What the methods of tasks begin with: they are under the rule of the call that made the task.
-pub(crate) const TASKS: &str = "tasks/";
+pub(crate) const TASK_METHOD_PREFIX: &str = "tasks/";
 
-pub(crate) fn judge(policy: &Policy, name: &str) -> Result<Terms, Reason> {
+pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<Terms, Reason> {
     if ALWAYS_ALLOWED.contains(&name) {
         return Ok(Terms::default());
     }
-    if JUDGED_BY_SUBJECT.contains(&name) || name.starts_with(TASKS) {
+    if METHODS_DECIDED_BY_TARGET.contains(&name) || name.starts_with(TASK_METHOD_PREFIX) {
         return Err(Reason::new(Code::NotListed, None, "the method cannot be judged without what it is about"));
     }
     if let Some(request) = ClientRequest::of_method(name) {
         let requests = policy.client_requests.as_ref();
         let found = requests.map(|list| list.iter().find(|(own, _)| *own == request).map(|(_, verdict)| verdict));
-        return outcome(policy, found);
+        return apply_method_rule(policy, found);
     }
-    outcome(policy, policy.methods.as_ref().map(|methods| methods.find(name)))
+    apply_method_rule(policy, policy.methods.as_ref().map(|methods| methods.find(name)))
 }
 
 /// `found` is none where the policy has no such field at all.
-fn outcome(policy: &Policy, found: Option<Option<&MethodRule>>) -> Result<Terms, Reason> {
+fn apply_method_rule(policy: &Policy, found: Option<Option<&MethodRule>>) -> Result<Terms, Reason> {
     let allowed = |rule: &Arc<str>| Terms { rule: Some(Arc::clone(rule)), ..Terms::default() };
     match (found, policy.default) {
         (Some(Some(verdict)), _) if verdict.allows => Ok(allowed(&verdict.pointer)),

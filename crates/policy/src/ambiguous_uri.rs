@@ -3,18 +3,18 @@
 use gatelodge_mutants::mutant;
 
 /// Whether a URI holds a dot segment, an encoded dot, slash, backslash or NUL, a backslash, NUL or userinfo.
-pub(crate) fn is_treacherous(uri: &str) -> bool {
+pub(crate) fn is_ambiguous(uri: &str) -> bool {
     // Some readers drop tabs, line breaks and outer spaces, and see another text then.
     let is_blank = |character: char| character.is_whitespace() && !mutant!("uri-with-space-allowed");
     let is_odd = |character: char| character == '\\' || character.is_control() || is_blank(character);
-    uri.contains(is_odd) || has_dot_segment(uri) || has_encoded_trick(uri) || has_userinfo(uri)
+    uri.contains(is_odd) || has_dot_segment(uri) || has_encoded_separator(uri) || has_userinfo(uri)
 }
 
 fn has_dot_segment(uri: &str) -> bool {
     uri.split(['/', '?', '#', ':']).any(|segment| segment == "." || segment == "..")
 }
 
-fn has_encoded_trick(uri: &str) -> bool {
+fn has_encoded_separator(uri: &str) -> bool {
     let is_same = |code: &str, trick: &str| {
         code.eq_ignore_ascii_case(trick) && !(mutant!("uppercase-escapes-allowed") && code != trick)
     };
@@ -23,7 +23,7 @@ fn has_encoded_trick(uri: &str) -> bool {
 }
 
 /// The schemes behind which any number of slashes begins an authority, none too.
-const WEB: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
+const WEB_SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
 
 /// Looks for an `@` in what some reader could take for an authority, in one pass.
 fn has_userinfo(uri: &str) -> bool {
@@ -34,14 +34,14 @@ fn has_userinfo(uri: &str) -> bool {
         if let Some((before, _)) = segment.rsplit_once('@')
             && (slashes == 2
                 || (is_web && !mutant!("userinfo-after-extra-slashes-missed"))
-                || before.match_indices(':').any(|(at, _)| ends_in_web(before, at)))
+                || before.match_indices(':').any(|(at, _)| ends_in_web_scheme(before, at)))
         {
             return true;
         }
         let is_path = part.ends_with('/');
         if !segment.is_empty() {
             slashes = 0;
-            is_web = segment.ends_with(':') && ends_in_web(segment, segment.len() - 1);
+            is_web = segment.ends_with(':') && ends_in_web_scheme(segment, segment.len() - 1);
         }
         (slashes, is_web) = if is_path { (slashes + 1, is_web) } else { (0, false) };
     }
@@ -49,9 +49,9 @@ fn has_userinfo(uri: &str) -> bool {
 }
 
 /// Whether the text before an offset ends in a scheme of the web.
-fn ends_in_web(text: &str, end: usize) -> bool {
+fn ends_in_web_scheme(text: &str, end: usize) -> bool {
     let before = text.as_bytes().get(..end).unwrap_or_default();
-    WEB.iter().any(|web| {
+    WEB_SCHEMES.iter().any(|web| {
         let start = before.len().checked_sub(web.len());
         start.and_then(|start| before.get(start..)).is_some_and(|tail| tail.eq_ignore_ascii_case(web.as_bytes()))
     })
@@ -59,7 +59,7 @@ fn ends_in_web(text: &str, end: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_treacherous;
+    use super::is_ambiguous;
 
     #[test]
     fn tricks_are_seen_anywhere() {
@@ -87,7 +87,7 @@ mod tests {
             "x:\u{85}",
             "x://h#/..",
         ] {
-            assert!(is_treacherous(uri), "{uri}");
+            assert!(is_ambiguous(uri), "{uri}");
         }
         for uri in [
             "file:///a/b.txt",
@@ -99,7 +99,7 @@ mod tests {
             "x:.../y",
             "http://h?q=a@b",
         ] {
-            assert!(!is_treacherous(uri), "{uri}");
+            assert!(!is_ambiguous(uri), "{uri}");
         }
     }
 }
