@@ -8,7 +8,7 @@ use gatelodge_mutants::mutant;
 use jiff::tz::TimeZone;
 
 use crate::call::{CalledTool, Category};
-use crate::condition::{Answer, Condition, Moment, Polarity};
+use crate::condition::{Answer, Condition, EvaluationTime, Quantifier};
 use crate::glob::Glob;
 use crate::limit::{Limit, words};
 
@@ -107,8 +107,8 @@ pub(crate) struct Predicate {
 }
 
 impl Predicate {
-    pub fn answer(&self, call: &crate::Call<'_>, moment: Moment<'_>, polarity: Polarity) -> Answer {
-        let answers = self.conditions.iter().map(|condition| condition.answer(call, moment, polarity));
+    pub fn evaluate(&self, call: &crate::Call<'_>, moment: EvaluationTime<'_>, polarity: Quantifier) -> Answer {
+        let answers = self.conditions.iter().map(|condition| condition.evaluate(call, moment, polarity));
         answers.fold(Answer::True, Answer::and)
     }
 }

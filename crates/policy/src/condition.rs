@@ -11,21 +11,21 @@ use jiff::tz::TimeZone;
 use regex::Regex;
 
 use crate::call::{Call, CallTarget};
-use crate::directory::Directory;
-use crate::host::{HostPattern, host_in};
+use crate::call_path::{CallPath, PathRoot, PathSegment};
+use crate::host_in::{HostPattern, host_in};
 use crate::limit::words;
-use crate::path::{Path, Root, Segment};
-use crate::scalar::{Number, Operand, Scalars};
+use crate::path_within::DirectoryPath;
+use crate::scalar::{DecimalText, Operand, ScalarSet};
 
 /// One `{"path", "op", "value"}`.
 #[derive(Debug)]
 pub(crate) struct Condition {
     /// Shared by all conditions that look there: tools often have arguments of the same name.
-    pub path: Arc<Path>,
+    pub path: Arc<CallPath>,
     pub operator: Operator,
-    pub test: Test,
+    pub compiled: CompiledOperator,
     /// The value as JSON, for people.
-    pub expected: Box<str>,
+    pub expected_json: Box<str>,
     /// Where it stands in the document.
     pub span: Range<usize>,
 }
@@ -72,24 +72,24 @@ words! {
 
 /// What an operator tests, with its value made ready.
 #[derive(Debug)]
-pub(crate) enum Test {
+pub(crate) enum CompiledOperator {
     /// `eq`, `in`; with `negated`, `neq`, `not_in`.
-    Member {
-        members: Scalars,
+    MemberOf {
+        members: ScalarSet,
         negated: bool,
     },
-    Less(Number),
-    LessOrEqual(Number),
-    More(Number),
-    MoreOrEqual(Number),
-    Contains(Scalars),
+    Less(DecimalText),
+    LessOrEqual(DecimalText),
+    Greater(DecimalText),
+    GreaterOrEqual(DecimalText),
+    Contains(ScalarSet),
     StartsWith(String),
     EndsWith(String),
     Regex(Box<Regex>),
     Exists(bool),
     LengthAtMost(u64),
-    SubsetOf(Scalars),
-    PathWithin(Directory),
+    SubsetOf(ScalarSet),
+    PathWithin(DirectoryPath),
     HostIn(Vec<HostPattern>),
 }
 
@@ -109,7 +109,7 @@ words! {
 
 /// Whether all elements under a `[*]` must hold, or one is enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Polarity {
+pub(crate) enum Quantifier {
     /// `require`.
     All,
     /// `deny_if`, `approve_if`.
@@ -148,126 +148,140 @@ impl Answer {
 
 /// When a call is judged, and in which zone its `time` facts are told.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment<'a> {
+pub(crate) struct EvaluationTime<'a> {
     pub at: Timestamp,
-    pub zone: &'a TimeZone,
+    pub time_zone: &'a TimeZone,
 }
 
 /// More elements than this are not looked at for one condition: what would cost too much to judge is a mismatch. A call
 /// can hold two million, and a block hundreds of conditions on them.
-const MOST_ELEMENTS: usize = 50_000;
+const MAX_ELEMENTS: usize = 50_000;
 
 impl Condition {
-    pub fn answer(&self, call: &Call<'_>, moment: Moment<'_>, polarity: Polarity) -> Answer {
-        if self.path.root != Root::Args {
-            let found = fact(&self.path.root, call, moment);
-            return self.test.answer(found.as_ref());
+    pub fn evaluate(&self, call: &Call<'_>, moment: EvaluationTime<'_>, polarity: Quantifier) -> Answer {
+        if self.path.root != PathRoot::Args {
+            let found = call_fact(&self.path.root, call, moment);
+            return self.compiled.evaluate(found.as_ref());
         }
         let segments = self.path.segments.as_slice();
         match (call.target, call.arguments) {
-            (CallTarget::Resource { uri }, _) => self.of_resource(uri, segments),
+            (CallTarget::Resource { uri }, _) => self.evaluate_resource(uri, segments),
             (_, Some(arguments)) => {
                 let mut looked_at = 0;
-                let answer = self.walk(arguments, segments, polarity, &mut looked_at);
-                if looked_at > MOST_ELEMENTS { Answer::Mismatch } else { answer }
+                let answer = self.evaluate_at(arguments, segments, polarity, &mut looked_at);
+                if looked_at > MAX_ELEMENTS { Answer::Mismatch } else { answer }
             }
-            (_, None) => self.of_empty(segments),
+            (_, None) => self.evaluate_missing(segments),
         }
     }
 
     /// Goes down the path; null counts as not there, and so does everything beneath it.
-    fn walk(&self, value: JsonValue<'_>, segments: &[Segment], polarity: Polarity, looked_at: &mut usize) -> Answer {
+    fn evaluate_at(
+        &self,
+        value: JsonValue<'_>,
+        segments: &[PathSegment],
+        polarity: Quantifier,
+        looked_at: &mut usize,
+    ) -> Answer {
         let is_kept_null = mutant!("null-treated-as-value") && segments.is_empty();
         if value.kind() == JsonKind::Null && !is_kept_null {
-            return self.test.answer(None);
+            return self.compiled.evaluate(None);
         }
         let Some((segment, rest)) = segments.split_first() else {
-            return self.test.answer(Some(&Operand::of(value)));
+            return self.compiled.evaluate(Some(&Operand::of(value)));
         };
         let next = match (segment, value.kind()) {
-            (Segment::Name(name), JsonKind::Object) if mutant!("dotted-key-read-as-path") => {
+            (PathSegment::Name(name), JsonKind::Object) if mutant!("dotted-key-read-as-path") => {
                 name.split('.').try_fold(value, |value, part| value.get(part))
             }
-            (Segment::Name(name), JsonKind::Object) => value.get(name),
-            (Segment::Index(index), JsonKind::Array) => value.elements().nth(*index),
-            (Segment::Every, JsonKind::Array) => return self.every(value, rest, polarity, looked_at),
+            (PathSegment::Name(name), JsonKind::Object) => value.get(name),
+            (PathSegment::Index(index), JsonKind::Array) => value.elements().nth(*index),
+            (PathSegment::Wildcard, JsonKind::Array) => {
+                return self.evaluate_elements(value, rest, polarity, looked_at);
+            }
             _ => return Answer::Mismatch,
         };
         match next {
-            Some(next) => self.walk(next, rest, polarity, looked_at),
-            None => self.test.answer(None),
+            Some(next) => self.evaluate_at(next, rest, polarity, looked_at),
+            None => self.compiled.evaluate(None),
         }
     }
 
-    /// Over an empty list nothing holds. Beyond [`MOST_ELEMENTS`] the answer means nothing.
-    fn every(&self, list: JsonValue<'_>, rest: &[Segment], polarity: Polarity, looked_at: &mut usize) -> Answer {
+    /// Over an empty list nothing holds. Beyond [`MAX_ELEMENTS`] the answer means nothing.
+    fn evaluate_elements(
+        &self,
+        list: JsonValue<'_>,
+        rest: &[PathSegment],
+        polarity: Quantifier,
+        looked_at: &mut usize,
+    ) -> Answer {
         let mut all: Option<Answer> = None;
         for element in list.elements() {
             *looked_at += 1;
-            if *looked_at > MOST_ELEMENTS {
+            if *looked_at > MAX_ELEMENTS {
                 break;
             }
-            let answer = self.walk(element, rest, polarity, looked_at);
+            let answer = self.evaluate_at(element, rest, polarity, looked_at);
             all = Some(match (all, polarity) {
                 (None, _) => answer,
-                (Some(others), Polarity::All) => others.and(answer),
-                (Some(others), Polarity::Any) => others.or(answer),
+                (Some(others), Quantifier::All) => others.and(answer),
+                (Some(others), Quantifier::Any) => others.or(answer),
             });
         }
         all.unwrap_or(if mutant!("empty-list-matches") { Answer::True } else { Answer::False })
     }
 
     /// A resource's arguments are `{"uri": …}`.
-    fn of_resource(&self, uri: &str, segments: &[Segment]) -> Answer {
+    fn evaluate_resource(&self, uri: &str, segments: &[PathSegment]) -> Answer {
         match segments {
-            [Segment::Name(name)] if **name == *"uri" => self.test.answer(Some(&Operand::Text(uri.into()))),
-            [Segment::Name(name), ..] if **name == *"uri" => Answer::Mismatch,
-            other => self.of_empty(other),
+            [PathSegment::Name(name)] if **name == *"uri" => self.compiled.evaluate(Some(&Operand::Text(uri.into()))),
+            [PathSegment::Name(name), ..] if **name == *"uri" => Answer::Mismatch,
+            other => self.evaluate_missing(other),
         }
     }
 
     /// Arguments that are not there are an empty object.
-    fn of_empty(&self, segments: &[Segment]) -> Answer {
+    fn evaluate_missing(&self, segments: &[PathSegment]) -> Answer {
         match segments.first() {
-            None => self.test.answer(Some(&Operand::Other)),
-            Some(Segment::Name(_)) => self.test.answer(None),
-            Some(Segment::Index(_) | Segment::Every) => Answer::Mismatch,
+            None => self.compiled.evaluate(Some(&Operand::Other)),
+            Some(PathSegment::Name(_)) => self.compiled.evaluate(None),
+            Some(PathSegment::Index(_) | PathSegment::Wildcard) => Answer::Mismatch,
         }
     }
 }
 
-pub(crate) const HOURS: [&str; 24] = [
+pub(crate) const HOUR_TEXTS: [&str; 24] = [
     "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20",
     "21", "22", "23",
 ];
 
 /// Looks a fact up; none if it is not known.
-pub(crate) fn fact<'a>(root: &Root, call: &Call<'a>, moment: Moment<'_>) -> Option<Operand<'a>> {
+pub(crate) fn call_fact<'a>(root: &PathRoot, call: &Call<'a>, moment: EvaluationTime<'_>) -> Option<Operand<'a>> {
     let text = |text: &'a str| Operand::Text(Cow::Borrowed(text));
-    let time = || moment.at.to_zoned(moment.zone.clone());
+    let time = || moment.at.to_zoned(moment.time_zone.clone());
     match (root, call.target) {
-        (Root::Args, _) => None,
-        (Root::ToolName, CallTarget::Tool(tool)) => Some(text(tool.name)),
-        (Root::ToolCategory, CallTarget::Tool(tool)) => Some(text(tool.effective_category().as_str())),
-        (Root::ToolLevel, CallTarget::Tool(tool)) => Some(text(tool.effective_category().level())),
-        (Root::ToolName | Root::ToolCategory | Root::ToolLevel, _) => None,
-        (Root::ServerName, _) => call.server.map(text),
-        (Root::GrantLabel, _) => call.client.grant_label.map(text),
-        (Root::GrantLabels(key), _) => {
+        (PathRoot::Args, _) => None,
+        (PathRoot::ToolName, CallTarget::Tool(tool)) => Some(text(tool.name)),
+        (PathRoot::ToolCategory, CallTarget::Tool(tool)) => Some(text(tool.effective_category().as_str())),
+        (PathRoot::ToolLevel, CallTarget::Tool(tool)) => Some(text(tool.effective_category().level())),
+        (PathRoot::ToolName | PathRoot::ToolCategory | PathRoot::ToolLevel, _) => None,
+        (PathRoot::ServerName, _) => call.server.map(text),
+        (PathRoot::GrantLabel, _) => call.client.grant_label.map(text),
+        (PathRoot::GrantLabels(key), _) => {
             call.client.grant_labels.and_then(|labels| labels.get(&**key)).map(|label| text(label))
         }
-        (Root::ClientName, _) => call.client.client_name.map(text),
-        (Root::ClientVersion, _) => call.client.client_version.map(text),
-        (Root::TimeHour, _) => {
-            let hour = HOURS.get(usize::try_from(time().hour()).unwrap_or_default())?;
+        (PathRoot::ClientName, _) => call.client.client_name.map(text),
+        (PathRoot::ClientVersion, _) => call.client.client_version.map(text),
+        (PathRoot::TimeHour, _) => {
+            let hour = HOUR_TEXTS.get(usize::try_from(time().hour()).unwrap_or_default())?;
             Decimal::new(hour).map(Operand::Number)
         }
-        (Root::TimeWeekday, _) => Some(text(weekday(time().weekday()))),
-        (Root::TimeDate, _) => Some(Operand::Text(time().date().to_string().into())),
+        (PathRoot::TimeWeekday, _) => Some(text(weekday_name(time().weekday()))),
+        (PathRoot::TimeDate, _) => Some(Operand::Text(time().date().to_string().into())),
     }
 }
 
-pub(crate) fn weekday(day: jiff::civil::Weekday) -> &'static str {
+pub(crate) fn weekday_name(day: jiff::civil::Weekday) -> &'static str {
     use jiff::civil::Weekday;
     match day {
         Weekday::Monday => "mon",
@@ -280,9 +294,9 @@ pub(crate) fn weekday(day: jiff::civil::Weekday) -> &'static str {
     }
 }
 
-impl Test {
+impl CompiledOperator {
     /// Holds the operator against what was found; none if nothing was there.
-    fn answer(&self, found: Option<&Operand<'_>>) -> Answer {
+    fn evaluate(&self, found: Option<&Operand<'_>>) -> Answer {
         if let Self::Exists(expected) = self {
             return Answer::of(found.is_some() == *expected);
         }
@@ -293,15 +307,17 @@ impl Test {
     /// Whether the operator holds; none if the operand is of a kind it cannot compare.
     pub(crate) fn holds(&self, operand: &Operand<'_>) -> Option<bool> {
         match (self, operand) {
-            (Self::Member { members, negated }, operand) => members.has(operand).map(|is_member| is_member != *negated),
+            (Self::MemberOf { members, negated }, operand) => {
+                members.contains(operand).map(|is_member| is_member != *negated)
+            }
             (Self::Less(bound), Operand::Number(number)) => Some(*number < bound.value()),
             (Self::LessOrEqual(bound), Operand::Number(number)) => Some(*number <= bound.value()),
-            (Self::More(bound), Operand::Number(number)) => Some(*number > bound.value()),
-            (Self::MoreOrEqual(bound), Operand::Number(number)) => Some(*number >= bound.value()),
+            (Self::Greater(bound), Operand::Number(number)) => Some(*number > bound.value()),
+            (Self::GreaterOrEqual(bound), Operand::Number(number)) => Some(*number >= bound.value()),
             (Self::Contains(wanted), Operand::List(list)) => {
-                let found = list.elements().take(MOST_ELEMENTS).any(|element| wanted.has_element(element));
+                let found = list.elements().take(MAX_ELEMENTS).any(|element| wanted.contains_element(element));
                 // Behind what was looked at it may stand all the same.
-                (found || !is_too_long(list)).then_some(found)
+                (found || !exceeds_max_elements(list)).then_some(found)
             }
             (Self::Contains(wanted), Operand::Text(text)) => wanted.first_text().map(|part| text.contains(part)),
             (Self::StartsWith(start), Operand::Text(text)) => Some(text.starts_with(start)),
@@ -314,16 +330,16 @@ impl Test {
             }
             (Self::SubsetOf(set), Operand::List(list)) => {
                 let is_empty = list.elements().next().is_none();
-                let is_subset = list.elements().take(MOST_ELEMENTS).all(|element| set.has_element(element));
-                (!is_subset || !is_too_long(list)).then_some(!is_empty && is_subset)
+                let is_subset = list.elements().take(MAX_ELEMENTS).all(|element| set.contains_element(element));
+                (!is_subset || !exceeds_max_elements(list)).then_some(!is_empty && is_subset)
             }
             (Self::PathWithin(directory), Operand::Text(text)) => directory.contains(text),
             (Self::HostIn(members), Operand::Text(text)) => host_in(text, members),
             (
                 Self::Less(_)
                 | Self::LessOrEqual(_)
-                | Self::More(_)
-                | Self::MoreOrEqual(_)
+                | Self::Greater(_)
+                | Self::GreaterOrEqual(_)
                 | Self::Contains(_)
                 | Self::StartsWith(_)
                 | Self::EndsWith(_)
@@ -340,6 +356,6 @@ impl Test {
 }
 
 /// Whether a list has more elements than are looked at.
-fn is_too_long(list: &JsonValue<'_>) -> bool {
-    list.elements().nth(MOST_ELEMENTS).is_some()
+fn exceeds_max_elements(list: &JsonValue<'_>) -> bool {
+    list.elements().nth(MAX_ELEMENTS).is_some()
 }

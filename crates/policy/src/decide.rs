@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::ambiguous_uri;
 use crate::call::{Call, CallTarget, CalledTool, CompletionReference, Definition};
 use crate::compiled_policy::{Action, BlockTable, Default, Policy, Predicate, RuleBlock, ToolVisibility};
-use crate::condition::{Answer, Moment, Polarity};
+use crate::condition::{Answer, EvaluationTime, Quantifier};
 use crate::decision::{ApprovalRequirement, Code, Decision, Reason, Terms};
 use crate::method_rules;
 use crate::reserve;
@@ -37,7 +37,7 @@ pub(crate) fn as_decision(judged: Result<Terms, Reason>) -> Decision {
 
 fn decide_tool(policy: &Policy, call: &Call<'_>, tool: &CalledTool<'_>, at: Timestamp) -> Result<Terms, Reason> {
     let blocks = admit_tool(policy, tool)?;
-    let moment = Moment { at, zone: &policy.time_zone };
+    let moment = EvaluationTime { at, time_zone: &policy.time_zone };
     for block in blocks.iter() {
         refuse_invalid_arguments(block, tool, call)?;
         refuse_by_predicates(block, call, moment)?;
@@ -90,7 +90,7 @@ fn decide_named(
     };
     let blocks = ApplicableBlocks { own_block: own, all_tools_block: None };
     refuse_denied(blocks)?;
-    let moment = Moment { at, zone: &policy.time_zone };
+    let moment = EvaluationTime { at, time_zone: &policy.time_zone };
     for block in blocks.iter() {
         refuse_by_predicates(block, call, moment)?;
     }
@@ -192,23 +192,23 @@ pub(crate) fn argument_violation(block: &RuleBlock, tool: &CalledTool<'_>, call:
     }
 }
 
-fn refuse_by_predicates(block: &RuleBlock, call: &Call<'_>, moment: Moment<'_>) -> Result<(), Reason> {
+fn refuse_by_predicates(block: &RuleBlock, call: &Call<'_>, moment: EvaluationTime<'_>) -> Result<(), Reason> {
     for predicate in &block.require {
-        match predicate.answer(call, moment, Polarity::All) {
+        match predicate.evaluate(call, moment, Quantifier::All) {
             Answer::True => {}
             Answer::False | Answer::Absent => return Err(predicate_reason(Code::Require, predicate)),
             Answer::Mismatch => return Err(predicate_reason(Code::TypeMismatch, predicate)),
         }
     }
     for predicate in &block.deny_if {
-        match predicate.answer(call, moment, Polarity::Any) {
+        match predicate.evaluate(call, moment, Quantifier::Any) {
             Answer::True => return Err(predicate_reason(Code::DenyIf, predicate)),
             Answer::False | Answer::Absent => {}
             Answer::Mismatch => return Err(predicate_reason(Code::TypeMismatch, predicate)),
         }
     }
     for predicate in &block.approve_if {
-        if predicate.answer(call, moment, Polarity::Any) == Answer::Mismatch
+        if predicate.evaluate(call, moment, Quantifier::Any) == Answer::Mismatch
             && !mutant!("approve-type-mismatch-ignored")
         {
             return Err(predicate_reason(Code::TypeMismatch, predicate));
@@ -233,7 +233,7 @@ fn build_terms(
     blocks: ApplicableBlocks<'_>,
     call: &Call<'_>,
     name: &str,
-    moment: Moment<'_>,
+    moment: EvaluationTime<'_>,
 ) -> Result<Terms, Reason> {
     let charges = reserve::charges(blocks, call, name)?;
     let rule = blocks.own_block.map_or(&policy.default_pointer, |block| &block.pointer);
@@ -242,11 +242,15 @@ fn build_terms(
 }
 
 /// The first thing in a block that asks for a person.
-fn find_approval_requirement(block: &RuleBlock, call: &Call<'_>, moment: Moment<'_>) -> Option<ApprovalRequirement> {
+fn find_approval_requirement(
+    block: &RuleBlock,
+    call: &Call<'_>,
+    moment: EvaluationTime<'_>,
+) -> Option<ApprovalRequirement> {
     if block.action == Action::Approve {
         return Some(ApprovalRequirement { rule: Arc::clone(&block.pointer), message: block.reason.clone() });
     }
-    let asks = |predicate: &&Predicate| predicate.answer(call, moment, Polarity::Any) == Answer::True;
+    let asks = |predicate: &&Predicate| predicate.evaluate(call, moment, Quantifier::Any) == Answer::True;
     let predicate = block.approve_if.iter().find(asks)?;
     Some(ApprovalRequirement { rule: Arc::clone(&predicate.pointer), message: predicate.on_deny.clone() })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gatelodge_json::Decimal;
 
-use crate::path::Path;
+use crate::call_path::CallPath;
 
 /// Digits behind the point that amounts keep.
 const BILLION: i128 = 1_000_000_000;
@@ -197,7 +197,7 @@ pub struct Limit {
     pub(crate) align: Align,
     pub(crate) scope: Scope,
     pub(crate) max: Amount,
-    pub(crate) amount: Option<Path>,
+    pub(crate) amount: Option<CallPath>,
     pub(crate) on_deny: Option<Arc<str>>,
 }
 

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use crate::call::Category;
+use crate::call_path::CallPath;
 use crate::compiled_policy::{
     Action, BlockTable, CategoryRule, ClientRequest, Default, HideList, MethodRule, MethodTable, Policy,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticCode, Severity, push_bounded, sorted_for_display};
 use crate::glob::Glob;
 use crate::method_rules::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
-use crate::path::Path;
 use crate::syntax_tree::{self, DocumentFormat, MapEntry, NodeValue, SyntaxNode};
 pub(crate) use block::FIELDS as BLOCK_FIELDS;
 use block::{Place, block};
@@ -82,7 +82,7 @@ pub(crate) struct Parser {
     pub diagnostics: Vec<Diagnostic>,
     pub regexes: predicate::Budget,
     /// The paths of conditions, by their texts.
-    pub paths: HashMap<Box<str>, Arc<Path>>,
+    pub paths: HashMap<Box<str>, Arc<CallPath>>,
 }
 
 impl Parser {

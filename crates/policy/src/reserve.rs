@@ -6,10 +6,10 @@ use gatelodge_json::{JsonKind, JsonValue};
 use gatelodge_mutants::mutant;
 
 use crate::call::Call;
+use crate::call_path::{CallPath, PathSegment};
 use crate::decide::ApplicableBlocks;
 use crate::decision::{Code, Reason};
 use crate::limit::{Amount, Charge, Limit, Scope};
-use crate::path::{Path, Segment};
 
 /// The charges of a call. All amounts are looked at before any limit.
 pub(crate) fn charges(blocks: ApplicableBlocks<'_>, call: &Call<'_>, name: &str) -> Result<Vec<Charge>, Reason> {
@@ -59,10 +59,10 @@ pub(crate) fn amount(limit: &Limit, call: &Call<'_>) -> Option<Amount> {
     }
 }
 
-fn find<'a>(arguments: JsonValue<'a>, path: &Path) -> Option<JsonValue<'a>> {
+fn find<'a>(arguments: JsonValue<'a>, path: &CallPath) -> Option<JsonValue<'a>> {
     path.segments.iter().try_fold(arguments, |value, segment| match (segment, value.kind()) {
-        (Segment::Name(name), JsonKind::Object) => value.get(name),
-        (Segment::Index(index), JsonKind::Array) => value.elements().nth(*index),
+        (PathSegment::Name(name), JsonKind::Object) => value.get(name),
+        (PathSegment::Index(index), JsonKind::Array) => value.elements().nth(*index),
         _ => None,
     })
 }

@@ -6,9 +6,9 @@ use gatelodge_json::{Decimal, JsonKind, JsonValue};
 
 /// The text of a number that has been checked.
 #[derive(Debug, Clone)]
-pub(crate) struct Number(Box<str>);
+pub(crate) struct DecimalText(Box<str>);
 
-impl Number {
+impl DecimalText {
     pub fn new(text: &str) -> Option<Self> {
         Decimal::new(text).map(|_| Self(text.into()))
     }
@@ -21,19 +21,19 @@ impl Number {
 
 /// Scalars to be equal to, by kind.
 #[derive(Debug, Default)]
-pub(crate) struct Scalars {
+pub(crate) struct ScalarSet {
     texts: Vec<Box<str>>,
-    numbers: Vec<Number>,
+    numbers: Vec<DecimalText>,
     has_true: bool,
     has_false: bool,
 }
 
-impl Scalars {
+impl ScalarSet {
     pub fn add_text(&mut self, text: &str) {
         self.texts.push(text.into());
     }
 
-    pub fn add_number(&mut self, number: Number) {
+    pub fn add_number(&mut self, number: DecimalText) {
         self.numbers.push(number);
     }
 
@@ -53,7 +53,7 @@ impl Scalars {
     }
 
     /// Whether the operand is a member; none if no member is of its kind.
-    pub fn has(&self, operand: &Operand<'_>) -> Option<bool> {
+    pub fn contains(&self, operand: &Operand<'_>) -> Option<bool> {
         match operand {
             Operand::Text(text) if !self.texts.is_empty() => {
                 Some(self.texts.binary_search_by(|own| (**own).cmp(text)).is_ok())
@@ -67,8 +67,8 @@ impl Scalars {
         }
     }
 
-    pub fn has_element(&self, element: JsonValue<'_>) -> bool {
-        self.has(&Operand::of(element)) == Some(true)
+    pub fn contains_element(&self, element: JsonValue<'_>) -> bool {
+        self.contains(&Operand::of(element)) == Some(true)
     }
 
     /// The one text of a `contains`.
@@ -86,7 +86,7 @@ impl Scalars {
     }
 
     /// The members as they are written, without quotes.
-    pub fn words(&self) -> impl Iterator<Item = &str> {
+    pub fn member_texts(&self) -> impl Iterator<Item = &str> {
         let texts = self.texts.iter().map(|text| &**text);
         let numbers = self.numbers.iter().map(|number| &*number.0);
         let bools = [("true", self.has_true), ("false", self.has_false)];
@@ -94,7 +94,7 @@ impl Scalars {
     }
 
     /// The members of both, in order.
-    pub fn or(mut self, other: Self) -> Self {
+    pub fn union(mut self, other: Self) -> Self {
         self.texts.extend(other.texts);
         self.numbers.extend(other.numbers);
         self.has_true |= other.has_true;

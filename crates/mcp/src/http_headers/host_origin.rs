@@ -1,6 +1,6 @@
-//! Who may speak to a listener at all: `Host` and `Origin`, checked before anything else is read.
+//! Who may speak to a listener at all: `UrlHost` and `Origin`, checked before anything else is read.
 //!
-//! A web page that makes a browser resolve its own name to this machine sends its own name as `Host`, and its own
+//! A web page that makes a browser resolve its own name to this machine sends its own name as `UrlHost`, and its own
 //! address as `Origin`. Both must be ones that people here use.
 
 use std::net::{IpAddr, SocketAddr};
@@ -49,7 +49,7 @@ impl HostOriginGuard {
     /// Checks the head of a request.
     ///
     /// # Errors
-    /// Its `Host` is missing, doubled or not a name of the listener, or a page sent it that is not known.
+    /// Its `UrlHost` is missing, doubled or not a name of the listener, or a page sent it that is not known.
     pub fn check<B>(&self, request: &Request<B>) -> Result<(), HostOriginError> {
         let host = single_header(request.headers(), &HOST)?;
         let Some(host) = host else { return Err(reject(StatusCode::BAD_REQUEST, "the request has no `Host` header")) };
@@ -68,7 +68,7 @@ impl HostOriginGuard {
         }
     }
 
-    /// Whether a `Host` is one of the names, alone or with a port, to the letter. Nearly all are.
+    /// Whether a `UrlHost` is one of the names, alone or with a port, to the letter. Nearly all are.
     fn is_exact_host(&self, host: &str) -> bool {
         let is_port = |port: &str| matches!(port.len(), 1..=5) && port.bytes().all(|byte| byte.is_ascii_digit());
         self.hosts.iter().any(|own| {
@@ -77,7 +77,7 @@ impl HostOriginGuard {
         })
     }
 
-    /// Reads the `Host` as what it is, and checks it.
+    /// Reads the `UrlHost` as what it is, and checks it.
     fn check_host<B>(&self, request: &Request<B>, host: &str) -> Result<(), HostOriginError> {
         let authority: Authority =
             host.parse().map_err(|_| reject(StatusCode::BAD_REQUEST, "the `Host` header is not a host"))?;

@@ -8,9 +8,9 @@ use gatelodge_json::Decimal;
 use super::nearest::Offers;
 use super::section::Clause;
 use super::shape::{Kinds, Shape, Values, accepted};
-use crate::condition::Test;
+use crate::condition::CompiledOperator;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::scalar::{Operand, Scalars};
+use crate::scalar::{Operand, ScalarSet};
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 /// Of the members of one list, no more than this are named.
@@ -40,9 +40,9 @@ impl Finding {
 
 /// Says what can never be, given the shape of the value.
 pub(super) fn with_shape(clause: Clause<'_>, shape: &Shape<'_>, offers: &mut Offers) -> Vec<Finding> {
-    let test = &clause.condition.test;
+    let test = &clause.condition.compiled;
     // Without kinds only null is left, which is more than can be judged here.
-    if matches!(test, Test::Exists(_)) || shape.kinds.is_empty() {
+    if matches!(test, CompiledOperator::Exists(_)) || shape.kinds.is_empty() {
         return Vec::new();
     }
     if !shape.kinds.has(accepted(test)) {
@@ -52,7 +52,7 @@ pub(super) fn with_shape(clause: Clause<'_>, shape: &Shape<'_>, offers: &mut Off
         return vec![finding];
     }
     match test {
-        Test::Member { negated, .. } => wrong_members(clause, shape, *negated, offers),
+        CompiledOperator::MemberOf { negated, .. } => wrong_members(clause, shape, *negated, offers),
         _ => Vec::new(),
     }
 }
@@ -60,25 +60,25 @@ pub(super) fn with_shape(clause: Clause<'_>, shape: &Shape<'_>, offers: &mut Off
 fn wrong_kind(clause: Clause<'_>, shape: &Shape<'_>) -> Finding {
     let condition = clause.condition;
     let (path, operator, kinds) = (&condition.path, condition.operator, shape.kinds);
-    let (span, relation) = match condition.test {
-        Test::Member { .. } => (clause.value_place(), "compares with"),
+    let (span, relation) = match condition.compiled {
+        CompiledOperator::MemberOf { .. } => (clause.value_place(), "compares with"),
         _ => (clause.operator_place(), "is for"),
     };
     Finding {
         code: DiagnosticCode::ImpossibleComparison,
         span,
-        claim: format!("`{path}` is {kinds}, and `{operator}` {relation} {}", accepted(&condition.test)),
+        claim: format!("`{path}` is {kinds}, and `{operator}` {relation} {}", accepted(&condition.compiled)),
         help: format!("as it stands every call with it is refused; compare it as {kinds}"),
     }
 }
 
 /// A comparison that no number between the bounds satisfies.
 fn out_of_bounds(clause: Clause<'_>, shape: &Shape<'_>) -> Option<Finding> {
-    let (bound, number, beyond, is_strict) = match &clause.condition.test {
-        Test::More(number) => (shape.maximum?, number, Ordering::Greater, true),
-        Test::MoreOrEqual(number) => (shape.maximum?, number, Ordering::Greater, false),
-        Test::Less(number) => (shape.minimum?, number, Ordering::Less, true),
-        Test::LessOrEqual(number) => (shape.minimum?, number, Ordering::Less, false),
+    let (bound, number, beyond, is_strict) = match &clause.condition.compiled {
+        CompiledOperator::Greater(number) => (shape.maximum?, number, Ordering::Greater, true),
+        CompiledOperator::GreaterOrEqual(number) => (shape.maximum?, number, Ordering::Greater, false),
+        CompiledOperator::Less(number) => (shape.minimum?, number, Ordering::Less, true),
+        CompiledOperator::LessOrEqual(number) => (shape.minimum?, number, Ordering::Less, false),
         _ => return None,
     };
     let order = number.value().cmp(&bound.number);
@@ -103,7 +103,7 @@ fn out_of_bounds(clause: Clause<'_>, shape: &Shape<'_>) -> Option<Finding> {
 /// A test that none of the values holds for that can come.
 fn none_listed(clause: Clause<'_>, shape: &Shape<'_>, offers: &mut Offers) -> Option<Finding> {
     let Values::Listed(values) = &shape.values else { return None };
-    let test = &clause.condition.test;
+    let test = &clause.condition.compiled;
     if values.operands().any(|value| test.holds(&value) == Some(true)) {
         return None;
     }
@@ -118,7 +118,7 @@ fn none_listed(clause: Clause<'_>, shape: &Shape<'_>, offers: &mut Offers) -> Op
 /// Members that the value can never be equal to. Members of another kind are left alone: they may be meant for it.
 fn wrong_members(clause: Clause<'_>, shape: &Shape<'_>, negated: bool, offers: &mut Offers) -> Vec<Finding> {
     let can_be = |operand: &Operand<'_>| match (&shape.values, operand) {
-        (Values::Listed(values), operand) => values.has(operand) == Some(true),
+        (Values::Listed(values), operand) => values.contains(operand) == Some(true),
         (Values::Dates, Operand::Text(text)) => is_date(text),
         (_, Operand::Number(number)) => shape.is_within(*number),
         _ => true,
@@ -167,16 +167,19 @@ fn is_date(text: &str) -> bool {
 }
 
 /// Offers what one member may have meant, or names some of the values that can come.
-fn listing(values: &Scalars, members: &[SyntaxNode], offers: &mut Offers) -> String {
+fn listing(values: &ScalarSet, members: &[SyntaxNode], offers: &mut Offers) -> String {
     let meant = match members {
-        [SyntaxNode { value: NodeValue::Text(word), .. }] => offers.find_nearest(word, values.words().take(1_000)),
+        [SyntaxNode { value: NodeValue::Text(word), .. }] => {
+            offers.find_nearest(word, values.member_texts().take(1_000))
+        }
         _ => None,
     };
     if let Some(meant) = meant {
         return format!("did you mean `{meant}`?");
     }
-    let mut words: Vec<String> = values.words().take(MOST_WORDS).map(|word| format!("`{}`", short(word))).collect();
-    if values.words().nth(MOST_WORDS).is_some() {
+    let mut words: Vec<String> =
+        values.member_texts().take(MOST_WORDS).map(|word| format!("`{}`", short(word))).collect();
+    if values.member_texts().nth(MOST_WORDS).is_some() {
         words.push("…".to_owned());
     }
     format!("it is one of {}", words.join(", "))

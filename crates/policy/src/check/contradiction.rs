@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use super::section::{Clause, Part, Rule};
 use super::shape::{Kinds, accepted};
-use crate::condition::Test;
+use crate::call_path::{PathRoot, PathSegment};
+use crate::condition::CompiledOperator;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::path::{Root, Segment};
-use crate::scalar::{Number, Operand};
+use crate::scalar::{DecimalText, Operand};
 
 /// Larger lists are not tried member by member.
 const MOST_TRIALS: usize = 1_000_000;
@@ -18,8 +18,8 @@ type Pair<'p> = (Clause<'p>, Clause<'p>);
 
 /// Warns at the first contradiction on each path. Under `[*]` each condition may mean another element.
 pub(super) fn find(part: Part, rule: &Rule<'_>, warnings: &mut Vec<Diagnostic>) {
-    let mut by_path: HashMap<(&Root, &[Segment]), Vec<Clause<'_>>> = HashMap::new();
-    for clause in rule.clauses().filter(|clause| !clause.condition.path.has_every()) {
+    let mut by_path: HashMap<(&PathRoot, &[PathSegment]), Vec<Clause<'_>>> = HashMap::new();
+    for clause in rule.clauses().filter(|clause| !clause.condition.path.has_wildcard()) {
         let path = &clause.condition.path;
         by_path.entry((&path.root, &path.segments)).or_default().push(clause);
     }
@@ -47,7 +47,7 @@ fn contradiction(part: Part, (first, second): Pair<'_>) -> Diagnostic {
 
 /// What must not be there cannot be compared.
 fn presence<'p>(clauses: &[Clause<'p>]) -> Option<Pair<'p>> {
-    let is_absence = |clause: &&Clause<'p>| matches!(clause.condition.test, Test::Exists(false));
+    let is_absence = |clause: &&Clause<'p>| matches!(clause.condition.compiled, CompiledOperator::Exists(false));
     let absence = clauses.iter().find(is_absence)?;
     let other = clauses.iter().find(|clause| !is_absence(clause))?;
     Some((*other, *absence))
@@ -57,7 +57,7 @@ fn kinds<'p>(clauses: &[Clause<'p>]) -> Option<Pair<'p>> {
     let mut left = Kinds::ALL;
     let mut narrowest: Option<Clause<'p>> = None;
     for clause in clauses {
-        let next = left.and(accepted(&clause.condition.test));
+        let next = left.and(accepted(&clause.condition.compiled));
         if next.is_empty() {
             return narrowest.map(|first| (first, *clause));
         }
@@ -70,7 +70,7 @@ fn kinds<'p>(clauses: &[Clause<'p>]) -> Option<Pair<'p>> {
 
 /// One end of a range: the number, and whether it belongs to the range.
 struct End<'p> {
-    number: &'p Number,
+    number: &'p DecimalText,
     is_open: bool,
     clause: Clause<'p>,
 }
@@ -79,11 +79,13 @@ fn range<'p>(clauses: &[Clause<'p>]) -> Option<Pair<'p>> {
     let (mut low, mut high): (Option<End<'p>>, Option<End<'p>>) = (None, None);
     for clause in clauses {
         let end = |number, is_open| End { number, is_open, clause: *clause };
-        match &clause.condition.test {
-            Test::More(number) => low = Some(narrower(low, end(number, true), Ordering::Greater)),
-            Test::MoreOrEqual(number) => low = Some(narrower(low, end(number, false), Ordering::Greater)),
-            Test::Less(number) => high = Some(narrower(high, end(number, true), Ordering::Less)),
-            Test::LessOrEqual(number) => high = Some(narrower(high, end(number, false), Ordering::Less)),
+        match &clause.condition.compiled {
+            CompiledOperator::Greater(number) => low = Some(narrower(low, end(number, true), Ordering::Greater)),
+            CompiledOperator::GreaterOrEqual(number) => {
+                low = Some(narrower(low, end(number, false), Ordering::Greater))
+            }
+            CompiledOperator::Less(number) => high = Some(narrower(high, end(number, true), Ordering::Less)),
+            CompiledOperator::LessOrEqual(number) => high = Some(narrower(high, end(number, false), Ordering::Less)),
             _ => continue,
         }
         if let (Some(low), Some(high)) = (&low, &high)
@@ -112,16 +114,16 @@ fn is_empty(low: &End<'_>, high: &End<'_>) -> bool {
     }
 }
 
-fn as_start(test: &Test) -> Option<&str> {
+fn as_start(test: &CompiledOperator) -> Option<&str> {
     match test {
-        Test::StartsWith(text) => Some(text),
+        CompiledOperator::StartsWith(text) => Some(text),
         _ => None,
     }
 }
 
-fn as_end(test: &Test) -> Option<&str> {
+fn as_end(test: &CompiledOperator) -> Option<&str> {
     match test {
-        Test::EndsWith(text) => Some(text),
+        CompiledOperator::EndsWith(text) => Some(text),
         _ => None,
     }
 }
@@ -129,12 +131,12 @@ fn as_end(test: &Test) -> Option<&str> {
 /// Of two beginnings of one text the longer begins with the shorter; likewise its ends.
 fn ends<'p>(
     clauses: &[Clause<'p>],
-    text_of: fn(&'p Test) -> Option<&'p str>,
+    text_of: fn(&'p CompiledOperator) -> Option<&'p str>,
     fits: fn(&str, &str) -> bool,
 ) -> Option<Pair<'p>> {
     let mut longest: Option<(&str, Clause<'p>)> = None;
     for clause in clauses {
-        let Some(text) = text_of(&clause.condition.test) else { continue };
+        let Some(text) = text_of(&clause.condition.compiled) else { continue };
         let Some((known, first)) = longest else {
             longest = Some((text, *clause));
             continue;
@@ -151,8 +153,8 @@ fn ends<'p>(
 
 /// Tries the values that an `eq` or `in` leaves against all other conditions.
 fn members<'p>(clauses: &[Clause<'p>]) -> Option<Pair<'p>> {
-    let listed = clauses.iter().find_map(|clause| match &clause.condition.test {
-        Test::Member { members, negated: false } => Some((*clause, members)),
+    let listed = clauses.iter().find_map(|clause| match &clause.condition.compiled {
+        CompiledOperator::MemberOf { members, negated: false } => Some((*clause, members)),
         _ => None,
     });
     let (first, members) = listed?;
@@ -161,8 +163,8 @@ fn members<'p>(clauses: &[Clause<'p>]) -> Option<Pair<'p>> {
         return None;
     }
     for clause in clauses {
-        let test = &clause.condition.test;
-        left.retain(|value| matches!(test, Test::Exists(_)) || test.holds(value) == Some(true));
+        let test = &clause.condition.compiled;
+        left.retain(|value| matches!(test, CompiledOperator::Exists(_)) || test.holds(value) == Some(true));
         if left.is_empty() {
             return Some((first, *clause));
         }

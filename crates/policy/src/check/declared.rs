@@ -5,8 +5,8 @@
 use gatelodge_json::{JsonKind, JsonValue};
 
 use super::shape::{Bound, Kinds, Shape, Values};
-use crate::path::Segment;
-use crate::scalar::{Number, Scalars};
+use crate::call_path::PathSegment;
+use crate::scalar::{DecimalText, ScalarSet};
 
 /// References and alternatives are followed no deeper.
 const MOST_LEVELS: usize = 16;
@@ -90,28 +90,28 @@ impl<'d> Declared<'d> {
         Self { root, parts_left: 0, parts: 0 }
     }
 
-    pub fn find(&mut self, segments: &[Segment]) -> Found<'d> {
+    pub fn find(&mut self, segments: &[PathSegment]) -> Found<'d> {
         self.parts_left = MOST_PARTS;
         let found = self.follow(segments);
         // What was not looked at could have said more.
         if self.parts_left == 0 { Found::Unknown } else { found }
     }
 
-    fn follow(&mut self, segments: &[Segment]) -> Found<'d> {
+    fn follow(&mut self, segments: &[PathSegment]) -> Found<'d> {
         // A place in the arguments, as the schemas that may describe it: each value satisfies one of them at least.
         let mut place = vec![self.root];
         for (at, segment) in segments.iter().enumerate() {
             // Arguments are an object, whatever the schema says.
             let kinds = if at == 0 { Kinds::OBJECT } else { self.shape_of_any(&place).kinds };
             let wanted = match segment {
-                Segment::Name(_) => Kinds::OBJECT,
-                Segment::Index(_) | Segment::Every => Kinds::LIST,
+                PathSegment::Name(_) => Kinds::OBJECT,
+                PathSegment::Index(_) | PathSegment::Wildcard => Kinds::LIST,
             };
             if !kinds.is_empty() && !kinds.has(wanted) {
                 return Found::Astray { at, kinds };
             }
             let next = match segment {
-                Segment::Name(name) => {
+                PathSegment::Name(name) => {
                     let opinions = place.iter().map(|schema| self.property(*schema, name, MOST_LEVELS));
                     match opinions.reduce(Opinion::or) {
                         Some(Opinion::Declared(parts)) => Some(parts),
@@ -119,8 +119,8 @@ impl<'d> Declared<'d> {
                         Some(Opinion::Open | Opinion::Silent) | None => None,
                     }
                 }
-                Segment::Index(index) => self.elements_of_any(&place, Some(*index)),
-                Segment::Every => self.elements_of_any(&place, None),
+                PathSegment::Index(index) => self.elements_of_any(&place, Some(*index)),
+                PathSegment::Wildcard => self.elements_of_any(&place, None),
             };
             match next {
                 Some(next) => place = next,
@@ -348,13 +348,13 @@ fn types(value: JsonValue<'_>) -> Kinds {
 /// The values of `enum` or `const`. With a list or an object among them, only their kinds are kept.
 fn listed<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> Shape<'d> {
     let mut kinds = Kinds::NONE;
-    let mut scalars = Scalars::default();
+    let mut scalars = ScalarSet::default();
     for value in values {
         kinds = kinds.or(Kinds::of(value.kind()));
         match value.kind() {
             JsonKind::String => scalars.add_text(&value.as_str().unwrap_or_default()),
             JsonKind::Bool => scalars.add_bool(value.as_bool() == Some(true)),
-            JsonKind::Number => Number::new(value.raw()).into_iter().for_each(|number| scalars.add_number(number)),
+            JsonKind::Number => DecimalText::new(value.raw()).into_iter().for_each(|number| scalars.add_number(number)),
             JsonKind::Null | JsonKind::Array | JsonKind::Object => {}
         }
     }

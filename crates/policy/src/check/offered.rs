@@ -12,9 +12,9 @@ use super::nearest::Offers;
 use super::section::{Clause, Field, Section, span_of};
 use super::shape::{Kinds, Shape};
 use super::tools::{Offered, Tools};
+use crate::call_path::{CallPath, PathRoot, PathSegment};
 use crate::compiled_policy::Policy;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::path::{Path, Root, Segment};
 use crate::schema::Schema;
 
 /// How many parts of schemas are looked at in all; about a second.
@@ -38,7 +38,7 @@ struct Held<'p, 't> {
 
 /// A part of a block that looks at the arguments.
 struct Look<'p, 't> {
-    path: &'p Path,
+    path: &'p CallPath,
     place: Range<usize>,
     /// The condition; none for the amount of a limit.
     clause: Option<Clause<'p>>,
@@ -104,7 +104,7 @@ impl<'p, 't> Held<'p, 't> {
     fn new(section: &'p Section<'p>) -> Self {
         let look = |path, place, clause| Look { path, place, clause, found: Vec::new(), is_fine: false };
         let clauses = section.all_rules().flat_map(|(_, rule)| rule.clauses());
-        let clauses = clauses.filter(|clause| clause.condition.path.root == Root::Args);
+        let clauses = clauses.filter(|clause| clause.condition.path.root == PathRoot::Args);
         let conditions = clauses.map(|clause| look(&clause.condition.path, clause.path_place(), Some(clause)));
         let amounts = section.limits().filter_map(|(limit, node)| {
             let name = if node.get("amount").is_some() { "amount" } else { "increment_from" };
@@ -211,10 +211,10 @@ impl<'t> Look<'_, 't> {
     fn missing(&self, at: usize, names: &[String], offers: &mut Offers) -> Finding {
         let (parents, behind) = self.path.segments.split_at(at);
         let name = match behind.first() {
-            Some(Segment::Name(name)) => name,
-            Some(Segment::Index(_) | Segment::Every) | None => "",
+            Some(PathSegment::Name(name)) => name,
+            Some(PathSegment::Index(_) | PathSegment::Wildcard) | None => "",
         };
-        let written = |name: &str| shown(parents) + &shown_segment(&Segment::Name(name.into()));
+        let written = |name: &str| shown(parents) + &shown_segment(&PathSegment::Name(name.into()));
         let help = match offers.find_nearest(name, names.iter().map(String::as_str)) {
             Some(nearest) => format!("did you mean `{}`?", written(nearest)),
             None if names.is_empty() => "nothing is declared there".to_owned(),
@@ -270,20 +270,20 @@ impl fmt::Display for Named<'_> {
 }
 
 /// A path under `args`, as it could be written.
-fn shown(segments: &[Segment]) -> String {
+fn shown(segments: &[PathSegment]) -> String {
     let parts: Vec<String> = segments.iter().map(shown_segment).collect();
     format!("args{}", parts.concat())
 }
 
-fn shown_segment(segment: &Segment) -> String {
+fn shown_segment(segment: &PathSegment) -> String {
     match segment {
-        Segment::Name(name) if name.is_empty() || name.contains(['.', '[', ']', '"']) => {
+        PathSegment::Name(name) if name.is_empty() || name.contains(['.', '[', ']', '"']) => {
             let mut quoted = String::new();
             quote_into(name, &mut quoted);
             format!("[{quoted}]")
         }
-        Segment::Name(name) => format!(".{name}"),
-        Segment::Index(index) => format!("[{index}]"),
-        Segment::Every => "[*]".to_owned(),
+        PathSegment::Name(name) => format!(".{name}"),
+        PathSegment::Index(index) => format!("[{index}]"),
+        PathSegment::Wildcard => "[*]".to_owned(),
     }
 }

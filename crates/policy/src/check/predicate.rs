@@ -8,16 +8,16 @@ use super::nearest::Offers;
 use super::section::{Clause, Field, Part, Rule, Section};
 use super::shape::Shape;
 use super::{anchor, compare, contradiction};
-use crate::condition::{Operator, Test};
+use crate::call_path::{CallPath, PathRoot, PathSegment};
+use crate::condition::{CompiledOperator, Operator};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::path::{Path, Root, Segment};
 
 /// Longer paths are not taken apart.
 const MOST_SEGMENTS: usize = 32;
 
 /// The paths that a block asks for: a call without one of them is refused.
 pub(super) struct Guarded<'p> {
-    paths: HashSet<(&'p Root, &'p [Segment])>,
+    paths: HashSet<(&'p PathRoot, &'p [PathSegment])>,
     /// Whether a schema may ask for more, which is not looked at here.
     validates: bool,
 }
@@ -26,7 +26,7 @@ impl<'p> Guarded<'p> {
     pub fn of(section: &Section<'p>) -> Self {
         let mut guarded = Self { paths: HashSet::new(), validates: section.block.validate_arguments };
         for clause in section.rules(Part::Require).flat_map(|rule| rule.clauses()) {
-            if !matches!(clause.condition.test, Test::Exists(false)) {
+            if !matches!(clause.condition.compiled, CompiledOperator::Exists(false)) {
                 guarded.add_with_parents(&clause.condition.path);
             }
         }
@@ -34,7 +34,7 @@ impl<'p> Guarded<'p> {
             for rule in section.rules(part) {
                 // Absence by itself is denied, or asked about.
                 if let [condition] = rule.predicate.conditions.as_slice()
-                    && matches!(condition.test, Test::Exists(false))
+                    && matches!(condition.compiled, CompiledOperator::Exists(false))
                 {
                     guarded.add(&condition.path);
                 }
@@ -43,12 +43,12 @@ impl<'p> Guarded<'p> {
         guarded
     }
 
-    fn add(&mut self, path: &'p Path) {
+    fn add(&mut self, path: &'p CallPath) {
         self.paths.insert((&path.root, &path.segments));
     }
 
     /// What is there stands in something that is there.
-    fn add_with_parents(&mut self, path: &'p Path) {
+    fn add_with_parents(&mut self, path: &'p CallPath) {
         self.add(path);
         let mut segments = path.segments.as_slice();
         while let Some((_, parents)) = segments.split_last().filter(|_| segments.len() <= MOST_SEGMENTS) {
@@ -57,8 +57,8 @@ impl<'p> Guarded<'p> {
         }
     }
 
-    fn has(&self, path: &Path) -> bool {
-        let is_validated = self.validates && path.root == Root::Args;
+    fn has(&self, path: &CallPath) -> bool {
+        let is_validated = self.validates && path.root == PathRoot::Args;
         is_validated || self.paths.contains(&(&path.root, path.segments.as_slice()))
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn check(
     warnings: &mut Vec<Diagnostic>,
 ) {
     let own = Guarded::of(section);
-    let is_guarded = |path: &Path| own.has(path) || all_tools.is_some_and(|all| all.has(path));
+    let is_guarded = |path: &CallPath| own.has(path) || all_tools.is_some_and(|all| all.has(path));
     for (part, rule) in section.all_rules() {
         warnings.extend(claim_alone(&rule));
         contradiction::find(part, &rule, warnings);
@@ -95,7 +95,7 @@ pub(super) fn check(
 
 fn claim_alone(rule: &Rule<'_>) -> Option<Diagnostic> {
     let first = rule.clauses().next()?;
-    let is_claim = |clause: Clause<'_>| clause.condition.path.is_of_client();
+    let is_claim = |clause: Clause<'_>| clause.condition.path.is_client_claim();
     if !rule.clauses().all(is_claim) {
         return None;
     }
@@ -105,7 +105,7 @@ fn claim_alone(rule: &Rule<'_>) -> Option<Diagnostic> {
 }
 
 fn unanchored(clause: Clause<'_>) -> Option<Diagnostic> {
-    let Test::Regex(regex) = &clause.condition.test else { return None };
+    let CompiledOperator::Regex(regex) = &clause.condition.compiled else { return None };
     let pattern = regex.as_str();
     if anchor::is_anchored(pattern) {
         return None;
@@ -131,13 +131,13 @@ fn absence_passes(clause: Clause<'_>) -> Option<Diagnostic> {
 fn is_always_there(field: Field, clause: Clause<'_>) -> bool {
     let path = &clause.condition.path;
     match &path.root {
-        Root::Args => {
-            let is_uri = matches!(path.segments.as_slice(), [Segment::Name(name)] if **name == *"uri");
+        PathRoot::Args => {
+            let is_uri = matches!(path.segments.as_slice(), [PathSegment::Name(name)] if **name == *"uri");
             path.segments.is_empty() || (field == Field::Resources && is_uri)
         }
-        Root::GrantLabel | Root::GrantLabels(_) | Root::ClientName | Root::ClientVersion => false,
-        Root::ToolName | Root::ToolCategory | Root::ToolLevel | Root::ServerName => true,
-        Root::TimeHour | Root::TimeWeekday | Root::TimeDate => true,
+        PathRoot::GrantLabel | PathRoot::GrantLabels(_) | PathRoot::ClientName | PathRoot::ClientVersion => false,
+        PathRoot::ToolName | PathRoot::ToolCategory | PathRoot::ToolLevel | PathRoot::ServerName => true,
+        PathRoot::TimeHour | PathRoot::TimeWeekday | PathRoot::TimeDate => true,
     }
 }
 
@@ -159,13 +159,13 @@ fn find_behind(section: &Section<'_>, part: Part, warnings: &mut Vec<Diagnostic>
     }
 }
 
-type Key<'p> = (&'p Root, &'p [Segment], Operator, &'p str);
+type Key<'p> = (&'p PathRoot, &'p [PathSegment], Operator, &'p str);
 
 /// What two predicates must share to be the same, in whatever order it is written.
 fn key<'p>(rule: &Rule<'p>) -> Vec<Key<'p>> {
     let key = |clause: Clause<'p>| {
         let condition = clause.condition;
-        (&condition.path.root, condition.path.segments.as_slice(), condition.operator, &*condition.expected)
+        (&condition.path.root, condition.path.segments.as_slice(), condition.operator, &*condition.expected_json)
     };
     let mut keys: Vec<Key<'_>> = rule.clauses().map(key).collect();
     keys.sort();

@@ -188,8 +188,8 @@ impl<'p> Clause<'p> {
     /// The operator and its value, for messages.
     pub fn words(&self) -> String {
         const MOST: usize = 40;
-        let expected: String = self.condition.expected.chars().take(MOST).collect();
-        let rest = if expected.len() < self.condition.expected.len() { "…" } else { "" };
+        let expected: String = self.condition.expected_json.chars().take(MOST).collect();
+        let rest = if expected.len() < self.condition.expected_json.len() { "…" } else { "" };
         format!("{} {expected}{rest}", self.condition.operator)
     }
 }

@@ -9,9 +9,9 @@ use gatelodge_json::{Decimal, JsonKind};
 use jiff::civil::Weekday;
 
 use crate::call::Category;
-use crate::condition::{HOURS, Test, weekday};
-use crate::path::Root;
-use crate::scalar::{Number, Scalars};
+use crate::call_path::PathRoot;
+use crate::condition::{CompiledOperator, HOUR_TEXTS, weekday_name};
+use crate::scalar::{DecimalText, ScalarSet};
 
 /// A set of kinds. Null is none: it counts as not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,16 +64,19 @@ impl fmt::Display for Kinds {
 }
 
 /// The kinds that an operator can hold for. All others are a mismatch.
-pub(super) fn accepted(test: &Test) -> Kinds {
+pub(super) fn accepted(test: &CompiledOperator) -> Kinds {
     match test {
-        Test::Member { members, .. } => members.kinds().map(Kinds::of).fold(Kinds::NONE, Kinds::or),
-        Test::Less(_) | Test::LessOrEqual(_) | Test::More(_) | Test::MoreOrEqual(_) => Kinds::NUMBER,
-        Test::Contains(wanted) if wanted.first_text().is_some() => Kinds::STRING.or(Kinds::LIST),
-        Test::Contains(_) | Test::SubsetOf(_) => Kinds::LIST,
-        Test::StartsWith(_) | Test::EndsWith(_) | Test::Regex(_) => Kinds::STRING,
-        Test::PathWithin(_) | Test::HostIn(_) => Kinds::STRING,
-        Test::LengthAtMost(_) => Kinds::STRING.or(Kinds::LIST),
-        Test::Exists(_) => Kinds::ALL,
+        CompiledOperator::MemberOf { members, .. } => members.kinds().map(Kinds::of).fold(Kinds::NONE, Kinds::or),
+        CompiledOperator::Less(_)
+        | CompiledOperator::LessOrEqual(_)
+        | CompiledOperator::Greater(_)
+        | CompiledOperator::GreaterOrEqual(_) => Kinds::NUMBER,
+        CompiledOperator::Contains(wanted) if wanted.first_text().is_some() => Kinds::STRING.or(Kinds::LIST),
+        CompiledOperator::Contains(_) | CompiledOperator::SubsetOf(_) => Kinds::LIST,
+        CompiledOperator::StartsWith(_) | CompiledOperator::EndsWith(_) | CompiledOperator::Regex(_) => Kinds::STRING,
+        CompiledOperator::PathWithin(_) | CompiledOperator::HostIn(_) => Kinds::STRING,
+        CompiledOperator::LengthAtMost(_) => Kinds::STRING.or(Kinds::LIST),
+        CompiledOperator::Exists(_) => Kinds::ALL,
     }
 }
 
@@ -92,7 +95,7 @@ pub(super) struct Bound<'d> {
 pub(super) enum Values {
     Any,
     /// Only these.
-    Listed(Scalars),
+    Listed(ScalarSet),
     /// Texts such as `2026-11-15`.
     Dates,
 }
@@ -110,21 +113,23 @@ impl<'d> Shape<'d> {
     pub const ANY: Self = Self { kinds: Kinds::ALL, values: Values::Any, minimum: None, maximum: None };
 
     /// The shape of a fact outside the arguments.
-    pub fn of_fact(root: &Root) -> Option<Self> {
+    pub fn of_fact(root: &PathRoot) -> Option<Self> {
         let categories = || Category::WORDS.iter().filter_map(|word| Category::from_word(word));
         let (kinds, values) = match root {
-            Root::Args => return None,
-            Root::TimeHour => {
-                let mut hours = Scalars::default();
-                HOURS.iter().filter_map(|hour| Number::new(hour)).for_each(|hour| hours.add_number(hour));
+            PathRoot::Args => return None,
+            PathRoot::TimeHour => {
+                let mut hours = ScalarSet::default();
+                HOUR_TEXTS.iter().filter_map(|hour| DecimalText::new(hour)).for_each(|hour| hours.add_number(hour));
                 (Kinds::NUMBER, Values::Listed(hours.sorted()))
             }
-            Root::TimeWeekday => (Kinds::STRING, words(Weekday::Monday.cycle_forward().take(7).map(weekday))),
-            Root::TimeDate => (Kinds::STRING, Values::Dates),
-            Root::ToolCategory => (Kinds::STRING, words(categories().map(Category::as_str))),
-            Root::ToolLevel => (Kinds::STRING, words(categories().map(Category::level))),
-            Root::ToolName | Root::ServerName | Root::GrantLabel | Root::GrantLabels(_) => (Kinds::STRING, Values::Any),
-            Root::ClientName | Root::ClientVersion => (Kinds::STRING, Values::Any),
+            PathRoot::TimeWeekday => (Kinds::STRING, words(Weekday::Monday.cycle_forward().take(7).map(weekday_name))),
+            PathRoot::TimeDate => (Kinds::STRING, Values::Dates),
+            PathRoot::ToolCategory => (Kinds::STRING, words(categories().map(Category::as_str))),
+            PathRoot::ToolLevel => (Kinds::STRING, words(categories().map(Category::level))),
+            PathRoot::ToolName | PathRoot::ServerName | PathRoot::GrantLabel | PathRoot::GrantLabels(_) => {
+                (Kinds::STRING, Values::Any)
+            }
+            PathRoot::ClientName | PathRoot::ClientVersion => (Kinds::STRING, Values::Any),
         };
         Some(Self { kinds, values, ..Shape::ANY })
     }
@@ -168,7 +173,7 @@ impl<'d> Shape<'d> {
             ),
         };
         let values = match (self.values, other.values) {
-            (Values::Listed(values), Values::Listed(more)) => Values::Listed(values.or(more)),
+            (Values::Listed(values), Values::Listed(more)) => Values::Listed(values.union(more)),
             _ => Values::Any,
         };
         Self { kinds: self.kinds.or(other.kinds), values, minimum, maximum }
@@ -176,7 +181,7 @@ impl<'d> Shape<'d> {
 }
 
 fn words(words: impl Iterator<Item = &'static str>) -> Values {
-    let mut texts = Scalars::default();
+    let mut texts = ScalarSet::default();
     words.for_each(|word| texts.add_text(word));
     Values::Listed(texts.sorted())
 }

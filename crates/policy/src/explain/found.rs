@@ -3,30 +3,30 @@
 use gatelodge_json::{JsonKind, JsonValue, quote_into};
 
 use crate::call::{Call, CallTarget};
-use crate::condition::{Moment, fact};
-use crate::path::{Path, Root, Segment};
+use crate::call_path::{CallPath, PathRoot, PathSegment};
+use crate::condition::{EvaluationTime, call_fact};
 use crate::scalar::Operand;
 
 /// So many values are shown, and so much of each.
 const MOST_VALUES: usize = 8;
 const MOST_CHARACTERS: usize = 120;
 
-pub(super) fn found(path: &Path, call: &Call<'_>, moment: Moment<'_>) -> Vec<String> {
+pub(super) fn found(path: &CallPath, call: &Call<'_>, moment: EvaluationTime<'_>) -> Vec<String> {
     let mut values = Vec::new();
     match (&path.root, call.target, call.arguments) {
-        (Root::Args, CallTarget::Resource { uri }, _) => {
-            if matches!(path.segments.as_slice(), [Segment::Name(name)] if &**name == "uri") {
+        (PathRoot::Args, CallTarget::Resource { uri }, _) => {
+            if matches!(path.segments.as_slice(), [PathSegment::Name(name)] if &**name == "uri") {
                 values.push(text(uri));
             }
         }
-        (Root::Args, _, Some(arguments)) => walk(arguments, &path.segments, &mut values),
-        (Root::Args, _, None) => {}
-        (root, _, _) => values.extend(fact(root, call, moment).map(|operand| written(&operand, moment))),
+        (PathRoot::Args, _, Some(arguments)) => walk(arguments, &path.segments, &mut values),
+        (PathRoot::Args, _, None) => {}
+        (root, _, _) => values.extend(call_fact(root, call, moment).map(|operand| written(&operand, moment))),
     }
     values
 }
 
-fn walk(value: JsonValue<'_>, segments: &[Segment], values: &mut Vec<String>) {
+fn walk(value: JsonValue<'_>, segments: &[PathSegment], values: &mut Vec<String>) {
     if values.len() >= MOST_VALUES {
         return;
     }
@@ -34,13 +34,13 @@ fn walk(value: JsonValue<'_>, segments: &[Segment], values: &mut Vec<String>) {
         return values.push(cut(value.raw()));
     };
     match (segment, value.kind()) {
-        (Segment::Name(name), JsonKind::Object) => {
+        (PathSegment::Name(name), JsonKind::Object) => {
             value.get(name).into_iter().for_each(|next| walk(next, rest, values))
         }
-        (Segment::Index(index), JsonKind::Array) => {
+        (PathSegment::Index(index), JsonKind::Array) => {
             value.elements().nth(*index).into_iter().for_each(|next| walk(next, rest, values));
         }
-        (Segment::Every, JsonKind::Array) => value.elements().for_each(|next| walk(next, rest, values)),
+        (PathSegment::Wildcard, JsonKind::Array) => value.elements().for_each(|next| walk(next, rest, values)),
         (_, JsonKind::Null) => {}
         // What stands in the way is what the mismatch is about.
         _ => values.push(cut(value.raw())),
@@ -48,10 +48,10 @@ fn walk(value: JsonValue<'_>, segments: &[Segment], values: &mut Vec<String>) {
 }
 
 /// The facts outside the arguments are texts, but for the hour.
-fn written(operand: &Operand<'_>, moment: Moment<'_>) -> String {
+fn written(operand: &Operand<'_>, moment: EvaluationTime<'_>) -> String {
     match operand {
         Operand::Text(own) => text(own),
-        _ => moment.at.to_zoned(moment.zone.clone()).hour().to_string(),
+        _ => moment.at.to_zoned(moment.time_zone.clone()).hour().to_string(),
     }
 }
 

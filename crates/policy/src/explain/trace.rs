@@ -6,14 +6,14 @@ use super::found::found;
 use super::{ConditionLine, Step, raw};
 use crate::call::{Call, CallTarget, CalledTool, CompletionReference, Definition};
 use crate::compiled_policy::{Action, BlockTable, Default, Policy, Predicate, RuleBlock, ToolVisibility};
-use crate::condition::{Answer, Moment, Polarity};
+use crate::condition::{Answer, EvaluationTime, Quantifier};
 use crate::decide::{ApplicableBlocks, argument_violation, refuse_ambiguous_uri};
 use crate::decision::{Code, Decision};
 use crate::method_rules;
 use crate::reserve;
 
 pub(super) fn steps(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Vec<Step> {
-    let moment = Moment { at, zone: &policy.time_zone };
+    let moment = EvaluationTime { at, time_zone: &policy.time_zone };
     let mut trace = Trace { policy, call, moment, steps: Vec::new() };
     match call.target {
         CallTarget::Tool(tool) => trace.tool(&tool),
@@ -41,7 +41,7 @@ pub(super) fn steps(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Vec<Step
 struct Trace<'a> {
     policy: &'a Policy,
     call: &'a Call<'a>,
-    moment: Moment<'a>,
+    moment: EvaluationTime<'a>,
     steps: Vec<Step>,
 }
 
@@ -167,7 +167,7 @@ impl<'a> Trace<'a> {
 
     fn predicates(&mut self, block: &RuleBlock) {
         for predicate in &block.require {
-            let answer = self.predicate("require", predicate, Polarity::All);
+            let answer = self.predicate("require", predicate, Quantifier::All);
             match answer {
                 Answer::True => self.conclude("pass", None, "it holds"),
                 Answer::False => self.conclude("refuse", Some(Code::Require), "it does not hold"),
@@ -177,7 +177,7 @@ impl<'a> Trace<'a> {
         }
         for (step, predicates) in [("deny_if", &block.deny_if), ("approve_if", &block.approve_if)] {
             for predicate in predicates {
-                match self.predicate(step, predicate, Polarity::Any) {
+                match self.predicate(step, predicate, Quantifier::Any) {
                     Answer::True if step == "deny_if" => self.conclude("refuse", Some(Code::DenyIf), "it holds"),
                     Answer::True => self.conclude("ask", None, "it holds"),
                     Answer::False => self.conclude("pass", None, "it does not hold"),
@@ -189,20 +189,20 @@ impl<'a> Trace<'a> {
     }
 
     /// Tells a predicate's conditions; what follows from them is concluded by the caller.
-    fn predicate(&mut self, step: &'static str, predicate: &Predicate, polarity: Polarity) -> Answer {
+    fn predicate(&mut self, step: &'static str, predicate: &Predicate, polarity: Quantifier) -> Answer {
         let (call, moment) = (self.call, self.moment);
         let line = |condition: &crate::condition::Condition| ConditionLine {
             path: condition.path.to_string(),
             op: condition.operator.as_str(),
-            value: raw(condition.expected.to_string()),
+            value: raw(condition.expected_json.to_string()),
             found: found(&condition.path, call, moment),
-            answer: condition.answer(call, moment, polarity).as_str(),
+            answer: condition.evaluate(call, moment, polarity).as_str(),
         };
         self.push(step, Some(&predicate.pointer), "pass", "");
         if let Some(step) = self.steps.last_mut() {
             step.conditions = predicate.conditions.iter().map(line).collect();
         }
-        predicate.answer(call, moment, polarity)
+        predicate.evaluate(call, moment, polarity)
     }
 
     fn conclude(&mut self, outcome: &'static str, code: Option<Code>, note: &str) {

@@ -7,9 +7,9 @@ use gatelodge_json::Decimal;
 use super::Parser;
 use super::field::{check_names, entries, text, word, wrong_type};
 use super::predicate::{path, positive_amount};
+use crate::call_path::{CallPath, PathRoot};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::{Align, Amount, Counter, Limit, Scope, Window};
-use crate::path::{Path, Root};
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 pub(crate) const FIELDS: [&str; 8] =
@@ -97,7 +97,7 @@ fn seconds(text: &str) -> Option<Window> {
 }
 
 /// The path of `amount` or `increment_from`: none if there is none, some of none if it is faulty.
-fn amount(node: &SyntaxNode, parser: &mut Parser) -> Option<Option<Path>> {
+fn amount(node: &SyntaxNode, parser: &mut Parser) -> Option<Option<CallPath>> {
     if let (Some(_), Some(second)) = (node.get("amount"), node.get("increment_from")) {
         let fault = Diagnostic::error(
             DiagnosticCode::FieldClash,
@@ -109,7 +109,7 @@ fn amount(node: &SyntaxNode, parser: &mut Parser) -> Option<Option<Path>> {
     let written = node.get("amount").or_else(|| node.get("increment_from"))?;
     let path = path(written, parser);
     if let Some(path) = &path
-        && (path.root != Root::Args || path.segments.is_empty() || path.has_every())
+        && (path.root != PathRoot::Args || path.segments.is_empty() || path.has_wildcard())
     {
         let fault = Diagnostic::error(
             DiagnosticCode::BadPath,

@@ -9,14 +9,14 @@ use regex::{Regex, RegexBuilder};
 use super::Parser;
 use super::block::Place;
 use super::field::{check_names, entries, list, offer, text, wrong_type};
+use crate::call_path::CallPath;
 use crate::compiled_policy::Predicate;
-use crate::condition::{Condition, Operator, Test};
+use crate::condition::{CompiledOperator, Condition, Operator};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::directory::Directory;
-use crate::host::HostPattern;
+use crate::host_in::HostPattern;
 use crate::limit::Amount;
-use crate::path::Path;
-use crate::scalar::{Number, Scalars};
+use crate::path_within::DirectoryPath;
+use crate::scalar::{DecimalText, ScalarSet};
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 pub(crate) const PREDICATE_FIELDS: [&str; 2] = ["conditions", "on_deny"];
@@ -54,7 +54,7 @@ fn condition(node: &SyntaxNode, place: Place, parser: &mut Parser) -> Option<Con
     }
     let path = node.get("path").and_then(|path| shared_path(path, parser));
     if let (Some(path), Some(written)) = (&path, node.get("path"))
-        && path.is_of_tool()
+        && path.is_tool_fact()
         && !place.is_for_tools()
     {
         let fault =
@@ -64,17 +64,23 @@ fn condition(node: &SyntaxNode, place: Place, parser: &mut Parser) -> Option<Con
     let operator = node.get("op").and_then(|operator| self::operator(operator, parser));
     let (operator, value) = (operator?, node.get("value")?);
     let test = test(operator, value, parser)?;
-    Some(Condition { path: path?, operator, test, expected: value.to_json().into(), span: node.span.clone() })
+    Some(Condition {
+        path: path?,
+        operator,
+        compiled: test,
+        expected_json: value.to_json().into(),
+        span: node.span.clone(),
+    })
 }
 
-fn shared_path(node: &SyntaxNode, parser: &mut Parser) -> Option<Arc<Path>> {
+fn shared_path(node: &SyntaxNode, parser: &mut Parser) -> Option<Arc<CallPath>> {
     let path = path(node, parser)?;
     let text = path.to_string().into_boxed_str();
     Some(Arc::clone(parser.paths.entry(text).or_insert_with(|| Arc::new(path))))
 }
 
-pub(super) fn path(node: &SyntaxNode, parser: &mut Parser) -> Option<Path> {
-    match Path::new(text(node, "path", parser)?) {
+pub(super) fn path(node: &SyntaxNode, parser: &mut Parser) -> Option<CallPath> {
+    match CallPath::new(text(node, "path", parser)?) {
         Ok(path) => Some(path),
         Err(bad) => {
             parser
@@ -98,31 +104,31 @@ fn operator(node: &SyntaxNode, parser: &mut Parser) -> Option<Operator> {
     found
 }
 
-fn test(operator: Operator, value: &SyntaxNode, parser: &mut Parser) -> Option<Test> {
+fn test(operator: Operator, value: &SyntaxNode, parser: &mut Parser) -> Option<CompiledOperator> {
     Some(match operator {
-        Operator::Eq => Test::Member { members: one_scalar(value, operator, parser)?, negated: false },
-        Operator::Neq => Test::Member { members: one_scalar(value, operator, parser)?, negated: true },
-        Operator::In => Test::Member { members: scalars(value, operator, parser)?, negated: false },
-        Operator::NotIn => Test::Member { members: scalars(value, operator, parser)?, negated: true },
-        Operator::Lt => Test::Less(number(value, operator, parser)?),
-        Operator::Lte => Test::LessOrEqual(number(value, operator, parser)?),
-        Operator::Gt => Test::More(number(value, operator, parser)?),
-        Operator::Gte => Test::MoreOrEqual(number(value, operator, parser)?),
-        Operator::Contains => Test::Contains(one_scalar(value, operator, parser)?),
-        Operator::StartsWith => Test::StartsWith(string(value, operator, parser)?.to_owned()),
-        Operator::EndsWith => Test::EndsWith(string(value, operator, parser)?.to_owned()),
+        Operator::Eq => CompiledOperator::MemberOf { members: one_scalar(value, operator, parser)?, negated: false },
+        Operator::Neq => CompiledOperator::MemberOf { members: one_scalar(value, operator, parser)?, negated: true },
+        Operator::In => CompiledOperator::MemberOf { members: scalars(value, operator, parser)?, negated: false },
+        Operator::NotIn => CompiledOperator::MemberOf { members: scalars(value, operator, parser)?, negated: true },
+        Operator::Lt => CompiledOperator::Less(number(value, operator, parser)?),
+        Operator::Lte => CompiledOperator::LessOrEqual(number(value, operator, parser)?),
+        Operator::Gt => CompiledOperator::Greater(number(value, operator, parser)?),
+        Operator::Gte => CompiledOperator::GreaterOrEqual(number(value, operator, parser)?),
+        Operator::Contains => CompiledOperator::Contains(one_scalar(value, operator, parser)?),
+        Operator::StartsWith => CompiledOperator::StartsWith(string(value, operator, parser)?.to_owned()),
+        Operator::EndsWith => CompiledOperator::EndsWith(string(value, operator, parser)?.to_owned()),
         Operator::Regex => {
             let pattern = string(value, operator, parser)?;
-            Test::Regex(Box::new(regex(pattern, &value.span, parser)?))
+            CompiledOperator::Regex(Box::new(regex(pattern, &value.span, parser)?))
         }
         Operator::Exists => match value.value {
-            NodeValue::Bool(expected) => Test::Exists(expected),
+            NodeValue::Bool(expected) => CompiledOperator::Exists(expected),
             _ => return wrong_value(value, operator, "true or false", parser),
         },
-        Operator::LengthLte => Test::LengthAtMost(length(value, parser)?),
-        Operator::SubsetOf => Test::SubsetOf(scalars(value, operator, parser)?),
-        Operator::PathWithin => Test::PathWithin(directory(value, parser)?),
-        Operator::HostIn => Test::HostIn(hosts(value, parser)?),
+        Operator::LengthLte => CompiledOperator::LengthAtMost(length(value, parser)?),
+        Operator::SubsetOf => CompiledOperator::SubsetOf(scalars(value, operator, parser)?),
+        Operator::PathWithin => CompiledOperator::PathWithin(directory(value, parser)?),
+        Operator::HostIn => CompiledOperator::HostIn(hosts(value, parser)?),
     })
 }
 
@@ -138,26 +144,26 @@ fn string<'n>(value: &'n SyntaxNode, operator: Operator, parser: &mut Parser) ->
     }
 }
 
-fn number(value: &SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<Number> {
+fn number(value: &SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<DecimalText> {
     match &value.value {
-        NodeValue::Number(text) => Number::new(text),
+        NodeValue::Number(text) => DecimalText::new(text),
         _ => wrong_value(value, operator, "a number", parser),
     }
 }
 
-fn add_scalar(scalars: &mut Scalars, node: &SyntaxNode) -> Option<()> {
+fn add_scalar(scalars: &mut ScalarSet, node: &SyntaxNode) -> Option<()> {
     match &node.value {
         NodeValue::Text(text) => scalars.add_text(text),
         // A number out of bounds has its fault already.
-        NodeValue::Number(text) => Number::new(text).into_iter().for_each(|number| scalars.add_number(number)),
+        NodeValue::Number(text) => DecimalText::new(text).into_iter().for_each(|number| scalars.add_number(number)),
         NodeValue::Bool(value) => scalars.add_bool(*value),
         NodeValue::Null | NodeValue::List(_) | NodeValue::Map(_) => return None,
     }
     Some(())
 }
 
-fn one_scalar(value: &SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<Scalars> {
-    let mut scalars = Scalars::default();
+fn one_scalar(value: &SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<ScalarSet> {
+    let mut scalars = ScalarSet::default();
     match add_scalar(&mut scalars, value) {
         Some(()) => Some(scalars),
         None => wrong_value(value, operator, "a string, a number or a boolean", parser),
@@ -179,8 +185,8 @@ fn members<'n>(value: &'n SyntaxNode, operator: Operator, parser: &mut Parser) -
     }
 }
 
-fn scalars(value: &SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<Scalars> {
-    let mut scalars = Scalars::default();
+fn scalars(value: &SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<ScalarSet> {
+    let mut scalars = ScalarSet::default();
     for item in members(value, operator, parser)? {
         if add_scalar(&mut scalars, item).is_none() {
             wrong_type(item, &format!("a member of `{operator}`"), "a string, a number or a boolean", parser);
@@ -205,9 +211,9 @@ fn length(value: &SyntaxNode, parser: &mut Parser) -> Option<u64> {
     Some(fits.unwrap_or(u64::MAX))
 }
 
-fn directory(value: &SyntaxNode, parser: &mut Parser) -> Option<Directory> {
+fn directory(value: &SyntaxNode, parser: &mut Parser) -> Option<DirectoryPath> {
     let text = string(value, Operator::PathWithin, parser)?;
-    let directory = Directory::new(text);
+    let directory = DirectoryPath::new(text);
     if directory.is_none() {
         let (message, help) = if text.contains('\\') {
             (

@@ -196,7 +196,7 @@ impl Origin {
     }
 }
 
-/// What the `Host` header of requests to a URL says; none if it has no host.
+/// What the `UrlHost` header of requests to a URL says; none if it has no host.
 pub(crate) fn host_of(url: &Uri) -> Option<HeaderValue> {
     let usual = if url.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
     let host = url.host()?;

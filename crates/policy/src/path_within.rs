@@ -4,9 +4,9 @@ use gatelodge_mutants::mutant;
 
 /// An absolute directory, as its segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Directory(Vec<Box<str>>);
+pub(crate) struct DirectoryPath(Vec<Box<str>>);
 
-impl Directory {
+impl DirectoryPath {
     /// Reads an absolute directory; none if it is relative or holds NUL or a backslash.
     pub fn new(text: &str) -> Option<Self> {
         let segments = normalise(text)?;
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_path_lies_within_by_whole_segments_after_normalisation() {
-        let contains = |directory: &str, path: &str| Directory::new(directory).and_then(|dir| dir.contains(path));
+        let contains = |directory: &str, path: &str| DirectoryPath::new(directory).and_then(|dir| dir.contains(path));
         for (directory, path) in [
             ("/a", "/a"),
             ("/a/", "/a/b"),

@@ -8,15 +8,15 @@ use gatelodge_mutants::mutant;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostPattern {
     /// Whether it stands for the names below the host instead of the host itself.
-    below: bool,
-    host: Host,
+    matches_subdomains: bool,
+    host: UrlHost,
 }
 
 /// A host in folded letters, and the port if one is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Host {
+struct UrlHost {
     name: String,
-    is_address: bool,
+    is_ip_address: bool,
     port: Option<u16>,
 }
 
@@ -27,30 +27,30 @@ impl HostPattern {
             Some(host) => (true, host),
             None => (false, text),
         };
-        let host = Host::new(host)?;
+        let host = UrlHost::new(host)?;
         // Below an address there is nothing.
-        (!(below && host.is_address)).then_some(Self { below, host })
+        (!(below && host.is_ip_address)).then_some(Self { matches_subdomains: below, host })
     }
 
-    fn matches(&self, host: &Host) -> bool {
+    fn matches(&self, host: &UrlHost) -> bool {
         if self.host.port != host.port {
             return false;
         }
-        if !self.below {
+        if !self.matches_subdomains {
             return self.host.name == host.name;
         }
         let label = host.name.strip_suffix(&*self.host.name).and_then(|front| front.strip_suffix('.'));
-        !host.is_address && label.is_some_and(|label| !label.is_empty())
+        !host.is_ip_address && label.is_some_and(|label| !label.is_empty())
     }
 }
 
 /// Whether the URL's host is one of the members; none if the text is not a URL that all readers read alike.
 pub(crate) fn host_in(url: &str, members: &[HostPattern]) -> Option<bool> {
-    let host = host_of(url)?;
+    let host = parse_url_host(url)?;
     Some(members.iter().any(|member| member.matches(&host)))
 }
 
-fn host_of(url: &str) -> Option<Host> {
+fn parse_url_host(url: &str) -> Option<UrlHost> {
     let is_odd = |character: char| character.is_whitespace() || character.is_control() || character == '\\';
     if url.contains(is_odd) {
         return None;
@@ -61,18 +61,18 @@ fn host_of(url: &str) -> Option<Host> {
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     // Userinfo holds an `@`, which no host may.
-    Host::new(rest.get(..end)?)
+    UrlHost::new(rest.get(..end)?)
 }
 
-impl Host {
+impl UrlHost {
     fn new(text: &str) -> Option<Self> {
         let (written, port) = split_port(text)?;
         let name = written.to_ascii_lowercase();
         let is_address = match written.strip_prefix('[') {
             Some(rest) => is_canonical_v6(rest.strip_suffix(']')?).then_some(true)?,
-            None => is_name_or_v4(&name)?,
+            None => classify_unbracketed_host(&name)?,
         };
-        Some(Self { name, is_address, port })
+        Some(Self { name, is_ip_address: is_address, port })
     }
 }
 
@@ -88,7 +88,7 @@ fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
 }
 
 /// Whether a host without brackets is an IPv4 address; none if it is neither that nor a plain name.
-fn is_name_or_v4(host: &str) -> Option<bool> {
+fn classify_unbracketed_host(host: &str) -> Option<bool> {
     let is_mark = |byte: u8| byte == b'-' || (mutant!("host-underscore-allowed") && byte == b'_');
     let is_plain =
         |label: &str| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_mark(byte));
@@ -116,25 +116,25 @@ fn is_canonical_v6(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn judge(url: &str, member: &str) -> Option<bool> {
+    fn url_matches(url: &str, member: &str) -> Option<bool> {
         host_in(url, &[HostPattern::new(member).expect(member)])
     }
 
     #[test]
     fn hosts_are_compared_with_folded_letters_and_their_port() {
-        assert_eq!(judge("HTTPS://Example.COM/x?y#z", "example.com"), Some(true));
-        assert_eq!(judge("https://example.com:8443/", "example.com"), Some(false));
-        assert_eq!(judge("https://example.com:8443/", "example.com:8443"), Some(true));
-        assert_eq!(judge("https://example.com/", "example.com:443"), Some(false));
-        assert_eq!(judge("https://evil-example.com", "example.com"), Some(false));
-        assert_eq!(judge("http://[::1]:80/", "[::1]:80"), Some(true));
+        assert_eq!(url_matches("HTTPS://Example.COM/x?y#z", "example.com"), Some(true));
+        assert_eq!(url_matches("https://example.com:8443/", "example.com"), Some(false));
+        assert_eq!(url_matches("https://example.com:8443/", "example.com:8443"), Some(true));
+        assert_eq!(url_matches("https://example.com/", "example.com:443"), Some(false));
+        assert_eq!(url_matches("https://evil-example.com", "example.com"), Some(false));
+        assert_eq!(url_matches("http://[::1]:80/", "[::1]:80"), Some(true));
     }
 
     #[test]
     fn a_star_stands_for_one_or_more_labels_and_never_for_an_address() {
-        assert_eq!(judge("https://a.b.example.com", "*.example.com"), Some(true));
-        assert_eq!(judge("https://example.com", "*.example.com"), Some(false));
-        assert_eq!(judge("https://xexample.com", "*.example.com"), Some(false));
+        assert_eq!(url_matches("https://a.b.example.com", "*.example.com"), Some(true));
+        assert_eq!(url_matches("https://example.com", "*.example.com"), Some(false));
+        assert_eq!(url_matches("https://xexample.com", "*.example.com"), Some(false));
         assert!(HostPattern::new("*.0.0.1").is_none());
     }
 
@@ -180,7 +180,7 @@ mod tests {
             "http://a\n",
             "http://a\t/",
         ] {
-            assert_eq!(judge(url, "example.com"), None, "{url}");
+            assert_eq!(url_matches(url, "example.com"), None, "{url}");
         }
     }
 
