@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gatelodge_json::JsonValue;
 use gatelodge_mutants::mutant;
 
-use crate::limit::words;
+use crate::limit::string_enum;
 use crate::schema::Schema;
 
 /// One request of a caller, with all facts about it.
@@ -106,7 +106,7 @@ pub enum CompletionReference<'a> {
     Unknown,
 }
 
-words! {
+string_enum! {
     /// What a tool can do.
     Category {
         /// It looks.
@@ -136,7 +136,7 @@ impl Category {
     }
 }
 
-words! {
+string_enum! {
     /// How the definition that a server offers stands to the one that was accepted.
     Definition {
         /// The same.

@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use crate::call::{CalledTool, Category};
 use crate::condition::{Answer, Condition, EvaluationTime, Quantifier};
 use crate::glob::Glob;
-use crate::limit::{Limit, words};
+use crate::limit::{Limit, string_enum};
 
 /// A policy that was read without a fault.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Policy {
     pub(crate) time_zone: TimeZone,
 }
 
-words! {
+string_enum! {
     /// The fate of what no other part of a policy speaks of.
     Default {
         /// It passes.
@@ -38,7 +38,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What a rule block does with a call that passes its conditions.
     Action {
         /// Lets it through.
@@ -50,7 +50,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What a server may ask of a client.
     ClientRequest {
         /// `sampling/createMessage`.

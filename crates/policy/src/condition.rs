@@ -13,7 +13,7 @@ use regex::Regex;
 use crate::call::{Call, CallTarget};
 use crate::call_path::{CallPath, PathRoot, PathSegment};
 use crate::host_in::{HostPattern, host_in};
-use crate::limit::words;
+use crate::limit::string_enum;
 use crate::path_within::DirectoryPath;
 use crate::scalar::{DecimalText, Operand, ScalarSet};
 
@@ -30,7 +30,7 @@ pub(crate) struct Condition {
     pub span: Range<usize>,
 }
 
-words! {
+string_enum! {
     /// The operators, by their words.
     Operator {
         /// Equal.
@@ -93,7 +93,7 @@ pub(crate) enum CompiledOperator {
     HostIn(Vec<HostPattern>),
 }
 
-words! {
+string_enum! {
     /// What a condition or a predicate says of a call.
     Answer {
         /// It holds.

@@ -9,11 +9,11 @@ use jiff::Timestamp;
 
 use crate::ambiguous_uri;
 use crate::call::{Call, CallTarget, CalledTool, CompletionReference, Definition};
+use crate::charges;
 use crate::compiled_policy::{Action, BlockTable, Default, Policy, Predicate, RuleBlock, ToolVisibility};
 use crate::condition::{Answer, EvaluationTime, Quantifier};
 use crate::decision::{ApprovalRequirement, Code, Decision, Reason, Terms};
 use crate::method_rules;
-use crate::reserve;
 
 /// Judges one call.
 pub fn decide(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Decision {
@@ -235,7 +235,7 @@ fn build_terms(
     name: &str,
     moment: EvaluationTime<'_>,
 ) -> Result<Terms, Reason> {
-    let charges = reserve::charges(blocks, call, name)?;
+    let charges = charges::compute_charges(blocks, call, name)?;
     let rule = blocks.own_block.map_or(&policy.default_pointer, |block| &block.pointer);
     let question = blocks.iter().find_map(|block| find_approval_requirement(block, call, moment));
     Ok(Terms { rule: Some(Arc::clone(rule)), charges, approval: question })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::limit::{Charge, words};
+use crate::limit::{Charge, string_enum};
 
 /// The answer of a policy to one call.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ pub struct Reason {
     pub message: Arc<str>,
 }
 
-words! {
+string_enum! {
     /// The steps that can refuse a call, by their codes.
     Code {
         /// No policy for this server on the grant.

@@ -16,7 +16,7 @@ use crate::compiled_policy::{ClientRequest, Policy};
 use crate::decide::decide;
 use crate::decision::Decision;
 use crate::diagnostic::Diagnostic;
-use crate::limit::words;
+use crate::limit::string_enum;
 use crate::method_rules::{TASK_METHOD_PREFIX, is_always_allowed};
 use crate::parse::parse;
 use crate::syntax_tree::DocumentFormat;
@@ -39,7 +39,7 @@ pub struct Deed<'a> {
     pub objection: Option<&'a str>,
 }
 
-words! {
+string_enum! {
     /// The part of a policy that a block stands in.
     Part {
         /// Calls of tools.

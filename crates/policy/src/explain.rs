@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::compiled_policy::Policy;
 use crate::decide::decide;
 use crate::decision::Decision;
-use crate::limit::{Align, Amount, Charge, Scope, Window};
+use crate::limit::{Align, Amount, Charge, LimitWindow, Scope};
 
 /// A decision told in full.
 #[derive(Debug, Serialize)]
@@ -156,7 +156,7 @@ fn line(charge: &Charge) -> ChargeLine {
     }
 }
 
-fn window(window: Window) -> Box<RawValue> {
+fn window(window: LimitWindow) -> Box<RawValue> {
     match (window.word(), window.seconds()) {
         (Some(word), _) => raw(format!("\"{word}\"")),
         (None, seconds) => raw(seconds.unwrap_or_default().to_string()),

@@ -19,7 +19,7 @@ use gatelodge_json::quote_into;
 use crate::compiled_policy::Default;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, push_bounded, sorted_for_display};
 use crate::format::{comments_of_yaml, format};
-use crate::limit::words;
+use crate::limit::string_enum;
 use crate::parse::parse;
 use crate::syntax_tree::{self, DocumentFormat, MapEntry, SyntaxNode};
 use block::Block;
@@ -44,7 +44,7 @@ pub struct Note {
     pub message: String,
 }
 
-words! {
+string_enum! {
     /// How a part of the source fared.
     NoteKind {
         /// It lets calls pass that were refused; which ones, the message says.

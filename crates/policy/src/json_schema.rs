@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::call::Category;
 use crate::compiled_policy::{Action, ClientRequest, Default};
 use crate::condition::Operator;
-use crate::limit::{Align, Scope, Window};
+use crate::limit::{Align, LimitWindow, Scope};
 use crate::method_rules::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
 use crate::parse::{BLOCK_FIELDS, CONDITION_FIELDS, FIELDS, LIMIT_FIELDS, PREDICATE_FIELDS, RATE_FIELDS, TIME_ZONE};
 
@@ -135,7 +135,7 @@ fn block_field(field: &str) -> Value {
         }
         "limits" => json!({ "type": "array", "items": reference("limit") }),
         "rate_limit" => {
-            let unit = Window::WORDS.join("|");
+            let unit = LimitWindow::WORDS.join("|");
             let short = format!("^[1-9][0-9]*/({unit}|[1-9][0-9]*[smhd]?)$");
             json!({
                 "if": { "type": "string" },
@@ -227,8 +227,8 @@ fn rate_field(field: &str) -> Value {
 fn window() -> Value {
     json!({
         "if": { "type": "string" },
-        "then": { "anyOf": [{ "enum": Window::WORDS }, { "pattern": "^[1-9][0-9]*[smhd]$" }] },
-        "else": { "type": "integer", "minimum": 1, "maximum": Window::MAX_SECONDS },
+        "then": { "anyOf": [{ "enum": LimitWindow::WORDS }, { "pattern": "^[1-9][0-9]*[smhd]$" }] },
+        "else": { "type": "integer", "minimum": 1, "maximum": LimitWindow::MAX_SECONDS },
     })
 }
 

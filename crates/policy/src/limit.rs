@@ -9,7 +9,7 @@ use gatelodge_json::Decimal;
 use crate::call_path::CallPath;
 
 /// Digits behind the point that amounts keep.
-const BILLION: i128 = 1_000_000_000;
+const BILLIONTHS_PER_UNIT: i128 = 1_000_000_000;
 
 /// A quantity without rounding: up to 18 digits before and 9 after the point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,7 +19,7 @@ pub struct Amount {
 
 impl Amount {
     /// One call.
-    pub const ONE: Self = Self { billionths: BILLION };
+    pub const ONE: Self = Self { billionths: BILLIONTHS_PER_UNIT };
 
     /// Takes a number over; none if it is negative or has too many digits.
     pub fn new(number: Decimal<'_>) -> Option<Self> {
@@ -38,7 +38,7 @@ impl Amount {
 
     /// Whether there is nothing behind the point.
     pub fn is_whole(self) -> bool {
-        self.billionths % BILLION == 0
+        self.billionths % BILLIONTHS_PER_UNIT == 0
     }
 
     pub(crate) fn is_zero(self) -> bool {
@@ -48,7 +48,7 @@ impl Amount {
 
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, rest) = (self.billionths / BILLION, self.billionths % BILLION);
+        let (whole, rest) = (self.billionths / BILLIONTHS_PER_UNIT, self.billionths % BILLIONTHS_PER_UNIT);
         if rest == 0 {
             return write!(f, "{whole}");
         }
@@ -59,7 +59,7 @@ impl fmt::Display for Amount {
 
 /// How long a counter counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Window {
+pub enum LimitWindow {
     /// So many seconds; 60 is the minute, 3,600 the hour, 86,400 the day.
     Seconds(u32),
     /// From Monday to Monday; not the same as 604,800 seconds.
@@ -68,7 +68,7 @@ pub enum Window {
     Month,
 }
 
-impl Window {
+impl LimitWindow {
     /// The longest window in seconds: 366 days.
     pub const MAX_SECONDS: u32 = 366 * 86_400;
     /// The words for windows.
@@ -121,7 +121,7 @@ impl Window {
     }
 }
 
-impl fmt::Display for Window {
+impl fmt::Display for LimitWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.word(), self) {
             (Some(word), _) => f.write_str(word),
@@ -132,7 +132,7 @@ impl fmt::Display for Window {
 }
 
 /// A closed set of words, in documents and in answers.
-macro_rules! words {
+macro_rules! string_enum {
     ($(#[$doc:meta])+ $name:ident { $($(#[$variant_doc:meta])+ $variant:ident = $word:literal,)+ }) => {
         $(#[$doc])+
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -160,9 +160,9 @@ macro_rules! words {
         }
     };
 }
-pub(crate) use words;
+pub(crate) use string_enum;
 
-words! {
+string_enum! {
     /// Whose counter it is.
     Scope {
         /// One for each grant.
@@ -176,7 +176,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// When a window begins.
     Align {
         /// At the UTC minute, hour, midnight, Monday or first; for N seconds, at multiples of N since 1970.
@@ -192,8 +192,8 @@ pub struct Limit {
     pub(crate) pointer: Arc<str>,
     /// Where its counter is named.
     pub(crate) span: Range<usize>,
-    pub(crate) counter: Counter,
-    pub(crate) window: Window,
+    pub(crate) counter: CounterRef,
+    pub(crate) window: LimitWindow,
     pub(crate) align: Align,
     pub(crate) scope: Scope,
     pub(crate) max: Amount,
@@ -203,24 +203,24 @@ pub struct Limit {
 
 /// Which counter a limit charges.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Counter {
+pub(crate) enum CounterRef {
     Named(Arc<str>),
     /// The counter of a `rate_limit`: the prefix, the called tool's name, and `_rate`.
-    OfTool {
+    PerTool {
         prefix: &'static str,
     },
 }
 
 /// What stands behind a tool's name in the counter of its `rate_limit`.
-pub(crate) const RATE: &str = "_rate";
+pub(crate) const RATE_COUNTER_SUFFIX: &str = "_rate";
 /// What stands before it in `all_tools`.
-pub(crate) const ALL_PREFIX: &str = "all:";
+pub(crate) const ALL_TOOLS_COUNTER_PREFIX: &str = "all:";
 
-impl Counter {
+impl CounterRef {
     pub fn name(&self, tool: &str) -> Arc<str> {
         match self {
             Self::Named(name) => Arc::clone(name),
-            Self::OfTool { prefix } => format!("{prefix}{tool}{RATE}").into(),
+            Self::PerTool { prefix } => format!("{prefix}{tool}{RATE_COUNTER_SUFFIX}").into(),
         }
     }
 
@@ -228,9 +228,9 @@ impl Counter {
     pub fn is_same(&self, other: &Self, tool: &str) -> bool {
         match (self, other) {
             (Self::Named(a), Self::Named(b)) => a == b,
-            (Self::OfTool { prefix: a }, Self::OfTool { prefix: b }) => a == b,
-            (Self::Named(name), Self::OfTool { prefix }) | (Self::OfTool { prefix }, Self::Named(name)) => {
-                let inner = name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(RATE));
+            (Self::PerTool { prefix: a }, Self::PerTool { prefix: b }) => a == b,
+            (Self::Named(name), Self::PerTool { prefix }) | (Self::PerTool { prefix }, Self::Named(name)) => {
+                let inner = name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(RATE_COUNTER_SUFFIX));
                 inner == Some(tool)
             }
         }
@@ -263,7 +263,7 @@ impl Charge {
     }
 
     /// How long it counts.
-    pub fn window(&self) -> Window {
+    pub fn window(&self) -> LimitWindow {
         self.limit.window
     }
 
@@ -294,12 +294,12 @@ mod tests {
 
     #[test]
     fn windows_have_one_form_for_each_length() {
-        assert_eq!(Window::new("60"), Window::new("minute"));
-        assert_eq!(Window::new("1m"), Window::new("minute"));
-        assert_eq!(Window::new("24h"), Window::new("day"));
-        assert_eq!(Window::new("15m"), Some(Window::Seconds(900)));
-        assert_ne!(Window::new("604800"), Window::new("week"));
-        assert_eq!(Window::new("366d"), Some(Window::Seconds(Window::MAX_SECONDS)));
+        assert_eq!(LimitWindow::new("60"), LimitWindow::new("minute"));
+        assert_eq!(LimitWindow::new("1m"), LimitWindow::new("minute"));
+        assert_eq!(LimitWindow::new("24h"), LimitWindow::new("day"));
+        assert_eq!(LimitWindow::new("15m"), Some(LimitWindow::Seconds(900)));
+        assert_ne!(LimitWindow::new("604800"), LimitWindow::new("week"));
+        assert_eq!(LimitWindow::new("366d"), Some(LimitWindow::Seconds(LimitWindow::MAX_SECONDS)));
         for text in [
             "",
             "0",
@@ -317,7 +317,7 @@ mod tests {
             "1mont",
             "٣",
         ] {
-            assert_eq!(Window::new(text), None, "{text}");
+            assert_eq!(LimitWindow::new(text), None, "{text}");
         }
     }
 

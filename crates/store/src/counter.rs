@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_policy::{Align, Amount, Charge, Scope, Window};
+use gatelodge_policy::{Align, Amount, Charge, LimitWindow, Scope};
 use jiff::Timestamp;
 
 use crate::grants::GrantId;
@@ -41,9 +41,9 @@ impl CounterKey {
     /// and whose it is. The parts are separated by a character that none of them keeps.
     pub fn of(charge: &Charge, holder: &Holder<'_>) -> Self {
         let window = match charge.window() {
-            Window::Seconds(seconds) => Cow::Owned(seconds.to_string()),
-            Window::Week => Cow::Borrowed("week"),
-            Window::Month => Cow::Borrowed("month"),
+            LimitWindow::Seconds(seconds) => Cow::Owned(seconds.to_string()),
+            LimitWindow::Week => Cow::Borrowed("week"),
+            LimitWindow::Month => Cow::Borrowed("month"),
         };
         let server = if charge.scope() == Scope::Organisation { "" } else { holder.server.as_str() };
         let session = holder.session.unwrap_or_default();
@@ -102,7 +102,7 @@ pub struct Claim {
     /// Which counter.
     pub key: CounterKey,
     /// How long it counts.
-    pub window: Window,
+    pub window: LimitWindow,
     /// When its window begins.
     pub align: Align,
     /// What it may reach.

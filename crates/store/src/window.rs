@@ -4,7 +4,7 @@
 //! charge counts until its whole slot is older than the window, so no interval of the window's length holds more than
 //! the limit.
 
-use gatelodge_policy::{Align, Window};
+use gatelodge_policy::{Align, LimitWindow};
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use jiff::{RoundMode, Timestamp, ToSpan, Unit, Zoned, ZonedRound};
@@ -19,21 +19,21 @@ const WEEK_SECONDS: u32 = 7 * 86_400;
 pub(crate) type Period = i64;
 
 /// The stretch that holds a moment.
-pub(crate) fn period_at(window: Window, align: Align, at: Timestamp) -> Period {
+pub(crate) fn period_at(window: LimitWindow, align: Align, at: Timestamp) -> Period {
     match align {
         Align::Rolling => {
             let slot = at.as_nanosecond() * i128::from(SLOTS);
             saturate(slot.div_euclid(i128::from(length(window)) * NANOSECONDS))
         }
         Align::Calendar => match window {
-            Window::Seconds(seconds) => {
+            LimitWindow::Seconds(seconds) => {
                 let seconds = i64::from(seconds);
                 at.as_nanosecond()
                     .div_euclid(NANOSECONDS)
                     .try_into()
                     .map_or(i64::MAX, |now: i64| now.div_euclid(seconds) * seconds)
             }
-            Window::Week | Window::Month => start_of_calendar(window, at),
+            LimitWindow::Week | LimitWindow::Month => start_of_calendar(window, at),
         },
     }
 }
@@ -47,7 +47,7 @@ pub(crate) fn counts(align: Align, period: Period, current: Period) -> bool {
 }
 
 /// When what was charged in `period` no longer counts.
-pub(crate) fn end(window: Window, align: Align, period: Period) -> Timestamp {
+pub(crate) fn end(window: LimitWindow, align: Align, period: Period) -> Timestamp {
     match align {
         Align::Rolling => {
             let slot = i128::from(period + SLOTS + 1) * i128::from(length(window)) * NANOSECONDS;
@@ -58,22 +58,22 @@ pub(crate) fn end(window: Window, align: Align, period: Period) -> Timestamp {
         Align::Calendar => {
             let start = Timestamp::from_second(period).unwrap_or(Timestamp::MAX);
             let next = match window {
-                Window::Seconds(seconds) => start.checked_add(i64::from(seconds).seconds()).ok(),
-                Window::Week => utc(start).checked_add(1.week()).ok().map(|zoned| zoned.timestamp()),
-                Window::Month => utc(start).checked_add(1.month()).ok().map(|zoned| zoned.timestamp()),
+                LimitWindow::Seconds(seconds) => start.checked_add(i64::from(seconds).seconds()).ok(),
+                LimitWindow::Week => utc(start).checked_add(1.week()).ok().map(|zoned| zoned.timestamp()),
+                LimitWindow::Month => utc(start).checked_add(1.month()).ok().map(|zoned| zoned.timestamp()),
             };
             next.unwrap_or(Timestamp::MAX)
         }
     }
 }
 
-fn start_of_calendar(window: Window, at: Timestamp) -> Period {
+fn start_of_calendar(window: LimitWindow, at: Timestamp) -> Period {
     let midnight = utc(at).round(ZonedRound::new().smallest(Unit::Day).mode(RoundMode::Floor));
     let Ok(midnight) = midnight else { return at.as_second() };
     let date = midnight.date();
     let start = match window {
-        Window::Month => date.first_of_month(),
-        Window::Week | Window::Seconds(_) => {
+        LimitWindow::Month => date.first_of_month(),
+        LimitWindow::Week | LimitWindow::Seconds(_) => {
             let since_monday = date.weekday().since(Weekday::Monday);
             date.checked_sub(i64::from(since_monday).days()).unwrap_or(date)
         }
@@ -86,11 +86,11 @@ fn utc(at: Timestamp) -> Zoned {
 }
 
 /// The seconds of a rolling window. A month cannot roll; the language does not load one.
-fn length(window: Window) -> u32 {
+fn length(window: LimitWindow) -> u32 {
     match window {
-        Window::Seconds(seconds) => seconds,
-        Window::Week => WEEK_SECONDS,
-        Window::Month => 31 * 86_400,
+        LimitWindow::Seconds(seconds) => seconds,
+        LimitWindow::Week => WEEK_SECONDS,
+        LimitWindow::Month => 31 * 86_400,
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
         text.parse().expect("a time")
     }
 
-    fn start(window: Window, now: &str) -> String {
+    fn start(window: LimitWindow, now: &str) -> String {
         let period = period_at(window, Align::Calendar, at(now));
         Timestamp::from_second(period).expect("a time").to_string()
     }
@@ -114,18 +114,24 @@ mod tests {
     #[test]
     fn calendar_windows_start_where_people_expect() {
         let now = "2026-11-15T13:37:42.5Z";
-        assert_eq!(start(Window::Seconds(60), now), "2026-11-15T13:37:00Z");
-        assert_eq!(start(Window::Seconds(3_600), now), "2026-11-15T13:00:00Z");
-        assert_eq!(start(Window::Seconds(86_400), now), "2026-11-15T00:00:00Z");
-        assert_eq!(start(Window::Week, now), "2026-11-09T00:00:00Z", "a Sunday belongs to the Monday before it");
-        assert_eq!(start(Window::Week, "2026-11-16T00:00:00Z"), "2026-11-16T00:00:00Z");
-        assert_eq!(start(Window::Month, now), "2026-11-01T00:00:00Z");
-        assert_eq!(start(Window::Month, "2028-02-29T23:59:59.999Z"), "2028-02-01T00:00:00Z");
+        assert_eq!(start(LimitWindow::Seconds(60), now), "2026-11-15T13:37:00Z");
+        assert_eq!(start(LimitWindow::Seconds(3_600), now), "2026-11-15T13:00:00Z");
+        assert_eq!(start(LimitWindow::Seconds(86_400), now), "2026-11-15T00:00:00Z");
+        assert_eq!(start(LimitWindow::Week, now), "2026-11-09T00:00:00Z", "a Sunday belongs to the Monday before it");
+        assert_eq!(start(LimitWindow::Week, "2026-11-16T00:00:00Z"), "2026-11-16T00:00:00Z");
+        assert_eq!(start(LimitWindow::Month, now), "2026-11-01T00:00:00Z");
+        assert_eq!(start(LimitWindow::Month, "2028-02-29T23:59:59.999Z"), "2028-02-01T00:00:00Z");
     }
 
     #[test]
     fn calendar_windows_end_where_the_next_one_starts() {
-        for window in [Window::Seconds(1), Window::Seconds(7), Window::Seconds(86_400), Window::Week, Window::Month] {
+        for window in [
+            LimitWindow::Seconds(1),
+            LimitWindow::Seconds(7),
+            LimitWindow::Seconds(86_400),
+            LimitWindow::Week,
+            LimitWindow::Month,
+        ] {
             for now in
                 ["2026-11-15T13:37:42.5Z", "2026-12-31T23:59:59Z", "2028-02-29T12:00:00Z", "1970-01-01T00:00:00Z"]
             {
@@ -141,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_rolling_charge_counts_until_its_whole_slot_is_older_than_the_window() {
-        let window = Window::Seconds(60);
+        let window = LimitWindow::Seconds(60);
         let charged = at("2026-11-15T12:00:00.999Z");
         let period = period_at(window, Align::Rolling, charged);
         // Its slot is the second from 12:00:00 to 12:00:01.
@@ -153,8 +159,8 @@ mod tests {
 
     #[test]
     fn rolling_slots_end_exactly_where_they_stop_to_count() {
-        for seconds in [1, 7, 59, 61, 900, 86_400, Window::MAX_SECONDS] {
-            let window = Window::Seconds(seconds);
+        for seconds in [1, 7, 59, 61, 900, 86_400, LimitWindow::MAX_SECONDS] {
+            let window = LimitWindow::Seconds(seconds);
             let period = period_at(window, Align::Rolling, at("2026-11-15T13:37:42.123456789Z"));
             let end = end(window, Align::Rolling, period);
             let before = end.checked_sub(1.nanosecond()).expect("a time");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_policy::{Align, Window};
+use gatelodge_policy::{Align, LimitWindow};
 use gatelodge_store::conformance::kit::{NOON, at, billionths, claim, not_sent, record};
 use gatelodge_store::{
     Durability, Exhausted, Kind, Ledger, ManualClock, MemoryStore, Reservation, ReserveOutcome, SqliteLedger,
@@ -28,7 +28,7 @@ enum Step {
 
 /// All charges that were ever taken, at the time that counts for them.
 struct Model {
-    window: Window,
+    window: LimitWindow,
     align: Align,
     charges: Vec<(Timestamp, i128)>,
     /// No charge is ever at an earlier time than the one before it.
@@ -38,9 +38,9 @@ struct Model {
 impl Model {
     fn counts(&self, charged: Timestamp, now: Timestamp) -> bool {
         let seconds = match self.window {
-            Window::Seconds(seconds) => i128::from(seconds),
-            Window::Week => 7 * 86_400,
-            Window::Month => 31 * 86_400,
+            LimitWindow::Seconds(seconds) => i128::from(seconds),
+            LimitWindow::Week => 7 * 86_400,
+            LimitWindow::Month => 31 * 86_400,
         };
         match (self.align, self.window) {
             (Align::Rolling, _) => {
@@ -48,12 +48,12 @@ impl Model {
                 let slot = |time: Timestamp| (time.as_nanosecond() * 60).div_euclid(seconds * 1_000_000_000);
                 slot(now) < slot(charged) + 1 + 60
             }
-            (Align::Calendar, Window::Seconds(_)) => {
+            (Align::Calendar, LimitWindow::Seconds(_)) => {
                 let start = |time: Timestamp| time.as_nanosecond().div_euclid(seconds * 1_000_000_000);
                 start(now) == start(charged)
             }
-            (Align::Calendar, Window::Week) => week(charged) == week(now),
-            (Align::Calendar, Window::Month) => month(charged) == month(now),
+            (Align::Calendar, LimitWindow::Week) => week(charged) == week(now),
+            (Align::Calendar, LimitWindow::Month) => month(charged) == month(now),
         }
     }
 
@@ -108,7 +108,7 @@ fn assert_room_in(model: &Model, amount: i128, now: Timestamp, exhausted: Exhaus
     assert!(!model.has_room(amount, before), "room for {amount} before {then}");
 }
 
-async fn play(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (Window, Align), steps: &[Step]) {
+async fn play(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (LimitWindow, Align), steps: &[Step]) {
     let mut now = at(NOON);
     let mut model = Model { window, align, charges: Vec::new(), latest: Timestamp::MIN };
     let mut held: Vec<(usize, Reservation)> = Vec::new();
@@ -147,18 +147,18 @@ async fn play(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (Window
     }
 }
 
-fn windows() -> impl Strategy<Value = (Window, Align)> {
+fn windows() -> impl Strategy<Value = (LimitWindow, Align)> {
     let seconds = prop_oneof![Just(1), Just(7), Just(60), Just(61), Just(3_600), Just(86_400), 1..10_000_u32];
     prop_oneof![
-        4 => seconds.clone().prop_map(|seconds| (Window::Seconds(seconds), Align::Calendar)),
-        6 => seconds.prop_map(|seconds| (Window::Seconds(seconds), Align::Rolling)),
-        1 => Just((Window::Week, Align::Calendar)),
-        1 => Just((Window::Month, Align::Calendar)),
+        4 => seconds.clone().prop_map(|seconds| (LimitWindow::Seconds(seconds), Align::Calendar)),
+        6 => seconds.prop_map(|seconds| (LimitWindow::Seconds(seconds), Align::Rolling)),
+        1 => Just((LimitWindow::Week, Align::Calendar)),
+        1 => Just((LimitWindow::Month, Align::Calendar)),
     ]
 }
 
 /// Steps whose moves are of the size of the window.
-fn plays() -> impl Strategy<Value = ((Window, Align), Vec<Step>)> {
+fn plays() -> impl Strategy<Value = ((LimitWindow, Align), Vec<Step>)> {
     windows().prop_flat_map(|(window, align)| {
         let length = i64::from(window.seconds().unwrap_or(10 * 86_400)) * 1_000;
         let step = prop_oneof![

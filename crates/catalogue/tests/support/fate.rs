@@ -3,7 +3,7 @@
 use gatelodge_catalogue::Posture;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    Call, CallTarget, CalledTool, Category, ClientFacts, Code, Decision, Definition, Policy, Scope, Window, decide,
+    Call, CallTarget, CalledTool, Category, ClientFacts, Code, Decision, Definition, LimitWindow, Policy, Scope, decide,
 };
 use jiff::Timestamp;
 
@@ -49,7 +49,7 @@ pub fn of(policy: &Policy, subject: CallTarget<'_>) -> Fate {
         Decision::Allow(terms) => match terms.charges.as_slice() {
             [] => Fate::Passes,
             [charge] => {
-                assert_eq!((charge.window(), charge.scope()), (Window::Seconds(60), Scope::Grant));
+                assert_eq!((charge.window(), charge.scope()), (LimitWindow::Seconds(60), Scope::Grant));
                 Fate::Limited(charge.max().to_string())
             }
             more => panic!("{more:?}"),

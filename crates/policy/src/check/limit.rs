@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::section::{Section, span_of};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::limit::{Counter, Limit, Scope};
+use crate::limit::{CounterRef, Limit, Scope};
 use crate::syntax_tree::SyntaxNode;
 
 /// What the limits of one block come to.
@@ -23,7 +23,7 @@ impl<'p> Bounds<'p> {
         for (limit, node) in section.limits() {
             bounds.outlives_session |= limit.scope != Scope::Session;
             // A block has one `rate_limit`, on a counter of its own.
-            let Counter::Named(name) = &limit.counter else { continue };
+            let CounterRef::Named(name) = &limit.counter else { continue };
             let (ruling, place) = *bounds.ruling.entry(name).or_insert((limit, node));
             if limit.max < ruling.max {
                 bounds.idle.push((place, node));

@@ -5,12 +5,12 @@ use jiff::Timestamp;
 use super::found::found;
 use super::{ConditionLine, Step, raw};
 use crate::call::{Call, CallTarget, CalledTool, CompletionReference, Definition};
+use crate::charges;
 use crate::compiled_policy::{Action, BlockTable, Default, Policy, Predicate, RuleBlock, ToolVisibility};
 use crate::condition::{Answer, EvaluationTime, Quantifier};
 use crate::decide::{ApplicableBlocks, argument_violation, refuse_ambiguous_uri};
 use crate::decision::{Code, Decision};
 use crate::method_rules;
-use crate::reserve;
 
 pub(super) fn steps(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Vec<Step> {
     let moment = EvaluationTime { at, time_zone: &policy.time_zone };
@@ -215,14 +215,16 @@ impl<'a> Trace<'a> {
 
     /// All amounts first, then the limits: so they are judged.
     fn limits(&mut self, blocks: ApplicableBlocks<'_>, name: &str) {
-        for limit in reserve::limits(blocks).filter(|limit| reserve::amount(limit, self.call).is_none()) {
+        for limit in
+            charges::applicable_limits(blocks).filter(|limit| charges::charged_amount(limit, self.call).is_none())
+        {
             let note = format!("`{}`: the amount cannot be counted", limit.counter.name(name));
             self.refuse("limit", Some(&limit.pointer), Code::Amount, note);
         }
-        for (at, limit) in reserve::limits(blocks).enumerate() {
-            let Some(amount) = reserve::amount(limit, self.call) else { continue };
+        for (at, limit) in charges::applicable_limits(blocks).enumerate() {
+            let Some(amount) = charges::charged_amount(limit, self.call) else { continue };
             let (counter, rule) = (limit.counter.name(name), Some(&*limit.pointer));
-            if !reserve::rules(limit, at, blocks, name) {
+            if !charges::is_strictest_limit(limit, at, blocks, name) {
                 self.push("limit", rule, "pass", format!("`{counter}`: a stricter limit on the same counter rules"));
             } else if amount > limit.max {
                 let note = format!("`{counter}`: {amount} alone is more than the {} of a {}", limit.max, limit.window);

@@ -8,12 +8,12 @@ use super::counter::{self, Bound, State};
 use super::{Importer, NoteKind, quoted};
 use crate::compiled_policy::Action;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::limit::words;
+use crate::limit::string_enum;
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 const FIELDS: [&str; 7] = ["name", "action", "conditions", "on_deny", "rate_limit", "state", "approval_timeout"];
 
-words! {
+string_enum! {
     /// What a rule of Intercept does.
     Verb {
         /// Its conditions must hold.

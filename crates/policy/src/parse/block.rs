@@ -9,7 +9,7 @@ use super::limit::{limit, rate_limit};
 use super::predicate::predicate;
 use crate::compiled_policy::{Action, Predicate, RuleBlock};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::limit::ALL_PREFIX;
+use crate::limit::ALL_TOOLS_COUNTER_PREFIX;
 use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
 /// The fields of a rule block.
@@ -112,7 +112,7 @@ fn add_limits(block: &mut RuleBlock, node: &SyntaxNode, place: Place, parser: &m
         if !place.is_for_tools() {
             return refuse_here(rate, "write the same as one of `limits`", parser);
         }
-        let prefix = if place == Place::AllTools { ALL_PREFIX } else { "" };
+        let prefix = if place == Place::AllTools { ALL_TOOLS_COUNTER_PREFIX } else { "" };
         let pointer = format!("{}/rate_limit", block.pointer).into();
         block.limits.extend(rate_limit(&rate.value, pointer, prefix, parser).map(Arc::new));
     }

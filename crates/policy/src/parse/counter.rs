@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::block::Place;
 use crate::compiled_policy::{Policy, RuleBlock};
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
-use crate::limit::{ALL_PREFIX, Counter, Limit, RATE};
+use crate::limit::{ALL_TOOLS_COUNTER_PREFIX, CounterRef, Limit, RATE_COUNTER_SUFFIX};
 
 /// A limit and the block it stands in.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub(super) fn check(policy: &Policy, faults: &mut Vec<Diagnostic>) {
     let uses = checker.uses();
     let mut by_name: BTreeMap<&str, Vec<Use<'_>>> = BTreeMap::new();
     for user in &uses {
-        if let Counter::Named(name) = &user.limit.counter {
+        if let CounterRef::Named(name) = &user.limit.counter {
             by_name.entry(name).or_default().push(*user);
         }
     }
@@ -99,13 +99,13 @@ impl<'p> Checker<'p, '_> {
     /// The blocks whose `rate_limit` could use a counter of this name, judged by their keys alone.
     fn rates_giving(&self, name: &str) -> Vec<(&'p RuleBlock, &'p Limit)> {
         let policy = self.policy;
-        let Some(tool) = name.strip_suffix(RATE) else { return Vec::new() };
+        let Some(tool) = name.strip_suffix(RATE_COUNTER_SUFFIX) else { return Vec::new() };
         let exact = policy.tools.exact.get(tool);
         let globs = policy.tools.globs.iter().filter(|(glob, _)| glob.matches(tool)).map(|(_, block)| block);
         let categories = policy.categories.iter().filter_map(|(_, rule)| rule.block());
-        let all = policy.all_tools.iter().filter(|_| tool.starts_with(ALL_PREFIX));
+        let all = policy.all_tools.iter().filter(|_| tool.starts_with(ALL_TOOLS_COUNTER_PREFIX));
         let rate = |block: &'p RuleBlock| {
-            let is_rate = |limit: &&Arc<Limit>| matches!(limit.counter, Counter::OfTool { .. });
+            let is_rate = |limit: &&Arc<Limit>| matches!(limit.counter, CounterRef::PerTool { .. });
             block.limits.iter().find(is_rate).map(|limit| (block, &**limit))
         };
         exact.into_iter().chain(globs).chain(categories).chain(all).filter_map(rate).collect()
@@ -124,8 +124,8 @@ impl<'p> Checker<'p, '_> {
     /// Tells a disagreement.
     fn clash(&mut self, user: &Use<'_>, other: &Use<'_>, field: &str) {
         let name = match &user.limit.counter {
-            Counter::Named(name) => name.to_string(),
-            Counter::OfTool { .. } => String::new(),
+            CounterRef::Named(name) => name.to_string(),
+            CounterRef::PerTool { .. } => String::new(),
         };
         let message = format!("the counter `{name}` is shared, and the limits on it disagree on {field}");
         let fault = Diagnostic::error(DiagnosticCode::CounterClash, user.limit.span.clone(), message);

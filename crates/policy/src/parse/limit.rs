@@ -9,7 +9,7 @@ use super::field::{check_names, entries, text, word, wrong_type};
 use super::predicate::{path, positive_amount};
 use crate::call_path::{CallPath, PathRoot};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::limit::{Align, Amount, Counter, Limit, Scope, Window};
+use crate::limit::{Align, Amount, CounterRef, Limit, LimitWindow, Scope};
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 pub(crate) const FIELDS: [&str; 8] =
@@ -36,7 +36,7 @@ pub(super) fn limit(node: &SyntaxNode, pointer: Arc<str>, parser: &mut Parser) -
     let amount = amount(node, parser);
     let max = node.get("max").and_then(|node| max(node, amount.is_some(), parser));
     let align = align.flatten().unwrap_or(Align::Calendar);
-    if let (Some(written), Some(Window::Month), Align::Rolling) = (node.get("align"), window, align) {
+    if let (Some(written), Some(LimitWindow::Month), Align::Rolling) = (node.get("align"), window, align) {
         let fault = Diagnostic::error(
             DiagnosticCode::BadWindow,
             written.span.clone(),
@@ -48,7 +48,7 @@ pub(super) fn limit(node: &SyntaxNode, pointer: Arc<str>, parser: &mut Parser) -
     Some(Limit {
         pointer,
         span,
-        counter: Counter::Named(counter?),
+        counter: CounterRef::Named(counter?),
         window: window?,
         align,
         scope: scope.flatten().unwrap_or(Scope::Grant),
@@ -71,11 +71,11 @@ fn scope(node: &SyntaxNode, parser: &mut Parser) -> Option<Scope> {
     word(node, "scope", Scope::WORDS, Scope::from_word, parser)
 }
 
-fn window(node: &SyntaxNode, parser: &mut Parser) -> Option<Window> {
+fn window(node: &SyntaxNode, parser: &mut Parser) -> Option<LimitWindow> {
     let window = match &node.value {
         // Bare digits are for numbers; as text they would be a second spelling.
         NodeValue::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => None,
-        NodeValue::Text(text) => Window::new(text),
+        NodeValue::Text(text) => LimitWindow::new(text),
         NodeValue::Number(text) => seconds(text),
         _ => {
             wrong_type(node, "`window`", "a string or a number of seconds", parser);
@@ -91,9 +91,9 @@ fn window(node: &SyntaxNode, parser: &mut Parser) -> Option<Window> {
     window
 }
 
-fn seconds(text: &str) -> Option<Window> {
+fn seconds(text: &str) -> Option<LimitWindow> {
     let amount = Decimal::new(text).and_then(Amount::new).filter(|amount| amount.is_whole())?;
-    Window::of_seconds(u32::try_from(amount.billionths() / 1_000_000_000).ok()?)
+    LimitWindow::of_seconds(u32::try_from(amount.billionths() / 1_000_000_000).ok()?)
 }
 
 /// The path of `amount` or `increment_from`: none if there is none, some of none if it is faulty.
@@ -177,15 +177,15 @@ pub(super) fn rate_limit(
             return None;
         }
     };
-    let counter = Counter::OfTool { prefix };
+    let counter = CounterRef::PerTool { prefix };
     let span = node.span.clone();
     Some(Limit { pointer, span, counter, window, align: Align::Calendar, scope, max, amount: None, on_deny: None })
 }
 
 /// Reads `10/minute`.
-fn short_rate(text: &str) -> Option<(Amount, Window)> {
+fn short_rate(text: &str) -> Option<(Amount, LimitWindow)> {
     let (max, window) = text.split_once('/')?;
     let is_plain = !max.starts_with('0') && max.bytes().all(|byte| byte.is_ascii_digit());
     let max = positive_amount(max).filter(|_| is_plain)?;
-    Some((max, Window::new(window)?))
+    Some((max, LimitWindow::new(window)?))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gatelodge_policy::{Align, Amount, Window};
+use gatelodge_policy::{Align, Amount, LimitWindow};
 use jiff::Timestamp;
 
 use super::Backend;
@@ -13,7 +13,7 @@ use crate::{
 
 /// When the suite's clock starts: a Sunday.
 pub const NOON: &str = "2026-11-15T12:00:00Z";
-pub const DAY: Window = Window::Seconds(86_400);
+pub const DAY: LimitWindow = LimitWindow::Seconds(86_400);
 const BILLION: i128 = 1_000_000_000;
 
 pub fn at(text: &str) -> Timestamp {
@@ -30,7 +30,7 @@ pub fn billionths(number: i128) -> Amount {
 }
 
 /// A claim on a counter of this name.
-pub fn claim(counter: &str, (window, align): (Window, Align), max: Amount, amount: Amount) -> Claim {
+pub fn claim(counter: &str, (window, align): (LimitWindow, Align), max: Amount, amount: Amount) -> Claim {
     Claim { key: CounterKey::stored(counter), window, align, max, amount }
 }
 

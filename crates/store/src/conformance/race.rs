@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_policy::{Align, Amount, Window};
+use gatelodge_policy::{Align, Amount, LimitWindow};
 use tokio::task::JoinSet;
 
 use super::Backend;
@@ -36,7 +36,7 @@ pub async fn exactly_the_limit_is_taken_however_many_try(store: &Backend) {
         let daily = all_take(store, |_| vec![a_day(&counter, limit)]).await;
         assert_eq!(daily, limit);
         assert_eq!(store.used(&counter).await, calls(limit).billionths());
-        let rolling = (Window::Seconds(60), Align::Rolling);
+        let rolling = (LimitWindow::Seconds(60), Align::Rolling);
         let rolling = |_| vec![claim(&format!("rolling-{limit}"), rolling, calls(limit), Amount::ONE)];
         assert_eq!(all_take(store, rolling).await, limit);
     }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use gatelodge_policy::{Align, Amount, Window};
+use gatelodge_policy::{Align, Amount, LimitWindow};
 
 use super::Backend;
 use super::kit::{NOON, a_day, at, calls, claim, not_sent, record};
 use crate::{Kind, Outcome, ReserveOutcome};
 
 const BILLION: i128 = 1_000_000_000;
-const ROLLING: (Window, Align) = (Window::Seconds(60), Align::Rolling);
+const ROLLING: (LimitWindow, Align) = (LimitWindow::Seconds(60), Align::Rolling);
 
 pub async fn a_release_makes_room_and_writes_the_outcome(store: &Backend) {
     let claims = || vec![a_day("a", 1), a_day("b", 2)];

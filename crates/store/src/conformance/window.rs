@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use gatelodge_policy::{Align, Amount, Window};
+use gatelodge_policy::{Align, Amount, LimitWindow};
 
 use super::Backend;
 use super::kit::{DAY, a_day, at, calls, claim};
 use crate::Claim;
 
-const ROLLING: (Window, Align) = (Window::Seconds(60), Align::Rolling);
+const ROLLING: (LimitWindow, Align) = (LimitWindow::Seconds(60), Align::Rolling);
 
-fn one(window: Window) -> Vec<Claim> {
+fn one(window: LimitWindow) -> Vec<Claim> {
     vec![claim("calls", (window, Align::Calendar), calls(1), Amount::ONE)]
 }
 
@@ -32,21 +32,21 @@ pub async fn a_calendar_day_ends_at_midnight(store: &Backend) {
 }
 
 pub async fn seconds_begin_at_their_multiples(store: &Backend) {
-    assert_room_at(store, one(Window::Seconds(900)), "2026-11-15T12:14:59Z", "2026-11-15T12:15:00Z").await;
-    let seven = vec![claim("seven", (Window::Seconds(7), Align::Calendar), calls(1), Amount::ONE)];
+    assert_room_at(store, one(LimitWindow::Seconds(900)), "2026-11-15T12:14:59Z", "2026-11-15T12:15:00Z").await;
+    let seven = vec![claim("seven", (LimitWindow::Seconds(7), Align::Calendar), calls(1), Amount::ONE)];
     // 1,795,348,807 seconds after 1970, which seven divides.
     assert_room_at(store, seven, "2026-11-22T12:00:01Z", "2026-11-22T12:00:07Z").await;
 }
 
 pub async fn a_week_begins_on_monday(store: &Backend) {
-    assert_room_at(store, one(Window::Week), "2026-11-15T23:59:59Z", "2026-11-16T00:00:00Z").await;
-    let other = vec![claim("other", (Window::Week, Align::Calendar), calls(1), Amount::ONE)];
+    assert_room_at(store, one(LimitWindow::Week), "2026-11-15T23:59:59Z", "2026-11-16T00:00:00Z").await;
+    let other = vec![claim("other", (LimitWindow::Week, Align::Calendar), calls(1), Amount::ONE)];
     assert_room_at(store, other, "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z").await;
 }
 
 pub async fn a_month_begins_on_the_first(store: &Backend) {
-    assert_room_at(store, one(Window::Month), "2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z").await;
-    let other = vec![claim("other", (Window::Month, Align::Calendar), calls(1), Amount::ONE)];
+    assert_room_at(store, one(LimitWindow::Month), "2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z").await;
+    let other = vec![claim("other", (LimitWindow::Month, Align::Calendar), calls(1), Amount::ONE)];
     assert_room_at(store, other, "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z").await;
 }
 
@@ -85,7 +85,7 @@ pub async fn a_clock_that_goes_back_does_not_refill(store: &Backend) {
 }
 
 pub async fn a_clock_that_was_ahead_for_a_moment_does_not_refill(store: &Backend) {
-    let week = claim("week", (Window::Month, Align::Calendar), calls(1), Amount::ONE);
+    let week = claim("week", (LimitWindow::Month, Align::Calendar), calls(1), Amount::ONE);
     let _spent = store.take(vec![a_day("calls", 1), week.clone()]).await;
     // Tomorrow there is room for the first, but the second is full: nothing is taken, and nothing forgotten.
     store.clock.set(at("2026-11-16T12:00:00Z"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_policy::{Align, Amount, Window};
+use gatelodge_policy::{Align, Amount, LimitWindow};
 use gatelodge_store::conformance::kit::{a_day, calls, claim, not_sent, record};
 use gatelodge_store::{Kind, Ledger, Reservation, ReserveOutcome, SqliteLedger};
 use tokio::task::JoinSet;
@@ -16,7 +16,7 @@ const LIMIT: u32 = 1_000;
 async fn take_all(ledger: Arc<SqliteLedger>) -> u32 {
     let mut taken = 0;
     loop {
-        let rolling = claim("rolling", (Window::Seconds(60), Align::Rolling), calls(LIMIT), Amount::ONE);
+        let rolling = claim("rolling", (LimitWindow::Seconds(60), Align::Rolling), calls(LIMIT), Amount::ONE);
         let claims = vec![a_day("calls", LIMIT), rolling];
         match ledger.reserve(claims, &record(Kind::Intent)).await.expect("an answer") {
             ReserveOutcome::Taken(_) => taken += 1,

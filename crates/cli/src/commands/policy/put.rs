@@ -1,7 +1,7 @@
 //! `policy put` and `policy rollback`: a new version, and which counters begin at zero by it.
 
 use anyhow::Result;
-use gatelodge_policy::{CounterShape, DocumentFormat, Policy, Severity, check, parse};
+use gatelodge_policy::{CounterIdentity, DocumentFormat, Policy, Severity, check, parse};
 use gatelodge_store::{PolicyName, PolicyVersion, StoreError, StoredPolicy};
 use serde_json::json;
 
@@ -111,7 +111,7 @@ fn changes(old: &StoredPolicy, new: &Policy) -> Vec<String> {
     changes
 }
 
-fn difference(before: &CounterShape, after: &CounterShape) -> String {
+fn difference(before: &CounterIdentity, after: &CounterIdentity) -> String {
     let parts = [
         ("window", before.window.to_string(), after.window.to_string()),
         ("scope", before.scope.as_str().to_owned(), after.scope.as_str().to_owned()),

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Barrier;
 use std::task::{Context, Waker};
 
-use gatelodge_policy::{Align, Amount, Window};
+use gatelodge_policy::{Align, Amount, LimitWindow};
 
 use super::*;
 use crate::clock::ManualClock;
@@ -25,7 +25,7 @@ fn a_day(counter: &str, max: i128) -> Claim {
     let billion = 1_000_000_000;
     Claim {
         key: CounterKey::stored(counter),
-        window: Window::Seconds(86_400),
+        window: LimitWindow::Seconds(86_400),
         align: Align::Calendar,
         max: Amount::of_billionths(max * billion).expect("an amount"),
         amount: Amount::ONE,

@@ -12,18 +12,22 @@ use crate::decision::{Code, Reason};
 use crate::limit::{Amount, Charge, Limit, Scope};
 
 /// The charges of a call. All amounts are looked at before any limit.
-pub(crate) fn charges(blocks: ApplicableBlocks<'_>, call: &Call<'_>, name: &str) -> Result<Vec<Charge>, Reason> {
-    for limit in limits(blocks) {
-        amount(limit, call).ok_or_else(|| bad_amount(limit, name))?;
+pub(crate) fn compute_charges(
+    blocks: ApplicableBlocks<'_>,
+    call: &Call<'_>,
+    name: &str,
+) -> Result<Vec<Charge>, Reason> {
+    for limit in applicable_limits(blocks) {
+        charged_amount(limit, call).ok_or_else(|| invalid_amount_reason(limit, name))?;
     }
     let mut charges = Vec::new();
-    for (at, limit) in limits(blocks).enumerate() {
-        if !rules(limit, at, blocks, name) {
+    for (at, limit) in applicable_limits(blocks).enumerate() {
+        if !is_strictest_limit(limit, at, blocks, name) {
             continue;
         }
-        let amount = amount(limit, call).ok_or_else(|| bad_amount(limit, name))?;
+        let amount = charged_amount(limit, call).ok_or_else(|| invalid_amount_reason(limit, name))?;
         if amount > limit.max {
-            return Err(above_max(limit, amount, name));
+            return Err(above_max_reason(limit, amount, name));
         }
         let scope = match (limit.scope, call.session) {
             // Without a session the grant's counter bounds it.
@@ -35,13 +39,13 @@ pub(crate) fn charges(blocks: ApplicableBlocks<'_>, call: &Call<'_>, name: &str)
     Ok(charges)
 }
 
-pub(crate) fn limits(blocks: ApplicableBlocks<'_>) -> impl Iterator<Item = &Arc<Limit>> {
+pub(crate) fn applicable_limits(blocks: ApplicableBlocks<'_>) -> impl Iterator<Item = &Arc<Limit>> {
     blocks.iter().flat_map(|block| &block.limits)
 }
 
 /// Whether no other limit on the same counter is smaller, or equal and earlier.
-pub(crate) fn rules(limit: &Limit, at: usize, blocks: ApplicableBlocks<'_>, name: &str) -> bool {
-    limits(blocks).enumerate().all(|(other_at, other)| {
+pub(crate) fn is_strictest_limit(limit: &Limit, at: usize, blocks: ApplicableBlocks<'_>, name: &str) -> bool {
+    applicable_limits(blocks).enumerate().all(|(other_at, other)| {
         let is_smaller = if mutant!("larger-limit-wins") { other.max > limit.max } else { other.max < limit.max };
         let is_stricter = is_smaller || (other.max == limit.max && other_at < at);
         !(is_stricter && other.counter.is_same(&limit.counter, name))
@@ -49,17 +53,19 @@ pub(crate) fn rules(limit: &Limit, at: usize, blocks: ApplicableBlocks<'_>, name
 }
 
 /// What the call adds; none if the arguments do not say it in numbers that can be counted.
-pub(crate) fn amount(limit: &Limit, call: &Call<'_>) -> Option<Amount> {
+pub(crate) fn charged_amount(limit: &Limit, call: &Call<'_>) -> Option<Amount> {
     match &limit.amount {
         None => Some(Amount::ONE),
-        Some(path) if mutant!("missing-amount-counts-as-one") && find(call.arguments_object()?, path).is_none() => {
+        Some(path)
+            if mutant!("missing-amount-counts-as-one") && find_argument(call.arguments_object()?, path).is_none() =>
+        {
             Some(Amount::ONE)
         }
-        Some(path) => Amount::new(find(call.arguments_object()?, path)?.as_number()?),
+        Some(path) => Amount::new(find_argument(call.arguments_object()?, path)?.as_number()?),
     }
 }
 
-fn find<'a>(arguments: JsonValue<'a>, path: &CallPath) -> Option<JsonValue<'a>> {
+fn find_argument<'a>(arguments: JsonValue<'a>, path: &CallPath) -> Option<JsonValue<'a>> {
     path.segments.iter().try_fold(arguments, |value, segment| match (segment, value.kind()) {
         (PathSegment::Name(name), JsonKind::Object) => value.get(name),
         (PathSegment::Index(index), JsonKind::Array) => value.elements().nth(*index),
@@ -67,13 +73,13 @@ fn find<'a>(arguments: JsonValue<'a>, path: &CallPath) -> Option<JsonValue<'a>> 
     })
 }
 
-fn bad_amount(limit: &Limit, name: &str) -> Reason {
+fn invalid_amount_reason(limit: &Limit, name: &str) -> Reason {
     let path = limit.amount.as_ref().map(ToString::to_string).unwrap_or_default();
     let message = format!("`{path}` must be a number, not negative, of at most 18 digits before and 9 after the point");
     Reason::new(Code::Amount, Some(&limit.pointer), message).with_counter(limit.counter.name(name))
 }
 
-fn above_max(limit: &Limit, amount: Amount, name: &str) -> Reason {
+fn above_max_reason(limit: &Limit, amount: Amount, name: &str) -> Reason {
     let engine = || {
         let counter = limit.counter.name(name);
         format!("limit `{counter}`: {amount} is more than the {} of a {}", limit.max, limit.window).into()

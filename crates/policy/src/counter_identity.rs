@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use crate::compiled_policy::{Policy, RuleBlock};
-use crate::limit::{Align, Counter, RATE, Scope, Window};
+use crate::limit::{Align, CounterRef, LimitWindow, RATE_COUNTER_SUFFIX, Scope};
 
 /// What a policy makes of a counter's identity. If any of it changes, counting begins at zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CounterShape {
+pub struct CounterIdentity {
     /// Its name. Where each tool of a block has its own, `<tool>` or the glob stands for the tool's name.
     pub name: Arc<str>,
     /// How long it counts.
-    pub window: Window,
+    pub window: LimitWindow,
     /// When its window begins.
     pub align: Align,
     /// Whose it is.
@@ -20,26 +20,26 @@ pub struct CounterShape {
 
 impl Policy {
     /// All counters, by name, each once.
-    pub fn counters(&self) -> Vec<CounterShape> {
+    pub fn counters(&self) -> Vec<CounterIdentity> {
         let categories = self.categories.iter().filter_map(|(_, rule)| rule.block()).map(|block| ("<tool>", block));
         let tables = [&self.tools, &self.resources, &self.prompts].into_iter().flat_map(|table| table.blocks());
         let named = tables.map(|block| (block.pointer.rsplit('/').next().unwrap_or_default(), block));
         let all = self.all_tools.iter().map(|block| ("<tool>", block));
-        let mut shapes: Vec<CounterShape> =
-            all.chain(categories).chain(named).flat_map(|(tool, block)| shapes(tool, block)).collect();
+        let mut shapes: Vec<CounterIdentity> =
+            all.chain(categories).chain(named).flat_map(|(tool, block)| counter_identities(tool, block)).collect();
         shapes.sort_by(|a, b| a.name.cmp(&b.name));
         shapes.dedup();
         shapes
     }
 }
 
-fn shapes(tool: &str, block: &RuleBlock) -> impl Iterator<Item = CounterShape> {
+fn counter_identities(tool: &str, block: &RuleBlock) -> impl Iterator<Item = CounterIdentity> {
     block.limits.iter().map(move |limit| {
         let name = match &limit.counter {
-            Counter::Named(name) => Arc::clone(name),
-            Counter::OfTool { prefix } => format!("{prefix}{tool}{RATE}").into(),
+            CounterRef::Named(name) => Arc::clone(name),
+            CounterRef::PerTool { prefix } => format!("{prefix}{tool}{RATE_COUNTER_SUFFIX}").into(),
         };
-        CounterShape { name, window: limit.window, align: limit.align, scope: limit.scope }
+        CounterIdentity { name, window: limit.window, align: limit.align, scope: limit.scope }
     })
 }
 
