@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::call::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, sorted_for_display};
-use crate::parse::offer;
+use crate::policy_parser::suggest_word;
 use crate::schema::Schema;
 
 const CALL_FIELDS: [&str; 13] = [
@@ -223,7 +223,7 @@ impl CallFileReader {
                 value_span(value),
                 format!("`{text}` is not a word for `{name}`"),
             );
-            self.diagnostics.push(fault.with_help(offer(&text, words)));
+            self.diagnostics.push(fault.with_help(suggest_word(&text, words)));
         }
         found
     }
@@ -239,7 +239,7 @@ impl CallFileReader {
                 );
                 let help = match &*name {
                     "level" => "a tool's level follows from its `category`".to_owned(),
-                    _ => offer(&name, known),
+                    _ => suggest_word(&name, known),
                 };
                 self.diagnostics.push(fault.with_help(help));
             }

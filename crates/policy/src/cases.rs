@@ -11,7 +11,7 @@ use crate::call_file::CallFile;
 use crate::compiled_policy::Policy;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, push_bounded, sorted_for_display};
 use crate::explain::{Explanation, explain};
-use crate::parse::{compile, offer};
+use crate::policy_parser::{compile, suggest_word};
 use crate::syntax_tree::{self, DocumentFormat, MapEntry, NodeValue, SpanMapping, SyntaxNode};
 use expect::Expect;
 
@@ -297,7 +297,12 @@ impl Reader {
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS)
         {
             let message = format!("`{}` is not a field of {what}", entry.key);
-            self.report(DiagnosticCode::UnknownField, entry.key_span.clone(), &message, &offer(&entry.key, known));
+            self.report(
+                DiagnosticCode::UnknownField,
+                entry.key_span.clone(),
+                &message,
+                &suggest_word(&entry.key, known),
+            );
         }
     }
 

@@ -34,7 +34,7 @@ const MOST_LETTERS: usize = 600;
 ///
 /// With the tools that a server offers, conditions are held against what their schemas declare.
 pub fn check(text: &[u8], format: DocumentFormat, tools: Option<&Tools>) -> Vec<Diagnostic> {
-    let (policy, root) = match parse::read(text, format) {
+    let (policy, root) = match policy_parser::read(text, format) {
         Ok(read) => read,
         Err(faults) => return faults,
     };

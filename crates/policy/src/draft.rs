@@ -18,7 +18,7 @@ use crate::decision::Decision;
 use crate::diagnostic::Diagnostic;
 use crate::limit::string_enum;
 use crate::method_rules::{TASK_METHOD_PREFIX, is_always_allowed};
-use crate::parse::parse;
+use crate::policy_parser::parse;
 use crate::syntax_tree::DocumentFormat;
 use tally::Tally;
 

@@ -20,7 +20,7 @@ use crate::compiled_policy::Default;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, push_bounded, sorted_for_display};
 use crate::format::{comments_of_yaml, format};
 use crate::limit::string_enum;
-use crate::parse::parse;
+use crate::policy_parser::parse;
 use crate::syntax_tree::{self, DocumentFormat, MapEntry, SyntaxNode};
 use block::Block;
 

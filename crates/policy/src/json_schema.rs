@@ -12,7 +12,9 @@ use crate::compiled_policy::{Action, ClientRequest, Default};
 use crate::condition::Operator;
 use crate::limit::{Align, LimitWindow, Scope};
 use crate::method_rules::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
-use crate::parse::{BLOCK_FIELDS, CONDITION_FIELDS, FIELDS, LIMIT_FIELDS, PREDICATE_FIELDS, RATE_FIELDS, TIME_ZONE};
+use crate::policy_parser::{
+    BLOCK_FIELDS, CONDITION_FIELDS, LIMIT_FIELDS, POLICY_FIELDS, PREDICATE_FIELDS, RATE_LIMIT_FIELDS, TIME_ZONE_FIELD,
+};
 
 /// The draft that the schema is written in.
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -22,7 +24,7 @@ const TOOL_FIELDS: [&str; 2] = ["rate_limit", "validate_arguments"];
 
 /// The schema of a policy document, draft 2020-12.
 pub fn json_schema() -> Value {
-    let fields = FIELDS.iter().copied().chain([TIME_ZONE]);
+    let fields = POLICY_FIELDS.iter().copied().chain([TIME_ZONE_FIELD]);
     let mut schema = json!({
         "$schema": DRAFT,
         "title": "Gatelodge policy",
@@ -42,7 +44,7 @@ pub fn json_schema() -> Value {
         "condition": with_operators(object(CONDITION_FIELDS, &CONDITION_FIELDS, help::predicate, predicate_field)),
         "bare_condition": with_operators(object(bare_fields, &CONDITION_FIELDS, help::predicate, predicate_field)),
         "limit": limit(),
-        "rate": object(RATE_FIELDS, &["max", "window"], help::limit, rate_field),
+        "rate": object(RATE_LIMIT_FIELDS, &["max", "window"], help::limit, rate_field),
         "window": window(),
         "scalar": { "type": ["string", "number", "boolean"] },
         "scalars": { "type": "array", "items": reference("scalar"), "minItems": 1 },
@@ -92,7 +94,7 @@ fn policy_field(field: &str) -> Value {
             let properties: serde_json::Map<String, Value> = properties.collect();
             json!({ "type": "object", "properties": properties, "additionalProperties": false })
         }
-        TIME_ZONE => json!({ "type": "string", "examples": ["Europe/Berlin"] }),
+        TIME_ZONE_FIELD => json!({ "type": "string", "examples": ["Europe/Berlin"] }),
         _ => json!({}),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Importer;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
-use crate::parse::offer;
+use crate::policy_parser::suggest_word;
 use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
 impl Importer {
@@ -64,7 +64,7 @@ impl Importer {
             let message = format!("`{word}` is not a word for `{what}`");
             self.report(
                 Diagnostic::error(DiagnosticCode::UnknownWord, node.span.clone(), message)
-                    .with_help(offer(word, words)),
+                    .with_help(suggest_word(word, words)),
             );
         }
         found
@@ -75,7 +75,7 @@ impl Importer {
         {
             let message = format!("`{}` is not a field of {what}; Intercept passed over it", entry.key);
             let fault = Diagnostic::error(DiagnosticCode::UnknownField, entry.key_span.clone(), message);
-            self.report(fault.with_help(format!("remove it, or correct it: {}", offer(&entry.key, known))));
+            self.report(fault.with_help(format!("remove it, or correct it: {}", suggest_word(&entry.key, known))));
         }
     }
 

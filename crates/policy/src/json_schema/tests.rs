@@ -8,11 +8,11 @@ fn names(schema: &Value, pointer: &str) -> Vec<String> {
 #[test]
 fn every_field_of_the_parser_is_a_property_and_no_other() {
     let schema = json_schema();
-    let all: Vec<&str> = FIELDS.iter().copied().chain([TIME_ZONE]).collect();
+    let all: Vec<&str> = POLICY_FIELDS.iter().copied().chain([TIME_ZONE_FIELD]).collect();
     assert_eq!(names(&schema, "/properties"), all);
     assert_eq!(names(&schema, "/$defs/block/properties"), BLOCK_FIELDS);
     assert_eq!(names(&schema, "/$defs/limit/properties"), LIMIT_FIELDS);
-    assert_eq!(names(&schema, "/$defs/rate/properties"), RATE_FIELDS);
+    assert_eq!(names(&schema, "/$defs/rate/properties"), RATE_LIMIT_FIELDS);
     assert_eq!(names(&schema, "/$defs/predicate/properties"), PREDICATE_FIELDS);
     assert_eq!(names(&schema, "/$defs/condition/properties"), CONDITION_FIELDS);
     assert_eq!(names(&schema, "/properties/categories/properties"), Category::WORDS);

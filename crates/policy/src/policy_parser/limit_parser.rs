@@ -4,37 +4,37 @@ use std::sync::Arc;
 
 use gatelodge_json::Decimal;
 
-use super::Parser;
-use super::field::{check_names, entries, text, word, wrong_type};
-use super::predicate::{path, positive_amount};
+use super::PolicyParser;
+use super::field_parser::{check_field_names, read_entries, read_text, read_word, report_wrong_type};
+use super::predicate_parser::{parse_positive_amount, read_path};
 use crate::call_path::{CallPath, PathRoot};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::{Align, Amount, CounterRef, Limit, LimitWindow, Scope};
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
-pub(crate) const FIELDS: [&str; 8] =
+pub(crate) const LIMIT_FIELDS: [&str; 8] =
     ["counter", "window", "max", "scope", "amount", "increment_from", "align", "on_deny"];
-pub(crate) const RATE_FIELDS: [&str; 3] = ["max", "window", "scope"];
+pub(crate) const RATE_LIMIT_FIELDS: [&str; 3] = ["max", "window", "scope"];
 
 const LIMIT_HELP: &str = r#"a limit is {"counter": "calls", "window": "minute", "max": 10}"#;
 const WINDOW_HELP: &str =
     "write `minute`, `hour`, `day`, `week`, `month`, `15m` (`s`, `m`, `h`, `d`), or seconds, up to 366 days";
-const RATE_HELP: &str = r#"write "10/minute", or {"max": 10, "window": 60}"#;
+const RATE_LIMIT_HELP: &str = r#"write "10/minute", or {"max": 10, "window": 60}"#;
 
-pub(super) fn limit(node: &SyntaxNode, pointer: Arc<str>, parser: &mut Parser) -> Option<Limit> {
-    let fields = entries(node, "a limit", parser);
-    check_names(fields, &FIELDS, "a limit", parser);
+pub(super) fn read_limit(node: &SyntaxNode, pointer: Arc<str>, parser: &mut PolicyParser) -> Option<Limit> {
+    let fields = read_entries(node, "a limit", parser);
+    check_field_names(fields, &LIMIT_FIELDS, "a limit", parser);
     let NodeValue::Map(_) = node.value else { return None };
     for name in ["counter", "window", "max"].iter().filter(|name| node.get(name).is_none()) {
-        parser.missing(node, name, LIMIT_HELP);
+        parser.report_missing(node, name, LIMIT_HELP);
     }
-    let counter = node.get("counter").and_then(|node| counter(node, parser));
-    let window = node.get("window").and_then(|node| window(node, parser));
-    let scope = node.get("scope").map(|node| scope(node, parser));
-    let align = node.get("align").map(|node| word(node, "align", Align::WORDS, Align::from_word, parser));
-    let on_deny = node.get("on_deny").and_then(|node| text(node, "on_deny", parser)).map(Into::into);
-    let amount = amount(node, parser);
-    let max = node.get("max").and_then(|node| max(node, amount.is_some(), parser));
+    let counter = node.get("counter").and_then(|node| read_counter(node, parser));
+    let window = node.get("window").and_then(|node| read_window(node, parser));
+    let scope = node.get("scope").map(|node| read_scope(node, parser));
+    let align = node.get("align").map(|node| read_word(node, "align", Align::WORDS, Align::from_word, parser));
+    let on_deny = node.get("on_deny").and_then(|node| read_text(node, "on_deny", parser)).map(Into::into);
+    let amount = read_amount(node, parser);
+    let max = node.get("max").and_then(|node| read_max(node, amount.is_some(), parser));
     let align = align.flatten().unwrap_or(Align::Calendar);
     if let (Some(written), Some(LimitWindow::Month), Align::Rolling) = (node.get("align"), window, align) {
         let fault = Diagnostic::error(
@@ -58,8 +58,8 @@ pub(super) fn limit(node: &SyntaxNode, pointer: Arc<str>, parser: &mut Parser) -
     })
 }
 
-fn counter(node: &SyntaxNode, parser: &mut Parser) -> Option<Arc<str>> {
-    let name = text(node, "counter", parser)?;
+fn read_counter(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Arc<str>> {
+    let name = read_text(node, "counter", parser)?;
     if name.is_empty() {
         parser.report(Diagnostic::error(DiagnosticCode::EmptyText, node.span.clone(), "a counter needs a name"));
         return None;
@@ -67,18 +67,18 @@ fn counter(node: &SyntaxNode, parser: &mut Parser) -> Option<Arc<str>> {
     Some(name.into())
 }
 
-fn scope(node: &SyntaxNode, parser: &mut Parser) -> Option<Scope> {
-    word(node, "scope", Scope::WORDS, Scope::from_word, parser)
+fn read_scope(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Scope> {
+    read_word(node, "scope", Scope::WORDS, Scope::from_word, parser)
 }
 
-fn window(node: &SyntaxNode, parser: &mut Parser) -> Option<LimitWindow> {
+fn read_window(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<LimitWindow> {
     let window = match &node.value {
         // Bare digits are for numbers; as text they would be a second spelling.
         NodeValue::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => None,
         NodeValue::Text(text) => LimitWindow::new(text),
-        NodeValue::Number(text) => seconds(text),
+        NodeValue::Number(text) => window_from_seconds(text),
         _ => {
-            wrong_type(node, "`window`", "a string or a number of seconds", parser);
+            report_wrong_type(node, "`window`", "a string or a number of seconds", parser);
             return None;
         }
     };
@@ -91,13 +91,13 @@ fn window(node: &SyntaxNode, parser: &mut Parser) -> Option<LimitWindow> {
     window
 }
 
-fn seconds(text: &str) -> Option<LimitWindow> {
+fn window_from_seconds(text: &str) -> Option<LimitWindow> {
     let amount = Decimal::new(text).and_then(Amount::new).filter(|amount| amount.is_whole())?;
     LimitWindow::of_seconds(u32::try_from(amount.billionths() / 1_000_000_000).ok()?)
 }
 
 /// The path of `amount` or `increment_from`: none if there is none, some of none if it is faulty.
-fn amount(node: &SyntaxNode, parser: &mut Parser) -> Option<Option<CallPath>> {
+fn read_amount(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Option<CallPath>> {
     if let (Some(_), Some(second)) = (node.get("amount"), node.get("increment_from")) {
         let fault = Diagnostic::error(
             DiagnosticCode::FieldClash,
@@ -107,7 +107,7 @@ fn amount(node: &SyntaxNode, parser: &mut Parser) -> Option<Option<CallPath>> {
         parser.report(fault.with_help("keep `amount`"));
     }
     let written = node.get("amount").or_else(|| node.get("increment_from"))?;
-    let path = path(written, parser);
+    let path = read_path(written, parser);
     if let Some(path) = &path
         && (path.root != PathRoot::Args || path.segments.is_empty() || path.has_wildcard())
     {
@@ -121,12 +121,12 @@ fn amount(node: &SyntaxNode, parser: &mut Parser) -> Option<Option<CallPath>> {
     Some(path)
 }
 
-fn max(node: &SyntaxNode, has_amount: bool, parser: &mut Parser) -> Option<Amount> {
+fn read_max(node: &SyntaxNode, has_amount: bool, parser: &mut PolicyParser) -> Option<Amount> {
     let NodeValue::Number(text) = &node.value else {
-        wrong_type(node, "`max`", "a number", parser);
+        report_wrong_type(node, "`max`", "a number", parser);
         return None;
     };
-    let max = positive_amount(text);
+    let max = parse_positive_amount(text);
     let Some(max) = max else {
         let message = "`max` must be above 0, with at most 18 digits before and 9 after the point";
         let fault = Diagnostic::error(DiagnosticCode::BadNumber, node.span.clone(), message);
@@ -145,35 +145,35 @@ fn max(node: &SyntaxNode, has_amount: bool, parser: &mut Parser) -> Option<Amoun
     Some(max)
 }
 
-pub(super) fn rate_limit(
+pub(super) fn read_rate_limit(
     node: &SyntaxNode,
     pointer: Arc<str>,
     prefix: &'static str,
-    parser: &mut Parser,
+    parser: &mut PolicyParser,
 ) -> Option<Limit> {
     let (max, window, scope) = match &node.value {
         NodeValue::Text(text) => {
-            let short = short_rate(text);
+            let short = parse_short_rate(text);
             if short.is_none() {
                 let fault =
                     Diagnostic::error(DiagnosticCode::BadWindow, node.span.clone(), format!("`{text}` is not a rate"));
-                parser.report(fault.with_help(RATE_HELP));
+                parser.report(fault.with_help(RATE_LIMIT_HELP));
             }
             let (max, window) = short?;
             (max, window, Scope::Grant)
         }
         NodeValue::Map(fields) => {
-            check_names(fields, &RATE_FIELDS, "a rate limit", parser);
+            check_field_names(fields, &RATE_LIMIT_FIELDS, "a rate limit", parser);
             for name in ["max", "window"].iter().filter(|name| node.get(name).is_none()) {
-                parser.missing(node, name, RATE_HELP);
+                parser.report_missing(node, name, RATE_LIMIT_HELP);
             }
-            let written_max = node.get("max").and_then(|node| max(node, false, parser));
-            let window = node.get("window").and_then(|node| window(node, parser));
-            let scope = node.get("scope").and_then(|node| scope(node, parser)).unwrap_or(Scope::Grant);
+            let written_max = node.get("max").and_then(|node| read_max(node, false, parser));
+            let window = node.get("window").and_then(|node| read_window(node, parser));
+            let scope = node.get("scope").and_then(|node| read_scope(node, parser)).unwrap_or(Scope::Grant);
             (written_max?, window?, scope)
         }
         _ => {
-            wrong_type(node, "`rate_limit`", "a string such as \"10/minute\", or an object", parser);
+            report_wrong_type(node, "`rate_limit`", "a string such as \"10/minute\", or an object", parser);
             return None;
         }
     };
@@ -183,9 +183,9 @@ pub(super) fn rate_limit(
 }
 
 /// Reads `10/minute`.
-fn short_rate(text: &str) -> Option<(Amount, LimitWindow)> {
+fn parse_short_rate(text: &str) -> Option<(Amount, LimitWindow)> {
     let (max, window) = text.split_once('/')?;
     let is_plain = !max.starts_with('0') && max.bytes().all(|byte| byte.is_ascii_digit());
-    let max = positive_amount(max).filter(|_| is_plain)?;
+    let max = parse_positive_amount(max).filter(|_| is_plain)?;
     Some((max, LimitWindow::new(window)?))
 }

@@ -3,54 +3,58 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::block::Place;
+use super::block_parser::BlockKind;
 use crate::compiled_policy::{Policy, RuleBlock};
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
 use crate::limit::{ALL_TOOLS_COUNTER_PREFIX, CounterRef, Limit, RATE_COUNTER_SUFFIX};
 
 /// A limit and the block it stands in.
 #[derive(Clone, Copy)]
-struct Use<'p> {
+struct CounterUse<'p> {
     limit: &'p Limit,
     block: &'p RuleBlock,
-    block_kind: Place,
+    block_kind: BlockKind,
 }
 
-pub(super) fn check(policy: &Policy, faults: &mut Vec<Diagnostic>) {
-    let mut checker = Checker { policy, diagnostics: faults };
-    let uses = checker.uses();
-    let mut by_name: BTreeMap<&str, Vec<Use<'_>>> = BTreeMap::new();
+pub(super) fn check_counters(policy: &Policy, faults: &mut Vec<Diagnostic>) {
+    let mut checker = CounterConflictChecker { policy, diagnostics: faults };
+    let uses = checker.counter_uses();
+    let mut by_name: BTreeMap<&str, Vec<CounterUse<'_>>> = BTreeMap::new();
     for user in &uses {
         if let CounterRef::Named(name) = &user.limit.counter {
             by_name.entry(name).or_default().push(*user);
         }
     }
     for (name, users) in &by_name {
-        checker.agree(users);
-        checker.agree_on_amount(users);
-        checker.agree_with_rates(name, users);
+        checker.check_window_and_scope(users);
+        checker.check_amount_paths(users);
+        checker.check_rate_limits(name, users);
     }
 }
 
-struct Checker<'p, 'f> {
+struct CounterConflictChecker<'p, 'f> {
     policy: &'p Policy,
     diagnostics: &'f mut Vec<Diagnostic>,
 }
 
-impl<'p> Checker<'p, '_> {
+impl<'p> CounterConflictChecker<'p, '_> {
     /// All limits, in the order of the document's parts.
-    fn uses(&self) -> Vec<Use<'p>> {
+    fn counter_uses(&self) -> Vec<CounterUse<'p>> {
         let policy = self.policy;
         let blocks = policy
             .tools
             .blocks()
-            .map(|block| (block, Place::Tool))
-            .chain(policy.categories.iter().filter_map(|(_, rule)| rule.block()).map(|block| (block, Place::Category)))
-            .chain(policy.all_tools.iter().map(|block| (block, Place::AllTools)))
-            .chain(policy.resources.blocks().map(|block| (block, Place::Resource)))
-            .chain(policy.prompts.blocks().map(|block| (block, Place::Prompt)));
-        let mut uses: Vec<Use<'p>> = blocks
-            .flat_map(|(block, place)| block.limits.iter().map(move |limit| Use { limit, block, block_kind: place }))
+            .map(|block| (block, BlockKind::Tool))
+            .chain(
+                policy.categories.iter().filter_map(|(_, rule)| rule.block()).map(|block| (block, BlockKind::Category)),
+            )
+            .chain(policy.all_tools.iter().map(|block| (block, BlockKind::AllTools)))
+            .chain(policy.resources.blocks().map(|block| (block, BlockKind::Resource)))
+            .chain(policy.prompts.blocks().map(|block| (block, BlockKind::Prompt)));
+        let mut uses: Vec<CounterUse<'p>> = blocks
+            .flat_map(|(block, place)| {
+                block.limits.iter().map(move |limit| CounterUse { limit, block, block_kind: place })
+            })
             .collect();
         // Tables hash their names; places in the document are the order that people see.
         uses.sort_by_key(|user| user.limit.span.start);
@@ -58,46 +62,47 @@ impl<'p> Checker<'p, '_> {
     }
 
     /// Window, scope, align, and having an amount or not.
-    fn agree(&mut self, users: &[Use<'_>]) {
+    fn check_window_and_scope(&mut self, users: &[CounterUse<'_>]) {
         let Some((first, rest)) = users.split_first() else { return };
         for user in rest {
-            if let Some(field) = difference(first.limit, user.limit) {
-                self.clash(user, first, field);
+            if let Some(field) = find_difference(first.limit, user.limit) {
+                self.report_conflict(user, first, field);
             }
         }
     }
 
     /// Limits that can meet in one call: in one block, or in a tool's block and `all_tools`.
-    fn agree_on_amount(&mut self, users: &[Use<'_>]) {
-        let in_all: Option<&Use<'_>> = users.iter().find(|user| user.block_kind == Place::AllTools);
-        let mut firsts: BTreeMap<&str, &Use<'_>> = BTreeMap::new();
+    fn check_amount_paths(&mut self, users: &[CounterUse<'_>]) {
+        let in_all: Option<&CounterUse<'_>> = users.iter().find(|user| user.block_kind == BlockKind::AllTools);
+        let mut firsts: BTreeMap<&str, &CounterUse<'_>> = BTreeMap::new();
         for user in users {
             let first = *firsts.entry(&user.block.pointer).or_insert(user);
             let others = [Some(first), in_all.filter(|_| user.block_kind.is_for_tools())];
-            let path = |user: &Use<'_>| user.limit.amount.as_ref().map(|path| path.segments.clone());
-            let differs = |other: &&Use<'_>| path(other).is_some() && path(user).is_some() && path(other) != path(user);
+            let path = |user: &CounterUse<'_>| user.limit.amount.as_ref().map(|path| path.segments.clone());
+            let differs =
+                |other: &&CounterUse<'_>| path(other).is_some() && path(user).is_some() && path(other) != path(user);
             if let Some(other) = others.into_iter().flatten().find(differs) {
-                self.clash(user, other, "amount");
+                self.report_conflict(user, other, "amount");
             }
         }
     }
 
     /// The counters that a `rate_limit` gives, by the name of the tool that is called.
-    fn agree_with_rates(&mut self, name: &str, users: &[Use<'_>]) {
-        for (block, rate) in self.rates_giving(name) {
-            let rate = Use { limit: rate, block, block_kind: Place::Tool };
+    fn check_rate_limits(&mut self, name: &str, users: &[CounterUse<'_>]) {
+        for (block, rate) in self.rate_limits_using(name) {
+            let rate = CounterUse { limit: rate, block, block_kind: BlockKind::Tool };
             for user in users {
                 if std::ptr::eq(user.block, block) {
-                    self.twice(name, user, &rate);
-                } else if let Some(field) = difference(rate.limit, user.limit) {
-                    self.clash(user, &rate, field);
+                    self.report_duplicate(name, user, &rate);
+                } else if let Some(field) = find_difference(rate.limit, user.limit) {
+                    self.report_conflict(user, &rate, field);
                 }
             }
         }
     }
 
     /// The blocks whose `rate_limit` could use a counter of this name, judged by their keys alone.
-    fn rates_giving(&self, name: &str) -> Vec<(&'p RuleBlock, &'p Limit)> {
+    fn rate_limits_using(&self, name: &str) -> Vec<(&'p RuleBlock, &'p Limit)> {
         let policy = self.policy;
         let Some(tool) = name.strip_suffix(RATE_COUNTER_SUFFIX) else { return Vec::new() };
         let exact = policy.tools.exact.get(tool);
@@ -112,7 +117,7 @@ impl<'p> Checker<'p, '_> {
     }
 
     /// Tells that a block counts the same twice: the two cannot agree, one has to go.
-    fn twice(&mut self, name: &str, user: &Use<'_>, rate: &Use<'_>) {
+    fn report_duplicate(&mut self, name: &str, user: &CounterUse<'_>, rate: &CounterUse<'_>) {
         let message = format!("the counter `{name}` is also that of the block's own `rate_limit`");
         let fault = Diagnostic::error(DiagnosticCode::CounterClash, user.limit.span.clone(), message);
         let fault = fault.with_related(rate.limit.span.clone(), "which counts the same");
@@ -122,7 +127,7 @@ impl<'p> Checker<'p, '_> {
     }
 
     /// Tells a disagreement.
-    fn clash(&mut self, user: &Use<'_>, other: &Use<'_>, field: &str) {
+    fn report_conflict(&mut self, user: &CounterUse<'_>, other: &CounterUse<'_>, field: &str) {
         let name = match &user.limit.counter {
             CounterRef::Named(name) => name.to_string(),
             CounterRef::PerTool { .. } => String::new(),
@@ -142,7 +147,7 @@ impl<'p> Checker<'p, '_> {
 }
 
 /// The first field on which two limits of one counter disagree.
-fn difference(a: &Limit, b: &Limit) -> Option<&'static str> {
+fn find_difference(a: &Limit, b: &Limit) -> Option<&'static str> {
     if a.window != b.window {
         return Some("`window`");
     }

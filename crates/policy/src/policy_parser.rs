@@ -1,10 +1,10 @@
 //! From what is written to a [`Policy`], or to all its faults at once.
 
-mod block;
-mod counter;
-mod field;
-mod limit;
-mod predicate;
+mod block_parser;
+mod counter_conflicts;
+mod field_parser;
+mod limit_parser;
+mod predicate_parser;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode, Severity, push_bounded, sort
 use crate::glob::Glob;
 use crate::method_rules::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
 use crate::syntax_tree::{self, DocumentFormat, MapEntry, NodeValue, SyntaxNode};
-pub(crate) use block::FIELDS as BLOCK_FIELDS;
-use block::{Place, block};
-pub(crate) use field::offer;
-use field::{check_names, entries, list, pointer, text, word};
-pub(crate) use limit::{FIELDS as LIMIT_FIELDS, RATE_FIELDS};
-pub(crate) use predicate::{CONDITION_FIELDS, PREDICATE_FIELDS};
+pub(crate) use block_parser::BLOCK_FIELDS;
+use block_parser::{BlockKind, read_block};
+pub(crate) use field_parser::suggest_word;
+use field_parser::{check_field_names, json_pointer, read_entries, read_list, read_text, read_word};
+pub(crate) use limit_parser::{LIMIT_FIELDS, RATE_LIMIT_FIELDS};
+pub(crate) use predicate_parser::{CONDITION_FIELDS, PREDICATE_FIELDS};
 
 /// The fields of a policy.
-pub(crate) const FIELDS: [&str; 12] = [
+pub(crate) const POLICY_FIELDS: [&str; 12] = [
     "version",
     "description",
     "$schema",
@@ -42,13 +42,13 @@ pub(crate) const FIELDS: [&str; 12] = [
     "methods",
     "client_requests",
 ];
-pub(crate) const TIME_ZONE: &str = "time_zone";
+pub(crate) const TIME_ZONE_FIELD: &str = "time_zone";
 
 /// More globs in one map than this are refused: each pair is compared.
 const MAX_GLOBS: usize = 5_000;
 
 /// The way out of an empty text.
-const SMALLEST: &str = r#"write something; the smallest policy is {"version": "1", "default": "deny"}"#;
+const EMPTY_POLICY_HELP: &str = r#"write something; the smallest policy is {"version": "1", "default": "deny"}"#;
 
 /// Reads and compiles a policy document.
 ///
@@ -61,16 +61,20 @@ pub fn parse(text: &[u8], format: DocumentFormat) -> Result<Policy, Vec<Diagnost
 /// Reads a policy and keeps its written form, for whoever needs places.
 pub(crate) fn read(text: &[u8], format: DocumentFormat) -> Result<(Policy, SyntaxNode), Vec<Diagnostic>> {
     let (root, faults) = syntax_tree::read(text, format)
-        .map_err(|fault| vec![fault.with_help_if_empty(SMALLEST).with_default_help()])?;
+        .map_err(|fault| vec![fault.with_help_if_empty(EMPTY_POLICY_HELP).with_default_help()])?;
     Ok((compile(&root, faults)?, root))
 }
 
 /// Compiles a policy that was read. `faults` are those of the reading.
 pub(crate) fn compile(root: &SyntaxNode, faults: Vec<Diagnostic>) -> Result<Policy, Vec<Diagnostic>> {
-    let mut parser = Parser { diagnostics: faults, regexes: predicate::Budget::default(), paths: HashMap::new() };
-    let policy = parser.policy(root);
+    let mut parser = PolicyParser {
+        diagnostics: faults,
+        regex_budget: predicate_parser::RegexBudget::default(),
+        paths: HashMap::new(),
+    };
+    let policy = parser.read_policy(root);
     let mut faults = parser.diagnostics;
-    counter::check(&policy, &mut faults);
+    counter_conflicts::check_counters(&policy, &mut faults);
     if faults.iter().any(|fault| fault.severity == Severity::Error) {
         return Err(sorted_for_display(faults));
     }
@@ -78,24 +82,24 @@ pub(crate) fn compile(root: &SyntaxNode, faults: Vec<Diagnostic>) -> Result<Poli
 }
 
 /// What is carried along while a document is read.
-pub(crate) struct Parser {
+pub(crate) struct PolicyParser {
     pub diagnostics: Vec<Diagnostic>,
-    pub regexes: predicate::Budget,
+    pub regex_budget: predicate_parser::RegexBudget,
     /// The paths of conditions, by their texts.
     pub paths: HashMap<Box<str>, Arc<CallPath>>,
 }
 
-impl Parser {
+impl PolicyParser {
     pub fn report(&mut self, fault: Diagnostic) {
         push_bounded(&mut self.diagnostics, fault);
     }
 
-    fn policy(&mut self, root: &SyntaxNode) -> Policy {
-        let fields = entries(root, "a policy", self);
-        let known: Vec<&str> = FIELDS.iter().copied().chain([TIME_ZONE]).collect();
-        check_names(fields, &known, "a policy", self);
-        self.version(root);
-        let default = self.default(root);
+    fn read_policy(&mut self, root: &SyntaxNode) -> Policy {
+        let fields = read_entries(root, "a policy", self);
+        let known: Vec<&str> = POLICY_FIELDS.iter().copied().chain([TIME_ZONE_FIELD]).collect();
+        check_field_names(fields, &known, "a policy", self);
+        self.check_version(root);
+        let default = self.read_default(root);
         let mut policy = Policy {
             default,
             default_pointer: "/default".into(),
@@ -113,27 +117,29 @@ impl Parser {
             let value = &field.value;
             match field.key.as_str() {
                 "description" | "$schema" => {
-                    text(value, &field.key, self);
+                    read_text(value, &field.key, self);
                 }
-                "hide" => policy.hide = self.hide(value),
-                "all_tools" => policy.all_tools = Some(block(field, "/all_tools".into(), Place::AllTools, self)),
-                "categories" => policy.categories = self.categories(value),
-                "tools" => policy.tools = self.table(field, Place::Tool),
-                "resources" => policy.resources = self.table(field, Place::Resource),
-                "prompts" => policy.prompts = self.table(field, Place::Prompt),
-                "methods" => policy.methods = Some(self.methods(value)),
-                "client_requests" => policy.client_requests = Some(self.client_requests(value)),
-                TIME_ZONE => policy.time_zone = self.time_zone(value),
+                "hide" => policy.hide = self.read_hide(value),
+                "all_tools" => {
+                    policy.all_tools = Some(read_block(field, "/all_tools".into(), BlockKind::AllTools, self))
+                }
+                "categories" => policy.categories = self.read_categories(value),
+                "tools" => policy.tools = self.read_table(field, BlockKind::Tool),
+                "resources" => policy.resources = self.read_table(field, BlockKind::Resource),
+                "prompts" => policy.prompts = self.read_table(field, BlockKind::Prompt),
+                "methods" => policy.methods = Some(self.read_methods(value)),
+                "client_requests" => policy.client_requests = Some(self.read_client_requests(value)),
+                TIME_ZONE_FIELD => policy.time_zone = self.read_time_zone(value),
                 _ => {}
             }
         }
         policy
     }
 
-    fn version(&mut self, root: &SyntaxNode) {
+    fn check_version(&mut self, root: &SyntaxNode) {
         let help = r#"write "version": "1""#;
         match root.get("version") {
-            None => self.missing(root, "version", help),
+            None => self.report_missing(root, "version", help),
             Some(node) => match &node.value {
                 NodeValue::Text(version) if version == "1" => {}
                 NodeValue::Text(version) => {
@@ -152,18 +158,18 @@ impl Parser {
         }
     }
 
-    fn default(&mut self, root: &SyntaxNode) -> Default {
+    fn read_default(&mut self, root: &SyntaxNode) -> Default {
         let help = r#"write "default": "deny", and list what may be called"#;
         match root.get("default") {
-            None => self.missing(root, "default", help),
+            None => self.report_missing(root, "default", help),
             Some(node) => {
-                return word(node, "default", Default::WORDS, Default::from_word, self).unwrap_or(Default::Deny);
+                return read_word(node, "default", Default::WORDS, Default::from_word, self).unwrap_or(Default::Deny);
             }
         }
         Default::Deny
     }
 
-    fn missing(&mut self, node: &SyntaxNode, name: &str, help: &str) {
+    fn report_missing(&mut self, node: &SyntaxNode, name: &str, help: &str) {
         // What is no object has been refused for that.
         let NodeValue::Map(_) = node.value else { return };
         // Only the opening bracket: a whole block underlined says nothing.
@@ -173,10 +179,10 @@ impl Parser {
         );
     }
 
-    fn hide(&mut self, node: &SyntaxNode) -> HideList {
+    fn read_hide(&mut self, node: &SyntaxNode) -> HideList {
         let mut hidden = HideList::default();
-        for (at, item) in list(node, "hide", self).iter().enumerate() {
-            let Some(name) = text(item, "an entry of `hide`", self) else { continue };
+        for (at, item) in read_list(node, "hide", self).iter().enumerate() {
+            let Some(name) = read_text(item, "an entry of `hide`", self) else { continue };
             let pointer: Arc<str> = format!("/hide/{at}").into();
             match Glob::new(name) {
                 Some(glob) => hidden.globs.push((at, glob, pointer)),
@@ -185,41 +191,41 @@ impl Parser {
                 }
             }
         }
-        self.refuse_many(hidden.globs.len(), node);
+        self.refuse_too_many_globs(hidden.globs.len(), node);
         hidden
     }
 
-    fn categories(&mut self, node: &SyntaxNode) -> Vec<(Category, CategoryRule)> {
-        let fields = entries(node, "`categories`", self);
-        check_names(fields, Category::WORDS, "`categories`", self);
+    fn read_categories(&mut self, node: &SyntaxNode) -> Vec<(Category, CategoryRule)> {
+        let fields = read_entries(node, "`categories`", self);
+        check_field_names(fields, Category::WORDS, "`categories`", self);
         let mut rules = Vec::new();
         for field in fields {
             let Some(category) = Category::from_word(&field.key) else { continue };
-            let pointer = pointer("/categories", &field.key);
-            rules.push((category, self.category_rule(field, pointer)));
+            let pointer = json_pointer("/categories", &field.key);
+            rules.push((category, self.read_category_rule(field, pointer)));
         }
         rules
     }
 
-    fn category_rule(&mut self, entry: &MapEntry, pointer: Arc<str>) -> CategoryRule {
+    fn read_category_rule(&mut self, entry: &MapEntry, pointer: Arc<str>) -> CategoryRule {
         let node = &entry.value;
         let NodeValue::Text(text) = &node.value else {
-            return CategoryRule::Block(block(entry, pointer, Place::Category, self));
+            return CategoryRule::Block(read_block(entry, pointer, BlockKind::Category, self));
         };
         if text == "hide" {
             return CategoryRule::Hide(pointer);
         }
         let words: Vec<&str> = Action::WORDS.iter().copied().chain(["hide"]).collect();
-        let action = word(node, "a category's rule", &words, Action::from_word, self).unwrap_or(Action::Deny);
-        CategoryRule::Block(block::plain(pointer, entry.key_span.clone(), action))
+        let action = read_word(node, "a category's rule", &words, Action::from_word, self).unwrap_or(Action::Deny);
+        CategoryRule::Block(block_parser::empty_block(pointer, entry.key_span.clone(), action))
     }
 
-    fn table(&mut self, field: &MapEntry, place: Place) -> BlockTable {
+    fn read_table(&mut self, field: &MapEntry, place: BlockKind) -> BlockTable {
         let mut table = BlockTable::default();
         let mut written = Vec::new();
-        for entry in entries(&field.value, &format!("`{}`", field.key), self) {
-            let pointer = pointer(&format!("/{}", field.key), &entry.key);
-            let block = block(entry, pointer, place, self);
+        for entry in read_entries(&field.value, &format!("`{}`", field.key), self) {
+            let pointer = json_pointer(&format!("/{}", field.key), &entry.key);
+            let block = read_block(entry, pointer, place, self);
             match Glob::new(&entry.key) {
                 Some(glob) => {
                     written.push((glob.literal_count(), glob.clone(), entry));
@@ -230,13 +236,13 @@ impl Parser {
                 }
             }
         }
-        self.refuse_many(written.len(), &field.value);
-        self.refuse_ties(&written);
+        self.refuse_too_many_globs(written.len(), &field.value);
+        self.refuse_tied_globs(&written);
         table.globs.sort_by_key(|(glob, _)| std::cmp::Reverse(glob.literal_count()));
         table
     }
 
-    fn refuse_many(&mut self, globs: usize, node: &SyntaxNode) {
+    fn refuse_too_many_globs(&mut self, globs: usize, node: &SyntaxNode) {
         if globs > MAX_GLOBS {
             let message = format!("more than {MAX_GLOBS} globs in one place");
             let fault = Diagnostic::error(DiagnosticCode::TooLarge, node.span.start..node.span.start, message);
@@ -244,7 +250,7 @@ impl Parser {
         }
     }
 
-    fn refuse_ties(&mut self, globs: &[(usize, Glob, &MapEntry)]) {
+    fn refuse_tied_globs(&mut self, globs: &[(usize, Glob, &MapEntry)]) {
         let globs = globs.get(..MAX_GLOBS).unwrap_or(globs);
         for (at, (count, glob, entry)) in globs.iter().enumerate() {
             let ties =
@@ -258,13 +264,13 @@ impl Parser {
         }
     }
 
-    fn methods(&mut self, node: &SyntaxNode) -> MethodTable {
+    fn read_methods(&mut self, node: &SyntaxNode) -> MethodTable {
         let mut methods = MethodTable::default();
-        for entry in entries(node, "`methods`", self) {
-            let allows =
-                word(&entry.value, "a method's rule", Default::WORDS, Default::from_word, self) == Some(Default::Allow);
-            let verdict = MethodRule { allows, pointer: pointer("/methods", &entry.key) };
-            if let Err(why) = nameable(&entry.key) {
+        for entry in read_entries(node, "`methods`", self) {
+            let allows = read_word(&entry.value, "a method's rule", Default::WORDS, Default::from_word, self)
+                == Some(Default::Allow);
+            let verdict = MethodRule { allows, pointer: json_pointer("/methods", &entry.key) };
+            if let Err(why) = check_method_name(&entry.key) {
                 let fault = Diagnostic::error(
                     DiagnosticCode::BadMethod,
                     entry.key_span.clone(),
@@ -284,21 +290,21 @@ impl Parser {
         methods
     }
 
-    fn client_requests(&mut self, node: &SyntaxNode) -> Vec<(ClientRequest, MethodRule)> {
-        let fields = entries(node, "`client_requests`", self);
-        check_names(fields, ClientRequest::WORDS, "`client_requests`", self);
+    fn read_client_requests(&mut self, node: &SyntaxNode) -> Vec<(ClientRequest, MethodRule)> {
+        let fields = read_entries(node, "`client_requests`", self);
+        check_field_names(fields, ClientRequest::WORDS, "`client_requests`", self);
         let mut requests = Vec::new();
         for field in fields {
             let Some(request) = ClientRequest::from_word(&field.key) else { continue };
             let allows =
-                word(&field.value, &field.key, Default::WORDS, Default::from_word, self) == Some(Default::Allow);
-            requests.push((request, MethodRule { allows, pointer: pointer("/client_requests", &field.key) }));
+                read_word(&field.value, &field.key, Default::WORDS, Default::from_word, self) == Some(Default::Allow);
+            requests.push((request, MethodRule { allows, pointer: json_pointer("/client_requests", &field.key) }));
         }
         requests
     }
 
-    fn time_zone(&mut self, node: &SyntaxNode) -> TimeZone {
-        let Some(name) = text(node, TIME_ZONE, self) else { return TimeZone::UTC };
+    fn read_time_zone(&mut self, node: &SyntaxNode) -> TimeZone {
+        let Some(name) = read_text(node, TIME_ZONE_FIELD, self) else { return TimeZone::UTC };
         let database = TimeZoneDatabase::bundled();
         // Look-up folds letters; a policy must say the exact name.
         let is_name = database.available().any(|known| known.as_str() == name);
@@ -318,7 +324,7 @@ impl Parser {
 }
 
 /// Says why a method cannot be named under `methods`.
-fn nameable(method: &str) -> Result<(), &'static str> {
+fn check_method_name(method: &str) -> Result<(), &'static str> {
     if ALWAYS_ALLOWED.contains(&method) {
         return Err("this method always passes; lists are filtered by the other parts of the policy");
     }

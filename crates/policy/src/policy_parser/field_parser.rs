@@ -2,47 +2,47 @@
 
 use std::sync::Arc;
 
-use super::Parser;
+use super::PolicyParser;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
 use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
 /// A JSON Pointer to a member of what `parent` points to.
-pub(crate) fn pointer(parent: &str, key: &str) -> Arc<str> {
+pub(crate) fn json_pointer(parent: &str, key: &str) -> Arc<str> {
     format!("{parent}/{}", key.replace('~', "~0").replace('/', "~1")).into()
 }
 
-pub(super) fn entries<'n>(node: &'n SyntaxNode, what: &str, parser: &mut Parser) -> &'n [MapEntry] {
+pub(super) fn read_entries<'n>(node: &'n SyntaxNode, what: &str, parser: &mut PolicyParser) -> &'n [MapEntry] {
     match &node.value {
         NodeValue::Map(entries) => entries,
         _ => {
-            wrong_type(node, what, "an object", parser);
+            report_wrong_type(node, what, "an object", parser);
             &[]
         }
     }
 }
 
-pub(super) fn list<'n>(node: &'n SyntaxNode, name: &str, parser: &mut Parser) -> &'n [SyntaxNode] {
+pub(super) fn read_list<'n>(node: &'n SyntaxNode, name: &str, parser: &mut PolicyParser) -> &'n [SyntaxNode] {
     match &node.value {
         NodeValue::List(items) => items,
         _ => {
-            wrong_type(node, &format!("`{name}`"), "a list", parser);
+            report_wrong_type(node, &format!("`{name}`"), "a list", parser);
             &[]
         }
     }
 }
 
-pub(super) fn text<'n>(node: &'n SyntaxNode, what: &str, parser: &mut Parser) -> Option<&'n str> {
+pub(super) fn read_text<'n>(node: &'n SyntaxNode, what: &str, parser: &mut PolicyParser) -> Option<&'n str> {
     match &node.value {
         NodeValue::Text(text) => Some(text),
         _ => {
             let what = if what.contains(' ') { what.to_owned() } else { format!("`{what}`") };
-            wrong_type(node, &what, "a string", parser);
+            report_wrong_type(node, &what, "a string", parser);
             None
         }
     }
 }
 
-pub(super) fn wrong_type(node: &SyntaxNode, what: &str, wanted: &str, parser: &mut Parser) {
+pub(super) fn report_wrong_type(node: &SyntaxNode, what: &str, wanted: &str, parser: &mut PolicyParser) {
     let message = format!("{what} must be {wanted}, not {}", node.kind().with_article());
     // Of a container only the bracket, else half the document is underlined.
     let end = match node.value {
@@ -53,14 +53,14 @@ pub(super) fn wrong_type(node: &SyntaxNode, what: &str, wanted: &str, parser: &m
 }
 
 /// Reads one of a closed set of words.
-pub(super) fn word<T>(
+pub(super) fn read_word<T>(
     node: &SyntaxNode,
     what: &str,
     words: &[&str],
     find: fn(&str) -> Option<T>,
-    parser: &mut Parser,
+    parser: &mut PolicyParser,
 ) -> Option<T> {
-    let text = text(node, what, parser)?;
+    let text = read_text(node, what, parser)?;
     let found = find(text);
     if found.is_none() {
         let fault = Diagnostic::error(
@@ -68,22 +68,22 @@ pub(super) fn word<T>(
             node.span.clone(),
             format!("`{text}` is not a word for {what}"),
         );
-        parser.report(fault.with_help(offer(text, words)));
+        parser.report(fault.with_help(suggest_word(text, words)));
     }
     found
 }
 
 /// Refuses fields that do not exist, and offers the nearest that does.
-pub(super) fn check_names(entries: &[MapEntry], known: &[&str], what: &str, parser: &mut Parser) {
+pub(super) fn check_field_names(entries: &[MapEntry], known: &[&str], what: &str, parser: &mut PolicyParser) {
     for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS) {
         let message = format!("`{}` is not a field of {what}", entry.key);
         let fault = Diagnostic::error(DiagnosticCode::UnknownField, entry.key_span.clone(), message);
-        parser.report(fault.with_help(offer(&entry.key, known)));
+        parser.report(fault.with_help(suggest_word(&entry.key, known)));
     }
 }
 
 /// Offers the nearest word, or all.
-pub(crate) fn offer(word: &str, known: &[&str]) -> String {
+pub(crate) fn suggest_word(word: &str, known: &[&str]) -> String {
     // Long foreign words are no misspellings, and comparing them costs.
     let short: String = word.chars().take(64).collect();
     let distance = |known: &&&str| strsim::damerau_levenshtein(&short, known);

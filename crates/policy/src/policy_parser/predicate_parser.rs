@@ -6,9 +6,9 @@ use std::sync::Arc;
 use gatelodge_json::Decimal;
 use regex::{Regex, RegexBuilder};
 
-use super::Parser;
-use super::block::Place;
-use super::field::{check_names, entries, list, offer, text, wrong_type};
+use super::PolicyParser;
+use super::block_parser::BlockKind;
+use super::field_parser::{check_field_names, read_entries, read_list, read_text, report_wrong_type, suggest_word};
 use crate::call_path::CallPath;
 use crate::compiled_policy::Predicate;
 use crate::condition::{CompiledOperator, Condition, Operator};
@@ -22,37 +22,42 @@ use crate::syntax_tree::{NodeValue, SyntaxNode};
 pub(crate) const PREDICATE_FIELDS: [&str; 2] = ["conditions", "on_deny"];
 pub(crate) const CONDITION_FIELDS: [&str; 3] = ["path", "op", "value"];
 
-pub(super) fn predicate(node: &SyntaxNode, pointer: Arc<str>, place: Place, parser: &mut Parser) -> Predicate {
-    let fields = entries(node, "a predicate", parser);
-    let on_deny = node.get("on_deny").and_then(|text_node| text(text_node, "on_deny", parser)).map(Into::into);
+pub(super) fn read_predicate(
+    node: &SyntaxNode,
+    pointer: Arc<str>,
+    place: BlockKind,
+    parser: &mut PolicyParser,
+) -> Predicate {
+    let fields = read_entries(node, "a predicate", parser);
+    let on_deny = node.get("on_deny").and_then(|text_node| read_text(text_node, "on_deny", parser)).map(Into::into);
     let Some(written) = node.get("conditions") else {
         // A bare condition is a predicate of one.
         let known: Vec<&str> = CONDITION_FIELDS.iter().copied().chain(["on_deny"]).collect();
-        check_names(fields, &known, "a condition", parser);
+        check_field_names(fields, &known, "a condition", parser);
         return Predicate {
             pointer,
             span: node.span.clone(),
-            conditions: condition(node, place, parser).into_iter().collect(),
+            conditions: read_condition(node, place, parser).into_iter().collect(),
             on_deny,
         };
     };
-    check_names(fields, &PREDICATE_FIELDS, "a predicate", parser);
+    check_field_names(fields, &PREDICATE_FIELDS, "a predicate", parser);
     let mut conditions = Vec::new();
-    for item in list(written, "conditions", parser) {
-        check_names(entries(item, "a condition", parser), &CONDITION_FIELDS, "a condition", parser);
-        conditions.extend(condition(item, place, parser));
+    for item in read_list(written, "conditions", parser) {
+        check_field_names(read_entries(item, "a condition", parser), &CONDITION_FIELDS, "a condition", parser);
+        conditions.extend(read_condition(item, place, parser));
     }
     // Nothing is added any more, and small policies stay in the cache.
     conditions.shrink_to_fit();
     Predicate { pointer, span: node.span.clone(), conditions, on_deny }
 }
 
-fn condition(node: &SyntaxNode, place: Place, parser: &mut Parser) -> Option<Condition> {
+fn read_condition(node: &SyntaxNode, place: BlockKind, parser: &mut PolicyParser) -> Option<Condition> {
     let NodeValue::Map(_) = node.value else { return None };
     for name in CONDITION_FIELDS.iter().filter(|name| node.get(name).is_none()) {
-        parser.missing(node, name, r#"a condition is {"path": "args.x", "op": "eq", "value": 1}"#);
+        parser.report_missing(node, name, r#"a condition is {"path": "args.x", "op": "eq", "value": 1}"#);
     }
-    let path = node.get("path").and_then(|path| shared_path(path, parser));
+    let path = node.get("path").and_then(|path| read_shared_path(path, parser));
     if let (Some(path), Some(written)) = (&path, node.get("path"))
         && path.is_tool_fact()
         && !place.is_for_tools()
@@ -61,9 +66,9 @@ fn condition(node: &SyntaxNode, place: Place, parser: &mut Parser) -> Option<Con
             Diagnostic::error(DiagnosticCode::BadPath, written.span.clone(), "resources and prompts have no tool");
         parser.report(fault.with_help("look at `args`, `server`, `grant`, `client` or `time`"));
     }
-    let operator = node.get("op").and_then(|operator| self::operator(operator, parser));
+    let operator = node.get("op").and_then(|operator| self::read_operator(operator, parser));
     let (operator, value) = (operator?, node.get("value")?);
-    let test = test(operator, value, parser)?;
+    let test = compile_operator(operator, value, parser)?;
     Some(Condition {
         path: path?,
         operator,
@@ -73,14 +78,14 @@ fn condition(node: &SyntaxNode, place: Place, parser: &mut Parser) -> Option<Con
     })
 }
 
-fn shared_path(node: &SyntaxNode, parser: &mut Parser) -> Option<Arc<CallPath>> {
-    let path = path(node, parser)?;
+fn read_shared_path(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Arc<CallPath>> {
+    let path = read_path(node, parser)?;
     let text = path.to_string().into_boxed_str();
     Some(Arc::clone(parser.paths.entry(text).or_insert_with(|| Arc::new(path))))
 }
 
-pub(super) fn path(node: &SyntaxNode, parser: &mut Parser) -> Option<CallPath> {
-    match CallPath::new(text(node, "path", parser)?) {
+pub(super) fn read_path(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<CallPath> {
+    match CallPath::new(read_text(node, "path", parser)?) {
         Ok(path) => Some(path),
         Err(bad) => {
             parser
@@ -90,8 +95,8 @@ pub(super) fn path(node: &SyntaxNode, parser: &mut Parser) -> Option<CallPath> {
     }
 }
 
-fn operator(node: &SyntaxNode, parser: &mut Parser) -> Option<Operator> {
-    let word = text(node, "op", parser)?;
+fn read_operator(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Operator> {
+    let word = read_text(node, "op", parser)?;
     let found = Operator::from_word(word);
     if found.is_none() {
         let fault = Diagnostic::error(
@@ -99,55 +104,57 @@ fn operator(node: &SyntaxNode, parser: &mut Parser) -> Option<Operator> {
             node.span.clone(),
             format!("`{word}` is not an operator"),
         );
-        parser.report(fault.with_help(offer(word, Operator::WORDS)));
+        parser.report(fault.with_help(suggest_word(word, Operator::WORDS)));
     }
     found
 }
 
-fn test(operator: Operator, value: &SyntaxNode, parser: &mut Parser) -> Option<CompiledOperator> {
+fn compile_operator(operator: Operator, value: &SyntaxNode, parser: &mut PolicyParser) -> Option<CompiledOperator> {
     Some(match operator {
-        Operator::Eq => CompiledOperator::MemberOf { members: one_scalar(value, operator, parser)?, negated: false },
-        Operator::Neq => CompiledOperator::MemberOf { members: one_scalar(value, operator, parser)?, negated: true },
-        Operator::In => CompiledOperator::MemberOf { members: scalars(value, operator, parser)?, negated: false },
-        Operator::NotIn => CompiledOperator::MemberOf { members: scalars(value, operator, parser)?, negated: true },
-        Operator::Lt => CompiledOperator::Less(number(value, operator, parser)?),
-        Operator::Lte => CompiledOperator::LessOrEqual(number(value, operator, parser)?),
-        Operator::Gt => CompiledOperator::Greater(number(value, operator, parser)?),
-        Operator::Gte => CompiledOperator::GreaterOrEqual(number(value, operator, parser)?),
-        Operator::Contains => CompiledOperator::Contains(one_scalar(value, operator, parser)?),
-        Operator::StartsWith => CompiledOperator::StartsWith(string(value, operator, parser)?.to_owned()),
-        Operator::EndsWith => CompiledOperator::EndsWith(string(value, operator, parser)?.to_owned()),
+        Operator::Eq => CompiledOperator::MemberOf { members: read_scalar(value, operator, parser)?, negated: false },
+        Operator::Neq => CompiledOperator::MemberOf { members: read_scalar(value, operator, parser)?, negated: true },
+        Operator::In => CompiledOperator::MemberOf { members: read_scalars(value, operator, parser)?, negated: false },
+        Operator::NotIn => {
+            CompiledOperator::MemberOf { members: read_scalars(value, operator, parser)?, negated: true }
+        }
+        Operator::Lt => CompiledOperator::Less(read_number(value, operator, parser)?),
+        Operator::Lte => CompiledOperator::LessOrEqual(read_number(value, operator, parser)?),
+        Operator::Gt => CompiledOperator::Greater(read_number(value, operator, parser)?),
+        Operator::Gte => CompiledOperator::GreaterOrEqual(read_number(value, operator, parser)?),
+        Operator::Contains => CompiledOperator::Contains(read_scalar(value, operator, parser)?),
+        Operator::StartsWith => CompiledOperator::StartsWith(read_string(value, operator, parser)?.to_owned()),
+        Operator::EndsWith => CompiledOperator::EndsWith(read_string(value, operator, parser)?.to_owned()),
         Operator::Regex => {
-            let pattern = string(value, operator, parser)?;
-            CompiledOperator::Regex(Box::new(regex(pattern, &value.span, parser)?))
+            let pattern = read_string(value, operator, parser)?;
+            CompiledOperator::Regex(Box::new(compile_regex(pattern, &value.span, parser)?))
         }
         Operator::Exists => match value.value {
             NodeValue::Bool(expected) => CompiledOperator::Exists(expected),
-            _ => return wrong_value(value, operator, "true or false", parser),
+            _ => return report_wrong_value(value, operator, "true or false", parser),
         },
-        Operator::LengthLte => CompiledOperator::LengthAtMost(length(value, parser)?),
-        Operator::SubsetOf => CompiledOperator::SubsetOf(scalars(value, operator, parser)?),
-        Operator::PathWithin => CompiledOperator::PathWithin(directory(value, parser)?),
-        Operator::HostIn => CompiledOperator::HostIn(hosts(value, parser)?),
+        Operator::LengthLte => CompiledOperator::LengthAtMost(read_length(value, parser)?),
+        Operator::SubsetOf => CompiledOperator::SubsetOf(read_scalars(value, operator, parser)?),
+        Operator::PathWithin => CompiledOperator::PathWithin(read_directory(value, parser)?),
+        Operator::HostIn => CompiledOperator::HostIn(read_hosts(value, parser)?),
     })
 }
 
-fn wrong_value<T>(value: &SyntaxNode, operator: Operator, wanted: &str, parser: &mut Parser) -> Option<T> {
-    wrong_type(value, &format!("the value of `{operator}`"), wanted, parser);
+fn report_wrong_value<T>(value: &SyntaxNode, operator: Operator, wanted: &str, parser: &mut PolicyParser) -> Option<T> {
+    report_wrong_type(value, &format!("the value of `{operator}`"), wanted, parser);
     None
 }
 
-fn string<'n>(value: &'n SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<&'n str> {
+fn read_string<'n>(value: &'n SyntaxNode, operator: Operator, parser: &mut PolicyParser) -> Option<&'n str> {
     match &value.value {
         NodeValue::Text(text) => Some(text),
-        _ => wrong_value(value, operator, "a string", parser),
+        _ => report_wrong_value(value, operator, "a string", parser),
     }
 }
 
-fn number(value: &SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<DecimalText> {
+fn read_number(value: &SyntaxNode, operator: Operator, parser: &mut PolicyParser) -> Option<DecimalText> {
     match &value.value {
         NodeValue::Number(text) => DecimalText::new(text),
-        _ => wrong_value(value, operator, "a number", parser),
+        _ => report_wrong_value(value, operator, "a number", parser),
     }
 }
 
@@ -162,15 +169,15 @@ fn add_scalar(scalars: &mut ScalarSet, node: &SyntaxNode) -> Option<()> {
     Some(())
 }
 
-fn one_scalar(value: &SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<ScalarSet> {
+fn read_scalar(value: &SyntaxNode, operator: Operator, parser: &mut PolicyParser) -> Option<ScalarSet> {
     let mut scalars = ScalarSet::default();
     match add_scalar(&mut scalars, value) {
         Some(()) => Some(scalars),
-        None => wrong_value(value, operator, "a string, a number or a boolean", parser),
+        None => report_wrong_value(value, operator, "a string, a number or a boolean", parser),
     }
 }
 
-fn members<'n>(value: &'n SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<&'n [SyntaxNode]> {
+fn read_members<'n>(value: &'n SyntaxNode, operator: Operator, parser: &mut PolicyParser) -> Option<&'n [SyntaxNode]> {
     match &value.value {
         NodeValue::List(items) if items.is_empty() => {
             let message = format!("the list of `{operator}` is empty, so it could never hold");
@@ -181,22 +188,22 @@ fn members<'n>(value: &'n SyntaxNode, operator: Operator, parser: &mut Parser) -
             None
         }
         NodeValue::List(items) => Some(items),
-        _ => wrong_value(value, operator, "a list", parser),
+        _ => report_wrong_value(value, operator, "a list", parser),
     }
 }
 
-fn scalars(value: &SyntaxNode, operator: Operator, parser: &mut Parser) -> Option<ScalarSet> {
+fn read_scalars(value: &SyntaxNode, operator: Operator, parser: &mut PolicyParser) -> Option<ScalarSet> {
     let mut scalars = ScalarSet::default();
-    for item in members(value, operator, parser)? {
+    for item in read_members(value, operator, parser)? {
         if add_scalar(&mut scalars, item).is_none() {
-            wrong_type(item, &format!("a member of `{operator}`"), "a string, a number or a boolean", parser);
+            report_wrong_type(item, &format!("a member of `{operator}`"), "a string, a number or a boolean", parser);
         }
     }
     Some(scalars.sorted())
 }
 
-fn length(value: &SyntaxNode, parser: &mut Parser) -> Option<u64> {
-    let number = number(value, Operator::LengthLte, parser)?;
+fn read_length(value: &SyntaxNode, parser: &mut PolicyParser) -> Option<u64> {
+    let number = read_number(value, Operator::LengthLte, parser)?;
     let decimal = number.value();
     if decimal.is_negative() || !decimal.is_integer() {
         let message = "the value of `length_lte` must be a whole number, not negative";
@@ -211,8 +218,8 @@ fn length(value: &SyntaxNode, parser: &mut Parser) -> Option<u64> {
     Some(fits.unwrap_or(u64::MAX))
 }
 
-fn directory(value: &SyntaxNode, parser: &mut Parser) -> Option<DirectoryPath> {
-    let text = string(value, Operator::PathWithin, parser)?;
+fn read_directory(value: &SyntaxNode, parser: &mut PolicyParser) -> Option<DirectoryPath> {
+    let text = read_string(value, Operator::PathWithin, parser)?;
     let directory = DirectoryPath::new(text);
     if directory.is_none() {
         let (message, help) = if text.contains('\\') {
@@ -233,10 +240,10 @@ fn directory(value: &SyntaxNode, parser: &mut Parser) -> Option<DirectoryPath> {
     directory
 }
 
-fn hosts(value: &SyntaxNode, parser: &mut Parser) -> Option<Vec<HostPattern>> {
+fn read_hosts(value: &SyntaxNode, parser: &mut PolicyParser) -> Option<Vec<HostPattern>> {
     let mut hosts = Vec::new();
-    for item in members(value, Operator::HostIn, parser)? {
-        let Some(member) = text(item, "a member of `host_in`", parser) else { continue };
+    for item in read_members(value, Operator::HostIn, parser)? {
+        let Some(member) = read_text(item, "a member of `host_in`", parser) else { continue };
         match HostPattern::new(member) {
             Some(host) => hosts.push(host),
             None => {
@@ -250,38 +257,40 @@ fn hosts(value: &SyntaxNode, parser: &mut Parser) -> Option<Vec<HostPattern>> {
 }
 
 /// What the regular expressions of one document may take in memory, in bytes.
-pub(crate) struct Budget {
-    left: usize,
+pub(crate) struct RegexBudget {
+    remaining_bytes: usize,
 }
 
-impl Default for Budget {
+impl Default for RegexBudget {
     fn default() -> Self {
-        Self { left: 256 << 20 }
+        Self { remaining_bytes: 256 << 20 }
     }
 }
 
 /// The sizes that are tried, smallest first, so that the budget is charged about what is used.
-const REGEX_SIZES: [usize; 5] = [8 << 10, 64 << 10, USUAL_REGEX, 4 << 20, 16 << 20];
+const REGEX_SIZE_STEPS_BYTES: [usize; 5] = [8 << 10, 64 << 10, USUAL_REGEX_BYTES, 4 << 20, 16 << 20];
 /// Larger ones must be short: one of 16 MiB takes half a second for 64 KiB of text, unless it gives up early.
-const USUAL_REGEX: usize = 1 << 20;
+const USUAL_REGEX_BYTES: usize = 1 << 20;
 /// The most bytes that a large one may match. `^[\w.-]{1,255}$` matches 1,020.
-const SHORT_MATCH: usize = 4_096;
+const MAX_SHORT_MATCH_BYTES: usize = 4_096;
 
-fn regex(pattern: &str, span: &Range<usize>, parser: &mut Parser) -> Option<Regex> {
-    for size in REGEX_SIZES {
-        if size > USUAL_REGEX && !is_short(pattern) {
+fn compile_regex(pattern: &str, span: &Range<usize>, parser: &mut PolicyParser) -> Option<Regex> {
+    for size in REGEX_SIZE_STEPS_BYTES {
+        if size > USUAL_REGEX_BYTES && !has_short_match(pattern) {
             break;
         }
         // What failed to compile is paid for, too; without means nothing more is tried.
-        if size > parser.regexes.left {
+        if size > parser.regex_budget.remaining_bytes {
             break;
         }
         match RegexBuilder::new(pattern).size_limit(size).build() {
             Ok(regex) => {
-                parser.regexes.left -= size;
+                parser.regex_budget.remaining_bytes -= size;
                 return Some(regex);
             }
-            Err(regex::Error::CompiledTooBig(_)) => parser.regexes.left = parser.regexes.left.saturating_sub(size),
+            Err(regex::Error::CompiledTooBig(_)) => {
+                parser.regex_budget.remaining_bytes = parser.regex_budget.remaining_bytes.saturating_sub(size)
+            }
             Err(error) => {
                 let whole = error.to_string();
                 let what = whole.lines().last().unwrap_or_default().trim_start_matches("error: ");
@@ -306,14 +315,14 @@ fn regex(pattern: &str, span: &Range<usize>, parser: &mut Parser) -> Option<Rege
 }
 
 /// Whether an expression looks at the beginning of a text alone, however long that is.
-fn is_short(pattern: &str) -> bool {
+fn has_short_match(pattern: &str) -> bool {
     let Ok(parsed) = regex_syntax::parse(pattern) else { return false };
     let properties = parsed.properties();
     let starts = properties.look_set_prefix().contains(regex_syntax::hir::Look::Start);
-    starts && properties.maximum_len().is_some_and(|length| length <= SHORT_MATCH)
+    starts && properties.maximum_len().is_some_and(|length| length <= MAX_SHORT_MATCH_BYTES)
 }
 
 /// Whether a written number is above zero, for limits.
-pub(super) fn positive_amount(text: &str) -> Option<Amount> {
+pub(super) fn parse_positive_amount(text: &str) -> Option<Amount> {
     Decimal::new(text).and_then(Amount::new).filter(|amount| !amount.is_zero())
 }

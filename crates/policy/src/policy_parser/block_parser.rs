@@ -1,0 +1,142 @@
+//! Rule blocks.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::PolicyParser;
+use super::field_parser::{check_field_names, read_entries, read_list, read_text, read_word, report_wrong_type};
+use super::limit_parser::{read_limit, read_rate_limit};
+use super::predicate_parser::read_predicate;
+use crate::compiled_policy::{Action, Predicate, RuleBlock};
+use crate::diagnostic::{Diagnostic, DiagnosticCode};
+use crate::limit::ALL_TOOLS_COUNTER_PREFIX;
+use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
+
+/// The fields of a rule block.
+pub(crate) const BLOCK_FIELDS: [&str; 8] =
+    ["action", "reason", "require", "deny_if", "approve_if", "limits", "rate_limit", "validate_arguments"];
+
+/// More limits in one block than this are refused: each is compared with each in every call.
+const MAX_LIMITS_PER_BLOCK: usize = 100;
+
+/// Where a block stands; not every field makes sense everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockKind {
+    Tool,
+    Category,
+    AllTools,
+    Resource,
+    Prompt,
+}
+
+impl BlockKind {
+    pub fn is_for_tools(self) -> bool {
+        match self {
+            Self::Tool | Self::Category | Self::AllTools => true,
+            Self::Resource | Self::Prompt => false,
+        }
+    }
+}
+
+/// A block that only has an action.
+pub(super) fn empty_block(pointer: Arc<str>, span: Range<usize>, action: Action) -> RuleBlock {
+    RuleBlock {
+        pointer,
+        span,
+        action,
+        reason: None,
+        require: Vec::new(),
+        deny_if: Vec::new(),
+        approve_if: Vec::new(),
+        limits: Vec::new(),
+        validate_arguments: false,
+    }
+}
+
+pub(super) fn read_block(
+    entry: &MapEntry,
+    pointer: Arc<str>,
+    place: BlockKind,
+    parser: &mut PolicyParser,
+) -> RuleBlock {
+    let (node, span) = (&entry.value, entry.key_span.clone());
+    let fields = read_entries(node, "a rule block", parser);
+    check_field_names(fields, &BLOCK_FIELDS, "a rule block", parser);
+    let mut block = empty_block(pointer, span, Action::Allow);
+    for field in fields {
+        let value = &field.value;
+        match field.key.as_str() {
+            "action" => {
+                block.action =
+                    read_word(value, "action", Action::WORDS, Action::from_word, parser).unwrap_or(Action::Deny)
+            }
+            "reason" => block.reason = read_text(value, "reason", parser).map(Into::into),
+            "require" => block.require = read_predicates(field, &block.pointer, place, parser),
+            "deny_if" => block.deny_if = read_predicates(field, &block.pointer, place, parser),
+            "approve_if" => block.approve_if = read_predicates(field, &block.pointer, place, parser),
+            "validate_arguments" => block.validate_arguments = read_validate_arguments(field, place, parser),
+            _ => {}
+        }
+    }
+    add_limits(&mut block, node, place, parser);
+    block
+}
+
+fn read_predicates(field: &MapEntry, block: &str, place: BlockKind, parser: &mut PolicyParser) -> Vec<Predicate> {
+    let items = read_list(&field.value, &field.key, parser);
+    let at = |(at, item)| read_predicate(item, format!("{block}/{}/{at}", field.key).into(), place, parser);
+    items.iter().enumerate().map(at).collect()
+}
+
+fn read_validate_arguments(field: &MapEntry, place: BlockKind, parser: &mut PolicyParser) -> bool {
+    if !place.is_for_tools() {
+        refuse_tool_only_field(field, "only tools have an input schema", parser);
+    }
+    match field.value.value {
+        NodeValue::Bool(value) => value,
+        _ => {
+            report_wrong_type(&field.value, "`validate_arguments`", "true or false", parser);
+            true
+        }
+    }
+}
+
+/// `limits` in their order, then `rate_limit`, however the two are written.
+fn add_limits(block: &mut RuleBlock, node: &SyntaxNode, place: BlockKind, parser: &mut PolicyParser) {
+    let field = |name: &str| match &node.value {
+        NodeValue::Map(entries) => entries.iter().find(|entry| entry.key == name),
+        _ => None,
+    };
+    if let Some(limits) = field("limits") {
+        refuse_too_many_limits(&limits.value, parser);
+        for (at, item) in read_list(&limits.value, "limits", parser).iter().enumerate().take(MAX_LIMITS_PER_BLOCK) {
+            let pointer = format!("{}/limits/{at}", block.pointer).into();
+            block.limits.extend(read_limit(item, pointer, parser).map(Arc::new));
+        }
+    }
+    if let Some(rate) = field("rate_limit") {
+        if !place.is_for_tools() {
+            return refuse_tool_only_field(rate, "write the same as one of `limits`", parser);
+        }
+        let prefix = if place == BlockKind::AllTools { ALL_TOOLS_COUNTER_PREFIX } else { "" };
+        let pointer = format!("{}/rate_limit", block.pointer).into();
+        block.limits.extend(read_rate_limit(&rate.value, pointer, prefix, parser).map(Arc::new));
+    }
+}
+
+fn refuse_too_many_limits(limits: &SyntaxNode, parser: &mut PolicyParser) {
+    if matches!(&limits.value, NodeValue::List(items) if items.len() > MAX_LIMITS_PER_BLOCK) {
+        let span = limits.span.start..limits.span.start + 1;
+        let fault = Diagnostic::error(
+            DiagnosticCode::TooLarge,
+            span,
+            format!("more than {MAX_LIMITS_PER_BLOCK} limits in one block"),
+        );
+        parser.report(fault.with_help("one limit for each counter is enough: the smallest rules"));
+    }
+}
+
+fn refuse_tool_only_field(field: &MapEntry, help: &str, parser: &mut PolicyParser) {
+    let message = format!("`{}` is for tools; it has no meaning for resources and prompts", field.key);
+    parser.report(Diagnostic::error(DiagnosticCode::UnknownField, field.key_span.clone(), message).with_help(help));
+}
