@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use gatelodge_json::JsonValue;
 use gatelodge_mutants::mutant;
 
+use crate::input_schema::InputSchema;
 use crate::limit::string_enum;
-use crate::schema::Schema;
 
 /// One request of a caller, with all facts about it.
 #[derive(Debug, Clone, Copy)]
@@ -82,7 +82,7 @@ pub struct CalledTool<'a> {
     /// How the definition that is offered stands to the accepted one.
     pub definition: Definition,
     /// The accepted input schema, if it can be used.
-    pub schema: Option<&'a Schema>,
+    pub schema: Option<&'a InputSchema>,
 }
 
 impl CalledTool<'_> {

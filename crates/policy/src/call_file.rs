@@ -8,8 +8,8 @@ use jiff::Timestamp;
 
 use crate::call::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, sorted_for_display};
+use crate::input_schema::InputSchema;
 use crate::policy_parser::suggest_word;
-use crate::schema::Schema;
 
 const CALL_FIELDS: [&str; 13] = [
     "tool",
@@ -38,7 +38,7 @@ pub struct CallFile<'a> {
     arguments: Option<JsonValue<'a>>,
     category: Category,
     definition: Definition,
-    schema: Option<Schema>,
+    schema: Option<InputSchema>,
     server: Option<Cow<'a, str>>,
     grant_label: Option<Cow<'a, str>>,
     grant_labels: BTreeMap<String, String>,
@@ -124,7 +124,7 @@ impl CallFileReader {
             definition: self
                 .read_word(root, "accepted", Definition::WORDS, Definition::from_word)
                 .unwrap_or(Definition::Accepted),
-            schema: root.get("input_schema").and_then(|schema| Schema::of_value(schema).ok()),
+            schema: root.get("input_schema").and_then(|schema| InputSchema::of_value(schema).ok()),
             server: text(self, server, "name"),
             grant_label: text(self, grant, "label"),
             grant_labels: self.read_labels(grant),

@@ -188,7 +188,9 @@ pub(crate) fn argument_violation(block: &RuleBlock, tool: &CalledTool<'_>, call:
     }
     match tool.schema {
         None => Some("the tool has no usable input schema that the arguments could be held against".into()),
-        Some(schema) => schema.violation(call.arguments).map(|what| format!("the arguments are not valid: {what}")),
+        Some(schema) => {
+            schema.find_violation(call.arguments).map(|what| format!("the arguments are not valid: {what}"))
+        }
     }
 }
 

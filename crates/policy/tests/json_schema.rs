@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_policy::{DiagnosticCode, DocumentFormat, Schema, json_schema, parse};
+use gatelodge_policy::{DiagnosticCode, DocumentFormat, InputSchema, json_schema, parse};
 use serde_json::{Value, json};
 
 fn is_valid(policy: &Value) -> bool {
@@ -29,7 +29,7 @@ fn with_limit(limit: Value) -> Value {
 #[test]
 fn the_schema_compiles_here_and_elsewhere() {
     let text = json_schema().to_string();
-    Schema::compile(text.as_bytes()).expect("a schema that our own reader takes");
+    InputSchema::compile(text.as_bytes()).expect("a schema that our own reader takes");
     assert!(jsonschema::meta::is_valid(&json_schema()));
 }
 

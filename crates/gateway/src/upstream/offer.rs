@@ -13,7 +13,7 @@ use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::http_headers::{ParamHeaderError, ParamHeaderMapping};
 use gatelodge_mcp::{RequestId, ServerResponseSpans};
 use gatelodge_mutants::mutant;
-use gatelodge_policy::{Category, Definition, Schema};
+use gatelodge_policy::{Category, Definition, InputSchema};
 use gatelodge_store::{Known, ToolDefinition};
 use tokio::sync::Mutex;
 
@@ -130,7 +130,7 @@ pub(crate) struct OfferedTool {
     pub mirror: Result<ParamHeaderMapping, ParamHeaderError>,
     definition: Box<str>,
     /// Compiled when a rule first asks for it; none if it cannot be used.
-    schema: OnceLock<Option<Schema>>,
+    schema: OnceLock<Option<InputSchema>>,
 }
 
 impl Offer {
@@ -244,10 +244,10 @@ impl OfferedTool {
     }
 
     /// The input schema, if it can be used.
-    pub fn schema(&self) -> Option<&Schema> {
+    pub fn schema(&self) -> Option<&InputSchema> {
         let compile = || {
             let document = read(self.definition.as_bytes(), &JsonLimits::REPLY).ok()?;
-            Schema::of_value(document.root().get("inputSchema")?).ok()
+            InputSchema::of_value(document.root().get("inputSchema")?).ok()
         };
         self.schema.get_or_init(compile).as_ref()
     }

@@ -15,7 +15,7 @@ use super::tools::{Offered, Tools};
 use crate::call_path::{CallPath, PathRoot, PathSegment};
 use crate::compiled_policy::Policy;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::schema::Schema;
+use crate::input_schema::InputSchema;
 
 /// How many parts of schemas are looked at in all; about a second.
 const MOST_PARTS: usize = 30_000_000;
@@ -91,7 +91,7 @@ pub(super) fn check(
 fn why_unusable(tool: &Offered) -> Option<String> {
     match &tool.schema {
         None => Some("it has no input schema".to_owned()),
-        Some(text) => Schema::compile(text.as_bytes()).err().map(|error| error.to_string()),
+        Some(text) => InputSchema::compile(text.as_bytes()).err().map(|error| error.to_string()),
     }
 }
 

@@ -16,15 +16,15 @@ const MAX_UNEVALUATED: usize = 4;
 const MAX_LEVELS: usize = 64;
 
 /// How often each part is applied; parts are known by their address in the schema.
-type Counts<'s> = BTreeMap<*const Value, (&'s Value, u64)>;
+type ApplicationCounts<'s> = BTreeMap<*const Value, (&'s Value, u64)>;
 
 pub(super) fn is_bounded(schema: &Value) -> bool {
-    if renames(schema, true) || unevaluated(schema) > MAX_UNEVALUATED {
+    if has_nested_id(schema, true) || count_unevaluated(schema) > MAX_UNEVALUATED {
         return false;
     }
-    let mut walk = Walk { root: schema, steps: 0 };
-    let start = Counts::from([(std::ptr::from_ref(schema), (schema, 1))]);
-    let Some(start) = walk.in_place(start) else { return false };
+    let mut walk = ApplicationCounter { root: schema, steps: 0 };
+    let start = ApplicationCounts::from([(std::ptr::from_ref(schema), (schema, 1))]);
+    let Some(start) = walk.expand_in_place(start) else { return false };
     // What can be applied to one value, for each different place in an instance.
     let mut level = vec![start];
     let mut seen = BTreeSet::new();
@@ -32,7 +32,7 @@ pub(super) fn is_bounded(schema: &Value) -> bool {
         let mut deeper = Vec::new();
         for counts in &level {
             let Some(children) = walk.children(counts) else { return false };
-            deeper.extend(children.into_iter().filter(|child| seen.insert(signature(child))));
+            deeper.extend(children.into_iter().filter(|child| seen.insert(counts_signature(child))));
         }
         level = deeper;
     }
@@ -40,30 +40,30 @@ pub(super) fn is_bounded(schema: &Value) -> bool {
 }
 
 /// Tells different counts apart.
-fn signature(counts: &Counts<'_>) -> Vec<(*const Value, u64)> {
+fn counts_signature(counts: &ApplicationCounts<'_>) -> Vec<(*const Value, u64)> {
     counts.iter().map(|(address, (_, count))| (*address, *count)).collect()
 }
 
-struct Walk<'s> {
+struct ApplicationCounter<'s> {
     root: &'s Value,
     steps: usize,
 }
 
-impl<'s> Walk<'s> {
+impl<'s> ApplicationCounter<'s> {
     /// Adds what the parts apply to the same value; none if that does not end or is too much.
-    fn in_place(&mut self, parts: Counts<'s>) -> Option<Counts<'s>> {
-        let mut all = Counts::new();
+    fn expand_in_place(&mut self, parts: ApplicationCounts<'s>) -> Option<ApplicationCounts<'s>> {
+        let mut all = ApplicationCounts::new();
         let mut fresh = parts;
         let mut total = 0_u64;
         while !fresh.is_empty() {
-            let mut next = Counts::new();
+            let mut next = ApplicationCounts::new();
             for (address, (part, count)) in fresh {
                 self.steps += 1;
                 total =
                     total.checked_add(count).filter(|total| *total <= MAX_APPLICATIONS && self.steps <= MAX_STEPS)?;
-                add(&mut all, address, part, count);
-                for inner in same_value(self.root, part)? {
-                    add(&mut next, std::ptr::from_ref(inner), inner, count);
+                add_count(&mut all, address, part, count);
+                for inner in in_place_subschemas(self.root, part)? {
+                    add_count(&mut next, std::ptr::from_ref(inner), inner, count);
                 }
             }
             fresh = next;
@@ -72,30 +72,30 @@ impl<'s> Walk<'s> {
     }
 
     /// What is applied to the values a level deeper: an element, a member with a name that is known, any other member.
-    fn children(&mut self, counts: &Counts<'s>) -> Option<Vec<Counts<'s>>> {
-        let below = below(counts);
-        let mut children = vec![self.in_place(below.elements)?, self.in_place(below.members.clone())?];
-        for parts in below.named.into_values() {
+    fn children(&mut self, counts: &ApplicationCounts<'s>) -> Option<Vec<ApplicationCounts<'s>>> {
+        let below = child_applications(counts);
+        let mut children = vec![self.expand_in_place(below.elements)?, self.expand_in_place(below.members.clone())?];
+        for parts in below.by_name.into_values() {
             let mut together = below.members.clone();
-            parts.into_iter().for_each(|(address, (part, count))| add(&mut together, address, part, count));
-            children.push(self.in_place(together)?);
+            parts.into_iter().for_each(|(address, (part, count))| add_count(&mut together, address, part, count));
+            children.push(self.expand_in_place(together)?);
         }
         Some(children)
     }
 }
 
-fn add<'s>(counts: &mut Counts<'s>, address: *const Value, part: &'s Value, count: u64) {
+fn add_count<'s>(counts: &mut ApplicationCounts<'s>, address: *const Value, part: &'s Value, count: u64) {
     let entry = counts.entry(address).or_insert((part, 0));
     entry.1 = entry.1.saturating_add(count);
 }
 
 /// The parts that a part applies to the same value; none for a reference this cannot follow.
-fn same_value<'s>(root: &'s Value, part: &'s Value) -> Option<Vec<&'s Value>> {
+fn in_place_subschemas<'s>(root: &'s Value, part: &'s Value) -> Option<Vec<&'s Value>> {
     let mut inner = Vec::new();
     let Value::Object(members) = part else { return Some(inner) };
     for (key, value) in members {
         match key.as_str() {
-            "$ref" => inner.push(target(root, value.as_str()?)?),
+            "$ref" => inner.push(resolve_reference(root, value.as_str()?)?),
             // What they point at depends on the way taken; too much to follow.
             "$dynamicRef" | "$recursiveRef" => return None,
             "allOf" | "anyOf" | "oneOf" => inner.extend(value.as_array().into_iter().flatten()),
@@ -110,7 +110,7 @@ fn same_value<'s>(root: &'s Value, part: &'s Value) -> Option<Vec<&'s Value>> {
 }
 
 /// Follows `#` and `#/a/pointer`. Other references can be read in more than one way, or leave the document.
-fn target<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
+fn resolve_reference<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
     let fragment = reference.strip_prefix('#')?;
     if fragment.contains('%') || !(fragment.is_empty() || fragment.starts_with('/')) {
         return None;
@@ -119,20 +119,20 @@ fn target<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
 }
 
 /// Whether a part gives itself a name of its own, so that references below it mean something else.
-fn renames(part: &Value, is_root: bool) -> bool {
+fn has_nested_id(part: &Value, is_root: bool) -> bool {
     match part {
         Value::Object(members) => {
             let is_id = |key: &String| !is_root && (key == "$id" || key == "id");
-            members.iter().any(|(key, inner)| (is_id(key) && inner.is_string()) || renames(inner, false))
+            members.iter().any(|(key, inner)| (is_id(key) && inner.is_string()) || has_nested_id(inner, false))
         }
-        Value::Array(items) => items.iter().any(|inner| renames(inner, false)),
+        Value::Array(items) => items.iter().any(|inner| has_nested_id(inner, false)),
         _ => false,
     }
 }
 
 /// How many parts ask what other parts have looked at; each makes the validator go over them again.
-fn unevaluated(part: &Value) -> usize {
-    let of = |inner: &Value| unevaluated(inner);
+fn count_unevaluated(part: &Value) -> usize {
+    let of = |inner: &Value| count_unevaluated(inner);
     match part {
         Value::Object(members) => {
             let own = members.keys().filter(|key| key.starts_with("unevaluated")).count();
@@ -145,23 +145,25 @@ fn unevaluated(part: &Value) -> usize {
 
 /// The parts for values a level deeper.
 #[derive(Default)]
-struct Below<'s> {
-    elements: Counts<'s>,
+struct ChildApplications<'s> {
+    elements: ApplicationCounts<'s>,
     /// For every member of an object.
-    members: Counts<'s>,
+    members: ApplicationCounts<'s>,
     /// For the members of one name each.
-    named: BTreeMap<&'s str, Counts<'s>>,
+    by_name: BTreeMap<&'s str, ApplicationCounts<'s>>,
 }
 
-fn below<'s>(counts: &Counts<'s>) -> Below<'s> {
-    let mut below = Below::default();
+fn child_applications<'s>(counts: &ApplicationCounts<'s>) -> ChildApplications<'s> {
+    let mut below = ChildApplications::default();
     for (part, count) in counts.values() {
         let Value::Object(fields) = *part else { continue };
-        let put = |counts: &mut Counts<'s>, inner: &'s Value| add(counts, std::ptr::from_ref(inner), inner, *count);
+        let put = |counts: &mut ApplicationCounts<'s>, inner: &'s Value| {
+            add_count(counts, std::ptr::from_ref(inner), inner, *count)
+        };
         for (key, value) in fields {
             match (key.as_str(), value) {
                 ("properties", Value::Object(inner)) => {
-                    inner.iter().for_each(|(name, inner)| put(below.named.entry(name).or_default(), inner));
+                    inner.iter().for_each(|(name, inner)| put(below.by_name.entry(name).or_default(), inner));
                 }
                 ("patternProperties", Value::Object(inner)) => {
                     inner.values().for_each(|inner| put(&mut below.members, inner));

@@ -2,29 +2,29 @@
 //!
 //! Schemas come from servers, so nothing in them may reach out, run for ever or overflow a stack.
 
-mod cost;
-mod number;
+mod float_approximation;
+mod validation_cost;
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use jsonschema::{Draft, PatternOptions, Validator};
 
 /// The compiled size a pattern of a schema may reach, in bytes.
-const PATTERN_BYTES: usize = 1 << 20;
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// The largest schema that is used, in bytes. The largest of real servers have some tens of thousands.
 pub const MAX_BYTES: usize = 1 << 20;
 
 /// A compiled input schema.
 #[derive(Debug)]
-pub struct Schema {
+pub struct InputSchema {
     validator: Validator,
     /// The numbers it compares with.
-    bounds: number::Bounds,
+    numbers: float_approximation::SchemaNumbers,
 }
 
 /// Why a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SchemaError {
+pub enum InputSchemaError {
     /// Not readable as JSON.
     #[error("the input schema is not JSON: {0}")]
     NotJson(gatelodge_json::JsonError),
@@ -36,51 +36,52 @@ pub enum SchemaError {
     NotObject,
     /// References that turn in a circle, or so many that validation would not end in time.
     #[error("the input schema refers to itself without end, or too often")]
-    Endless,
+    Unbounded,
     /// Not a schema, a reference that leaves the document, or a pattern that is not linear.
     #[error("the input schema does not compile: {0}")]
     NotSchema(String),
 }
 
-impl Schema {
+impl InputSchema {
     /// Compiles a schema from its text.
     ///
     /// # Errors
     /// Whatever cannot be used; a rule with `validate_arguments` then denies.
-    pub fn compile(text: &[u8]) -> Result<Self, SchemaError> {
-        let document = read(text, &JsonLimits::REPLY).map_err(SchemaError::NotJson)?;
+    pub fn compile(text: &[u8]) -> Result<Self, InputSchemaError> {
+        let document = read(text, &JsonLimits::REPLY).map_err(InputSchemaError::NotJson)?;
         Self::of_value(document.root())
     }
 
     /// Compiles a schema that has been read already.
     ///
     /// # Errors
-    /// As [`Schema::compile`].
-    pub fn of_value(value: JsonValue<'_>) -> Result<Self, SchemaError> {
+    /// As [`InputSchema::compile`].
+    pub fn of_value(value: JsonValue<'_>) -> Result<Self, InputSchemaError> {
         if value.raw().len() > MAX_BYTES {
-            return Err(SchemaError::TooLarge);
+            return Err(InputSchemaError::TooLarge);
         }
         if value.kind() != JsonKind::Object {
-            return Err(SchemaError::NotObject);
+            return Err(InputSchemaError::NotObject);
         }
-        let bounds = number::Bounds::of(value);
-        let schema = to_json(value, &number::of_schema)
-            .map_err(|number| SchemaError::NotSchema(format!("`{number}` has more digits than can be compared")))?;
-        if !cost::is_bounded(&schema) {
-            return Err(SchemaError::Endless);
+        let bounds = float_approximation::SchemaNumbers::of(value);
+        let schema = to_json(value, &float_approximation::schema_number).map_err(|number| {
+            InputSchemaError::NotSchema(format!("`{number}` has more digits than can be compared"))
+        })?;
+        if !validation_cost::is_bounded(&schema) {
+            return Err(InputSchemaError::Unbounded);
         }
         let options = jsonschema::options()
             .offline()
             .should_validate_formats(false)
-            .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES));
+            .with_pattern_options(PatternOptions::regex().size_limit(MAX_PATTERN_BYTES));
         let options = if schema.get("$schema").is_some() { options } else { options.with_draft(Draft::Draft202012) };
-        let validator = options.build(&schema).map_err(|error| SchemaError::NotSchema(error.to_string()))?;
-        Ok(Self { validator, bounds })
+        let validator = options.build(&schema).map_err(|error| InputSchemaError::NotSchema(error.to_string()))?;
+        Ok(Self { validator, numbers: bounds })
     }
 
     /// Says what is wrong with the arguments: where, and why.
-    pub(crate) fn violation(&self, arguments: Option<JsonValue<'_>>) -> Option<String> {
-        let arguments = match arguments.map(|value| to_json(value, &|text| self.bounds.faithful(text))) {
+    pub(crate) fn find_violation(&self, arguments: Option<JsonValue<'_>>) -> Option<String> {
+        let arguments = match arguments.map(|value| to_json(value, &|text| self.numbers.faithful_number(text))) {
             None => serde_json::Value::Object(serde_json::Map::new()),
             Some(Ok(arguments)) => arguments,
             Some(Err(number)) => return Some(format!("`{number}` has more digits than can be validated")),
