@@ -2,11 +2,11 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_policy::{DiagnosticCode, DocumentFormat, InputSchema, json_schema, parse};
+use gatelodge_policy::{DiagnosticCode, DocumentFormat, InputSchema, parse, policy_json_schema};
 use serde_json::{Value, json};
 
 fn is_valid(policy: &Value) -> bool {
-    jsonschema::draft202012::new(&json_schema()).expect("a schema").is_valid(policy)
+    jsonschema::draft202012::new(&policy_json_schema()).expect("a schema").is_valid(policy)
 }
 
 fn loads(policy: &Value) -> bool {
@@ -28,9 +28,9 @@ fn with_limit(limit: Value) -> Value {
 
 #[test]
 fn the_schema_compiles_here_and_elsewhere() {
-    let text = json_schema().to_string();
+    let text = policy_json_schema().to_string();
     InputSchema::compile(text.as_bytes()).expect("a schema that our own reader takes");
-    assert!(jsonschema::meta::is_valid(&json_schema()));
+    assert!(jsonschema::meta::is_valid(&policy_json_schema()));
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn policies_that_do_not_load_are_not_valid() {
 /// The other half, that each field of the parser is in the schema, is a test beside the schema.
 #[test]
 fn the_parser_knows_every_field_of_the_schema_and_nothing_else() {
-    let schema = json_schema();
+    let schema = policy_json_schema();
     let names = |pointer: &str| -> Vec<String> {
         schema.pointer(pointer).and_then(Value::as_object).expect("properties").keys().cloned().collect()
     };

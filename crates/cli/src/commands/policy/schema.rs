@@ -6,6 +6,6 @@ use super::print_json;
 use crate::exit::Exit;
 
 pub fn run() -> Result<Exit> {
-    print_json(&gatelodge_policy::json_schema())?;
+    print_json(&gatelodge_policy::policy_json_schema())?;
     Ok(Exit::Fine)
 }

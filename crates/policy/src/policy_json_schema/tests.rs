@@ -7,7 +7,7 @@ fn names(schema: &Value, pointer: &str) -> Vec<String> {
 
 #[test]
 fn every_field_of_the_parser_is_a_property_and_no_other() {
-    let schema = json_schema();
+    let schema = policy_json_schema();
     let all: Vec<&str> = POLICY_FIELDS.iter().copied().chain([TIME_ZONE_FIELD]).collect();
     assert_eq!(names(&schema, "/properties"), all);
     assert_eq!(names(&schema, "/$defs/block/properties"), BLOCK_FIELDS);
@@ -21,7 +21,7 @@ fn every_field_of_the_parser_is_a_property_and_no_other() {
 
 #[test]
 fn every_field_has_help_and_says_what_it_takes() {
-    let schema = json_schema();
+    let schema = policy_json_schema();
     for pointer in [
         "/properties",
         "/$defs/block/properties",
@@ -41,7 +41,7 @@ fn every_field_has_help_and_says_what_it_takes() {
 
 #[test]
 fn every_word_has_help() {
-    let schema = json_schema();
+    let schema = policy_json_schema();
     let mut open = vec![&schema];
     while let Some(value) = open.pop() {
         if let Some(texts) = value.get("enumDescriptions").and_then(Value::as_array) {
@@ -54,5 +54,5 @@ fn every_word_has_help() {
             _ => {}
         }
     }
-    assert!(Category::WORDS.iter().all(|word| !help::category(word).is_empty()));
+    assert!(Category::WORDS.iter().all(|word| !field_help::category_help(word).is_empty()));
 }

@@ -3,7 +3,7 @@
 //! Names and words come from the constants that the parser itself uses; only the help is written here. The schema
 //! says no more than a schema can: `parse` has the last word.
 
-mod help;
+mod field_help;
 
 use serde_json::{Value, json};
 
@@ -17,48 +17,51 @@ use crate::policy_parser::{
 };
 
 /// The draft that the schema is written in.
-const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
+const SCHEMA_DRAFT_URI: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// Fields of a rule block that only tools have.
-const TOOL_FIELDS: [&str; 2] = ["rate_limit", "validate_arguments"];
+const TOOL_ONLY_FIELDS: [&str; 2] = ["rate_limit", "validate_arguments"];
 
 /// The schema of a policy document, draft 2020-12.
-pub fn json_schema() -> Value {
+pub fn policy_json_schema() -> Value {
     let fields = POLICY_FIELDS.iter().copied().chain([TIME_ZONE_FIELD]);
     let mut schema = json!({
-        "$schema": DRAFT,
+        "$schema": SCHEMA_DRAFT_URI,
         "title": "Gatelodge policy",
-        "description": help::POLICY,
+        "description": field_help::POLICY_DESCRIPTION,
     });
-    let listed_fields = BLOCK_FIELDS.iter().copied().filter(|field| !TOOL_FIELDS.contains(field));
+    let listed_fields = BLOCK_FIELDS.iter().copied().filter(|field| !TOOL_ONLY_FIELDS.contains(field));
     let bare_fields = CONDITION_FIELDS.iter().copied().chain(["on_deny"]);
     let definitions = json!({
-        "block": object(BLOCK_FIELDS, &[], help::block, block_field),
-        "listed_block": object(listed_fields, &[], help::block, block_field),
+        "block": object_schema(BLOCK_FIELDS, &[], field_help::block_field_help, block_field_schema),
+        "listed_block": object_schema(listed_fields, &[], field_help::block_field_help, block_field_schema),
         "predicate_or_condition": {
             "if": { "required": ["conditions"] },
-            "then": reference("predicate"),
-            "else": reference("bare_condition"),
+            "then": ref_schema("predicate"),
+            "else": ref_schema("bare_condition"),
         },
-        "predicate": object(PREDICATE_FIELDS, &["conditions"], help::predicate, predicate_field),
-        "condition": with_operators(object(CONDITION_FIELDS, &CONDITION_FIELDS, help::predicate, predicate_field)),
-        "bare_condition": with_operators(object(bare_fields, &CONDITION_FIELDS, help::predicate, predicate_field)),
-        "limit": limit(),
-        "rate": object(RATE_LIMIT_FIELDS, &["max", "window"], help::limit, rate_field),
-        "window": window(),
+        "predicate": object_schema(PREDICATE_FIELDS, &["conditions"], field_help::predicate_field_help, predicate_field_schema),
+        "condition": with_operator_values(object_schema(CONDITION_FIELDS, &CONDITION_FIELDS, field_help::predicate_field_help, predicate_field_schema)),
+        "bare_condition": with_operator_values(object_schema(bare_fields, &CONDITION_FIELDS, field_help::predicate_field_help, predicate_field_schema)),
+        "limit": limit_schema(),
+        "rate": object_schema(RATE_LIMIT_FIELDS, &["max", "window"], field_help::limit_field_help, rate_field_schema),
+        "window": window_schema(),
         "scalar": { "type": ["string", "number", "boolean"] },
-        "scalars": { "type": "array", "items": reference("scalar"), "minItems": 1 },
+        "scalars": { "type": "array", "items": ref_schema("scalar"), "minItems": 1 },
     });
-    merge(&mut schema, object(fields, &["version", "default"], help::policy, policy_field));
+    merge(
+        &mut schema,
+        object_schema(fields, &["version", "default"], field_help::policy_field_help, policy_field_schema),
+    );
     merge(&mut schema, json!({ "$defs": definitions }));
     schema
 }
 
 /// An object with these fields and no others.
-fn object<'a>(
+fn object_schema<'a>(
     fields: impl IntoIterator<Item = &'a str>,
     required: &[&str],
-    help: fn(&str) -> Option<help::Help>,
+    help: fn(&str) -> Option<field_help::FieldHelp>,
     schema: fn(&str) -> Value,
 ) -> Value {
     let property = |field: &'a str| {
@@ -77,19 +80,19 @@ fn object<'a>(
     object
 }
 
-fn policy_field(field: &str) -> Value {
+fn policy_field_schema(field: &str) -> Value {
     match field {
         "version" => json!({ "const": "1" }),
         "description" | "$schema" => json!({ "type": "string" }),
-        "default" => words(Default::WORDS, help::default),
+        "default" => enum_schema(Default::WORDS, field_help::default_help),
         "hide" => json!({ "type": "array", "items": { "type": "string" } }),
-        "all_tools" => reference("block"),
-        "categories" => categories(),
-        "tools" => map_of(reference("block")),
-        "resources" | "prompts" => map_of(reference("listed_block")),
-        "methods" => methods(),
+        "all_tools" => ref_schema("block"),
+        "categories" => categories_schema(),
+        "tools" => map_schema(ref_schema("block")),
+        "resources" | "prompts" => map_schema(ref_schema("listed_block")),
+        "methods" => methods_schema(),
         "client_requests" => {
-            let verdict = words(Default::WORDS, help::default);
+            let verdict = enum_schema(Default::WORDS, field_help::default_help);
             let properties = ClientRequest::WORDS.iter().map(|word| ((*word).to_owned(), verdict.clone()));
             let properties: serde_json::Map<String, Value> = properties.collect();
             json!({ "type": "object", "properties": properties, "additionalProperties": false })
@@ -99,15 +102,15 @@ fn policy_field(field: &str) -> Value {
     }
 }
 
-fn categories() -> Value {
+fn categories_schema() -> Value {
     let actions: Vec<&str> = Action::WORDS.iter().copied().chain(["hide"]).collect();
     let rule = json!({
         "if": { "type": "string" },
-        "then": words(&actions, help::action),
-        "else": reference("block"),
+        "then": enum_schema(&actions, field_help::action_help),
+        "else": ref_schema("block"),
     });
     let property = |word: &&str| {
-        let mut property = json!({ "description": help::category(word) });
+        let mut property = json!({ "description": field_help::category_help(word) });
         merge(&mut property, rule.clone());
         ((*word).to_owned(), property)
     };
@@ -115,11 +118,11 @@ fn categories() -> Value {
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
-fn methods() -> Value {
+fn methods_schema() -> Value {
     let spoken_for: Vec<&str> = ALWAYS_ALLOWED.iter().chain(&METHODS_DECIDED_BY_TARGET).copied().collect();
     json!({
         "type": "object",
-        "additionalProperties": words(Default::WORDS, help::default),
+        "additionalProperties": enum_schema(Default::WORDS, field_help::default_help),
         "propertyNames": { "allOf": [
             { "not": { "enum": spoken_for } },
             { "not": { "pattern": format!("^{TASK_METHOD_PREFIX}") } },
@@ -128,21 +131,21 @@ fn methods() -> Value {
     })
 }
 
-fn block_field(field: &str) -> Value {
+fn block_field_schema(field: &str) -> Value {
     match field {
-        "action" => words(Action::WORDS, help::action),
+        "action" => enum_schema(Action::WORDS, field_help::action_help),
         "reason" => json!({ "type": "string" }),
         "require" | "deny_if" | "approve_if" => {
-            json!({ "type": "array", "items": reference("predicate_or_condition") })
+            json!({ "type": "array", "items": ref_schema("predicate_or_condition") })
         }
-        "limits" => json!({ "type": "array", "items": reference("limit") }),
+        "limits" => json!({ "type": "array", "items": ref_schema("limit") }),
         "rate_limit" => {
             let unit = LimitWindow::WORDS.join("|");
             let short = format!("^[1-9][0-9]*/({unit}|[1-9][0-9]*[smhd]?)$");
             json!({
                 "if": { "type": "string" },
                 "then": { "pattern": short, "examples": ["10/minute"] },
-                "else": reference("rate"),
+                "else": ref_schema("rate"),
             })
         }
         "validate_arguments" => json!({ "type": "boolean" }),
@@ -150,24 +153,24 @@ fn block_field(field: &str) -> Value {
     }
 }
 
-fn predicate_field(field: &str) -> Value {
+fn predicate_field_schema(field: &str) -> Value {
     match field {
-        "conditions" => json!({ "type": "array", "items": reference("condition") }),
+        "conditions" => json!({ "type": "array", "items": ref_schema("condition") }),
         "on_deny" => json!({ "type": "string" }),
         "path" => {
             let pattern = r"^(args([.\[]|$)|(tool|server|grant|client|time)[.\[])";
             json!({ "type": "string", "pattern": pattern, "examples": ["args.amount", "args.to[*].email"] })
         }
-        "op" => words(Operator::WORDS, help::operator),
+        "op" => enum_schema(Operator::WORDS, field_help::operator_help),
         // What it may be depends on the operator, and stands beside the fields.
         _ => json!({}),
     }
 }
 
 /// Adds to a condition what each operator takes as its value.
-fn with_operators(mut condition: Value) -> Value {
+fn with_operator_values(mut condition: Value) -> Value {
     let rule = |word: &&str| {
-        let value = Operator::from_word(word).map_or_else(|| json!({}), operator_value);
+        let value = Operator::from_word(word).map_or_else(|| json!({}), operator_value_schema);
         json!({
             "if": { "properties": { "op": { "const": word } }, "required": ["op"] },
             "then": { "properties": { "value": value } },
@@ -178,10 +181,10 @@ fn with_operators(mut condition: Value) -> Value {
     condition
 }
 
-fn operator_value(operator: Operator) -> Value {
+fn operator_value_schema(operator: Operator) -> Value {
     match operator {
-        Operator::Eq | Operator::Neq | Operator::Contains => reference("scalar"),
-        Operator::In | Operator::NotIn | Operator::SubsetOf => reference("scalars"),
+        Operator::Eq | Operator::Neq | Operator::Contains => ref_schema("scalar"),
+        Operator::In | Operator::NotIn | Operator::SubsetOf => ref_schema("scalars"),
         Operator::Lt | Operator::Lte | Operator::Gt | Operator::Gte => json!({ "type": "number" }),
         Operator::StartsWith | Operator::EndsWith | Operator::Regex => json!({ "type": "string" }),
         Operator::Exists => json!({ "type": "boolean" }),
@@ -191,8 +194,9 @@ fn operator_value(operator: Operator) -> Value {
     }
 }
 
-fn limit() -> Value {
-    let mut limit = object(LIMIT_FIELDS, &["counter", "window", "max"], help::limit, limit_field);
+fn limit_schema() -> Value {
+    let mut limit =
+        object_schema(LIMIT_FIELDS, &["counter", "window", "max"], field_help::limit_field_help, limit_field_schema);
     let has_amount = json!({ "anyOf": [{ "required": ["amount"] }, { "required": ["increment_from"] }] });
     let rolls = json!({ "properties": { "align": { "const": Align::Rolling.as_str() } }, "required": ["align"] });
     let rules = json!({ "allOf": [
@@ -204,29 +208,29 @@ fn limit() -> Value {
     limit
 }
 
-fn limit_field(field: &str) -> Value {
+fn limit_field_schema(field: &str) -> Value {
     match field {
         "counter" => json!({ "type": "string", "minLength": 1 }),
-        "window" => reference("window"),
+        "window" => ref_schema("window"),
         "max" => json!({ "type": "number", "exclusiveMinimum": 0 }),
-        "scope" => words(Scope::WORDS, help::scope),
+        "scope" => enum_schema(Scope::WORDS, field_help::scope_help),
         "amount" | "increment_from" => {
             json!({ "type": "string", "pattern": r"^args[.\[]", "examples": ["args.amount"] })
         }
-        "align" => words(Align::WORDS, help::align),
+        "align" => enum_schema(Align::WORDS, field_help::align_help),
         "on_deny" => json!({ "type": "string" }),
         _ => json!({}),
     }
 }
 
-fn rate_field(field: &str) -> Value {
+fn rate_field_schema(field: &str) -> Value {
     match field {
         "max" => json!({ "type": "integer", "exclusiveMinimum": 0 }),
-        other => limit_field(other),
+        other => limit_field_schema(other),
     }
 }
 
-fn window() -> Value {
+fn window_schema() -> Value {
     json!({
         "if": { "type": "string" },
         "then": { "anyOf": [{ "enum": LimitWindow::WORDS }, { "pattern": "^[1-9][0-9]*[smhd]$" }] },
@@ -235,17 +239,17 @@ fn window() -> Value {
 }
 
 /// One of a closed set of words, each with its help.
-fn words(words: &[&str], help: fn(&str) -> &'static str) -> Value {
+fn enum_schema(words: &[&str], help: fn(&str) -> &'static str) -> Value {
     let texts: Vec<&str> = words.iter().map(|word| help(word)).collect();
     // Not of the standard, but what editors show beside each word.
     json!({ "enum": words, "enumDescriptions": texts })
 }
 
-fn map_of(value: Value) -> Value {
+fn map_schema(value: Value) -> Value {
     json!({ "type": "object", "additionalProperties": value })
 }
 
-fn reference(definition: &str) -> Value {
+fn ref_schema(definition: &str) -> Value {
     json!({ "$ref": format!("#/$defs/{definition}") })
 }
 
