@@ -1,7 +1,7 @@
 //! `explain`: one call against one policy, with every rule that was looked at and the values it compared.
 
-mod found;
-mod trace;
+mod decision_trace;
+mod path_values;
 
 use gatelodge_json::quote_into;
 use jiff::Timestamp;
@@ -29,14 +29,14 @@ pub struct Explanation {
     /// What is said to the agent or the approver.
     pub message: Option<String>,
     /// What the call takes from counters.
-    pub charges: Vec<ChargeLine>,
+    pub charges: Vec<ChargeExplanation>,
     /// Every step, in the order of judgement; the first that refuses decides.
-    pub trace: Vec<Step>,
+    pub trace: Vec<TraceStep>,
 }
 
 /// A charge, as it is told.
 #[derive(Debug, Serialize)]
-pub struct ChargeLine {
+pub struct ChargeExplanation {
     /// The limit, as a JSON Pointer.
     pub rule: String,
     /// The counter's name.
@@ -53,9 +53,9 @@ pub struct ChargeLine {
     pub amount: Box<RawValue>,
 }
 
-impl ChargeLine {
+impl ChargeExplanation {
     /// A field by its name, as JSON.
-    pub(crate) fn field(&self, name: &str) -> Option<String> {
+    pub(crate) fn field_json(&self, name: &str) -> Option<String> {
         let text = |own: &str| {
             let mut out = String::new();
             quote_into(own, &mut out);
@@ -76,7 +76,7 @@ impl ChargeLine {
 
 /// One step of the judgement.
 #[derive(Debug, Serialize)]
-pub struct Step {
+pub struct TraceStep {
     /// What was looked at: `standing`, `offered`, `action`, `accepted`, `validate_arguments`, `require`, `deny_if`,
     /// `approve_if`, `limit`, `uri` or `method`.
     pub step: &'static str,
@@ -91,12 +91,12 @@ pub struct Step {
     pub note: String,
     /// The conditions of a predicate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<ConditionLine>,
+    pub conditions: Vec<ConditionExplanation>,
 }
 
 /// One condition, and what it found.
 #[derive(Debug, Serialize)]
-pub struct ConditionLine {
+pub struct ConditionExplanation {
     /// Where it looked.
     pub path: String,
     /// The operator.
@@ -111,7 +111,7 @@ pub struct ConditionLine {
 
 /// Explains the decision on one call.
 pub fn explain(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Explanation {
-    let trace = trace::steps(policy, call, at);
+    let trace = decision_trace::trace_steps(policy, call, at);
     match decide(policy, call, at) {
         Decision::Deny(reason) => Explanation {
             decision: "deny",
@@ -123,7 +123,7 @@ pub fn explain(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Explanation {
             trace,
         },
         Decision::Allow(terms) => {
-            let charges = terms.charges.iter().map(line).collect();
+            let charges = terms.charges.iter().map(explain_charge).collect();
             let (decision, rule, message) = match &terms.approval {
                 None => ("allow", terms.rule.as_deref(), None),
                 Some(question) => {
@@ -144,30 +144,30 @@ pub fn explain(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Explanation {
     }
 }
 
-fn line(charge: &Charge) -> ChargeLine {
-    ChargeLine {
+fn explain_charge(charge: &Charge) -> ChargeExplanation {
+    ChargeExplanation {
         rule: charge.rule().to_string(),
         counter: charge.counter().to_string(),
         scope: Scope::as_str(charge.scope()),
-        window: window(charge.window()),
+        window: window_json(charge.window()),
         align: Align::as_str(charge.align()),
-        max: amount(charge.max()),
-        amount: amount(charge.amount()),
+        max: amount_json(charge.max()),
+        amount: amount_json(charge.amount()),
     }
 }
 
-fn window(window: LimitWindow) -> Box<RawValue> {
+fn window_json(window: LimitWindow) -> Box<RawValue> {
     match (window.word(), window.seconds()) {
-        (Some(word), _) => raw(format!("\"{word}\"")),
-        (None, seconds) => raw(seconds.unwrap_or_default().to_string()),
+        (Some(word), _) => raw_json(format!("\"{word}\"")),
+        (None, seconds) => raw_json(seconds.unwrap_or_default().to_string()),
     }
 }
 
-fn amount(amount: Amount) -> Box<RawValue> {
-    raw(amount.to_string())
+fn amount_json(amount: Amount) -> Box<RawValue> {
+    raw_json(amount.to_string())
 }
 
 /// Takes a text over that is JSON.
-fn raw(text: String) -> Box<RawValue> {
+fn raw_json(text: String) -> Box<RawValue> {
     RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -100,7 +100,7 @@ impl Expect {
         let mut differences = Vec::new();
         for (at, (expected, charge)) in expected.iter().zip(&came.charges).enumerate() {
             for (name, value) in expected {
-                let came = charge.field(name).unwrap_or_else(|| "nothing".into());
+                let came = charge.field_json(name).unwrap_or_else(|| "nothing".into());
                 if came != *value {
                     differences.push(format!("charges/{at}/{name}: expected {value}, came {came}"));
                 }

@@ -8,61 +8,63 @@ use crate::condition::{EvaluationTime, call_fact};
 use crate::scalar::Operand;
 
 /// So many values are shown, and so much of each.
-const MOST_VALUES: usize = 8;
-const MOST_CHARACTERS: usize = 120;
+const MAX_SHOWN_VALUES: usize = 8;
+const MAX_SHOWN_CHARACTERS: usize = 120;
 
-pub(super) fn found(path: &CallPath, call: &Call<'_>, moment: EvaluationTime<'_>) -> Vec<String> {
+pub(super) fn values_at_path(path: &CallPath, call: &Call<'_>, moment: EvaluationTime<'_>) -> Vec<String> {
     let mut values = Vec::new();
     match (&path.root, call.target, call.arguments) {
         (PathRoot::Args, CallTarget::Resource { uri }, _) => {
             if matches!(path.segments.as_slice(), [PathSegment::Name(name)] if &**name == "uri") {
-                values.push(text(uri));
+                values.push(quoted_text(uri));
             }
         }
-        (PathRoot::Args, _, Some(arguments)) => walk(arguments, &path.segments, &mut values),
+        (PathRoot::Args, _, Some(arguments)) => collect_values(arguments, &path.segments, &mut values),
         (PathRoot::Args, _, None) => {}
-        (root, _, _) => values.extend(call_fact(root, call, moment).map(|operand| written(&operand, moment))),
+        (root, _, _) => values.extend(call_fact(root, call, moment).map(|operand| operand_json(&operand, moment))),
     }
     values
 }
 
-fn walk(value: JsonValue<'_>, segments: &[PathSegment], values: &mut Vec<String>) {
-    if values.len() >= MOST_VALUES {
+fn collect_values(value: JsonValue<'_>, segments: &[PathSegment], values: &mut Vec<String>) {
+    if values.len() >= MAX_SHOWN_VALUES {
         return;
     }
     let Some((segment, rest)) = segments.split_first() else {
-        return values.push(cut(value.raw()));
+        return values.push(truncate_json(value.raw()));
     };
     match (segment, value.kind()) {
         (PathSegment::Name(name), JsonKind::Object) => {
-            value.get(name).into_iter().for_each(|next| walk(next, rest, values))
+            value.get(name).into_iter().for_each(|next| collect_values(next, rest, values))
         }
         (PathSegment::Index(index), JsonKind::Array) => {
-            value.elements().nth(*index).into_iter().for_each(|next| walk(next, rest, values));
+            value.elements().nth(*index).into_iter().for_each(|next| collect_values(next, rest, values));
         }
-        (PathSegment::Wildcard, JsonKind::Array) => value.elements().for_each(|next| walk(next, rest, values)),
+        (PathSegment::Wildcard, JsonKind::Array) => {
+            value.elements().for_each(|next| collect_values(next, rest, values))
+        }
         (_, JsonKind::Null) => {}
         // What stands in the way is what the mismatch is about.
-        _ => values.push(cut(value.raw())),
+        _ => values.push(truncate_json(value.raw())),
     }
 }
 
 /// The facts outside the arguments are texts, but for the hour.
-fn written(operand: &Operand<'_>, moment: EvaluationTime<'_>) -> String {
+fn operand_json(operand: &Operand<'_>, moment: EvaluationTime<'_>) -> String {
     match operand {
-        Operand::Text(own) => text(own),
+        Operand::Text(own) => quoted_text(own),
         _ => moment.at.to_zoned(moment.time_zone.clone()).hour().to_string(),
     }
 }
 
-fn text(own: &str) -> String {
+fn quoted_text(own: &str) -> String {
     let mut out = String::new();
     quote_into(own, &mut out);
-    cut(&out)
+    truncate_json(&out)
 }
 
-fn cut(json: &str) -> String {
-    match json.char_indices().nth(MOST_CHARACTERS) {
+fn truncate_json(json: &str) -> String {
+    match json.char_indices().nth(MAX_SHOWN_CHARACTERS) {
         None => json.to_owned(),
         Some((at, _)) => format!("{}… ({} bytes)", json.get(..at).unwrap_or_default(), json.len()),
     }
