@@ -6,7 +6,7 @@ mod ambiguous_uri;
 mod call;
 mod call_file;
 mod call_path;
-mod cases;
+mod case_file;
 mod charges;
 mod check;
 mod compiled_policy;
@@ -33,7 +33,7 @@ mod visibility;
 
 pub use call::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
 pub use call_file::CallFile;
-pub use cases::{CaseFile, CaseReport, InlinePolicy, PolicySource};
+pub use case_file::{CaseFile, CaseReport, InlinePolicy, PolicySource};
 pub use check::{Tools, check};
 pub use compiled_policy::{ClientRequest, Policy};
 pub use condition::{Answer, Operator};

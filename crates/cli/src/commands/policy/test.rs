@@ -75,7 +75,7 @@ fn run_cases(path: &Path, source: &Source, file: &CaseFile, report: &mut FileRep
     report.cases = file.run(&policies);
     of_file.extend(report.cases.iter().flat_map(|case| case.diagnostics.clone()));
     // Policies that must not load are part of many a case; told is what a case did not expect.
-    let is_told = |at: usize| report.cases.iter().any(|case| case.policy == Some(at) && !case.has_passed());
+    let is_told = |at: usize| report.cases.iter().any(|case| case.policy_index == Some(at) && !case.has_passed());
     let mut findings = Findings::default();
     for (at, (text, loaded)) in texts.iter().zip(policies).enumerate() {
         match (text, loaded) {

@@ -1,16 +1,16 @@
 //! What a case expects, and how that differs from what came.
 
-use super::{EXPECT_HELP, Reader, head};
+use super::{CaseFileReader, EXPECT_HELP, first_char_span};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::explain::Explanation;
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
-const FIELDS: [&str; 6] = ["decision", "code", "rule", "message", "charges", "faults"];
-const DECISIONS: [&str; 3] = ["allow", "deny", "approve"];
+const EXPECT_FIELDS: [&str; 6] = ["decision", "code", "rule", "message", "charges", "faults"];
+const DECISION_WORDS: [&str; 3] = ["allow", "deny", "approve"];
 
 /// The fields that a case asks about; what it does not name may be anything.
 #[derive(Debug, Default)]
-pub(super) struct Expect {
+pub(super) struct CaseExpectation {
     decision: Option<String>,
     /// `Some(None)` expects that there is none.
     code: Option<Option<String>>,
@@ -22,19 +22,19 @@ pub(super) struct Expect {
     faults: Option<Vec<String>>,
 }
 
-impl Expect {
+impl CaseExpectation {
     /// Reads `expect: deny` or `expect: {decision: deny, code: …, rule: …}`.
-    pub fn read(node: &SyntaxNode, reader: &mut Reader) -> Option<Self> {
+    pub fn read(node: &SyntaxNode, reader: &mut CaseFileReader) -> Option<Self> {
         if let NodeValue::Text(decision) = &node.value {
             check_decision(decision, node, reader);
             return Some(Self { decision: Some(decision.clone()), ..Self::default() });
         }
         let NodeValue::Map(_) = node.value else {
             let message = format!("`expect` must be a decision or an object, not {}", node.kind().with_article());
-            reader.report(DiagnosticCode::WrongType, head(node), &message, EXPECT_HELP);
+            reader.report(DiagnosticCode::WrongType, first_char_span(node), &message, EXPECT_HELP);
             return None;
         };
-        reader.check_names(node, &FIELDS, "`expect`", EXPECT_HELP);
+        reader.check_field_names(node, &EXPECT_FIELDS, "`expect`", EXPECT_HELP);
         let mut text = |name: &str| match node.get(name) {
             None => None,
             Some(value) => match &value.value {
@@ -51,24 +51,30 @@ impl Expect {
         if let Some(node) = node.get("decision") {
             check_decision(decision.as_deref().unwrap_or("null"), node, reader);
         }
-        let expect =
-            Self { decision, code, rule, message, charges: charges(node, reader), faults: faults(node, reader) };
-        if matches!(&node.value, NodeValue::Map(entries) if expect.is_about_faults() && entries.len() > 1) {
+        let expect = Self {
+            decision,
+            code,
+            rule,
+            message,
+            charges: read_charges(node, reader),
+            faults: read_expected_codes(node, reader),
+        };
+        if matches!(&node.value, NodeValue::Map(entries) if expect.expects_load_errors() && entries.len() > 1) {
             reader.report(
                 DiagnosticCode::FieldClash,
-                head(node),
+                first_char_span(node),
                 "a policy that does not load decides nothing: `faults` stands alone",
                 "remove the other fields, or `faults`",
             );
         }
         if matches!(&node.value, NodeValue::Map(entries) if entries.is_empty()) {
             let message = "`expect` names nothing, so the case could not fail";
-            reader.report(DiagnosticCode::MissingField, head(node), message, EXPECT_HELP);
+            reader.report(DiagnosticCode::MissingField, first_char_span(node), message, EXPECT_HELP);
         }
         Some(expect)
     }
 
-    pub fn is_about_faults(&self) -> bool {
+    pub fn expects_load_errors(&self) -> bool {
         self.faults.is_some()
     }
 
@@ -81,7 +87,11 @@ impl Expect {
             if let Some(expected) = expected
                 && expected.as_deref() != came
             {
-                differences.push(format!("{name}: expected {}, came {}", shown(expected.as_deref()), shown(came)));
+                differences.push(format!(
+                    "{name}: expected {}, came {}",
+                    quote_or_none(expected.as_deref()),
+                    quote_or_none(came)
+                ));
             }
         };
         compare("decision", &self.decision.clone().map(Some), Some(came.decision));
@@ -110,7 +120,7 @@ impl Expect {
     }
 
     /// Compares with the faults that loading the policy gave.
-    pub fn compare_faults(&self, came: &[Diagnostic]) -> Vec<String> {
+    pub fn compare_load_errors(&self, came: &[Diagnostic]) -> Vec<String> {
         let mut codes: Vec<&str> = came.iter().map(|fault| fault.code.as_str()).collect();
         codes.sort_unstable();
         codes.dedup();
@@ -122,19 +132,19 @@ impl Expect {
     }
 }
 
-fn check_decision(decision: &str, node: &SyntaxNode, reader: &mut Reader) {
-    if !DECISIONS.contains(&decision) {
+fn check_decision(decision: &str, node: &SyntaxNode, reader: &mut CaseFileReader) {
+    if !DECISION_WORDS.contains(&decision) {
         let message = format!("`{decision}` is no decision");
         reader.report(DiagnosticCode::UnknownWord, node.span.clone(), &message, "write `allow`, `deny` or `approve`");
     }
 }
 
-fn charges(node: &SyntaxNode, reader: &mut Reader) -> Option<Vec<Vec<(String, String)>>> {
+fn read_charges(node: &SyntaxNode, reader: &mut CaseFileReader) -> Option<Vec<Vec<(String, String)>>> {
     let node = node.get("charges")?;
     let NodeValue::List(items) = &node.value else {
         reader.report(
             DiagnosticCode::WrongType,
-            head(node),
+            first_char_span(node),
             "`charges` must be a list",
             "such as `[{counter: spend}]`, or `[]` for none",
         );
@@ -148,19 +158,24 @@ fn charges(node: &SyntaxNode, reader: &mut Reader) -> Option<Vec<Vec<(String, St
             }
             _ => {
                 let message = "a charge must be an object that names something";
-                reader.report(DiagnosticCode::WrongType, head(item), message, "such as `{counter: spend, amount: 5}`");
+                reader.report(
+                    DiagnosticCode::WrongType,
+                    first_char_span(item),
+                    message,
+                    "such as `{counter: spend, amount: 5}`",
+                );
             }
         }
     }
     Some(charges)
 }
 
-fn faults(node: &SyntaxNode, reader: &mut Reader) -> Option<Vec<String>> {
+fn read_expected_codes(node: &SyntaxNode, reader: &mut CaseFileReader) -> Option<Vec<String>> {
     let node = node.get("faults")?;
     let NodeValue::List(items) = &node.value else {
         reader.report(
             DiagnosticCode::WrongType,
-            head(node),
+            first_char_span(node),
             "`faults` must be a list of codes",
             "such as `[unknown-field]`",
         );
@@ -172,7 +187,7 @@ fn faults(node: &SyntaxNode, reader: &mut Reader) -> Option<Vec<String>> {
             NodeValue::Text(code) => codes.push(code.clone()),
             _ => {
                 let message = "a fault is named by its code";
-                reader.report(DiagnosticCode::WrongType, head(item), message, "such as `unknown-field`");
+                reader.report(DiagnosticCode::WrongType, first_char_span(item), message, "such as `unknown-field`");
             }
         }
     }
@@ -180,6 +195,6 @@ fn faults(node: &SyntaxNode, reader: &mut Reader) -> Option<Vec<String>> {
     Some(codes)
 }
 
-fn shown(text: Option<&str>) -> String {
+fn quote_or_none(text: Option<&str>) -> String {
     text.map_or_else(|| "none".into(), |text| format!("`{text}`"))
 }

@@ -1,6 +1,6 @@
 //! Policy tests: a case file holds calls and what is expected of them.
 
-mod expect;
+mod case_expectation;
 
 use std::ops::Range;
 
@@ -13,16 +13,16 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, pu
 use crate::explain::{Explanation, explain};
 use crate::policy_parser::{compile, suggest_word};
 use crate::syntax_tree::{self, DocumentFormat, MapEntry, NodeValue, SpanMapping, SyntaxNode};
-use expect::Expect;
+use case_expectation::CaseExpectation;
 
 /// Cases without a time are judged at this one, so that they always say the same.
 const DEFAULT_TIME: &str = "2026-01-01T00:00:00Z";
 
 /// What a case file looks like.
-const HELP: &str =
+const CASE_FILE_HELP: &str =
     "a case file has `policy`, and `cases` such as `- {name: it passes, call: {tool: search}, expect: allow}`";
 
-const FIELDS: [&str; 4] = ["description", "policy", "defaults", "cases"];
+const CASE_FILE_FIELDS: [&str; 4] = ["description", "policy", "defaults", "cases"];
 const CASE_FIELDS: [&str; 4] = ["name", "policy", "call", "expect"];
 const CASE_HELP: &str = "write at least one, such as `- {name: it passes, call: {tool: search}, expect: allow}`";
 const EXPECT_HELP: &str =
@@ -32,7 +32,7 @@ const EXPECT_HELP: &str =
 #[derive(Debug)]
 pub struct CaseFile {
     sources: Vec<PolicySource>,
-    cases: Vec<Case>,
+    cases: Vec<PolicyCase>,
 }
 
 /// Where a case's policy is.
@@ -49,14 +49,14 @@ pub enum PolicySource {
 pub struct InlinePolicy(SyntaxNode);
 
 #[derive(Debug)]
-struct Case {
+struct PolicyCase {
     name: String,
     span: Range<usize>,
     /// Which of the file's sources.
-    policy: Option<usize>,
+    policy_index: Option<usize>,
     /// The call, with the defaults filled in.
     call: Option<SyntaxNode>,
-    expect: Expect,
+    expect: CaseExpectation,
 }
 
 /// What came of one case.
@@ -67,7 +67,7 @@ pub struct CaseReport {
     /// Where it stands in the case file.
     pub span: Range<usize>,
     /// Its policy, by its number among the file's sources.
-    pub policy: Option<usize>,
+    pub policy_index: Option<usize>,
     /// What was not as expected.
     pub differences: Vec<String>,
     /// Why the case could not be judged, with places in the case file.
@@ -90,9 +90,9 @@ impl CaseFile {
     /// All faults, with their places.
     pub fn read(text: &[u8], format: DocumentFormat) -> Result<Self, Vec<Diagnostic>> {
         let (root, faults) = syntax_tree::read(text, format)
-            .map_err(|fault| sorted_for_display(vec![fault.with_help_if_empty(HELP)]))?;
-        let mut reader = Reader { diagnostics: faults, sources: Vec::new() };
-        let cases = reader.file(&root);
+            .map_err(|fault| sorted_for_display(vec![fault.with_help_if_empty(CASE_FILE_HELP)]))?;
+        let mut reader = CaseFileReader { diagnostics: faults, sources: Vec::new() };
+        let cases = reader.read_cases(&root);
         if reader.diagnostics.is_empty() {
             Ok(Self { sources: reader.sources, cases })
         } else {
@@ -122,13 +122,13 @@ impl InlinePolicy {
     }
 }
 
-impl Case {
+impl PolicyCase {
     fn run(&self, policies: &[Option<Result<Policy, Vec<Diagnostic>>>]) -> CaseReport {
-        let Self { name, span, policy, .. } = self;
+        let Self { name, span, policy_index: policy, .. } = self;
         let mut report = CaseReport {
             name: name.clone(),
             span: span.clone(),
-            policy: *policy,
+            policy_index: *policy,
             differences: Vec::new(),
             diagnostics: Vec::new(),
             explanation: None,
@@ -139,10 +139,10 @@ impl Case {
                 report.diagnostics.push(fault.with_help("write `policy` at the top of the file, or in the case"));
             }
             Some(None) => report.differences.push("the policy cannot be read".into()),
-            Some(Some(Err(faults))) => report.differences = self.expect.compare_faults(faults),
+            Some(Some(Err(faults))) => report.differences = self.expect.compare_load_errors(faults),
             Some(Some(Ok(policy))) => match &self.call {
-                None => report.differences = self.expect.compare_faults(&[]),
-                Some(call) => match judge(policy, call) {
+                None => report.differences = self.expect.compare_load_errors(&[]),
+                Some(call) => match explain_call(policy, call) {
                     Err(faults) => report.diagnostics = faults,
                     Ok(explanation) => {
                         report.differences = self.expect.compare(&explanation);
@@ -159,12 +159,12 @@ impl Case {
 ///
 /// # Errors
 /// All faults of the call, with their places in the case file.
-fn judge(policy: &Policy, call: &SyntaxNode) -> Result<Explanation, Vec<Diagnostic>> {
+fn explain_call(policy: &Policy, call: &SyntaxNode) -> Result<Explanation, Vec<Diagnostic>> {
     let (json, places) = call.to_json_with_spans();
     let in_file = |fault: Diagnostic| {
         // Inner parts come first, so the first that holds the fault is the smallest.
         let holds = |(part, _): &&SpanMapping| part.start <= fault.span.start && fault.span.end <= part.end;
-        let span = places.iter().find(holds).map_or_else(|| head(call), |(_, place)| place.clone());
+        let span = places.iter().find(holds).map_or_else(|| first_char_span(call), |(_, place)| place.clone());
         Diagnostic { span, related: None, ..fault }
     };
     let document = read(json.as_bytes(), &JsonLimits::REQUEST)
@@ -175,25 +175,25 @@ fn judge(policy: &Policy, call: &SyntaxNode) -> Result<Explanation, Vec<Diagnost
     Ok(explain(policy, &file.call(), at))
 }
 
-struct Reader {
+struct CaseFileReader {
     diagnostics: Vec<Diagnostic>,
     sources: Vec<PolicySource>,
 }
 
-impl Reader {
-    fn file(&mut self, root: &SyntaxNode) -> Vec<Case> {
-        self.check_names(root, &FIELDS, "a case file", HELP);
-        let policy = root.get("policy").and_then(|node| self.source(node));
+impl CaseFileReader {
+    fn read_cases(&mut self, root: &SyntaxNode) -> Vec<PolicyCase> {
+        self.check_field_names(root, &CASE_FILE_FIELDS, "a case file", CASE_FILE_HELP);
+        let policy = root.get("policy").and_then(|node| self.read_source(node));
         let defaults = root.get("defaults");
         if let Some(defaults) = defaults.filter(|node| !matches!(node.value, NodeValue::Map(_))) {
             let help = "write members for every call, such as `defaults: {grant: {label: ci}}`";
-            self.report(DiagnosticCode::WrongType, head(defaults), "`defaults` must be an object", help);
+            self.report(DiagnosticCode::WrongType, first_char_span(defaults), "`defaults` must be an object", help);
         }
         let mut cases = Vec::new();
         match root.get("cases").map(|node| &node.value) {
             Some(NodeValue::List(items)) if !items.is_empty() => {
                 for (at, item) in items.iter().enumerate() {
-                    cases.extend(self.case(item, at, defaults, policy));
+                    cases.extend(self.read_case(item, at, defaults, policy));
                 }
             }
             Some(NodeValue::List(_)) => {
@@ -201,11 +201,16 @@ impl Reader {
                 self.report(DiagnosticCode::EmptyList, span, "`cases` is empty, so nothing would be tested", CASE_HELP);
             }
             Some(_) => {
-                let span = root.get("cases").map_or_else(|| head(root), head);
+                let span = root.get("cases").map_or_else(|| first_char_span(root), first_char_span);
                 self.report(DiagnosticCode::WrongType, span, "`cases` must be a list", CASE_HELP);
             }
             None if matches!(root.value, NodeValue::Map(_)) => {
-                self.report(DiagnosticCode::MissingField, head(root), "a case file needs a list of `cases`", CASE_HELP);
+                self.report(
+                    DiagnosticCode::MissingField,
+                    first_char_span(root),
+                    "a case file needs a list of `cases`",
+                    CASE_HELP,
+                );
             }
             // What is no object has been refused for that.
             None => {}
@@ -213,24 +218,24 @@ impl Reader {
         cases
     }
 
-    fn case(
+    fn read_case(
         &mut self,
         node: &SyntaxNode,
         at: usize,
         defaults: Option<&SyntaxNode>,
         shared: Option<usize>,
-    ) -> Option<Case> {
+    ) -> Option<PolicyCase> {
         let NodeValue::Map(_) = node.value else {
-            self.report(DiagnosticCode::WrongType, head(node), "a case must be an object", CASE_HELP);
+            self.report(DiagnosticCode::WrongType, first_char_span(node), "a case must be an object", CASE_HELP);
             return None;
         };
-        self.check_names(node, &CASE_FIELDS, "a case", CASE_HELP);
+        self.check_field_names(node, &CASE_FIELDS, "a case", CASE_HELP);
         let name = match node.get("name").map(|name| (&name.value, name)) {
             Some((NodeValue::Text(name), _)) => name.clone(),
             Some((_, node)) => {
                 self.report(
                     DiagnosticCode::WrongType,
-                    head(node),
+                    first_char_span(node),
                     "`name` must be a string",
                     "put it in double quotes",
                 );
@@ -238,34 +243,34 @@ impl Reader {
             }
             None => format!("case {}", at + 1),
         };
-        let policy = node.get("policy").and_then(|node| self.source(node)).or(shared);
-        let call = node.get("call").map(|call| merged(call, defaults));
+        let policy = node.get("policy").and_then(|node| self.read_source(node)).or(shared);
+        let call = node.get("call").map(|call| with_defaults(call, defaults));
         let Some(expect) = node.get("expect") else {
-            self.report(DiagnosticCode::MissingField, head(node), "a case needs an `expect`", EXPECT_HELP);
+            self.report(DiagnosticCode::MissingField, first_char_span(node), "a case needs an `expect`", EXPECT_HELP);
             return None;
         };
-        let expect = Expect::read(expect, self)?;
-        if call.is_some() && expect.is_about_faults() {
+        let expect = CaseExpectation::read(expect, self)?;
+        if call.is_some() && expect.expects_load_errors() {
             self.report(
                 DiagnosticCode::FieldClash,
-                head(node),
+                first_char_span(node),
                 "a case about `faults` has no `call`",
                 "remove one of the two",
             );
         }
-        if call.is_none() && !expect.is_about_faults() {
+        if call.is_none() && !expect.expects_load_errors() {
             self.report(
                 DiagnosticCode::MissingField,
-                head(node),
+                first_char_span(node),
                 "a case needs a `call`",
                 "write `call: {tool: search}`",
             );
         }
-        Some(Case { name, span: head(node), policy, call, expect })
+        Some(PolicyCase { name, span: first_char_span(node), policy_index: policy, call, expect })
     }
 
     /// The number of the source that is named.
-    fn source(&mut self, node: &SyntaxNode) -> Option<usize> {
+    fn read_source(&mut self, node: &SyntaxNode) -> Option<usize> {
         let help = "write a path beside the case file, such as `policy: books.json`, or the policy itself";
         let source = match &node.value {
             NodeValue::Text(path) if path == "-" || path.is_empty() => {
@@ -281,7 +286,12 @@ impl Reader {
             }
             NodeValue::Map(_) => PolicySource::Inline(InlinePolicy(node.clone())),
             _ => {
-                self.report(DiagnosticCode::WrongType, head(node), "`policy` must be a path or a policy", help);
+                self.report(
+                    DiagnosticCode::WrongType,
+                    first_char_span(node),
+                    "`policy` must be a path or a policy",
+                    help,
+                );
                 return None;
             }
         };
@@ -289,10 +299,10 @@ impl Reader {
         Some(self.sources.len() - 1)
     }
 
-    fn check_names(&mut self, node: &SyntaxNode, known: &[&str], what: &str, help: &str) {
+    fn check_field_names(&mut self, node: &SyntaxNode, known: &[&str], what: &str, help: &str) {
         let NodeValue::Map(entries) = &node.value else {
             let message = format!("{what} must be an object, not {}", node.kind().with_article());
-            return self.report(DiagnosticCode::WrongType, head(node), &message, help);
+            return self.report(DiagnosticCode::WrongType, first_char_span(node), &message, help);
         };
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS)
         {
@@ -312,12 +322,12 @@ impl Reader {
 }
 
 /// The first character of a value: a whole one underlined says nothing.
-fn head(node: &SyntaxNode) -> Range<usize> {
+fn first_char_span(node: &SyntaxNode) -> Range<usize> {
     node.span.start..(node.span.start + 1).min(node.span.end)
 }
 
 /// The call with the members of `defaults` that it does not have itself.
-fn merged(call: &SyntaxNode, defaults: Option<&SyntaxNode>) -> SyntaxNode {
+fn with_defaults(call: &SyntaxNode, defaults: Option<&SyntaxNode>) -> SyntaxNode {
     let mut call = call.clone();
     if let (NodeValue::Map(own), Some(NodeValue::Map(defaults))) = (&mut call.value, defaults.map(|node| &node.value)) {
         let missing: Vec<MapEntry> =
