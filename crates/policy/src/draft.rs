@@ -2,9 +2,9 @@
 //!
 //! The order in which deeds come does not matter; the same deeds give the same text, byte for byte.
 
-mod offer;
-mod tally;
-mod text;
+mod condition_suggestions;
+mod draft_text;
+mod usage_tally;
 
 use std::collections::BTreeMap;
 
@@ -20,11 +20,11 @@ use crate::limit::string_enum;
 use crate::method_rules::{TASK_METHOD_PREFIX, is_always_allowed};
 use crate::policy_parser::parse;
 use crate::syntax_tree::DocumentFormat;
-use tally::Tally;
+use usage_tally::UsageTally;
 
 /// Something that was done once.
 #[derive(Debug, Clone, Copy)]
-pub struct Deed<'a> {
+pub struct ObservedCall<'a> {
     /// The method.
     pub method: &'a str,
     /// The tool, resource or prompt.
@@ -36,7 +36,7 @@ pub struct Deed<'a> {
     /// Its arguments, where they are known.
     pub arguments: Option<JsonValue<'a>>,
     /// Why the policy of that time would have refused it, by its code.
-    pub objection: Option<&'a str>,
+    pub reason_code: Option<&'a str>,
 }
 
 string_enum! {
@@ -57,28 +57,28 @@ string_enum! {
 
 /// What was done, as far as it was told.
 #[derive(Debug, Default)]
-pub struct Draft {
-    used: BTreeMap<(Part, Box<str>), Tally>,
+pub struct DraftBuilder {
+    tallies: BTreeMap<(Part, Box<str>), UsageTally>,
     completions: BTreeMap<Box<str>, u64>,
-    left_out: BTreeMap<(Box<str>, &'static str), u64>,
+    uncovered: BTreeMap<(Box<str>, &'static str), u64>,
 }
 
 /// A drafted policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drafted {
+pub struct DraftPolicy {
     /// The policy: JSON with comments, in the usual layout. It loads.
     pub policy: String,
     /// What it allows, in the order of the text.
-    pub used: Vec<Used>,
+    pub blocks: Vec<DraftBlock>,
     /// What no block could be written for.
-    pub left_out: Vec<LeftOut>,
+    pub uncovered: Vec<UncoveredCall>,
 }
 
 /// A block of the draft, and what it rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Used {
+pub struct DraftBlock {
     /// Where it stands.
-    pub part: Part,
+    pub section: Part,
     /// Its name there.
     pub name: String,
     /// How often it was used.
@@ -92,27 +92,27 @@ pub struct Used {
     /// The names of arguments, and in how many calls each was there.
     pub arguments: Vec<(String, u64)>,
     /// Conditions that all calls satisfy, as JSON; they stand in the text as comments.
-    pub offers: Vec<String>,
+    pub suggested_conditions: Vec<String>,
     /// The calls that the policy of that time would have refused, by code; what it did not list is not among them.
-    pub objections: Vec<(String, u64)>,
+    pub reason_codes: Vec<(String, u64)>,
     /// The limit of its block.
     pub rate_limit: Option<String>,
 }
 
 /// Deeds that the draft does not cover.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct UncoveredCall {
     /// What it was: a method, and what it was about.
-    pub what: String,
+    pub description: String,
     /// How often.
     pub calls: u64,
     /// Why no block was written.
-    pub why: &'static str,
+    pub reason: &'static str,
 }
 
-impl Draft {
+impl DraftBuilder {
     /// Adds a deed.
-    pub fn add(&mut self, deed: &Deed<'_>) {
+    pub fn add(&mut self, deed: &ObservedCall<'_>) {
         if is_always_allowed(deed.method) {
             return;
         }
@@ -129,9 +129,9 @@ impl Draft {
                 None => (Part::Methods, method),
             },
         };
-        match unwritable(part, name) {
-            Some(why) => *self.left_out.entry((what(deed.method, deed.target).into(), why)).or_default() += 1,
-            None => self.used.entry((part, name.into())).or_insert_with(|| Tally::new(deed.at)).add(deed),
+        match uncoverable_reason(part, name) {
+            Some(why) => *self.uncovered.entry((describe_call(deed.method, deed.target).into(), why)).or_default() += 1,
+            None => self.tallies.entry((part, name.into())).or_insert_with(|| UsageTally::new(deed.at)).add(deed),
         }
     }
 
@@ -139,22 +139,27 @@ impl Draft {
     ///
     /// # Errors
     /// There is so much that no policy can hold it.
-    pub fn write(&self, origin: &str) -> Result<Drafted, Vec<Diagnostic>> {
-        let used: Vec<Used> = self.used.iter().map(|((part, name), tally)| tally.summary(*part, name)).collect();
-        let policy = text::write(origin, &used)?;
+    pub fn write(&self, origin: &str) -> Result<DraftPolicy, Vec<Diagnostic>> {
+        let used: Vec<DraftBlock> =
+            self.tallies.iter().map(|((part, name), tally)| tally.summary(*part, name)).collect();
+        let policy = draft_text::write_draft(origin, &used)?;
         let compiled = parse(policy.as_bytes(), DocumentFormat::Json)?;
-        let mut left_out = self.left_out.clone();
-        for (target, calls) in self.completions.iter().filter(|(target, _)| !completes(&compiled, target)) {
+        let mut left_out = self.uncovered.clone();
+        for (target, calls) in self.completions.iter().filter(|(target, _)| !allows_completion(&compiled, target)) {
             let why = "a completion passes where its prompt or resource does, and neither was used";
-            left_out.insert((what("completion/complete", Some(target)).into(), why), *calls);
+            left_out.insert((describe_call("completion/complete", Some(target)).into(), why), *calls);
         }
-        let left_out = left_out.into_iter().map(|((what, why), calls)| LeftOut { what: what.into(), calls, why });
-        Ok(Drafted { policy, used, left_out: left_out.collect() })
+        let left_out = left_out.into_iter().map(|((what, why), calls)| UncoveredCall {
+            description: what.into(),
+            calls,
+            reason: why,
+        });
+        Ok(DraftPolicy { policy, blocks: used, uncovered: left_out.collect() })
     }
 }
 
 /// What a deed was, in words: its method, and what it was about.
-fn what(method: &str, target: Option<&str>) -> String {
+fn describe_call(method: &str, target: Option<&str>) -> String {
     match target {
         Some(target) => format!("{method} {target}"),
         None => method.to_owned(),
@@ -162,7 +167,7 @@ fn what(method: &str, target: Option<&str>) -> String {
 }
 
 /// Why no block can be written that allows this and nothing else.
-fn unwritable(part: Part, name: &str) -> Option<&'static str> {
+fn uncoverable_reason(part: Part, name: &str) -> Option<&'static str> {
     match part {
         Part::Methods if name.is_empty() || crate::method_rules::METHODS_DECIDED_BY_TARGET.contains(&name) => {
             Some("the log does not say what it was about")
@@ -177,7 +182,7 @@ fn unwritable(part: Part, name: &str) -> Option<&'static str> {
 }
 
 /// Whether the policy lets a completion pass. The log does not say whether it was of a prompt or of a resource.
-fn completes(policy: &Policy, target: &str) -> bool {
+fn allows_completion(policy: &Policy, target: &str) -> bool {
     [CompletionReference::Prompt(target), CompletionReference::Resource(target)].into_iter().any(|reference| {
         let subject = CallTarget::Completion(reference);
         let call =

@@ -41,7 +41,7 @@ pub use counter_identity::CounterIdentity;
 pub use decide::decide;
 pub use decision::{ApprovalRequirement, Code, Decision, Reason, Terms};
 pub use diagnostic::{Diagnostic, DiagnosticCode, Severity};
-pub use draft::{Deed, Draft, Drafted, LeftOut, Part, Used};
+pub use draft::{DraftBlock, DraftBuilder, DraftPolicy, ObservedCall, Part, UncoveredCall};
 pub use explain::{Explanation, explain};
 pub use format::{Formatted, format};
 pub use import::{Imported, Note, NoteKind, import};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Decision, Deed, Definition,
-    DocumentFormat, Draft, Drafted, Policy, decide, format, parse,
+    Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Decision, Definition, DocumentFormat,
+    DraftBuilder, DraftPolicy, ObservedCall, Policy, decide, format, parse,
 };
 use insta::assert_snapshot;
 use jiff::Timestamp;
@@ -32,20 +32,20 @@ fn done(method: &'static str, target: &str, at: i64, arguments: &str) -> Done {
     Done { method, target, at: NOON + at, arguments: arguments.to_owned(), is_logged: true, objection: None }
 }
 
-fn draft(all: &[Done]) -> Drafted {
-    let mut draft = Draft::default();
+fn draft(all: &[Done]) -> DraftPolicy {
+    let mut draft = DraftBuilder::default();
     for done in all {
         let document = read(done.arguments.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
         let names: Vec<String> =
             document.root().members().filter_map(|(key, _)| key.as_str().map(|key| key.into_owned())).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        draft.add(&Deed {
+        draft.add(&ObservedCall {
             method: done.method,
             target: done.target.as_deref(),
             at: Timestamp::from_second(done.at).expect("a time"),
             argument_names: &names,
             arguments: done.is_logged.then(|| document.root()),
-            objection: done.objection,
+            reason_code: done.objection,
         });
     }
     draft.write("what grant `ci` did at `books`").expect("a policy")
@@ -85,10 +85,10 @@ fn allows(policy: &Policy, done: &Done) -> bool {
 }
 
 /// Whether the draft says that it does not cover this.
-fn is_left_out(drafted: &Drafted, done: &Done) -> bool {
+fn is_left_out(drafted: &DraftPolicy, done: &Done) -> bool {
     let target = done.target.as_ref().map(|target| format!(" {target}")).unwrap_or_default();
     let what = format!("{}{target}", done.method);
-    drafted.left_out.iter().any(|left| left.what == what)
+    drafted.uncovered.iter().any(|left| left.description == what)
 }
 
 /// The text without its comments, which all stand on lines of their own.
@@ -121,7 +121,7 @@ fn a_draft_says_how_often_when_and_with_what() {
     let drafted = draft(&all);
     assert_snapshot!(drafted.policy);
     let left: Vec<String> =
-        drafted.left_out.iter().map(|left| format!("{} x{}: {}", left.what, left.calls, left.why)).collect();
+        drafted.uncovered.iter().map(|left| format!("{} x{}: {}", left.description, left.calls, left.reason)).collect();
     assert_snapshot!(left.join("\n"), @r"
     completion/complete other x1: a completion passes where its prompt or resource does, and neither was used
     tasks/get x1: a task is under the rule of the call that made it
@@ -147,7 +147,7 @@ fn values_are_offered_only_where_every_call_had_one_of_few_and_no_secret_is_amon
     let offers = |arguments: &[&str]| {
         let all: Vec<Done> =
             (0..4).flat_map(|_| arguments.iter().map(|text| done("tools/call", "t", 0, text))).collect();
-        draft(&all).used[0].offers.join(" ")
+        draft(&all).blocks[0].suggested_conditions.join(" ")
     };
     assert_snapshot!(offers(&[r#"{"a":"x"}"#, r#"{"a":"y"}"#]), @r#"{ "path": "args.a", "op": "in", "value": ["x", "y"] }"#);
     assert_snapshot!(offers(&[r#"{"a":1,"b.c":true}"#]), @r#"{ "path": "args.a", "op": "in", "value": [1] } { "path": "args[\"b.c\"]", "op": "in", "value": [true] }"#);
@@ -164,18 +164,18 @@ fn values_are_offered_only_where_every_call_had_one_of_few_and_no_secret_is_amon
     }
     let mut all: Vec<Done> = (0..8).map(|at| done("tools/call", "t", at, r#"{"a":"x"}"#)).collect();
     all[3].is_logged = false;
-    assert!(draft(&all).used[0].offers.is_empty(), "one call did not say");
-    assert!(draft(&all[..3]).used[0].offers.is_empty(), "three calls say little");
+    assert!(draft(&all).blocks[0].suggested_conditions.is_empty(), "one call did not say");
+    assert!(draft(&all[..3]).blocks[0].suggested_conditions.is_empty(), "three calls say little");
 }
 
 #[test]
 fn too_much_for_a_policy_is_refused() {
-    let mut draft = Draft::default();
+    let mut draft = DraftBuilder::default();
     let at = Timestamp::from_second(NOON).expect("a time");
     for number in 0..100_001 {
         let uri = format!("n:{number}");
         let (method, target) = ("resources/read", Some(uri.as_str()));
-        draft.add(&Deed { method, target, at, argument_names: &[], arguments: None, objection: None });
+        draft.add(&ObservedCall { method, target, at, argument_names: &[], arguments: None, reason_code: None });
     }
     let faults = draft.write("much").expect_err("too much");
     assert_eq!(faults[0].code.as_str(), "too-large");
@@ -242,16 +242,16 @@ proptest! {
     fn no_block_of_a_draft_could_be_left_out(all in deeds()) {
         let drafted = draft(&all);
         let whole = bare(&drafted.policy);
-        for used in &drafted.used {
+        for used in &drafted.blocks {
             let mut less = whole.clone();
-            let part = less[used.part.as_str()].as_object_mut().expect("a part");
+            let part = less[used.section.as_str()].as_object_mut().expect("a part");
             prop_assert!(part.remove(&used.name).is_some(), "{}", used.name);
             let less = load(&less.to_string());
             let policy = load(&drafted.policy);
             prop_assert!(all.iter().any(|done| allows(&policy, done) && !allows(&less, done)), "{:?}", used);
         }
         let blocks: usize = whole.as_object().expect("an object").values().filter_map(|part| part.as_object()).map(|part| part.len()).sum();
-        prop_assert_eq!(blocks, drafted.used.len());
+        prop_assert_eq!(blocks, drafted.blocks.len());
     }
 
     #[test]

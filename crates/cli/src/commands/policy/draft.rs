@@ -4,7 +4,7 @@ mod gather;
 mod told;
 
 use anyhow::Result;
-use gatelodge_policy::Drafted;
+use gatelodge_policy::DraftPolicy;
 use jiff::Timestamp;
 
 use self::gather::{Found, Gathered, Wanted};
@@ -102,7 +102,7 @@ fn nothing(args: &DraftArgs, gathered: &Gathered) -> String {
     format!("nothing of `{grant}` was sent{server}{since}{other}; there is nothing to draft from: {help}")
 }
 
-fn write(grant: &str, server: &str, found: &Found) -> Result<Drafted> {
+fn write(grant: &str, server: &str, found: &Found) -> Result<DraftPolicy> {
     let origin = format!("what `{grant}` did at `{server}`");
     found.draft.write(&origin).map_err(|faults| {
         let why = faults.first().map(|fault| fault.message.clone()).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use anyhow::Result;
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_policy::{ClientRequest, Deed, Draft, is_always_allowed};
+use gatelodge_policy::{ClientRequest, DraftBuilder, ObservedCall, is_always_allowed};
 use gatelodge_store::{CallId, Filter, Kind, Ledger, Outcome, Record, Row};
 use jiff::Timestamp;
 
@@ -42,7 +42,7 @@ pub struct Gathered {
 /// What was found of one server.
 #[derive(Debug, Default)]
 pub struct Found {
-    pub draft: Draft,
+    pub draft: DraftBuilder,
     /// How many calls were sent.
     pub sent: u64,
     /// What was not sent, or led nowhere: what it was, why, and how often.
@@ -142,13 +142,13 @@ impl Found {
         let names: Vec<&str> = record.argument_keys.iter().map(AsRef::as_ref).collect();
         // What was too long for the log is cut, and no JSON any more.
         let document = record.arguments.as_ref().and_then(|text| read(text.as_bytes(), &JsonLimits::REQUEST).ok());
-        self.draft.add(&Deed {
+        self.draft.add(&ObservedCall {
             method,
             target: record.target.as_deref(),
             at: record.at,
             argument_names: &names,
             arguments: document.as_ref().map(|document| document.root()),
-            objection: record.code.as_deref().filter(|_| record.observed),
+            reason_code: record.code.as_deref().filter(|_| record.observed),
         });
     }
 }

@@ -1,6 +1,6 @@
 //! What is said beside a draft.
 
-use gatelodge_policy::Drafted;
+use gatelodge_policy::DraftPolicy;
 use serde_json::{Value, json};
 
 use super::gather::{Found, Gathered, Wanted};
@@ -41,8 +41,8 @@ pub fn refused(gathered: &Gathered) -> Vec<String> {
 }
 
 /// What the draft does not cover, and why.
-pub fn left_out(found: &Found, drafted: &Drafted) -> Vec<String> {
-    let of_draft = drafted.left_out.iter().map(|left| line(&left.what, left.calls, left.why));
+pub fn left_out(found: &Found, drafted: &DraftPolicy) -> Vec<String> {
+    let of_draft = drafted.uncovered.iter().map(|left| line(&left.description, left.calls, left.reason));
     bounded(lines(found).chain(of_draft).collect())
 }
 
@@ -68,9 +68,9 @@ pub fn calls(count: u64) -> String {
 }
 
 /// Everything, for programs.
-pub fn json(args: &DraftArgs, server: &str, found: &Found, drafted: &Drafted, notes: &[String]) -> Value {
+pub fn json(args: &DraftArgs, server: &str, found: &Found, drafted: &DraftPolicy, notes: &[String]) -> Value {
     let used: Vec<Value> = drafted
-        .used
+        .blocks
         .iter()
         .map(|used| {
             let [minute, hour, day] = used.peaks;
@@ -78,15 +78,16 @@ pub fn json(args: &DraftArgs, server: &str, found: &Found, drafted: &Drafted, no
                 list.iter().map(|(name, calls)| (name.clone(), json!(calls))).collect::<serde_json::Map<_, _>>().into()
             };
             json!({
-                "part": used.part.as_str(), "name": used.name, "calls": used.calls, "first": used.first,
+                "part": used.section.as_str(), "name": used.name, "calls": used.calls, "first": used.first,
                 "last": used.last, "peaks": {"minute": minute, "hour": hour, "day": day},
-                "arguments": counts(&used.arguments), "objections": counts(&used.objections),
-                "offers": used.offers, "rate_limit": used.rate_limit,
+                "arguments": counts(&used.arguments), "objections": counts(&used.reason_codes),
+                "offers": used.suggested_conditions, "rate_limit": used.rate_limit,
             })
         })
         .collect();
     let of_log = found.left_out.iter().map(|((what, why), calls)| json!({"what": what, "calls": calls, "why": why}));
-    let of_draft = drafted.left_out.iter().map(|left| json!({"what": left.what, "calls": left.calls, "why": left.why}));
+    let of_draft =
+        drafted.uncovered.iter().map(|left| json!({"what": left.description, "calls": left.calls, "why": left.reason}));
     json!({
         "grant": args.grant, "server": server, "policy": drafted.policy, "calls": found.sent, "used": used,
         "left_out": of_log.chain(of_draft).collect::<Vec<_>>(), "notes": notes,

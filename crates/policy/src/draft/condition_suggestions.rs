@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use gatelodge_json::{JsonKind, JsonValue, quote_for_display};
 
 /// More different values than this are no list that somebody chose from.
-const MOST_VALUES: usize = 5;
+const MAX_SUGGESTED_VALUES: usize = 5;
 /// Each value must have been seen so often, on the average.
-const LEAST_EACH: u64 = 4;
+const MIN_CALLS_PER_VALUE: u64 = 4;
 /// Longer texts are not what a list is made of.
-const LONGEST_TEXT: usize = 60;
+const MAX_VALUE_CHARS: usize = 60;
 /// What the log writes in place of a secret.
-const MASK: &str = "***";
+const SECRET_MASK: &str = "***";
 /// Parts of names whose values are secrets more often than not: never shown, whatever the log kept.
-const TELLING: [&str; 11] = [
+const SECRET_NAME_PARTS: [&str; 11] = [
     "passw",
     "passphrase",
     "secret",
@@ -29,26 +29,26 @@ const TELLING: [&str; 11] = [
 
 /// The values that an argument had.
 #[derive(Debug, Default)]
-pub(super) struct Values {
+pub(super) struct ArgumentValues {
     calls: u64,
     kind: Option<JsonKind>,
     /// As they are written in a policy; none once they are no list any more.
-    written: Option<BTreeSet<Box<str>>>,
+    literals: Option<BTreeSet<Box<str>>>,
 }
 
-impl Values {
+impl ArgumentValues {
     pub fn add(&mut self, value: JsonValue<'_>) {
         self.calls += 1;
         let is_first = self.calls == 1;
         let is_same_kind = self.kind.replace(value.kind()).is_none_or(|kind| kind == value.kind());
-        let mut written = match self.written.take() {
+        let mut written = match self.literals.take() {
             None if is_first => BTreeSet::new(),
             None => return,
             Some(written) => written,
         };
         let Some(literal) = literal(value).filter(|_| is_same_kind) else { return };
         written.insert(literal.into());
-        self.written = Some(written).filter(|written| written.len() <= MOST_VALUES);
+        self.literals = Some(written).filter(|written| written.len() <= MAX_SUGGESTED_VALUES);
     }
 }
 
@@ -57,7 +57,7 @@ fn literal(value: JsonValue<'_>) -> Option<String> {
     match value.kind() {
         JsonKind::String => {
             let text = value.as_str()?;
-            let is_fit = !text.contains(MASK) && text.chars().count() <= LONGEST_TEXT;
+            let is_fit = !text.contains(SECRET_MASK) && text.chars().count() <= MAX_VALUE_CHARS;
             is_fit.then(|| quote_for_display(&text))
         }
         JsonKind::Number | JsonKind::Bool => Some(value.raw().to_owned()),
@@ -66,27 +66,27 @@ fn literal(value: JsonValue<'_>) -> Option<String> {
 }
 
 /// Whether values under this name are secrets more often than not.
-pub(super) fn is_telling(name: &str) -> bool {
+pub(super) fn is_secret_name(name: &str) -> bool {
     let folded = name.to_ascii_lowercase();
-    folded.ends_with("key") || TELLING.iter().any(|part| folded.contains(part))
+    folded.ends_with("key") || SECRET_NAME_PARTS.iter().any(|part| folded.contains(part))
 }
 
 /// The conditions that all of so many calls satisfy.
-pub(super) fn offers(values: &BTreeMap<Box<str>, Values>, calls: u64) -> Vec<String> {
+pub(super) fn suggest_conditions(values: &BTreeMap<Box<str>, ArgumentValues>, calls: u64) -> Vec<String> {
     let mut offers = Vec::new();
     for (name, values) in values {
         // A call that did not tell its arguments might have had any.
-        let Some(written) = values.written.as_ref().filter(|_| values.calls == calls) else { continue };
-        if calls >= LEAST_EACH * written.len() as u64 {
+        let Some(written) = values.literals.as_ref().filter(|_| values.calls == calls) else { continue };
+        if calls >= MIN_CALLS_PER_VALUE * written.len() as u64 {
             let list: Vec<&str> = written.iter().map(AsRef::as_ref).collect();
-            let path = quote_for_display(&path(name));
+            let path = quote_for_display(&argument_path(name));
             offers.push(format!(r#"{{ "path": {path}, "op": "in", "value": [{}] }}"#, list.join(", ")));
         }
     }
     offers
 }
 
-fn path(name: &str) -> String {
+fn argument_path(name: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
     if !name.is_empty() && name.chars().all(is_plain) {
         return format!("args.{name}");

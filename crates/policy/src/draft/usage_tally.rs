@@ -5,88 +5,92 @@ use std::collections::BTreeMap;
 use gatelodge_json::{JsonKind, JsonValue};
 use jiff::Timestamp;
 
-use super::offer::Values;
-use super::{Deed, Part, Used, offer};
+use super::condition_suggestions::ArgumentValues;
+use super::{DraftBlock, ObservedCall, Part, condition_suggestions};
 
 /// The windows whose busiest is told, in minutes.
-const WINDOWS: [i64; 3] = [1, 60, 1_440];
+const PEAK_WINDOWS_MINUTES: [i64; 3] = [1, 60, 1_440];
 /// Under observation these are what one expects, and say nothing about the call.
-const EXPECTED: [&str; 2] = ["not_listed", "no_policy"];
+const EXPECTED_REASON_CODES: [&str; 2] = ["not_listed", "no_policy"];
 
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct UsageTally {
     calls: u64,
     first: Timestamp,
     last: Timestamp,
     /// By the minute since 1970.
-    minutes: BTreeMap<i64, u64>,
-    names: BTreeMap<Box<str>, u64>,
-    values: BTreeMap<Box<str>, Values>,
-    objections: BTreeMap<Box<str>, u64>,
+    calls_per_minute: BTreeMap<i64, u64>,
+    argument_names: BTreeMap<Box<str>, u64>,
+    values: BTreeMap<Box<str>, ArgumentValues>,
+    reason_codes: BTreeMap<Box<str>, u64>,
 }
 
-impl Tally {
+impl UsageTally {
     pub fn new(at: Timestamp) -> Self {
         Self {
             calls: 0,
             first: at,
             last: at,
-            minutes: BTreeMap::new(),
-            names: BTreeMap::new(),
+            calls_per_minute: BTreeMap::new(),
+            argument_names: BTreeMap::new(),
             values: BTreeMap::new(),
-            objections: BTreeMap::new(),
+            reason_codes: BTreeMap::new(),
         }
     }
 
-    pub fn add(&mut self, deed: &Deed<'_>) {
+    pub fn add(&mut self, deed: &ObservedCall<'_>) {
         self.calls += 1;
         self.first = self.first.min(deed.at);
         self.last = self.last.max(deed.at);
-        *self.minutes.entry(deed.at.as_second().div_euclid(60)).or_default() += 1;
+        *self.calls_per_minute.entry(deed.at.as_second().div_euclid(60)).or_default() += 1;
         for name in deed.argument_names {
-            *self.names.entry((*name).into()).or_default() += 1;
+            *self.argument_names.entry((*name).into()).or_default() += 1;
         }
-        if let Some(code) = deed.objection.filter(|code| !EXPECTED.contains(code)) {
-            *self.objections.entry(code.into()).or_default() += 1;
+        if let Some(code) = deed.reason_code.filter(|code| !EXPECTED_REASON_CODES.contains(code)) {
+            *self.reason_codes.entry(code.into()).or_default() += 1;
         }
         if let Some(arguments) = deed.arguments.filter(|arguments| arguments.kind() == JsonKind::Object) {
-            self.look_at(arguments);
+            self.add_arguments(arguments);
         }
     }
 
-    fn look_at(&mut self, arguments: JsonValue<'_>) {
+    fn add_arguments(&mut self, arguments: JsonValue<'_>) {
         for (key, value) in arguments.members() {
-            if let Some(name) = key.as_str().filter(|name| !offer::is_telling(name)) {
+            if let Some(name) = key.as_str().filter(|name| !condition_suggestions::is_secret_name(name)) {
                 self.values.entry(name.as_ref().into()).or_default().add(value);
             }
         }
     }
 
-    pub fn summary(&self, part: Part, name: &str) -> Used {
+    pub fn summary(&self, part: Part, name: &str) -> DraftBlock {
         let told = |counts: &BTreeMap<Box<str>, u64>| {
             counts.iter().map(|(name, count)| (name.to_string(), *count)).collect::<Vec<_>>()
         };
-        let peaks = WINDOWS.map(|window| self.peak(window));
+        let peaks = PEAK_WINDOWS_MINUTES.map(|window| self.peak(window));
         let [_, per_hour, _] = peaks;
         let takes_conditions = matches!(part, Part::Tools | Part::Prompts);
-        Used {
-            part,
+        DraftBlock {
+            section: part,
             name: name.to_owned(),
             calls: self.calls,
             first: self.first,
             last: self.last,
             peaks,
-            arguments: told(&self.names),
-            offers: if takes_conditions { offer::offers(&self.values, self.calls) } else { Vec::new() },
-            objections: told(&self.objections),
-            rate_limit: (part == Part::Tools).then(|| format!("{}/hour", room(per_hour))),
+            arguments: told(&self.argument_names),
+            suggested_conditions: if takes_conditions {
+                condition_suggestions::suggest_conditions(&self.values, self.calls)
+            } else {
+                Vec::new()
+            },
+            reason_codes: told(&self.reason_codes),
+            rate_limit: (part == Part::Tools).then(|| format!("{}/hour", rate_with_headroom(per_hour))),
         }
     }
 
     /// The most within one window of so many minutes; windows begin as those of limits do.
     fn peak(&self, window: i64) -> u64 {
         let (mut most, mut current, mut sum) = (0, None, 0);
-        for (minute, count) in &self.minutes {
+        for (minute, count) in &self.calls_per_minute {
             let start = minute.div_euclid(window);
             sum = if current == Some(start) { sum + count } else { *count };
             current = Some(start);
@@ -97,7 +101,7 @@ impl Tally {
 }
 
 /// Twice the peak, rounded up to one digit and zeros; at least ten, because one use says little about the next.
-fn room(peak: u64) -> u64 {
+fn rate_with_headroom(peak: u64) -> u64 {
     let twice = peak.saturating_mul(2).max(10);
     let unit = 10_u64.saturating_pow(twice.ilog10());
     twice.div_ceil(unit).saturating_mul(unit)
@@ -105,11 +109,11 @@ fn room(peak: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::room;
+    use super::rate_with_headroom;
 
     #[test]
     fn room_is_a_round_number_at_least_twice_the_peak() {
-        let found: Vec<u64> = [0, 1, 5, 6, 10, 11, 42, 50, 51, 499, 501].map(room).into();
+        let found: Vec<u64> = [0, 1, 5, 6, 10, 11, 42, 50, 51, 499, 501].map(rate_with_headroom).into();
         assert_eq!(found, [10, 10, 10, 20, 20, 30, 90, 100, 200, 1_000, 2_000]);
     }
 }

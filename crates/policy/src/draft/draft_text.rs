@@ -5,29 +5,29 @@ use std::fmt::Write;
 use gatelodge_json::{escape_unprintable, quote_for_display};
 use jiff::Timestamp;
 
-use super::{Part, Used};
+use super::{DraftBlock, Part};
 use crate::diagnostic::Diagnostic;
 use crate::format::format;
 use crate::syntax_tree::DocumentFormat;
 
 /// Writes the policy in the usual layout.
-pub(super) fn write(origin: &str, used: &[Used]) -> Result<String, Vec<Diagnostic>> {
+pub(super) fn write_draft(origin: &str, used: &[DraftBlock]) -> Result<String, Vec<Diagnostic>> {
     let mut out = String::new();
     let calls: u64 = used.iter().map(|used| used.calls).sum();
     let span = used.iter().map(|used| used.first).min().zip(used.iter().map(|used| used.last).max());
-    let span = span.map(|(first, last)| format!(", {}", between(first, last))).unwrap_or_default();
-    let _ = writeln!(out, "// Drafted from {}: {}{span}.", escape_unprintable(origin), times(calls));
+    let span = span.map(|(first, last)| format!(", {}", time_span_text(first, last))).unwrap_or_default();
+    let _ = writeln!(out, "// Drafted from {}: {}{span}.", escape_unprintable(origin), call_count_text(calls));
     out.push_str("// It allows what was done and nothing else. Each rate is twice the busiest hour, rounded up.\n");
     out.push_str("{\"version\": \"1\", \"default\": \"deny\"");
     let mut part = None;
     for block in used {
         match part {
-            Some(current) if current == block.part => out.push(','),
-            Some(_) => part_of(block, "},", &mut out),
-            None => part_of(block, ",", &mut out),
+            Some(current) if current == block.section => out.push(','),
+            Some(_) => open_section(block, "},", &mut out),
+            None => open_section(block, ",", &mut out),
         }
-        part = Some(block.part);
-        entry(block, &mut out);
+        part = Some(block.section);
+        write_entry(block, &mut out);
     }
     if part.is_some() {
         out.push('}');
@@ -36,14 +36,14 @@ pub(super) fn write(origin: &str, used: &[Used]) -> Result<String, Vec<Diagnosti
     Ok(format(out.as_bytes(), DocumentFormat::Json)?.text)
 }
 
-fn part_of(block: &Used, before: &str, out: &mut String) {
-    let _ = write!(out, "{before}\n{}: {{", quote_for_display(block.part.as_str()));
+fn open_section(block: &DraftBlock, before: &str, out: &mut String) {
+    let _ = write!(out, "{before}\n{}: {{", quote_for_display(block.section.as_str()));
 }
 
-fn entry(block: &Used, out: &mut String) {
+fn write_entry(block: &DraftBlock, out: &mut String) {
     let [minute, hour, day] = block.peaks;
-    let span = between(block.first, block.last);
-    let _ = write!(out, "\n// {}, {span}", times(block.calls));
+    let span = time_span_text(block.first, block.last);
+    let _ = write!(out, "\n// {}, {span}", call_count_text(block.calls));
     if block.calls > 1 {
         let _ = write!(out, "; the most: {minute} in a minute, {hour} in an hour, {day} in a day");
     }
@@ -55,24 +55,24 @@ fn entry(block: &Used, out: &mut String) {
         });
         let _ = writeln!(out, "// Arguments: {}.", names.collect::<Vec<_>>().join(", "));
     }
-    if !block.objections.is_empty() {
-        let codes = block.objections.iter().map(|(code, calls)| format!("{} ({calls})", escape_unprintable(code)));
+    if !block.reason_codes.is_empty() {
+        let codes = block.reason_codes.iter().map(|(code, calls)| format!("{} ({calls})", escape_unprintable(code)));
         let _ =
             writeln!(out, "// The policy in force then would have refused: {}.", codes.collect::<Vec<_>>().join(", "));
     }
     let _ = write!(out, "{}: ", quote_for_display(&block.name));
-    match block.part {
+    match block.section {
         Part::Methods | Part::ClientRequests => out.push_str("\"allow\""),
-        Part::Tools | Part::Resources | Part::Prompts => body(block, out),
+        Part::Tools | Part::Resources | Part::Prompts => write_block(block, out),
     }
 }
 
 /// The rule block. An offer is a comment that can be uncommented as it stands.
-fn body(block: &Used, out: &mut String) {
+fn write_block(block: &DraftBlock, out: &mut String) {
     out.push('{');
     let comma = if block.rate_limit.is_some() { "," } else { "" };
-    if !block.offers.is_empty() {
-        let offers = block.offers.join(", ");
+    if !block.suggested_conditions.is_empty() {
+        let offers = block.suggested_conditions.join(", ");
         let _ = write!(out, "\n// These had few values; without the slashes, only they pass:\n");
         let _ = writeln!(out, "// \"require\": [{offers}]{comma}");
     }
@@ -82,12 +82,12 @@ fn body(block: &Used, out: &mut String) {
     out.push('}');
 }
 
-fn times(calls: u64) -> String {
+fn call_count_text(calls: u64) -> String {
     if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") }
 }
 
 /// Whole seconds: more would be noise.
-fn between(first: Timestamp, last: Timestamp) -> String {
+fn time_span_text(first: Timestamp, last: Timestamp) -> String {
     let whole = |at: Timestamp| Timestamp::from_second(at.as_second()).unwrap_or(at);
     match (whole(first), whole(last)) {
         (first, last) if first == last => format!("at {first}"),
