@@ -2,9 +2,9 @@
 //!
 //! Only the white space changes: keys keep their order, strings and numbers their spelling. Nothing is judged here.
 
+mod comment_attachment;
 mod layout;
-mod remark;
-mod yaml_comment;
+mod yaml_comments;
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ use gatelodge_json::{JsonLimits, read_with_comments};
 
 use crate::diagnostic::{Diagnostic, DiagnosticCode, sorted_for_display};
 use crate::syntax_tree::{self, DocumentFormat};
-pub(crate) use yaml_comment::count as comments_of_yaml;
+pub(crate) use yaml_comments::count_yaml_comments as comments_of_yaml;
 
 /// A document in its canonical layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Formatted {
+pub struct FormattedPolicy {
     /// The text, JSON.
     pub text: String,
     /// How many comments could not be kept. Always 0 for JSON; YAML becomes JSON without its comments.
@@ -27,20 +27,20 @@ pub struct Formatted {
 ///
 /// # Errors
 /// What keeps the text from being read, and repeated keys.
-pub fn format(text: &[u8], format: DocumentFormat) -> Result<Formatted, Vec<Diagnostic>> {
-    lay_out(text, format).map_err(sorted_for_display)
+pub fn format(text: &[u8], format: DocumentFormat) -> Result<FormattedPolicy, Vec<Diagnostic>> {
+    format_document(text, format).map_err(sorted_for_display)
 }
 
-fn lay_out(text: &[u8], format: DocumentFormat) -> Result<Formatted, Vec<Diagnostic>> {
+fn format_document(text: &[u8], format: DocumentFormat) -> Result<FormattedPolicy, Vec<Diagnostic>> {
     match format {
-        DocumentFormat::Json => Ok(Formatted { text: format_json(text)?, comments_lost: 0 }),
+        DocumentFormat::Json => Ok(FormattedPolicy { text: format_json(text)?, comments_lost: 0 }),
         DocumentFormat::Yaml => {
             let (root, repeats) = syntax_tree::read(text, format).map_err(|fault| vec![fault])?;
-            refuse(repeats)?;
+            fail_if_any(repeats)?;
             let json = root.to_json();
             // Places in the JSON that was made mean nothing to whoever wrote the YAML.
-            let laid_out = format_json(json.as_bytes()).map_err(|faults| move_all(faults, 0..text.len()))?;
-            Ok(Formatted { text: laid_out, comments_lost: comments_of_yaml(text, &root) })
+            let laid_out = format_json(json.as_bytes()).map_err(|faults| replace_spans(faults, 0..text.len()))?;
+            Ok(FormattedPolicy { text: laid_out, comments_lost: comments_of_yaml(text, &root) })
         }
     }
 }
@@ -48,8 +48,8 @@ fn lay_out(text: &[u8], format: DocumentFormat) -> Result<Formatted, Vec<Diagnos
 fn format_json(text: &[u8]) -> Result<String, Vec<Diagnostic>> {
     let (document, repeats) = read_with_comments(text, &JsonLimits::DOCUMENT)
         .map_err(|fault| vec![syntax_tree::diagnostic_from_json(&fault)])?;
-    refuse(repeats.iter().map(syntax_tree::diagnostic_from_json).collect())?;
-    let laid_out = layout::lay_out(&remark::attach(&document));
+    fail_if_any(repeats.iter().map(syntax_tree::diagnostic_from_json).collect())?;
+    let laid_out = layout::render_layout(&comment_attachment::attach_comments(&document));
     if laid_out.len() > JsonLimits::DOCUMENT.max_bytes {
         let message = "laid out, the text would be larger than a policy may be";
         return Err(vec![Diagnostic::error(DiagnosticCode::TooLarge, 0..text.len(), message)]);
@@ -57,11 +57,11 @@ fn format_json(text: &[u8]) -> Result<String, Vec<Diagnostic>> {
     Ok(laid_out)
 }
 
-fn refuse(faults: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
+fn fail_if_any(faults: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-fn move_all(mut faults: Vec<Diagnostic>, span: Range<usize>) -> Vec<Diagnostic> {
+fn replace_spans(mut faults: Vec<Diagnostic>, span: Range<usize>) -> Vec<Diagnostic> {
     for fault in &mut faults {
         fault.span = span.clone();
     }

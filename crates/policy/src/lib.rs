@@ -43,7 +43,7 @@ pub use decision::{ApprovalRequirement, Code, Decision, Reason, Terms};
 pub use diagnostic::{Diagnostic, DiagnosticCode, Severity};
 pub use draft::{DraftBlock, DraftBuilder, DraftPolicy, ObservedCall, Part, UncoveredCall};
 pub use explain::{Explanation, explain};
-pub use format::{Formatted, format};
+pub use format::{FormattedPolicy, format};
 pub use import::{Imported, Note, NoteKind, import};
 pub use input_schema::{InputSchema, InputSchemaError};
 pub use limit::{Align, Amount, Charge, LimitWindow, Scope};

@@ -1,147 +1,149 @@
 //! From pieces to text: what goes on one line, and what is opened.
 
-use super::remark::{Container, Piece, Remark, Shape, Sheet};
+use super::comment_attachment::{CommentedContainer, CommentedDocument, CommentedNode, CommentedValue, OwnLineComment};
 
 /// A line is not longer than this if it can be helped.
-const WIDTH: usize = 100;
+const MAX_LINE_WIDTH: usize = 100;
 const INDENT: &str = "  ";
 
 /// The level of rule blocks under `tools`, `categories`, `resources` and `prompts`.
-const BLOCK: usize = 2;
+const BLOCK_LEVEL: usize = 2;
 /// A rule block that stands one level higher than the others, and is laid out like them.
-const HIGH_BLOCK: &str = "\"all_tools\"";
+const ALL_TOOLS_KEY: &str = "\"all_tools\"";
 
-pub(super) fn lay_out(sheet: &Sheet<'_>) -> String {
-    let mut writer = Writer { out: String::new(), indent: 0 };
-    writer.piece(&sheet.root, 0, true);
-    for text in &sheet.root.behind {
-        writer.remark_behind(text);
+pub(super) fn render_layout(sheet: &CommentedDocument<'_>) -> String {
+    let mut writer = LayoutWriter { out: String::new(), indent: 0 };
+    writer.write_node(&sheet.root, 0, true);
+    for text in &sheet.root.trailing_comments {
+        writer.write_trailing_comment(text);
     }
     writer.out.push('\n');
-    for remark in &sheet.tail {
-        writer.remark(remark, false);
+    for remark in &sheet.closing_comments {
+        writer.write_comment(remark, false);
     }
     writer.out
 }
 
-struct Writer {
+struct LayoutWriter {
     out: String,
     indent: usize,
 }
 
-impl Writer {
+impl LayoutWriter {
     /// Writes the comments before a piece, its key and its value; level 0 is the document's.
-    fn piece(&mut self, piece: &Piece<'_>, level: usize, is_first: bool) {
-        for (at, remark) in piece.before.iter().enumerate() {
-            self.remark(remark, is_first && at == 0);
+    fn write_node(&mut self, piece: &CommentedNode<'_>, level: usize, is_first: bool) {
+        for (at, remark) in piece.leading_comments.iter().enumerate() {
+            self.write_comment(remark, is_first && at == 0);
         }
-        if piece.is_apart && !(is_first && piece.before.is_empty()) {
+        if piece.has_blank_line_before && !(is_first && piece.leading_comments.is_empty()) {
             self.out.push('\n');
         }
         let line_start = self.out.len();
-        self.margin();
+        self.write_indent();
         if let Some(key) = piece.key {
             self.out.push_str(key);
             self.out.push_str(": ");
         }
         match &piece.value {
-            Shape::Scalar(text) => self.out.push_str(text),
-            Shape::Container(container) => {
+            CommentedValue::Scalar(text) => self.out.push_str(text),
+            CommentedValue::Container(container) => {
                 // A comma may follow.
                 let used = self.out.get(line_start..).unwrap_or_default().chars().count() + 1;
-                let line = may_be_flat(container, level).then(|| flat(container, WIDTH.saturating_sub(used))).flatten();
+                let line = can_be_flat(container, level)
+                    .then(|| flat_text(container, MAX_LINE_WIDTH.saturating_sub(used)))
+                    .flatten();
                 match line {
                     Some(line) => self.out.push_str(&line),
-                    None => self.opened(container, level),
+                    None => self.write_multiline(container, level),
                 }
             }
         }
     }
 
-    fn opened(&mut self, container: &Container<'_>, level: usize) {
+    fn write_multiline(&mut self, container: &CommentedContainer<'_>, level: usize) {
         let (open, close) = brackets(container);
         self.out.push_str(open);
-        for text in &container.head {
-            self.remark_behind(text);
+        for text in &container.opening_comments {
+            self.write_trailing_comment(text);
         }
         self.out.push('\n');
         self.indent += 1;
-        for (at, piece) in container.pieces.iter().enumerate() {
-            let is_high = level == 0 && piece.key == Some(HIGH_BLOCK);
-            self.piece(piece, if is_high { BLOCK } else { level + 1 }, at == 0);
-            if at + 1 < container.pieces.len() {
+        for (at, piece) in container.nodes.iter().enumerate() {
+            let is_high = level == 0 && piece.key == Some(ALL_TOOLS_KEY);
+            self.write_node(piece, if is_high { BLOCK_LEVEL } else { level + 1 }, at == 0);
+            if at + 1 < container.nodes.len() {
                 self.out.push(',');
             }
-            for text in &piece.behind {
-                self.remark_behind(text);
+            for text in &piece.trailing_comments {
+                self.write_trailing_comment(text);
             }
             self.out.push('\n');
         }
-        for (at, remark) in container.tail.iter().enumerate() {
-            self.remark(remark, at == 0 && container.pieces.is_empty());
+        for (at, remark) in container.closing_comments.iter().enumerate() {
+            self.write_comment(remark, at == 0 && container.nodes.is_empty());
         }
         self.indent -= 1;
-        self.margin();
+        self.write_indent();
         self.out.push_str(close);
     }
 
     /// Writes a comment on lines of its own.
-    fn remark(&mut self, remark: &Remark<'_>, is_first: bool) {
-        if remark.is_apart && !is_first {
+    fn write_comment(&mut self, remark: &OwnLineComment<'_>, is_first: bool) {
+        if remark.has_blank_line_before && !is_first {
             self.out.push('\n');
         }
-        self.margin();
+        self.write_indent();
         self.out.push_str(remark.text);
         self.out.push('\n');
     }
 
-    fn remark_behind(&mut self, text: &str) {
+    fn write_trailing_comment(&mut self, text: &str) {
         self.out.push(' ');
         self.out.push_str(text);
     }
 
-    fn margin(&mut self) {
+    fn write_indent(&mut self) {
         for _ in 0..self.indent {
             self.out.push_str(INDENT);
         }
     }
 }
 
-fn brackets(container: &Container<'_>) -> (&'static str, &'static str) {
+fn brackets(container: &CommentedContainer<'_>) -> (&'static str, &'static str) {
     if container.is_object { ("{", "}") } else { ("[", "]") }
 }
 
 /// Whether a container is one that reads well on one line: rule blocks are opened, what stands in them is not.
-fn may_be_flat(container: &Container<'_>, level: usize) -> bool {
-    let is_scalar = |piece: &Piece<'_>| matches!(piece.value, Shape::Scalar(_));
-    let has_scalars_only = container.pieces.iter().all(is_scalar);
+fn can_be_flat(container: &CommentedContainer<'_>, level: usize) -> bool {
+    let is_scalar = |piece: &CommentedNode<'_>| matches!(piece.value, CommentedValue::Scalar(_));
+    let has_scalars_only = container.nodes.iter().all(is_scalar);
     let is_plain_list = !container.is_object && has_scalars_only;
-    let is_plain_block = level == BLOCK && has_scalars_only;
-    let is_short = container.pieces.is_empty() || is_plain_list || is_plain_block || level > BLOCK;
-    is_short && !container.has_remarks
+    let is_plain_block = level == BLOCK_LEVEL && has_scalars_only;
+    let is_short = container.nodes.is_empty() || is_plain_list || is_plain_block || level > BLOCK_LEVEL;
+    is_short && !container.has_comments
 }
 
 /// The container on one line, if it has no more than this many characters.
-fn flat(container: &Container<'_>, room: usize) -> Option<String> {
+fn flat_text(container: &CommentedContainer<'_>, room: usize) -> Option<String> {
     let mut line = String::new();
     write_flat(container, room, &mut line)?;
     (line.chars().count() <= room).then_some(line)
 }
 
-fn write_flat(container: &Container<'_>, room: usize, line: &mut String) -> Option<()> {
+fn write_flat(container: &CommentedContainer<'_>, room: usize, line: &mut String) -> Option<()> {
     let (open, close) = brackets(container);
-    let padding = if container.is_object && !container.pieces.is_empty() { " " } else { "" };
+    let padding = if container.is_object && !container.nodes.is_empty() { " " } else { "" };
     line.push_str(open);
     line.push_str(padding);
-    for (at, piece) in container.pieces.iter().enumerate() {
+    for (at, piece) in container.nodes.iter().enumerate() {
         line.push_str(if at > 0 { ", " } else { "" });
         if let Some(key) = piece.key {
             line.push_str(key);
             line.push_str(": ");
         }
         match &piece.value {
-            Shape::Scalar(text) => line.push_str(text),
-            Shape::Container(inner) => write_flat(inner, room, line)?,
+            CommentedValue::Scalar(text) => line.push_str(text),
+            CommentedValue::Container(inner) => write_flat(inner, room, line)?,
         }
         // A character has at most four bytes; beyond that no counting is needed.
         if line.len() > 4 * room {

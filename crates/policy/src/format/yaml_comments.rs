@@ -5,9 +5,9 @@ use std::ops::Range;
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 /// How many comments a text has; `root` is what was read from it.
-pub(crate) fn count(text: &[u8], root: &SyntaxNode) -> usize {
+pub(crate) fn count_yaml_comments(text: &[u8], root: &SyntaxNode) -> usize {
     let mut scalars = Vec::new();
-    collect(root, text, &mut scalars);
+    collect_scalar_spans(root, text, &mut scalars);
     scalars.sort_by_key(|span| span.start);
     let is_in_scalar = |at: usize| {
         let before = scalars.partition_point(|span| span.start <= at);
@@ -27,21 +27,21 @@ pub(crate) fn count(text: &[u8], root: &SyntaxNode) -> usize {
 }
 
 /// Where scalars and keys stand: a `#` in there is text.
-fn collect(node: &SyntaxNode, text: &[u8], scalars: &mut Vec<Range<usize>>) {
+fn collect_scalar_spans(node: &SyntaxNode, text: &[u8], scalars: &mut Vec<Range<usize>>) {
     match &node.value {
-        NodeValue::List(items) => items.iter().for_each(|item| collect(item, text, scalars)),
+        NodeValue::List(items) => items.iter().for_each(|item| collect_scalar_spans(item, text, scalars)),
         NodeValue::Map(entries) => {
             for entry in entries {
                 scalars.push(entry.key_span.clone());
-                collect(&entry.value, text, scalars);
+                collect_scalar_spans(&entry.value, text, scalars);
             }
         }
-        _ => scalars.push(content(&node.span, text)),
+        _ => scalars.push(scalar_content_span(&node.span, text)),
     }
 }
 
 /// Where a scalar itself stands: the parser's span of a quoted one reaches over a comment behind it.
-fn content(span: &Range<usize>, text: &[u8]) -> Range<usize> {
+fn scalar_content_span(span: &Range<usize>, text: &[u8]) -> Range<usize> {
     let written = text.get(span.clone()).unwrap_or_default();
     let (quote, escape) = match written.first() {
         Some(b'"') => (b'"', b'\\'),

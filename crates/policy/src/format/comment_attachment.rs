@@ -6,54 +6,54 @@
 use gatelodge_json::{JsonDocument, JsonKind, JsonValue};
 
 /// A comment on lines of its own.
-pub(super) struct Remark<'d> {
+pub(super) struct OwnLineComment<'d> {
     pub text: &'d str,
     /// Whether a blank line stands before it.
-    pub is_apart: bool,
+    pub has_blank_line_before: bool,
 }
 
 /// A member, an element, or the whole document, with the comments that belong to it.
-pub(super) struct Piece<'d> {
-    pub before: Vec<Remark<'d>>,
+pub(super) struct CommentedNode<'d> {
+    pub leading_comments: Vec<OwnLineComment<'d>>,
     /// Whether a blank line stands before it and behind the comments before it.
-    pub is_apart: bool,
+    pub has_blank_line_before: bool,
     pub key: Option<&'d str>,
-    pub value: Shape<'d>,
+    pub value: CommentedValue<'d>,
     /// Comments at the end of its last line. Only the last of them can be a `//`.
-    pub behind: Vec<&'d str>,
+    pub trailing_comments: Vec<&'d str>,
 }
 
-pub(super) enum Shape<'d> {
+pub(super) enum CommentedValue<'d> {
     Scalar(&'d str),
-    Container(Container<'d>),
+    Container(CommentedContainer<'d>),
 }
 
-pub(super) struct Container<'d> {
+pub(super) struct CommentedContainer<'d> {
     pub is_object: bool,
     /// Comments on the line of the opening bracket.
-    pub head: Vec<&'d str>,
-    pub pieces: Vec<Piece<'d>>,
+    pub opening_comments: Vec<&'d str>,
+    pub nodes: Vec<CommentedNode<'d>>,
     /// Comments before the closing bracket.
-    pub tail: Vec<Remark<'d>>,
+    pub closing_comments: Vec<OwnLineComment<'d>>,
     /// Whether there is a comment anywhere inside.
-    pub has_remarks: bool,
+    pub has_comments: bool,
 }
 
 /// A document as pieces: its value, and the comments that follow it.
-pub(super) struct Sheet<'d> {
-    pub root: Piece<'d>,
-    pub tail: Vec<Remark<'d>>,
+pub(super) struct CommentedDocument<'d> {
+    pub root: CommentedNode<'d>,
+    pub closing_comments: Vec<OwnLineComment<'d>>,
 }
 
-pub(super) fn attach<'d>(document: &'d JsonDocument<'d>) -> Sheet<'d> {
-    let mut reader = Reader { text: document.text(), comments: document.comments(), end: 0 };
-    let root = reader.piece(None, document.root());
+pub(super) fn attach_comments<'d>(document: &'d JsonDocument<'d>) -> CommentedDocument<'d> {
+    let mut reader = CommentAttacher { text: document.text(), comments: document.comments(), end: 0 };
+    let root = reader.read_node(None, document.root());
     let length = document.text().len();
-    let root = Piece { behind: reader.same_line(length), ..root };
-    Sheet { root, tail: reader.own_lines(length) }
+    let root = CommentedNode { trailing_comments: reader.take_same_line_comments(length), ..root };
+    CommentedDocument { root, closing_comments: reader.take_own_line_comments(length) }
 }
 
-struct Reader<'d> {
+struct CommentAttacher<'d> {
     text: &'d str,
     /// The comments that have not been given to anything.
     comments: &'d [(usize, usize)],
@@ -61,25 +61,35 @@ struct Reader<'d> {
     end: usize,
 }
 
-impl<'d> Reader<'d> {
+impl<'d> CommentAttacher<'d> {
     /// Takes a value with its key and what stands before it; what stands behind is for the container to find.
-    fn piece(&mut self, key: Option<JsonValue<'d>>, value: JsonValue<'d>) -> Piece<'d> {
+    fn read_node(&mut self, key: Option<JsonValue<'d>>, value: JsonValue<'d>) -> CommentedNode<'d> {
         let (value_start, value_end) = value.span();
         let start = key.map_or(value_start, |key| key.span().0);
-        let mut before = self.own_lines(start);
-        let is_apart = self.is_apart(start);
+        let mut before = self.take_own_line_comments(start);
+        let is_apart = self.has_blank_line_before(start);
         self.end = key.map_or(start, |key| key.span().1);
         // Between a key and its value there is no line of their own.
-        before.extend(self.own_lines(value_start).into_iter().map(|remark| Remark { is_apart: false, ..remark }));
+        before.extend(
+            self.take_own_line_comments(value_start)
+                .into_iter()
+                .map(|remark| OwnLineComment { has_blank_line_before: false, ..remark }),
+        );
         let shape = match value.kind() {
-            JsonKind::Object | JsonKind::Array => Shape::Container(self.container(value)),
-            _ => Shape::Scalar(value.raw()),
+            JsonKind::Object | JsonKind::Array => CommentedValue::Container(self.read_container(value)),
+            _ => CommentedValue::Scalar(value.raw()),
         };
         self.end = value_end;
-        Piece { before, is_apart, key: key.map(|key| key.raw()), value: shape, behind: Vec::new() }
+        CommentedNode {
+            leading_comments: before,
+            has_blank_line_before: is_apart,
+            key: key.map(|key| key.raw()),
+            value: shape,
+            trailing_comments: Vec::new(),
+        }
     }
 
-    fn container(&mut self, value: JsonValue<'d>) -> Container<'d> {
+    fn read_container(&mut self, value: JsonValue<'d>) -> CommentedContainer<'d> {
         let (start, end) = value.span();
         let close = end - 1;
         let is_object = value.kind() == JsonKind::Object;
@@ -90,76 +100,82 @@ impl<'d> Reader<'d> {
         let start_of = |at: usize| items.get(at).map(|(key, value)| key.unwrap_or(*value).span().0);
         let remarks_before = self.comments.len();
         self.end = start + 1;
-        let head = self.rest_of_line(start_of(0).unwrap_or(close));
+        let head = self.take_line_end_comments(start_of(0).unwrap_or(close));
         let mut pieces = Vec::with_capacity(items.len());
         for (at, (key, value)) in items.iter().enumerate() {
-            let piece = self.piece(*key, *value);
+            let piece = self.read_node(*key, *value);
             let behind = match start_of(at + 1) {
-                Some(next) => self.around_comma(next),
-                None => self.same_line(close),
+                Some(next) => self.take_comments_around_comma(next),
+                None => self.take_same_line_comments(close),
             };
-            pieces.push(Piece { behind, ..piece });
+            pieces.push(CommentedNode { trailing_comments: behind, ..piece });
         }
-        let tail = self.own_lines(close);
-        Container { is_object, head, pieces, tail, has_remarks: self.comments.len() != remarks_before }
+        let tail = self.take_own_line_comments(close);
+        CommentedContainer {
+            is_object,
+            opening_comments: head,
+            nodes: pieces,
+            closing_comments: tail,
+            has_comments: self.comments.len() != remarks_before,
+        }
     }
 
     /// The comments behind a value and behind its comma, as far as they end the line.
-    fn around_comma(&mut self, next: usize) -> Vec<&'d str> {
-        let comma = self.comma(next);
-        let mut behind = self.same_line(comma);
+    fn take_comments_around_comma(&mut self, next: usize) -> Vec<&'d str> {
+        let comma = self.find_comma(next);
+        let mut behind = self.take_same_line_comments(comma);
         let is_closed = behind.last().is_some_and(|text| text.starts_with("//"));
         let next_is_behind_comma = self.comments.first().is_some_and(|(start, _)| *start > comma);
         if !is_closed && next_is_behind_comma {
             self.end = comma + 1;
-            behind.extend(self.rest_of_line(next));
+            behind.extend(self.take_line_end_comments(next));
         }
         behind
     }
 
     /// Where the comma before the next item stands: the first that is in no comment.
-    fn comma(&self, next: usize) -> usize {
+    fn find_comma(&self, next: usize) -> usize {
         let mut from = self.end;
         for (start, end) in self.comments.iter().take_while(|(start, _)| *start < next) {
-            if let Some(at) = self.gap(from, *start).find(',') {
+            if let Some(at) = self.text_between(from, *start).find(',') {
                 return from + at;
             }
             from = *end;
         }
-        self.gap(from, next).find(',').map_or(next, |at| from + at)
+        self.text_between(from, next).find(',').map_or(next, |at| from + at)
     }
 
     /// Takes all comments before an offset.
-    fn own_lines(&mut self, until: usize) -> Vec<Remark<'d>> {
+    fn take_own_line_comments(&mut self, until: usize) -> Vec<OwnLineComment<'d>> {
         let mut remarks = Vec::new();
         while let Some((start, text)) = self.next_comment(until) {
-            let is_apart = self.is_apart(start);
-            self.take(start, text);
-            remarks.push(Remark { text: text.trim_end(), is_apart });
+            let is_apart = self.has_blank_line_before(start);
+            self.consume_comment(start, text);
+            remarks.push(OwnLineComment { text: text.trim_end(), has_blank_line_before: is_apart });
         }
         remarks
     }
 
     /// Takes the comments that stand on the line where the last token ended.
-    fn same_line(&mut self, until: usize) -> Vec<&'d str> {
+    fn take_same_line_comments(&mut self, until: usize) -> Vec<&'d str> {
         let mut texts: Vec<&'d str> = Vec::new();
         while let Some((start, text)) = self.next_comment(until) {
             let is_closed = texts.last().is_some_and(|last| last.starts_with("//"));
-            if is_closed || self.gap(self.end, start).contains('\n') {
+            if is_closed || self.text_between(self.end, start).contains('\n') {
                 break;
             }
-            self.take(start, text);
+            self.consume_comment(start, text);
             texts.push(text.trim_end());
         }
         texts
     }
 
-    /// As [`Self::same_line`], but takes nothing where more than comments follows on the line.
-    fn rest_of_line(&mut self, until: usize) -> Vec<&'d str> {
+    /// As [`Self::take_same_line_comments`], but takes nothing where more than comments follows on the line.
+    fn take_line_end_comments(&mut self, until: usize) -> Vec<&'d str> {
         let (comments, end) = (self.comments, self.end);
-        let texts = self.same_line(until);
+        let texts = self.take_same_line_comments(until);
         let is_closed = texts.last().is_some_and(|last| last.starts_with("//"));
-        if is_closed || self.gap(self.end, until).contains('\n') {
+        if is_closed || self.text_between(self.end, until).contains('\n') {
             return texts;
         }
         (self.comments, self.end) = (comments, end);
@@ -168,23 +184,23 @@ impl<'d> Reader<'d> {
 
     fn next_comment(&self, until: usize) -> Option<(usize, &'d str)> {
         let (start, end) = *self.comments.first().filter(|(start, _)| *start < until)?;
-        Some((start, self.gap(start, end)))
+        Some((start, self.text_between(start, end)))
     }
 
-    fn take(&mut self, start: usize, text: &str) {
+    fn consume_comment(&mut self, start: usize, text: &str) {
         self.end = start + text.len();
         self.comments = self.comments.split_first().map_or(&[], |(_, rest)| rest);
     }
 
     /// Whether a blank line lies between the last token or comment and an offset.
-    fn is_apart(&self, start: usize) -> bool {
-        let mut lines = self.gap(self.end, start).split('\n');
+    fn has_blank_line_before(&self, start: usize) -> bool {
+        let mut lines = self.text_between(self.end, start).split('\n');
         // The first is the rest of a line that is taken, the last the margin of what comes.
         let _ends = (lines.next(), lines.next_back());
         lines.any(|line| line.trim().is_empty())
     }
 
-    fn gap(&self, from: usize, to: usize) -> &'d str {
+    fn text_between(&self, from: usize, to: usize) -> &'d str {
         self.text.get(from..to).unwrap_or_default()
     }
 }
