@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_policy::{CaseFile, Diagnostic, DiagnosticCode, DocumentFormat, import, parse};
+use gatelodge_policy::{CaseFile, Diagnostic, DiagnosticCode, DocumentFormat, import_intercept, parse};
 
 /// A policy with one rule block for the tool `a`.
 fn with_block(block: &str) -> String {
@@ -93,7 +93,7 @@ fn a_case_file_is_told_what_a_case_looks_like() {
     );
     let (_, message, help) = of("");
     assert!(message == "the text is empty" && help.contains("`cases`"), "{help}");
-    let (_, _, help) = only(import(b"").map(drop));
+    let (_, _, help) = only(import_intercept(b"").map(drop));
     assert!(help.contains("Intercept"), "{help}");
 }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
     Call, CallTarget, CalledTool, Category, ClientFacts, Decision, Definition, Diagnostic, DiagnosticCode,
-    DocumentFormat, Imported, Policy, decide, import, parse,
+    DocumentFormat, ImportedPolicy, Policy, decide, import_intercept, parse,
 };
 use insta::assert_snapshot;
 use intercept::Intercept;
@@ -20,8 +20,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use sources::{calls, sources};
 
-fn imported(text: &str) -> Imported {
-    import(text.as_bytes()).expect("a policy of Intercept")
+fn imported(text: &str) -> ImportedPolicy {
+    import_intercept(text.as_bytes()).expect("a policy of Intercept")
 }
 
 fn policy(text: &str) -> Policy {
@@ -29,13 +29,14 @@ fn policy(text: &str) -> Policy {
 }
 
 fn faults(text: &str) -> Vec<Diagnostic> {
-    import(text.as_bytes()).expect_err("faults")
+    import_intercept(text.as_bytes()).expect_err("faults")
 }
 
 /// The notes, each with the text it stands at.
 fn notes(text: &str) -> String {
-    let line =
-        |note: &gatelodge_policy::Note| format!("{} `{}`: {}\n", note.kind, &text[note.span.clone()], note.message);
+    let line = |note: &gatelodge_policy::ImportNote| {
+        format!("{} `{}`: {}\n", note.kind, &text[note.span.clone()], note.message)
+    };
     imported(text).notes.iter().map(line).collect()
 }
 

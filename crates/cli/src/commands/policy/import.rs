@@ -13,7 +13,8 @@ use crate::report;
 pub fn run(args: &ImportArgs) -> Result<Exit> {
     let mut findings = Findings::default();
     let imported = findings.read(&args.file).and_then(|source| {
-        let imported = gatelodge_policy::import(&source.text).map_err(|faults| findings.add(&source, faults)).ok()?;
+        let imported =
+            gatelodge_policy::import_intercept(&source.text).map_err(|faults| findings.add(&source, faults)).ok()?;
         Some((source, imported))
     });
     let Some((source, imported)) = imported else {

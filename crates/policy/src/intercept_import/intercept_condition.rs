@@ -5,21 +5,22 @@ use std::ops::Range;
 use gatelodge_json::{Decimal, JsonKind};
 use regex::RegexBuilder;
 
-use super::counter::{Bound, State};
-use super::pattern::translate;
-use super::{Importer, NoteKind, quoted};
+use super::go_regex::translate_go_regex;
+use super::intercept_counter::{CounterBound, InterceptCounter};
+use super::{InterceptImporter, NoteKind, quoted};
 use crate::condition::Operator;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
-const FIELDS: [&str; 3] = ["path", "op", "value"];
+const CONDITION_FIELDS: [&str; 3] = ["path", "op", "value"];
 /// The operators of Intercept; all of them are ours too.
-const OPERATORS: [&str; 11] = ["eq", "neq", "in", "not_in", "lt", "lte", "gt", "gte", "regex", "contains", "exists"];
+const INTERCEPT_OPERATORS: [&str; 11] =
+    ["eq", "neq", "in", "not_in", "lt", "lte", "gt", "gte", "regex", "contains", "exists"];
 
 /// The compiled size a pattern may reach, in bytes; as in policies.
-const REGEX_BYTES: usize = 1 << 20;
+const MAX_REGEX_BYTES: usize = 1 << 20;
 
-const LOOSER: &str = "numbers were compared as floats, of about 16 digits; here every digit counts. A number so near to the \
+const FLOAT_LOOSER_NOTE: &str = "numbers were compared as floats, of about 16 digits; here every digit counts. A number so near to the \
                       rule's that it was taken for the same, as 9.99999999999999999 for 10, was refused by `lt`, `gt`, \
                       `neq` and `not_in`, and now passes: if that matters, write a bound that leaves room, with `lte` or \
                       `gte`";
@@ -32,22 +33,26 @@ pub(super) enum Taken {
     /// A condition, as JSON.
     Condition(String),
     /// A bound of the rule's own counter.
-    Bound(Bound),
+    Bound(CounterBound),
     /// Nothing that could be said here, and why.
     Unsaid(String),
 }
 
 /// Takes over one condition; none if it is faulty.
-pub(super) fn take(importer: &mut Importer, node: &SyntaxNode, counter: Option<&State>) -> Option<Taken> {
+pub(super) fn take(
+    importer: &mut InterceptImporter,
+    node: &SyntaxNode,
+    counter: Option<&InterceptCounter>,
+) -> Option<Taken> {
     let NodeValue::Map(fields) = &node.value else {
-        importer.wrong_type(node, "a condition", "an object");
+        importer.report_wrong_type(node, "a condition", "an object");
         return None;
     };
-    importer.check_names(fields, &FIELDS, "a condition");
-    let path = importer.text_of(node, "path");
-    let word = importer.text_of(node, "op");
+    importer.check_field_names(fields, &CONDITION_FIELDS, "a condition");
+    let path = importer.read_text(node, "path");
+    let word = importer.read_text(node, "op");
     for (name, _) in [("path", &path), ("op", &word)].iter().filter(|(_, text)| text.is_none()) {
-        importer.missing(node, name, "a condition has `path`, `op` and `value`");
+        importer.report_missing(node, name, "a condition has `path`, `op` and `value`");
     }
     let operator = operator(importer, node, &word?)?;
     let null = SyntaxNode { value: NodeValue::Null, span: node.span.clone() };
@@ -63,24 +68,24 @@ pub(super) fn take(importer: &mut Importer, node: &SyntaxNode, counter: Option<&
         importer.report(fault.with_help("paths begin with `args.` or `state.<tool>.<counter>`"));
         return None;
     };
-    importer.references.push((key.to_owned(), path_span.clone()));
+    importer.counter_references.push((key.to_owned(), path_span.clone()));
     let is_own = counter.is_some_and(|counter| counter.key == key);
     Some(match (operator, &value.value) {
-        (Operator::Lt, NodeValue::Number(text)) if is_own => Taken::Bound(Bound::Below(text.clone())),
-        (Operator::Lte, NodeValue::Number(text)) if is_own => Taken::Bound(Bound::UpTo(text.clone())),
+        (Operator::Lt, NodeValue::Number(text)) if is_own => Taken::Bound(CounterBound::Below(text.clone())),
+        (Operator::Lte, NodeValue::Number(text)) if is_own => Taken::Bound(CounterBound::AtMost(text.clone())),
         _ if is_own => Taken::Unsaid(format!("`{operator}` on a counter cannot be said")),
         _ => Taken::Unsaid("a counter of another rule cannot be read".into()),
     })
 }
 
-fn operator(importer: &mut Importer, node: &SyntaxNode, word: &str) -> Option<Operator> {
+fn operator(importer: &mut InterceptImporter, node: &SyntaxNode, word: &str) -> Option<Operator> {
     let place = node.get("op").unwrap_or(node);
-    let find = |word: &str| Operator::from_word(word).filter(|_| OPERATORS.contains(&word));
-    importer.word(place, word, "op", &OPERATORS, find)
+    let find = |word: &str| Operator::from_word(word).filter(|_| INTERCEPT_OPERATORS.contains(&word));
+    importer.read_word(place, word, "op", &INTERCEPT_OPERATORS, find)
 }
 
 /// Refuses values that the operator cannot use, as Intercept does.
-fn check_value(importer: &mut Importer, operator: Operator, value: &SyntaxNode) -> Option<()> {
+fn check_value(importer: &mut InterceptImporter, operator: Operator, value: &SyntaxNode) -> Option<()> {
     let (kind, wanted) = match operator {
         Operator::In | Operator::NotIn => (JsonKind::Array, "a list"),
         Operator::Lt | Operator::Lte | Operator::Gt | Operator::Gte => (JsonKind::Number, "a number"),
@@ -89,14 +94,14 @@ fn check_value(importer: &mut Importer, operator: Operator, value: &SyntaxNode) 
         _ => return Some(()),
     };
     if value.kind() != kind {
-        importer.wrong_type(value, &format!("the value of `{operator}`"), wanted);
+        importer.report_wrong_type(value, &format!("the value of `{operator}`"), wanted);
         return None;
     }
     Some(())
 }
 
 /// A path as we write it: dots descend, and everything else in it is part of a key.
-pub(super) fn args_path(importer: &mut Importer, keys: &str, span: &Range<usize>) -> String {
+pub(super) fn args_path(importer: &mut InterceptImporter, keys: &str, span: &Range<usize>) -> String {
     let mut path = String::from("args");
     for key in keys.split('.') {
         if key.is_empty() || key.contains(['[', ']', '"']) {
@@ -108,7 +113,7 @@ pub(super) fn args_path(importer: &mut Importer, keys: &str, span: &Range<usize>
                 }
                 _ => format!("`{key}` was one key, brackets and all; to look into a list, write `[0]` or `[*]`"),
             };
-            importer.note(NoteKind::Exact, span, message);
+            importer.add_note(NoteKind::Exact, span, message);
             path.push_str(&format!("[{}]", quoted(key)));
         } else {
             path.push_str(&format!(".{key}"));
@@ -117,23 +122,23 @@ pub(super) fn args_path(importer: &mut Importer, keys: &str, span: &Range<usize>
     path
 }
 
-fn of_args(importer: &mut Importer, path: &str, operator: Operator, value: &SyntaxNode) -> Taken {
+fn of_args(importer: &mut InterceptImporter, path: &str, operator: Operator, value: &SyntaxNode) -> Taken {
     let condition = |operator: Operator, value: &str| {
         Taken::Condition(format!("{{\"path\": {}, \"op\": \"{operator}\", \"value\": {value}}}", quoted(path)))
     };
     match (operator, &value.value) {
         (Operator::NotIn, NodeValue::List(items)) if items.is_empty() => {
             let message = "`not_in` an empty list held for whatever is there; it becomes `exists`";
-            importer.note(NoteKind::Changed, &value.span, message);
+            importer.add_note(NoteKind::Changed, &value.span, message);
             condition(Operator::Exists, "true")
         }
         (Operator::In, NodeValue::List(items)) if items.is_empty() => {
             Taken::Unsaid("`in` an empty list never holds".into())
         }
-        (Operator::In | Operator::NotIn, NodeValue::List(items)) => match members(operator, items) {
+        (Operator::In | Operator::NotIn, NodeValue::List(items)) => match unsupported_members_reason(operator, items) {
             Some(why) => Taken::Unsaid(why),
             None => {
-                tell_types(importer, operator, items, value);
+                note_types(importer, operator, items, value);
                 tell_digits(importer, operator, items, value);
                 condition(operator, &value.to_json())
             }
@@ -143,7 +148,7 @@ fn of_args(importer: &mut Importer, path: &str, operator: Operator, value: &Synt
             Taken::Unsaid(format!("`{operator}` cannot compare with {}", value.kind().with_article()))
         }
         _ => {
-            tell_types(importer, operator, std::slice::from_ref(value), value);
+            note_types(importer, operator, std::slice::from_ref(value), value);
             tell_digits(importer, operator, std::slice::from_ref(value), value);
             condition(operator, &value.to_json())
         }
@@ -151,7 +156,7 @@ fn of_args(importer: &mut Importer, path: &str, operator: Operator, value: &Synt
 }
 
 /// Why a list of members cannot be taken over.
-fn members(operator: Operator, items: &[SyntaxNode]) -> Option<String> {
+fn unsupported_members_reason(operator: Operator, items: &[SyntaxNode]) -> Option<String> {
     let is_scalar = |item: &SyntaxNode| matches!(item.kind(), JsonKind::String | JsonKind::Number | JsonKind::Bool);
     if let Some(item) = items.iter().find(|item| !is_scalar(item)) {
         return Some(format!("`{operator}` cannot compare with {}", item.kind().with_article()));
@@ -163,7 +168,7 @@ fn members(operator: Operator, items: &[SyntaxNode]) -> Option<String> {
 }
 
 /// Tells that types count, where that can matter.
-fn tell_types(importer: &mut Importer, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
+fn note_types(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
     let has_twin = |item: &SyntaxNode| match &item.value {
         NodeValue::Text(text) => Decimal::new(text).is_some() || matches!(text.as_str(), "true" | "false"),
         _ => true,
@@ -176,35 +181,35 @@ fn tell_types(importer: &mut Importer, operator: Operator, items: &[SyntaxNode],
     if matters {
         let message = "values of two types were compared as texts, so that 5 was equal to \"5\"; here another type than \
                        that of the rule's value denies the call: write the type that the tool's schema asks for";
-        importer.note_once(NoteKind::Changed, &value.span, message);
+        importer.add_note_once(NoteKind::Changed, &value.span, message);
     }
 }
 
 /// Tells that all digits of a number count. A float keeps the order of numbers but takes some for equal, so what holds
 /// only for unequal ones holds more often here, and what holds for equal ones less often.
-fn tell_digits(importer: &mut Importer, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
+fn tell_digits(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
     if items.iter().all(|item| item.kind() != JsonKind::Number) {
         return;
     }
     match operator {
         Operator::Lt | Operator::Gt | Operator::Neq | Operator::NotIn => {
-            importer.note_once(NoteKind::Looser, &value.span, LOOSER);
+            importer.add_note_once(NoteKind::Looser, &value.span, FLOAT_LOOSER_NOTE);
         }
-        _ => importer.note_once(NoteKind::Changed, &value.span, STRICTER),
+        _ => importer.add_note_once(NoteKind::Changed, &value.span, STRICTER),
     }
 }
 
 fn of_regex(
-    importer: &mut Importer,
+    importer: &mut InterceptImporter,
     pattern: &str,
     value: &SyntaxNode,
     condition: impl Fn(Operator, &str) -> Taken,
 ) -> Taken {
-    let translated = match translate(pattern) {
+    let translated = match translate_go_regex(pattern) {
         Ok(translated) => translated,
         Err(why) => return Taken::Unsaid(format!("{why} in a regular expression cannot be said")),
     };
-    if let Err(error) = RegexBuilder::new(&translated).size_limit(REGEX_BYTES).build() {
+    if let Err(error) = RegexBuilder::new(&translated).size_limit(MAX_REGEX_BYTES).build() {
         let whole = error.to_string();
         let what = whole.lines().last().unwrap_or_default().trim_start_matches("error: ");
         let message = format!("this is not a regular expression: {what}");
@@ -213,7 +218,7 @@ fn of_regex(
     }
     if translated != pattern {
         let message = format!("`{pattern}` is written as `{translated}`, which finds the same here");
-        importer.note(NoteKind::Exact, &value.span, message);
+        importer.add_note(NoteKind::Exact, &value.span, message);
     }
     condition(Operator::Regex, &quoted(&translated))
 }

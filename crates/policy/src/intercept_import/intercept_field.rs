@@ -1,57 +1,57 @@
 //! Reading fields as Intercept does: a scalar is a text however it is written, and null is as if it were not there.
 
-use super::Importer;
+use super::InterceptImporter;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
 use crate::policy_parser::suggest_word;
 use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
-impl Importer {
+impl InterceptImporter {
     pub(super) fn is_null(&self, node: &SyntaxNode) -> bool {
         matches!(node.value, NodeValue::Null)
     }
 
-    pub(super) fn entries<'n>(&mut self, node: &'n SyntaxNode, what: &str) -> &'n [MapEntry] {
+    pub(super) fn read_entries<'n>(&mut self, node: &'n SyntaxNode, what: &str) -> &'n [MapEntry] {
         match &node.value {
             NodeValue::Map(entries) => entries,
             NodeValue::Null => &[],
             _ => {
-                self.wrong_type(node, what, "an object");
+                self.report_wrong_type(node, what, "an object");
                 &[]
             }
         }
     }
 
-    pub(super) fn list<'n>(&mut self, node: &'n SyntaxNode, name: &str) -> &'n [SyntaxNode] {
+    pub(super) fn read_list<'n>(&mut self, node: &'n SyntaxNode, name: &str) -> &'n [SyntaxNode] {
         match &node.value {
             NodeValue::List(items) => items,
             NodeValue::Null => &[],
             _ => {
-                self.wrong_type(node, &format!("`{name}`"), "a list");
+                self.report_wrong_type(node, &format!("`{name}`"), "a list");
                 &[]
             }
         }
     }
 
     /// The text of a scalar.
-    pub(super) fn scalar(&mut self, node: &SyntaxNode, what: &str) -> Option<String> {
+    pub(super) fn read_scalar(&mut self, node: &SyntaxNode, what: &str) -> Option<String> {
         match &node.value {
             NodeValue::Text(text) | NodeValue::Number(text) => Some(text.clone()),
             NodeValue::Bool(value) => Some(value.to_string()),
             NodeValue::Null => None,
             NodeValue::List(_) | NodeValue::Map(_) => {
-                self.wrong_type(node, what, "a string");
+                self.report_wrong_type(node, what, "a string");
                 None
             }
         }
     }
 
     /// The text of a field; none if it is empty or not there, which is the same to Intercept.
-    pub(super) fn text_of(&mut self, node: &SyntaxNode, name: &str) -> Option<String> {
+    pub(super) fn read_text(&mut self, node: &SyntaxNode, name: &str) -> Option<String> {
         let value = node.get(name)?;
-        self.scalar(value, &format!("`{name}`")).filter(|text| !text.is_empty())
+        self.read_scalar(value, &format!("`{name}`")).filter(|text| !text.is_empty())
     }
 
-    pub(super) fn word<T>(
+    pub(super) fn read_word<T>(
         &mut self,
         node: &SyntaxNode,
         word: &str,
@@ -70,7 +70,7 @@ impl Importer {
         found
     }
 
-    pub(super) fn check_names(&mut self, entries: &[MapEntry], known: &[&str], what: &str) {
+    pub(super) fn check_field_names(&mut self, entries: &[MapEntry], known: &[&str], what: &str) {
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS)
         {
             let message = format!("`{}` is not a field of {what}; Intercept passed over it", entry.key);
@@ -79,14 +79,14 @@ impl Importer {
         }
     }
 
-    pub(super) fn missing(&mut self, node: &SyntaxNode, name: &str, help: &str) {
+    pub(super) fn report_missing(&mut self, node: &SyntaxNode, name: &str, help: &str) {
         let span = node.span.start..(node.span.start + 1).min(node.span.end);
         self.report(
             Diagnostic::error(DiagnosticCode::MissingField, span, format!("`{name}` is missing")).with_help(help),
         );
     }
 
-    pub(super) fn wrong_type(&mut self, node: &SyntaxNode, what: &str, wanted: &str) {
+    pub(super) fn report_wrong_type(&mut self, node: &SyntaxNode, what: &str, wanted: &str) {
         let message = format!("{what} must be {wanted}, not {}", node.kind().with_article());
         let fault = Diagnostic::error(DiagnosticCode::WrongType, node.span.clone(), message);
         self.report(fault.with_help(format!("write {wanted}; Intercept would not load it either")));

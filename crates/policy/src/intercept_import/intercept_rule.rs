@@ -2,16 +2,16 @@
 
 use std::ops::Range;
 
-use super::block::{Block, Part};
-use super::condition::{self, Taken};
-use super::counter::{self, Bound, State};
-use super::{Importer, NoteKind, quoted};
+use super::block_builder::{BlockBuilder, RuleFragment};
+use super::intercept_condition::{self, Taken};
+use super::intercept_counter::{self, CounterBound, InterceptCounter};
+use super::{InterceptImporter, NoteKind, quoted};
 use crate::compiled_policy::Action;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::string_enum;
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
-const FIELDS: [&str; 7] = ["name", "action", "conditions", "on_deny", "rate_limit", "state", "approval_timeout"];
+const RULE_FIELDS: [&str; 7] = ["name", "action", "conditions", "on_deny", "rate_limit", "state", "approval_timeout"];
 
 string_enum! {
     /// What a rule of Intercept does.
@@ -26,7 +26,7 @@ string_enum! {
 }
 
 /// What is known of the rule at hand.
-pub(super) struct Rule<'n> {
+pub(super) struct InterceptRule<'n> {
     pub node: &'n SyntaxNode,
     pub name: String,
     /// The message as JSON.
@@ -35,32 +35,32 @@ pub(super) struct Rule<'n> {
     pub scope: &'n str,
 }
 
-pub(super) fn take(importer: &mut Importer, node: &SyntaxNode, scope: &str, block: &mut Block) {
+pub(super) fn convert_rule(importer: &mut InterceptImporter, node: &SyntaxNode, scope: &str, block: &mut BlockBuilder) {
     let NodeValue::Map(fields) = &node.value else {
-        return importer.wrong_type(node, "a rule", "an object");
+        return importer.report_wrong_type(node, "a rule", "an object");
     };
-    importer.check_names(fields, &FIELDS, "a rule");
-    let name = importer.text_of(node, "name");
+    importer.check_field_names(fields, &RULE_FIELDS, "a rule");
+    let name = importer.read_text(node, "name");
     if name.is_none() {
-        importer.missing(node, "name", "give each rule a name");
+        importer.report_missing(node, "name", "give each rule a name");
     }
-    let on_deny = importer.text_of(node, "on_deny").map(|text| quoted(&text));
-    let rule = Rule { node, name: name.unwrap_or_default(), on_deny, scope };
+    let on_deny = importer.read_text(node, "on_deny").map(|text| quoted(&text));
+    let rule = InterceptRule { node, name: name.unwrap_or_default(), on_deny, scope };
     if let Some(timeout) = node.get("approval_timeout") {
         let message = "`approval_timeout` is not taken over; how long a question stays open is set in the gateway";
-        importer.note(NoteKind::Dropped, &timeout.span, message);
+        importer.add_note(NoteKind::Dropped, &timeout.span, message);
     }
     let verb = verb(importer, &rule);
     let has_conditions = check_fields(importer, &rule, verb);
     match verb {
-        Verb::Deny => return block.act(Action::Deny, reason(&rule)),
+        Verb::Deny => return block.set_action(Action::Deny, reason(&rule)),
         Verb::RequireApproval => {
             if has_conditions {
                 let message = "every call waits for a person here, whatever the conditions say, which is the safer \
                                reading; to ask for some calls only, write the conditions under `approve_if`";
-                importer.note(NoteKind::Changed, &start(node), message);
+                importer.add_note(NoteKind::Changed, &start(node), message);
             }
-            block.act(Action::Approve, reason(&rule));
+            block.set_action(Action::Approve, reason(&rule));
         }
         Verb::Evaluate => {}
     }
@@ -72,15 +72,15 @@ fn start(node: &SyntaxNode) -> Range<usize> {
     node.span.start..(node.span.start + 1).min(node.span.end)
 }
 
-fn verb(importer: &mut Importer, rule: &Rule<'_>) -> Verb {
-    let Some((node, word)) = rule.node.get("action").zip(importer.text_of(rule.node, "action")) else {
+fn verb(importer: &mut InterceptImporter, rule: &InterceptRule<'_>) -> Verb {
+    let Some((node, word)) = rule.node.get("action").zip(importer.read_text(rule.node, "action")) else {
         return Verb::Evaluate;
     };
-    importer.word(node, &word, "action", Verb::WORDS, Verb::from_word).unwrap_or(Verb::Deny)
+    importer.read_word(node, &word, "action", Verb::WORDS, Verb::from_word).unwrap_or(Verb::Deny)
 }
 
 /// Refuses fields that exclude each other; says whether there are conditions.
-fn check_fields(importer: &mut Importer, rule: &Rule<'_>, verb: Verb) -> bool {
+fn check_fields(importer: &mut InterceptImporter, rule: &InterceptRule<'_>, verb: Verb) -> bool {
     let present = |name: &str| rule.node.get(name).filter(|value| !matches!(value.value, NodeValue::Null));
     let conditions =
         present("conditions").filter(|node| !matches!(&node.value, NodeValue::List(list) if list.is_empty()));
@@ -108,17 +108,18 @@ fn check_fields(importer: &mut Importer, rule: &Rule<'_>, verb: Verb) -> bool {
     conditions.is_some()
 }
 
-fn reason(rule: &Rule<'_>) -> Part {
-    Part { rule: rule.name.clone(), json: rule.on_deny.clone().unwrap_or_default() }
+fn reason(rule: &InterceptRule<'_>) -> RuleFragment {
+    RuleFragment { rule_name: rule.name.clone(), json: rule.on_deny.clone().unwrap_or_default() }
 }
 
 /// Takes over conditions and counters.
-fn evaluate(importer: &mut Importer, rule: &Rule<'_>, verb: Verb, block: &mut Block) {
-    let counter = counter::state(importer, rule);
+fn evaluate(importer: &mut InterceptImporter, rule: &InterceptRule<'_>, verb: Verb, block: &mut BlockBuilder) {
+    let counter = intercept_counter::read_state(importer, rule);
     let told = importer.notes.len();
-    let Conditions { mut said, bounds, is_whole } = conditions(importer, rule, counter.as_ref());
+    let ConvertedConditions { conditions: mut said, bounds, is_complete: is_whole } =
+        convert_conditions(importer, rule, counter.as_ref());
     if verb == Verb::Evaluate && !is_whole {
-        block.deny(&rule.name);
+        block.deny_all(&rule.name);
     }
     if verb == Verb::RequireApproval {
         // Every call is asked for, so nothing is to be known of the conditions; limits hold all the same.
@@ -126,38 +127,42 @@ fn evaluate(importer: &mut Importer, rule: &Rule<'_>, verb: Verb, block: &mut Bl
         importer.notes.truncate(told);
     }
     if let Some(counter) = &counter {
-        said.extend(counter::limit(importer, rule, counter, &bounds, block));
+        said.extend(intercept_counter::convert_limit(importer, rule, counter, &bounds, block));
     }
-    counter::rate(importer, rule, block);
+    intercept_counter::convert_rate_limit(importer, rule, block);
     if !said.is_empty() {
         let on_deny = rule.on_deny.as_ref().map_or_else(String::new, |text| format!(", \"on_deny\": {text}"));
         let json = format!("{{\"conditions\": [{}]{on_deny}}}", said.join(", "));
-        block.require.push(Part { rule: rule.name.clone(), json });
+        block.require.push(RuleFragment { rule_name: rule.name.clone(), json });
     }
 }
 
 /// The conditions of a rule.
 #[derive(Default)]
-struct Conditions {
+struct ConvertedConditions {
     /// Those on arguments, as JSON.
-    said: Vec<String>,
+    conditions: Vec<String>,
     /// Those on the rule's own counter.
-    bounds: Vec<Bound>,
+    bounds: Vec<CounterBound>,
     /// Whether there are no others.
-    is_whole: bool,
+    is_complete: bool,
 }
 
-fn conditions(importer: &mut Importer, rule: &Rule<'_>, counter: Option<&State>) -> Conditions {
-    let mut all = Conditions { is_whole: true, ..Conditions::default() };
-    let written = rule.node.get("conditions").map_or(&[][..], |node| importer.list(node, "conditions"));
+fn convert_conditions(
+    importer: &mut InterceptImporter,
+    rule: &InterceptRule<'_>,
+    counter: Option<&InterceptCounter>,
+) -> ConvertedConditions {
+    let mut all = ConvertedConditions { is_complete: true, ..ConvertedConditions::default() };
+    let written = rule.node.get("conditions").map_or(&[][..], |node| importer.read_list(node, "conditions"));
     for node in written {
-        match condition::take(importer, node, counter) {
-            Some(Taken::Condition(json)) => all.said.push(json),
+        match intercept_condition::take(importer, node, counter) {
+            Some(Taken::Condition(json)) => all.conditions.push(json),
             Some(Taken::Bound(bound)) => all.bounds.push(bound),
             Some(Taken::Unsaid(why)) => {
                 let message = format!("{why}, so the rule denies every call here; write it anew");
-                importer.note(NoteKind::Changed, &node.span, message);
-                all.is_whole = false;
+                importer.add_note(NoteKind::Changed, &node.span, message);
+                all.is_complete = false;
             }
             None => {}
         }

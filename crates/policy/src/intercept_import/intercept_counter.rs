@@ -2,23 +2,23 @@
 
 use std::ops::Range;
 
-use super::block::{Block, Part};
-use super::condition::args_path;
-use super::rule::Rule;
-use super::{Importer, NoteKind, quoted};
+use super::block_builder::{BlockBuilder, RuleFragment};
+use super::intercept_condition::args_path;
+use super::intercept_rule::InterceptRule;
+use super::{InterceptImporter, NoteKind, quoted};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
-const FIELDS: [&str; 4] = ["counter", "window", "increment", "increment_from"];
-const WINDOWS: [&str; 3] = ["minute", "hour", "day"];
+const STATE_FIELDS: [&str; 4] = ["counter", "window", "increment", "increment_from"];
+const INTERCEPT_WINDOWS: [&str; 3] = ["minute", "hour", "day"];
 /// The most that `max` can say.
-const MOST: i64 = 999_999_999_999_999_999;
+const MAX_LIMIT: i64 = 999_999_999_999_999_999;
 
 /// Up to here a float tells whole numbers apart: 2^53.
-const LARGEST_EXACT: i64 = 1 << 53;
+const MAX_EXACT_FLOAT_INTEGER: i64 = 1 << 53;
 
 /// A counter that a rule counts.
-pub(super) struct State {
+pub(super) struct InterceptCounter {
     /// Scope and name, as Intercept keys it. Also the counter's name here: so they stay as distinct as they were.
     pub key: String,
     window: String,
@@ -30,51 +30,51 @@ pub(super) struct State {
 }
 
 /// A bound that a condition sets the rule's own counter, by the text of its number.
-pub(super) enum Bound {
+pub(super) enum CounterBound {
     Below(String),
-    UpTo(String),
+    AtMost(String),
 }
 
-impl Bound {
+impl CounterBound {
     /// What the counter could reach: Intercept cuts the number to a whole one first.
     fn max(&self) -> i64 {
         let whole = |text: &str| text.parse::<f64>().map_or(0, |number| number as i64);
         match self {
             Self::Below(text) => whole(text).saturating_sub(1),
-            Self::UpTo(text) => whole(text),
+            Self::AtMost(text) => whole(text),
         }
     }
 }
 
 /// Reads the `state` of a rule.
-pub(super) fn state(importer: &mut Importer, rule: &Rule<'_>) -> Option<State> {
+pub(super) fn read_state(importer: &mut InterceptImporter, rule: &InterceptRule<'_>) -> Option<InterceptCounter> {
     let node = rule.node.get("state").filter(|node| !importer.is_null(node))?;
-    let fields = importer.entries(node, "`state`");
-    importer.check_names(fields, &FIELDS, "`state`");
-    let counter = importer.text_of(node, "counter");
+    let fields = importer.read_entries(node, "`state`");
+    importer.check_field_names(fields, &STATE_FIELDS, "`state`");
+    let counter = importer.read_text(node, "counter");
     if counter.is_none() {
-        importer.missing(node, "counter", "a counter needs a name");
+        importer.report_missing(node, "counter", "a counter needs a name");
     }
-    let window = window(importer, node);
-    let increment = increment(importer, node);
-    let amount = amount(importer, node);
+    let window = read_window(importer, node);
+    let increment = read_increment(importer, node);
+    let amount = read_amount(importer, node);
     let key = format!("{}.{}", rule.scope, counter?);
     let span = node.get("counter").unwrap_or(node).span.clone();
-    register(importer, &key, &span);
-    Some(State { key, window: window?, increment: increment?, amount: amount?, span })
+    register_counter(importer, &key, &span);
+    Some(InterceptCounter { key, window: window?, increment: increment?, amount: amount?, span })
 }
 
-fn window(importer: &mut Importer, node: &SyntaxNode) -> Option<String> {
-    let word = importer.text_of(node, "window");
+fn read_window(importer: &mut InterceptImporter, node: &SyntaxNode) -> Option<String> {
+    let word = importer.read_text(node, "window");
     if word.is_none() {
-        importer.missing(node, "window", "write `minute`, `hour` or `day`");
+        importer.report_missing(node, "window", "write `minute`, `hour` or `day`");
     }
     let place = node.get("window").unwrap_or(node);
     check_window(importer, place, word?)
 }
 
-fn check_window(importer: &mut Importer, place: &SyntaxNode, word: String) -> Option<String> {
-    if WINDOWS.contains(&word.as_str()) {
+fn check_window(importer: &mut InterceptImporter, place: &SyntaxNode, word: String) -> Option<String> {
+    if INTERCEPT_WINDOWS.contains(&word.as_str()) {
         return Some(word);
     }
     let fault = Diagnostic::error(DiagnosticCode::BadWindow, place.span.clone(), format!("`{word}` is not a window"));
@@ -82,7 +82,7 @@ fn check_window(importer: &mut Importer, place: &SyntaxNode, word: String) -> Op
     None
 }
 
-fn increment(importer: &mut Importer, node: &SyntaxNode) -> Option<i64> {
+fn read_increment(importer: &mut InterceptImporter, node: &SyntaxNode) -> Option<i64> {
     let Some(written) = node.get("increment").filter(|node| !importer.is_null(node)) else { return Some(1) };
     let number = match &written.value {
         NodeValue::Number(text) => text.parse::<i64>().ok(),
@@ -105,8 +105,8 @@ fn increment(importer: &mut Importer, node: &SyntaxNode) -> Option<i64> {
 }
 
 /// The path of `increment_from`, if there is one; none if it is faulty.
-fn amount(importer: &mut Importer, node: &SyntaxNode) -> Option<Option<String>> {
-    let Some(path) = importer.text_of(node, "increment_from") else { return Some(None) };
+fn read_amount(importer: &mut InterceptImporter, node: &SyntaxNode) -> Option<Option<String>> {
+    let Some(path) = importer.read_text(node, "increment_from") else { return Some(None) };
     let span = node.get("increment_from").unwrap_or(node).span.clone();
     let Some(keys) = path.strip_prefix("args.") else {
         let fault = Diagnostic::error(DiagnosticCode::BadPath, span, format!("`{path}` is no path into the arguments"));
@@ -116,8 +116,8 @@ fn amount(importer: &mut Importer, node: &SyntaxNode) -> Option<Option<String>> 
     Some(Some(args_path(importer, keys, &span)))
 }
 
-fn register(importer: &mut Importer, key: &str, span: &Range<usize>) {
-    if let Some(other) = importer.counters.insert(key.to_owned(), span.clone()) {
+fn register_counter(importer: &mut InterceptImporter, key: &str, span: &Range<usize>) {
+    if let Some(other) = importer.counted_keys.insert(key.to_owned(), span.clone()) {
         let fault = Diagnostic::error(
             DiagnosticCode::CounterClash,
             span.clone(),
@@ -128,59 +128,61 @@ fn register(importer: &mut Importer, key: &str, span: &Range<usize>) {
 }
 
 /// Makes a limit of a counter and its bounds; gives a condition where one has to stand in for it.
-pub(super) fn limit(
-    importer: &mut Importer,
-    rule: &Rule<'_>,
-    state: &State,
-    bounds: &[Bound],
-    block: &mut Block,
+pub(super) fn convert_limit(
+    importer: &mut InterceptImporter,
+    rule: &InterceptRule<'_>,
+    state: &InterceptCounter,
+    bounds: &[CounterBound],
+    block: &mut BlockBuilder,
 ) -> Option<String> {
     let Some(bound) = bounds.iter().min_by_key(|bound| bound.max()) else {
         return unbounded(importer, state);
     };
-    if let Bound::Below(text) = bound {
+    if let CounterBound::Below(text) = bound {
         let message = format!("below {text} let the counter reach {} and no more; `max` says so", bound.max());
-        importer.note(NoteKind::Exact, &state.span, message);
+        importer.add_note(NoteKind::Exact, &state.span, message);
     }
     let mut max = bound.max();
     if state.amount.is_some() {
         let message = "amounts were cut to whole numbers, and negative ones gave room back; here decimals count in \
                        full and negative amounts are denied";
-        importer.note_once(NoteKind::Changed, &state.span, message);
+        importer.add_note_once(NoteKind::Changed, &state.span, message);
         // Below this, cutting to a whole number never adds to it.
-        if bound.max() > LARGEST_EXACT {
+        if bound.max() > MAX_EXACT_FLOAT_INTEGER {
             let message = "amounts beyond 2^53 were rounded to floats, some of them up; here every digit counts, so \
                            that a little more can pass: write a lower bound if that matters";
-            importer.note_once(NoteKind::Looser, &state.span, message);
+            importer.add_note_once(NoteKind::Looser, &state.span, message);
         }
     } else if state.increment > 1 {
         max /= state.increment;
         let message = format!("each call counted as {}; the limit is now {max} calls", state.increment);
-        importer.note(NoteKind::Exact, &state.span, message);
+        importer.add_note(NoteKind::Exact, &state.span, message);
     }
     if max < 1 {
         let message =
             "the counter has no room for any call, so the rule denies every call; remove it, or raise the bound";
-        importer.note(NoteKind::Changed, &state.span, message);
-        block.deny(&rule.name);
+        importer.add_note(NoteKind::Changed, &state.span, message);
+        block.deny_all(&rule.name);
         return None;
     }
-    push(importer, rule, state, max.min(MOST), block);
+    push_limit(importer, rule, state, max.min(MAX_LIMIT), block);
     None
 }
 
 /// A counter without a bound counted nothing, but a call without its amount was refused.
-fn unbounded(importer: &mut Importer, state: &State) -> Option<String> {
+fn unbounded(importer: &mut InterceptImporter, state: &InterceptCounter) -> Option<String> {
     let message =
         "no `lt` or `lte` in the same rule bounds this counter, so it limited nothing; write a limit if it should";
-    importer.note(NoteKind::Dropped, &state.span, message);
+    importer.add_note(NoteKind::Dropped, &state.span, message);
     let path = quoted(state.amount.as_ref()?);
     Some(format!("{{\"path\": {path}, \"op\": \"gte\", \"value\": 0}}"))
 }
 
 /// Makes a limit of a `rate_limit`.
-pub(super) fn rate(importer: &mut Importer, rule: &Rule<'_>, block: &mut Block) {
-    let Some((node, text)) = rule.node.get("rate_limit").zip(importer.text_of(rule.node, "rate_limit")) else { return };
+pub(super) fn convert_rate_limit(importer: &mut InterceptImporter, rule: &InterceptRule<'_>, block: &mut BlockBuilder) {
+    let Some((node, text)) = rule.node.get("rate_limit").zip(importer.read_text(rule.node, "rate_limit")) else {
+        return;
+    };
     let (count, word) = text.split_once('/').unwrap_or((&text, ""));
     let count = count.parse::<i64>().ok().filter(|count| *count > 0);
     let Some(count) = count.filter(|_| text.contains('/')) else {
@@ -189,15 +191,21 @@ pub(super) fn rate(importer: &mut Importer, rule: &Rule<'_>, block: &mut Block) 
     };
     let Some(window) = check_window(importer, node, word.to_owned()) else { return };
     let key = format!("{}._rate_{window}", rule.scope);
-    register(importer, &key, &node.span);
-    let state = State { key, window, increment: 1, amount: None, span: node.span.clone() };
-    push(importer, rule, &state, count.min(MOST), block);
+    register_counter(importer, &key, &node.span);
+    let state = InterceptCounter { key, window, increment: 1, amount: None, span: node.span.clone() };
+    push_limit(importer, rule, &state, count.min(MAX_LIMIT), block);
 }
 
-fn push(importer: &mut Importer, rule: &Rule<'_>, state: &State, max: i64, block: &mut Block) {
+fn push_limit(
+    importer: &mut InterceptImporter,
+    rule: &InterceptRule<'_>,
+    state: &InterceptCounter,
+    max: i64,
+    block: &mut BlockBuilder,
+) {
     let message = "counters were shared by all agents, so the scope is `server`; write `grant` for one each. A call \
                    that is answered with an error stays counted here";
-    importer.note_once(NoteKind::Changed, &state.span, message);
+    importer.add_note_once(NoteKind::Changed, &state.span, message);
     let (counter, window) = (quoted(&state.key), &state.window);
     let mut json = format!("{{\"counter\": {counter}, \"window\": \"{window}\", \"max\": {max}, \"scope\": \"server\"");
     if let Some(path) = &state.amount {
@@ -207,5 +215,5 @@ fn push(importer: &mut Importer, rule: &Rule<'_>, state: &State, max: i64, block
         json.push_str(&format!(", \"on_deny\": {text}"));
     }
     json.push('}');
-    block.limits.push(Part { rule: rule.name.clone(), json });
+    block.limits.push(RuleFragment { rule_name: rule.name.clone(), json });
 }

@@ -9,21 +9,21 @@ use std::str::Chars;
 ///
 /// # Errors
 /// What has no equal here.
-pub(super) fn translate(pattern: &str) -> Result<String, &'static str> {
-    let mut writer = Writer { rest: pattern.chars().peekable(), out: String::new() };
+pub(super) fn translate_go_regex(pattern: &str) -> Result<String, &'static str> {
+    let mut writer = GoRegexTranslator { rest: pattern.chars().peekable(), out: String::new() };
     while let Some(character) = writer.rest.next() {
         match character {
-            '\\' => writer.escape()?,
-            '[' => writer.class()?,
-            '{' => writer.brace(),
-            '(' => writer.group()?,
+            '\\' => writer.translate_escape()?,
+            '[' => writer.translate_class()?,
+            '{' => writer.translate_brace(),
+            '(' => writer.translate_group()?,
             other => writer.out.push(other),
         }
     }
     Ok(writer.out)
 }
 
-struct Writer<'p> {
+struct GoRegexTranslator<'p> {
     rest: Peekable<Chars<'p>>,
     out: String,
 }
@@ -38,31 +38,31 @@ fn perl_class(letter: char) -> Option<&'static str> {
     }
 }
 
-impl Writer<'_> {
+impl GoRegexTranslator<'_> {
     /// An escape outside of brackets.
-    fn escape(&mut self) -> Result<(), &'static str> {
+    fn translate_escape(&mut self) -> Result<(), &'static str> {
         match self.rest.peek() {
-            Some('b') => self.word_border("b"),
-            Some('B') => self.word_border("B"),
-            Some('Q') => self.literal(),
+            Some('b') => self.write_word_boundary("b"),
+            Some('B') => self.write_word_boundary("B"),
+            Some('Q') => self.translate_literal(),
             Some(letter) if perl_class(*letter).is_some() => {
                 let negation = if letter.is_ascii_uppercase() { "^" } else { "" };
                 let members = perl_class(*letter).unwrap_or_default();
                 self.out.push_str(&format!("[{negation}{members}]"));
                 self.rest.next();
             }
-            _ => return self.shared_escape(),
+            _ => return self.translate_shared_escape(),
         }
         Ok(())
     }
 
-    fn word_border(&mut self, letter: &str) {
+    fn write_word_boundary(&mut self, letter: &str) {
         self.rest.next();
         self.out.push_str(&format!(r"(?-u:\{letter})"));
     }
 
     /// `\Q…\E`: everything between is plain.
-    fn literal(&mut self) {
+    fn translate_literal(&mut self) {
         self.rest.next();
         while let Some(character) = self.rest.next() {
             if character == '\\' && self.rest.next_if_eq(&'E').is_some() {
@@ -73,7 +73,7 @@ impl Writer<'_> {
     }
 
     /// An escape that is the same in brackets and outside.
-    fn shared_escape(&mut self) -> Result<(), &'static str> {
+    fn translate_shared_escape(&mut self) -> Result<(), &'static str> {
         match self.rest.next() {
             Some('0'..='9') => return Err("an octal escape"),
             Some('C') => return Err(r"`\C`"),
@@ -97,7 +97,7 @@ impl Writer<'_> {
     }
 
     /// The opening of a group. Go knows the flags `i`, `m`, `s` and `U`; others it refuses.
-    fn group(&mut self) -> Result<(), &'static str> {
+    fn translate_group(&mut self) -> Result<(), &'static str> {
         self.out.push('(');
         if self.rest.next_if_eq(&'?').is_none() {
             return Ok(());
@@ -117,7 +117,7 @@ impl Writer<'_> {
     }
 
     /// A brace is plain unless it repeats.
-    fn brace(&mut self) {
+    fn translate_brace(&mut self) {
         // No repetition that compiles is written longer.
         let ahead: String = self.rest.clone().take(16).collect();
         let (inner, is_closed) = ahead.split_once('}').map_or(("", false), |(inner, _)| (inner, true));
@@ -127,7 +127,7 @@ impl Writer<'_> {
         self.out.push_str(if repeats { "{" } else { r"\{" });
     }
 
-    fn class(&mut self) -> Result<(), &'static str> {
+    fn translate_class(&mut self) -> Result<(), &'static str> {
         self.out.push('[');
         if self.rest.next_if_eq(&'^').is_some() {
             self.out.push('^');
@@ -139,12 +139,12 @@ impl Writer<'_> {
                     self.out.push(']');
                     return Ok(());
                 }
-                '[' if self.named_class() => {}
-                '\\' if self.perl_class_in_brackets() => {}
+                '[' if self.translate_named_class() => {}
+                '\\' if self.translate_perl_class_in_brackets() => {}
                 // At either end a dash is plain in both.
                 '-' if self.rest.peek() == Some(&']') => self.out.push('-'),
                 '-' if is_first && self.rest.peek() != Some(&'-') => self.out.push('-'),
-                other => self.range(other)?,
+                other => self.translate_range(other)?,
             }
             is_first = false;
         }
@@ -152,7 +152,7 @@ impl Writer<'_> {
     }
 
     /// `[:alpha:]`; any other bracket in brackets is plain.
-    fn named_class(&mut self) -> bool {
+    fn translate_named_class(&mut self) -> bool {
         let text: String = self.rest.clone().take(16).collect();
         let Some((name, _)) = text.strip_prefix(':').and_then(|name| name.split_once(":]")) else { return false };
         self.out.push_str(&format!("[:{name}:]"));
@@ -161,7 +161,7 @@ impl Writer<'_> {
         true
     }
 
-    fn perl_class_in_brackets(&mut self) -> bool {
+    fn translate_perl_class_in_brackets(&mut self) -> bool {
         let Some((letter, members)) = self.rest.peek().and_then(|letter| Some((*letter, perl_class(*letter)?))) else {
             return false;
         };
@@ -174,24 +174,24 @@ impl Writer<'_> {
     }
 
     /// A member of a class, or a range of members.
-    fn range(&mut self, first: char) -> Result<(), &'static str> {
+    fn translate_range(&mut self, first: char) -> Result<(), &'static str> {
         // Behind a class of Unicode there is no range.
         let is_class = first == '\\' && matches!(self.rest.peek(), Some('p' | 'P'));
-        self.class_member(first)?;
+        self.write_class_member(first)?;
         let mut ahead = self.rest.clone();
         let is_range = !is_class && ahead.next() == Some('-') && ahead.next().is_some_and(|last| last != ']');
         if is_range {
             self.rest.next();
             self.out.push('-');
             let last = self.rest.next().unwrap_or(']');
-            self.class_member(last)?;
+            self.write_class_member(last)?;
         }
         Ok(())
     }
 
-    fn class_member(&mut self, character: char) -> Result<(), &'static str> {
+    fn write_class_member(&mut self, character: char) -> Result<(), &'static str> {
         match character {
-            '\\' => return self.shared_escape(),
+            '\\' => return self.translate_shared_escape(),
             // Unescaped, some of these would be operations on sets, or open another one.
             '-' | '[' | ']' | '&' | '~' => self.out.extend(['\\', character]),
             other => self.out.push(other),
@@ -223,7 +223,7 @@ mod tests {
             (r"\bcat\b", "écaté cat", "cats"),
             (r"a\Bb", "ab", "a b"),
         ] {
-            let regex = Regex::new(&translate(pattern).expect("a pattern")).expect(pattern);
+            let regex = Regex::new(&translate_go_regex(pattern).expect("a pattern")).expect(pattern);
             assert!(regex.is_match(found), "{pattern} {found}");
             assert!(!regex.is_match(not_found), "{pattern} {not_found}");
         }
@@ -250,7 +250,7 @@ mod tests {
             (r"^\Qa.b\E+$", "a.bb", "axb"),
             (r"^\p{Greek}\pL$", "αb", "ab"),
         ] {
-            let regex = Regex::new(&translate(pattern).expect("a pattern")).expect(pattern);
+            let regex = Regex::new(&translate_go_regex(pattern).expect("a pattern")).expect(pattern);
             assert!(regex.is_match(found), "{pattern} {found}");
             assert!(!regex.is_match(not_found), "{pattern} {not_found}");
         }
@@ -259,28 +259,32 @@ mod tests {
     #[test]
     fn a_common_pattern_is_left_alone() {
         for pattern in [r"^feature/", r"^[a-z0-9._%+-]+@example\.com$", r"(?i)^(main|master)$", r"^a{2,3}\.\x{41}$"] {
-            assert_eq!(translate(pattern).as_deref(), Ok(pattern));
+            assert_eq!(translate_go_regex(pattern).as_deref(), Ok(pattern));
         }
     }
 
     #[test]
     fn what_cannot_be_said_is_told() {
-        assert!(translate(r"\123").is_err() && translate(r"[\0]").is_err() && translate(r"\C").is_err());
+        assert!(
+            translate_go_regex(r"\123").is_err()
+                && translate_go_regex(r"[\0]").is_err()
+                && translate_go_regex(r"\C").is_err()
+        );
     }
 
     #[test]
     fn flags_and_escapes_that_go_does_not_know_are_not_taken_over() {
         for pattern in ["(?x)a b", "(?ix:a b)", "(?-u)a", "(?R)a$", "(?i-x)a", r"\u0041", r"[\U00000041]"] {
-            assert!(translate(pattern).is_err(), "{pattern}");
+            assert!(translate_go_regex(pattern).is_err(), "{pattern}");
         }
         for pattern in ["(?i)a", "(?s-m:a)", "(?U)a+", "(?:a)", "(?P<n>a)", "(?<n>a)", "(a)", r"\(?x", "[(?x]"] {
-            assert!(translate(pattern).is_ok(), "{pattern}");
+            assert!(translate_go_regex(pattern).is_ok(), "{pattern}");
         }
     }
 
     #[test]
     fn very_many_quotes_and_braces_cost_no_more_than_their_length() {
-        assert_eq!(translate(&r"\Qa.\E".repeat(50_000)).map(|pattern| pattern.len()), Ok(3 * 50_000));
-        assert_eq!(translate(&"{".repeat(50_000)).map(|pattern| pattern.len()), Ok(2 * 50_000));
+        assert_eq!(translate_go_regex(&r"\Qa.\E".repeat(50_000)).map(|pattern| pattern.len()), Ok(3 * 50_000));
+        assert_eq!(translate_go_regex(&"{".repeat(50_000)).map(|pattern| pattern.len()), Ok(2 * 50_000));
     }
 }
