@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{Classification, Item, Level, Posture, Server, classify, read_tools, ready, scaffold};
-use gatelodge_policy::{CallTarget, Category, CompletionReference, DocumentFormat, Policy, Tools, check, parse};
+use gatelodge_policy::{CallTarget, Category, CompletionReference, DocumentFormat, Policy, ToolList, check, parse};
 use serde_json::{Value, json};
 use support::fate::{Fate, expected, judge, of};
 
@@ -38,7 +38,7 @@ fn categories<'k>(known: &'k [(&Item<'_>, Classification)]) -> BTreeMap<&'k str,
     categories
 }
 
-fn hold(server: &str, text: &str, posture: Posture, categories: &BTreeMap<&str, Category>, tools: &Tools) -> Policy {
+fn hold(server: &str, text: &str, posture: Posture, categories: &BTreeMap<&str, Category>, tools: &ToolList) -> Policy {
     let findings = check(text.as_bytes(), DocumentFormat::Json, Some(tools));
     assert!(findings.is_empty(), "{server}, {posture:?}: {findings:?}\n{text}");
     let policy = parse(text.as_bytes(), DocumentFormat::Json).expect("a policy");
@@ -80,7 +80,7 @@ fn each(file: &str) -> (usize, usize, usize) {
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
         let categories = categories(&known);
-        let tools = Tools::read(list.as_bytes()).expect("tools");
+        let tools = ToolList::read(list.as_bytes()).expect("tools");
         for posture in Posture::ALL {
             let policy = ready(server, &entries, posture).expect("a policy");
             rest(server, &hold(server, &policy, posture, &categories, &tools));

@@ -5,24 +5,24 @@
 mod anchor;
 mod compare;
 mod contradiction;
-mod declared;
 mod limit;
+mod located_block;
 mod nearest;
 mod offered;
 mod predicate;
-mod section;
-mod shape;
+mod schema_lookup;
 mod table;
-mod tools;
+mod tool_list;
+mod value_shape;
 
 use crate::diagnostic::{Diagnostic, truncate_with_notice};
 use crate::parse;
 use crate::syntax_tree::DocumentFormat;
 use limit::Bounds;
+use located_block::{PolicySection, located_blocks};
 use nearest::Offers;
 use predicate::Guarded;
-use section::{Field, sections};
-pub use tools::Tools;
+pub use tool_list::ToolList;
 
 /// More warnings than this are not shown.
 const MAX_WARNINGS: usize = 1_000;
@@ -33,13 +33,13 @@ const MOST_LETTERS: usize = 600;
 /// Gives all errors of a document; if there are none, its warnings, in the order of their places.
 ///
 /// With the tools that a server offers, conditions are held against what their schemas declare.
-pub fn check(text: &[u8], format: DocumentFormat, tools: Option<&Tools>) -> Vec<Diagnostic> {
+pub fn check(text: &[u8], format: DocumentFormat, tools: Option<&ToolList>) -> Vec<Diagnostic> {
     let (policy, root) = match policy_parser::read(text, format) {
         Ok(read) => read,
         Err(faults) => return faults,
     };
-    let sections = sections(&policy, &root);
-    let all_tools = sections.iter().find(|section| section.field == Field::AllTools);
+    let sections = located_blocks(&policy, &root);
+    let all_tools = sections.iter().find(|section| section.field == PolicySection::AllTools);
     let guarded = all_tools.map(Guarded::of);
     let bounds = all_tools.map(Bounds::of);
     let mut offers = Offers::default();

@@ -34,7 +34,7 @@ mod visibility;
 pub use call::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
 pub use call_file::CallFile;
 pub use case_file::{CaseFile, CaseReport, InlinePolicy, PolicySource};
-pub use check::{Tools, check};
+pub use check::{ToolList, check};
 pub use compiled_policy::{ClientRequest, Policy};
 pub use condition::{Answer, Operator};
 pub use counter_identity::CounterIdentity;

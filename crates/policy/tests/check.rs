@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use gatelodge_json::LineColumn;
-use gatelodge_policy::{Diagnostic, DiagnosticCode, DocumentFormat, Severity, Tools, check};
+use gatelodge_policy::{Diagnostic, DiagnosticCode, DocumentFormat, Severity, ToolList, check};
 
 /// Each finding as its code, its place, and the text that is underlined.
 fn told(text: &str, faults: &[Diagnostic]) -> Vec<String> {
@@ -23,8 +23,8 @@ fn alone(policy: &str) -> Vec<String> {
     told(policy, &check(policy.as_bytes(), DocumentFormat::Yaml, None))
 }
 
-fn tools(text: &str) -> Tools {
-    Tools::read(text.as_bytes()).expect("tools")
+fn tools(text: &str) -> ToolList {
+    ToolList::read(text.as_bytes()).expect("tools")
 }
 
 fn with(policy: &str, offered: &str) -> Vec<String> {
@@ -600,7 +600,7 @@ fn tools_are_read_in_three_forms_and_refused_with_places() {
     for text in
         [r#"[]"#, r#"{"tools": []}"#, r#"{"jsonrpc": "2.0", "id": 1, "result": {"tools": [], "nextCursor": null}}"#]
     {
-        assert!(Tools::read(text.as_bytes()).is_ok(), "{text}");
+        assert!(ToolList::read(text.as_bytes()).is_ok(), "{text}");
     }
     for (text, code, start) in [
         ("", DiagnosticCode::Syntax, 0),
@@ -616,10 +616,13 @@ fn tools_are_read_in_three_forms_and_refused_with_places() {
         (r#"[{"name": "a"}, {"name": "\u0061"}]"#, DiagnosticCode::RepeatedKey, 25),
         (r#"[{"name": "a", "name": "b"}]"#, DiagnosticCode::RepeatedKey, 15),
     ] {
-        let faults = Tools::read(text.as_bytes()).expect_err(text);
+        let faults = ToolList::read(text.as_bytes()).expect_err(text);
         assert_eq!((faults[0].code, faults[0].span.start), (code, start), "{text}");
     }
-    assert_eq!(Tools::read(br#"[{}, 1, {"name": "a"}, {"name": "a"}]"#).map_err(|faults| faults.len()).err(), Some(3));
+    assert_eq!(
+        ToolList::read(br#"[{}, 1, {"name": "a"}, {"name": "a"}]"#).map_err(|faults| faults.len()).err(),
+        Some(3)
+    );
 }
 
 /// Without optimisation a tenth is enough to see that nothing is multiplied.

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use gatelodge_json::Decimal;
 
+use super::located_block::LocatedCondition;
 use super::nearest::Offers;
-use super::section::Clause;
-use super::shape::{Kinds, Shape, Values, accepted};
+use super::value_shape::{KindSet, PossibleValues, ValueShape, accepted_kinds};
 use crate::condition::CompiledOperator;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::scalar::{Operand, ScalarSet};
@@ -39,13 +39,13 @@ impl Finding {
 }
 
 /// Says what can never be, given the shape of the value.
-pub(super) fn with_shape(clause: Clause<'_>, shape: &Shape<'_>, offers: &mut Offers) -> Vec<Finding> {
+pub(super) fn with_shape(clause: LocatedCondition<'_>, shape: &ValueShape<'_>, offers: &mut Offers) -> Vec<Finding> {
     let test = &clause.condition.compiled;
     // Without kinds only null is left, which is more than can be judged here.
     if matches!(test, CompiledOperator::Exists(_)) || shape.kinds.is_empty() {
         return Vec::new();
     }
-    if !shape.kinds.has(accepted(test)) {
+    if !shape.kinds.has(accepted_kinds(test)) {
         return vec![wrong_kind(clause, shape)];
     }
     if let Some(finding) = out_of_bounds(clause, shape).or_else(|| none_listed(clause, shape, offers)) {
@@ -57,23 +57,23 @@ pub(super) fn with_shape(clause: Clause<'_>, shape: &Shape<'_>, offers: &mut Off
     }
 }
 
-fn wrong_kind(clause: Clause<'_>, shape: &Shape<'_>) -> Finding {
+fn wrong_kind(clause: LocatedCondition<'_>, shape: &ValueShape<'_>) -> Finding {
     let condition = clause.condition;
     let (path, operator, kinds) = (&condition.path, condition.operator, shape.kinds);
     let (span, relation) = match condition.compiled {
-        CompiledOperator::MemberOf { .. } => (clause.value_place(), "compares with"),
-        _ => (clause.operator_place(), "is for"),
+        CompiledOperator::MemberOf { .. } => (clause.value_span(), "compares with"),
+        _ => (clause.operator_span(), "is for"),
     };
     Finding {
         code: DiagnosticCode::ImpossibleComparison,
         span,
-        claim: format!("`{path}` is {kinds}, and `{operator}` {relation} {}", accepted(&condition.compiled)),
+        claim: format!("`{path}` is {kinds}, and `{operator}` {relation} {}", accepted_kinds(&condition.compiled)),
         help: format!("as it stands every call with it is refused; compare it as {kinds}"),
     }
 }
 
 /// A comparison that no number between the bounds satisfies.
-fn out_of_bounds(clause: Clause<'_>, shape: &Shape<'_>) -> Option<Finding> {
+fn out_of_bounds(clause: LocatedCondition<'_>, shape: &ValueShape<'_>) -> Option<Finding> {
     let (bound, number, beyond, is_strict) = match &clause.condition.compiled {
         CompiledOperator::Greater(number) => (shape.maximum?, number, Ordering::Greater, true),
         CompiledOperator::GreaterOrEqual(number) => (shape.maximum?, number, Ordering::Greater, false),
@@ -83,43 +83,49 @@ fn out_of_bounds(clause: Clause<'_>, shape: &Shape<'_>) -> Option<Finding> {
     };
     let order = number.value().cmp(&bound.number);
     let can_hold = match order {
-        Ordering::Equal => !is_strict && !bound.is_open,
+        Ordering::Equal => !is_strict && !bound.is_exclusive,
         order => order != beyond,
     };
     if can_hold {
         return None;
     }
-    let side = match (beyond, bound.is_open) {
+    let side = match (beyond, bound.is_exclusive) {
         (Ordering::Greater, false) => "at most",
         (Ordering::Greater, true) => "less than",
         (_, false) => "at least",
         (_, true) => "more than",
     };
-    let claim = format!("`{}` is {side} {}, so `{}` never holds", clause.condition.path, bound.text, clause.words());
+    let claim =
+        format!("`{}` is {side} {}, so `{}` never holds", clause.condition.path, bound.text, clause.operator_text());
     let help = "correct the number, or remove the condition".to_owned();
-    Some(Finding { code: DiagnosticCode::NeverHolds, span: clause.value_place(), claim, help })
+    Some(Finding { code: DiagnosticCode::NeverHolds, span: clause.value_span(), claim, help })
 }
 
 /// A test that none of the values holds for that can come.
-fn none_listed(clause: Clause<'_>, shape: &Shape<'_>, offers: &mut Offers) -> Option<Finding> {
-    let Values::Listed(values) = &shape.values else { return None };
+fn none_listed(clause: LocatedCondition<'_>, shape: &ValueShape<'_>, offers: &mut Offers) -> Option<Finding> {
+    let PossibleValues::OneOf(values) = &shape.values else { return None };
     let test = &clause.condition.compiled;
     if values.operands().any(|value| test.holds(&value) == Some(true)) {
         return None;
     }
     Some(Finding {
         code: DiagnosticCode::NeverHolds,
-        span: clause.value_place(),
-        claim: format!("`{}` never holds for `{}`", clause.words(), clause.condition.path),
+        span: clause.value_span(),
+        claim: format!("`{}` never holds for `{}`", clause.operator_text(), clause.condition.path),
         help: listing(values, clause.members(), offers),
     })
 }
 
 /// Members that the value can never be equal to. Members of another kind are left alone: they may be meant for it.
-fn wrong_members(clause: Clause<'_>, shape: &Shape<'_>, negated: bool, offers: &mut Offers) -> Vec<Finding> {
+fn wrong_members(
+    clause: LocatedCondition<'_>,
+    shape: &ValueShape<'_>,
+    negated: bool,
+    offers: &mut Offers,
+) -> Vec<Finding> {
     let can_be = |operand: &Operand<'_>| match (&shape.values, operand) {
-        (Values::Listed(values), operand) => values.contains(operand) == Some(true),
-        (Values::Dates, Operand::Text(text)) => is_date(text),
+        (PossibleValues::OneOf(values), operand) => values.contains(operand) == Some(true),
+        (PossibleValues::Dates, Operand::Text(text)) => is_date(text),
         (_, Operand::Number(number)) => shape.is_within(*number),
         _ => true,
     };
@@ -134,9 +140,9 @@ fn wrong_members(clause: Clause<'_>, shape: &Shape<'_>, negated: bool, offers: &
         span: member.span.clone(),
         claim: format!("`{}` is never `{}`", clause.condition.path, short(&member.to_json())),
         help: match &shape.values {
-            Values::Listed(values) => listing(values, std::slice::from_ref(*member), offers),
-            Values::Dates => "write a date as `2026-11-15`".to_owned(),
-            Values::Any => "correct the number, or remove it".to_owned(),
+            PossibleValues::OneOf(values) => listing(values, std::slice::from_ref(*member), offers),
+            PossibleValues::Dates => "write a date as `2026-11-15`".to_owned(),
+            PossibleValues::Any => "correct the number, or remove it".to_owned(),
         },
     };
     wrong.iter().take(MOST_MEMBERS).map(&mut finding).collect()
@@ -151,13 +157,13 @@ fn operand(member: &SyntaxNode) -> Option<Operand<'_>> {
     }
 }
 
-fn kind(operand: &Operand<'_>) -> Kinds {
+fn kind(operand: &Operand<'_>) -> KindSet {
     match operand {
-        Operand::Text(_) => Kinds::STRING,
-        Operand::Number(_) => Kinds::NUMBER,
-        Operand::Bool(_) => Kinds::BOOL,
-        Operand::List(_) => Kinds::LIST,
-        Operand::Other => Kinds::OBJECT,
+        Operand::Text(_) => KindSet::STRING,
+        Operand::Number(_) => KindSet::NUMBER,
+        Operand::Bool(_) => KindSet::BOOL,
+        Operand::List(_) => KindSet::LIST,
+        Operand::Other => KindSet::OBJECT,
     }
 }
 

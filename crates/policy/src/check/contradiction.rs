@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use super::section::{Clause, Part, Rule};
-use super::shape::{Kinds, accepted};
+use super::located_block::{LocatedCondition, LocatedPredicate, PredicateList};
+use super::value_shape::{KindSet, accepted_kinds};
 use crate::call_path::{PathRoot, PathSegment};
 use crate::condition::CompiledOperator;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
@@ -14,12 +14,12 @@ use crate::scalar::{DecimalText, Operand};
 const MOST_TRIALS: usize = 1_000_000;
 
 /// Two conditions of which the second excludes the first.
-type Pair<'p> = (Clause<'p>, Clause<'p>);
+type Pair<'p> = (LocatedCondition<'p>, LocatedCondition<'p>);
 
 /// Warns at the first contradiction on each path. Under `[*]` each condition may mean another element.
-pub(super) fn find(part: Part, rule: &Rule<'_>, warnings: &mut Vec<Diagnostic>) {
-    let mut by_path: HashMap<(&PathRoot, &[PathSegment]), Vec<Clause<'_>>> = HashMap::new();
-    for clause in rule.clauses().filter(|clause| !clause.condition.path.has_wildcard()) {
+pub(super) fn find(part: PredicateList, rule: &LocatedPredicate<'_>, warnings: &mut Vec<Diagnostic>) {
+    let mut by_path: HashMap<(&PathRoot, &[PathSegment]), Vec<LocatedCondition<'_>>> = HashMap::new();
+    for clause in rule.conditions().filter(|clause| !clause.condition.path.has_wildcard()) {
         let path = &clause.condition.path;
         by_path.entry((&path.root, &path.segments)).or_default().push(clause);
     }
@@ -34,30 +34,33 @@ pub(super) fn find(part: Part, rule: &Rule<'_>, warnings: &mut Vec<Diagnostic>) 
     }
 }
 
-fn contradiction(part: Part, (first, second): Pair<'_>) -> Diagnostic {
+fn contradiction(part: PredicateList, (first, second): Pair<'_>) -> Diagnostic {
     let path = &second.condition.path;
-    let message = format!("`{path}` cannot be `{}` and `{}` at once", first.words(), second.words());
-    let warning = Diagnostic::warning(DiagnosticCode::NeverHolds, second.value_place(), message);
-    let warning = warning.with_related(first.value_place(), "excludes it");
+    let message = format!("`{path}` cannot be `{}` and `{}` at once", first.operator_text(), second.operator_text());
+    let warning = Diagnostic::warning(DiagnosticCode::NeverHolds, second.value_span(), message);
+    let warning = warning.with_related(first.value_span(), "excludes it");
     warning.with_help(match part {
-        Part::Require => "as it stands every call is refused; remove or widen one of the two",
-        Part::DenyIf | Part::ApproveIf => "the conditions of a rule hold together; write two rules if one is enough",
+        PredicateList::Require => "as it stands every call is refused; remove or widen one of the two",
+        PredicateList::DenyIf | PredicateList::ApproveIf => {
+            "the conditions of a rule hold together; write two rules if one is enough"
+        }
     })
 }
 
 /// What must not be there cannot be compared.
-fn presence<'p>(clauses: &[Clause<'p>]) -> Option<Pair<'p>> {
-    let is_absence = |clause: &&Clause<'p>| matches!(clause.condition.compiled, CompiledOperator::Exists(false));
+fn presence<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Pair<'p>> {
+    let is_absence =
+        |clause: &&LocatedCondition<'p>| matches!(clause.condition.compiled, CompiledOperator::Exists(false));
     let absence = clauses.iter().find(is_absence)?;
     let other = clauses.iter().find(|clause| !is_absence(clause))?;
     Some((*other, *absence))
 }
 
-fn kinds<'p>(clauses: &[Clause<'p>]) -> Option<Pair<'p>> {
-    let mut left = Kinds::ALL;
-    let mut narrowest: Option<Clause<'p>> = None;
+fn kinds<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Pair<'p>> {
+    let mut left = KindSet::ALL;
+    let mut narrowest: Option<LocatedCondition<'p>> = None;
     for clause in clauses {
-        let next = left.and(accepted(&clause.condition.compiled));
+        let next = left.and(accepted_kinds(&clause.condition.compiled));
         if next.is_empty() {
             return narrowest.map(|first| (first, *clause));
         }
@@ -72,10 +75,10 @@ fn kinds<'p>(clauses: &[Clause<'p>]) -> Option<Pair<'p>> {
 struct End<'p> {
     number: &'p DecimalText,
     is_open: bool,
-    clause: Clause<'p>,
+    clause: LocatedCondition<'p>,
 }
 
-fn range<'p>(clauses: &[Clause<'p>]) -> Option<Pair<'p>> {
+fn range<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Pair<'p>> {
     let (mut low, mut high): (Option<End<'p>>, Option<End<'p>>) = (None, None);
     for clause in clauses {
         let end = |number, is_open| End { number, is_open, clause: *clause };
@@ -91,7 +94,7 @@ fn range<'p>(clauses: &[Clause<'p>]) -> Option<Pair<'p>> {
         if let (Some(low), Some(high)) = (&low, &high)
             && is_empty(low, high)
         {
-            let is_low_last = low.clause.value_place().start > high.clause.value_place().start;
+            let is_low_last = low.clause.value_span().start > high.clause.value_span().start;
             return Some(if is_low_last { (high.clause, low.clause) } else { (low.clause, high.clause) });
         }
     }
@@ -130,11 +133,11 @@ fn as_end(test: &CompiledOperator) -> Option<&str> {
 
 /// Of two beginnings of one text the longer begins with the shorter; likewise its ends.
 fn ends<'p>(
-    clauses: &[Clause<'p>],
+    clauses: &[LocatedCondition<'p>],
     text_of: fn(&'p CompiledOperator) -> Option<&'p str>,
     fits: fn(&str, &str) -> bool,
 ) -> Option<Pair<'p>> {
-    let mut longest: Option<(&str, Clause<'p>)> = None;
+    let mut longest: Option<(&str, LocatedCondition<'p>)> = None;
     for clause in clauses {
         let Some(text) = text_of(&clause.condition.compiled) else { continue };
         let Some((known, first)) = longest else {
@@ -152,7 +155,7 @@ fn ends<'p>(
 }
 
 /// Tries the values that an `eq` or `in` leaves against all other conditions.
-fn members<'p>(clauses: &[Clause<'p>]) -> Option<Pair<'p>> {
+fn members<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Pair<'p>> {
     let listed = clauses.iter().find_map(|clause| match &clause.condition.compiled {
         CompiledOperator::MemberOf { members, negated: false } => Some((*clause, members)),
         _ => None,

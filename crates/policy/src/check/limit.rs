@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::section::{Section, span_of};
+use super::located_block::{LocatedBlock, member_span};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::{CounterRef, Limit, Scope};
 use crate::syntax_tree::SyntaxNode;
@@ -18,7 +18,7 @@ pub(super) struct Bounds<'p> {
 }
 
 impl<'p> Bounds<'p> {
-    pub fn of(section: &Section<'p>) -> Self {
+    pub fn of(section: &LocatedBlock<'p>) -> Self {
         let mut bounds = Self::default();
         for (limit, node) in section.limits() {
             bounds.outlives_session |= limit.scope != Scope::Session;
@@ -36,7 +36,7 @@ impl<'p> Bounds<'p> {
     }
 }
 
-pub(super) fn check(section: &Section<'_>, all_tools: Option<&Bounds<'_>>, warnings: &mut Vec<Diagnostic>) {
+pub(super) fn check(section: &LocatedBlock<'_>, all_tools: Option<&Bounds<'_>>, warnings: &mut Vec<Diagnostic>) {
     let own = Bounds::of(section);
     if !own.outlives_session && all_tools.is_none_or(|all| !all.outlives_session) {
         warnings.extend(section.limits().map(|(_, node)| session_alone(node)));
@@ -51,13 +51,13 @@ pub(super) fn check(section: &Section<'_>, all_tools: Option<&Bounds<'_>>, warni
 
 fn session_alone(node: &SyntaxNode) -> Diagnostic {
     let message = "a session bounds a loop, not an agent: each new session begins at zero";
-    let warning = Diagnostic::warning(DiagnosticCode::SessionAlone, span_of(node, "scope"), message);
+    let warning = Diagnostic::warning(DiagnosticCode::SessionAlone, member_span(node, "scope"), message);
     warning.with_help(r#"write a second limit with "scope": "grant" beside it"#)
 }
 
 fn never_rules(node: &SyntaxNode, ruling: &SyntaxNode) -> Diagnostic {
     let message = "another limit on the same counter is always full first";
-    let warning = Diagnostic::warning(DiagnosticCode::Shadowed, span_of(node, "max"), message);
-    let warning = warning.with_related(span_of(ruling, "max"), "this one");
+    let warning = Diagnostic::warning(DiagnosticCode::Shadowed, member_span(node, "max"), message);
+    let warning = warning.with_related(member_span(ruling, "max"), "this one");
     warning.with_help("remove one of the two, or give them counters of their own")
 }

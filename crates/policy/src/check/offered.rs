@@ -7,11 +7,11 @@ use std::ops::Range;
 use gatelodge_json::{JsonLimits, quote_into, read};
 
 use super::compare::{self, Finding};
-use super::declared::{Declared, Found};
+use super::located_block::{LocatedBlock, LocatedCondition, PolicySection, member_span};
 use super::nearest::Offers;
-use super::section::{Clause, Field, Section, span_of};
-use super::shape::{Kinds, Shape};
-use super::tools::{Offered, Tools};
+use super::schema_lookup::{SchemaLookup, SchemaLookupResult};
+use super::tool_list::{ListedTool, ToolList};
+use super::value_shape::{KindSet, ValueShape};
 use crate::call_path::{CallPath, PathRoot, PathSegment};
 use crate::compiled_policy::Policy;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
@@ -30,7 +30,7 @@ const MOST_OFFERED: usize = 12;
 
 /// A block with the tools it applies to, as far as they have been seen.
 struct Held<'p, 't> {
-    section: &'p Section<'p>,
+    section: &'p LocatedBlock<'p>,
     looks: Vec<Look<'p, 't>>,
     /// Tools that `validate_arguments` cannot be done for, and why not for the first of them.
     unusable: Option<(Named<'t>, String)>,
@@ -41,7 +41,7 @@ struct Look<'p, 't> {
     path: &'p CallPath,
     place: Range<usize>,
     /// The condition; none for the amount of a limit.
-    clause: Option<Clause<'p>>,
+    clause: Option<LocatedCondition<'p>>,
     found: Vec<(Finding, Named<'t>)>,
     /// Whether some tool gave no reason for a warning.
     is_fine: bool,
@@ -62,13 +62,13 @@ struct Effort {
 
 pub(super) fn check(
     policy: &Policy,
-    sections: &[Section<'_>],
-    tools: &Tools,
+    sections: &[LocatedBlock<'_>],
+    tools: &ToolList,
     offers: Offers,
     warnings: &mut Vec<Diagnostic>,
 ) {
     let mut blocks: Vec<Held<'_, '_>> = sections.iter().map(Held::new).collect();
-    let all_tools = sections.iter().position(|section| section.field == Field::AllTools);
+    let all_tools = sections.iter().position(|section| section.field == PolicySection::AllTools);
     let places: HashMap<&str, usize> = sections.iter().map(|section| &*section.block.pointer).zip(0..).collect();
     let mut effort = Effort { parts_left: MOST_PARTS, offers };
     let globs = policy.hide.globs.len() + policy.tools.globs.len();
@@ -88,7 +88,7 @@ pub(super) fn check(
     blocks.into_iter().for_each(|block| block.warn(warnings));
 }
 
-fn why_unusable(tool: &Offered) -> Option<String> {
+fn why_unusable(tool: &ListedTool) -> Option<String> {
     match &tool.schema {
         None => Some("it has no input schema".to_owned()),
         Some(text) => InputSchema::compile(text.as_bytes()).err().map(|error| error.to_string()),
@@ -101,20 +101,20 @@ fn not_finished(tool: &str) -> Diagnostic {
 }
 
 impl<'p, 't> Held<'p, 't> {
-    fn new(section: &'p Section<'p>) -> Self {
+    fn new(section: &'p LocatedBlock<'p>) -> Self {
         let look = |path, place, clause| Look { path, place, clause, found: Vec::new(), is_fine: false };
-        let clauses = section.all_rules().flat_map(|(_, rule)| rule.clauses());
+        let clauses = section.all_predicates().flat_map(|(_, rule)| rule.conditions());
         let clauses = clauses.filter(|clause| clause.condition.path.root == PathRoot::Args);
-        let conditions = clauses.map(|clause| look(&clause.condition.path, clause.path_place(), Some(clause)));
+        let conditions = clauses.map(|clause| look(&clause.condition.path, clause.path_span(), Some(clause)));
         let amounts = section.limits().filter_map(|(limit, node)| {
             let name = if node.get("amount").is_some() { "amount" } else { "increment_from" };
-            Some(look(limit.amount.as_ref()?, span_of(node, name), None))
+            Some(look(limit.amount.as_ref()?, member_span(node, name), None))
         });
         Self { section, looks: conditions.chain(amounts).collect(), unusable: None }
     }
 
     /// Compares what the block looks at with what one tool declares.
-    fn hold(&mut self, tool: &'t Offered, effort: &mut Effort) {
+    fn hold(&mut self, tool: &'t ListedTool, effort: &mut Effort) {
         if self.section.block.validate_arguments
             && let Some(why) = why_unusable(tool)
         {
@@ -124,7 +124,7 @@ impl<'p, 't> Held<'p, 't> {
             return;
         }
         let document = tool.schema.as_deref().and_then(|text| read(text.as_bytes(), &JsonLimits::REPLY).ok());
-        let mut declared = document.as_ref().map(|document| Declared::new(document.root()));
+        let mut declared = document.as_ref().map(|document| SchemaLookup::new(document.root()));
         for look in &mut self.looks {
             if effort.parts_left == 0 {
                 return;
@@ -139,7 +139,7 @@ impl<'p, 't> Held<'p, 't> {
     }
 
     fn warn(self, warnings: &mut Vec<Diagnostic>) {
-        let is_for_all = self.section.field == Field::AllTools;
+        let is_for_all = self.section.field == PolicySection::AllTools;
         if let (Some((named, why)), Some(place)) = (self.unusable, self.section.key_span("validate_arguments")) {
             let message = format!("the arguments of {named} cannot be validated, so each call is denied: {why}");
             let warning = Diagnostic::warning(DiagnosticCode::NoSchema, place, message);
@@ -191,17 +191,17 @@ impl<'t> Look<'_, 't> {
         warnings.extend(wrong.map(|(finding, named)| about(finding, &named)));
     }
 
-    fn findings(&self, declared: &mut Declared<'_>, effort: &mut Effort) -> Vec<Finding> {
-        let before = declared.parts;
-        let found = declared.find(&self.path.segments);
+    fn findings(&self, declared: &mut SchemaLookup<'_>, effort: &mut Effort) -> Vec<Finding> {
+        let before = declared.visited_parts;
+        let found = declared.lookup(&self.path.segments);
         let members = self.clause.map_or(0, |clause| clause.members().len());
-        let parts = declared.parts - before + members + FINDING_PARTS;
+        let parts = declared.visited_parts - before + members + FINDING_PARTS;
         effort.parts_left = effort.parts_left.saturating_sub(parts);
         match found {
-            Found::Unknown => Vec::new(),
-            Found::Missing { at, names } => vec![self.missing(at, &names, &mut effort.offers)],
-            Found::Astray { at, kinds } => vec![self.astray(at, kinds)],
-            Found::Value(shape) => match self.clause {
+            SchemaLookupResult::Unknown => Vec::new(),
+            SchemaLookupResult::Missing { at, names } => vec![self.missing(at, &names, &mut effort.offers)],
+            SchemaLookupResult::WrongContainer { at, kinds } => vec![self.astray(at, kinds)],
+            SchemaLookupResult::Value(shape) => match self.clause {
                 Some(clause) => compare::with_shape(clause, &shape, &mut effort.offers),
                 None => self.amount(&shape).into_iter().collect(),
             },
@@ -227,7 +227,7 @@ impl<'t> Look<'_, 't> {
         Finding { code: DiagnosticCode::UnknownArgument, span: self.place.clone(), claim, help }
     }
 
-    fn astray(&self, at: usize, kinds: Kinds) -> Finding {
+    fn astray(&self, at: usize, kinds: KindSet) -> Finding {
         let (parents, behind) = self.path.segments.split_at(at);
         let segment = behind.first().map(shown_segment).unwrap_or_default();
         Finding {
@@ -238,8 +238,8 @@ impl<'t> Look<'_, 't> {
         }
     }
 
-    fn amount(&self, shape: &Shape<'_>) -> Option<Finding> {
-        let is_possible = shape.kinds.is_empty() || shape.kinds.has(Kinds::NUMBER);
+    fn amount(&self, shape: &ValueShape<'_>) -> Option<Finding> {
+        let is_possible = shape.kinds.is_empty() || shape.kinds.has(KindSet::NUMBER);
         (!is_possible).then(|| Finding {
             code: DiagnosticCode::ImpossibleComparison,
             span: self.place.clone(),

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use gatelodge_json::quote_into;
 
+use super::located_block::{LocatedBlock, LocatedCondition, LocatedPredicate, PolicySection, PredicateList};
 use super::nearest::Offers;
-use super::section::{Clause, Field, Part, Rule, Section};
-use super::shape::Shape;
+use super::value_shape::ValueShape;
 use super::{anchor, compare, contradiction};
 use crate::call_path::{CallPath, PathRoot, PathSegment};
 use crate::condition::{CompiledOperator, Operator};
@@ -23,15 +23,15 @@ pub(super) struct Guarded<'p> {
 }
 
 impl<'p> Guarded<'p> {
-    pub fn of(section: &Section<'p>) -> Self {
+    pub fn of(section: &LocatedBlock<'p>) -> Self {
         let mut guarded = Self { paths: HashSet::new(), validates: section.block.validate_arguments };
-        for clause in section.rules(Part::Require).flat_map(|rule| rule.clauses()) {
+        for clause in section.predicates(PredicateList::Require).flat_map(|rule| rule.conditions()) {
             if !matches!(clause.condition.compiled, CompiledOperator::Exists(false)) {
                 guarded.add_with_parents(&clause.condition.path);
             }
         }
-        for part in [Part::DenyIf, Part::ApproveIf] {
-            for rule in section.rules(part) {
+        for part in [PredicateList::DenyIf, PredicateList::ApproveIf] {
+            for rule in section.predicates(part) {
                 // Absence by itself is denied, or asked about.
                 if let [condition] = rule.predicate.conditions.as_slice()
                     && matches!(condition.compiled, CompiledOperator::Exists(false))
@@ -64,76 +64,76 @@ impl<'p> Guarded<'p> {
 }
 
 pub(super) fn check(
-    section: &Section<'_>,
+    section: &LocatedBlock<'_>,
     all_tools: Option<&Guarded<'_>>,
     offers: &mut Offers,
     warnings: &mut Vec<Diagnostic>,
 ) {
     let own = Guarded::of(section);
     let is_guarded = |path: &CallPath| own.has(path) || all_tools.is_some_and(|all| all.has(path));
-    for (part, rule) in section.all_rules() {
+    for (part, rule) in section.all_predicates() {
         warnings.extend(claim_alone(&rule));
         contradiction::find(part, &rule, warnings);
-        for clause in rule.clauses() {
-            if let Some(shape) = Shape::of_fact(&clause.condition.path.root) {
+        for clause in rule.conditions() {
+            if let Some(shape) = ValueShape::of_fact(&clause.condition.path.root) {
                 let findings = compare::with_shape(clause, &shape, offers);
                 warnings.extend(findings.into_iter().map(compare::Finding::into_warning));
             }
             match part {
-                Part::Require => warnings.extend(unanchored(clause)),
-                Part::DenyIf | Part::ApproveIf => {
+                PredicateList::Require => warnings.extend(unanchored(clause)),
+                PredicateList::DenyIf | PredicateList::ApproveIf => {
                     let is_safe = is_guarded(&clause.condition.path) || is_always_there(section.field, clause);
                     warnings.extend((!is_safe).then(|| absence_passes(clause)).flatten());
                 }
             }
         }
     }
-    for part in Part::ALL {
+    for part in PredicateList::ALL {
         find_behind(section, part, warnings);
     }
 }
 
-fn claim_alone(rule: &Rule<'_>) -> Option<Diagnostic> {
-    let first = rule.clauses().next()?;
-    let is_claim = |clause: Clause<'_>| clause.condition.path.is_client_claim();
-    if !rule.clauses().all(is_claim) {
+fn claim_alone(rule: &LocatedPredicate<'_>) -> Option<Diagnostic> {
+    let first = rule.conditions().next()?;
+    let is_claim = |clause: LocatedCondition<'_>| clause.condition.path.is_client_claim();
+    if !rule.conditions().all(is_claim) {
         return None;
     }
     let message = "a client can claim any name and version; nothing else guards this rule";
-    let warning = Diagnostic::warning(DiagnosticCode::ClaimAlone, first.path_place(), message);
+    let warning = Diagnostic::warning(DiagnosticCode::ClaimAlone, first.path_span(), message);
     Some(warning.with_help("look at `grant.label` or `grant.labels`, which the gateway knows by itself"))
 }
 
-fn unanchored(clause: Clause<'_>) -> Option<Diagnostic> {
+fn unanchored(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     let CompiledOperator::Regex(regex) = &clause.condition.compiled else { return None };
     let pattern = regex.as_str();
     if anchor::is_anchored(pattern) {
         return None;
     }
     let message = "the expression may be found anywhere in the text, whatever stands around it";
-    let warning = Diagnostic::warning(DiagnosticCode::UnanchoredRegex, clause.value_place(), message);
+    let warning = Diagnostic::warning(DiagnosticCode::UnanchoredRegex, clause.value_span(), message);
     Some(warning.with_help(anchor::advice(pattern)))
 }
 
 /// `neq` and `not_in` read as if they held for all else; they do not hold for what is not there.
-fn absence_passes(clause: Clause<'_>) -> Option<Diagnostic> {
+fn absence_passes(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     if !matches!(clause.condition.operator, Operator::Neq | Operator::NotIn) {
         return None;
     }
     let path = &clause.condition.path;
     let message = format!("without `{path}` this does not hold, and the call passes");
-    let warning = Diagnostic::warning(DiagnosticCode::AbsencePasses, clause.path_place(), message);
+    let warning = Diagnostic::warning(DiagnosticCode::AbsencePasses, clause.path_span(), message);
     let mut quoted = String::new();
     quote_into(&path.to_string(), &mut quoted);
     Some(warning.with_help(format!(r#"add {{"path": {quoted}, "op": "exists", "value": true}} to `require`"#)))
 }
 
-fn is_always_there(field: Field, clause: Clause<'_>) -> bool {
+fn is_always_there(field: PolicySection, clause: LocatedCondition<'_>) -> bool {
     let path = &clause.condition.path;
     match &path.root {
         PathRoot::Args => {
             let is_uri = matches!(path.segments.as_slice(), [PathSegment::Name(name)] if **name == *"uri");
-            path.segments.is_empty() || (field == Field::Resources && is_uri)
+            path.segments.is_empty() || (field == PolicySection::Resources && is_uri)
         }
         PathRoot::GrantLabel | PathRoot::GrantLabels(_) | PathRoot::ClientName | PathRoot::ClientVersion => false,
         PathRoot::ToolName | PathRoot::ToolCategory | PathRoot::ToolLevel | PathRoot::ServerName => true,
@@ -142,10 +142,10 @@ fn is_always_there(field: Field, clause: Clause<'_>) -> bool {
 }
 
 /// Predicates that an earlier one of the same list makes idle: an unconditional denial, or the same again.
-fn find_behind(section: &Section<'_>, part: Part, warnings: &mut Vec<Diagnostic>) {
-    let mut seen: HashMap<Vec<Key<'_>>, Rule<'_>> = HashMap::new();
-    let mut always: Option<Rule<'_>> = None;
-    for rule in section.rules(part) {
+fn find_behind(section: &LocatedBlock<'_>, part: PredicateList, warnings: &mut Vec<Diagnostic>) {
+    let mut seen: HashMap<Vec<Key<'_>>, LocatedPredicate<'_>> = HashMap::new();
+    let mut always: Option<LocatedPredicate<'_>> = None;
+    for rule in section.predicates(part) {
         let conditions = rule.predicate.conditions.as_slice();
         let same = seen.insert(key(&rule), rule);
         if let Some(earlier) = always {
@@ -153,7 +153,7 @@ fn find_behind(section: &Section<'_>, part: Part, warnings: &mut Vec<Diagnostic>
         } else if let Some(earlier) = same.filter(|_| !conditions.is_empty()) {
             warnings.push(behind(&rule, &earlier, "the same conditions stand in an earlier rule"));
         }
-        if conditions.is_empty() && part != Part::Require && always.is_none() {
+        if conditions.is_empty() && part != PredicateList::Require && always.is_none() {
             always = Some(rule);
         }
     }
@@ -162,18 +162,18 @@ fn find_behind(section: &Section<'_>, part: Part, warnings: &mut Vec<Diagnostic>
 type Key<'p> = (&'p PathRoot, &'p [PathSegment], Operator, &'p str);
 
 /// What two predicates must share to be the same, in whatever order it is written.
-fn key<'p>(rule: &Rule<'p>) -> Vec<Key<'p>> {
-    let key = |clause: Clause<'p>| {
+fn key<'p>(rule: &LocatedPredicate<'p>) -> Vec<Key<'p>> {
+    let key = |clause: LocatedCondition<'p>| {
         let condition = clause.condition;
         (&condition.path.root, condition.path.segments.as_slice(), condition.operator, &*condition.expected_json)
     };
-    let mut keys: Vec<Key<'_>> = rule.clauses().map(key).collect();
+    let mut keys: Vec<Key<'_>> = rule.conditions().map(key).collect();
     keys.sort();
     keys
 }
 
-fn behind(rule: &Rule<'_>, earlier: &Rule<'_>, message: &str) -> Diagnostic {
+fn behind(rule: &LocatedPredicate<'_>, earlier: &LocatedPredicate<'_>, message: &str) -> Diagnostic {
     let warning =
-        Diagnostic::warning(DiagnosticCode::Shadowed, rule.place(), format!("this rule never decides: {message}"));
-    warning.with_related(earlier.place(), "this one").with_help("remove one of the two")
+        Diagnostic::warning(DiagnosticCode::Shadowed, rule.short_span(), format!("this rule never decides: {message}"));
+    warning.with_related(earlier.short_span(), "this one").with_help("remove one of the two")
 }

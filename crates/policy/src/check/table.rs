@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::located_block::{LocatedBlock, PolicySection, entries, items};
 use super::nearest::Offers;
-use super::section::{Field, Section, entries, items};
-use super::tools::Tools;
+use super::tool_list::ToolList;
 use crate::compiled_policy::{Action, Policy};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::glob::Glob;
@@ -20,11 +20,11 @@ const MOST_TRIALS: usize = 20_000_000;
 pub(super) fn find_shadowed(
     policy: &Policy,
     root: &SyntaxNode,
-    sections: &[Section<'_>],
+    sections: &[LocatedBlock<'_>],
     warnings: &mut Vec<Diagnostic>,
 ) {
     let most_names = MOST_TRIALS / policy.hide.globs.len().max(1);
-    let tools = sections.iter().filter(|section| section.field == Field::Tools);
+    let tools = sections.iter().filter(|section| section.field == PolicySection::Tools);
     warnings.extend(tools.clone().take(most_names).filter_map(|section| hidden(policy, root, section)));
     warnings.extend(tools.clone().nth(most_names).map(|section| not_finished(&section.entry.key_span)));
     for section in sections {
@@ -36,7 +36,7 @@ pub(super) fn find_shadowed(
 }
 
 /// A rule for a tool that `hide` makes disappear.
-fn hidden(policy: &Policy, root: &SyntaxNode, section: &Section<'_>) -> Option<Diagnostic> {
+fn hidden(policy: &Policy, root: &SyntaxNode, section: &LocatedBlock<'_>) -> Option<Diagnostic> {
     let key = &section.entry.key;
     // A glob hides another if it matches its text: a `*` is matched by nothing but a `*`.
     let pointer = policy.hide.find(key)?;
@@ -55,7 +55,7 @@ fn hide_place(root: &SyntaxNode, pointer: &Arc<str>) -> Option<Range<usize>> {
 }
 
 /// Whatever stands beside `action: deny`: the call is refused before it is looked at.
-fn find_idle(section: &Section<'_>, warnings: &mut Vec<Diagnostic>) {
+fn find_idle(section: &LocatedBlock<'_>, warnings: &mut Vec<Diagnostic>) {
     for name in IDLE_UNDER_DENY {
         let is_empty = section.entry.value.get(name).is_none_or(is_without_effect);
         let Some(place) = section.key_span(name).filter(|_| !is_empty) else { continue };
@@ -96,7 +96,12 @@ fn not_finished(span: &Range<usize>) -> Diagnostic {
     Diagnostic::warning(DiagnosticCode::TooLarge, span.clone(), message).with_help("write fewer globs")
 }
 
-pub(super) fn find_not_offered(root: &SyntaxNode, tools: &Tools, offers: &mut Offers, warnings: &mut Vec<Diagnostic>) {
+pub(super) fn find_not_offered(
+    root: &SyntaxNode,
+    tools: &ToolList,
+    offers: &mut Offers,
+    warnings: &mut Vec<Diagnostic>,
+) {
     let hide = root.get("hide").map(items).unwrap_or_default();
     let hide = hide.iter().filter_map(|item| match &item.value {
         NodeValue::Text(name) => Some((name, &item.span)),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_policy::{Diagnostic, DiagnosticCode, Severity, Tools, check};
+use gatelodge_policy::{Diagnostic, DiagnosticCode, Severity, ToolList, check};
 
 use super::findings::{Findings, offer_yaml, refuse_two_inputs};
 use super::print_json;
@@ -45,9 +45,9 @@ pub fn run(args: &CheckArgs) -> Result<Exit> {
 }
 
 /// The tools that a server offers; none if they cannot be used, which is a finding then.
-fn tools(path: &Path, findings: &mut Findings) -> Option<Tools> {
+fn tools(path: &Path, findings: &mut Findings) -> Option<ToolList> {
     let source = findings.or_unreadable(file::try_read_reply(path))?;
-    Tools::read(&source.text).map_err(|faults| findings.add(&source, faults)).ok()
+    ToolList::read(&source.text).map_err(|faults| findings.add(&source, faults)).ok()
 }
 
 fn summary(faults: &[Diagnostic], strict: bool) -> String {

@@ -15,9 +15,9 @@ use crate::scalar::{DecimalText, ScalarSet};
 
 /// A set of kinds. Null is none: it counts as not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kinds(u8);
+pub(super) struct KindSet(u8);
 
-impl Kinds {
+impl KindSet {
     pub const NONE: Self = Self(0);
     pub const BOOL: Self = Self(1);
     pub const NUMBER: Self = Self(2);
@@ -54,7 +54,7 @@ impl Kinds {
     }
 }
 
-impl fmt::Display for Kinds {
+impl fmt::Display for KindSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds = [JsonKind::Bool, JsonKind::Number, JsonKind::String, JsonKind::Array, JsonKind::Object];
         let own = kinds.into_iter().filter(|kind| self.has(Self::of(*kind)));
@@ -64,53 +64,53 @@ impl fmt::Display for Kinds {
 }
 
 /// The kinds that an operator can hold for. All others are a mismatch.
-pub(super) fn accepted(test: &CompiledOperator) -> Kinds {
+pub(super) fn accepted_kinds(test: &CompiledOperator) -> KindSet {
     match test {
-        CompiledOperator::MemberOf { members, .. } => members.kinds().map(Kinds::of).fold(Kinds::NONE, Kinds::or),
+        CompiledOperator::MemberOf { members, .. } => members.kinds().map(KindSet::of).fold(KindSet::NONE, KindSet::or),
         CompiledOperator::Less(_)
         | CompiledOperator::LessOrEqual(_)
         | CompiledOperator::Greater(_)
-        | CompiledOperator::GreaterOrEqual(_) => Kinds::NUMBER,
-        CompiledOperator::Contains(wanted) if wanted.first_text().is_some() => Kinds::STRING.or(Kinds::LIST),
-        CompiledOperator::Contains(_) | CompiledOperator::SubsetOf(_) => Kinds::LIST,
-        CompiledOperator::StartsWith(_) | CompiledOperator::EndsWith(_) | CompiledOperator::Regex(_) => Kinds::STRING,
-        CompiledOperator::PathWithin(_) | CompiledOperator::HostIn(_) => Kinds::STRING,
-        CompiledOperator::LengthAtMost(_) => Kinds::STRING.or(Kinds::LIST),
-        CompiledOperator::Exists(_) => Kinds::ALL,
+        | CompiledOperator::GreaterOrEqual(_) => KindSet::NUMBER,
+        CompiledOperator::Contains(wanted) if wanted.first_text().is_some() => KindSet::STRING.or(KindSet::LIST),
+        CompiledOperator::Contains(_) | CompiledOperator::SubsetOf(_) => KindSet::LIST,
+        CompiledOperator::StartsWith(_) | CompiledOperator::EndsWith(_) | CompiledOperator::Regex(_) => KindSet::STRING,
+        CompiledOperator::PathWithin(_) | CompiledOperator::HostIn(_) => KindSet::STRING,
+        CompiledOperator::LengthAtMost(_) => KindSet::STRING.or(KindSet::LIST),
+        CompiledOperator::Exists(_) => KindSet::ALL,
     }
 }
 
 /// One end of a range of numbers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bound<'d> {
+pub(super) struct NumericBound<'d> {
     pub number: Decimal<'d>,
     /// The number as it is written.
     pub text: &'d str,
     /// Whether the number itself lies outside.
-    pub is_open: bool,
+    pub is_exclusive: bool,
 }
 
 /// Which values can come.
 #[derive(Debug)]
-pub(super) enum Values {
+pub(super) enum PossibleValues {
     Any,
     /// Only these.
-    Listed(ScalarSet),
+    OneOf(ScalarSet),
     /// Texts such as `2026-11-15`.
     Dates,
 }
 
 /// What is known of a value.
 #[derive(Debug)]
-pub(super) struct Shape<'d> {
-    pub kinds: Kinds,
-    pub values: Values,
-    pub minimum: Option<Bound<'d>>,
-    pub maximum: Option<Bound<'d>>,
+pub(super) struct ValueShape<'d> {
+    pub kinds: KindSet,
+    pub values: PossibleValues,
+    pub minimum: Option<NumericBound<'d>>,
+    pub maximum: Option<NumericBound<'d>>,
 }
 
-impl<'d> Shape<'d> {
-    pub const ANY: Self = Self { kinds: Kinds::ALL, values: Values::Any, minimum: None, maximum: None };
+impl<'d> ValueShape<'d> {
+    pub const ANY: Self = Self { kinds: KindSet::ALL, values: PossibleValues::Any, minimum: None, maximum: None };
 
     /// The shape of a fact outside the arguments.
     pub fn of_fact(root: &PathRoot) -> Option<Self> {
@@ -120,24 +120,26 @@ impl<'d> Shape<'d> {
             PathRoot::TimeHour => {
                 let mut hours = ScalarSet::default();
                 HOUR_TEXTS.iter().filter_map(|hour| DecimalText::new(hour)).for_each(|hour| hours.add_number(hour));
-                (Kinds::NUMBER, Values::Listed(hours.sorted()))
+                (KindSet::NUMBER, PossibleValues::OneOf(hours.sorted()))
             }
-            PathRoot::TimeWeekday => (Kinds::STRING, words(Weekday::Monday.cycle_forward().take(7).map(weekday_name))),
-            PathRoot::TimeDate => (Kinds::STRING, Values::Dates),
-            PathRoot::ToolCategory => (Kinds::STRING, words(categories().map(Category::as_str))),
-            PathRoot::ToolLevel => (Kinds::STRING, words(categories().map(Category::level))),
+            PathRoot::TimeWeekday => {
+                (KindSet::STRING, values_from_words(Weekday::Monday.cycle_forward().take(7).map(weekday_name)))
+            }
+            PathRoot::TimeDate => (KindSet::STRING, PossibleValues::Dates),
+            PathRoot::ToolCategory => (KindSet::STRING, values_from_words(categories().map(Category::as_str))),
+            PathRoot::ToolLevel => (KindSet::STRING, values_from_words(categories().map(Category::level))),
             PathRoot::ToolName | PathRoot::ServerName | PathRoot::GrantLabel | PathRoot::GrantLabels(_) => {
-                (Kinds::STRING, Values::Any)
+                (KindSet::STRING, PossibleValues::Any)
             }
-            PathRoot::ClientName | PathRoot::ClientVersion => (Kinds::STRING, Values::Any),
+            PathRoot::ClientName | PathRoot::ClientVersion => (KindSet::STRING, PossibleValues::Any),
         };
-        Some(Self { kinds, values, ..Shape::ANY })
+        Some(Self { kinds, values, ..ValueShape::ANY })
     }
 
     /// Whether a number lies within the bounds.
     pub fn is_within(&self, number: Decimal<'_>) -> bool {
-        let is_in = |bound: Bound<'_>, outside| match number.cmp(&bound.number) {
-            Ordering::Equal => !bound.is_open,
+        let is_in = |bound: NumericBound<'_>, outside| match number.cmp(&bound.number) {
+            Ordering::Equal => !bound.is_exclusive,
             order => order != outside,
         };
         self.minimum.is_none_or(|bound| is_in(bound, Ordering::Less))
@@ -149,10 +151,10 @@ impl<'d> Shape<'d> {
         Self {
             kinds: self.kinds.and(other.kinds),
             values: match (self.values, other.values) {
-                (Values::Any, values) | (values, _) => values,
+                (PossibleValues::Any, values) | (values, _) => values,
             },
-            minimum: narrower(self.minimum, other.minimum, Ordering::Greater),
-            maximum: narrower(self.maximum, other.maximum, Ordering::Less),
+            minimum: narrower_bound(self.minimum, other.minimum, Ordering::Greater),
+            maximum: narrower_bound(self.maximum, other.maximum, Ordering::Less),
         }
     }
 
@@ -164,43 +166,51 @@ impl<'d> Shape<'d> {
         if other.kinds.is_empty() {
             return self;
         }
-        let (minimum, maximum) = match (self.kinds.has(Kinds::NUMBER), other.kinds.has(Kinds::NUMBER)) {
+        let (minimum, maximum) = match (self.kinds.has(KindSet::NUMBER), other.kinds.has(KindSet::NUMBER)) {
             (true, false) => (self.minimum, self.maximum),
             (false, true) => (other.minimum, other.maximum),
             _ => (
-                wider(self.minimum, other.minimum, Ordering::Less),
-                wider(self.maximum, other.maximum, Ordering::Greater),
+                wider_bound(self.minimum, other.minimum, Ordering::Less),
+                wider_bound(self.maximum, other.maximum, Ordering::Greater),
             ),
         };
         let values = match (self.values, other.values) {
-            (Values::Listed(values), Values::Listed(more)) => Values::Listed(values.union(more)),
-            _ => Values::Any,
+            (PossibleValues::OneOf(values), PossibleValues::OneOf(more)) => PossibleValues::OneOf(values.union(more)),
+            _ => PossibleValues::Any,
         };
         Self { kinds: self.kinds.or(other.kinds), values, minimum, maximum }
     }
 }
 
-fn words(words: impl Iterator<Item = &'static str>) -> Values {
+fn values_from_words(words: impl Iterator<Item = &'static str>) -> PossibleValues {
     let mut texts = ScalarSet::default();
     words.for_each(|word| texts.add_text(word));
-    Values::Listed(texts.sorted())
+    PossibleValues::OneOf(texts.sorted())
 }
 
 /// The bound that leaves less: the one that compares so, and of equals an open one.
-fn narrower<'d>(a: Option<Bound<'d>>, b: Option<Bound<'d>>, wins: Ordering) -> Option<Bound<'d>> {
+fn narrower_bound<'d>(
+    a: Option<NumericBound<'d>>,
+    b: Option<NumericBound<'d>>,
+    wins: Ordering,
+) -> Option<NumericBound<'d>> {
     let (Some(first), Some(second)) = (a, b) else { return a.or(b) };
     Some(match first.number.cmp(&second.number) {
-        Ordering::Equal => Bound { is_open: first.is_open || second.is_open, ..first },
+        Ordering::Equal => NumericBound { is_exclusive: first.is_exclusive || second.is_exclusive, ..first },
         order if order == wins => first,
         _ => second,
     })
 }
 
 /// The bound that leaves more: none if one of them is not there.
-fn wider<'d>(a: Option<Bound<'d>>, b: Option<Bound<'d>>, wins: Ordering) -> Option<Bound<'d>> {
+fn wider_bound<'d>(
+    a: Option<NumericBound<'d>>,
+    b: Option<NumericBound<'d>>,
+    wins: Ordering,
+) -> Option<NumericBound<'d>> {
     let (first, second) = (a?, b?);
     Some(match first.number.cmp(&second.number) {
-        Ordering::Equal => Bound { is_open: first.is_open && second.is_open, ..first },
+        Ordering::Equal => NumericBound { is_exclusive: first.is_exclusive && second.is_exclusive, ..first },
         order if order == wins => first,
         _ => second,
     })

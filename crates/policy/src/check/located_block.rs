@@ -11,7 +11,7 @@ use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
 /// The fields of a policy that hold rule blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum PolicySection {
     AllTools,
     Categories,
     Tools,
@@ -21,35 +21,35 @@ pub(super) enum Field {
 
 /// The lists of predicates in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum PredicateList {
     Require,
     DenyIf,
     ApproveIf,
 }
 
 /// A rule block, and where it is written.
-pub(super) struct Section<'p> {
-    pub field: Field,
+pub(super) struct LocatedBlock<'p> {
+    pub field: PolicySection,
     pub entry: &'p MapEntry,
     pub block: &'p RuleBlock,
 }
 
 /// A predicate, and where it is written.
 #[derive(Clone, Copy)]
-pub(super) struct Rule<'p> {
+pub(super) struct LocatedPredicate<'p> {
     pub predicate: &'p Predicate,
     node: &'p SyntaxNode,
 }
 
 /// A condition, and where it is written.
 #[derive(Clone, Copy)]
-pub(super) struct Clause<'p> {
+pub(super) struct LocatedCondition<'p> {
     pub condition: &'p Condition,
     node: &'p SyntaxNode,
 }
 
-impl Field {
-    fn of_word(word: &str) -> Option<Self> {
+impl PolicySection {
+    fn from_key(word: &str) -> Option<Self> {
         match word {
             "all_tools" => Some(Self::AllTools),
             "categories" => Some(Self::Categories),
@@ -69,10 +69,10 @@ impl Field {
     }
 }
 
-impl Part {
+impl PredicateList {
     pub const ALL: [Self; 3] = [Self::Require, Self::DenyIf, Self::ApproveIf];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Require => "require",
             Self::DenyIf => "deny_if",
@@ -82,25 +82,25 @@ impl Part {
 }
 
 /// All rule blocks, in the order of the document.
-pub(super) fn sections<'p>(policy: &'p Policy, root: &'p SyntaxNode) -> Vec<Section<'p>> {
+pub(super) fn located_blocks<'p>(policy: &'p Policy, root: &'p SyntaxNode) -> Vec<LocatedBlock<'p>> {
     // INVARIANT: the parser notes for each block where its name stands.
-    let blocks: HashMap<usize, &RuleBlock> = blocks(policy).map(|block| (block.span.start, block)).collect();
+    let blocks: HashMap<usize, &RuleBlock> = all_blocks(policy).map(|block| (block.span.start, block)).collect();
     let section = |field, entry: &'p MapEntry| {
         let block = blocks.get(&entry.key_span.start)?;
-        Some(Section { field, entry, block })
+        Some(LocatedBlock { field, entry, block })
     };
     let mut sections = Vec::new();
     for entry in entries(root) {
-        match Field::of_word(&entry.key) {
+        match PolicySection::from_key(&entry.key) {
             None => {}
-            Some(Field::AllTools) => sections.extend(section(Field::AllTools, entry)),
+            Some(PolicySection::AllTools) => sections.extend(section(PolicySection::AllTools, entry)),
             Some(field) => sections.extend(entries(&entry.value).iter().filter_map(|entry| section(field, entry))),
         }
     }
     sections
 }
 
-fn blocks(policy: &Policy) -> impl Iterator<Item = &RuleBlock> {
+fn all_blocks(policy: &Policy) -> impl Iterator<Item = &RuleBlock> {
     let categories = policy.categories.iter().filter_map(|(_, rule)| match rule {
         CategoryRule::Block(block) => Some(block),
         CategoryRule::Hide(_) => None,
@@ -109,20 +109,20 @@ fn blocks(policy: &Policy) -> impl Iterator<Item = &RuleBlock> {
     policy.all_tools.iter().chain(categories).chain(tables.into_iter().flat_map(BlockTable::blocks))
 }
 
-impl<'p> Section<'p> {
-    pub fn rules(&self, part: Part) -> impl Iterator<Item = Rule<'p>> + use<'p> {
+impl<'p> LocatedBlock<'p> {
+    pub fn predicates(&self, part: PredicateList) -> impl Iterator<Item = LocatedPredicate<'p>> + use<'p> {
         let predicates = match part {
-            Part::Require => &self.block.require,
-            Part::DenyIf => &self.block.deny_if,
-            Part::ApproveIf => &self.block.approve_if,
+            PredicateList::Require => &self.block.require,
+            PredicateList::DenyIf => &self.block.deny_if,
+            PredicateList::ApproveIf => &self.block.approve_if,
         };
         // INVARIANT: a document without faults has one predicate for each element.
-        let nodes = self.entry.value.get(part.word()).map(items).unwrap_or_default();
-        zip(predicates, nodes).map(|(predicate, node)| Rule { predicate, node })
+        let nodes = self.entry.value.get(part.as_str()).map(items).unwrap_or_default();
+        zip(predicates, nodes).map(|(predicate, node)| LocatedPredicate { predicate, node })
     }
 
-    pub fn all_rules(&self) -> impl Iterator<Item = (Part, Rule<'p>)> {
-        Part::ALL.into_iter().flat_map(|part| self.rules(part).map(move |rule| (part, rule)))
+    pub fn all_predicates(&self) -> impl Iterator<Item = (PredicateList, LocatedPredicate<'p>)> {
+        PredicateList::ALL.into_iter().flat_map(|part| self.predicates(part).map(move |rule| (part, rule)))
     }
 
     /// The limits, each with the object that it is written as; a `rate_limit` comes last.
@@ -138,40 +138,40 @@ impl<'p> Section<'p> {
     }
 }
 
-impl<'p> Rule<'p> {
-    pub fn clauses(&self) -> impl Iterator<Item = Clause<'p>> + use<'p> {
+impl<'p> LocatedPredicate<'p> {
+    pub fn conditions(&self) -> impl Iterator<Item = LocatedCondition<'p>> + use<'p> {
         let nodes = match self.node.get("conditions") {
             Some(list) => items(list),
             // A bare condition is a predicate of one.
             None => std::slice::from_ref(self.node),
         };
-        zip(&self.predicate.conditions, nodes).map(|(condition, node)| Clause { condition, node })
+        zip(&self.predicate.conditions, nodes).map(|(condition, node)| LocatedCondition { condition, node })
     }
 
     /// A short place that stands for the whole.
-    pub fn place(&self) -> Range<usize> {
+    pub fn short_span(&self) -> Range<usize> {
         let name = key_span(self.node, "conditions").or_else(|| key_span(self.node, "path"));
         name.unwrap_or_else(|| self.predicate.span.clone())
     }
 }
 
-impl<'p> Clause<'p> {
-    pub fn path_place(&self) -> Range<usize> {
-        self.place_of("path")
+impl<'p> LocatedCondition<'p> {
+    pub fn path_span(&self) -> Range<usize> {
+        self.member_span("path")
     }
 
-    pub fn operator_place(&self) -> Range<usize> {
-        self.place_of("op")
+    pub fn operator_span(&self) -> Range<usize> {
+        self.member_span("op")
     }
 
-    fn place_of(&self, name: &str) -> Range<usize> {
+    fn member_span(&self, name: &str) -> Range<usize> {
         self.node.get(name).map_or(&self.condition.span, |node| &node.span).clone()
     }
 
     /// The value if it is a scalar; of a list that may be long, the operator.
-    pub fn value_place(&self) -> Range<usize> {
+    pub fn value_span(&self) -> Range<usize> {
         match self.node.get("value") {
-            Some(SyntaxNode { value: NodeValue::List(_), .. }) | None => self.operator_place(),
+            Some(SyntaxNode { value: NodeValue::List(_), .. }) | None => self.operator_span(),
             Some(value) => value.span.clone(),
         }
     }
@@ -186,9 +186,9 @@ impl<'p> Clause<'p> {
     }
 
     /// The operator and its value, for messages.
-    pub fn words(&self) -> String {
-        const MOST: usize = 40;
-        let expected: String = self.condition.expected_json.chars().take(MOST).collect();
+    pub fn operator_text(&self) -> String {
+        const MAX_VALUE_CHARS: usize = 40;
+        let expected: String = self.condition.expected_json.chars().take(MAX_VALUE_CHARS).collect();
         let rest = if expected.len() < self.condition.expected_json.len() { "…" } else { "" };
         format!("{} {expected}{rest}", self.condition.operator)
     }
@@ -209,7 +209,7 @@ pub(super) fn items(node: &SyntaxNode) -> &[SyntaxNode] {
 }
 
 /// Where a member's value stands; the whole, should it have none.
-pub(super) fn span_of(node: &SyntaxNode, name: &str) -> Range<usize> {
+pub(super) fn member_span(node: &SyntaxNode, name: &str) -> Range<usize> {
     node.get(name).unwrap_or(node).span.clone()
 }
 

@@ -6,25 +6,25 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, sorted_for_display};
 
-const HELP: &str =
+const TOOL_LIST_HELP: &str =
     r#"give what the server answers to `tools/list`, such as {"tools": [{"name": "…", "inputSchema": {…}}]}"#;
 
 /// The definitions of a server's tools.
 #[derive(Debug, Default)]
-pub struct Tools {
-    tools: Vec<Offered>,
+pub struct ToolList {
+    tools: Vec<ListedTool>,
     by_name: HashMap<Box<str>, usize>,
 }
 
 /// One tool that is offered.
 #[derive(Debug)]
-pub(super) struct Offered {
+pub(super) struct ListedTool {
     pub name: Box<str>,
     /// The text of its input schema.
     pub schema: Option<Box<str>>,
 }
 
-impl Tools {
+impl ToolList {
     /// Reads the result of `tools/list`, the whole response that holds it, or the list alone.
     ///
     /// # Errors
@@ -32,9 +32,13 @@ impl Tools {
     pub fn read(bytes: &[u8]) -> Result<Self, Vec<Diagnostic>> {
         let document = read(bytes, &JsonLimits::REPLY).map_err(|fault| {
             let fault = Diagnostic::from_json_error(&fault);
-            vec![if fault.code == DiagnosticCode::Syntax { fault.with_help(HELP) } else { fault.with_default_help() }]
+            vec![if fault.code == DiagnosticCode::Syntax {
+                fault.with_help(TOOL_LIST_HELP)
+            } else {
+                fault.with_default_help()
+            }]
         })?;
-        let list = list(document.root()).map_err(|fault| vec![fault])?;
+        let list = find_tool_array(document.root()).map_err(|fault| vec![fault])?;
         let mut tools = Self::default();
         let mut places = Vec::new();
         let mut faults = Vec::new();
@@ -50,26 +54,26 @@ impl Tools {
 
     fn add<'d>(&mut self, item: JsonValue<'d>, places: &mut Vec<JsonValue<'d>>) -> Result<(), Diagnostic> {
         if item.kind() != JsonKind::Object {
-            return Err(wrong_type(item, "a tool", "an object"));
+            return Err(wrong_type_error(item, "a tool", "an object"));
         }
-        let name = item.get("name").ok_or_else(|| missing(item, "name"))?;
-        let text = name.as_str().ok_or_else(|| wrong_type(name, "`name`", "a string"))?;
+        let name = item.get("name").ok_or_else(|| missing_field_error(item, "name"))?;
+        let text = name.as_str().ok_or_else(|| wrong_type_error(name, "`name`", "a string"))?;
         if let Some(earlier) = self.by_name.get(&*text).and_then(|at| places.get(*at)) {
             let fault = Diagnostic::error(
                 DiagnosticCode::RepeatedKey,
-                span(name),
+                value_span(name),
                 format!("the tool `{text}` is listed twice"),
             );
-            return Err(fault.with_related(span(*earlier), "the other one").with_help("keep one of the two"));
+            return Err(fault.with_related(value_span(*earlier), "the other one").with_help("keep one of the two"));
         }
         self.by_name.insert(text.as_ref().into(), self.tools.len());
         let schema = item.get("inputSchema").map(|schema| schema.raw().into());
-        self.tools.push(Offered { name: text.into(), schema });
+        self.tools.push(ListedTool { name: text.into(), schema });
         places.push(name);
         Ok(())
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Offered> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ListedTool> {
         self.tools.iter()
     }
 
@@ -83,53 +87,59 @@ impl Tools {
 }
 
 /// Finds the list of tools.
-fn list(root: JsonValue<'_>) -> Result<JsonValue<'_>, Diagnostic> {
+fn find_tool_array(root: JsonValue<'_>) -> Result<JsonValue<'_>, Diagnostic> {
     if root.kind() == JsonKind::Array {
         return Ok(root);
     }
     if root.kind() != JsonKind::Object {
-        return Err(wrong_type(root, "a list of tools", "an object or a list").with_help(HELP));
+        return Err(wrong_type_error(root, "a list of tools", "an object or a list").with_help(TOOL_LIST_HELP));
     }
     if let Some(error) = root.get("error").filter(|_| root.get("result").is_none()) {
-        return Err(Diagnostic::error(DiagnosticCode::MissingField, bracket(error), "the server answered an error")
-            .with_help(HELP));
+        return Err(Diagnostic::error(
+            DiagnosticCode::MissingField,
+            first_char_span(error),
+            "the server answered an error",
+        )
+        .with_help(TOOL_LIST_HELP));
     }
     let result = root.get("result").unwrap_or(root);
     if result.kind() != JsonKind::Object {
-        return Err(wrong_type(result, "`result`", "an object").with_help(HELP));
+        return Err(wrong_type_error(result, "`result`", "an object").with_help(TOOL_LIST_HELP));
     }
     if let Some(cursor) = result.get("nextCursor").filter(|cursor| cursor.kind() != JsonKind::Null) {
         // Checked against a part, what is on the other pages would seem not to be offered.
-        let fault = Diagnostic::error(DiagnosticCode::BadValue, span(cursor), "this is one page of a longer list");
+        let fault =
+            Diagnostic::error(DiagnosticCode::BadValue, value_span(cursor), "this is one page of a longer list");
         return Err(fault.with_help("put the tools of all pages into one list"));
     }
-    let tools = result.get("tools").ok_or_else(|| missing(result, "tools"))?;
+    let tools = result.get("tools").ok_or_else(|| missing_field_error(result, "tools"))?;
     match tools.kind() {
         JsonKind::Array => Ok(tools),
-        _ => Err(wrong_type(tools, "`tools`", "a list").with_help(HELP)),
+        _ => Err(wrong_type_error(tools, "`tools`", "a list").with_help(TOOL_LIST_HELP)),
     }
 }
 
-fn missing(value: JsonValue<'_>, name: &str) -> Diagnostic {
-    Diagnostic::error(DiagnosticCode::MissingField, bracket(value), format!("`{name}` is missing")).with_help(HELP)
+fn missing_field_error(value: JsonValue<'_>, name: &str) -> Diagnostic {
+    Diagnostic::error(DiagnosticCode::MissingField, first_char_span(value), format!("`{name}` is missing"))
+        .with_help(TOOL_LIST_HELP)
 }
 
-fn wrong_type(value: JsonValue<'_>, what: &str, wanted: &str) -> Diagnostic {
+fn wrong_type_error(value: JsonValue<'_>, what: &str, wanted: &str) -> Diagnostic {
     let message = format!("{what} must be {wanted}, not {}", value.kind().with_article());
     let place = match value.kind() {
-        JsonKind::Array | JsonKind::Object => bracket(value),
-        _ => span(value),
+        JsonKind::Array | JsonKind::Object => first_char_span(value),
+        _ => value_span(value),
     };
     Diagnostic::error(DiagnosticCode::WrongType, place, message)
 }
 
-fn span(value: JsonValue<'_>) -> std::ops::Range<usize> {
+fn value_span(value: JsonValue<'_>) -> std::ops::Range<usize> {
     let (start, end) = value.span();
     start..end
 }
 
 /// The first character: a whole block underlined says nothing.
-fn bracket(value: JsonValue<'_>) -> std::ops::Range<usize> {
+fn first_char_span(value: JsonValue<'_>) -> std::ops::Range<usize> {
     let (start, end) = value.span();
     start..end.min(start + 1)
 }

@@ -4,24 +4,24 @@
 
 use gatelodge_json::{JsonKind, JsonValue};
 
-use super::shape::{Bound, Kinds, Shape, Values};
+use super::value_shape::{KindSet, NumericBound, PossibleValues, ValueShape};
 use crate::call_path::PathSegment;
 use crate::scalar::{DecimalText, ScalarSet};
 
 /// References and alternatives are followed no deeper.
-const MOST_LEVELS: usize = 16;
+const MAX_SCHEMA_LEVELS: usize = 16;
 /// One path is followed over no more parts of a schema than this.
-const MOST_PARTS: usize = 2_000;
+const MAX_PARTS_PER_PATH: usize = 2_000;
 /// What a member of an `enum` costs, in the same measure.
-const MEMBER_PARTS: usize = 8;
+const ENUM_MEMBER_COST: usize = 8;
 /// No more names than this are compared with a misspelled one.
-const MOST_NAMES: usize = 200;
+const MAX_PROPERTY_NAMES: usize = 200;
 /// Keywords that may allow more properties than `properties` names.
-const OPENING: [&str; 8] =
+const OPEN_ENDED_KEYWORDS: [&str; 8] =
     ["patternProperties", "if", "then", "else", "dependentSchemas", "dependencies", "$dynamicRef", "$recursiveRef"];
 
 /// What a schema says of a path.
-pub(super) enum Found<'d> {
+pub(super) enum SchemaLookupResult<'d> {
     /// Nothing, or more than can be read off.
     Unknown,
     /// The object that segment `at` looks into lists its properties, and this one is not there.
@@ -30,15 +30,15 @@ pub(super) enum Found<'d> {
         names: Vec<String>,
     },
     /// Segment `at` looks into something that is never a list, or never an object.
-    Astray {
+    WrongContainer {
         at: usize,
-        kinds: Kinds,
+        kinds: KindSet,
     },
-    Value(Shape<'d>),
+    Value(ValueShape<'d>),
 }
 
 /// What one schema says of a property.
-enum Opinion<'d> {
+enum PropertyDeclaration<'d> {
     /// It is declared, by each of these.
     Declared(Vec<JsonValue<'d>>),
     /// Any name is allowed.
@@ -46,10 +46,10 @@ enum Opinion<'d> {
     /// Others are declared.
     Missing,
     /// Properties are not spoken of.
-    Silent,
+    Unspecified,
 }
 
-impl Opinion<'_> {
+impl PropertyDeclaration<'_> {
     /// Both schemas hold: whichever knows more.
     fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -60,63 +60,65 @@ impl Opinion<'_> {
             (Self::Declared(parts), _) | (_, Self::Declared(parts)) => Self::Declared(parts),
             (Self::Open, _) | (_, Self::Open) => Self::Open,
             (Self::Missing, _) | (_, Self::Missing) => Self::Missing,
-            (Self::Silent, Self::Silent) => Self::Silent,
+            (Self::Unspecified, Self::Unspecified) => Self::Unspecified,
         }
     }
 
     /// One of the schemas holds: whichever allows more.
     fn or(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Declared(_), Self::Open | Self::Silent) | (Self::Open | Self::Silent, Self::Declared(_)) => {
-                Self::Open
-            }
-            (Self::Silent, Self::Missing) | (Self::Missing, Self::Silent) => Self::Silent,
+            (Self::Declared(_), Self::Open | Self::Unspecified)
+            | (Self::Open | Self::Unspecified, Self::Declared(_)) => Self::Open,
+            (Self::Unspecified, Self::Missing) | (Self::Missing, Self::Unspecified) => Self::Unspecified,
             (one, other) => one.and(other),
         }
     }
 }
 
 /// Reads one schema, within bounds.
-pub(super) struct Declared<'d> {
+pub(super) struct SchemaLookup<'d> {
     root: JsonValue<'d>,
     /// How many parts may still be looked at for this path.
-    parts_left: usize,
+    remaining_parts: usize,
     /// How many parts were looked at for all paths.
-    pub parts: usize,
+    pub visited_parts: usize,
 }
 
-impl<'d> Declared<'d> {
+impl<'d> SchemaLookup<'d> {
     pub fn new(root: JsonValue<'d>) -> Self {
-        Self { root, parts_left: 0, parts: 0 }
+        Self { root, remaining_parts: 0, visited_parts: 0 }
     }
 
-    pub fn find(&mut self, segments: &[PathSegment]) -> Found<'d> {
-        self.parts_left = MOST_PARTS;
-        let found = self.follow(segments);
+    pub fn lookup(&mut self, segments: &[PathSegment]) -> SchemaLookupResult<'d> {
+        self.remaining_parts = MAX_PARTS_PER_PATH;
+        let found = self.follow_path(segments);
         // What was not looked at could have said more.
-        if self.parts_left == 0 { Found::Unknown } else { found }
+        if self.remaining_parts == 0 { SchemaLookupResult::Unknown } else { found }
     }
 
-    fn follow(&mut self, segments: &[PathSegment]) -> Found<'d> {
+    fn follow_path(&mut self, segments: &[PathSegment]) -> SchemaLookupResult<'d> {
         // A place in the arguments, as the schemas that may describe it: each value satisfies one of them at least.
         let mut place = vec![self.root];
         for (at, segment) in segments.iter().enumerate() {
             // Arguments are an object, whatever the schema says.
-            let kinds = if at == 0 { Kinds::OBJECT } else { self.shape_of_any(&place).kinds };
+            let kinds = if at == 0 { KindSet::OBJECT } else { self.shape_of_any(&place).kinds };
             let wanted = match segment {
-                PathSegment::Name(_) => Kinds::OBJECT,
-                PathSegment::Index(_) | PathSegment::Wildcard => Kinds::LIST,
+                PathSegment::Name(_) => KindSet::OBJECT,
+                PathSegment::Index(_) | PathSegment::Wildcard => KindSet::LIST,
             };
             if !kinds.is_empty() && !kinds.has(wanted) {
-                return Found::Astray { at, kinds };
+                return SchemaLookupResult::WrongContainer { at, kinds };
             }
             let next = match segment {
                 PathSegment::Name(name) => {
-                    let opinions = place.iter().map(|schema| self.property(*schema, name, MOST_LEVELS));
-                    match opinions.reduce(Opinion::or) {
-                        Some(Opinion::Declared(parts)) => Some(parts),
-                        Some(Opinion::Missing) => return Found::Missing { at, names: self.names(&place) },
-                        Some(Opinion::Open | Opinion::Silent) | None => None,
+                    let opinions =
+                        place.iter().map(|schema| self.property_declaration(*schema, name, MAX_SCHEMA_LEVELS));
+                    match opinions.reduce(PropertyDeclaration::or) {
+                        Some(PropertyDeclaration::Declared(parts)) => Some(parts),
+                        Some(PropertyDeclaration::Missing) => {
+                            return SchemaLookupResult::Missing { at, names: self.property_names(&place) };
+                        }
+                        Some(PropertyDeclaration::Open | PropertyDeclaration::Unspecified) | None => None,
                     }
                 }
                 PathSegment::Index(index) => self.elements_of_any(&place, Some(*index)),
@@ -124,22 +126,22 @@ impl<'d> Declared<'d> {
             };
             match next {
                 Some(next) => place = next,
-                None => return Found::Unknown,
+                None => return SchemaLookupResult::Unknown,
             }
         }
-        Found::Value(self.shape_of_any(&place))
+        SchemaLookupResult::Value(self.shape_of_any(&place))
     }
 
     /// Counts a part; false if there were too many.
-    fn take(&mut self) -> bool {
-        self.parts += 1;
-        self.parts_left = self.parts_left.saturating_sub(1);
-        self.parts_left > 0
+    fn count_part(&mut self) -> bool {
+        self.visited_parts += 1;
+        self.remaining_parts = self.remaining_parts.saturating_sub(1);
+        self.remaining_parts > 0
     }
 
-    fn get(&mut self, schema: JsonValue<'d>, name: &str) -> Option<JsonValue<'d>> {
+    fn find_member(&mut self, schema: JsonValue<'d>, name: &str) -> Option<JsonValue<'d>> {
         for (key, value) in schema.members() {
-            if !self.take() {
+            if !self.count_part() {
                 return None;
             }
             if key.is_str(name) {
@@ -151,18 +153,18 @@ impl<'d> Declared<'d> {
 
     /// The schema that stands for this one: itself, or what it refers to. None if that cannot be told.
     fn resolve(&mut self, mut schema: JsonValue<'d>) -> Option<JsonValue<'d>> {
-        for _ in 0..MOST_LEVELS {
-            if schema.kind() != JsonKind::Object || self.parts_left == 0 {
+        for _ in 0..MAX_SCHEMA_LEVELS {
+            if schema.kind() != JsonKind::Object || self.remaining_parts == 0 {
                 return None;
             }
-            let Some(reference) = self.get(schema, "$ref") else { return Some(schema) };
-            schema = self.target(reference)?;
+            let Some(reference) = self.find_member(schema, "$ref") else { return Some(schema) };
+            schema = self.resolve_reference(reference)?;
         }
         None
     }
 
     /// Follows a reference within the schema.
-    fn target(&mut self, reference: JsonValue<'d>) -> Option<JsonValue<'d>> {
+    fn resolve_reference(&mut self, reference: JsonValue<'d>) -> Option<JsonValue<'d>> {
         let reference = reference.as_str()?;
         let mut target = self.root;
         let mut steps = reference.strip_prefix('#')?.split('/');
@@ -174,7 +176,7 @@ impl<'d> Declared<'d> {
             let name = step.replace("%24", "$").replace("%20", " ").replace("~1", "/").replace("~0", "~");
             target = match target.kind() {
                 JsonKind::Array => target.elements().nth(name.parse().ok()?)?,
-                _ => self.get(target, &name)?,
+                _ => self.find_member(target, &name)?,
             };
         }
         Some(target)
@@ -182,71 +184,77 @@ impl<'d> Declared<'d> {
 
     /// The parts of `anyOf` and `oneOf`, each list by itself.
     fn alternatives(&mut self, schema: JsonValue<'d>) -> impl Iterator<Item = JsonValue<'d>> + use<'d> {
-        let lists = ["anyOf", "oneOf"].map(|name| self.get(schema, name));
+        let lists = ["anyOf", "oneOf"].map(|name| self.find_member(schema, name));
         lists.into_iter().flatten().filter(|list| list.elements().next().is_some())
     }
 
     fn all_of(&mut self, schema: JsonValue<'d>) -> impl Iterator<Item = JsonValue<'d>> + use<'d> {
-        self.get(schema, "allOf").into_iter().flat_map(|list| list.elements())
+        self.find_member(schema, "allOf").into_iter().flat_map(|list| list.elements())
     }
 
-    fn property(&mut self, schema: JsonValue<'d>, name: &str, levels: usize) -> Opinion<'d> {
-        if levels == 0 || !self.take() || schema.kind() != JsonKind::Object {
-            return Opinion::Open;
+    fn property_declaration(&mut self, schema: JsonValue<'d>, name: &str, levels: usize) -> PropertyDeclaration<'d> {
+        if levels == 0 || !self.count_part() || schema.kind() != JsonKind::Object {
+            return PropertyDeclaration::Open;
         }
-        let mut opinion = self.own_property(schema, name);
+        let mut opinion = self.own_property_declaration(schema, name);
         // What stands beside a reference counts too.
-        if let Some(reference) = self.get(schema, "$ref") {
-            let Some(target) = self.target(reference) else { return Opinion::Open };
-            opinion = opinion.and(self.property(target, name, levels - 1));
+        if let Some(reference) = self.find_member(schema, "$ref") {
+            let Some(target) = self.resolve_reference(reference) else { return PropertyDeclaration::Open };
+            opinion = opinion.and(self.property_declaration(target, name, levels - 1));
         }
         for part in self.all_of(schema) {
-            opinion = opinion.and(self.property(part, name, levels - 1));
+            opinion = opinion.and(self.property_declaration(part, name, levels - 1));
         }
         for list in self.alternatives(schema) {
-            let any = list.elements().map(|part| self.property(part, name, levels - 1)).reduce(Opinion::or);
-            opinion = opinion.and(any.unwrap_or(Opinion::Open));
+            let any = list
+                .elements()
+                .map(|part| self.property_declaration(part, name, levels - 1))
+                .reduce(PropertyDeclaration::or);
+            opinion = opinion.and(any.unwrap_or(PropertyDeclaration::Open));
         }
         opinion
     }
 
-    fn own_property(&mut self, schema: JsonValue<'d>, name: &str) -> Opinion<'d> {
-        let properties = self.get(schema, "properties");
-        if let Some(declared) = properties.and_then(|properties| self.get(properties, name)) {
-            return Opinion::Declared(vec![declared]);
+    fn own_property_declaration(&mut self, schema: JsonValue<'d>, name: &str) -> PropertyDeclaration<'d> {
+        let properties = self.find_member(schema, "properties");
+        if let Some(declared) = properties.and_then(|properties| self.find_member(properties, name)) {
+            return PropertyDeclaration::Declared(vec![declared]);
         }
-        let others = ["additionalProperties", "unevaluatedProperties"].map(|name| self.get(schema, name));
+        let others = ["additionalProperties", "unevaluatedProperties"].map(|name| self.find_member(schema, name));
         let is_open = others.iter().flatten().any(|schema| schema.as_bool() != Some(false));
-        if is_open || self.parts_left == 0 || OPENING.iter().any(|keyword| self.get(schema, keyword).is_some()) {
-            return Opinion::Open;
+        if is_open
+            || self.remaining_parts == 0
+            || OPEN_ENDED_KEYWORDS.iter().any(|keyword| self.find_member(schema, keyword).is_some())
+        {
+            return PropertyDeclaration::Open;
         }
         // Deeper down, an object without properties is often one that nobody described.
         let is_root = schema.span() == self.root.span();
         let lists = properties.is_some_and(|properties| is_root || properties.members().next().is_some());
         let is_closed = others.iter().flatten().next().is_some();
-        if lists || is_closed { Opinion::Missing } else { Opinion::Silent }
+        if lists || is_closed { PropertyDeclaration::Missing } else { PropertyDeclaration::Unspecified }
     }
 
     /// The schemas of the elements of a list; none if they are not known.
     fn elements_of_any(&mut self, place: &[JsonValue<'d>], index: Option<usize>) -> Option<Vec<JsonValue<'d>>> {
         let mut all = Vec::new();
         for schema in place {
-            if self.shape(*schema, MOST_LEVELS).kinds.has(Kinds::LIST) {
-                all.extend(self.elements(*schema, index, MOST_LEVELS)?);
+            if self.shape(*schema, MAX_SCHEMA_LEVELS).kinds.has(KindSet::LIST) {
+                all.extend(self.elements(*schema, index, MAX_SCHEMA_LEVELS)?);
             }
         }
         (!all.is_empty()).then_some(all)
     }
 
     fn elements(&mut self, schema: JsonValue<'d>, index: Option<usize>, levels: usize) -> Option<Vec<JsonValue<'d>>> {
-        if levels == 0 || !self.take() {
+        if levels == 0 || !self.count_part() {
             return None;
         }
         let schema = self.resolve(schema)?;
-        if let Some(tuple) = self.get(schema, "prefixItems") {
+        if let Some(tuple) = self.find_member(schema, "prefixItems") {
             return tuple.elements().nth(index?).map(|element| vec![element]);
         }
-        if let Some(items) = self.get(schema, "items") {
+        if let Some(items) = self.find_member(schema, "items") {
             return match items.kind() {
                 JsonKind::Array => items.elements().nth(index?).map(|element| vec![element]),
                 _ => Some(vec![items]),
@@ -260,52 +268,56 @@ impl<'d> Declared<'d> {
         let list = self.alternatives(schema).next()?;
         let mut all = Vec::new();
         for part in list.elements() {
-            if self.shape(part, levels - 1).kinds.has(Kinds::LIST) {
+            if self.shape(part, levels - 1).kinds.has(KindSet::LIST) {
                 all.extend(self.elements(part, index, levels - 1)?);
             }
         }
         Some(all)
     }
 
-    fn shape_of_any(&mut self, place: &[JsonValue<'d>]) -> Shape<'d> {
-        let shapes = place.iter().map(|schema| self.shape(*schema, MOST_LEVELS));
-        shapes.reduce(Shape::or).unwrap_or(Shape::ANY)
+    fn shape_of_any(&mut self, place: &[JsonValue<'d>]) -> ValueShape<'d> {
+        let shapes = place.iter().map(|schema| self.shape(*schema, MAX_SCHEMA_LEVELS));
+        shapes.reduce(ValueShape::or).unwrap_or(ValueShape::ANY)
     }
 
-    fn shape(&mut self, schema: JsonValue<'d>, levels: usize) -> Shape<'d> {
-        if levels == 0 || !self.take() {
-            return Shape::ANY;
+    fn shape(&mut self, schema: JsonValue<'d>, levels: usize) -> ValueShape<'d> {
+        if levels == 0 || !self.count_part() {
+            return ValueShape::ANY;
         }
-        let Some(schema) = self.resolve(schema) else { return Shape::ANY };
+        let Some(schema) = self.resolve(schema) else { return ValueShape::ANY };
         let mut shape = self.own_shape(schema);
         for part in self.all_of(schema) {
             shape = shape.and(self.shape(part, levels - 1));
         }
         for list in self.alternatives(schema) {
-            let any = list.elements().map(|part| self.shape(part, levels - 1)).reduce(Shape::or);
-            shape = shape.and(any.unwrap_or(Shape::ANY));
+            let any = list.elements().map(|part| self.shape(part, levels - 1)).reduce(ValueShape::or);
+            shape = shape.and(any.unwrap_or(ValueShape::ANY));
         }
         shape
     }
 
-    fn own_shape(&mut self, schema: JsonValue<'d>) -> Shape<'d> {
-        let mut shape = Shape::ANY;
+    fn own_shape(&mut self, schema: JsonValue<'d>) -> ValueShape<'d> {
+        let mut shape = ValueShape::ANY;
         for (key, value) in schema.members() {
-            if !self.take() {
-                return Shape::ANY;
+            if !self.count_part() {
+                return ValueShape::ANY;
             }
             let Some(key) = key.as_str() else { continue };
             match key.as_ref() {
-                "type" => shape.kinds = shape.kinds.and(types(value)),
-                "const" => shape = shape.and(listed(std::iter::once(value))),
+                "type" => shape.kinds = shape.kinds.and(kinds_of_type(value)),
+                "const" => shape = shape.and(enum_shape(std::iter::once(value))),
                 "enum" if value.kind() == JsonKind::Array => {
-                    self.parts += MEMBER_PARTS * value.elements().count();
-                    shape = shape.and(listed(value.elements()));
+                    self.visited_parts += ENUM_MEMBER_COST * value.elements().count();
+                    shape = shape.and(enum_shape(value.elements()));
                 }
-                "minimum" => shape = shape.and(Shape { minimum: bound(value, false), ..Shape::ANY }),
-                "maximum" => shape = shape.and(Shape { maximum: bound(value, false), ..Shape::ANY }),
-                "exclusiveMinimum" => shape = shape.and(Shape { minimum: bound(value, true), ..Shape::ANY }),
-                "exclusiveMaximum" => shape = shape.and(Shape { maximum: bound(value, true), ..Shape::ANY }),
+                "minimum" => shape = shape.and(ValueShape { minimum: numeric_bound(value, false), ..ValueShape::ANY }),
+                "maximum" => shape = shape.and(ValueShape { maximum: numeric_bound(value, false), ..ValueShape::ANY }),
+                "exclusiveMinimum" => {
+                    shape = shape.and(ValueShape { minimum: numeric_bound(value, true), ..ValueShape::ANY })
+                }
+                "exclusiveMaximum" => {
+                    shape = shape.and(ValueShape { maximum: numeric_bound(value, true), ..ValueShape::ANY })
+                }
                 _ => {}
             }
         }
@@ -313,15 +325,17 @@ impl<'d> Declared<'d> {
     }
 
     /// The names of the properties that are declared at a place, for offering one.
-    fn names(&mut self, place: &[JsonValue<'d>]) -> Vec<String> {
+    fn property_names(&mut self, place: &[JsonValue<'d>]) -> Vec<String> {
         let mut names = Vec::new();
         for schema in place {
             let Some(schema) = self.resolve(*schema) else { continue };
             let parts: Vec<JsonValue<'d>> = self.all_of(schema).collect();
             for part in std::iter::once(schema).chain(parts) {
-                let properties = self.resolve(part).and_then(|part| self.get(part, "properties"));
+                let properties = self.resolve(part).and_then(|part| self.find_member(part, "properties"));
                 let keys = properties.into_iter().flat_map(|properties| properties.members());
-                names.extend(keys.take(MOST_NAMES).filter_map(|(key, _)| key.as_str()).map(|key| key.into_owned()));
+                names.extend(
+                    keys.take(MAX_PROPERTY_NAMES).filter_map(|(key, _)| key.as_str()).map(|key| key.into_owned()),
+                );
             }
         }
         names
@@ -329,28 +343,28 @@ impl<'d> Declared<'d> {
 }
 
 /// The kinds that `type` allows; all, if it is not understood.
-fn types(value: JsonValue<'_>) -> Kinds {
+fn kinds_of_type(value: JsonValue<'_>) -> KindSet {
     let one = |word: JsonValue<'_>| match word.as_str().as_deref() {
-        Some("boolean") => Kinds::BOOL,
-        Some("number" | "integer") => Kinds::NUMBER,
-        Some("string") => Kinds::STRING,
-        Some("array") => Kinds::LIST,
-        Some("object") => Kinds::OBJECT,
-        Some("null") => Kinds::NONE,
-        _ => Kinds::ALL,
+        Some("boolean") => KindSet::BOOL,
+        Some("number" | "integer") => KindSet::NUMBER,
+        Some("string") => KindSet::STRING,
+        Some("array") => KindSet::LIST,
+        Some("object") => KindSet::OBJECT,
+        Some("null") => KindSet::NONE,
+        _ => KindSet::ALL,
     };
     match value.kind() {
-        JsonKind::Array => value.elements().map(one).fold(Kinds::NONE, Kinds::or),
+        JsonKind::Array => value.elements().map(one).fold(KindSet::NONE, KindSet::or),
         _ => one(value),
     }
 }
 
 /// The values of `enum` or `const`. With a list or an object among them, only their kinds are kept.
-fn listed<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> Shape<'d> {
-    let mut kinds = Kinds::NONE;
+fn enum_shape<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> ValueShape<'d> {
+    let mut kinds = KindSet::NONE;
     let mut scalars = ScalarSet::default();
     for value in values {
-        kinds = kinds.or(Kinds::of(value.kind()));
+        kinds = kinds.or(KindSet::of(value.kind()));
         match value.kind() {
             JsonKind::String => scalars.add_text(&value.as_str().unwrap_or_default()),
             JsonKind::Bool => scalars.add_bool(value.as_bool() == Some(true)),
@@ -358,12 +372,12 @@ fn listed<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> Shape<'d> {
             JsonKind::Null | JsonKind::Array | JsonKind::Object => {}
         }
     }
-    let is_scalar = !kinds.has(Kinds::LIST.or(Kinds::OBJECT));
-    let values = if is_scalar { Values::Listed(scalars.sorted()) } else { Values::Any };
-    Shape { kinds, values, ..Shape::ANY }
+    let is_scalar = !kinds.has(KindSet::LIST.or(KindSet::OBJECT));
+    let values = if is_scalar { PossibleValues::OneOf(scalars.sorted()) } else { PossibleValues::Any };
+    ValueShape { kinds, values, ..ValueShape::ANY }
 }
 
 /// A bound; none if it is no number. In old drafts the exclusive ones are booleans beside the plain.
-fn bound(value: JsonValue<'_>, is_open: bool) -> Option<Bound<'_>> {
-    value.as_number().map(|number| Bound { number, text: value.raw(), is_open })
+fn numeric_bound(value: JsonValue<'_>, is_open: bool) -> Option<NumericBound<'_>> {
+    value.as_number().map(|number| NumericBound { number, text: value.raw(), is_exclusive: is_open })
 }
