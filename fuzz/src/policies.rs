@@ -1,7 +1,7 @@
 //! Policy documents: what is refused says where, what loads judges every call, and all that tells agrees.
 
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_policy::{CallFile, Decision, DocumentFormat, Policy, check, decide, explain, format, parse};
+use gatelodge_policy::{CallFile, Decision, DocumentFormat, Policy, decide, explain, format, lint, parse};
 
 /// Calls of every kind, with values of every type.
 const CALLS: &[&str] = &[
@@ -22,7 +22,7 @@ const CALLS: &[&str] = &[
 
 /// Holds the laws against one document. Says whether it loaded.
 pub fn check_document(text: &[u8], language: DocumentFormat) -> bool {
-    let findings = check(text, language, None);
+    let findings = lint(text, language, None);
     let policy = match parse(text, language) {
         Ok(policy) => policy,
         Err(faults) => {

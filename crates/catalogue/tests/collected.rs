@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{Classification, Item, Level, Posture, Server, classify, read_tools, ready, scaffold};
-use gatelodge_policy::{CallTarget, Category, CompletionReference, DocumentFormat, Policy, ToolList, check, parse};
+use gatelodge_policy::{CallTarget, Category, CompletionReference, DocumentFormat, Policy, ToolList, lint, parse};
 use serde_json::{Value, json};
 use support::fate::{Fate, expected, judge, of};
 
@@ -39,7 +39,7 @@ fn categories<'k>(known: &'k [(&Item<'_>, Classification)]) -> BTreeMap<&'k str,
 }
 
 fn hold(server: &str, text: &str, posture: Posture, categories: &BTreeMap<&str, Category>, tools: &ToolList) -> Policy {
-    let findings = check(text.as_bytes(), DocumentFormat::Json, Some(tools));
+    let findings = lint(text.as_bytes(), DocumentFormat::Json, Some(tools));
     assert!(findings.is_empty(), "{server}, {posture:?}: {findings:?}\n{text}");
     let policy = parse(text.as_bytes(), DocumentFormat::Json).expect("a policy");
     for (tool, category) in categories {

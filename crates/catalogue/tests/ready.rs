@@ -4,7 +4,7 @@
 mod support;
 
 use gatelodge_catalogue::{Classification, Item, Posture, Server, classify, read_tools, ready, scaffold};
-use gatelodge_policy::{DocumentFormat, Severity, ToolList, check, parse};
+use gatelodge_policy::{DocumentFormat, Severity, ToolList, lint, parse};
 use support::fate::{Fate, expected, judge};
 
 /// Each server of the labelled file, and Pharo, as the text of a `tools/list` result.
@@ -61,7 +61,7 @@ fn ready_policies_do_to_each_tool_what_its_category_calls_for_and_refuse_what_co
 fn ready_policies_have_no_findings_against_the_schemas_of_their_server() {
     each(|list, _, _, text| {
         let tools = ToolList::read(list.as_bytes()).expect("tools");
-        let findings = check(text.as_bytes(), DocumentFormat::Json, Some(&tools));
+        let findings = lint(text.as_bytes(), DocumentFormat::Json, Some(&tools));
         assert!(findings.is_empty(), "{findings:?}\n{text}");
     });
 }
@@ -80,7 +80,7 @@ fn a_suggestion_loads_when_its_slashes_are_taken_away() {
         }
         let text = lines.join("\n");
         let tools = ToolList::read(list.as_bytes()).expect("tools");
-        let findings = check(text.as_bytes(), DocumentFormat::Json, Some(&tools));
+        let findings = lint(text.as_bytes(), DocumentFormat::Json, Some(&tools));
         assert!(findings.iter().all(|finding| finding.severity != Severity::Error), "{findings:?}\n{text}");
     });
     assert!(seen.get() > 20, "{}", seen.get());

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use gatelodge_json::LineColumn;
-use gatelodge_policy::{Diagnostic, DiagnosticCode, DocumentFormat, Severity, ToolList, check};
+use gatelodge_policy::{Diagnostic, DiagnosticCode, DocumentFormat, Severity, ToolList, lint};
 
 /// Each finding as its code, its place, and the text that is underlined.
 fn told(text: &str, faults: &[Diagnostic]) -> Vec<String> {
@@ -20,7 +20,7 @@ fn told(text: &str, faults: &[Diagnostic]) -> Vec<String> {
 }
 
 fn alone(policy: &str) -> Vec<String> {
-    told(policy, &check(policy.as_bytes(), DocumentFormat::Yaml, None))
+    told(policy, &lint(policy.as_bytes(), DocumentFormat::Yaml, None))
 }
 
 fn tools(text: &str) -> ToolList {
@@ -32,7 +32,7 @@ fn with(policy: &str, offered: &str) -> Vec<String> {
 }
 
 fn faults(policy: &str, offered: &str) -> Vec<Diagnostic> {
-    check(policy.as_bytes(), DocumentFormat::Yaml, Some(&tools(offered)))
+    lint(policy.as_bytes(), DocumentFormat::Yaml, Some(&tools(offered)))
 }
 
 /// A policy with one tool, whose block is given in flow style on line 4.
@@ -185,7 +185,7 @@ tools:
 #[test]
 fn a_document_that_does_not_load_gives_its_errors_alone() {
     let policy = block("{require: [{path: args.x, op: regex, value: a}], nonsense: 1}");
-    let faults = check(policy.as_bytes(), DocumentFormat::Yaml, None);
+    let faults = lint(policy.as_bytes(), DocumentFormat::Yaml, None);
     assert_eq!(faults.iter().map(|fault| fault.code).collect::<Vec<_>>(), [DiagnosticCode::UnknownField]);
 }
 
@@ -195,7 +195,7 @@ fn places_are_those_of_json_too() {
   "version": "1", "default": "deny",
   "tools": {"pay": {"require": [{"path": "args.é", "op": "regex", "value": "a"}]}}
 }"#;
-    let faults = check(policy.as_bytes(), DocumentFormat::Json, None);
+    let faults = lint(policy.as_bytes(), DocumentFormat::Json, None);
     assert_eq!(told(policy, &faults), [r#"unanchored-regex 3:76 "a""#]);
     assert_eq!(faults[0].help.as_deref(), Some("write `^(?:a)$`, so that the whole text must match"));
 }
@@ -259,7 +259,7 @@ fn a_hidden_tool_has_no_use_for_rules() {
     let policy =
         "version: \"1\"\ndefault: deny\nhide: [pay, get_*]\ntools: {pay: {}, get_it: {}, get_all_*: {}, g*: {}}\n";
     assert_eq!(alone(policy), ["shadowed 4:9 pay", "shadowed 4:18 get_it", "shadowed 4:30 get_all_*"]);
-    let fault = &check(policy.as_bytes(), DocumentFormat::Yaml, None)[1];
+    let fault = &lint(policy.as_bytes(), DocumentFormat::Yaml, None)[1];
     assert_eq!(fault.related.as_ref().map(|(span, _)| &policy[span.clone()]), Some("get_*"));
 }
 
@@ -407,7 +407,7 @@ fn a_rule_for_a_tool_that_pharo_never_offers_loads_with_a_warning() {
         format!("{{\n  \"version\": \"1\", \"default\": \"deny\",\n  \"tools\": {{\n{}\n}}}}", blocks.join(",\n"));
     let list: Vec<String> = PHARO.iter().map(|name| format!(r#"{{"name": "{name}", "inputSchema": {{}}}}"#)).collect();
     let offered = tools(&format!(r#"{{"jsonrpc": "2.0", "id": 1, "result": {{"tools": [{}]}}}}"#, list.join(",")));
-    let found = check(policy.as_bytes(), DocumentFormat::Json, Some(&offered));
+    let found = lint(policy.as_bytes(), DocumentFormat::Json, Some(&offered));
     assert_eq!(told(&policy, &found), ["not-offered 5:5 \"eval_code\""]);
     assert_eq!(found[0].message, "the server offers no tool `eval_code`");
 }
@@ -632,7 +632,7 @@ const SOON: Duration = Duration::from_secs(30);
 fn ends_soon(policy: &str, offered: &str) -> Vec<Diagnostic> {
     let tools = tools(offered);
     let start = Instant::now();
-    let found = check(policy.as_bytes(), DocumentFormat::Json, Some(&tools));
+    let found = lint(policy.as_bytes(), DocumentFormat::Json, Some(&tools));
     assert!(found.iter().all(|fault| fault.severity == Severity::Warning), "{:?}", found.first());
     assert!(start.elapsed() < SOON, "{:?} for {} bytes", start.elapsed(), policy.len());
     found

@@ -18,8 +18,8 @@ use std::fs;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    CallFile, CaseReport, Code, Diagnostic, DiagnosticCode, DocumentFormat, Explanation, Operator, Severity, check,
-    explain, parse,
+    CallFile, CaseReport, Code, Diagnostic, DiagnosticCode, DocumentFormat, Explanation, Operator, Severity, explain,
+    lint, parse,
 };
 use support::{Loaded, told};
 
@@ -53,7 +53,7 @@ impl Block {
 
     /// Errors, or else warnings.
     fn faults(&self) -> Vec<Diagnostic> {
-        check(self.text.as_bytes(), self.format(), None)
+        lint(self.text.as_bytes(), self.format(), None)
     }
 }
 

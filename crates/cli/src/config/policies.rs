@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gatelodge_gateway::LivePolicy;
-use gatelodge_policy::{Severity, check, parse};
+use gatelodge_policy::{Severity, lint, parse};
 use gatelodge_store::{PolicyName, PolicyVersion};
 
 use super::fault::{Code, Fault};
@@ -67,7 +67,7 @@ fn document(
         }
     };
     let format = source.format(None);
-    let found = check(&source.text, format, None);
+    let found = lint(&source.text, format, None);
     let errors = found.iter().filter(|fault| fault.severity == Severity::Error).count();
     let policy = parse(&source.text, format).ok();
     if errors > 0 || policy.is_none() {

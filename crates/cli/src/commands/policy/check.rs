@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_policy::{Diagnostic, DiagnosticCode, Severity, ToolList, check};
+use gatelodge_policy::{Diagnostic, DiagnosticCode, Severity, ToolList, lint};
 
 use super::findings::{Findings, offer_yaml, refuse_two_inputs};
 use super::print_json;
@@ -20,7 +20,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit> {
     for path in &args.files {
         let Some(source) = findings.read(path) else { continue };
         let format = source.format(args.format);
-        let faults = check(&source.text, format, tools.as_ref());
+        let faults = lint(&source.text, format, tools.as_ref());
         findings.add(&source, offer_yaml(&source, format, faults));
     }
     let summaries: Vec<String> = findings.files.iter().map(|(_, faults)| summary(faults, args.strict)).collect();

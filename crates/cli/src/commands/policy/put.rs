@@ -1,7 +1,7 @@
 //! `policy put` and `policy rollback`: a new version, and which counters begin at zero by it.
 
 use anyhow::Result;
-use gatelodge_policy::{CounterIdentity, DocumentFormat, Policy, Severity, check, parse};
+use gatelodge_policy::{CounterIdentity, DocumentFormat, Policy, Severity, lint, parse};
 use gatelodge_store::{PolicyName, PolicyVersion, StoreError, StoredPolicy};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ pub fn run(args: PutArgs) -> Result<Exit> {
     let name = name(&args.name)?;
     let source = file::read(&args.file)?;
     let format = source.format(args.format);
-    let found = check(&source.text, format, None);
+    let found = lint(&source.text, format, None);
     report::faults(&source, &found);
     if found.iter().any(|fault| fault.severity == Severity::Error) {
         return Err(Failed(Exit::Findings, "the policy has faults; nothing was kept".to_owned()).into());

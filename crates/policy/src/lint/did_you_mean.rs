@@ -1,25 +1,25 @@
 //! The name that was probably meant.
 
 /// Offers names, as long as that takes not too long.
-pub(super) struct Offers {
+pub(super) struct NameSuggester {
     /// How many pairs of letters may still be compared.
-    left: usize,
+    remaining_comparisons: usize,
 }
 
-impl Default for Offers {
+impl Default for NameSuggester {
     fn default() -> Self {
         // About a second; enough for hundreds of misspelled names among ten thousand.
-        Self { left: 30_000_000 }
+        Self { remaining_comparisons: 30_000_000 }
     }
 }
 
 /// Longer names are no misspellings.
-const MOST_LETTERS: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
-impl Offers {
+impl NameSuggester {
     /// Finds the name that differs least from the word, if it differs little.
     pub fn find_nearest<'n>(&mut self, word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-        if word.len() > MOST_LETTERS {
+        if word.len() > MAX_NAME_BYTES {
             return None;
         }
         let mut best: Option<(usize, &str)> = None;
@@ -29,7 +29,7 @@ impl Offers {
             if name.len().abs_diff(word.len()) > most {
                 continue;
             }
-            self.left = self.left.checked_sub((name.len() + 1) * (word.len() + 1))?;
+            self.remaining_comparisons = self.remaining_comparisons.checked_sub((name.len() + 1) * (word.len() + 1))?;
             let distance = strsim::osa_distance(word, name);
             if distance <= most {
                 best = Some((distance, name));
@@ -45,7 +45,8 @@ mod tests {
 
     #[test]
     fn the_nearest_is_offered_and_the_far_is_not() {
-        let nearest = |word: &str| Offers::default().find_nearest(word, ["amount", "mount", "currency"].into_iter());
+        let nearest =
+            |word: &str| NameSuggester::default().find_nearest(word, ["amount", "mount", "currency"].into_iter());
         assert_eq!(nearest("amont"), Some("amount"));
         assert_eq!(nearest("moutn"), Some("mount"));
         assert_eq!(nearest("id"), None);
@@ -53,7 +54,7 @@ mod tests {
 
     #[test]
     fn comparing_ends() {
-        let mut offers = Offers { left: 100 };
+        let mut offers = NameSuggester { remaining_comparisons: 100 };
         assert_eq!(offers.find_nearest("amont", ["amount"].into_iter()), Some("amount"));
         assert_eq!(offers.find_nearest("amont", ["x", "amounts", "amount"].into_iter()), None);
     }

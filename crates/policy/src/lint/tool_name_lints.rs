@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::did_you_mean::NameSuggester;
 use super::located_block::{LocatedBlock, PolicySection, entries, items};
-use super::nearest::Offers;
 use super::tool_list::ToolList;
 use crate::compiled_policy::{Action, Policy};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
@@ -12,10 +12,11 @@ use crate::glob::Glob;
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 /// The fields of a block that a denial makes idle.
-const IDLE_UNDER_DENY: [&str; 6] = ["require", "deny_if", "approve_if", "limits", "rate_limit", "validate_arguments"];
+const FIELDS_UNUSED_UNDER_DENY: [&str; 6] =
+    ["require", "deny_if", "approve_if", "limits", "rate_limit", "validate_arguments"];
 
 /// How often a glob is held against a name before it is given up; about a second.
-const MOST_TRIALS: usize = 20_000_000;
+const MAX_GLOB_TRIALS: usize = 20_000_000;
 
 pub(super) fn find_shadowed(
     policy: &Policy,
@@ -23,40 +24,40 @@ pub(super) fn find_shadowed(
     sections: &[LocatedBlock<'_>],
     warnings: &mut Vec<Diagnostic>,
 ) {
-    let most_names = MOST_TRIALS / policy.hide.globs.len().max(1);
+    let most_names = MAX_GLOB_TRIALS / policy.hide.globs.len().max(1);
     let tools = sections.iter().filter(|section| section.field == PolicySection::Tools);
-    warnings.extend(tools.clone().take(most_names).filter_map(|section| hidden(policy, root, section)));
-    warnings.extend(tools.clone().nth(most_names).map(|section| not_finished(&section.entry.key_span)));
+    warnings.extend(tools.clone().take(most_names).filter_map(|section| find_hidden_rule(policy, root, section)));
+    warnings.extend(tools.clone().nth(most_names).map(|section| unfinished_warning(&section.entry.key_span)));
     for section in sections {
         if section.block.action == Action::Deny {
-            find_idle(section, warnings);
+            find_unused_fields(section, warnings);
         }
     }
-    find_categories_behind_all(root, warnings);
+    find_shadowed_categories(root, warnings);
 }
 
 /// A rule for a tool that `hide` makes disappear.
-fn hidden(policy: &Policy, root: &SyntaxNode, section: &LocatedBlock<'_>) -> Option<Diagnostic> {
+fn find_hidden_rule(policy: &Policy, root: &SyntaxNode, section: &LocatedBlock<'_>) -> Option<Diagnostic> {
     let key = &section.entry.key;
     // A glob hides another if it matches its text: a `*` is matched by nothing but a `*`.
     let pointer = policy.hide.find(key)?;
     let message = format!("`{key}` is hidden, so this rule is never looked at");
     let warning = Diagnostic::warning(DiagnosticCode::Shadowed, section.entry.key_span.clone(), message);
     let warning = warning.with_help("remove the rule, or what hides the tool");
-    Some(match hide_place(root, pointer) {
+    Some(match hide_entry_span(root, pointer) {
         Some(place) => warning.with_related(place, "hidden here"),
         None => warning,
     })
 }
 
-fn hide_place(root: &SyntaxNode, pointer: &Arc<str>) -> Option<Range<usize>> {
+fn hide_entry_span(root: &SyntaxNode, pointer: &Arc<str>) -> Option<Range<usize>> {
     let at: usize = pointer.strip_prefix("/hide/")?.parse().ok()?;
     items(root.get("hide")?).get(at).map(|item| item.span.clone())
 }
 
 /// Whatever stands beside `action: deny`: the call is refused before it is looked at.
-fn find_idle(section: &LocatedBlock<'_>, warnings: &mut Vec<Diagnostic>) {
-    for name in IDLE_UNDER_DENY {
+fn find_unused_fields(section: &LocatedBlock<'_>, warnings: &mut Vec<Diagnostic>) {
+    for name in FIELDS_UNUSED_UNDER_DENY {
         let is_empty = section.entry.value.get(name).is_none_or(is_without_effect);
         let Some(place) = section.key_span(name).filter(|_| !is_empty) else { continue };
         let warning =
@@ -78,7 +79,7 @@ fn is_without_effect(node: &SyntaxNode) -> bool {
 }
 
 /// A tool's category is asked only where nothing under `tools` matches its name.
-fn find_categories_behind_all(root: &SyntaxNode, warnings: &mut Vec<Diagnostic>) {
+fn find_shadowed_categories(root: &SyntaxNode, warnings: &mut Vec<Diagnostic>) {
     let Some(tools) = root.get("tools") else { return };
     let is_all = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte == b'*');
     let Some(all) = entries(tools).iter().find(|entry| is_all(&entry.key)) else { return };
@@ -91,7 +92,7 @@ fn find_categories_behind_all(root: &SyntaxNode, warnings: &mut Vec<Diagnostic>)
 }
 
 /// Says so: a check that silently does less is worse than none.
-fn not_finished(span: &Range<usize>) -> Diagnostic {
+fn unfinished_warning(span: &Range<usize>) -> Diagnostic {
     let message = "too many globs for so many names: from here on they were not compared";
     Diagnostic::warning(DiagnosticCode::TooLarge, span.clone(), message).with_help("write fewer globs")
 }
@@ -99,7 +100,7 @@ fn not_finished(span: &Range<usize>) -> Diagnostic {
 pub(super) fn find_not_offered(
     root: &SyntaxNode,
     tools: &ToolList,
-    offers: &mut Offers,
+    offers: &mut NameSuggester,
     warnings: &mut Vec<Diagnostic>,
 ) {
     let hide = root.get("hide").map(items).unwrap_or_default();
@@ -109,10 +110,10 @@ pub(super) fn find_not_offered(
     });
     let listed = root.get("tools").map(entries).unwrap_or_default();
     let listed = listed.iter().map(|entry| (&entry.key, &entry.key_span));
-    let mut trials_left = MOST_TRIALS;
+    let mut trials_left = MAX_GLOB_TRIALS;
     for (name, span) in hide.chain(listed) {
         if trials_left == 0 {
-            warnings.push(not_finished(span));
+            warnings.push(unfinished_warning(span));
             return;
         }
         if name.contains('*') {

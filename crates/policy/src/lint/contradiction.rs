@@ -11,30 +11,30 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::scalar::{DecimalText, Operand};
 
 /// Larger lists are not tried member by member.
-const MOST_TRIALS: usize = 1_000_000;
+const MAX_MEMBER_TRIALS: usize = 1_000_000;
 
 /// Two conditions of which the second excludes the first.
-type Pair<'p> = (LocatedCondition<'p>, LocatedCondition<'p>);
+type ConflictingConditions<'p> = (LocatedCondition<'p>, LocatedCondition<'p>);
 
 /// Warns at the first contradiction on each path. Under `[*]` each condition may mean another element.
-pub(super) fn find(part: PredicateList, rule: &LocatedPredicate<'_>, warnings: &mut Vec<Diagnostic>) {
+pub(super) fn find_contradictions(part: PredicateList, rule: &LocatedPredicate<'_>, warnings: &mut Vec<Diagnostic>) {
     let mut by_path: HashMap<(&PathRoot, &[PathSegment]), Vec<LocatedCondition<'_>>> = HashMap::new();
     for clause in rule.conditions().filter(|clause| !clause.condition.path.has_wildcard()) {
         let path = &clause.condition.path;
         by_path.entry((&path.root, &path.segments)).or_default().push(clause);
     }
     for clauses in by_path.values().filter(|clauses| clauses.len() > 1) {
-        let pair = presence(clauses)
-            .or_else(|| kinds(clauses))
-            .or_else(|| range(clauses))
-            .or_else(|| ends(clauses, as_start, |long, short| long.starts_with(short)))
-            .or_else(|| ends(clauses, as_end, |long, short| long.ends_with(short)))
-            .or_else(|| members(clauses));
-        warnings.extend(pair.map(|pair| contradiction(part, pair)));
+        let pair = find_presence_conflict(clauses)
+            .or_else(|| find_kind_conflict(clauses))
+            .or_else(|| find_range_conflict(clauses))
+            .or_else(|| find_affix_conflict(clauses, prefix_operand, |long, short| long.starts_with(short)))
+            .or_else(|| find_affix_conflict(clauses, suffix_operand, |long, short| long.ends_with(short)))
+            .or_else(|| find_member_conflict(clauses));
+        warnings.extend(pair.map(|pair| contradiction_warning(part, pair)));
     }
 }
 
-fn contradiction(part: PredicateList, (first, second): Pair<'_>) -> Diagnostic {
+fn contradiction_warning(part: PredicateList, (first, second): ConflictingConditions<'_>) -> Diagnostic {
     let path = &second.condition.path;
     let message = format!("`{path}` cannot be `{}` and `{}` at once", first.operator_text(), second.operator_text());
     let warning = Diagnostic::warning(DiagnosticCode::NeverHolds, second.value_span(), message);
@@ -48,7 +48,7 @@ fn contradiction(part: PredicateList, (first, second): Pair<'_>) -> Diagnostic {
 }
 
 /// What must not be there cannot be compared.
-fn presence<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Pair<'p>> {
+fn find_presence_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
     let is_absence =
         |clause: &&LocatedCondition<'p>| matches!(clause.condition.compiled, CompiledOperator::Exists(false));
     let absence = clauses.iter().find(is_absence)?;
@@ -56,7 +56,7 @@ fn presence<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Pair<'p>> {
     Some((*other, *absence))
 }
 
-fn kinds<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Pair<'p>> {
+fn find_kind_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
     let mut left = KindSet::ALL;
     let mut narrowest: Option<LocatedCondition<'p>> = None;
     for clause in clauses {
@@ -72,59 +72,61 @@ fn kinds<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Pair<'p>> {
 }
 
 /// One end of a range: the number, and whether it belongs to the range.
-struct End<'p> {
+struct RangeEnd<'p> {
     number: &'p DecimalText,
-    is_open: bool,
-    clause: LocatedCondition<'p>,
+    is_exclusive: bool,
+    condition: LocatedCondition<'p>,
 }
 
-fn range<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Pair<'p>> {
-    let (mut low, mut high): (Option<End<'p>>, Option<End<'p>>) = (None, None);
+fn find_range_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
+    let (mut low, mut high): (Option<RangeEnd<'p>>, Option<RangeEnd<'p>>) = (None, None);
     for clause in clauses {
-        let end = |number, is_open| End { number, is_open, clause: *clause };
+        let end = |number, is_open| RangeEnd { number, is_exclusive: is_open, condition: *clause };
         match &clause.condition.compiled {
-            CompiledOperator::Greater(number) => low = Some(narrower(low, end(number, true), Ordering::Greater)),
+            CompiledOperator::Greater(number) => low = Some(narrower_end(low, end(number, true), Ordering::Greater)),
             CompiledOperator::GreaterOrEqual(number) => {
-                low = Some(narrower(low, end(number, false), Ordering::Greater))
+                low = Some(narrower_end(low, end(number, false), Ordering::Greater))
             }
-            CompiledOperator::Less(number) => high = Some(narrower(high, end(number, true), Ordering::Less)),
-            CompiledOperator::LessOrEqual(number) => high = Some(narrower(high, end(number, false), Ordering::Less)),
+            CompiledOperator::Less(number) => high = Some(narrower_end(high, end(number, true), Ordering::Less)),
+            CompiledOperator::LessOrEqual(number) => {
+                high = Some(narrower_end(high, end(number, false), Ordering::Less))
+            }
             _ => continue,
         }
         if let (Some(low), Some(high)) = (&low, &high)
-            && is_empty(low, high)
+            && is_empty_range(low, high)
         {
-            let is_low_last = low.clause.value_span().start > high.clause.value_span().start;
-            return Some(if is_low_last { (high.clause, low.clause) } else { (low.clause, high.clause) });
+            let is_low_last = low.condition.value_span().start > high.condition.value_span().start;
+            return Some(if is_low_last { (high.condition, low.condition) } else { (low.condition, high.condition) });
         }
     }
     None
 }
 
 /// The end that leaves less: a number that compares so, or the open one of equals.
-fn narrower<'p>(old: Option<End<'p>>, new: End<'p>, wins: Ordering) -> End<'p> {
+fn narrower_end<'p>(old: Option<RangeEnd<'p>>, new: RangeEnd<'p>, wins: Ordering) -> RangeEnd<'p> {
     let Some(old) = old else { return new };
     let order = new.number.value().cmp(&old.number.value());
-    let is_narrower = order == wins || (order == Ordering::Equal && new.is_open);
+    let is_narrower = order == wins || (order == Ordering::Equal && new.is_exclusive);
     if is_narrower { new } else { old }
 }
 
-fn is_empty(low: &End<'_>, high: &End<'_>) -> bool {
+fn is_empty_range(low: &RangeEnd<'_>, high: &RangeEnd<'_>) -> bool {
     match low.number.value().cmp(&high.number.value()) {
         Ordering::Greater => true,
-        Ordering::Equal => low.is_open || high.is_open,
+        Ordering::Equal => low.is_exclusive || high.is_exclusive,
         Ordering::Less => false,
     }
 }
 
-fn as_start(test: &CompiledOperator) -> Option<&str> {
+fn prefix_operand(test: &CompiledOperator) -> Option<&str> {
     match test {
         CompiledOperator::StartsWith(text) => Some(text),
         _ => None,
     }
 }
 
-fn as_end(test: &CompiledOperator) -> Option<&str> {
+fn suffix_operand(test: &CompiledOperator) -> Option<&str> {
     match test {
         CompiledOperator::EndsWith(text) => Some(text),
         _ => None,
@@ -132,11 +134,11 @@ fn as_end(test: &CompiledOperator) -> Option<&str> {
 }
 
 /// Of two beginnings of one text the longer begins with the shorter; likewise its ends.
-fn ends<'p>(
+fn find_affix_conflict<'p>(
     clauses: &[LocatedCondition<'p>],
     text_of: fn(&'p CompiledOperator) -> Option<&'p str>,
     fits: fn(&str, &str) -> bool,
-) -> Option<Pair<'p>> {
+) -> Option<ConflictingConditions<'p>> {
     let mut longest: Option<(&str, LocatedCondition<'p>)> = None;
     for clause in clauses {
         let Some(text) = text_of(&clause.condition.compiled) else { continue };
@@ -155,14 +157,14 @@ fn ends<'p>(
 }
 
 /// Tries the values that an `eq` or `in` leaves against all other conditions.
-fn members<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Pair<'p>> {
+fn find_member_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
     let listed = clauses.iter().find_map(|clause| match &clause.condition.compiled {
         CompiledOperator::MemberOf { members, negated: false } => Some((*clause, members)),
         _ => None,
     });
     let (first, members) = listed?;
     let mut left: Vec<Operand<'_>> = members.operands().collect();
-    if left.len().saturating_mul(clauses.len()) > MOST_TRIALS {
+    if left.len().saturating_mul(clauses.len()) > MAX_MEMBER_TRIALS {
         return None;
     }
     for clause in clauses {

@@ -12,14 +12,14 @@ pub(super) fn is_anchored(pattern: &str) -> bool {
 }
 
 /// Longer expressions are not repeated in a message.
-const MOST_LETTERS: usize = 60;
+const MAX_REPEATED_PATTERN_BYTES: usize = 60;
 
 /// How to make an expression match a whole text.
-pub(super) fn advice(pattern: &str) -> String {
+pub(super) fn anchoring_help(pattern: &str) -> String {
     let whole = format!("^(?:{pattern})$");
     let is_good = Parser::new().parse(&whole).is_ok();
     let what = match is_good {
-        true if pattern.len() <= MOST_LETTERS => format!("write `{whole}`"),
+        true if pattern.len() <= MAX_REPEATED_PATTERN_BYTES => format!("write `{whole}`"),
         true => "write `^(?:` before it and `)$` behind it".to_owned(),
         // A comment of `(?x)` would swallow the end of the group; a line break ends the comment.
         false => "write `^(?:` before it, and a line break and `)$` behind it".to_owned(),
@@ -34,15 +34,15 @@ mod tests {
     #[test]
     fn what_is_advised_compiles_and_is_anchored() {
         for pattern in ["a", "^a|b$", "(?m)^a$", "(?i)a", "[0-9]+", "(?x)a b"] {
-            let advice = advice(pattern);
+            let advice = anchoring_help(pattern);
             let advised = advice.split('`').nth(1).unwrap_or_default();
             assert!(regex::Regex::new(advised).is_ok() && is_anchored(advised), "{pattern}: {advice}");
         }
         let commented = "(?x)a # the first letter";
-        assert!(advice(commented).contains("a line break"), "{}", advice(commented));
+        assert!(anchoring_help(commented).contains("a line break"), "{}", anchoring_help(commented));
         let advised = format!("^(?:{commented}\n)$");
         assert!(regex::Regex::new(&advised).is_ok() && is_anchored(&advised));
-        let long = advice(&"a".repeat(100));
+        let long = anchoring_help(&"a".repeat(100));
         assert!(long.contains("before it") && !long.contains('…'), "{long}");
     }
 

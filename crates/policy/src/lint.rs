@@ -2,74 +2,74 @@
 //!
 //! Where a warning could be wrong there is none: one false alarm and nobody reads the others.
 
-mod anchor;
-mod compare;
 mod contradiction;
-mod limit;
+mod did_you_mean;
+mod impossible_condition;
+mod limit_lints;
 mod located_block;
-mod nearest;
-mod offered;
-mod predicate;
+mod predicate_lints;
+mod regex_anchor;
 mod schema_lookup;
-mod table;
 mod tool_list;
+mod tool_name_lints;
+mod tool_schema_lints;
 mod value_shape;
 
 use crate::diagnostic::{Diagnostic, truncate_with_notice};
-use crate::parse;
+use crate::policy_parser;
 use crate::syntax_tree::DocumentFormat;
-use limit::Bounds;
+use did_you_mean::NameSuggester;
+use limit_lints::BlockLimits;
 use located_block::{PolicySection, located_blocks};
-use nearest::Offers;
-use predicate::Guarded;
+use predicate_lints::RequiredPaths;
 pub use tool_list::ToolList;
 
 /// More warnings than this are not shown.
 const MAX_WARNINGS: usize = 1_000;
 
 /// Longer messages are cut.
-const MOST_LETTERS: usize = 600;
+const MAX_MESSAGE_CHARS: usize = 600;
 
 /// Gives all errors of a document; if there are none, its warnings, in the order of their places.
 ///
 /// With the tools that a server offers, conditions are held against what their schemas declare.
-pub fn check(text: &[u8], format: DocumentFormat, tools: Option<&ToolList>) -> Vec<Diagnostic> {
+pub fn lint(text: &[u8], format: DocumentFormat, tools: Option<&ToolList>) -> Vec<Diagnostic> {
     let (policy, root) = match policy_parser::read(text, format) {
         Ok(read) => read,
         Err(faults) => return faults,
     };
     let sections = located_blocks(&policy, &root);
     let all_tools = sections.iter().find(|section| section.field == PolicySection::AllTools);
-    let guarded = all_tools.map(Guarded::of);
-    let bounds = all_tools.map(Bounds::of);
-    let mut offers = Offers::default();
+    let guarded = all_tools.map(RequiredPaths::of);
+    let bounds = all_tools.map(BlockLimits::of);
+    let mut offers = NameSuggester::default();
     let mut warnings = Vec::new();
     for section in &sections {
         let is_under = section.field.is_under_all_tools();
-        predicate::check(section, guarded.as_ref().filter(|_| is_under), &mut offers, &mut warnings);
-        limit::check(section, bounds.as_ref().filter(|_| is_under), &mut warnings);
+        predicate_lints::lint_predicates(section, guarded.as_ref().filter(|_| is_under), &mut offers, &mut warnings);
+        limit_lints::lint_limits(section, bounds.as_ref().filter(|_| is_under), &mut warnings);
     }
-    table::find_shadowed(&policy, &root, &sections, &mut warnings);
+    tool_name_lints::find_shadowed(&policy, &root, &sections, &mut warnings);
     if let Some(tools) = tools {
-        table::find_not_offered(&root, tools, &mut offers, &mut warnings);
-        offered::check(&policy, &sections, tools, offers, &mut warnings);
+        tool_name_lints::find_not_offered(&root, tools, &mut offers, &mut warnings);
+        tool_schema_lints::lint_against_tools(&policy, &sections, tools, offers, &mut warnings);
     }
     warnings.sort_by_key(|warning| (warning.span.start, warning.code));
     truncate_with_notice(&mut warnings, MAX_WARNINGS);
     for warning in &mut warnings {
-        warning.message = plain(&warning.message);
-        warning.help = warning.help.as_deref().map(plain);
+        warning.message = sanitize_message(&warning.message);
+        warning.help = warning.help.as_deref().map(sanitize_message);
     }
     warnings
 }
 
 /// Names of tools and arguments are foreign text: in a message they are short, and steer no terminal.
-fn plain(text: &str) -> String {
+fn sanitize_message(text: &str) -> String {
     let is_odd =
         |letter: char| letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let letters = text.chars().map(|letter| if is_odd(letter) { '\u{fffd}' } else { letter });
-    let mut plain: String = letters.take(MOST_LETTERS).collect();
-    if text.chars().nth(MOST_LETTERS).is_some() {
+    let mut plain: String = letters.take(MAX_MESSAGE_CHARS).collect();
+    if text.chars().nth(MAX_MESSAGE_CHARS).is_some() {
         plain.push('…');
     }
     plain

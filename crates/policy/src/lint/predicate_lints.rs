@@ -4,27 +4,27 @@ use std::collections::{HashMap, HashSet};
 
 use gatelodge_json::quote_into;
 
+use super::did_you_mean::NameSuggester;
 use super::located_block::{LocatedBlock, LocatedCondition, LocatedPredicate, PolicySection, PredicateList};
-use super::nearest::Offers;
 use super::value_shape::ValueShape;
-use super::{anchor, compare, contradiction};
+use super::{contradiction, impossible_condition, regex_anchor};
 use crate::call_path::{CallPath, PathRoot, PathSegment};
 use crate::condition::{CompiledOperator, Operator};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 
 /// Longer paths are not taken apart.
-const MOST_SEGMENTS: usize = 32;
+const MAX_PARENT_SEGMENTS: usize = 32;
 
 /// The paths that a block asks for: a call without one of them is refused.
-pub(super) struct Guarded<'p> {
+pub(super) struct RequiredPaths<'p> {
     paths: HashSet<(&'p PathRoot, &'p [PathSegment])>,
     /// Whether a schema may ask for more, which is not looked at here.
-    validates: bool,
+    validates_arguments: bool,
 }
 
-impl<'p> Guarded<'p> {
+impl<'p> RequiredPaths<'p> {
     pub fn of(section: &LocatedBlock<'p>) -> Self {
-        let mut guarded = Self { paths: HashSet::new(), validates: section.block.validate_arguments };
+        let mut guarded = Self { paths: HashSet::new(), validates_arguments: section.block.validate_arguments };
         for clause in section.predicates(PredicateList::Require).flat_map(|rule| rule.conditions()) {
             if !matches!(clause.condition.compiled, CompiledOperator::Exists(false)) {
                 guarded.add_with_parents(&clause.condition.path);
@@ -51,49 +51,49 @@ impl<'p> Guarded<'p> {
     fn add_with_parents(&mut self, path: &'p CallPath) {
         self.add(path);
         let mut segments = path.segments.as_slice();
-        while let Some((_, parents)) = segments.split_last().filter(|_| segments.len() <= MOST_SEGMENTS) {
+        while let Some((_, parents)) = segments.split_last().filter(|_| segments.len() <= MAX_PARENT_SEGMENTS) {
             self.paths.insert((&path.root, parents));
             segments = parents;
         }
     }
 
     fn has(&self, path: &CallPath) -> bool {
-        let is_validated = self.validates && path.root == PathRoot::Args;
+        let is_validated = self.validates_arguments && path.root == PathRoot::Args;
         is_validated || self.paths.contains(&(&path.root, path.segments.as_slice()))
     }
 }
 
-pub(super) fn check(
+pub(super) fn lint_predicates(
     section: &LocatedBlock<'_>,
-    all_tools: Option<&Guarded<'_>>,
-    offers: &mut Offers,
+    all_tools: Option<&RequiredPaths<'_>>,
+    offers: &mut NameSuggester,
     warnings: &mut Vec<Diagnostic>,
 ) {
-    let own = Guarded::of(section);
+    let own = RequiredPaths::of(section);
     let is_guarded = |path: &CallPath| own.has(path) || all_tools.is_some_and(|all| all.has(path));
     for (part, rule) in section.all_predicates() {
-        warnings.extend(claim_alone(&rule));
-        contradiction::find(part, &rule, warnings);
+        warnings.extend(find_client_claim_only(&rule));
+        contradiction::find_contradictions(part, &rule, warnings);
         for clause in rule.conditions() {
             if let Some(shape) = ValueShape::of_fact(&clause.condition.path.root) {
-                let findings = compare::with_shape(clause, &shape, offers);
-                warnings.extend(findings.into_iter().map(compare::Finding::into_warning));
+                let findings = impossible_condition::find_impossible(clause, &shape, offers);
+                warnings.extend(findings.into_iter().map(impossible_condition::LintFinding::into_warning));
             }
             match part {
-                PredicateList::Require => warnings.extend(unanchored(clause)),
+                PredicateList::Require => warnings.extend(find_unanchored_regex(clause)),
                 PredicateList::DenyIf | PredicateList::ApproveIf => {
-                    let is_safe = is_guarded(&clause.condition.path) || is_always_there(section.field, clause);
-                    warnings.extend((!is_safe).then(|| absence_passes(clause)).flatten());
+                    let is_safe = is_guarded(&clause.condition.path) || is_always_present(section.field, clause);
+                    warnings.extend((!is_safe).then(|| find_absence_passes(clause)).flatten());
                 }
             }
         }
     }
     for part in PredicateList::ALL {
-        find_behind(section, part, warnings);
+        find_shadowed_predicates(section, part, warnings);
     }
 }
 
-fn claim_alone(rule: &LocatedPredicate<'_>) -> Option<Diagnostic> {
+fn find_client_claim_only(rule: &LocatedPredicate<'_>) -> Option<Diagnostic> {
     let first = rule.conditions().next()?;
     let is_claim = |clause: LocatedCondition<'_>| clause.condition.path.is_client_claim();
     if !rule.conditions().all(is_claim) {
@@ -104,19 +104,19 @@ fn claim_alone(rule: &LocatedPredicate<'_>) -> Option<Diagnostic> {
     Some(warning.with_help("look at `grant.label` or `grant.labels`, which the gateway knows by itself"))
 }
 
-fn unanchored(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
+fn find_unanchored_regex(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     let CompiledOperator::Regex(regex) = &clause.condition.compiled else { return None };
     let pattern = regex.as_str();
-    if anchor::is_anchored(pattern) {
+    if regex_anchor::is_anchored(pattern) {
         return None;
     }
     let message = "the expression may be found anywhere in the text, whatever stands around it";
     let warning = Diagnostic::warning(DiagnosticCode::UnanchoredRegex, clause.value_span(), message);
-    Some(warning.with_help(anchor::advice(pattern)))
+    Some(warning.with_help(regex_anchor::anchoring_help(pattern)))
 }
 
 /// `neq` and `not_in` read as if they held for all else; they do not hold for what is not there.
-fn absence_passes(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
+fn find_absence_passes(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     if !matches!(clause.condition.operator, Operator::Neq | Operator::NotIn) {
         return None;
     }
@@ -128,7 +128,7 @@ fn absence_passes(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     Some(warning.with_help(format!(r#"add {{"path": {quoted}, "op": "exists", "value": true}} to `require`"#)))
 }
 
-fn is_always_there(field: PolicySection, clause: LocatedCondition<'_>) -> bool {
+fn is_always_present(field: PolicySection, clause: LocatedCondition<'_>) -> bool {
     let path = &clause.condition.path;
     match &path.root {
         PathRoot::Args => {
@@ -142,16 +142,16 @@ fn is_always_there(field: PolicySection, clause: LocatedCondition<'_>) -> bool {
 }
 
 /// Predicates that an earlier one of the same list makes idle: an unconditional denial, or the same again.
-fn find_behind(section: &LocatedBlock<'_>, part: PredicateList, warnings: &mut Vec<Diagnostic>) {
-    let mut seen: HashMap<Vec<Key<'_>>, LocatedPredicate<'_>> = HashMap::new();
+fn find_shadowed_predicates(section: &LocatedBlock<'_>, part: PredicateList, warnings: &mut Vec<Diagnostic>) {
+    let mut seen: HashMap<Vec<ConditionKey<'_>>, LocatedPredicate<'_>> = HashMap::new();
     let mut always: Option<LocatedPredicate<'_>> = None;
     for rule in section.predicates(part) {
         let conditions = rule.predicate.conditions.as_slice();
-        let same = seen.insert(key(&rule), rule);
+        let same = seen.insert(condition_keys(&rule), rule);
         if let Some(earlier) = always {
-            warnings.push(behind(&rule, &earlier, "an unconditional rule before it always holds"));
+            warnings.push(shadowed_warning(&rule, &earlier, "an unconditional rule before it always holds"));
         } else if let Some(earlier) = same.filter(|_| !conditions.is_empty()) {
-            warnings.push(behind(&rule, &earlier, "the same conditions stand in an earlier rule"));
+            warnings.push(shadowed_warning(&rule, &earlier, "the same conditions stand in an earlier rule"));
         }
         if conditions.is_empty() && part != PredicateList::Require && always.is_none() {
             always = Some(rule);
@@ -159,20 +159,20 @@ fn find_behind(section: &LocatedBlock<'_>, part: PredicateList, warnings: &mut V
     }
 }
 
-type Key<'p> = (&'p PathRoot, &'p [PathSegment], Operator, &'p str);
+type ConditionKey<'p> = (&'p PathRoot, &'p [PathSegment], Operator, &'p str);
 
 /// What two predicates must share to be the same, in whatever order it is written.
-fn key<'p>(rule: &LocatedPredicate<'p>) -> Vec<Key<'p>> {
+fn condition_keys<'p>(rule: &LocatedPredicate<'p>) -> Vec<ConditionKey<'p>> {
     let key = |clause: LocatedCondition<'p>| {
         let condition = clause.condition;
         (&condition.path.root, condition.path.segments.as_slice(), condition.operator, &*condition.expected_json)
     };
-    let mut keys: Vec<Key<'_>> = rule.conditions().map(key).collect();
+    let mut keys: Vec<ConditionKey<'_>> = rule.conditions().map(key).collect();
     keys.sort();
     keys
 }
 
-fn behind(rule: &LocatedPredicate<'_>, earlier: &LocatedPredicate<'_>, message: &str) -> Diagnostic {
+fn shadowed_warning(rule: &LocatedPredicate<'_>, earlier: &LocatedPredicate<'_>, message: &str) -> Diagnostic {
     let warning =
         Diagnostic::warning(DiagnosticCode::Shadowed, rule.short_span(), format!("this rule never decides: {message}"));
     warning.with_related(earlier.short_span(), "this one").with_help("remove one of the two")
