@@ -11,8 +11,8 @@ use std::sync::Arc;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{Decision, Policy, decide};
 use gatelodge_store::{
-    CallId, Claim, Durability, GrantId, Holder, Kind, Ledger, ManualClock, Outcome, Record, ReserveOutcome,
-    SqliteLedger, Timings,
+    CallId, CallOutcome, CallRecord, CallTimings, Claim, Durability, GrantId, Holder, Ledger, ManualClock, RecordKind,
+    ReserveOutcome, SqliteLedger,
 };
 use serde_json::{Value, json};
 
@@ -77,12 +77,12 @@ fn groups(times: usize) {
         for round in 0..times {
             let one = async |at: usize| {
                 let number = u8::try_from((round + at) % 256).expect("a byte");
-                let mut record = Record::new(Kind::Intent, CallId::new(noon(), [number; 10]), noon());
+                let mut record = CallRecord::new(RecordKind::Intent, CallId::new(noon(), [number; 10]), noon());
                 record.target = Some("pay".into());
                 let reserved = ledger.reserve(claims(), &record).await.expect("the ledger answers");
                 assert!(matches!(reserved, ReserveOutcome::Taken(_)));
-                let mut record = Record::new(Kind::Outcome, CallId::new(noon(), [number; 10]), noon());
-                (record.outcome, record.timings) = (Some(Outcome::Ok), Some(Timings::default()));
+                let mut record = CallRecord::new(RecordKind::Outcome, CallId::new(noon(), [number; 10]), noon());
+                (record.outcome, record.timings) = (Some(CallOutcome::Ok), Some(CallTimings::default()));
                 ledger.write(&record).await.expect("queued");
             };
             let [a, b, c, d] = [0, 1, 2, 3].map(|part| four(part * TOGETHER / 4, &one));

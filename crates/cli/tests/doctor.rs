@@ -12,7 +12,7 @@ mod support;
 
 use std::sync::Arc;
 
-use gatelodge_store::{CallId, Durability, Kind, Ledger, ManualClock, Record, SqliteLedger};
+use gatelodge_store::{CallId, CallRecord, Durability, Ledger, ManualClock, RecordKind, SqliteLedger};
 use serde_json::Value;
 use support::{House, Run, Running, house, until};
 
@@ -132,7 +132,7 @@ fn calls_of_a_time_that_has_not_come_are_told_also_behind_later_ones() {
     let ledger = ledger.expect("a ledger");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     for time in ["2999-01-01T00:00:00Z", "2026-01-02T00:00:00Z"] {
-        let row = Record::new(Kind::Passed, CallId::new(at(time), [7; 10]), at(time));
+        let row = CallRecord::new(RecordKind::Unchecked, CallId::new(at(time), [7; 10]), at(time));
         runtime.block_on(ledger.write(&row)).expect("queued");
     }
     drop(ledger);

@@ -13,7 +13,9 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_store::{CallId, Durability, GrantId, Kind, Ledger, ManualClock, Outcome, Record, SqliteLedger};
+use gatelodge_store::{
+    CallId, CallOutcome, CallRecord, Durability, GrantId, Ledger, ManualClock, RecordKind, SqliteLedger,
+};
 use insta::assert_snapshot;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -28,10 +30,10 @@ fn draft(house: &House, more: &[&str]) -> Run {
 }
 
 /// A row of the log, by the second.
-fn row(kind: Kind, second: u64, label: &str, method: &str, target: &str) -> Record {
+fn row(kind: RecordKind, second: u64, label: &str, method: &str, target: &str) -> CallRecord {
     let start: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");
     let at = start + Duration::from_secs(second);
-    let mut record = Record::new(kind, CallId::new(at, [u8::try_from(second % 251).expect("small"); 10]), at);
+    let mut record = CallRecord::new(kind, CallId::new(at, [u8::try_from(second % 251).expect("small"); 10]), at);
     record.label = Some(label.into());
     record.grant = Some(GrantId(format!("id-{label}").into()));
     record.server = Some("books".parse().expect("a name"));
@@ -40,16 +42,16 @@ fn row(kind: Kind, second: u64, label: &str, method: &str, target: &str) -> Reco
     record
 }
 
-fn intent(second: u64, method: &str, target: &str) -> Record {
-    row(Kind::Intent, second, "ci", method, target)
+fn intent(second: u64, method: &str, target: &str) -> CallRecord {
+    row(RecordKind::Intent, second, "ci", method, target)
 }
 
-fn refused(second: u64, target: &str, code: &str) -> Record {
-    Record { code: Some(code.into()), ..row(Kind::Refused, second, "ci", "tools/call", target) }
+fn refused(second: u64, target: &str, code: &str) -> CallRecord {
+    CallRecord { code: Some(code.into()), ..row(RecordKind::Refused, second, "ci", "tools/call", target) }
 }
 
 /// A house with a grant `idle` in its store, and a log.
-fn furnished(rows: Vec<Record>) -> (House, SqliteLedger) {
+fn furnished(rows: Vec<CallRecord>) -> (House, SqliteLedger) {
     let house = house();
     let made = house.run(&["grant", "create", "idle", "--data", "data"]);
     assert_eq!(made.code, 0, "{made:?}");
@@ -65,7 +67,7 @@ fn furnished(rows: Vec<Record>) -> (House, SqliteLedger) {
     (house, ledger)
 }
 
-fn busy() -> Vec<Record> {
+fn busy() -> Vec<CallRecord> {
     let mut rows = Vec::new();
     for call in 0..8 {
         let mut pay = intent(call * 30, "tools/call", "pay");
@@ -73,22 +75,29 @@ fn busy() -> Vec<Record> {
         pay.arguments = Some(format!(r#"{{"amount":{call},"currency":"eur"}}"#).into());
         rows.push(pay);
     }
-    rows.push(Record { observed: true, code: Some("not_listed".into()), ..intent(300, "tools/call", "look") });
-    rows.push(Record { observed: true, code: Some("limit".into()), ..intent(301, "tools/call", "look") });
-    rows.push(Record { observed: true, code: Some("not_offered".into()), ..intent(302, "tools/call", "gone") });
-    rows.push(Record { observed: true, code: Some("definition_changed".into()), ..intent(303, "tools/call", "new") });
+    rows.push(CallRecord { observed: true, code: Some("not_listed".into()), ..intent(300, "tools/call", "look") });
+    rows.push(CallRecord { observed: true, code: Some("limit".into()), ..intent(301, "tools/call", "look") });
+    rows.push(CallRecord { observed: true, code: Some("not_offered".into()), ..intent(302, "tools/call", "gone") });
+    rows.push(CallRecord {
+        observed: true,
+        code: Some("definition_changed".into()),
+        ..intent(303, "tools/call", "new")
+    });
     rows.push(refused(304, "wipe", "not_listed"));
     rows.push(refused(305, "wipe", "not_listed"));
     let unsent = intent(306, "tools/call", "far");
     rows.push(unsent.clone());
-    rows.push(Record { outcome: Some(Outcome::NotSent), ..Record::new(Kind::Outcome, unsent.call, unsent.at) });
+    rows.push(CallRecord {
+        outcome: Some(CallOutcome::NotSent),
+        ..CallRecord::new(RecordKind::Outcome, unsent.call, unsent.at)
+    });
     rows.push(intent(307, "tools/call", &format!("{}…", "x".repeat(512))));
     rows.push(intent(308, "resources/read", "note://desk/1"));
-    rows.push(row(Kind::Passed, 309, "ci", "elicitation/create", ""));
-    rows.push(row(Kind::Passed, 310, "ci", "tools/list", ""));
-    rows.push(row(Kind::Passed, 311, "ci", "notifications/initialized", ""));
-    rows.push(row(Kind::Refused, 312, "ci", "response", ""));
-    rows.push(row(Kind::Intent, 313, "other", "tools/call", "theirs"));
+    rows.push(row(RecordKind::Unchecked, 309, "ci", "elicitation/create", ""));
+    rows.push(row(RecordKind::Unchecked, 310, "ci", "tools/list", ""));
+    rows.push(row(RecordKind::Unchecked, 311, "ci", "notifications/initialized", ""));
+    rows.push(row(RecordKind::Refused, 312, "ci", "response", ""));
+    rows.push(row(RecordKind::Intent, 313, "other", "tools/call", "theirs"));
     rows
 }
 
@@ -147,8 +156,8 @@ fn programs_get_everything_as_json_and_a_file_is_never_overwritten() {
 fn where_there_is_nothing_to_draft_from_it_is_said_why() {
     let (house, _ledger) = furnished(vec![
         intent(0, "tools/call", "pay"),
-        Record { server: Some("notes".parse().expect("a name")), ..intent(1, "tools/call", "read") },
-        row(Kind::Refused, 2, "shy", "tools/call", "wipe"),
+        CallRecord { server: Some("notes".parse().expect("a name")), ..intent(1, "tools/call", "read") },
+        row(RecordKind::Refused, 2, "shy", "tools/call", "wipe"),
     ]);
     for (args, code, words) in [
         (&["--grant", "idlee"][..], 2, "there is no grant `idlee`, and the log knows of none: did you mean `idle`?"),

@@ -14,7 +14,7 @@ mod support;
 
 use std::sync::Arc;
 
-use gatelodge_store::{CallId, Durability, Kind, Ledger, ManualClock, Record, SqliteLedger};
+use gatelodge_store::{CallId, CallRecord, Durability, Ledger, ManualClock, RecordKind, SqliteLedger};
 use serde_json::Value;
 use support::{House, Run, Running, house, until};
 
@@ -295,7 +295,7 @@ fn write_rows(house: &House, times: &[&str], message: &str) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     for time in times {
         let at = time.parse().expect("a time");
-        let mut row = Record::new(Kind::Passed, CallId::new(at, [7; 10]), at);
+        let mut row = CallRecord::new(RecordKind::Unchecked, CallId::new(at, [7; 10]), at);
         row.message = Some(message.into());
         runtime.block_on(ledger.write(&row)).expect("queued");
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gatelodge_store::{Kind, Record};
+use gatelodge_store::{CallRecord, RecordKind};
 
 use crate::Gateway;
 
@@ -34,7 +34,7 @@ impl Gateway {
     pub(crate) async fn tell_unauthenticated(&self) {
         for (address, count) in self.unauthenticated.take() {
             self.metrics.unauthenticated.inc_by(count);
-            let mut record = Record::new(Kind::Unauthenticated, self.new_call(), self.clock.now());
+            let mut record = CallRecord::new(RecordKind::Unauthenticated, self.new_call(), self.clock.now());
             record.address = Some(address);
             record.count = Some(count);
             self.write(record).await;

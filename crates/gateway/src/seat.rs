@@ -8,7 +8,7 @@ use gatelodge_mcp::http_headers::{ProtocolError, check_meta, names_stateless};
 use gatelodge_mcp::{
     ClientCapabilities, ClientMessage, Method, ProtocolGeneration, code, error_response, read_client_message,
 };
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
@@ -80,7 +80,7 @@ impl Seat {
             under_way.cancelled.notify_one();
             let mut trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
             trail.method(said.method().name());
-            gw.write(trail.outcome(Outcome::Ok, None)).await;
+            gw.write(trail.outcome(CallOutcome::Ok, None)).await;
             return None;
         }
         match self.side(gw, &visit, &message) {

@@ -1,8 +1,8 @@
 //! What a walk along a whole log finds: its rows, its end, and the first place where it does not hold.
 
+use crate::call_record::{CallRecord, RecordKind};
 use crate::chain::{Break, Hash, Head, Walk};
 use crate::ledger::Verified;
-use crate::record::{Kind, Record};
 
 /// A walk under way.
 #[derive(Debug)]
@@ -81,6 +81,6 @@ fn removed_through(body: &str) -> Option<Head> {
     if !body.contains(r#""kind":"pruned""#) {
         return None;
     }
-    let record: Record = serde_json::from_str(body).ok()?;
-    if record.kind == Kind::Pruned { record.through?.parse().ok() } else { None }
+    let record: CallRecord = serde_json::from_str(body).ok()?;
+    if record.kind == RecordKind::Pruned { record.through?.parse().ok() } else { None }
 }

@@ -1,9 +1,9 @@
 //! Rows as a log keeps them, with what their hashes cover: enough to verify a copy of the log elsewhere.
 
 use crate::StoreError;
+use crate::call_record::CallRecord;
 use crate::chain::Hash;
 use crate::ledger::Row;
-use crate::record::Record;
 
 /// The most rows of one page.
 pub(crate) const PAGE_ROWS: usize = 1_000;
@@ -39,7 +39,7 @@ impl KeptRow {
     /// # Errors
     /// [`StoreError::Corrupt`] if it is none.
     pub fn read(&self) -> Result<Row, StoreError> {
-        Ok(Row { seq: self.seq, record: Record::of_body(&self.body)? })
+        Ok(Row { seq: self.seq, record: CallRecord::from_body(&self.body)? })
     }
 }
 

@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::StoreError;
+use crate::call_record::{CallRecord, RecordKind};
 use crate::chain::{Break, Head};
 use crate::counter::{Claim, CounterKey, Taken};
 use crate::kept::KeptRow;
-use crate::record::{Kind, Record};
 
 /// What a call took. If the process dies with it, it is spent.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ pub struct Row {
     pub seq: u64,
     /// What it says.
     #[serde(flatten)]
-    pub record: Record,
+    pub record: CallRecord,
 }
 
 /// Which rows to show.
@@ -74,7 +74,7 @@ pub struct Filter {
 impl Filter {
     /// Whether a row is to be shown, as far as it alone can tell.
     pub fn admits(&self, row: &Row) -> bool {
-        let Record { kind, call, grant, label, server, target, observed, .. } = &row.record;
+        let CallRecord { kind, call, grant, label, server, target, observed, .. } = &row.record;
         let is = |wanted: &Option<String>, own: Option<&str>| match wanted {
             Some(wanted) => own == Some(wanted.as_str()),
             None => true,
@@ -86,7 +86,7 @@ impl Filter {
             && is(&self.server, server.as_ref().map(|name| name.as_str()))
             && is(&self.target, target.as_deref())
             && is(&self.call, Some(call.as_str()))
-            && (!self.refused || *kind == Kind::Refused || *observed)
+            && (!self.refused || *kind == RecordKind::Refused || *observed)
     }
 }
 
@@ -124,14 +124,14 @@ pub trait Ledger: Send + Sync {
     ///
     /// The first claim without room, in their order, is the one that is named. Two claims never have the same key.
     /// If the caller stops waiting, whatever was taken is given back.
-    async fn reserve(&self, claims: Vec<Claim>, intent: &Record) -> Result<ReserveOutcome, StoreError>;
+    async fn reserve(&self, claims: Vec<Claim>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError>;
 
     /// Gives back what a call took that was never sent, and writes how it ended. Queued: it waits for room in the
     /// queue, not for the disk. What no longer counts is not given back.
-    async fn release(&self, reservation: Reservation, outcome: &Record) -> Result<(), StoreError>;
+    async fn release(&self, reservation: Reservation, outcome: &CallRecord) -> Result<(), StoreError>;
 
     /// Writes a row. Queued like [`Ledger::release`].
-    async fn write(&self, record: &Record) -> Result<(), StoreError>;
+    async fn write(&self, record: &CallRecord) -> Result<(), StoreError>;
 
     /// Waits until everything queued before is written, as durable as a reservation.
     async fn flush(&self) -> Result<(), StoreError>;

@@ -5,6 +5,7 @@
 
 mod admin_log;
 mod book;
+mod call_record;
 mod chain;
 mod clock;
 #[cfg(feature = "conformance")]
@@ -19,7 +20,6 @@ mod memory;
 mod name;
 mod notices;
 mod policies;
-mod record;
 mod servers;
 mod session_rows;
 mod sqlite;
@@ -29,6 +29,7 @@ mod tool_pins;
 mod window;
 
 pub use admin_log::{AdminEntry, AdminLog};
+pub use call_record::{CallId, CallOutcome, CallRecord, CallTimings, RecordKind};
 pub use chain::{Break, Hash, Head, ParseHeadError};
 pub use clock::{Clock, ManualClock};
 pub use counter::{Claim, CounterKey, Holder};
@@ -40,7 +41,6 @@ pub use memory::MemoryStore;
 pub use name::{NameError, PolicyName, ServerName};
 pub use notices::{Notices, StateVersion};
 pub use policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
-pub use record::{CallId, Kind, Outcome, Record, Timings};
 pub use servers::{Server, Servers};
 pub use session_rows::{SessionRow, SessionRows};
 pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteState};

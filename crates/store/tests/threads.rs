@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gatelodge_store::conformance::kit::{NOON, at, record};
-use gatelodge_store::{Durability, Kind, Ledger, ManualClock, SqliteLedger};
+use gatelodge_store::{Durability, Ledger, ManualClock, RecordKind, SqliteLedger};
 
 fn threads_of_ledgers() -> usize {
     let tasks = fs::read_dir("/proc/self/task").expect("threads");
@@ -29,7 +29,7 @@ async fn a_dropped_ledger_leaves_no_thread() {
     for durability in [Durability::Process, Durability::Power] {
         let clock = Arc::new(ManualClock::at(at(NOON)));
         let ledger = SqliteLedger::open(dir.path(), durability, clock).expect("a ledger");
-        ledger.write(&record(Kind::Passed)).await.expect("queued");
+        ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
         ledger.flush().await.expect("written");
         assert_becomes(2).await;
         drop(ledger);

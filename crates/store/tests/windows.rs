@@ -7,7 +7,7 @@ use std::time::Duration;
 use gatelodge_policy::{Align, LimitWindow};
 use gatelodge_store::conformance::kit::{NOON, at, billionths, claim, not_sent, record};
 use gatelodge_store::{
-    Durability, Exhausted, Kind, Ledger, ManualClock, MemoryStore, Reservation, ReserveOutcome, SqliteLedger,
+    Durability, Exhausted, Ledger, ManualClock, MemoryStore, RecordKind, Reservation, ReserveOutcome, SqliteLedger,
 };
 use jiff::Timestamp;
 use jiff::civil::Weekday;
@@ -120,7 +120,7 @@ async fn play(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (LimitW
             }
             Step::Reserve(amount) => {
                 let claims = vec![claim("calls", (window, align), billionths(MAX), billionths(*amount))];
-                match ledger.reserve(claims, &record(Kind::Intent)).await.expect("an answer") {
+                match ledger.reserve(claims, &record(RecordKind::Intent)).await.expect("an answer") {
                     ReserveOutcome::Taken(reservation) => {
                         assert!(model.has_room(*amount, now), "taken {amount} at {now}, where there was no room");
                         held.push((model.take(*amount, now), reservation));

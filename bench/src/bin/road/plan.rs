@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gatelodge_store::{CallId, Clock, Durability, Kind, Ledger, Record, SqliteLedger, Token};
+use gatelodge_store::{CallId, CallRecord, Clock, Durability, Ledger, RecordKind, SqliteLedger, Token};
 use jiff::Timestamp;
 
 /// How much there is of everything.
@@ -88,7 +88,8 @@ impl Plan {
         let ledger = SqliteLedger::open(data, Durability::Process, Arc::new(Fixed)).expect("a ledger");
         runtime.block_on(async {
             for at in 0..self.rows {
-                let mut record = Record::new(Kind::Outcome, CallId::new(Fixed.now(), at_bytes(at)), Fixed.now());
+                let mut record =
+                    CallRecord::new(RecordKind::Outcome, CallId::new(Fixed.now(), at_bytes(at)), Fixed.now());
                 record.target = Some("tool_50".into());
                 ledger.write(&record).await.expect("a row");
             }

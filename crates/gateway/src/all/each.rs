@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatelodge_mcp::{ClientMessage, Method, ServerMessage as Said, read_client_message, read_server_message};
 use gatelodge_mutants::mutant;
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -81,7 +81,7 @@ pub(super) async fn asked(
             let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
             let mut trail = Trail::begin(&as_asked, &request, gw.new_call(), gw.clock.now());
             gw.metrics.refused(refusal.code());
-            gw.write(trail.failed(&refusal, Outcome::NotSent)).await;
+            gw.write(trail.failed(&refusal, CallOutcome::NotSent)).await;
             return Err(refusal.message());
         }
     };

@@ -7,7 +7,7 @@ use gatelodge_json::{JsonKind, read};
 use gatelodge_mcp::aggregate_names::{prefix_response, with_meta_member};
 use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code};
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use tokio::sync::mpsc;
 
 use super::each::{asked, each};
@@ -41,7 +41,7 @@ pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'
     let shares = shares(gw, all, request, &mut line).await;
     let result = together(all, request.method(), &shares);
     line.finish(gatelodge_mcp::result_response(request.id(), &result).into()).await;
-    gw.write(trail.outcome(Outcome::Ok, None)).await;
+    gw.write(trail.outcome(CallOutcome::Ok, None)).await;
 }
 
 async fn shares(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line: &mut Line) -> Vec<Share> {

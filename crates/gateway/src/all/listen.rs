@@ -11,7 +11,7 @@ use gatelodge_mcp::{
     ClientMessage, ClientRequest, Method, ServerMessage as Said, code, read_client_message, read_server_message,
 };
 use gatelodge_mutants::mutant;
-use gatelodge_store::{Outcome, ServerName};
+use gatelodge_store::{CallOutcome, ServerName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -112,7 +112,7 @@ pub(super) async fn listen(
         }
         None => {
             line.hang_up();
-            gw.write(trail.outcome(Outcome::Ok, None)).await;
+            gw.write(trail.outcome(CallOutcome::Ok, None)).await;
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gatelodge_mcp::{ClientMessage, ClientNotification, ClientResponse, Method, read_client_message};
-use gatelodge_store::{Outcome, ServerName};
+use gatelodge_store::{CallOutcome, ServerName};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
@@ -142,7 +142,7 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &ClientMessage<'_>
             if parts.is_empty() && id.is_some_and(|id| session.cancel(&id)) {
                 let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
                 trail.method(said.method().name());
-                return gw.write(trail.outcome(Outcome::Ok, None)).await;
+                return gw.write(trail.outcome(CallOutcome::Ok, None)).await;
             }
             parts.into_iter().map(|(server, part)| (server.to_string(), part, said.text().to_owned())).collect()
         }
@@ -220,5 +220,5 @@ pub(super) async fn end(gw: &Gateway, all: &All) {
     }
     let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
     trail.method("DELETE");
-    gw.write(trail.outcome(Outcome::Ok, None)).await;
+    gw.write(trail.outcome(CallOutcome::Ok, None)).await;
 }

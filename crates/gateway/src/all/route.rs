@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gatelodge_mcp::{ClientMessage, ClientRequest, MessageError, Method, ProtocolGeneration, read_client_message};
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
 use super::part::{self, set_level};
@@ -124,7 +124,7 @@ async fn reject(gw: &Gateway, all: &All, mut trail: Trail, line: Line, fault: &M
 /// Ends with an answer of our own. `result` is JSON.
 pub(super) async fn told(gw: &Gateway, request: &ClientRequest<'_>, result: &str, mut trail: Trail, line: Line) {
     line.finish_with(StatusCode::OK, gatelodge_mcp::result_response(request.id(), result).into()).await;
-    gw.write(trail.outcome(Outcome::Ok, None)).await;
+    gw.write(trail.outcome(CallOutcome::Ok, None)).await;
 }
 
 /// Tells all servers which log messages the client wants: those of now, and those that are spoken to later.

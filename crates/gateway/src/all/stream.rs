@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use gatelodge_mcp::aggregate_names::prefix_message;
 use gatelodge_mcp::{Method, SSE_KEEP_ALIVE};
-use gatelodge_store::{Outcome, ServerName};
+use gatelodge_store::{CallOutcome, ServerName};
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
@@ -78,7 +78,7 @@ async fn place(gw: &Gateway, all: &All) -> Result<Room, Refusal> {
     trail.method("GET");
     let room = Room::for_stream(&all.grant);
     match &room {
-        Ok(_) => gw.write(trail.outcome(Outcome::Ok, None)).await,
+        Ok(_) => gw.write(trail.outcome(CallOutcome::Ok, None)).await,
         Err(refusal) => {
             gw.refuse(&mut trail, refusal).await;
         }

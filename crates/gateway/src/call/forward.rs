@@ -12,7 +12,7 @@ use gatelodge_mcp::{
     ServerResponseSpans, code, read_segmented_result, read_server_message,
 };
 use gatelodge_mutants::mutant;
-use gatelodge_store::{CallId, Outcome};
+use gatelodge_store::{CallId, CallOutcome};
 use http::StatusCode;
 use memchr::memmem::{self, Finder};
 
@@ -360,7 +360,7 @@ pub(crate) fn answer(
     message: &Bytes,
     id: &RequestId<'_>,
     limits: &JsonLimits,
-) -> Option<(Bytes, Outcome)> {
+) -> Option<(Bytes, CallOutcome)> {
     let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return None };
     let (text, outcome) = whole_answer_of(visit, message, &reply.spans(), id)?;
     Some((text.whole(), outcome))
@@ -372,13 +372,14 @@ pub(crate) fn answer_of(
     message: &Taken,
     places: &ServerResponseSpans,
     id: &RequestId<'_>,
-) -> Option<(Text, Outcome)> {
+) -> Option<(Text, CallOutcome)> {
     let folded = match message {
         Taken::Whole(message) => return whole_answer_of(visit, message, places, id),
         Taken::Folded(folded, _) => folded,
     };
     let (before, behind) = places.with_id_segmented(folded, id)?;
-    let outcome = if says_error(folded.outer_span_text(places.result()?)?) { Outcome::ToolError } else { Outcome::Ok };
+    let outcome =
+        if says_error(folded.outer_span_text(places.result()?)?) { CallOutcome::ToolError } else { CallOutcome::Ok };
     Some((Text::around(before, folded.parts().1, behind), outcome))
 }
 
@@ -397,13 +398,13 @@ fn whole_answer_of(
     message: &Bytes,
     places: &ServerResponseSpans,
     id: &RequestId<'_>,
-) -> Option<(Text, Outcome)> {
+) -> Option<(Text, CallOutcome)> {
     let may_say_error = places.without_longest_string(message).iter().any(|part| IS_ERROR.find(part).is_some());
     let outcome = match places.result() {
-        None => Outcome::Error,
+        None => CallOutcome::Error,
         Some(result) => {
             let is_error = may_say_error && says_error(str::from_utf8(message.get(result)?).ok()?);
-            if is_error { Outcome::ToolError } else { Outcome::Ok }
+            if is_error { CallOutcome::ToolError } else { CallOutcome::Ok }
         }
     };
     let text = match visit.crossing() {

@@ -7,7 +7,7 @@ use gatelodge_json::JsonValue;
 use gatelodge_mcp::ClientRequest;
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Category;
-use gatelodge_store::{CallId, Kind, Outcome, Record, Timings};
+use gatelodge_store::{CallId, CallOutcome, CallRecord, CallTimings, RecordKind};
 use jiff::Timestamp;
 use tracing::{error, info, warn};
 
@@ -28,9 +28,9 @@ const MAX_KEYS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Trail {
     // In a box: it is long, and a trail is handed on often.
-    facts: Box<Record>,
+    facts: Box<CallRecord>,
     started: Instant,
-    timings: Timings,
+    timings: CallTimings,
     has_intent: bool,
     /// Our span towards the caller, if somebody records it. It ends with the trail.
     span: Option<Box<ServerSpan>>,
@@ -66,13 +66,13 @@ impl Trail {
     }
 
     fn of_caller(grant: &LiveGrant, address: &Arc<str>, side: &Side, call: CallId, at: Timestamp) -> Self {
-        let mut facts = Box::new(Record::new(Kind::Passed, call, at));
+        let mut facts = Box::new(CallRecord::new(RecordKind::Unchecked, call, at));
         facts.grant = Some(grant.config.id.clone());
         facts.label = Some(Arc::clone(&grant.config.label));
         facts.revision = side.revision().map(|revision| revision.as_str().into());
         facts.client = side.client_words();
         facts.address = Some(Arc::clone(address));
-        Self { facts, started: Instant::now(), timings: Timings::default(), has_intent: false, span: None }
+        Self { facts, started: Instant::now(), timings: CallTimings::default(), has_intent: false, span: None }
     }
 
     /// Which request it is.
@@ -147,9 +147,9 @@ impl Trail {
     }
 
     /// The row to be written before anything is sent. The facts stay an intent's: each other row says what it is itself.
-    pub fn intent(&mut self) -> &Record {
+    pub fn intent(&mut self) -> &CallRecord {
         if !mutant!("intent-kind-not-set") {
-            self.facts.kind = Kind::Intent;
+            self.facts.kind = RecordKind::Intent;
         }
         &self.facts
     }
@@ -161,14 +161,14 @@ impl Trail {
     }
 
     /// How a call ended that was not to be sent, or for which only one row is written.
-    pub fn outcome(&mut self, outcome: Outcome, status: Option<u16>) -> Record {
+    pub fn outcome(&mut self, outcome: CallOutcome, status: Option<u16>) -> CallRecord {
         self.timings.upstream = self.elapsed().saturating_sub(self.timings.decide + self.timings.reserve);
         let mut record = if self.has_intent {
             // The intent has the facts; the two rows share the call's id.
-            Record::new(Kind::Outcome, self.facts.call, self.facts.at)
+            CallRecord::new(RecordKind::Outcome, self.facts.call, self.facts.at)
         } else {
             // An intent that could not be written is none.
-            Record { kind: Kind::Passed, ..Record::clone(&self.facts) }
+            CallRecord { kind: RecordKind::Unchecked, ..CallRecord::clone(&self.facts) }
         };
         self.facts.outcome = Some(outcome);
         record.outcome = Some(outcome);
@@ -178,12 +178,12 @@ impl Trail {
     }
 
     /// How a call ended that was sent, and with which nobody went on. Its intent is in rows of another trail.
-    pub fn given_up(&mut self) -> Record {
-        Record { kind: Kind::Outcome, ..self.outcome(Outcome::Cancelled, None) }
+    pub fn given_up(&mut self) -> CallRecord {
+        CallRecord { kind: RecordKind::Outcome, ..self.outcome(CallOutcome::Cancelled, None) }
     }
 
     /// Why a call whose intent was written got no answer.
-    pub fn failed(&mut self, refusal: &Refusal, outcome: Outcome) -> Record {
+    pub fn failed(&mut self, refusal: &Refusal, outcome: CallOutcome) -> CallRecord {
         let mut record = self.outcome(outcome, None);
         record.code = Some(refusal.code().into());
         record.message = refusal.detail().map(Into::into);
@@ -191,26 +191,26 @@ impl Trail {
     }
 
     /// The row of a call that was refused.
-    pub fn refused(&mut self, refusal: &Refusal) -> Record {
+    pub fn refused(&mut self, refusal: &Refusal) -> CallRecord {
         self.tell(refusal);
-        self.facts.kind = Kind::Refused;
+        self.facts.kind = RecordKind::Refused;
         self.timings.decide = self.elapsed();
         self.facts.timings = Some(self.timings);
-        Record::clone(&self.facts)
+        CallRecord::clone(&self.facts)
     }
 
     /// The row of a call whose caller did not wait until it was sent.
-    pub fn left(&mut self) -> Record {
-        self.facts.outcome = Some(Outcome::Cancelled);
+    pub fn left(&mut self) -> CallRecord {
+        self.facts.outcome = Some(CallOutcome::Cancelled);
         self.refused(&Refusal::Upstream(SendError::Left))
     }
 
     /// The row of a message that could not be taken at all.
-    pub fn rejected(&mut self, code: i64, message: &str) -> Record {
-        self.facts.kind = Kind::Refused;
+    pub fn rejected(&mut self, code: i64, message: &str) -> CallRecord {
+        self.facts.kind = RecordKind::Refused;
         self.facts.code = Some("rejected".into());
         self.facts.message = Some(format!("{code}: {message}").into());
-        Record::clone(&self.facts)
+        CallRecord::clone(&self.facts)
     }
 
     fn elapsed(&self) -> u64 {
@@ -245,8 +245,8 @@ impl Gateway {
     }
 
     /// Writes a row. No reply waits for it; where it cannot be written, somebody must hear of it.
-    pub(crate) async fn write(&self, mut record: Record) {
-        if record.kind == Kind::Outcome {
+    pub(crate) async fn write(&self, mut record: CallRecord) {
+        if record.kind == RecordKind::Outcome {
             record.at = self.clock.now();
         }
         say(&record);
@@ -258,7 +258,7 @@ impl Gateway {
     }
 }
 
-fn say(record: &Record) {
+fn say(record: &CallRecord) {
     let call = record.call;
     let server = record.server.as_ref().map(|server| server.as_str()).unwrap_or_default();
     let target =
@@ -266,19 +266,19 @@ fn say(record: &Record) {
     let grant = record.label.as_deref().unwrap_or_default();
     let code = record.code.as_deref().unwrap_or_default();
     match (record.kind, code) {
-        (Kind::Refused, "store_unavailable" | "busy") => {
+        (RecordKind::Refused, "store_unavailable" | "busy") => {
             warn!(call.id = %call, server.name = server, grant.label = grant, code, "call {call} to {target} on `{server}` refused: {code}");
         }
-        (Kind::Refused, "upstream_unreachable" | "upstream_timeout" | "upstream_gone") => {
+        (RecordKind::Refused, "upstream_unreachable" | "upstream_timeout" | "upstream_gone") => {
             let why = why_refused(code, None);
             warn!(call.id = %call, server.name = server, grant.label = grant, code, "call {call} of `{grant}` to {target} on `{server}` was {why}");
         }
-        (Kind::Refused, _) => {
+        (RecordKind::Refused, _) => {
             let rule = record.rule.as_deref();
             let why = why_refused(code, rule);
             info!(call.id = %call, server.name = server, grant.label = grant, code, rule.name = rule, "call {call} of `{grant}` to {target} on `{server}` was {why}");
         }
-        (Kind::Outcome, code) if !code.is_empty() => {
+        (RecordKind::Outcome, code) if !code.is_empty() => {
             warn!(call.id = %call, code, "call {call} ended without an answer: {code}");
         }
         _ => {}

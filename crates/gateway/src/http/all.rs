@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gatelodge_mcp::http_headers::{self, ProtocolError, accepts, check_post, says_stateless};
 use gatelodge_mcp::{ClientMessage, Method, ProtocolGeneration, Revision, error_response, read_client_message};
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use http::header::HeaderMap;
 use http::request::Parts;
 use http::{Response, StatusCode};
@@ -151,7 +151,7 @@ fn trail_of(gw: &Gateway, all: &All, verb: &str) -> Trail {
 async fn note_probe(gw: &Gateway, all: &All) {
     let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
     trail.method(Method::Discover.name());
-    gw.write(trail.outcome(Outcome::Error, None)).await;
+    gw.write(trail.outcome(CallOutcome::Error, None)).await;
 }
 
 /// Writes that a message was not taken. The text of it is not kept: it may be anything.

@@ -11,7 +11,7 @@ use gatelodge_mcp::{
     error_response,
 };
 use gatelodge_policy::is_always_allowed;
-use gatelodge_store::{Outcome, ServerName};
+use gatelodge_store::{CallOutcome, ServerName};
 use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
@@ -439,7 +439,7 @@ impl Gateway {
     async fn note_probe(&self, visit: &Visit) {
         let mut trail = Trail::of_visit(visit, self.new_call(), self.clock.now());
         trail.method(Method::Discover.name());
-        self.write(trail.outcome(Outcome::Error, None)).await;
+        self.write(trail.outcome(CallOutcome::Error, None)).await;
     }
 
     /// The trail of what is said by a head alone.

@@ -9,7 +9,7 @@ use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{ClientRequest, code};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Terms;
-use gatelodge_store::{Mode, Outcome};
+use gatelodge_store::{CallOutcome, Mode};
 use http::StatusCode;
 
 use self::journey::Journey;
@@ -26,7 +26,7 @@ use crate::visit::{Crossing, Visit};
 /// What is left to do when the caller has its answer.
 enum Carried {
     /// The upstream answered.
-    Answered { status: StatusCode, text: Text, outcome: Outcome, exchange: Box<Exchange> },
+    Answered { status: StatusCode, text: Text, outcome: CallOutcome, exchange: Box<Exchange> },
     /// The answer is ours: the client is asked something, or what it wants is kept here.
     Told { text: String },
     /// The upstream answered that it wants something of the client first.
@@ -57,11 +57,11 @@ pub(crate) async fn carry(
         }
         Ok(Carried::Told { text } | Carried::InputRequired { result: text }) => {
             line.finish(text.into()).await;
-            gw.write(trail.outcome(Outcome::Ok, None)).await;
+            gw.write(trail.outcome(CallOutcome::Ok, None)).await;
         }
         Ok(Carried::Cancelled) => {
             line.hang_up();
-            gw.write(trail.outcome(Outcome::Cancelled, None)).await;
+            gw.write(trail.outcome(CallOutcome::Cancelled, None)).await;
         }
         Err(stop) => {
             let is_denied = matches!(stop.refusal, Refusal::Denied(_));
@@ -129,7 +129,7 @@ enum Left {
     /// That it was refused.
     Refusal,
     /// How it ended; the intent is written.
-    Outcome(Outcome),
+    Outcome(CallOutcome),
     /// Nothing; the end was written with what was given back.
     Nothing,
 }
@@ -205,16 +205,20 @@ async fn walk(
         }
         Err(SendError::NotSent(why)) => {
             let refusal = Refusal::Upstream(SendError::NotSent(why));
-            let mut record = trail.failed(&refusal, Outcome::NotSent);
+            let mut record = trail.failed(&refusal, CallOutcome::NotSent);
             record.at = gw.clock.now();
             // Not one byte was written, so what was taken is given back; the row rides with it.
             let released = gw.ledger.release(reserved.reservation, &record).await;
-            Err(Stop { refusal, left: if released.is_ok() { Left::Nothing } else { Left::Outcome(Outcome::NotSent) } })
+            Err(Stop {
+                refusal,
+                left: if released.is_ok() { Left::Nothing } else { Left::Outcome(CallOutcome::NotSent) },
+            })
         }
         Err(fault) => {
             let outcome = fault.outcome();
             if mutant!("refund-after-server-error") {
-                let _ = gw.ledger.release(reserved.reservation, &trail.outcome(Outcome::Gone, None)).await;
+                let _ =
+                    gw.ledger.release(reserved.reservation, &trail.outcome(CallOutcome::ConnectionLost, None)).await;
             }
             Err(Stop { refusal: fault.into(), left: Left::Outcome(outcome) })
         }
@@ -316,7 +320,7 @@ async fn note(
         let progress = journey.progress.clone().map(|progress| (call.as_str(), progress));
         tasks::note(gw, visit, name, text, progress).await;
     }
-    if *outcome == Outcome::Ok {
+    if *outcome == CallOutcome::Ok {
         subscribe::begun(gw, visit, request, journey.facts).await;
     }
 }

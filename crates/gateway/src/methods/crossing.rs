@@ -4,7 +4,7 @@ use gatelodge_json::{JsonKind, JsonLimits, read};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::{shared_capabilities, to_json_string};
 use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code, error_response, result_response};
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
 use crate::Gateway;
@@ -31,7 +31,7 @@ pub(crate) async fn own_answer(
     };
     let Some(text) = text else { return Some((trail, line)) };
     line.finish(text.into()).await;
-    gw.write(trail.outcome(Outcome::Ok, None)).await;
+    gw.write(trail.outcome(CallOutcome::Ok, None)).await;
     None
 }
 

@@ -11,7 +11,7 @@ use gatelodge_mcp::{
     ClientMessage, ClientRequest, Method, ProtocolGeneration, RequestId, Revision, read_client_message,
 };
 use gatelodge_mutants::mutant;
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::discover::welcome;
@@ -80,7 +80,7 @@ async fn opened(
     trail: &Trail,
     room: OwnedSemaphorePermit,
     line: &mut Line,
-) -> Result<(Bytes, Outcome), Refusal> {
+) -> Result<(Bytes, CallOutcome), Refusal> {
     let exchanged = exchanged(gw, visit, request, trail, line).await.map_err(|fault| match fault {
         SendError::Timeout => SendError::HandshakeTimeout(gw.settings.call_time),
         other => other,
@@ -151,7 +151,7 @@ async fn welcomed(
     welcome: Bytes,
     room: OwnedSemaphorePermit,
     line: &mut Line,
-) -> Result<(Bytes, Outcome), Refusal> {
+) -> Result<(Bytes, CallOutcome), Refusal> {
     let params = request.params();
     let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
     let revision = wanted
@@ -176,7 +176,7 @@ async fn welcomed(
     if line.open(&session) {
         gw.keep_session(&session).await;
     }
-    Ok((gatelodge_mcp::result_response(request.id(), &text).into(), Outcome::Ok))
+    Ok((gatelodge_mcp::result_response(request.id(), &text).into(), CallOutcome::Ok))
 }
 
 /// What `server/discover` said, as a handshake says it.
@@ -362,7 +362,7 @@ pub(crate) async fn end(gw: &Gateway, visit: &Visit) {
     end_upstream(gw, &visit.upstream, session.link()).await;
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
     trail.method("DELETE");
-    gw.write(trail.outcome(Outcome::Ok, None)).await;
+    gw.write(trail.outcome(CallOutcome::Ok, None)).await;
 }
 
 /// Ends the upstream's own session. One that does not hear of it forgets by itself.

@@ -12,7 +12,7 @@ use gatelodge_mcp::{
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{CalledTool, Category, Definition};
-use gatelodge_store::{Mode, Outcome};
+use gatelodge_store::{CallOutcome, Mode};
 use http::StatusCode;
 
 use super::offer::offered;
@@ -126,7 +126,7 @@ async fn edited(
     request: &ClientRequest<'_>,
     pages: &Pages,
     changes: u64,
-) -> Result<(StatusCode, Text, Outcome), Refusal> {
+) -> Result<(StatusCode, Text, CallOutcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
     match pages {
         Pages::Whole(pages, first) => {
@@ -149,7 +149,7 @@ async fn edited(
                 Some(offer) if offer.began_with(&first.text) => offer.lists.list(visit, make),
                 _ => make(),
             };
-            Ok((StatusCode::OK, listed.ok_or_else(unreadable)?.under(request.id(), secrets), Outcome::Ok))
+            Ok((StatusCode::OK, listed.ok_or_else(unreadable)?.under(request.id(), secrets), CallOutcome::Ok))
         }
         Pages::Error(message, status) => {
             let (text, outcome) = answer(visit, message, request.id(), &gw.settings.reply).ok_or_else(unreadable)?;

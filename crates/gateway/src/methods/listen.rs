@@ -14,7 +14,7 @@ use gatelodge_mcp::{
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Reason;
-use gatelodge_store::{CallId, Outcome};
+use gatelodge_store::{CallId, CallOutcome};
 use http::StatusCode;
 
 use self::filter::Filter;
@@ -39,7 +39,7 @@ const MOST_NAMED: usize = 256;
 /// How a stream ends.
 enum End {
     /// With the server's answer, as the caller gets it.
-    Answered(StatusCode, Bytes, Outcome),
+    Answered(StatusCode, Bytes, CallOutcome),
     /// The client wants to hear nothing more.
     Unwanted,
     /// The server has no more to say, or we do not pass it on any more.
@@ -104,11 +104,11 @@ async fn ended(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, mut tra
         }
         End::Unwanted => {
             line.hang_up();
-            Outcome::Ok
+            CallOutcome::Ok
         }
         End::Over => {
             line.close(last_word(gw, visit, request.id())).await;
-            Outcome::Ok
+            CallOutcome::Ok
         }
     };
     gw.write(trail.outcome(outcome, None)).await;

@@ -6,7 +6,7 @@ use gatelodge_mcp::{
     ClientMessage, ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload as Answer, Method,
     ProtocolGeneration, RequestId, find_created_task,
 };
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
 use super::initialize::reopen_if_elsewhere;
@@ -30,7 +30,7 @@ pub(crate) async fn request(
 ) {
     match sent(gw, visit, request, &trail, &mut line).await {
         Ok((status, text, outcome, mut exchange)) => {
-            if outcome == Outcome::Ok {
+            if outcome == CallOutcome::Ok {
                 note_level(gw, visit, request).await;
             }
             line.finish_with(status, text).await;
@@ -57,9 +57,15 @@ pub(crate) async fn fail(gw: &Gateway, id: &RequestId<'_>, trail: &mut Trail, fa
 }
 
 /// The same with the reason as it is to be said.
-pub(super) async fn fail_by(gw: &Gateway, id: &RequestId<'_>, trail: &mut Trail, why: (Refusal, Outcome), line: Line) {
+pub(super) async fn fail_by(
+    gw: &Gateway,
+    id: &RequestId<'_>,
+    trail: &mut Trail,
+    why: (Refusal, CallOutcome),
+    line: Line,
+) {
     let (refusal, outcome) = why;
-    if outcome == Outcome::Cancelled {
+    if outcome == CallOutcome::Cancelled {
         line.hang_up();
         return gw.write(trail.outcome(outcome, None)).await;
     }
@@ -74,7 +80,7 @@ async fn sent(
     request: &ClientRequest<'_>,
     trail: &Trail,
     line: &mut Line,
-) -> Result<(StatusCode, Bytes, Outcome, Exchange), SendError> {
+) -> Result<(StatusCode, Bytes, CallOutcome, Exchange), SendError> {
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
     match answer(visit, &message, request.id(), &gw.settings.reply) {
         Some((text, outcome)) => {
@@ -126,7 +132,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &ClientMessage
     let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
     if is_cancelled_here(visit, message) {
         trail.method(Method::Cancelled.name());
-        return gw.write(trail.outcome(Outcome::Ok, None)).await;
+        return gw.write(trail.outcome(CallOutcome::Ok, None)).await;
     }
     reopen_if_elsewhere(gw, visit).await;
     let permit = match message {
@@ -157,7 +163,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &ClientMessage
     match tell(gw, visit, permit).await {
         // There may be thousands of these, and they decide nothing.
         Ok(_) if is_progress => {}
-        Ok(status) => gw.write(trail.outcome(Outcome::Ok, Some(status))).await,
+        Ok(status) => gw.write(trail.outcome(CallOutcome::Ok, Some(status))).await,
         Err(fault) => {
             let outcome = fault.outcome();
             gw.write(trail.failed(&Refusal::Upstream(fault), outcome)).await;
@@ -186,7 +192,7 @@ async fn kept_here(gw: &Gateway, visit: &Visit, message: &ClientMessage<'_>) {
         ClientMessage::Notification(_) | ClientMessage::Request(_) => return,
     };
     if is_taken {
-        return gw.write(trail.outcome(Outcome::Ok, None)).await;
+        return gw.write(trail.outcome(CallOutcome::Ok, None)).await;
     }
     gw.metrics.dropped();
     gw.write(trail.refused(&Refusal::Unaddressed)).await;

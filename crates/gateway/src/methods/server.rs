@@ -7,7 +7,7 @@ use gatelodge_mcp::translate::without_members;
 use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, result_response};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Code, Decision, Reason, decide};
-use gatelodge_store::{Mode, Outcome};
+use gatelodge_store::{CallOutcome, Mode};
 
 use super::input::may_be_asked_by;
 use super::{tasks, undeclared};
@@ -185,7 +185,7 @@ pub(super) async fn may_be_asked(gw: &Gateway, visit: &Visit, name: &str) -> boo
     trail.method(name);
     match may_ask(gw, visit, name, &mut trail) {
         Ok(()) => {
-            gw.write(trail.outcome(Outcome::Ok, None)).await;
+            gw.write(trail.outcome(CallOutcome::Ok, None)).await;
             true
         }
         Err(refusal) => {
@@ -224,7 +224,7 @@ async fn settled<T>(
     });
     match may_ask.and_then(|()| place()) {
         Ok(placed) => {
-            gw.write(trail.outcome(Outcome::Ok, None)).await;
+            gw.write(trail.outcome(CallOutcome::Ok, None)).await;
             Some(placed)
         }
         Err(refusal) => {

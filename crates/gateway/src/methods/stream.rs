@@ -7,7 +7,7 @@ use bytes::Bytes;
 use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{Method, Revision, SSE_KEEP_ALIVE, ServerMessage as Said, read_server_message};
 use gatelodge_mutants::mutant;
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 
@@ -87,7 +87,7 @@ pub(crate) async fn place(gw: &Gateway, visit: &Visit) -> Result<Room, Refusal> 
     trail.method("GET");
     match Room::for_stream(&visit.grant) {
         Ok(room) => {
-            gw.write(trail.outcome(Outcome::Ok, None)).await;
+            gw.write(trail.outcome(CallOutcome::Ok, None)).await;
             Ok(room)
         }
         Err(refusal) => {

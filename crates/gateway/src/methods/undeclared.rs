@@ -13,7 +13,7 @@ use gatelodge_mcp::{
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Terms;
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use http::StatusCode;
 use memchr::memmem::Finder;
 
@@ -185,7 +185,7 @@ impl Gateway {
             };
             let told = tokio::time::timeout(own.settings.connect_time * 2, telling).await;
             match told.unwrap_or(Err(SendError::Timeout)) {
-                Ok(_) => own.write(trail.outcome(Outcome::Ok, None)).await,
+                Ok(_) => own.write(trail.outcome(CallOutcome::Ok, None)).await,
                 Err(fault) => {
                     let outcome = fault.outcome();
                     own.write(trail.failed(&Refusal::Upstream(fault), outcome)).await;

@@ -9,7 +9,7 @@ use gatelodge_mcp::{
     ProtocolGeneration, ServerMessage as Said, ServerResponsePayload, TraceParent, read_server_message,
 };
 use gatelodge_mutants::mutant;
-use gatelodge_store::{CallId, Clock, Kind as RowKind, Outcome, Record};
+use gatelodge_store::{CallId, CallOutcome, CallRecord, Clock, RecordKind as RowKind};
 use jiff::Timestamp;
 
 use super::{Spans, names};
@@ -150,7 +150,7 @@ impl ServerSpan {
     }
 
     /// Ends it with the row of the log.
-    pub fn end(self, row: &Record, is_allowed: bool, started: Instant) {
+    pub fn end(self, row: &CallRecord, is_allowed: bool, started: Instant) {
         let method = row.method.as_deref().unwrap_or_default();
         let mut span = Span::begin(self.own, Kind::Server, row.at, method, row.target.as_deref());
         (span.parent, span.link) = (self.parent, self.link);
@@ -170,7 +170,7 @@ impl ServerSpan {
         }
         match self.answer.get() {
             Some(answer) => span.answered(answer),
-            None if row.outcome == Some(Outcome::Cancelled) => span.fail(names::CANCELLED),
+            None if row.outcome == Some(CallOutcome::Cancelled) => span.fail(names::CANCELLED),
             None => {}
         }
         span.end_after(started);
@@ -179,7 +179,7 @@ impl ServerSpan {
 }
 
 /// What only we can say: who asked, and what the policy made of it.
-fn decided(span: &mut Span, row: &Record, is_allowed: bool) {
+fn decided(span: &mut Span, row: &CallRecord, is_allowed: bool) {
     span.say(names::CALL, row.call.as_str());
     span.say_if(names::GRANT, row.label.as_deref());
     span.say_if(names::SERVER, row.server.as_ref());

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{ClientMessage, Method, Revision, read_client_message};
 use gatelodge_mutants::mutant;
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use http::Uri;
 use http::header::{HeaderMap, HeaderValue};
 
@@ -51,13 +51,13 @@ pub(crate) enum SendError {
 
 impl SendError {
     /// What the log says of a message that ended so.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> CallOutcome {
         match self {
-            Self::NotSent(_) => Outcome::NotSent,
-            Self::Timeout | Self::HandshakeTimeout(_) => Outcome::Timeout,
-            Self::Left => Outcome::Cancelled,
+            Self::NotSent(_) => CallOutcome::NotSent,
+            Self::Timeout | Self::HandshakeTimeout(_) => CallOutcome::Timeout,
+            Self::Left => CallOutcome::Cancelled,
             Self::Gone(_) | Self::Unusable(_) | Self::Status(_) | Self::Forgotten | Self::Undeclared { .. } => {
-                Outcome::Gone
+                CallOutcome::ConnectionLost
             }
         }
     }

@@ -1,7 +1,7 @@
 //! `/mcp`: all servers of a grant under one URL, each under its own names, policy and limits.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
-use gatelodge_store::Kind;
+use gatelodge_store::RecordKind;
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 
@@ -162,7 +162,7 @@ async fn a_name_of_no_server_of_the_grant_is_like_one_that_is_not_there() {
     assert_eq!(ask(&gw, "tools/call", json!({"name": 7})).await["error"]["code"], -32602);
     assert_eq!((desk.calls().len(), zoo.calls().len()), (0, 0));
     let rows = gw.rows().await;
-    let refused = rows.iter().filter(|row| row.record.kind == Kind::Refused);
+    let refused = rows.iter().filter(|row| row.record.kind == RecordKind::Refused);
     let other = refused.clone().find(|row| row.record.target.as_deref() == Some("other__read")).expect("a row");
     assert!(other.record.server.is_none());
     assert_eq!(refused.count(), 16);

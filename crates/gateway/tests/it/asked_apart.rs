@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use gatelodge_gateway::Settings;
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use gatelodge_testkit::{FakeSse, FakeUpstream, Hit, Posted, Step, TestGateway, tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -253,7 +253,7 @@ async fn a_call_that_waits_for_its_client_is_in_flight_and_the_answer_takes_its_
     let stream = Caller::of(&gw).begin("tools/call", brought("A", &result, "yes")).await;
     until("it is answered", || upstream.hits().iter().any(|hit| hit.body.contains("yes"))).await;
     drop(stream);
-    let freed = || async { gw.rows().await.iter().any(|row| row.record.outcome == Some(Outcome::Cancelled)) };
+    let freed = || async { gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::Cancelled)) };
     while !freed().await {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use gatelodge_gateway::Settings;
-use gatelodge_store::{Durability, Kind, ManualClock, SqliteLedger};
+use gatelodge_store::{Durability, ManualClock, RecordKind, SqliteLedger};
 use gatelodge_testkit::TestGateway;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -28,7 +28,7 @@ async fn what_the_policy_does_not_show_waits_for_no_turn_and_starts_no_process()
     assert!(!denied.body.contains("calls are open"), "{}", denied.body);
     assert_eq!(handshakes(directory.path()), 1, "no further process");
     let rows = gw.rows().await;
-    let row = rows.iter().rev().find(|row| row.record.kind == Kind::Refused).expect("a row");
+    let row = rows.iter().rev().find(|row| row.record.kind == RecordKind::Refused).expect("a row");
     assert_eq!(row.record.code.as_deref(), Some("not_listed"), "{row:?}");
 }
 
@@ -46,7 +46,7 @@ async fn refused_in_turn(policy: &str, is_listed_before: bool) -> Option<String>
     assert!(denied.body.contains("POLICY DENIED"), "{}", denied.body);
     assert_eq!(handshakes(directory.path()), 1, "no further process");
     let rows = gw.rows().await;
-    let row = rows.iter().rev().find(|row| row.record.kind == Kind::Refused).expect("a row");
+    let row = rows.iter().rev().find(|row| row.record.kind == RecordKind::Refused).expect("a row");
     row.record.code.as_ref().map(|code| code.to_string())
 }
 
@@ -107,7 +107,7 @@ async fn of_a_caller_that_leaves_before_its_turn_it_is_written_that_nothing_was_
     while own_rows().await.is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    assert_eq!(own_rows().await, [(Kind::Refused, Some("busy".into()))]);
+    assert_eq!(own_rows().await, [(RecordKind::Refused, Some("busy".into()))]);
     assert!(calls(directory.path(), "read").is_empty());
 }
 

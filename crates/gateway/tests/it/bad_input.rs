@@ -8,7 +8,7 @@
     reason = "a test that cannot go on should stop where it is"
 )]
 
-use gatelodge_store::Kind;
+use gatelodge_store::RecordKind;
 use gatelodge_testkit::{FakeUpstream, TestGateway, exchange};
 use serde_json::json;
 
@@ -340,7 +340,11 @@ async fn row_49_a_session_of_another_grant_is_not_there_and_stays_undisturbed() 
             assert_eq!(desk.gw.raw(verb, path, &headers, body.as_bytes()).await.status, 404, "{verb} {path}");
             let rows = desk.gw.rows().await;
             let [row] = &rows[before..] else { panic!("{verb} {path}: one row: {:?}", &rows[before..]) };
-            assert_eq!((row.record.kind, row.record.label.as_deref()), (Kind::Refused, Some("other")), "{verb} {path}");
+            assert_eq!(
+                (row.record.kind, row.record.label.as_deref()),
+                (RecordKind::Refused, Some("other")),
+                "{verb} {path}"
+            );
             assert_eq!(row.record.code.as_deref(), Some("rejected"), "{verb} {path}");
         }
     }
@@ -366,7 +370,11 @@ async fn a_request_that_is_turned_away_by_its_head_or_its_size_leaves_a_row() {
             assert_eq!(desk.gw.raw(verb, path, &headers, body.as_bytes()).await.status, status, "{verb} {path}");
             let rows = desk.gw.rows().await;
             let [row] = &rows[before..] else { panic!("{verb} {path} {status}: one row: {:?}", &rows[before..]) };
-            assert_eq!((row.record.kind, row.record.method.as_deref()), (Kind::Refused, Some(verb)), "{path} {status}");
+            assert_eq!(
+                (row.record.kind, row.record.method.as_deref()),
+                (RecordKind::Refused, Some(verb)),
+                "{path} {status}"
+            );
         }
     }
     desk.still_works().await;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gatelodge_gateway::Settings;
-use gatelodge_store::{Kind, Outcome};
+use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -68,7 +68,9 @@ async fn requests_that_no_rule_speaks_of_take_room_as_well() {
         let words = refused.message()["error"]["message"].as_str().unwrap_or_default().to_owned();
         assert!(words.starts_with("[GATEWAY] too many requests of this grant"), "{method}: {}", refused.body);
         let rows = gw.rows().await;
-        assert!(rows.iter().any(|row| row.record.kind == Kind::Refused && row.record.code.as_deref() == Some("busy")));
+        assert!(
+            rows.iter().any(|row| row.record.kind == RecordKind::Refused && row.record.code.as_deref() == Some("busy"))
+        );
     }
     assert_eq!(count(&upstream, "ping"), 1, "what is refused is not sent");
 }
@@ -130,7 +132,11 @@ async fn a_caller_that_does_not_read_is_let_go() {
     );
     let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
     stream.write_all(request.as_bytes()).await.expect("sent");
-    while !gw.rows().await.iter().any(|row| row.record.outcome == Some(Outcome::Ok) && row.record.kind == Kind::Outcome)
+    while !gw
+        .rows()
+        .await
+        .iter()
+        .any(|row| row.record.outcome == Some(CallOutcome::Ok) && row.record.kind == RecordKind::Outcome)
     {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

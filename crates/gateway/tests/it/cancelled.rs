@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gatelodge_gateway::Settings;
-use gatelodge_store::{Outcome, Record};
+use gatelodge_store::{CallOutcome, CallRecord};
 use gatelodge_testkit::{FakeUpstream, Hit, Step, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -24,7 +24,7 @@ fn cancelled(id: u8) -> Value {
 }
 
 /// Waits for a row.
-async fn row(gw: &TestGateway, what: &str, is_it: impl Fn(&Record) -> bool) -> Record {
+async fn row(gw: &TestGateway, what: &str, is_it: impl Fn(&CallRecord) -> bool) -> CallRecord {
     for _ in 0..250 {
         if let Some(row) = gw.rows().await.into_iter().find(|row| is_it(&row.record)) {
             return row.record;
@@ -34,8 +34,8 @@ async fn row(gw: &TestGateway, what: &str, is_it: impl Fn(&Record) -> bool) -> R
     panic!("no row: {what}: {:#?}", gw.rows().await);
 }
 
-async fn row_of(gw: &TestGateway, method: &str, outcome: Outcome) -> Record {
-    let is_it = |record: &Record| record.method.as_deref() == Some(method) && record.outcome == Some(outcome);
+async fn row_of(gw: &TestGateway, method: &str, outcome: CallOutcome) -> CallRecord {
+    let is_it = |record: &CallRecord| record.method.as_deref() == Some(method) && record.outcome == Some(outcome);
     row(gw, &format!("{method} {outcome:?}"), is_it).await
 }
 
@@ -67,15 +67,16 @@ async fn a_call_to_one_of_all_that_is_cancelled_while_its_server_is_greeted_is_n
     // It may not be entered yet: what is said of it goes another way.
     for _ in 0..250 {
         gw.send(&cancelled(9)).await;
-        let is_taken =
-            |record: &Record| record.method.as_deref() == Some("notifications/cancelled") && record.outcome.is_some();
+        let is_taken = |record: &CallRecord| {
+            record.method.as_deref() == Some("notifications/cancelled") && record.outcome.is_some()
+        };
         if gw.rows().await.iter().any(|row| is_taken(&row.record)) {
             break;
         }
     }
     let answer = read_until(&mut stream, "\r\n\r\n", 1).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    let own = row_of(&gw, "tools/call", Outcome::Cancelled).await;
+    let own = row_of(&gw, "tools/call", CallOutcome::Cancelled).await;
     assert_eq!((own.target.as_deref(), own.request.as_deref()), (Some("read"), Some("9")));
     goes_on.notify_one();
     assert_eq!(gw.send_text(&call(10)).await.text(), r#"{"n":10}"#);
@@ -100,8 +101,8 @@ async fn a_call_at_standard_streams_that_is_cancelled_while_its_server_is_greete
     client.write_all(call(8).as_bytes()).await.expect("it can be written");
     until("the server is greeted", || count(&upstream, "initialize") == 1).await;
     client.write_all(format!("{}\n", cancelled(8)).as_bytes()).await.expect("it can be written");
-    row_of(&gw, "notifications/cancelled", Outcome::Ok).await;
-    let own = row_of(&gw, "tools/call", Outcome::Cancelled).await;
+    row_of(&gw, "notifications/cancelled", CallOutcome::Ok).await;
+    let own = row_of(&gw, "tools/call", CallOutcome::Cancelled).await;
     assert_eq!(own.target.as_deref(), Some("read"));
     goes_on.notify_one();
     client.write_all(call(9).as_bytes()).await.expect("it can be written");
@@ -145,8 +146,8 @@ async fn a_list_a_ping_or_a_level_that_is_cancelled_ends_without_an_answer_and_i
         until("nobody waits", || hung_up.load(Ordering::Acquire)).await;
         until("it is told", || is_told(&upstream, method)).await;
         assert_eq!(count(&upstream, "notifications/cancelled"), 1, "{method}: once");
-        row_of(&gw, "notifications/cancelled", Outcome::Ok).await;
-        row_of(&gw, method, Outcome::Cancelled).await;
+        row_of(&gw, "notifications/cancelled", CallOutcome::Ok).await;
+        row_of(&gw, method, CallOutcome::Cancelled).await;
     }
 }
 
@@ -160,7 +161,7 @@ async fn a_caller_that_hangs_up_is_not_written_down_as_its_servers_fault() {
         until("it arrives", || count(&upstream, method) == 1).await;
         drop(stream);
         until("nobody waits", || hung_up.load(Ordering::Acquire)).await;
-        let own = row_of(&gw, method, Outcome::Cancelled).await;
+        let own = row_of(&gw, method, CallOutcome::Cancelled).await;
         assert_eq!((own.code, own.message), (None, None), "{method}");
     }
 }
@@ -173,7 +174,7 @@ async fn a_stateless_caller_that_hangs_up_before_its_call_is_sent_is_not_written
     until("it is asked what it offers", || count(&upstream, "tools/list") == 1).await;
     drop(stream);
     until("nobody waits", || hung_up.load(Ordering::Acquire)).await;
-    let own = row_of(&gw, "tools/call", Outcome::Cancelled).await;
+    let own = row_of(&gw, "tools/call", CallOutcome::Cancelled).await;
     assert_eq!((own.target.as_deref(), own.code.as_deref()), (Some("read"), Some("cancelled")));
     assert!(upstream.calls().is_empty());
 }
@@ -234,7 +235,7 @@ async fn a_call_that_waits_for_its_client_and_is_given_up_leaves_a_row() {
     let sent = rows.iter().find(|row| row.record.target.as_deref() == Some("ask")).expect("the intent").record.call;
     put_in_force(&gw, r#"{"version":"1","default":"deny","tools":{"ask":{}}}"#);
     Caller::of(&gw).ask("tools/call", brought("A", &question, "yes")).await;
-    let own = row_of(&gw, "tools/call", Outcome::Cancelled).await;
+    let own = row_of(&gw, "tools/call", CallOutcome::Cancelled).await;
     assert_eq!((own.call, own.target.as_deref(), own.label.as_deref()), (sent, Some("ask"), Some("ci")));
 }
 

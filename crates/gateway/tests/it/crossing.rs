@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -236,7 +236,7 @@ async fn a_stateless_client_that_hangs_up_cancels_at_a_server_with_sessions() {
     assert_eq!(note.message()["params"]["requestId"], upstream.calls()[0].message()["id"]);
     assert_eq!((note.header("mcp-session-id"), note.header("mcp-method")), (Some("s-1"), None));
     let rows = gw.rows().await;
-    assert!(rows.iter().any(|row| row.record.outcome == Some(Outcome::Cancelled)), "{rows:?}");
+    assert!(rows.iter().any(|row| row.record.outcome == Some(CallOutcome::Cancelled)), "{rows:?}");
 }
 
 #[tokio::test]
@@ -367,7 +367,7 @@ async fn a_stateless_client_at_standard_streams_cancels_by_the_id_of_its_request
     drop(client);
     running.await.expect("it ends").expect("in order");
     let rows = gw.rows().await;
-    assert!(rows.iter().any(|row| row.record.outcome == Some(Outcome::Cancelled)));
+    assert!(rows.iter().any(|row| row.record.outcome == Some(CallOutcome::Cancelled)));
 }
 
 #[tokio::test]
@@ -383,7 +383,7 @@ async fn a_call_that_is_cancelled_while_its_client_is_asked_is_not_sent_again() 
     gw.send(&said).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(upstream.calls().len(), 1);
-    assert!(gw.rows().await.iter().any(|row| row.record.outcome == Some(Outcome::Cancelled)));
+    assert!(gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::Cancelled)));
 }
 
 /// Begins a call whose server asks, and gives the question and the connection.
@@ -417,7 +417,7 @@ async fn what_a_call_cost_is_not_given_back_when_its_server_is_gone_before_the_c
     gw.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})).await;
     read_until(&mut stream, "isError").await;
     let ends: Vec<_> = gw.rows().await.into_iter().filter_map(|row| row.record.outcome).collect();
-    assert!(ends.contains(&Outcome::Gone) && !ends.contains(&Outcome::NotSent), "{ends:?}");
+    assert!(ends.contains(&CallOutcome::ConnectionLost) && !ends.contains(&CallOutcome::NotSent), "{ends:?}");
     let again = gw.call("page", json!({})).await;
     assert!(again.text().contains("limit"), "{}", again.body);
 }
@@ -431,7 +431,7 @@ async fn a_call_ends_when_the_session_of_the_client_that_is_asked_does() {
     let headers = [("Authorization", token.as_str()), ("Mcp-Session-Id", session.as_str())];
     assert_eq!(gw.raw("DELETE", "/mcp/desk", &headers, b"").await.status, 204);
     let mut rounds = 0;
-    while !gw.rows().await.iter().any(|row| row.record.outcome == Some(Outcome::Gone)) {
+    while !gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::ConnectionLost)) {
         rounds += 1;
         assert!(rounds < 50, "it waits for nobody");
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -2,7 +2,7 @@
 //! same.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use gatelodge_testkit::{FakeUpstream, TestGateway, json_response, tool};
 use serde_json::json;
 
@@ -60,8 +60,8 @@ async fn a_long_answer_keeps_no_secret_and_says_whether_it_is_an_error() {
     let gw = builder.start(&upstream).await;
     let answer = gw.call("store", json!({})).await;
     assert!(answer.message()["result"]["content"][0].as_str().is_some_and(|text| text.ends_with("***")));
-    let outcomes: Vec<Outcome> = gw.rows().await.into_iter().filter_map(|row| row.record.outcome).collect();
-    assert_eq!(outcomes.last(), Some(&Outcome::ToolError));
+    let outcomes: Vec<CallOutcome> = gw.rows().await.into_iter().filter_map(|row| row.record.outcome).collect();
+    assert_eq!(outcomes.last(), Some(&CallOutcome::ToolError));
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn a_long_answer_in_pieces_is_checked_to_its_end() {
         let gw = TestGateway::with_policy(OPEN, &upstream).await;
         let answer = gw.call("store", json!({})).await;
         assert_eq!(answer.body.contains(&long), is_taken, "{words}");
-        let outcomes: Vec<Outcome> = gw.rows().await.into_iter().filter_map(|row| row.record.outcome).collect();
-        assert_eq!(outcomes.last() == Some(&Outcome::ToolError), is_error, "{words}");
+        let outcomes: Vec<CallOutcome> = gw.rows().await.into_iter().filter_map(|row| row.record.outcome).collect();
+        assert_eq!(outcomes.last() == Some(&CallOutcome::ToolError), is_error, "{words}");
     }
 }

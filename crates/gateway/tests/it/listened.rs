@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_store::Kind;
+use gatelodge_store::RecordKind;
 use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, tool};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -177,7 +177,7 @@ async fn a_denied_resource_is_left_out_of_what_is_acknowledged_and_written_down(
 }
 
 async fn refusals(gw: &TestGateway) -> usize {
-    gw.rows().await.iter().filter(|row| row.record.kind == Kind::Refused).count()
+    gw.rows().await.iter().filter(|row| row.record.kind == RecordKind::Refused).count()
 }
 
 #[tokio::test]

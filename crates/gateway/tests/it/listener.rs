@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use gatelodge_gateway::Settings;
-use gatelodge_store::{Kind, Outcome};
+use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, exchange, json_response, tool};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -125,7 +125,7 @@ async fn requests_without_a_token_are_counted_and_told_in_one_row() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let [row] = rows.as_slice() else { panic!("{rows:?}") };
-    assert_eq!((row.record.kind, row.record.count), (Kind::Unauthenticated, Some(5)));
+    assert_eq!((row.record.kind, row.record.count), (RecordKind::Unauthenticated, Some(5)));
     assert!(upstream.hits().is_empty());
 }
 
@@ -155,9 +155,12 @@ async fn stopping_waits_for_calls_under_way_and_takes_no_new_ones() {
     };
     let (answer, ()) = tokio::join!(gw.call("slow", json!({})), stopping);
     assert_eq!(answer.text(), "late");
-    let outcome =
-        gw.rows().await.into_iter().find_map(|row| row.record.outcome.filter(|_| row.record.kind == Kind::Outcome));
-    assert_eq!(outcome, Some(Outcome::Ok));
+    let outcome = gw
+        .rows()
+        .await
+        .into_iter()
+        .find_map(|row| row.record.outcome.filter(|_| row.record.kind == RecordKind::Outcome));
+    assert_eq!(outcome, Some(CallOutcome::Ok));
 }
 
 #[tokio::test]
@@ -179,11 +182,11 @@ async fn a_caller_that_hangs_up_does_not_skip_the_record() {
     }
     drop(stream);
     for _ in 0..200 {
-        let outcome = gw.rows().await.into_iter().find(|row| row.record.kind == Kind::Outcome);
+        let outcome = gw.rows().await.into_iter().find(|row| row.record.kind == RecordKind::Outcome);
         if let Some(outcome) = outcome {
             return assert_eq!(
                 outcome.record.outcome,
-                Some(Outcome::Ok),
+                Some(CallOutcome::Ok),
                 "a legacy client comes back; the call goes on"
             );
         }
@@ -207,7 +210,7 @@ async fn a_call_under_way_when_time_is_over_is_answered_and_recorded() {
     };
     let (answer, ()) = tokio::join!(gw.call("slow", json!({})), stopping);
     assert!(answer.text().starts_with("[UPSTREAM] the gateway was stopped; the call may have run"), "{}", answer.body);
-    assert_eq!(gw.rows().await.pop().expect("a row").record.outcome, Some(Outcome::Gone));
+    assert_eq!(gw.rows().await.pop().expect("a row").record.outcome, Some(CallOutcome::ConnectionLost));
 }
 
 #[tokio::test]

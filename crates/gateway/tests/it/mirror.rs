@@ -2,7 +2,7 @@
 //! around the rules.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_store::Kind;
+use gatelodge_store::RecordKind;
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 
@@ -110,7 +110,7 @@ async fn a_mirror_that_disagrees_is_refused_before_anything_is_taken_or_sent() {
         let answer = call(&gw, "query", arguments.clone(), said).await;
         assert_eq!((answer.status, answer.code()), (400, -32020), "{arguments} with {said:?}: {}", answer.body);
         let row = gw.rows().await.pop().expect("a row").record;
-        assert_eq!((row.kind, row.code.as_deref()), (Kind::Refused, Some("rejected")));
+        assert_eq!((row.kind, row.code.as_deref()), (RecordKind::Refused, Some("rejected")));
     }
     assert!(upstream.calls().is_empty());
     for literal in ["SGVsbG8=", "=?base64?SGVsbG8="] {

@@ -1,7 +1,7 @@
 //! The stateless revision: head and body must say the same, and the rules are the same as for everybody.
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_store::Kind;
+use gatelodge_store::RecordKind;
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
 
@@ -179,7 +179,7 @@ async fn a_resource_that_may_not_be_read_cannot_be_listened_to() {
         assert!(heard.body.contains("note://desk/1") && !heard.body.contains(uri), "{uri}: {}", heard.body);
         let rows = gw.rows().await;
         let row = rows.iter().find(|row| row.record.target.as_deref() == Some(uri)).expect("a row");
-        assert_eq!(row.record.kind, Kind::Refused, "{uri}");
+        assert_eq!(row.record.kind, RecordKind::Refused, "{uri}");
     }
     let learned = |hit: &Hit| hit.body.contains("note://other/1") || hit.body.contains("shut");
     assert!(!upstream.hits().iter().any(learned), "the server learns of nothing");

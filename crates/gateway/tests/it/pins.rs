@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gatelodge_gateway::Accepting;
-use gatelodge_store::Kind;
+use gatelodge_store::RecordKind;
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ async fn a_changed_tool_is_withheld_until_it_is_accepted() {
     assert_eq!(desk.call("read").await.text(), "{}", "the others go on");
     assert_eq!(desk.upstream.calls_to("pay").len(), 1);
     let row = desk.gw.rows().await.into_iter().find(|row| row.record.code.as_deref() == Some("definition_changed"));
-    assert_eq!(row.expect("a row").record.kind, Kind::Refused);
+    assert_eq!(row.expect("a row").record.kind, RecordKind::Refused);
 
     desk.gw.accept_all().await;
     assert_eq!(desk.listed().await, ["pay", "read"]);

@@ -61,7 +61,7 @@ async fn a_session_goes_on_after_a_restart_with_a_new_handshake_at_the_server_an
     assert_eq!(methods[behind..], ["notifications/initialized", "tools/list", "tools/call"]);
     assert_eq!(upstream.calls().len(), 2, "no call is repeated");
     let last = gw.rows().await.pop().expect("a row");
-    assert_eq!(last.record.outcome, Some(gatelodge_store::Outcome::Ok));
+    assert_eq!(last.record.outcome, Some(gatelodge_store::CallOutcome::Ok));
     let intent = gw.rows().await.into_iter().rev().find(|row| row.record.client.is_some()).expect("a row").record;
     assert_eq!((intent.client.as_deref(), intent.revision.as_deref()), (Some("test 1"), Some("2025-11-25")));
 }

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use gatelodge_store::{Kind, Outcome};
+use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -144,9 +144,14 @@ fn ids(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.strip_prefix("id: ")).collect()
 }
 
-async fn until(gw: &TestGateway, outcome: Outcome) {
+async fn until(gw: &TestGateway, outcome: CallOutcome) {
     for _ in 0..500 {
-        if gw.rows().await.iter().any(|row| row.record.kind == Kind::Outcome && row.record.outcome == Some(outcome)) {
+        if gw
+            .rows()
+            .await
+            .iter()
+            .any(|row| row.record.kind == RecordKind::Outcome && row.record.outcome == Some(outcome))
+        {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -190,7 +195,7 @@ async fn a_client_that_lost_its_connection_gets_what_it_missed_and_the_result_th
     let mut lost = Stream::call(&gw, "talks").await;
     let last = lost.up_to("one").await;
     drop(lost);
-    until(&gw, Outcome::Ok).await;
+    until(&gw, CallOutcome::Ok).await;
     let rest = Stream::again(&gw, &last).await.rest().await;
     assert!(rest.starts_with("HTTP/1.1 200 OK") && rest.contains("text/event-stream"), "{rest}");
     assert!(rest.contains("two") && rest.contains("talked") && !rest.contains("one"), "{rest}");
@@ -219,7 +224,7 @@ async fn nobody_comes_back_to_a_stream_that_is_not_theirs() {
     let one = gw.call("streams", json!({"secret": 1})).await;
     let mut other = Stream::call(&gw, "talks").await;
     let primed = other.up_to("").await;
-    until(&gw, Outcome::Ok).await;
+    until(&gw, CallOutcome::Ok).await;
     let rest = Stream::again(&gw, &primed).await.rest().await;
     assert!(!rest.contains("streamed"), "of that stream alone: {rest}");
 
@@ -228,7 +233,7 @@ async fn nobody_comes_back_to_a_stream_that_is_not_theirs() {
     let refused = Stream::open(&gw, "GET", &session, Some(&mine), "").await.rest().await;
     assert!(refused.starts_with("HTTP/1.1 400") && !refused.contains("streamed"), "another session: {refused}");
     let row = gw.rows().await.pop().expect("a row").record;
-    assert_eq!((row.kind, row.method.as_deref()), (Kind::Refused, Some("GET")));
+    assert_eq!((row.kind, row.method.as_deref()), (RecordKind::Refused, Some("GET")));
     for unknown in ["7", "", "x-1-0", "\u{e4}"] {
         let refused = Stream::again(&gw, unknown).await.rest().await;
         assert!(refused.starts_with("HTTP/1.1 400"), "{unknown}: {refused}");
@@ -276,7 +281,7 @@ async fn a_client_that_can_be_polled_with_is_hung_up_on_like_by_the_server_and_c
     let hung_up = Stream::call(&gw, "polls").await.rest().await;
     assert!(!hung_up.contains("polled"), "{hung_up}");
     let last = ids(&hung_up).pop().expect("a place to come back to").to_owned();
-    until(&gw, Outcome::Ok).await;
+    until(&gw, CallOutcome::Ok).await;
     let rest = Stream::again(&gw, &last).await.rest().await;
     assert!(rest.contains("later") && rest.contains("polled"), "{rest}");
     assert_eq!(upstream.calls().len(), 1);

@@ -1,7 +1,7 @@
 //! The road of a call: what reaches the upstream, what the caller is told, what is written down.
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_store::{Kind, Outcome};
+use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{FakeUpstream, TestGateway};
 use serde_json::json;
 
@@ -35,15 +35,15 @@ async fn an_allowed_call_is_sent_as_it_was_judged_and_answered_under_the_callers
     assert_eq!(sent.header("authorization"), None);
 
     let rows = gw.rows().await;
-    let intent = rows.iter().find(|row| row.record.kind == Kind::Intent).expect("an intent");
+    let intent = rows.iter().find(|row| row.record.kind == RecordKind::Intent).expect("an intent");
     assert_eq!(intent.record.call.as_str(), id);
     assert_eq!(intent.record.target.as_deref(), Some("read_note"));
     assert_eq!(intent.record.rule.as_deref(), Some("/tools/read_note"));
     let keys: Vec<_> = intent.record.argument_keys.iter().map(|key| key.as_ref()).collect();
     assert_eq!(keys, ["a", "big", "z"]);
     assert!(intent.record.arguments.is_none(), "values are kept only where configured");
-    let outcome = rows.iter().find(|row| row.record.kind == Kind::Outcome).expect("an outcome");
-    assert_eq!(outcome.record.outcome, Some(Outcome::Ok));
+    let outcome = rows.iter().find(|row| row.record.kind == RecordKind::Outcome).expect("an outcome");
+    assert_eq!(outcome.record.outcome, Some(CallOutcome::Ok));
     assert_eq!(outcome.record.upstream_status, Some(200));
 }
 
@@ -180,6 +180,6 @@ async fn what_was_taken_for_a_call_that_could_not_be_sent_is_given_back_and_told
     );
     let told: Vec<_> =
         gw.rows().await.split_off(rows).into_iter().map(|row| (row.record.kind, row.record.outcome)).collect();
-    assert_eq!(told, [(Kind::Intent, None), (Kind::Outcome, Some(Outcome::NotSent))]);
+    assert_eq!(told, [(RecordKind::Intent, None), (RecordKind::Outcome, Some(CallOutcome::NotSent))]);
     assert_eq!(gw.ledger.usage().await.expect("a store")[0].used.to_string(), "1");
 }

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use gatelodge_store::{Kind, Outcome};
+use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -113,7 +113,7 @@ async fn what_a_server_asks_goes_to_the_caller_if_the_policy_allows_and_the_answ
     assert!(!upstream.hits().iter().any(|hit| hit.body.contains("again")), "it is answered once");
     let rows = gw.rows().await;
     let refused = rows.iter().find(|row| row.record.method.as_deref() == Some("roots/list")).expect("a row");
-    assert_eq!(refused.record.kind, Kind::Refused);
+    assert_eq!(refused.record.kind, RecordKind::Refused);
 }
 
 async fn wait_for(upstream: &FakeUpstream, found: impl Fn(&Hit) -> bool) -> Hit {
@@ -143,8 +143,8 @@ async fn a_cancellation_reaches_the_upstream_under_its_id_and_is_not_queued_behi
     };
     let (answer, ()) = tokio::join!(calling, cancelling);
     assert_eq!(answer.body, "", "who cancels gets no answer");
-    let last = gw.rows().await.into_iter().find(|row| row.record.kind == Kind::Outcome).expect("an outcome");
-    assert_eq!(last.record.outcome, Some(Outcome::Cancelled));
+    let last = gw.rows().await.into_iter().find(|row| row.record.kind == RecordKind::Outcome).expect("an outcome");
+    assert_eq!(last.record.outcome, Some(CallOutcome::Cancelled));
 }
 
 #[tokio::test]
@@ -282,17 +282,17 @@ async fn what_refers_to_nothing_and_what_is_not_taken_is_recorded_as_such() {
 
     gw.send(&json!({"jsonrpc": "2.0", "id": "nobody asked", "result": {}})).await;
     let row = last().await;
-    assert_eq!((row.kind, row.code.as_deref()), (Kind::Refused, Some("rejected")));
+    assert_eq!((row.kind, row.code.as_deref()), (RecordKind::Refused, Some("rejected")));
     assert!(!upstream.hits().iter().any(|hit| hit.body.contains("nobody asked")));
 
     gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})).await;
     let row = last().await;
     assert_eq!(
         (row.kind, row.outcome, row.code.as_deref()),
-        (Kind::Passed, Some(Outcome::Gone), Some("upstream_gone"))
+        (RecordKind::Unchecked, Some(CallOutcome::ConnectionLost), Some("upstream_gone"))
     );
 
     gw.send(&json!({"jsonrpc": "2.0", "id": 4, "method": "tools/list", "params": {"cursor": "x"}})).await;
     let row = last().await;
-    assert_eq!((row.kind, row.code.as_deref()), (Kind::Refused, Some("rejected")));
+    assert_eq!((row.kind, row.code.as_deref()), (RecordKind::Refused, Some("rejected")));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gatelodge_gateway::Settings;
 use gatelodge_mcp::Revision;
-use gatelodge_store::Kind;
+use gatelodge_store::RecordKind;
 use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
 
@@ -86,7 +86,8 @@ async fn the_minimum_revision_of_a_grant_holds_where_all_servers_are_one() {
     let headers = [("Authorization", bearer.as_str()), ("Accept", "text/event-stream"), ("Mcp-Session-Id", &session)];
     assert_eq!(gw.raw("GET", "/mcp", &headers, b"").await.status, 404);
     assert_eq!((desk.hits().len(), zoo.hits().len()), heard, "nothing reaches a server");
-    let row = gw.rows().await.into_iter().rev().find(|row| row.record.kind == Kind::Refused).expect("a row").record;
+    let row =
+        gw.rows().await.into_iter().rev().find(|row| row.record.kind == RecordKind::Refused).expect("a row").record;
     assert!(row.message.as_deref().is_some_and(|said| said.contains("2025-11-25 or a newer")), "{row:?}");
     assert!(gw.post(&[], &handshake("2025-11-25")).await.header("mcp-session-id").is_some());
 

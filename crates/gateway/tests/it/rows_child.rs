@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gatelodge_gateway::{Accepting, Settings};
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use gatelodge_testkit::TestGateway;
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ async fn r2_who_hangs_up_without_a_session_cancels_at_a_process_of_either_era_un
         assert!(!is_cancelled(), "{era}");
         drop(stream);
         until("it is told", is_cancelled).await;
-        assert!(gw.rows().await.iter().any(|row| row.record.outcome == Some(Outcome::Cancelled)), "{era}");
+        assert!(gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::Cancelled)), "{era}");
         assert_eq!(Caller::of(&gw).call("read", json!({})).await.text(), "{}", "the process is none the worse for it");
         gw.ends_at_once().await;
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use gatelodge_mcp::Revision;
-use gatelodge_store::Kind;
+use gatelodge_store::RecordKind;
 use gatelodge_testkit::{FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, tool};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
@@ -227,7 +227,7 @@ async fn a_grant_that_wants_requests_that_stand_alone_opens_no_stream_of_events(
     assert!(refused.body.contains("wants the revision 2026-07-28 or a newer one"), "{}", refused.body);
     assert!(refused.body.contains("send each request by POST"), "{}", refused.body);
     let row = gw.rows().await.pop().expect("a row").record;
-    assert_eq!((row.kind, row.code.as_deref()), (Kind::Refused, Some("rejected")));
+    assert_eq!((row.kind, row.code.as_deref()), (RecordKind::Refused, Some("rejected")));
     gw.change_grants(|grants| grants[0].minimum_revision = Some(Revision::R2025_11_25));
     let caller = SseCaller::open(&gw).await;
     assert!(!caller.endpoint.is_empty(), "there are handshakes that are new enough");
@@ -268,7 +268,7 @@ async fn a_notification_that_nobody_knows_is_taken_without_a_word_and_written_do
         let answer = gw.send(&json!({"jsonrpc": "2.0", "method": name})).await;
         assert_eq!((answer.status, answer.body.as_str()), (202, ""), "{name}");
         let row = gw.rows().await.pop().expect("a row").record;
-        assert_eq!((row.kind, row.code.as_deref()), (Kind::Refused, Some("rejected")), "{name}");
+        assert_eq!((row.kind, row.code.as_deref()), (RecordKind::Refused, Some("rejected")), "{name}");
     }
     let wrong = gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized", "params": []})).await;
     assert_eq!((wrong.status, wrong.code()), (400, -32602), "what cannot be taken is an error");

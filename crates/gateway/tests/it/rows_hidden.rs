@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use gatelodge_store::Kind;
+use gatelodge_store::RecordKind;
 use gatelodge_testkit::{TestGateway, tool};
 use serde_json::{Value, json};
 
@@ -178,7 +178,7 @@ async fn p3_on_every_way_prompts_resources_and_completions_are_refused_by_the_po
                 assert_eq!(heard.text().contains("No more."), says_why, "{case}: {heard:?}");
                 assert_eq!(server.count(method), 0, "{case}");
                 let row = gw.rows().await.pop().expect("a row").record;
-                assert_eq!((row.kind, row.method.as_deref()), (Kind::Refused, Some(method)), "{case}: {row:?}");
+                assert_eq!((row.kind, row.method.as_deref()), (RecordKind::Refused, Some(method)), "{case}: {row:?}");
                 assert_eq!(row.server.as_ref().map(|server| server.as_str()), Some("desk"), "{case}");
             }
             for (method, params) in [

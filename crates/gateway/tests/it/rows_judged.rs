@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use gatelodge_gateway::Settings;
-use gatelodge_store::{Kind, Outcome, Record};
+use gatelodge_store::{CallOutcome, CallRecord, RecordKind};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -163,7 +163,7 @@ async fn p3_a_request_that_comes_again_is_judged_again_by_its_arguments_and_by_t
     assert_eq!(caller.ask("tools/call", retry(json!({"n": 1}), state.clone())).await.text(), "done");
     assert_eq!(upstream.calls()[1].message()["params"]["requestState"], state);
     let rows = gw.rows().await;
-    assert_eq!(rows.iter().filter(|row| row.record.kind == Kind::Refused).count(), 2);
+    assert_eq!(rows.iter().filter(|row| row.record.kind == RecordKind::Refused).count(), 2);
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn p3_a_task_is_not_updated_under_a_policy_that_denies_its_tool_by_now() {
     let row = gw.rows().await.pop().expect("a row").record;
     assert_eq!(
         (row.kind, row.target.as_deref(), row.rule.as_deref()),
-        (Kind::Refused, Some("slow"), Some("/tools/slow"))
+        (RecordKind::Refused, Some("slow"), Some("/tools/slow"))
     );
 }
 
@@ -232,8 +232,8 @@ async fn r4_what_a_client_was_asked_too_long_ago_it_cannot_answer_any_more() {
     assert_eq!(upstream.calls().len(), 1);
 }
 
-fn of_method<'r>(records: &'r [Record], method: &str) -> &'r Record {
-    let found: Vec<&Record> = records.iter().filter(|record| record.method.as_deref() == Some(method)).collect();
+fn of_method<'r>(records: &'r [CallRecord], method: &str) -> &'r CallRecord {
+    let found: Vec<&CallRecord> = records.iter().filter(|record| record.method.as_deref() == Some(method)).collect();
     assert_eq!(found.len(), 1, "{method}: {records:#?}");
     found[0]
 }
@@ -245,10 +245,10 @@ async fn p9_a_row_says_who_asked_for_what_under_which_rule_and_by_which_argument
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa01c902b7-01";
     let params = format!(r#"{{"name":"asks","arguments":{arguments},"_meta":{{"traceparent":"{trace}"}}}}"#);
     gw.send_text(&format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#)).await;
-    let records: Vec<Record> = gw.rows().await.into_iter().map(|row| row.record).collect();
+    let records: Vec<CallRecord> = gw.rows().await.into_iter().map(|row| row.record).collect();
     let intent = of_method(&records, "tools/call");
     let digest = HEXLOWER.encode(&Sha256::digest(arguments.as_bytes()));
-    assert_eq!(intent.kind, Kind::Intent);
+    assert_eq!(intent.kind, RecordKind::Intent);
     assert_eq!(intent.arguments_digest.as_deref(), Some(digest.as_str()), "of what was sent, byte for byte");
     assert!(upstream.calls()[0].body.contains(arguments));
     assert_eq!(intent.arguments, None, "values are kept only where that is configured");
@@ -256,11 +256,15 @@ async fn p9_a_row_says_who_asked_for_what_under_which_rule_and_by_which_argument
     let said: Vec<&str> = said.iter().map(|said| said.as_deref().unwrap_or_default()).collect();
     assert_eq!(said, ["ci", "2025-11-25", "asks", "/tools/asks", "4bf92f3577b34da6a3ce929d0e0e4736"]);
     assert_eq!(intent.server.as_ref().map(|server| server.as_str()), Some("desk"));
-    let end = records.iter().find(|record| record.kind == Kind::Outcome).expect("an end");
-    assert_eq!((end.call, end.outcome), (intent.call, Some(Outcome::Ok)));
+    let end = records.iter().find(|record| record.kind == RecordKind::Outcome).expect("an end");
+    assert_eq!((end.call, end.outcome), (intent.call, Some(CallOutcome::Ok)));
 
     let asked = of_method(&records, "sampling/createMessage");
-    assert_eq!((asked.kind, asked.outcome), (Kind::Passed, Some(Outcome::Ok)), "what a server was let ask");
+    assert_eq!(
+        (asked.kind, asked.outcome),
+        (RecordKind::Unchecked, Some(CallOutcome::Ok)),
+        "what a server was let ask"
+    );
     let said = [&asked.label, &asked.revision, &asked.rule].map(|said| said.as_deref().unwrap_or_default());
     assert_eq!(said, ["ci", "2025-11-25", "/client_requests/sampling"]);
     gw.call("asks", json!({})).await;
@@ -281,16 +285,20 @@ async fn p9_a_cancellation_is_written_down_and_so_is_what_it_ended() {
     until("it is told", || count(&upstream, "notifications/cancelled") == 1).await;
     let unknown = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 10}});
     gw.send(&unknown).await;
-    let records: Vec<Record> = gw.rows().await.into_iter().map(|row| row.record).collect();
-    let cancels: Vec<(Kind, Option<Outcome>)> = records
+    let records: Vec<CallRecord> = gw.rows().await.into_iter().map(|row| row.record).collect();
+    let cancels: Vec<(RecordKind, Option<CallOutcome>)> = records
         .iter()
         .filter(|record| record.method.as_deref() == Some("notifications/cancelled"))
         .map(|record| (record.kind, record.outcome))
         .collect();
-    assert_eq!(cancels, [(Kind::Passed, Some(Outcome::Ok)), (Kind::Refused, None)], "the second refers to nothing");
+    assert_eq!(
+        cancels,
+        [(RecordKind::Unchecked, Some(CallOutcome::Ok)), (RecordKind::Refused, None)],
+        "the second refers to nothing"
+    );
     let intent = of_method(&records, "tools/call");
-    let end = records.iter().find(|record| record.kind == Kind::Outcome).expect("an end");
-    assert_eq!((end.call, end.outcome), (intent.call, Some(Outcome::Cancelled)));
+    let end = records.iter().find(|record| record.kind == RecordKind::Outcome).expect("an end");
+    assert_eq!((end.call, end.outcome), (intent.call, Some(CallOutcome::Cancelled)));
 }
 
 #[tokio::test]
@@ -300,7 +308,7 @@ async fn p9_who_hangs_up_without_a_session_has_cancelled_and_it_is_written_down(
     until("the call arrives", || upstream.calls().len() == 1).await;
     drop(stream);
     until("it is told", || count(&upstream, "notifications/cancelled") == 1).await;
-    let records: Vec<Record> = gw.rows().await.into_iter().map(|row| row.record).collect();
-    let end = records.iter().find(|record| record.kind == Kind::Outcome).expect("an end");
-    assert_eq!((end.call, end.outcome), (of_method(&records, "tools/call").call, Some(Outcome::Cancelled)));
+    let records: Vec<CallRecord> = gw.rows().await.into_iter().map(|row| row.record).collect();
+    let end = records.iter().find(|record| record.kind == RecordKind::Outcome).expect("an end");
+    assert_eq!((end.call, end.outcome), (of_method(&records, "tools/call").call, Some(CallOutcome::Cancelled)));
 }

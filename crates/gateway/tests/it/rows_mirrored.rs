@@ -2,7 +2,7 @@
 //! of the server; a tool whose annotations cannot be followed is left out, with a warning.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_store::Kind;
+use gatelodge_store::RecordKind;
 use gatelodge_testkit::{FakeUpstream, Hit, Script, TestGateway, tool};
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ async fn r13_where_all_servers_are_one_the_name_in_the_head_is_the_clients_and_t
             let heard = client.ask_with(&[("Mcp-Name", &wrong)], method, params.clone()).await;
             assert_eq!((heard.status, heard.code()), (Some(400), -32020), "{method} under `{wrong}`: {heard:?}");
             let row = gw.rows().await.pop().expect("a row").record;
-            assert_eq!((row.kind, row.code.as_deref()), (Kind::Refused, Some("rejected")), "{row:?}");
+            assert_eq!((row.kind, row.code.as_deref()), (RecordKind::Refused, Some("rejected")), "{row:?}");
         }
         let name = if known.is_ascii() { known.to_owned() } else { encoded(known) };
         for more in

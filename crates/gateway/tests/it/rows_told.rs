@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_store::Kind;
+use gatelodge_store::RecordKind;
 use gatelodge_testkit::{FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream};
@@ -330,7 +330,7 @@ async fn p9_a_task_that_asks_what_nobody_can_be_asked_is_not_told_of_and_that_is
     assert!(!methods(&rest).contains(&TASKS), "{rest:?}");
     let rows = gw.rows().await;
     let row = rows.iter().find(|row| row.record.method.as_deref() == Some("vendor/ask")).expect("a row");
-    assert_eq!(row.record.kind, Kind::Refused);
+    assert_eq!(row.record.kind, RecordKind::Refused);
 }
 
 #[tokio::test]

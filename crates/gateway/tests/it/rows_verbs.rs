@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gatelodge_store::{Kind, Outcome};
+use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, tool};
 use serde_json::{Value, json};
 
@@ -45,7 +45,8 @@ async fn t1_on_every_way_a_batch_is_one_error_and_nothing_of_it_is_sent() {
                 let heard = client.send(head, &batch.to_string()).await;
                 assert_eq!((heard.status.unwrap_or(400), heard.code()), (400, -32600), "{case}: {batch}: {heard:?}");
                 assert_eq!((heard.answer()["id"].clone(), heard.texts.len()), (Value::Null, 1), "{case}: {heard:?}");
-                let refused = async || gw.rows().await.iter().filter(|row| row.record.kind == Kind::Refused).count();
+                let refused =
+                    async || gw.rows().await.iter().filter(|row| row.record.kind == RecordKind::Refused).count();
                 // It is written down behind the answer.
                 for _ in 0..50 {
                     if refused().await > nth {
@@ -214,7 +215,7 @@ async fn r2_who_hangs_up_without_a_session_cancels_at_the_server_that_it_called_
     until("its stream is closed", || hung_up.load(Ordering::Acquire)).await;
     let cancelled = async || {
         let rows = gw.rows().await;
-        rows.iter().filter(|row| row.record.outcome == Some(Outcome::Cancelled)).count()
+        rows.iter().filter(|row| row.record.outcome == Some(CallOutcome::Cancelled)).count()
     };
     for _ in 0..50 {
         if cancelled().await == 2 {

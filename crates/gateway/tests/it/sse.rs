@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use gatelodge_gateway::Settings;
-use gatelodge_store::{Kind, Outcome};
+use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
 
@@ -105,7 +105,7 @@ async fn a_connection_of_another_grant_is_not_there_and_stays_undisturbed() {
         let answer = gw.raw("POST", path, &[("Authorization", auth), kind], call.as_bytes()).await;
         assert_eq!(answer.status, status, "{path}");
         let row = gw.rows().await.pop().expect("a row").record;
-        assert_eq!((row.kind, row.code.as_deref()), (Kind::Refused, Some("rejected")), "{path}");
+        assert_eq!((row.kind, row.code.as_deref()), (RecordKind::Refused, Some("rejected")), "{path}");
     }
     assert_eq!(gw.raw("POST", &caller.endpoint, &[kind], call.as_bytes()).await.status, 401, "an id is no authority");
     assert!(!upstream.hits().iter().any(|hit| hit.body.contains("stolen")));
@@ -187,7 +187,7 @@ async fn progress_questions_and_what_belongs_to_no_call_come_on_the_one_stream()
     let cancelled = wait_for(&upstream, |hit| hit.method() == "notifications/cancelled").await;
     assert_eq!(cancelled.message()["params"]["requestId"], sent.message()["id"]);
     let rows = gw.rows().await;
-    assert!(rows.iter().any(|row| row.record.outcome == Some(Outcome::Cancelled)));
+    assert!(rows.iter().any(|row| row.record.outcome == Some(CallOutcome::Cancelled)));
 }
 
 #[tokio::test]
@@ -243,8 +243,8 @@ async fn a_call_outlives_its_connection_and_is_written_down() {
     drop(caller);
     wait_for(&upstream, |hit| hit.line.starts_with("DELETE")).await;
     let rows = gw.rows().await;
-    let outcome = rows.iter().find(|row| row.record.kind == Kind::Outcome).expect("an outcome");
-    assert_eq!(outcome.record.outcome, Some(Outcome::Ok), "the session ended after it");
+    let outcome = rows.iter().find(|row| row.record.kind == RecordKind::Outcome).expect("an outcome");
+    assert_eq!(outcome.record.outcome, Some(CallOutcome::Ok), "the session ended after it");
 }
 
 #[tokio::test]

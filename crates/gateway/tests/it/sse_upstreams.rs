@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use gatelodge_gateway::Settings;
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use gatelodge_testkit::{FakeSse, FakeUpstream, Hit, Posted, SseCaller, Step, TestGateway};
 use serde_json::{Value, json};
 
@@ -225,7 +225,7 @@ async fn a_lost_connection_ends_its_calls_and_nothing_is_repeated() {
     let text = gw.call("breaks", json!({})).await.text();
     assert!(text.contains("may have run"), "{text}");
     let row = gw.rows().await.into_iter().rfind(|row| row.record.outcome.is_some()).expect("a row").record;
-    assert_eq!(row.outcome, Some(Outcome::Gone));
+    assert_eq!(row.outcome, Some(CallOutcome::ConnectionLost));
     assert_eq!(gw.call("read", json!({})).await.text(), "{}", "the session is opened again");
     assert_eq!(upstream.messages("initialize").len(), 2);
     let calls: Vec<_> = upstream.messages("tools/call").iter().map(Hit::tool).collect();

@@ -1,7 +1,7 @@
 //! What the stateless revision says by its statuses: whose fault it is, and which methods and revisions there are.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_store::Kind;
+use gatelodge_store::RecordKind;
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
 
@@ -108,7 +108,7 @@ async fn methods_that_were_taken_away_are_unknown_before_their_parameters_are_re
             let answer = send(&gw, method, params).await;
             assert_eq!((answer.status, answer.code()), (404, -32601), "{method}: {}", answer.body);
             let row = gw.rows().await.pop().expect("a row").record;
-            assert_eq!((row.kind, row.method.as_deref()), (Kind::Refused, Some(method)));
+            assert_eq!((row.kind, row.method.as_deref()), (RecordKind::Refused, Some(method)));
         }
     }
     for method in ["notifications/roots/list_changed", "notifications/initialized"] {

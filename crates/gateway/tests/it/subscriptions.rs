@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use gatelodge_store::{IdHash, Kind, ManualClock, MemoryStore, Row, SessionRow, SessionRows, StoreError};
+use gatelodge_store::{IdHash, ManualClock, MemoryStore, RecordKind, Row, SessionRow, SessionRows, StoreError};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -161,7 +161,7 @@ const ONLY_2: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"resour
 
 /// What was refused, by its method and what it was about.
 async fn refused(gw: &TestGateway) -> Vec<(String, String)> {
-    let rows = gw.rows().await.into_iter().map(|row| row.record).filter(|row| row.kind == Kind::Refused);
+    let rows = gw.rows().await.into_iter().map(|row| row.record).filter(|row| row.kind == RecordKind::Refused);
     rows.map(|row| {
         let (method, target) = (row.method.unwrap_or_default(), row.target.unwrap_or_default());
         (method.to_string(), target.to_string())
@@ -429,7 +429,7 @@ async fn a_session_listens_for_so_many_resources_and_no_more() {
     assert_eq!(count(&upstream, "resources/subscribe"), 256, "it is not sent");
     let row = ("resources/subscribe".to_owned(), "note://more".to_owned());
     assert_eq!(refused(&gw).await, [row]);
-    let more = |row: &Row| row.record.target.as_deref() == Some("note://more") && row.record.kind == Kind::Intent;
+    let more = |row: &Row| row.record.target.as_deref() == Some("note://more") && row.record.kind == RecordKind::Intent;
     assert!(!gw.rows().await.iter().any(more), "nor paid for");
     say(&gw, "unsubscribe", "note://0").await;
     assert_eq!(say(&gw, "subscribe", "note://more").await.message()["result"], json!({}));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gatelodge_gateway::LivePolicy;
 use gatelodge_policy::{DocumentFormat, parse};
-use gatelodge_store::{GrantId, Kind, Outcome, PolicyVersion, Token};
+use gatelodge_store::{CallOutcome, GrantId, PolicyVersion, RecordKind, Token};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
 
@@ -146,10 +146,10 @@ async fn a_task_is_made_asked_for_and_cancelled_as_the_server_has_it() {
     let rows = gw.rows().await;
     let intent = rows.iter().find(|row| row.record.method.as_deref() == Some("tasks/cancel")).expect("a row");
     let record = &intent.record;
-    assert_eq!((record.kind, record.target.as_deref()), (Kind::Intent, Some("slow")));
+    assert_eq!((record.kind, record.target.as_deref()), (RecordKind::Intent, Some("slow")));
     assert_eq!(record.rule.as_deref(), Some("/tools/slow"), "under the rule of the call that made it");
     let outcome = rows.last().expect("a row");
-    assert_eq!((outcome.record.call, outcome.record.outcome), (record.call, Some(Outcome::Ok)));
+    assert_eq!((outcome.record.call, outcome.record.outcome), (record.call, Some(CallOutcome::Ok)));
 }
 
 #[tokio::test]
@@ -183,7 +183,10 @@ async fn row_49_a_task_of_another_grant_is_like_one_that_is_not_there() {
         assert_eq!(foreign.body.replace("t1", "t0"), unknown.body, "byte for byte");
         assert_eq!(reached(&upstream, method), 0, "the server hears nothing of it");
         let row = gw.rows().await.pop().expect("a row").record;
-        assert_eq!((row.kind, row.target.as_deref(), row.label.as_deref()), (Kind::Refused, Some("t0"), Some("other")));
+        assert_eq!(
+            (row.kind, row.target.as_deref(), row.label.as_deref()),
+            (RecordKind::Refused, Some("t0"), Some("other"))
+        );
     }
     let answer = gw.send(&asking("tasks/get", "t1")).await;
     assert_eq!(answer.message()["result"], task("t1"), "its owner is not disturbed");
@@ -295,7 +298,7 @@ async fn who_only_observes_may_ask_for_what_was_made_past_us_but_not_for_what_be
     other.send(&making("theirs")).await;
     assert_eq!(gw.send(&asking("tasks/get", "theirs")).await.code(), -32602);
     assert_eq!(gw.send(&asking("tasks/get", "old")).await.message()["result"], task("old"));
-    let row = gw.rows().await.into_iter().rev().find(|row| row.record.kind == Kind::Intent).expect("a row");
+    let row = gw.rows().await.into_iter().rev().find(|row| row.record.kind == RecordKind::Intent).expect("a row");
     assert!(row.record.observed);
 }
 

@@ -324,7 +324,7 @@ async fn a_collector_that_is_dead_or_silent_changes_nothing_for_calls_and_what_i
             assert!(Instant::now() < until, "{figures}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert!(gw.rows().await.iter().all(|row| row.record.kind != gatelodge_store::Kind::Refused));
+        assert!(gw.rows().await.iter().all(|row| row.record.kind != gatelodge_store::RecordKind::Refused));
         gw.gateway.stop();
     }
 }

@@ -8,7 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
-use gatelodge_store::Kind;
+use gatelodge_store::RecordKind;
 use gatelodge_testkit::{FakeUpstream, Hit, TestGateway, json_response};
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ async fn call(upstream: &FakeUpstream, gw: &TestGateway, meta: Option<&str>, hea
 /// The row of the last call.
 async fn traced(gw: &TestGateway) -> Option<String> {
     let rows = gw.rows().await;
-    let row = rows.iter().filter(|row| row.record.kind == Kind::Intent).max_by_key(|row| row.seq).expect("a row");
+    let row = rows.iter().filter(|row| row.record.kind == RecordKind::Intent).max_by_key(|row| row.seq).expect("a row");
     row.record.trace.as_deref().map(str::to_owned)
 }
 
@@ -159,7 +159,7 @@ async fn the_row_of_a_refused_call_has_the_trace_too() {
     gw.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})).await;
     assert!(upstream.calls().is_empty());
     let rows = gw.rows().await;
-    let row = rows.iter().find(|row| row.record.kind == Kind::Refused).expect("a row");
+    let row = rows.iter().find(|row| row.record.kind == RecordKind::Refused).expect("a row");
     assert_eq!(row.record.trace.as_deref(), Some(TRACE));
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_store::{Kind, Row};
+use gatelodge_store::{RecordKind, Row};
 use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, tool};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -184,9 +184,9 @@ async fn that_a_task_is_cancelled_is_written_before_it_is_sent() {
         until("the server is told", || cancelled(&upstream) == 1).await;
         let rows = |rows: Vec<Row>| {
             let intent = rows.iter().find(|row| row.record.method.as_deref() == Some("tasks/cancel"))?;
-            assert_eq!((intent.record.kind, intent.record.target.as_deref()), (Kind::Intent, Some("t1")));
+            assert_eq!((intent.record.kind, intent.record.target.as_deref()), (RecordKind::Intent, Some("t1")));
             let call = intent.record.call;
-            Some(rows.iter().filter(|row| row.record.call == call && row.record.kind == Kind::Outcome).count())
+            Some(rows.iter().filter(|row| row.record.call == call && row.record.kind == RecordKind::Outcome).count())
         };
         assert_eq!(rows(gw.rows().await), Some(0), "{is_modern}: that it will be sent, and not yet how it ended");
         told.notify_one();

@@ -2,7 +2,7 @@
 //! says which call it was.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
-use gatelodge_store::{Kind, Record};
+use gatelodge_store::{CallRecord, RecordKind};
 use gatelodge_testkit::{FakeUpstream, Hit, TestGateway, json_response};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -17,7 +17,7 @@ async fn unfriendly() -> FakeUpstream {
     .await
 }
 
-async fn last_row(gw: &TestGateway, method: &str) -> Record {
+async fn last_row(gw: &TestGateway, method: &str) -> CallRecord {
     let rows = gw.rows().await;
     let own = rows.iter().rev().find(|row| row.record.method.as_deref() == Some(method));
     own.unwrap_or_else(|| panic!("no row of {method}: {rows:#?}")).record.clone()
@@ -31,7 +31,7 @@ async fn a_stateless_call_to_a_server_that_cannot_be_greeted_is_told_so_and_is_i
     assert!(answer.status == 200 && answer.message()["result"]["isError"] == true, "{}", answer.body);
     assert!(answer.text().contains("the handshake with the server failed"), "{}", answer.body);
     let row = last_row(&gw, "tools/call").await;
-    assert_eq!((row.kind, row.target.as_deref()), (Kind::Refused, Some("read")), "{row:?}");
+    assert_eq!((row.kind, row.target.as_deref()), (RecordKind::Refused, Some("read")), "{row:?}");
     assert_eq!(row.code.as_deref(), Some("upstream_gone"), "{row:?}");
     assert_eq!(row.argument_keys.len(), 1, "{row:?}");
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use gatelodge_gateway::Settings;
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
 
@@ -90,27 +90,27 @@ fn misbehave(hit: &Hit) -> Option<Script> {
     })
 }
 
-const FAULTS: [(&str, &str, Outcome); 20] = [
-    ("reset", "upstream_gone", Outcome::Gone),
-    ("half_head", "upstream_gone", Outcome::Gone),
-    ("half_reply", "upstream_gone", Outcome::Gone),
-    ("wrong_id", "upstream_gone", Outcome::Gone),
-    ("wrong_type_of_id", "upstream_gone", Outcome::Gone),
-    ("slow_drip", "upstream_timeout", Outcome::Timeout),
-    ("endless_stream", "upstream_timeout", Outcome::Timeout),
-    ("silent", "upstream_timeout", Outcome::Timeout),
-    ("lost_session", "upstream_gone", Outcome::Gone),
-    ("lost_session_in_words", "upstream_gone", Outcome::Gone),
-    ("unauthorized", "upstream_gone", Outcome::Gone),
-    ("redirect", "upstream_gone", Outcome::Gone),
-    ("giant_event", "upstream_gone", Outcome::Gone),
-    ("garbage", "upstream_gone", Outcome::Gone),
-    ("not_json", "upstream_gone", Outcome::Gone),
-    ("server_error", "upstream_gone", Outcome::Gone),
-    ("ends_without_reply", "upstream_gone", Outcome::Gone),
-    ("empty", "upstream_gone", Outcome::Gone),
-    ("compressed", "upstream_gone", Outcome::Gone),
-    ("not_http", "upstream_gone", Outcome::Gone),
+const FAULTS: [(&str, &str, CallOutcome); 20] = [
+    ("reset", "upstream_gone", CallOutcome::ConnectionLost),
+    ("half_head", "upstream_gone", CallOutcome::ConnectionLost),
+    ("half_reply", "upstream_gone", CallOutcome::ConnectionLost),
+    ("wrong_id", "upstream_gone", CallOutcome::ConnectionLost),
+    ("wrong_type_of_id", "upstream_gone", CallOutcome::ConnectionLost),
+    ("slow_drip", "upstream_timeout", CallOutcome::Timeout),
+    ("endless_stream", "upstream_timeout", CallOutcome::Timeout),
+    ("silent", "upstream_timeout", CallOutcome::Timeout),
+    ("lost_session", "upstream_gone", CallOutcome::ConnectionLost),
+    ("lost_session_in_words", "upstream_gone", CallOutcome::ConnectionLost),
+    ("unauthorized", "upstream_gone", CallOutcome::ConnectionLost),
+    ("redirect", "upstream_gone", CallOutcome::ConnectionLost),
+    ("giant_event", "upstream_gone", CallOutcome::ConnectionLost),
+    ("garbage", "upstream_gone", CallOutcome::ConnectionLost),
+    ("not_json", "upstream_gone", CallOutcome::ConnectionLost),
+    ("server_error", "upstream_gone", CallOutcome::ConnectionLost),
+    ("ends_without_reply", "upstream_gone", CallOutcome::ConnectionLost),
+    ("empty", "upstream_gone", CallOutcome::ConnectionLost),
+    ("compressed", "upstream_gone", CallOutcome::ConnectionLost),
+    ("not_http", "upstream_gone", CallOutcome::ConnectionLost),
 ];
 
 async fn desk() -> (FakeUpstream, TestGateway) {

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use super::Backend;
 use super::kit::{NOON, a_day, at, record};
-use crate::{Break, Head, Kind, Record};
+use crate::{Break, CallRecord, Head, RecordKind};
 
 /// Writes rows an hour apart, the first at noon.
 async fn write_hourly(store: &Backend, count: u64) {
     for hour in 0..count {
-        store.write(Record { at: at(NOON) + Duration::from_secs(hour * 3_600), ..record(Kind::Passed) }).await;
+        store
+            .write(CallRecord { at: at(NOON) + Duration::from_secs(hour * 3_600), ..record(RecordKind::Unchecked) })
+            .await;
     }
     store.flush().await;
 }
@@ -61,7 +63,7 @@ pub async fn removed_rows_leave_an_anchor_and_a_row_that_says_so(store: &Backend
     let rows = store.rows().await;
     assert_eq!(rows.iter().map(|row| row.seq).collect::<Vec<_>>(), [5, 6, 7, 8, 9]);
     let last = &rows[4].record;
-    assert_eq!((last.kind, last.at, last.count), (Kind::Pruned, hour(9), Some(4)));
+    assert_eq!((last.kind, last.at, last.count), (RecordKind::Pruned, hour(9), Some(4)));
     let through: Head = last.through.as_ref().expect("the last removed").parse().expect("a head");
     assert_eq!(through.seq, 4);
     let verified = store.ledger.verify(vec![early, through, head(store).await]).await.expect("a walk");
@@ -105,7 +107,7 @@ pub async fn where_nothing_is_old_nothing_is_removed(store: &Backend) {
 
 pub async fn a_row_behind_a_newer_one_is_kept(store: &Backend) {
     for number in [0, 5, 1, 6] {
-        store.write(Record { at: hour(number), ..record(Kind::Passed) }).await;
+        store.write(CallRecord { at: hour(number), ..record(RecordKind::Unchecked) }).await;
     }
     store.flush().await;
     // The third is old, too, but a chain is only cut from its start.

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 
 use super::Backend;
 use crate::{
-    AdminEntry, CallId, Claim, CounterKey, Exhausted, Filter, Kind, Outcome, Record, Reservation, ReserveOutcome, Row,
-    StoreError,
+    AdminEntry, CallId, CallOutcome, CallRecord, Claim, CounterKey, Exhausted, Filter, RecordKind, Reservation,
+    ReserveOutcome, Row, StoreError,
 };
 
 /// When the suite's clock starts: a Sunday.
@@ -40,16 +40,16 @@ pub fn a_day(counter: &str, max: u32) -> Claim {
 }
 
 /// A record of a call that no other has.
-pub fn record(kind: Kind) -> Record {
+pub fn record(kind: RecordKind) -> CallRecord {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let mut random = [0; 10];
     random[..8].copy_from_slice(&LAST.fetch_add(1, Ordering::Relaxed).to_be_bytes());
     let now = at(NOON);
-    Record::new(kind, CallId::new(now, random), now)
+    CallRecord::new(kind, CallId::new(now, random), now)
 }
 
-pub fn not_sent() -> Record {
-    Record { outcome: Some(Outcome::NotSent), ..record(Kind::Outcome) }
+pub fn not_sent() -> CallRecord {
+    CallRecord { outcome: Some(CallOutcome::NotSent), ..record(RecordKind::Outcome) }
 }
 
 /// The entry of a change that is not what a promise is about.
@@ -65,7 +65,7 @@ pub fn noted() -> AdminEntry {
 
 impl Backend {
     pub async fn reserve(&self, claims: Vec<Claim>) -> ReserveOutcome {
-        self.ledger.reserve(claims, &record(Kind::Intent)).await.expect("an answer")
+        self.ledger.reserve(claims, &record(RecordKind::Intent)).await.expect("an answer")
     }
 
     /// Takes claims that have room.
@@ -91,7 +91,7 @@ impl Backend {
         usage.iter().find(|usage| usage.key.as_str() == counter).map_or(0, |usage| usage.used.billionths())
     }
 
-    pub async fn write(&self, record: Record) {
+    pub async fn write(&self, record: CallRecord) {
         self.ledger.write(&record).await.expect("room in the queue");
     }
 

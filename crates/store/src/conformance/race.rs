@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::Backend;
 use super::kit::{DAY, a_day, billionths, calls, claim, not_sent, record};
-use crate::{Claim, Kind, Ledger, ReserveOutcome};
+use crate::{Claim, Ledger, RecordKind, ReserveOutcome};
 
 const CALLERS: u32 = 64;
 
@@ -15,7 +15,7 @@ const CALLERS: u32 = 64;
 async fn take_all(ledger: Arc<dyn Ledger>, claims: Vec<Claim>) -> u32 {
     let mut taken = 0;
     loop {
-        match ledger.reserve(claims.clone(), &record(Kind::Intent)).await.expect("an answer") {
+        match ledger.reserve(claims.clone(), &record(RecordKind::Intent)).await.expect("an answer") {
             ReserveOutcome::Taken(_) => taken += 1,
             ReserveOutcome::Exhausted(_) => return taken,
         }
@@ -66,7 +66,7 @@ pub async fn two_counters_are_taken_together_however_many_try(store: &Backend) {
 async fn take_and_release(ledger: Arc<dyn Ledger>, rounds: u32) -> u32 {
     let mut kept = 0;
     for round in 0..rounds {
-        match ledger.reserve(vec![a_day("calls", 40)], &record(Kind::Intent)).await.expect("an answer") {
+        match ledger.reserve(vec![a_day("calls", 40)], &record(RecordKind::Intent)).await.expect("an answer") {
             ReserveOutcome::Taken(reservation) if round % 4 != 3 => {
                 ledger.release(reservation, &not_sent()).await.expect("queued");
             }

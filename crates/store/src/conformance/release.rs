@@ -8,7 +8,7 @@ use gatelodge_policy::{Align, Amount, LimitWindow};
 
 use super::Backend;
 use super::kit::{NOON, a_day, at, calls, claim, not_sent, record};
-use crate::{Kind, Outcome, ReserveOutcome};
+use crate::{CallOutcome, RecordKind, ReserveOutcome};
 
 const BILLION: i128 = 1_000_000_000;
 const ROLLING: (LimitWindow, Align) = (LimitWindow::Seconds(60), Align::Rolling);
@@ -67,7 +67,7 @@ pub async fn a_reservation_nobody_waits_for_is_given_back(store: &Backend) {
     let mut kept = 0;
     for round in 0..200 {
         let ledger = Arc::clone(&store.ledger);
-        let reserve = async move { ledger.reserve(vec![a_day("calls", 1_000)], &record(Kind::Intent)).await };
+        let reserve = async move { ledger.reserve(vec![a_day("calls", 1_000)], &record(RecordKind::Intent)).await };
         // Some give up before the writer has seen the call, some in the middle, some have their answer.
         match tokio::time::timeout(Duration::from_micros(round * 5), reserve).await {
             Ok(outcome) => kept += i128::from(matches!(outcome, Ok(ReserveOutcome::Taken(_)))),
@@ -77,8 +77,8 @@ pub async fn a_reservation_nobody_waits_for_is_given_back(store: &Backend) {
     store.flush().await;
     assert_eq!(store.used("calls").await, kept * BILLION);
     let rows = store.rows().await;
-    let intents = rows.iter().filter(|row| row.record.kind == Kind::Intent);
-    let not_sent = rows.iter().filter(|row| row.record.outcome == Some(Outcome::NotSent));
+    let intents = rows.iter().filter(|row| row.record.kind == RecordKind::Intent);
+    let not_sent = rows.iter().filter(|row| row.record.outcome == Some(CallOutcome::NotSent));
     let (intents, not_sent) = (intents.count() as i128, not_sent.count() as i128);
     assert_eq!(intents - not_sent, kept, "each intent that was not answered has its outcome");
     assert!(rows.iter().all(|row| row.record.at <= at(NOON)));
@@ -86,7 +86,7 @@ pub async fn a_reservation_nobody_waits_for_is_given_back(store: &Backend) {
 }
 
 pub async fn an_answer_that_nobody_picks_up_is_given_back(store: &Backend) {
-    let intent = record(Kind::Intent);
+    let intent = record(RecordKind::Intent);
     let mut reserve = store.ledger.reserve(vec![a_day("calls", 1)], &intent);
     let first = reserve.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let is_spent = matches!(first, Poll::Ready(_));

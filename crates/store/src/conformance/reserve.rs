@@ -4,12 +4,12 @@ use gatelodge_policy::{Align, Amount};
 
 use super::Backend;
 use super::kit::{DAY, a_day, billionths, calls, claim, record};
-use crate::{Exhausted, Kind, ReserveOutcome};
+use crate::{Exhausted, RecordKind, ReserveOutcome};
 
 const BILLION: i128 = 1_000_000_000;
 
 pub async fn a_reservation_charges_and_writes_the_intent(store: &Backend) {
-    let intent = record(Kind::Intent);
+    let intent = record(RecordKind::Intent);
     let outcome = store.ledger.reserve(vec![a_day("calls", 2)], &intent).await.expect("an answer");
     assert!(matches!(outcome, ReserveOutcome::Taken(_)));
     // Without a flush: the row is there when the answer is.

@@ -5,13 +5,13 @@ use sha2::{Digest, Sha256};
 
 use super::Backend;
 use super::kit::{NOON, at, record};
-use crate::{Filter, GrantId, Hash, KeptRow, Kind, Outcome, PolicyVersion, Record, Timings};
+use crate::{CallOutcome, CallRecord, CallTimings, Filter, GrantId, Hash, KeptRow, PolicyVersion, RecordKind};
 
 const NONE: [u64; 0] = [];
 
 pub async fn rows_come_oldest_first_and_only_the_newest(store: &Backend) {
     for _ in 0..5 {
-        store.write(record(Kind::Passed)).await;
+        store.write(record(RecordKind::Unchecked)).await;
     }
     assert_eq!(seqs(store, Filter { limit: 2, ..Filter::default() }).await, [4, 5]);
     assert_eq!(seqs(store, Filter { limit: 9, ..Filter::default() }).await, [1, 2, 3, 4, 5]);
@@ -30,17 +30,18 @@ async fn seqs(store: &Backend, filter: Filter) -> Vec<u64> {
 
 pub async fn each_filter_admits_its_rows_alone(store: &Backend) {
     let target = "say \"hi\"\\ä";
-    let plain = record(Kind::Intent);
-    let known = Record {
+    let plain = record(RecordKind::Intent);
+    let known = CallRecord {
         grant: Some(GrantId("g1".into())),
         label: Some("agent".into()),
         server: "zoo".parse().ok(),
         target: Some(target.into()),
-        ..record(Kind::Intent)
+        ..record(RecordKind::Intent)
     };
     // The words of the others stand in it, but elsewhere.
-    let decoy = Record { message: Some("g1 agent zoo".into()), method: Some("zoo".into()), ..record(Kind::Refused) };
-    let observed = Record { observed: true, label: Some("g1".into()), ..record(Kind::Intent) };
+    let decoy =
+        CallRecord { message: Some("g1 agent zoo".into()), method: Some("zoo".into()), ..record(RecordKind::Refused) };
+    let observed = CallRecord { observed: true, label: Some("g1".into()), ..record(RecordKind::Intent) };
     for row in [plain, known.clone(), decoy, observed] {
         store.write(row).await;
     }
@@ -56,7 +57,7 @@ pub async fn each_filter_admits_its_rows_alone(store: &Backend) {
 }
 
 pub async fn a_record_comes_back_as_it_was_written(store: &Backend) {
-    let mut full = record(Kind::Outcome);
+    let mut full = record(RecordKind::Outcome);
     full.grant = Some(GrantId("g1".into()));
     full.request = Some("\"1\"".into());
     full.policy = "books".parse().ok();
@@ -64,9 +65,9 @@ pub async fn a_record_comes_back_as_it_was_written(store: &Backend) {
     full.message = Some("line\nbreak \u{1f4a1} \0".into());
     full.category = Some(Category::Financial);
     full.argument_keys = vec!["a".into(), "b".into()];
-    full.outcome = Some(Outcome::ToolError);
+    full.outcome = Some(CallOutcome::ToolError);
     full.upstream_status = Some(200);
-    full.timings = Some(Timings { decide: 1, reserve: 2, upstream: 3 });
+    full.timings = Some(CallTimings { decide: 1, reserve: 2, upstream: 3 });
     full.count = Some(u64::MAX);
     full.retry_after_seconds = Some(3_600);
     store.write(full.clone()).await;
@@ -103,9 +104,9 @@ pub(super) fn follow(rows: &[KeptRow], mut end: (u64, Hash)) -> (u64, Hash) {
 }
 
 pub async fn kept_rows_come_in_pages_and_their_hashes_can_be_computed_elsewhere(store: &Backend) {
-    let large = Record { message: Some("\u{1f4a1}\"\\".repeat(100_000).into()), ..record(Kind::Refused) };
+    let large = CallRecord { message: Some("\u{1f4a1}\"\\".repeat(100_000).into()), ..record(RecordKind::Refused) };
     for number in 0..2_500 {
-        store.write(if number % 1_000 == 7 { large.clone() } else { record(Kind::Passed) }).await;
+        store.write(if number % 1_000 == 7 { large.clone() } else { record(RecordKind::Unchecked) }).await;
     }
     store.flush().await;
     let (mut end, mut pages) = ((0, Hash::ZERO), 0);
@@ -125,15 +126,15 @@ pub async fn kept_rows_come_in_pages_and_their_hashes_can_be_computed_elsewhere(
     let later = store.ledger.kept(2_498).await.expect("rows");
     assert_eq!(later.iter().map(|row| row.seq).collect::<Vec<_>>(), [2_499, 2_500]);
     assert_eq!(store.ledger.kept(u64::MAX).await.expect("rows"), []);
-    assert_eq!(later[0].read().expect("a row").record.kind, Kind::Passed);
+    assert_eq!(later[0].read().expect("a row").record.kind, RecordKind::Unchecked);
 }
 
 pub async fn kept_rows_begin_behind_what_was_removed(store: &Backend) {
-    store.write(record(Kind::Passed)).await;
-    store.write(record(Kind::Passed)).await;
+    store.write(record(RecordKind::Unchecked)).await;
+    store.write(record(RecordKind::Unchecked)).await;
     store.flush().await;
     let removed = store.ledger.head().await.expect("a head");
-    store.write(Record { at: at("2026-11-16T12:00:00Z"), ..record(Kind::Passed) }).await;
+    store.write(CallRecord { at: at("2026-11-16T12:00:00Z"), ..record(RecordKind::Unchecked) }).await;
     store.flush().await;
     assert_eq!(store.ledger.prune(at(NOON) + std::time::Duration::from_secs(1)).await.expect("removed"), 2);
     let rows = store.ledger.kept(0).await.expect("rows");

@@ -9,13 +9,13 @@ use jiff::Timestamp;
 use super::{Line, MemoryStore, append, kept};
 use crate::StoreError;
 use crate::book::Book;
+use crate::call_record::{CallRecord, prune_record};
 use crate::chain::Head;
 use crate::clock::nanoseconds;
 use crate::counter::Claim;
 use crate::inspection::Inspection;
 use crate::kept::KeptRow;
 use crate::ledger::{Filter, Ledger, Reservation, ReserveOutcome, Row, Usage, Verified};
-use crate::record::{Record, pruned};
 
 /// What the ledger holds.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl MemoryStore {
 
 #[async_trait]
 impl Ledger for MemoryStore {
-    async fn reserve(&self, claims: Vec<Claim>, intent: &Record) -> Result<ReserveOutcome, StoreError> {
+    async fn reserve(&self, claims: Vec<Claim>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
         let body = intent.to_body()?;
         let mut ledger = self.ledger();
         match ledger.book.take(&claims, self.clock.now()) {
@@ -61,7 +61,7 @@ impl Ledger for MemoryStore {
         }
     }
 
-    async fn release(&self, reservation: Reservation, outcome: &Record) -> Result<(), StoreError> {
+    async fn release(&self, reservation: Reservation, outcome: &CallRecord) -> Result<(), StoreError> {
         let body = outcome.to_body()?;
         let mut ledger = self.ledger();
         ledger.book.give_back(&reservation.taken);
@@ -69,7 +69,7 @@ impl Ledger for MemoryStore {
         Ok(())
     }
 
-    async fn write(&self, record: &Record) -> Result<(), StoreError> {
+    async fn write(&self, record: &CallRecord) -> Result<(), StoreError> {
         let body = record.to_body()?;
         self.ledger().write(record.at, body);
         Ok(())
@@ -87,7 +87,7 @@ impl Ledger for MemoryStore {
             if rows.len() >= filter.limit {
                 break;
             }
-            let row = Row { seq: line.head.seq, record: Record::of_body(&line.body)? };
+            let row = Row { seq: line.head.seq, record: CallRecord::from_body(&line.body)? };
             if filter.admits(&row) {
                 rows.push(row);
             }
@@ -122,7 +122,7 @@ impl Ledger for MemoryStore {
         let is_kept = |line: &Line| line.at >= nanoseconds(before);
         let count = ledger.log.iter().position(is_kept).unwrap_or(ledger.log.len());
         let Some(last) = ledger.log.iter().take(count).next_back().map(|line| line.head) else { return Ok(0) };
-        let record = pruned(last, count as u64, self.clock.now())?;
+        let record = prune_record(last, count as u64, self.clock.now())?;
         let body = record.to_body()?;
         ledger.log.drain(..count);
         ledger.anchor = last;

@@ -43,12 +43,12 @@ use super::file::DbFile;
 use super::head_file::{self, Log};
 use super::{Durability, OpenStoreError, line, migrate};
 use crate::StoreError;
+use crate::call_record::CallRecord;
 use crate::chain::Head;
 use crate::clock::Clock;
 use crate::counter::Claim;
 use crate::kept::KeptRow;
 use crate::ledger::{Filter, Ledger, Reservation, ReserveOutcome, Row, Usage, Verified};
-use crate::record::Record;
 
 const NAME: &str = "ledger.db";
 const STEPS: [&str; 1] = [include_str!("ledger/1.sql")];
@@ -163,7 +163,7 @@ impl SqliteLedger {
     }
 
     /// Queues what is to be kept without anybody waiting for it.
-    async fn keep(&self, record: &Record, reservation: Reservation) -> Result<(), StoreError> {
+    async fn keep(&self, record: &CallRecord, reservation: Reservation) -> Result<(), StoreError> {
         let keep = Keep { entry: Entry::of(record)?, taken: reservation.taken };
         let sent = self.send(Job::Keep(keep)).await;
         if sent.is_err() {
@@ -208,7 +208,7 @@ fn late() -> StoreError {
 
 #[async_trait]
 impl Ledger for SqliteLedger {
-    async fn reserve(&self, claims: Vec<Claim>, intent: &Record) -> Result<ReserveOutcome, StoreError> {
+    async fn reserve(&self, claims: Vec<Claim>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
         let (answer, receiver) = oneshot::channel();
         let tag = match self.durability {
             Durability::Process => Tag::own(),
@@ -236,11 +236,11 @@ impl Ledger for SqliteLedger {
         waiting.outcome().await
     }
 
-    async fn release(&self, reservation: Reservation, outcome: &Record) -> Result<(), StoreError> {
+    async fn release(&self, reservation: Reservation, outcome: &CallRecord) -> Result<(), StoreError> {
         self.keep(outcome, reservation).await
     }
 
-    async fn write(&self, record: &Record) -> Result<(), StoreError> {
+    async fn write(&self, record: &CallRecord) -> Result<(), StoreError> {
         self.keep(record, Reservation::default()).await
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gatelodge_store::conformance::kit::{a_day, record};
-use gatelodge_store::{Filter, Kind, Ledger, ReserveOutcome, Servers, SqliteLedger, SqliteState, StoreError};
+use gatelodge_store::{Filter, Ledger, RecordKind, ReserveOutcome, Servers, SqliteLedger, SqliteState, StoreError};
 use rusqlite::Connection;
 
 use crate::files::take;
@@ -15,7 +15,7 @@ use crate::ledger;
 
 async fn assert_unavailable(ledger: &SqliteLedger) {
     let since = Instant::now();
-    let refused = ledger.reserve(vec![a_day("calls", 9)], &record(Kind::Intent)).await.expect_err("refused");
+    let refused = ledger.reserve(vec![a_day("calls", 9)], &record(RecordKind::Intent)).await.expect_err("refused");
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
     assert_eq!(refused.to_string().matches("not available").count(), 1, "{refused}");
     assert!(since.elapsed() < Duration::from_millis(2_300), "{:?}", since.elapsed());
@@ -29,7 +29,7 @@ async fn count(ledger: &SqliteLedger) -> usize {
 async fn assert_recovers(ledger: &SqliteLedger) {
     let since = Instant::now();
     loop {
-        let answer = ledger.reserve(vec![a_day("calls", 9)], &record(Kind::Intent)).await;
+        let answer = ledger.reserve(vec![a_day("calls", 9)], &record(RecordKind::Intent)).await;
         match answer {
             Ok(outcome) => return assert!(matches!(outcome, ReserveOutcome::Taken(_))),
             Err(error) => assert!(since.elapsed() < Duration::from_secs(5), "{error}"),
@@ -50,7 +50,7 @@ async fn a_foreign_lock_refuses_in_time_and_ends_with_it() {
         assert_unavailable(&ledger).await;
     });
     let since = Instant::now();
-    ledger.write(&record(Kind::Passed)).await.expect("queued");
+    ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
     assert!(since.elapsed() < Duration::from_millis(100), "queueing waits for nobody");
     assert!(matches!(ledger.flush().await, Err(StoreError::Unavailable(_))));
     assert_eq!(count(&ledger).await, 1, "reading goes on");
@@ -68,7 +68,7 @@ async fn what_was_queued_during_a_lock_is_written_though_nobody_asks() {
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
     foreign.execute_batch("BEGIN IMMEDIATE").expect("locked");
     for _ in 0..100 {
-        ledger.write(&record(Kind::Passed)).await.expect("queued");
+        ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
     }
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     foreign.execute_batch("COMMIT").expect("unlocked");
@@ -86,7 +86,7 @@ async fn a_ledger_dropped_under_a_lock_ends_and_counts_what_it_lost() {
     let first = ledger(dir.path());
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
     foreign.execute_batch("BEGIN IMMEDIATE").expect("locked");
-    first.write(&record(Kind::Passed)).await.expect("queued");
+    first.write(&record(RecordKind::Unchecked)).await.expect("queued");
     let since = Instant::now();
     drop(first);
     assert!(since.elapsed() < Duration::from_secs(6), "{:?}", since.elapsed());
@@ -107,7 +107,7 @@ async fn a_directory_that_was_moved_away_refuses_until_it_is_back() {
     fs::rename(&dir, &away).expect("moved");
     assert_unavailable(&ledger).await;
     assert!(matches!(ledger.head().await, Err(StoreError::Unavailable(_))));
-    ledger.write(&record(Kind::Passed)).await.expect("queued");
+    ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
     assert!(!dir.exists(), "nothing is made anew");
     fs::create_dir(&dir).expect("made");
     assert_unavailable(&ledger).await;
@@ -141,7 +141,7 @@ async fn is_missed_by(callers: usize, most: usize) {
                 let mut answered = 0;
                 loop {
                     let was_gone = is_gone.load(Ordering::Acquire);
-                    match ledger.reserve(vec![], &record(Kind::Intent)).await {
+                    match ledger.reserve(vec![], &record(RecordKind::Intent)).await {
                         Ok(_) if was_gone => answered += 1,
                         Ok(_) => {}
                         Err(_) => return answered,
@@ -231,7 +231,7 @@ async fn what_is_kept_for_a_lost_database_is_bounded_and_what_is_not_kept_is_cou
     let ledger = ledger(&dir);
     fs::rename(&dir, &away).expect("moved");
     for _ in 0..KEPT + 500 {
-        ledger.write(&record(Kind::Passed)).await.expect("queued");
+        ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
     }
     let since = Instant::now();
     while ledger.faults() < 500 {
@@ -262,7 +262,7 @@ async fn a_lock_and_a_missing_table_are_told_with_what_to_do() {
     let (ledger, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
     foreign.execute_batch("BEGIN EXCLUSIVE").expect("locked");
-    let refused = ledger.reserve(vec![a_day("calls", 9)], &record(Kind::Intent)).await.expect_err("refused");
+    let refused = ledger.reserve(vec![a_day("calls", 9)], &record(RecordKind::Intent)).await.expect_err("refused");
     assert!(refused.to_string().contains("another program holds a lock on it: end that"), "{refused}");
     foreign.execute_batch("COMMIT").expect("unlocked");
     let foreign = Connection::open(dir.path().join("state.db")).expect("a database");

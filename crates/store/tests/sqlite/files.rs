@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gatelodge_store::conformance::kit::{NOON, a_day, at, noted, record};
 use gatelodge_store::{
-    AdminLog, Durability, Filter, Kind, Ledger, Notices, OpenStoreError, ReserveOutcome, Servers, SqliteLedger,
+    AdminLog, Durability, Filter, Ledger, Notices, OpenStoreError, RecordKind, ReserveOutcome, Servers, SqliteLedger,
     SqliteState, StoreError,
 };
 use rusqlite::Connection;
@@ -15,7 +15,7 @@ use crate::desk::server;
 use crate::{clock, ledger};
 
 pub async fn take(ledger: &SqliteLedger, max: u32) -> bool {
-    let outcome = ledger.reserve(vec![a_day("calls", max)], &record(Kind::Intent)).await.expect("an answer");
+    let outcome = ledger.reserve(vec![a_day("calls", max)], &record(RecordKind::Intent)).await.expect("an answer");
     matches!(outcome, ReserveOutcome::Taken(_))
 }
 
@@ -45,7 +45,7 @@ async fn a_reopened_ledger_keeps_counters_and_chain() {
     for durability in [Durability::Process, Durability::Power, Durability::Process] {
         let ledger = SqliteLedger::open(dir.path(), durability, clock()).expect("a ledger");
         assert!(take(&ledger, 3).await);
-        ledger.write(&record(Kind::Passed)).await.expect("queued");
+        ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
     }
     let ledger = SqliteLedger::open_existing(dir.path(), Durability::Process, clock()).expect("a ledger");
     assert!(!take(&ledger, 3).await);
@@ -130,7 +130,8 @@ async fn a_running_ledger_refuses_when_a_later_build_brings_the_schema_up() {
     let ledger = ledger(dir.path());
     assert!(take(&ledger, 9).await);
     set_schema(&dir.path().join("ledger.db"), 2);
-    let refused = ledger.reserve(vec![a_day("calls", 9)], &record(Kind::Intent)).await.expect_err("another schema");
+    let refused =
+        ledger.reserve(vec![a_day("calls", 9)], &record(RecordKind::Intent)).await.expect_err("another schema");
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
 }
 
@@ -170,7 +171,7 @@ async fn a_log_that_lost_its_end_is_noticed_after_the_next_start() {
 }
 
 async fn take_of(ledger: &SqliteLedger, counter: &str, max: u32) -> bool {
-    let outcome = ledger.reserve(vec![a_day(counter, max)], &record(Kind::Intent)).await.expect("an answer");
+    let outcome = ledger.reserve(vec![a_day(counter, max)], &record(RecordKind::Intent)).await.expect("an answer");
     matches!(outcome, ReserveOutcome::Taken(_))
 }
 
@@ -212,7 +213,8 @@ async fn a_counter_that_cannot_be_read_refuses() {
     for text in ["x", "1:-5", "1:99999999999999999999999999999999999999", "9223372036854775807:1"] {
         let other = Connection::open(dir.path().join("ledger.db")).expect("a database");
         other.execute("UPDATE counters SET state = ?", [text]).expect("changed");
-        let refused = first.reserve(vec![a_day("calls", 9)], &record(Kind::Intent)).await.expect_err("unreadable");
+        let refused =
+            first.reserve(vec![a_day("calls", 9)], &record(RecordKind::Intent)).await.expect_err("unreadable");
         assert!(matches!(refused, StoreError::Corrupt(_)), "{refused}");
     }
     assert_eq!(first.rows(Filter { limit: 9, ..Filter::default() }).await.expect("rows").len(), 1);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_store::conformance::kit::{NOON, a_day, at, calls};
-use gatelodge_store::{CallId, Durability, Filter, Kind, Ledger, Record, ReserveOutcome, SqliteLedger};
+use gatelodge_store::{CallId, CallRecord, Durability, Filter, Ledger, RecordKind, ReserveOutcome, SqliteLedger};
 
 use crate::{clock, ledger};
 
@@ -39,7 +39,7 @@ async fn reserve_for_ever(ledger: Arc<SqliteLedger>) {
         let mut random = [0; 10];
         getrandom::fill(&mut random).expect("randomness");
         let call = CallId::new(at(NOON), random);
-        let intent = || Record::new(Kind::Intent, call, at(NOON));
+        let intent = || CallRecord::new(RecordKind::Intent, call, at(NOON));
         let both = vec![a_day("large", LARGE), a_day("small", SMALL)];
         let mut outcome = ledger.reserve(both, &intent()).await.expect("an answer");
         if matches!(outcome, ReserveOutcome::Exhausted(_)) {
@@ -48,7 +48,7 @@ async fn reserve_for_ever(ledger: Arc<SqliteLedger>) {
         assert!(matches!(outcome, ReserveOutcome::Taken(_)));
         // One write a line: what the parent reads was answered.
         std::io::stdout().write_all(format!("taken {call}\n").as_bytes()).expect("a parent");
-        ledger.write(&Record::new(Kind::Outcome, call, at(NOON))).await.expect("queued");
+        ledger.write(&CallRecord::new(RecordKind::Outcome, call, at(NOON))).await.expect("queued");
     }
 }
 
@@ -93,7 +93,7 @@ async fn a_killed_process_has_lost_nothing_it_was_told_and_gained_nothing() {
         let verified = ledger.verify(vec![]).await.expect("a walk");
         assert_eq!(verified.broken, None, "round {round}");
         let rows = ledger.rows(Filter { limit: usize::MAX, ..Filter::default() }).await.expect("rows");
-        let intents = rows.iter().filter(|row| row.record.kind == Kind::Intent);
+        let intents = rows.iter().filter(|row| row.record.kind == RecordKind::Intent);
         let intents: HashSet<_> = intents.map(|row| row.record.call.to_string()).collect();
         assert!(told.is_subset(&intents), "round {round}: what was told is not in the ledger");
         let usage = ledger.usage().await.expect("counters");

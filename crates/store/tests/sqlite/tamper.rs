@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use gatelodge_store::conformance::kit::{NOON, at, record};
-use gatelodge_store::{AdminEntry, AdminLog, Break, Head, Kind, Ledger, Record, SqliteLedger, SqliteState, Verified};
+use gatelodge_store::{
+    AdminEntry, AdminLog, Break, CallRecord, Head, Ledger, RecordKind, SqliteLedger, SqliteState, Verified,
+};
 use proptest::prelude::*;
 use rusqlite::{Connection, params};
 use tempfile::TempDir;
@@ -18,7 +20,7 @@ async fn filled() -> (TempDir, SqliteLedger) {
     let ledger = ledger(dir.path());
     for second in 0..ROWS {
         let at = at(NOON) + std::time::Duration::from_secs(second);
-        ledger.write(&Record { at, ..record(Kind::Passed) }).await.expect("queued");
+        ledger.write(&CallRecord { at, ..record(RecordKind::Unchecked) }).await.expect("queued");
     }
     ledger.flush().await.expect("written");
     (dir, ledger)
@@ -57,7 +59,7 @@ async fn a_cut_end_is_found_also_after_a_restart() {
     assert_eq!(verify(&first).await.broken, Some(Break::Cut { end: 9, known: ROWS }));
     drop(first);
     let second = ledger(dir.path());
-    second.write(&record(Kind::Passed)).await.expect("queued");
+    second.write(&record(RecordKind::Unchecked)).await.expect("queued");
     second.flush().await.expect("written");
     assert_eq!(verify(&second).await.broken, Some(Break::Cut { end: 10, known: ROWS }));
 }
@@ -66,7 +68,7 @@ async fn a_cut_end_is_found_also_after_a_restart() {
 async fn a_cut_end_is_found_also_after_a_running_ledger_has_written_on() {
     let (dir, ledger) = filled().await;
     execute(dir.path(), "DELETE FROM log WHERE seq > 9");
-    ledger.write(&record(Kind::Passed)).await.expect("queued");
+    ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
     ledger.flush().await.expect("written");
     assert_eq!(verify(&ledger).await.broken, Some(Break::Cut { end: 10, known: ROWS }));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gatelodge_policy::{Align, Amount, LimitWindow};
 use gatelodge_store::conformance::kit::{a_day, calls, claim, not_sent, record};
-use gatelodge_store::{Kind, Ledger, Reservation, ReserveOutcome, SqliteLedger};
+use gatelodge_store::{Ledger, RecordKind, Reservation, ReserveOutcome, SqliteLedger};
 use tokio::task::JoinSet;
 
 use crate::files::take;
@@ -18,11 +18,11 @@ async fn take_all(ledger: Arc<SqliteLedger>) -> u32 {
     loop {
         let rolling = claim("rolling", (LimitWindow::Seconds(60), Align::Rolling), calls(LIMIT), Amount::ONE);
         let claims = vec![a_day("calls", LIMIT), rolling];
-        match ledger.reserve(claims, &record(Kind::Intent)).await.expect("an answer") {
+        match ledger.reserve(claims, &record(RecordKind::Intent)).await.expect("an answer") {
             ReserveOutcome::Taken(_) => taken += 1,
             ReserveOutcome::Exhausted(_) => return taken,
         }
-        ledger.write(&record(Kind::Outcome)).await.expect("queued");
+        ledger.write(&record(RecordKind::Outcome)).await.expect("queued");
     }
 }
 
@@ -47,7 +47,7 @@ async fn two_ledgers_never_overshoot_together_and_make_one_chain() {
 }
 
 async fn reserve(ledger: &SqliteLedger) -> Reservation {
-    match ledger.reserve(vec![a_day("calls", 2)], &record(Kind::Intent)).await.expect("an answer") {
+    match ledger.reserve(vec![a_day("calls", 2)], &record(RecordKind::Intent)).await.expect("an answer") {
         ReserveOutcome::Taken(reservation) => reservation,
         ReserveOutcome::Exhausted(exhausted) => panic!("no room: {exhausted:?}"),
     }
@@ -77,7 +77,7 @@ async fn a_walk_along_the_chain_does_not_hold_up_the_writer() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = Arc::new(ledger(dir.path()));
     for _ in 0..20_000 {
-        ledger.write(&record(Kind::Passed)).await.expect("queued");
+        ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
     }
     ledger.flush().await.expect("written");
     let walker = Arc::clone(&ledger);

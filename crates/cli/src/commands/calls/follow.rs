@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_store::{Kind, Row};
+use gatelodge_store::{RecordKind, Row};
 
 use super::gather::{Call, Gathered, Wanted};
 use super::{tell, tell_row};
@@ -60,14 +60,14 @@ pub async fn follow(desk: &Desk, wanted: &Wanted, json: bool, found: Gathered) -
 impl Open {
     /// Takes the next row of the log.
     fn take(&mut self, row: Row, wanted: &Wanted) -> Result<()> {
-        if row.record.kind == Kind::Outcome {
+        if row.record.kind == RecordKind::Outcome {
             return self.settle(row, wanted);
         }
         if !wanted.admits(&row) {
             return Ok(());
         }
         // The outcome is a moment behind, and the two are shown together.
-        if row.record.kind != Kind::Intent {
+        if row.record.kind != RecordKind::Intent {
             return tell_row(&row, self.json);
         }
         self.add(Waiting { row, looks: 0, is_told: false });
@@ -106,30 +106,30 @@ impl Open {
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_store::{CallId, Filter, Outcome, Record};
+    use gatelodge_store::{CallId, CallOutcome, CallRecord, Filter};
 
     use super::*;
 
-    fn row(seq: u64, kind: Kind, number: u8) -> Row {
+    fn row(seq: u64, kind: RecordKind, number: u8) -> Row {
         let at = "2026-11-15T12:00:00Z".parse().expect("a time");
-        Row { seq, record: Record::new(kind, CallId::new(at, [number; 10]), at) }
+        Row { seq, record: CallRecord::new(kind, CallId::new(at, [number; 10]), at) }
     }
 
     #[test]
     fn a_call_waits_for_its_outcome_and_is_forgotten_with_it() {
         let wanted = Wanted::all(Filter { grant: Some("ci".into()), ..Filter::default() });
         let mut open = Open { calls: VecDeque::new(), json: false };
-        let mut mine = row(1, Kind::Intent, 1);
+        let mut mine = row(1, RecordKind::Intent, 1);
         mine.record.label = Some("ci".into());
         open.take(mine, &wanted).expect("taken");
-        open.take(row(2, Kind::Intent, 2), &wanted).expect("not wanted");
+        open.take(row(2, RecordKind::Intent, 2), &wanted).expect("not wanted");
         assert_eq!(open.calls.len(), 1, "only what is wanted is waited for");
         (1..PATIENCE).for_each(|_| open.look().expect("a look"));
         assert!(!open.calls[0].is_told);
         open.look().expect("a look");
         assert!(open.calls[0].is_told, "shown without its outcome");
-        let mut outcome = row(3, Kind::Outcome, 1);
-        outcome.record.outcome = Some(Outcome::Ok);
+        let mut outcome = row(3, RecordKind::Outcome, 1);
+        outcome.record.outcome = Some(CallOutcome::Ok);
         open.take(outcome, &wanted).expect("settled");
         assert!(open.calls.is_empty());
     }
@@ -139,9 +139,9 @@ mod tests {
         let wanted = Wanted::all(Filter::default());
         let mut open = Open { calls: VecDeque::new(), json: true };
         for seq in 1..=MAX_OPEN as u64 + 10 {
-            open.add(Waiting { row: row(seq, Kind::Intent, 0), looks: 0, is_told: true });
+            open.add(Waiting { row: row(seq, RecordKind::Intent, 0), looks: 0, is_told: true });
         }
         assert_eq!((open.calls.len(), open.calls[0].row.seq), (MAX_OPEN, 11));
-        assert!(wanted.admits(&row(1, Kind::Intent, 0)));
+        assert!(wanted.admits(&row(1, RecordKind::Intent, 0)));
     }
 }

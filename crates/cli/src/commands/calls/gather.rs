@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use gatelodge_store::{CallId, Filter, Kind, Ledger, Record, Row};
+use gatelodge_store::{CallId, CallRecord, Filter, Ledger, RecordKind, Row};
 
 use crate::cli::CallsArgs;
 
@@ -59,7 +59,7 @@ impl Wanted {
 
     /// Whether a call that begins with this row is wanted.
     pub fn admits(&self, row: &Row) -> bool {
-        (self.all || row.record.kind != Kind::Passed) && self.filter.admits(row)
+        (self.all || row.record.kind != RecordKind::Unchecked) && self.filter.admits(row)
     }
 }
 
@@ -80,7 +80,7 @@ pub async fn newest(ledger: &dyn Ledger, wanted: &Wanted) -> Result<Gathered> {
             break;
         }
         for row in page.into_iter().rev() {
-            if row.record.kind == Kind::Outcome {
+            if row.record.kind == RecordKind::Outcome {
                 outcomes.insert(row.record.call, row);
                 continue;
             }
@@ -98,7 +98,7 @@ pub async fn newest(ledger: &dyn Ledger, wanted: &Wanted) -> Result<Gathered> {
 
 impl Call {
     /// The call in one record: what it was, and how it ended.
-    pub fn merged(&self) -> Record {
+    pub fn merged(&self) -> CallRecord {
         let mut record = self.row.record.clone();
         if let Some(Row { record: outcome, .. }) = &self.outcome {
             record.outcome = outcome.outcome;
@@ -111,7 +111,7 @@ impl Call {
     }
 
     pub fn is_open(&self) -> bool {
-        self.row.record.kind == Kind::Intent && self.outcome.is_none()
+        self.row.record.kind == RecordKind::Intent && self.outcome.is_none()
     }
 }
 
@@ -119,7 +119,7 @@ impl Call {
 mod tests {
     use std::sync::Arc;
 
-    use gatelodge_store::{ManualClock, MemoryStore, Outcome};
+    use gatelodge_store::{CallOutcome, ManualClock, MemoryStore};
     use jiff::Timestamp;
 
     use super::*;
@@ -137,12 +137,15 @@ mod tests {
         };
         for number in 0..CALLS + 2 {
             if number < CALLS {
-                let mut intent = Record::new(Kind::Intent, id(number), at);
+                let mut intent = CallRecord::new(RecordKind::Intent, id(number), at);
                 intent.label = Some(if number % 1_000 == 3 { "rare" } else { "often" }.into());
                 store.write(&intent).await.expect("written");
             }
             if number >= 2 {
-                let outcome = Record { outcome: Some(Outcome::Ok), ..Record::new(Kind::Outcome, id(number - 2), at) };
+                let outcome = CallRecord {
+                    outcome: Some(CallOutcome::Ok),
+                    ..CallRecord::new(RecordKind::Outcome, id(number - 2), at)
+                };
                 store.write(&outcome).await.expect("written");
             }
         }

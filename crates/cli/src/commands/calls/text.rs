@@ -1,11 +1,11 @@
 //! A call as people read it.
 
-use gatelodge_store::{Kind, Outcome, Record};
+use gatelodge_store::{CallOutcome, CallRecord, RecordKind};
 
 use crate::report::shown;
 
 /// A call on one line, and why on the next.
-pub fn text(record: &Record) -> String {
+pub fn text(record: &CallRecord) -> String {
     let word = |text: Option<&str>| shown(text.unwrap_or("-"));
     let at = record.at.strftime("%Y-%m-%d %H:%M:%S");
     let server = record.server.as_ref().map_or("-", |server| server.as_str());
@@ -19,7 +19,7 @@ pub fn text(record: &Record) -> String {
 }
 
 /// How the call went, in a few words.
-fn verdict(record: &Record) -> String {
+fn verdict(record: &CallRecord) -> String {
     let sent = || {
         let time = record.timings.map(|timings| format!(" in {:.1} ms", timings.upstream as f64 / 1_000.0));
         match record.outcome {
@@ -28,29 +28,29 @@ fn verdict(record: &Record) -> String {
         }
     };
     match record.kind {
-        Kind::Refused => "REFUSED".to_owned(),
-        Kind::Intent | Kind::Outcome if record.observed => format!("OBSERVED, {}", sent()),
-        Kind::Intent | Kind::Outcome => sent(),
-        Kind::Passed => "passed".to_owned(),
-        Kind::Unauthenticated => format!("no valid token, {} requests", record.count.unwrap_or(1)),
-        Kind::Pruned => format!("older rows removed through {}", record.through.as_deref().unwrap_or("-")),
+        RecordKind::Refused => "REFUSED".to_owned(),
+        RecordKind::Intent | RecordKind::Outcome if record.observed => format!("OBSERVED, {}", sent()),
+        RecordKind::Intent | RecordKind::Outcome => sent(),
+        RecordKind::Unchecked => "passed".to_owned(),
+        RecordKind::Unauthenticated => format!("no valid token, {} requests", record.count.unwrap_or(1)),
+        RecordKind::Pruned => format!("older rows removed through {}", record.through.as_deref().unwrap_or("-")),
     }
 }
 
-fn outcome_words(outcome: Outcome) -> &'static str {
+fn outcome_words(outcome: CallOutcome) -> &'static str {
     match outcome {
-        Outcome::Ok => "ok",
-        Outcome::ToolError => "the tool failed",
-        Outcome::Error => "the server gave an error",
-        Outcome::NotSent => "not sent, charges given back",
-        Outcome::Timeout => "no answer in time",
-        Outcome::Gone => "the connection broke",
-        Outcome::Cancelled => "cancelled",
+        CallOutcome::Ok => "ok",
+        CallOutcome::ToolError => "the tool failed",
+        CallOutcome::Error => "the server gave an error",
+        CallOutcome::NotSent => "not sent, charges given back",
+        CallOutcome::Timeout => "no answer in time",
+        CallOutcome::ConnectionLost => "the connection broke",
+        CallOutcome::Cancelled => "cancelled",
     }
 }
 
 /// Why it was refused, would have been, or failed: code, rule, and what the caller was told.
-fn why(record: &Record) -> Option<String> {
+fn why(record: &CallRecord) -> Option<String> {
     let code = record.code.as_deref()?;
     let rule = record.rule.as_deref().map(|rule| format!(" by {rule}")).unwrap_or_default();
     let policy = record.policy.as_ref().map(|policy| {
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn a_call_stopped_by_a_limit_says_when_there_is_room() {
         let at = "2026-11-15T12:00:00Z".parse().expect("a time");
-        let mut record = Record::new(Kind::Refused, CallId::new(at, [7; 10]), at);
+        let mut record = CallRecord::new(RecordKind::Refused, CallId::new(at, [7; 10]), at);
         record.code = Some("limit".into());
         assert!(!text(&record).contains("room again"));
         record.retry_after_seconds = Some(3_600);

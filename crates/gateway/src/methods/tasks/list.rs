@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use gatelodge_json::read;
 use gatelodge_mcp::{ClientRequest, ListCaching, ServerResponse, code, error_response, replace_list_items};
-use gatelodge_store::Outcome;
+use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
 use super::owner::{hash, is_passed_over, know_offer, may_hear, own_tasks};
@@ -42,7 +42,7 @@ async fn listed(
     visit: &Visit,
     request: &ClientRequest<'_>,
     line: &mut Line,
-) -> Result<(StatusCode, Bytes, Outcome), Refusal> {
+) -> Result<(StatusCode, Bytes, CallOutcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
     let progress = Progress::of(request);
     let wanted = Wanted { method: request.method(), member: "tasks", progress: progress.as_ref(), is_callers: true };
@@ -75,5 +75,5 @@ async fn listed(
     let page = documents.first().ok_or_else(unreadable)?;
     let result = replace_list_items(page.root(), "tasks", &entries, ListCaching::Unspecified).ok_or_else(unreadable)?;
     let first = ServerResponse::from_spans(&first.text, &first.places).ok_or_else(unreadable)?;
-    Ok((StatusCode::OK, first.with_payload(request.id(), &result).into(), Outcome::Ok))
+    Ok((StatusCode::OK, first.with_payload(request.id(), &result).into(), CallOutcome::Ok))
 }

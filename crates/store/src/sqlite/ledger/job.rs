@@ -9,10 +9,10 @@ use tokio::sync::oneshot;
 use super::group::Decided;
 use super::queue::Tag;
 use crate::StoreError;
+use crate::call_record::{CallRecord, not_sent_record};
 use crate::clock::nanoseconds;
 use crate::counter::{Claim, Taken};
 use crate::ledger::Exhausted;
-use crate::record::{Record, never_sent};
 
 /// After how many calls that came alone the next is taken to be alone, too.
 const LONELY: usize = 16;
@@ -79,7 +79,7 @@ pub(super) struct Granted {
 }
 
 impl Entry {
-    pub fn of(record: &Record) -> Result<Self, StoreError> {
+    pub fn of(record: &CallRecord) -> Result<Self, StoreError> {
         Ok(Self { at: nanoseconds(record.at), body: record.to_body()? })
     }
 }
@@ -87,7 +87,7 @@ impl Entry {
 impl Granted {
     /// Gives back what nobody waits for any more.
     pub fn into_keep(self, now: Timestamp) -> Result<Keep, StoreError> {
-        let outcome = never_sent(Record::of_body(&self.intent)?, now);
+        let outcome = not_sent_record(CallRecord::from_body(&self.intent)?, now);
         Ok(Keep { entry: Entry::of(&outcome)?, taken: self.taken })
     }
 }

@@ -6,9 +6,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::job::Entry;
 use super::{LOG, read};
 use crate::StoreError;
+use crate::call_record::prune_record;
 use crate::chain::Head;
 use crate::clock::nanoseconds;
-use crate::record::pruned;
 use crate::sqlite::{head_file, line};
 
 /// How many rows go at a time; some milliseconds' worth.
@@ -55,7 +55,7 @@ pub(super) fn move_anchor(
 }
 
 fn told(last: Head, removed: u64, now: Timestamp) -> Result<Entry, StoreError> {
-    Entry::of(&pruned(last, removed, now)?)
+    Entry::of(&prune_record(last, removed, now)?)
 }
 
 /// Removes some of the rows up to the anchor. True if there are more.

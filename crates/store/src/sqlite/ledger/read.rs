@@ -4,11 +4,11 @@ use gatelodge_policy::Amount;
 use rusqlite::{Connection, params};
 
 use crate::StoreError;
+use crate::call_record::CallRecord;
 use crate::chain::Head;
 use crate::counter::{Counter, CounterKey};
 use crate::inspection::Inspection;
 use crate::ledger::{Filter, Row, Usage, Verified};
-use crate::record::Record;
 use crate::sqlite::file::DbFile;
 use crate::sqlite::{head_file, line};
 
@@ -43,7 +43,7 @@ pub(super) fn rows(db: &Connection, filter: &Filter) -> Result<Vec<Row>, StoreEr
         if !needles.iter().all(|needle| body.contains(needle)) {
             continue;
         }
-        let row = Row { seq: row.get(0)?, record: Record::of_body(body)? };
+        let row = Row { seq: row.get(0)?, record: CallRecord::from_body(body)? };
         if filter.admits(&row) {
             rows.push(row);
         }

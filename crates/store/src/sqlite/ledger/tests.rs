@@ -10,13 +10,13 @@ use std::task::{Context, Waker};
 use gatelodge_policy::{Align, Amount, LimitWindow};
 
 use super::*;
+use crate::call_record::{CallId, RecordKind};
 use crate::clock::ManualClock;
 use crate::counter::CounterKey;
-use crate::record::{CallId, Kind};
 
-fn record(number: u8) -> Record {
+fn record(number: u8) -> CallRecord {
     let at: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");
-    let mut record = Record::new(Kind::Intent, CallId::new(at, [number; 10]), at);
+    let mut record = CallRecord::new(RecordKind::Intent, CallId::new(at, [number; 10]), at);
     record.message = Some("x".repeat(30_000).into());
     record
 }

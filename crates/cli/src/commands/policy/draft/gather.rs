@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use anyhow::Result;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{ClientRequest, DraftBuilder, ObservedCall, is_always_allowed};
-use gatelodge_store::{CallId, Filter, Kind, Ledger, Outcome, Record, Row};
+use gatelodge_store::{CallId, CallOutcome, CallRecord, Filter, Ledger, RecordKind, Row};
 use jiff::Timestamp;
 
 /// How many rows are read at a time.
@@ -64,12 +64,12 @@ pub async fn gather(ledger: &dyn Ledger, wanted: &Wanted<'_>) -> Result<Gathered
             let Row { record, .. } = row;
             gathered.oldest = Some(gathered.oldest.map_or(record.at, |oldest| oldest.min(record.at)));
             match record.kind {
-                Kind::Pruned => gathered.removed += record.count.unwrap_or_default(),
-                Kind::Outcome if record.outcome == Some(Outcome::NotSent) => {
+                RecordKind::Pruned => gathered.removed += record.count.unwrap_or_default(),
+                RecordKind::Outcome if record.outcome == Some(CallOutcome::NotSent) => {
                     not_sent.insert(record.call);
                 }
-                Kind::Outcome | Kind::Unauthenticated => {}
-                Kind::Intent | Kind::Refused | Kind::Passed => {
+                RecordKind::Outcome | RecordKind::Unauthenticated => {}
+                RecordKind::Intent | RecordKind::Refused | RecordKind::Unchecked => {
                     let is_unsent = not_sent.remove(&record.call);
                     gathered.add(record, wanted, is_unsent);
                 }
@@ -79,7 +79,7 @@ pub async fn gather(ledger: &dyn Ledger, wanted: &Wanted<'_>) -> Result<Gathered
 }
 
 impl Gathered {
-    fn add(&mut self, record: &Record, wanted: &Wanted<'_>, is_unsent: bool) {
+    fn add(&mut self, record: &CallRecord, wanted: &Wanted<'_>, is_unsent: bool) {
         let grant = record.grant.as_ref().map(|id| id.0.as_ref());
         if grant != Some(wanted.grant) && record.label.as_deref() != Some(wanted.grant) {
             return;
@@ -101,19 +101,19 @@ impl Gathered {
 }
 
 /// Whether a row is about something that a policy speaks of. Of what merely passed, that is what a server asked.
-fn is_judged(method: &str, kind: Kind) -> bool {
+fn is_judged(method: &str, kind: RecordKind) -> bool {
     let is_asked = ClientRequest::of_method(method).is_some();
     match kind {
-        Kind::Passed => is_asked,
+        RecordKind::Unchecked => is_asked,
         _ => !is_always_allowed(method) && method != "response" && (is_asked || !method.starts_with("notifications/")),
     }
 }
 
 /// Why a call is no reason to allow the next one.
-fn why_not(record: &Record, is_unsent: bool) -> Option<String> {
+fn why_not(record: &CallRecord, is_unsent: bool) -> Option<String> {
     let code = record.code.as_deref().unwrap_or("no reason given");
     let is_cut = record.target.as_ref().is_some_and(|target| target.ends_with('…') && target.chars().count() >= CUT);
-    if record.kind == Kind::Refused {
+    if record.kind == RecordKind::Refused {
         Some(format!("refused: {code}"))
     } else if is_unsent {
         Some("the server could not be reached".to_owned())
@@ -126,7 +126,7 @@ fn why_not(record: &Record, is_unsent: bool) -> Option<String> {
     }
 }
 
-fn what(record: &Record, method: &str) -> String {
+fn what(record: &CallRecord, method: &str) -> String {
     match &record.target {
         Some(target) => format!("{method} {target}"),
         None => method.to_owned(),
@@ -134,7 +134,7 @@ fn what(record: &Record, method: &str) -> String {
 }
 
 impl Found {
-    fn take(&mut self, record: &Record, method: &str) {
+    fn take(&mut self, record: &CallRecord, method: &str) {
         self.sent += 1;
         if let (Some("not_accepted" | "definition_changed"), Some(target)) = (record.code.as_deref(), &record.target) {
             self.unaccepted.insert(target.to_string());

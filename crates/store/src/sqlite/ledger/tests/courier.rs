@@ -8,7 +8,7 @@ use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
-use crate::record::Outcome;
+use crate::call_record::CallOutcome;
 
 const CALLS: u8 = 5;
 const ROUNDS: u64 = 6;
@@ -74,7 +74,7 @@ fn used(ledger: &SqliteLedger) -> i128 {
 /// How many rows say that a call began, and how many that it was never sent.
 fn told(ledger: &SqliteLedger) -> (usize, usize) {
     let rows = lane().block_on(ledger.rows(Filter { limit: 99_999, ..Filter::default() })).expect("rows");
-    let never_sent = rows.iter().filter(|row| row.record.outcome == Some(Outcome::NotSent)).count();
+    let never_sent = rows.iter().filter(|row| row.record.outcome == Some(CallOutcome::NotSent)).count();
     (rows.len() - never_sent, never_sent)
 }
 

@@ -5,15 +5,15 @@ use std::cell::RefCell;
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 
-use super::{Kind, Outcome, Record, Timings};
+use super::{CallOutcome, CallRecord, CallTimings, RecordKind};
 use crate::StoreError;
 
-const PRINTER: DateTimePrinter = DateTimePrinter::new();
+const TIMESTAMP_PRINTER: DateTimePrinter = DateTimePrinter::new();
 /// Those of the largest number.
-const MOST_DIGITS: usize = 20;
+const MAX_U64_DIGITS: usize = 20;
 
 /// A member's name as it is written, behind another member.
-macro_rules! key {
+macro_rules! member_key {
     ($name:literal) => {
         concat!(",\"", $name, "\":")
     };
@@ -23,9 +23,9 @@ macro_rules! key {
 ///
 /// # Errors
 /// Its time cannot be written.
-pub(super) fn written(record: &Record) -> Result<String, StoreError> {
+pub(super) fn encode_record(record: &CallRecord) -> Result<String, StoreError> {
     // All fields by name: one that is added must not be forgotten here.
-    let Record {
+    let CallRecord {
         at,
         kind,
         call,
@@ -58,48 +58,48 @@ pub(super) fn written(record: &Record) -> Result<String, StoreError> {
         count,
         through,
     } = record;
-    let mut out = Members { text: String::with_capacity(704) };
+    let mut out = RecordJsonWriter { text: String::with_capacity(704) };
     out.text.push_str("{\"at\":\"");
-    print_time(*at, &mut out.text)?;
+    push_timestamp(*at, &mut out.text)?;
     out.text.push('"');
-    out.word(key!("kind"), Some(kind_word(*kind)));
-    out.word(key!("call"), Some(call.as_str()));
-    out.text(key!("grant"), grant.as_ref().map(|grant| grant.0.as_ref()));
-    out.text(key!("label"), label.as_deref());
-    out.word(key!("server"), server.as_ref().map(|server| server.as_str()));
-    out.text(key!("method"), method.as_deref());
-    out.text(key!("target"), target.as_deref());
-    out.text(key!("request"), request.as_deref());
-    out.text(key!("trace"), trace.as_deref());
-    out.word(key!("policy"), policy.as_ref().map(|policy| policy.as_str()));
-    out.number(key!("policy_version"), policy_version.map(|version| version.0.into()));
-    out.text(key!("code"), code.as_deref());
-    out.text(key!("rule"), rule.as_deref());
-    out.text(key!("counter"), counter.as_deref());
-    out.number(key!("retry_after_seconds"), *retry_after_seconds);
-    out.text(key!("message"), message.as_deref());
+    out.push_unescaped(member_key!("kind"), Some(kind_name(*kind)));
+    out.push_unescaped(member_key!("call"), Some(call.as_str()));
+    out.push_string(member_key!("grant"), grant.as_ref().map(|grant| grant.0.as_ref()));
+    out.push_string(member_key!("label"), label.as_deref());
+    out.push_unescaped(member_key!("server"), server.as_ref().map(|server| server.as_str()));
+    out.push_string(member_key!("method"), method.as_deref());
+    out.push_string(member_key!("target"), target.as_deref());
+    out.push_string(member_key!("request"), request.as_deref());
+    out.push_string(member_key!("trace"), trace.as_deref());
+    out.push_unescaped(member_key!("policy"), policy.as_ref().map(|policy| policy.as_str()));
+    out.push_number(member_key!("policy_version"), policy_version.map(|version| version.0.into()));
+    out.push_string(member_key!("code"), code.as_deref());
+    out.push_string(member_key!("rule"), rule.as_deref());
+    out.push_string(member_key!("counter"), counter.as_deref());
+    out.push_number(member_key!("retry_after_seconds"), *retry_after_seconds);
+    out.push_string(member_key!("message"), message.as_deref());
     if *observed {
         out.text.push_str(",\"observed\":true");
     }
-    out.word(key!("category"), category.map(|category| category.as_str()));
-    out.text(key!("definition"), definition.as_deref());
-    out.text(key!("arguments_digest"), arguments_digest.as_deref());
-    out.texts(key!("argument_keys"), argument_keys);
-    out.text(key!("arguments"), arguments.as_deref());
-    out.text(key!("revision"), revision.as_deref());
-    out.text(key!("client"), client.as_deref());
-    out.text(key!("address"), address.as_deref());
-    out.word(key!("outcome"), outcome.map(outcome_word));
-    out.number(key!("upstream_status"), upstream_status.map(u64::from));
-    if let Some(Timings { decide, reserve, upstream }) = timings {
+    out.push_unescaped(member_key!("category"), category.map(|category| category.as_str()));
+    out.push_string(member_key!("definition"), definition.as_deref());
+    out.push_string(member_key!("arguments_digest"), arguments_digest.as_deref());
+    out.push_strings(member_key!("argument_keys"), argument_keys);
+    out.push_string(member_key!("arguments"), arguments.as_deref());
+    out.push_string(member_key!("revision"), revision.as_deref());
+    out.push_string(member_key!("client"), client.as_deref());
+    out.push_string(member_key!("address"), address.as_deref());
+    out.push_unescaped(member_key!("outcome"), outcome.map(outcome_name));
+    out.push_number(member_key!("upstream_status"), upstream_status.map(u64::from));
+    if let Some(CallTimings { decide, reserve, upstream }) = timings {
         out.text.push_str(",\"timings\":{\"decide\":");
-        out.digits(*decide);
-        out.number(key!("reserve"), Some(*reserve));
-        out.number(key!("upstream"), Some(*upstream));
+        out.push_digits(*decide);
+        out.push_number(member_key!("reserve"), Some(*reserve));
+        out.push_number(member_key!("upstream"), Some(*upstream));
         out.text.push('}');
     }
-    out.number(key!("count"), *count);
-    out.text(key!("through"), through.as_deref());
+    out.push_number(member_key!("count"), *count);
+    out.push_string(member_key!("through"), through.as_deref());
     out.text.push('}');
     Ok(out.text)
 }
@@ -110,18 +110,18 @@ thread_local! {
 }
 
 /// Writes a time as [`DateTimePrinter`] does.
-fn print_time(at: Timestamp, out: &mut String) -> Result<(), StoreError> {
+fn push_timestamp(at: Timestamp, out: &mut String) -> Result<(), StoreError> {
     let nanoseconds = at.subsec_nanosecond();
     // Before 1970 the fraction goes back from the next second.
     let (second, Ok(nanoseconds @ 1..)) = (at.as_second(), u32::try_from(nanoseconds)) else {
-        return print_whole(at, out);
+        return push_timestamp_with_jiff(at, out);
     };
     LAST_SECOND.with_borrow_mut(|(last, text)| {
         if *last != second {
             text.clear();
             *last = i64::MIN;
             let whole = Timestamp::from_second(second).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-            print_whole(whole, text)?;
+            push_timestamp_with_jiff(whole, text)?;
             text.pop();
             *last = second;
         }
@@ -143,35 +143,35 @@ fn print_time(at: Timestamp, out: &mut String) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn print_whole(at: Timestamp, out: &mut String) -> Result<(), StoreError> {
-    PRINTER.print_timestamp(&at, out).map_err(|error| StoreError::Corrupt(error.to_string()))
+fn push_timestamp_with_jiff(at: Timestamp, out: &mut String) -> Result<(), StoreError> {
+    TIMESTAMP_PRINTER.print_timestamp(&at, out).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
-fn kind_word(kind: Kind) -> &'static str {
+fn kind_name(kind: RecordKind) -> &'static str {
     match kind {
-        Kind::Intent => "intent",
-        Kind::Outcome => "outcome",
-        Kind::Refused => "refused",
-        Kind::Passed => "passed",
-        Kind::Unauthenticated => "unauthenticated",
-        Kind::Pruned => "pruned",
+        RecordKind::Intent => "intent",
+        RecordKind::Outcome => "outcome",
+        RecordKind::Refused => "refused",
+        RecordKind::Unchecked => "passed",
+        RecordKind::Unauthenticated => "unauthenticated",
+        RecordKind::Pruned => "pruned",
     }
 }
 
-fn outcome_word(outcome: Outcome) -> &'static str {
+fn outcome_name(outcome: CallOutcome) -> &'static str {
     match outcome {
-        Outcome::Ok => "ok",
-        Outcome::ToolError => "tool_error",
-        Outcome::Error => "error",
-        Outcome::NotSent => "not_sent",
-        Outcome::Timeout => "timeout",
-        Outcome::Gone => "gone",
-        Outcome::Cancelled => "cancelled",
+        CallOutcome::Ok => "ok",
+        CallOutcome::ToolError => "tool_error",
+        CallOutcome::Error => "error",
+        CallOutcome::NotSent => "not_sent",
+        CallOutcome::Timeout => "timeout",
+        CallOutcome::ConnectionLost => "gone",
+        CallOutcome::Cancelled => "cancelled",
     }
 }
 
 /// Whether nothing in a text has to be escaped: nearly always.
-fn is_plain(text: &str) -> bool {
+fn is_escape_free(text: &str) -> bool {
     let is_odd = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
     // All are looked at, without a branch for each, sixteen at once.
     let have_odd = |bytes: &[u8]| bytes.iter().fold(false, |found, byte| found | is_odd(*byte));
@@ -180,13 +180,13 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// An object that is being written, behind its first member.
-struct Members {
+struct RecordJsonWriter {
     text: String,
 }
 
-impl Members {
+impl RecordJsonWriter {
     /// A value that is a name, an id or a word of ours: of plain letters, so nothing in it has to be escaped.
-    fn word(&mut self, key: &'static str, value: Option<&str>) {
+    fn push_unescaped(&mut self, key: &'static str, value: Option<&str>) {
         if let Some(value) = value {
             self.text.push_str(key);
             self.text.push('"');
@@ -195,35 +195,35 @@ impl Members {
         }
     }
 
-    fn text(&mut self, key: &'static str, value: Option<&str>) {
+    fn push_string(&mut self, key: &'static str, value: Option<&str>) {
         if let Some(value) = value {
             self.text.push_str(key);
-            self.quoted(value);
+            self.push_quoted(value);
         }
     }
 
-    fn texts(&mut self, key: &'static str, values: &[std::sync::Arc<str>]) {
+    fn push_strings(&mut self, key: &'static str, values: &[std::sync::Arc<str>]) {
         let Some((first, rest)) = values.split_first() else { return };
         self.text.push_str(key);
         self.text.push('[');
-        self.quoted(first);
+        self.push_quoted(first);
         for value in rest {
             self.text.push(',');
-            self.quoted(value);
+            self.push_quoted(value);
         }
         self.text.push(']');
     }
 
-    fn number(&mut self, key: &'static str, value: Option<u64>) {
+    fn push_number(&mut self, key: &'static str, value: Option<u64>) {
         if let Some(value) = value {
             self.text.push_str(key);
-            self.digits(value);
+            self.push_digits(value);
         }
     }
 
-    fn digits(&mut self, mut value: u64) {
-        let mut digits = [0; MOST_DIGITS];
-        let mut first = MOST_DIGITS;
+    fn push_digits(&mut self, mut value: u64) {
+        let mut digits = [0; MAX_U64_DIGITS];
+        let mut first = MAX_U64_DIGITS;
         for digit in digits.iter_mut().rev() {
             *digit = b'0' + (value % 10) as u8;
             (first, value) = (first - 1, value / 10);
@@ -235,9 +235,9 @@ impl Members {
         self.text.push_str(written.unwrap_or_default());
     }
 
-    fn quoted(&mut self, value: &str) {
+    fn push_quoted(&mut self, value: &str) {
         self.text.push('"');
-        if is_plain(value) {
+        if is_escape_free(value) {
             self.text.push_str(value);
         } else {
             for character in value.chars() {
@@ -269,24 +269,30 @@ mod tests {
     use crate::grants::GrantId;
     use crate::policies::PolicyVersion;
 
-    const KINDS: [Kind; 6] =
-        [Kind::Intent, Kind::Outcome, Kind::Refused, Kind::Passed, Kind::Unauthenticated, Kind::Pruned];
-    const OUTCOMES: [Outcome; 7] = [
-        Outcome::Ok,
-        Outcome::ToolError,
-        Outcome::Error,
-        Outcome::NotSent,
-        Outcome::Timeout,
-        Outcome::Gone,
-        Outcome::Cancelled,
+    const KINDS: [RecordKind; 6] = [
+        RecordKind::Intent,
+        RecordKind::Outcome,
+        RecordKind::Refused,
+        RecordKind::Unchecked,
+        RecordKind::Unauthenticated,
+        RecordKind::Pruned,
+    ];
+    const OUTCOMES: [CallOutcome; 7] = [
+        CallOutcome::Ok,
+        CallOutcome::ToolError,
+        CallOutcome::Error,
+        CallOutcome::NotSent,
+        CallOutcome::Timeout,
+        CallOutcome::ConnectionLost,
+        CallOutcome::Cancelled,
     ];
 
-    fn whole(at: Timestamp, kind: Kind, outcome: Outcome) -> Record {
+    fn whole(at: Timestamp, kind: RecordKind, outcome: CallOutcome) -> CallRecord {
         let text = |name: &str| -> Option<Arc<str>> {
             let odd: String = (0..0x30_u8).map(char::from).chain("\u{7f}\u{2028}ä\"\\/".chars()).collect();
             Some(format!("{name} {odd}").into())
         };
-        Record {
+        CallRecord {
             at,
             kind,
             call: CallId::new(at, [3; 10]),
@@ -315,7 +321,7 @@ mod tests {
             address: text("address"),
             outcome: Some(outcome),
             upstream_status: Some(200),
-            timings: Some(Timings { decide: 1, reserve: 22, upstream: 333 }),
+            timings: Some(CallTimings { decide: 1, reserve: 22, upstream: 333 }),
             count: Some(0),
             through: text("through"),
         }
@@ -339,9 +345,9 @@ mod tests {
         for at in times {
             let at: Timestamp = at.parse().expect("a time");
             for (kind, outcome) in KINDS.into_iter().cycle().zip(OUTCOMES) {
-                for record in [whole(at, kind, outcome), Record::new(kind, CallId::new(at, [0; 10]), at)] {
+                for record in [whole(at, kind, outcome), CallRecord::new(kind, CallId::new(at, [0; 10]), at)] {
                     let serde = serde_json::to_string(&record).expect("a text");
-                    assert_eq!(written(&record).expect("a text"), serde);
+                    assert_eq!(encode_record(&record).expect("a text"), serde);
                 }
             }
         }

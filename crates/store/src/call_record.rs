@@ -1,6 +1,6 @@
 //! What the call log says of a call.
 
-mod body;
+mod encode_record;
 
 use std::fmt;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl<'de> Deserialize<'de> for CallId {
 /// What a row of the call log is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum RecordKind {
     /// The call is about to be sent; written before the first byte goes out.
     Intent,
     /// How a call that had an intent ended.
@@ -73,7 +73,8 @@ pub enum Kind {
     /// The call was refused; nothing was sent.
     Refused,
     /// A message that no rule speaks of went its way: a handshake, a list, a notification.
-    Passed,
+    #[serde(rename = "passed")]
+    Unchecked,
     /// A request without a valid token; one row for each address and minute.
     Unauthenticated,
     /// Older rows were removed; `through` is the last of them.
@@ -83,7 +84,7 @@ pub enum Kind {
 /// How a call ended that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum CallOutcome {
     /// The upstream gave a result.
     Ok,
     /// The upstream gave a result that says it is an error.
@@ -95,14 +96,15 @@ pub enum Outcome {
     /// No answer came in time; the call may have run.
     Timeout,
     /// The connection broke, or what came was no answer; the call may have run.
-    Gone,
+    #[serde(rename = "gone")]
+    ConnectionLost,
     /// The caller cancelled; the call may have run.
     Cancelled,
 }
 
 /// Where the time of a call went, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Timings {
+pub struct CallTimings {
     /// Reading and judging.
     pub decide: u64,
     /// Taking the charges and writing the intent.
@@ -113,11 +115,11 @@ pub struct Timings {
 
 /// One entry of the call log. What does not apply is left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct CallRecord {
     /// When.
     pub at: Timestamp,
     /// What this row is.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Which call.
     pub call: CallId,
     /// The grant's id.
@@ -191,13 +193,13 @@ pub struct Record {
     pub address: Option<Arc<str>>,
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<CallOutcome>,
     /// The HTTP status of the upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream_status: Option<u16>,
     /// Where the time went.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timings: Option<Timings>,
+    pub timings: Option<CallTimings>,
     /// How many requests a row stands for, where it is more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
@@ -206,9 +208,9 @@ pub struct Record {
     pub through: Option<Arc<str>>,
 }
 
-impl Record {
+impl CallRecord {
     /// A record that says nothing yet but when, what and which.
-    pub fn new(kind: Kind, call: CallId, at: Timestamp) -> Self {
+    pub fn new(kind: RecordKind, call: CallId, at: Timestamp) -> Self {
         Self {
             at,
             kind,
@@ -245,34 +247,34 @@ impl Record {
     }
 }
 
-impl Record {
+impl CallRecord {
     /// The record as logs keep it.
     pub(crate) fn to_body(&self) -> Result<String, StoreError> {
-        body::written(self)
+        encode_record::encode_record(self)
     }
 
     /// Reads a record that a log kept.
-    pub(crate) fn of_body(body: &str) -> Result<Self, StoreError> {
+    pub(crate) fn from_body(body: &str) -> Result<Self, StoreError> {
         serde_json::from_str(body).map_err(|error| StoreError::Corrupt(format!("a row of the call log: {error}")))
     }
 }
 
 /// The row that tells of removed rows.
-pub(crate) fn pruned(through: Head, count: u64, at: Timestamp) -> Result<Record, StoreError> {
+pub(crate) fn prune_record(through: Head, count: u64, at: Timestamp) -> Result<CallRecord, StoreError> {
     let mut random = [0; 10];
     getrandom::fill(&mut random).map_err(|error| StoreError::Unavailable(error.to_string()))?;
-    let mut record = Record::new(Kind::Pruned, CallId::new(at, random), at);
+    let mut record = CallRecord::new(RecordKind::Pruned, CallId::new(at, random), at);
     record.through = Some(through.to_string().into());
     record.count = Some(count);
     Ok(record)
 }
 
 /// The outcome of a call that was meant to be sent and was not: nobody waited for leave to send it any more.
-pub(crate) fn never_sent(intent: Record, at: Timestamp) -> Record {
-    Record {
+pub(crate) fn not_sent_record(intent: CallRecord, at: Timestamp) -> CallRecord {
+    CallRecord {
         at,
-        kind: Kind::Outcome,
-        outcome: Some(Outcome::NotSent),
+        kind: RecordKind::Outcome,
+        outcome: Some(CallOutcome::NotSent),
         definition: None,
         arguments_digest: None,
         argument_keys: Vec::new(),
@@ -308,7 +310,7 @@ mod tests {
     #[test]
     fn a_record_is_written_without_what_does_not_apply_and_read_back() {
         let at: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");
-        let mut record = Record::new(Kind::Intent, CallId::new(at, [7; 10]), at);
+        let mut record = CallRecord::new(RecordKind::Intent, CallId::new(at, [7; 10]), at);
         record.category = Some(Category::Financial);
         record.target = Some("pay".into());
         let text = serde_json::to_string(&record).expect("json");
@@ -319,20 +321,20 @@ mod tests {
                 record.call
             )
         );
-        assert_eq!(serde_json::from_str::<Record>(&text).expect("a record"), record);
+        assert_eq!(serde_json::from_str::<CallRecord>(&text).expect("a record"), record);
     }
 
     /// Rows are covered by their text, so those of earlier builds must mean what they did.
     #[test]
     fn a_row_without_a_trace_is_read_and_written_as_it_was() {
         let old = r#"{"at":"2026-11-15T12:00:00Z","kind":"refused","call":"0000000000000000000000000a","request":"7"}"#;
-        let record = Record::of_body(old).expect("a record");
+        let record = CallRecord::from_body(old).expect("a record");
         assert_eq!(record.trace, None);
         assert_eq!(record.to_body().expect("a text"), old);
-        let traced = Record { trace: Some("4bf92f3577b34da6a3ce929d0e0e4736".into()), ..record };
+        let traced = CallRecord { trace: Some("4bf92f3577b34da6a3ce929d0e0e4736".into()), ..record };
         let body = traced.to_body().expect("a text");
         assert!(body.contains(r#""trace":"4bf92f3577b34da6a3ce929d0e0e4736""#), "{body}");
-        assert_eq!(Record::of_body(&body).expect("a record"), traced);
+        assert_eq!(CallRecord::from_body(&body).expect("a record"), traced);
     }
 
     #[test]
