@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::chain::Head;
+use crate::hash_chain::ChainHead;
 use crate::kept::KeptRow;
 use crate::ledger::Verified;
 
@@ -50,7 +50,7 @@ pub trait AdminLog: Send + Sync {
     /// The next entries behind a number, oldest first, as they are kept; like [`Ledger::kept`](crate::Ledger::kept).
     async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError>;
     /// The end of the chain.
-    async fn head(&self) -> Result<Head, StoreError>;
+    async fn head(&self) -> Result<ChainHead, StoreError>;
     /// Walks the whole chain, against the head that is kept apart and the one that is given.
-    async fn verify(&self, head: Option<Head>) -> Result<Verified, StoreError>;
+    async fn verify(&self, head: Option<ChainHead>) -> Result<Verified, StoreError>;
 }

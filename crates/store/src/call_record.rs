@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::chain::Head;
 use crate::grants::GrantId;
+use crate::hash_chain::ChainHead;
 use crate::name::{PolicyName, ServerName};
 use crate::policies::PolicyVersion;
 
@@ -260,7 +260,7 @@ impl CallRecord {
 }
 
 /// The row that tells of removed rows.
-pub(crate) fn prune_record(through: Head, count: u64, at: Timestamp) -> Result<CallRecord, StoreError> {
+pub(crate) fn prune_record(through: ChainHead, count: u64, at: Timestamp) -> Result<CallRecord, StoreError> {
     let mut random = [0; 10];
     getrandom::fill(&mut random).map_err(|error| StoreError::Unavailable(error.to_string()))?;
     let mut record = CallRecord::new(RecordKind::Pruned, CallId::new(at, random), at);

@@ -5,8 +5,8 @@
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a suite fails by panicking")]
 
 pub mod admin_log;
-pub mod chain;
 pub mod grants;
+pub mod hash_chain;
 pub mod kit;
 pub mod notices;
 pub mod policies;

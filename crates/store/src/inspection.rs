@@ -1,38 +1,38 @@
 //! What a walk along a whole log finds: its rows, its end, and the first place where it does not hold.
 
 use crate::call_record::{CallRecord, RecordKind};
-use crate::chain::{Break, Hash, Head, Walk};
+use crate::hash_chain::{ChainBreak, ChainHead, ChainVerifier, RowHash};
 use crate::ledger::Verified;
 
 /// A walk under way.
 #[derive(Debug)]
 pub(crate) struct Inspection {
-    walk: Option<Walk>,
-    anchor: Head,
-    head: Head,
+    walk: Option<ChainVerifier>,
+    anchor: ChainHead,
+    head: ChainHead,
     rows: u64,
-    broken: Option<Break>,
+    broken: Option<ChainBreak>,
     /// What the newest row that tells of removed rows says: the last of them.
-    through: Head,
+    through: ChainHead,
 }
 
 impl Inspection {
     /// Starts behind the last row that was removed, and holds the rows against heads that were kept.
-    pub fn begin(anchor: Head, known: Vec<Head>) -> Self {
-        let (walk, broken) = match Walk::from(anchor, known) {
+    pub fn begin(anchor: ChainHead, known: Vec<ChainHead>) -> Self {
+        let (walk, broken) = match ChainVerifier::start(anchor, known) {
             Ok(walk) => (Some(walk), None),
             Err(broken) => (None, Some(broken)),
         };
-        Self { walk, anchor, head: anchor, rows: 0, broken, through: Head::EMPTY }
+        Self { walk, anchor, head: anchor, rows: 0, broken, through: ChainHead::EMPTY }
     }
 
     /// Takes the next row. False if there is no need for a further one: the chain is broken.
-    pub fn row(&mut self, seq: u64, at: i64, body: &str, hash: Hash) -> bool {
+    pub fn row(&mut self, seq: u64, at: i64, body: &str, hash: RowHash) -> bool {
         let Some(walk) = &mut self.walk else { return false };
-        match walk.step(seq, at, body, hash) {
+        match walk.verify_row(seq, at, body, hash) {
             Ok(()) => {
                 self.rows += 1;
-                self.head = Head { seq, hash };
+                self.head = ChainHead { seq, hash };
                 true
             }
             Err(broken) => self.broke(broken),
@@ -40,7 +40,7 @@ impl Inspection {
     }
 
     /// Takes the next row of a call log, of which rows may have been removed.
-    pub fn call_row(&mut self, seq: u64, at: i64, body: &str, hash: Hash) -> bool {
+    pub fn call_row(&mut self, seq: u64, at: i64, body: &str, hash: RowHash) -> bool {
         let holds = self.row(seq, at, body, hash);
         if holds && let Some(through) = removed_through(body) {
             self.through = through;
@@ -50,10 +50,10 @@ impl Inspection {
 
     /// Notes that a row cannot even be read.
     pub fn unreadable(&mut self, seq: u64) -> bool {
-        self.broke(Break::Changed { seq })
+        self.broke(ChainBreak::Modified { seq })
     }
 
-    fn broke(&mut self, broken: Break) -> bool {
+    fn broke(&mut self, broken: ChainBreak) -> bool {
         self.broken.get_or_insert(broken);
         self.walk = None;
         false
@@ -61,22 +61,22 @@ impl Inspection {
 
     /// Ends the walk.
     pub fn finish(mut self) -> Verified {
-        if let Some(Err(broken)) = self.walk.take().map(Walk::finish) {
+        if let Some(Err(broken)) = self.walk.take().map(ChainVerifier::finish) {
             self.broke(broken);
         }
         // Whoever removes rows and moves the anchor cannot also make the chain say so without writing it anew.
         if self.through != self.anchor && self.broken.is_none() {
             let (told, found) = (self.through.seq, self.anchor.seq);
             self.broken = Some(match told == found {
-                true => Break::Rewritten { seq: found },
-                false => Break::Gap { expected: told + 1, found: found + 1 },
+                true => ChainBreak::Rewritten { seq: found },
+                false => ChainBreak::Gap { expected: told + 1, found: found + 1 },
             });
         }
         Verified { rows: self.rows, head: self.head, broken: self.broken, missed_head: None }
     }
 }
 
-fn removed_through(body: &str) -> Option<Head> {
+fn removed_through(body: &str) -> Option<ChainHead> {
     // Most rows are something else; those are not read.
     if !body.contains(r#""kind":"pruned""#) {
         return None;

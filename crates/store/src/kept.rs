@@ -2,7 +2,7 @@
 
 use crate::StoreError;
 use crate::call_record::CallRecord;
-use crate::chain::Hash;
+use crate::hash_chain::RowHash;
 use crate::ledger::Row;
 
 /// The most rows of one page.
@@ -20,9 +20,9 @@ pub struct KeptRow {
     /// What it says: a JSON object.
     pub body: String,
     /// The hash of the row before; of the last row that was removed, if that is the one.
-    pub previous: Hash,
+    pub previous: RowHash,
     /// The SHA-256 of `previous`, `seq`, `nanoseconds` (both as eight bytes, the highest first) and `body`.
-    pub hash: Hash,
+    pub hash: RowHash,
 }
 
 impl KeptRow {

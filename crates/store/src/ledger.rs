@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use crate::StoreError;
 use crate::call_record::{CallRecord, RecordKind};
-use crate::chain::{Break, Head};
 use crate::counter::{Claim, CounterKey, Taken};
+use crate::hash_chain::{ChainBreak, ChainHead};
 use crate::kept::KeptRow;
 
 /// What a call took. If the process dies with it, it is spent.
@@ -105,9 +105,9 @@ pub struct Verified {
     /// How many rows were looked at.
     pub rows: u64,
     /// The end of the chain as far as it holds.
-    pub head: Head,
+    pub head: ChainHead,
     /// Where it does not hold.
-    pub broken: Option<Break>,
+    pub broken: Option<ChainBreak>,
     /// The note that there were rows and no head beside them, if there is one: nothing told then whether the end was
     /// cut off. It stays until somebody removes it.
     pub missed_head: Option<PathBuf>,
@@ -144,10 +144,10 @@ pub trait Ledger: Send + Sync {
     async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError>;
 
     /// The end of the chain.
-    async fn head(&self) -> Result<Head, StoreError>;
+    async fn head(&self) -> Result<ChainHead, StoreError>;
 
     /// Walks the whole chain from its anchor, against the head that is kept apart and those that are given.
-    async fn verify(&self, known: Vec<Head>) -> Result<Verified, StoreError>;
+    async fn verify(&self, known: Vec<ChainHead>) -> Result<Verified, StoreError>;
 
     /// Removes rows older than a time, keeps the last one's hash as the anchor, and writes a row that says so.
     /// Gives the number of rows removed.

@@ -6,12 +6,12 @@
 mod admin_log;
 mod book;
 mod call_record;
-mod chain;
 mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod counter;
 mod grants;
+mod hash_chain;
 mod id_hash;
 mod inspection;
 mod kept;
@@ -30,10 +30,10 @@ mod window;
 
 pub use admin_log::{AdminEntry, AdminLog};
 pub use call_record::{CallId, CallOutcome, CallRecord, CallTimings, RecordKind};
-pub use chain::{Break, Hash, Head, ParseHeadError};
 pub use clock::{Clock, ManualClock};
 pub use counter::{Claim, CounterKey, Holder};
 pub use grants::{Attachment, Grant, GrantId, Grants, Mode, NewGrant};
+pub use hash_chain::{ChainBreak, ChainHead, ParseChainHeadError, RowHash};
 pub use id_hash::IdHash;
 pub use kept::KeptRow;
 pub use ledger::{Exhausted, Filter, Ledger, Reservation, ReserveOutcome, Row, SharedLedger, Usage, Verified};

@@ -17,9 +17,9 @@ use tokio::sync::watch;
 
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::chain::{Hash, Head};
 use crate::clock::Clock;
 use crate::grants::Grant;
+use crate::hash_chain::{ChainHead, RowHash};
 use crate::id_hash::IdHash;
 use crate::kept::{KeptRow, Page};
 use crate::name::{PolicyName, ServerName};
@@ -60,7 +60,7 @@ struct State {
 struct Line {
     at: i64,
     body: String,
-    head: Head,
+    head: ChainHead,
 }
 
 impl MemoryStore {
@@ -92,13 +92,13 @@ impl MemoryStore {
 }
 
 /// Adds a row to a log.
-fn append(log: &mut Vec<Line>, end: Head, at: i64, body: String) {
-    let head = end.followed_by(at, &body);
+fn append(log: &mut Vec<Line>, end: ChainHead, at: i64, body: String) {
+    let head = end.next(at, &body);
     log.push(Line { at, body, head });
 }
 
 /// A page of a log behind a number.
-fn kept(log: &[Line], anchor: Head, after: u64) -> Vec<KeptRow> {
+fn kept(log: &[Line], anchor: ChainHead, after: u64) -> Vec<KeptRow> {
     let (mut end, mut page) = (anchor, Page::default());
     for Line { at, body, head } in log {
         let row =
@@ -112,7 +112,7 @@ fn kept(log: &[Line], anchor: Head, after: u64) -> Vec<KeptRow> {
 }
 
 impl Line {
-    fn parts(&self) -> (u64, i64, &str, Hash) {
+    fn parts(&self) -> (u64, i64, &str, RowHash) {
         (self.head.seq, self.at, &self.body, self.head.hash)
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use gatelodge_store::Head;
+use gatelodge_store::ChainHead;
 
 use super::StoreArgs;
 
@@ -76,10 +76,10 @@ Exit code: 0 both hold, 1 one does not, or its head was missing; the row where i
 pub struct VerifyArgs {
     /// A head of the call log that was kept elsewhere; may be given many times.
     #[arg(long = "head", value_name = "SEQ:HASH")]
-    pub heads: Vec<Head>,
+    pub heads: Vec<ChainHead>,
     /// A head of the admin log that was kept elsewhere.
     #[arg(long, value_name = "SEQ:HASH")]
-    pub admin_head: Option<Head>,
+    pub admin_head: Option<ChainHead>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_store::Head;
+use gatelodge_store::ChainHead;
 use serde::Serialize;
 
 use super::grant::list;
@@ -34,8 +34,8 @@ struct Status {
     remarks: Vec<String>,
     /// What the gateway did not take up, one line for each fault.
     refused: Vec<String>,
-    head: Head,
-    admin_head: Head,
+    head: ChainHead,
+    admin_head: ChainHead,
 }
 
 #[derive(Debug, Serialize)]

@@ -8,7 +8,7 @@ use super::kit::{NOON, at, noted};
 use super::policies::policy;
 use super::rows::follow;
 use super::servers::server;
-use crate::{AdminEntry, Break, GrantId, Hash, Head, NewGrant, Token};
+use crate::{AdminEntry, ChainBreak, ChainHead, GrantId, NewGrant, RowHash, Token};
 
 pub(super) fn entry(subject: &str) -> AdminEntry {
     AdminEntry {
@@ -30,22 +30,22 @@ pub async fn entries_come_back_newest_first(store: &Backend) {
 }
 
 pub async fn the_chain_of_changes_verifies(store: &Backend) {
-    assert_eq!(store.admin_log.head().await.expect("a head"), Head::EMPTY);
+    assert_eq!(store.admin_log.head().await.expect("a head"), ChainHead::EMPTY);
     store.admin_log.append(entry("a")).await.expect("kept");
     let early = store.admin_log.head().await.expect("a head");
     store.admin_log.append(entry("b")).await.expect("kept");
     let late = store.admin_log.head().await.expect("a head");
     assert_eq!((early.seq, late.seq), (1, 2));
-    for known in [None, Some(early), Some(late), Some(Head::EMPTY)] {
+    for known in [None, Some(early), Some(late), Some(ChainHead::EMPTY)] {
         let verified = store.admin_log.verify(known).await.expect("a walk");
         assert_eq!((verified.rows, verified.head, verified.broken), (2, late, None));
     }
-    let foreign = Head { seq: 1, hash: late.hash };
+    let foreign = ChainHead { seq: 1, hash: late.hash };
     let verified = store.admin_log.verify(Some(foreign)).await.expect("a walk");
-    assert_eq!(verified.broken, Some(Break::Rewritten { seq: 1 }));
-    let longer = Head { seq: 3, hash: late.hash };
+    assert_eq!(verified.broken, Some(ChainBreak::Rewritten { seq: 1 }));
+    let longer = ChainHead { seq: 3, hash: late.hash };
     let verified = store.admin_log.verify(Some(longer)).await.expect("a walk");
-    assert_eq!(verified.broken, Some(Break::Cut { end: 2, known: 3 }));
+    assert_eq!(verified.broken, Some(ChainBreak::Truncated { end: 2, known: 3 }));
 }
 
 pub async fn concurrent_entries_make_one_chain(store: &Backend) {
@@ -64,7 +64,7 @@ pub async fn kept_entries_can_be_verified_elsewhere(store: &Backend) {
         store.admin_log.append(entry(subject)).await.expect("kept");
     }
     let rows = store.admin_log.kept(0).await.expect("entries");
-    let end = follow(&rows, (0, Hash::ZERO));
+    let end = follow(&rows, (0, RowHash::ZERO));
     let head = store.admin_log.head().await.expect("a head");
     assert_eq!(end, (head.seq, head.hash));
     assert_eq!(store.admin_log.kept(2).await.expect("entries"), rows[2..]);

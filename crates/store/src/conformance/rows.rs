@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::Backend;
 use super::kit::{NOON, at, record};
-use crate::{CallOutcome, CallRecord, CallTimings, Filter, GrantId, Hash, KeptRow, PolicyVersion, RecordKind};
+use crate::{CallOutcome, CallRecord, CallTimings, Filter, GrantId, KeptRow, PolicyVersion, RecordKind, RowHash};
 
 const NONE: [u64; 0] = [];
 
@@ -75,11 +75,11 @@ pub async fn a_record_comes_back_as_it_was_written(store: &Backend) {
 }
 
 /// What the documentation says how to verify an export, done by hand: from a line to its number and its two hashes.
-pub(super) fn verified(line: &str) -> (u64, Hash, Hash) {
+pub(super) fn verified(line: &str) -> (u64, RowHash, RowHash) {
     let told: serde_json::Value = serde_json::from_str(line).expect("JSON");
     let hash = |name: &str| {
         let bytes = data_encoding::HEXLOWER.decode(told[name].as_str().expect("a hash").as_bytes()).expect("digits");
-        Hash(bytes.try_into().expect("32 bytes"))
+        RowHash(bytes.try_into().expect("32 bytes"))
     };
     let (seq, nanoseconds) = (told["seq"].as_u64().expect("a number"), told["nanoseconds"].as_i64().expect("a time"));
     let (_, fields) = line.split_once(&format!("\"nanoseconds\":{nanoseconds},")).expect("the field before the body");
@@ -89,12 +89,12 @@ pub(super) fn verified(line: &str) -> (u64, Hash, Hash) {
     digest.update(nanoseconds.to_be_bytes());
     digest.update(format!("{{{fields}"));
     let computed: [u8; 32] = digest.finalize().into();
-    assert_eq!(Hash(computed), hash("hash"), "{line}");
+    assert_eq!(RowHash(computed), hash("hash"), "{line}");
     (seq, hash("previous"), hash("hash"))
 }
 
 /// Holds that rows follow each other from `end` on, and gives the new end.
-pub(super) fn follow(rows: &[KeptRow], mut end: (u64, Hash)) -> (u64, Hash) {
+pub(super) fn follow(rows: &[KeptRow], mut end: (u64, RowHash)) -> (u64, RowHash) {
     for row in rows {
         let (seq, previous, hash) = verified(&row.line());
         assert_eq!((seq, previous), (end.0 + 1, end.1));
@@ -109,7 +109,7 @@ pub async fn kept_rows_come_in_pages_and_their_hashes_can_be_computed_elsewhere(
         store.write(if number % 1_000 == 7 { large.clone() } else { record(RecordKind::Unchecked) }).await;
     }
     store.flush().await;
-    let (mut end, mut pages) = ((0, Hash::ZERO), 0);
+    let (mut end, mut pages) = ((0, RowHash::ZERO), 0);
     loop {
         let page = store.ledger.kept(end.0).await.expect("rows");
         let bytes: usize = page.iter().map(|row| row.body.len()).sum();

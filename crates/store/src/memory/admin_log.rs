@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use super::{Line, MemoryStore, append, kept};
 use crate::StoreError;
 use crate::admin_log::{AdminEntry, AdminLog};
-use crate::chain::Head;
 use crate::clock::nanoseconds;
+use crate::hash_chain::ChainHead;
 use crate::inspection::Inspection;
 use crate::kept::KeptRow;
 use crate::ledger::Verified;
@@ -24,15 +24,15 @@ impl AdminLog for MemoryStore {
     }
 
     async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError> {
-        Ok(kept(&self.state().admin_log, Head::EMPTY, after))
+        Ok(kept(&self.state().admin_log, ChainHead::EMPTY, after))
     }
 
-    async fn head(&self) -> Result<Head, StoreError> {
+    async fn head(&self) -> Result<ChainHead, StoreError> {
         Ok(end_of(&self.state().admin_log))
     }
 
-    async fn verify(&self, head: Option<Head>) -> Result<Verified, StoreError> {
-        let mut inspection = Inspection::begin(Head::EMPTY, head.into_iter().collect());
+    async fn verify(&self, head: Option<ChainHead>) -> Result<Verified, StoreError> {
+        let mut inspection = Inspection::begin(ChainHead::EMPTY, head.into_iter().collect());
         for line in &self.state().admin_log {
             let (seq, at, body, hash) = line.parts();
             if !inspection.row(seq, at, body, hash) {
@@ -49,6 +49,6 @@ pub(super) fn write(log: &mut Vec<Line>, entry: &AdminEntry) -> Result<(), Store
     Ok(())
 }
 
-fn end_of(log: &[Line]) -> Head {
-    log.last().map_or(Head::EMPTY, |line| line.head)
+fn end_of(log: &[Line]) -> ChainHead {
+    log.last().map_or(ChainHead::EMPTY, |line| line.head)
 }

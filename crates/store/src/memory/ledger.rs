@@ -10,9 +10,9 @@ use super::{Line, MemoryStore, append, kept};
 use crate::StoreError;
 use crate::book::Book;
 use crate::call_record::{CallRecord, prune_record};
-use crate::chain::Head;
 use crate::clock::nanoseconds;
 use crate::counter::Claim;
+use crate::hash_chain::ChainHead;
 use crate::inspection::Inspection;
 use crate::kept::KeptRow;
 use crate::ledger::{Filter, Ledger, Reservation, ReserveOutcome, Row, Usage, Verified};
@@ -22,16 +22,16 @@ use crate::ledger::{Filter, Ledger, Reservation, ReserveOutcome, Row, Usage, Ver
 pub(super) struct State {
     book: Book,
     /// The last row that was removed.
-    anchor: Head,
+    anchor: ChainHead,
     log: Vec<Line>,
 }
 
 impl State {
     pub fn new() -> Self {
-        Self { book: Book::new(), anchor: Head::EMPTY, log: Vec::new() }
+        Self { book: Book::new(), anchor: ChainHead::EMPTY, log: Vec::new() }
     }
 
-    fn end(&self) -> Head {
+    fn end(&self) -> ChainHead {
         self.log.last().map_or(self.anchor, |line| line.head)
     }
 
@@ -101,11 +101,11 @@ impl Ledger for MemoryStore {
         Ok(kept(&ledger.log, ledger.anchor, after))
     }
 
-    async fn head(&self) -> Result<Head, StoreError> {
+    async fn head(&self) -> Result<ChainHead, StoreError> {
         Ok(self.ledger().end())
     }
 
-    async fn verify(&self, known: Vec<Head>) -> Result<Verified, StoreError> {
+    async fn verify(&self, known: Vec<ChainHead>) -> Result<Verified, StoreError> {
         let ledger = self.ledger();
         let mut inspection = Inspection::begin(ledger.anchor, known);
         for line in &ledger.log {

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::file::DbFile;
 use super::{OpenStoreError, line};
 use crate::StoreError;
-use crate::chain::Head;
+use crate::hash_chain::ChainHead;
 
 /// What a head's file is called: its database's name with this in place of `db`.
 pub(super) const NAME: &str = "head";
@@ -34,7 +34,7 @@ pub(super) struct Log {
     /// The table.
     pub table: &'static str,
     /// The last row that was removed.
-    pub anchor: fn(&Connection) -> rusqlite::Result<Head>,
+    pub anchor: fn(&Connection) -> rusqlite::Result<ChainHead>,
 }
 
 /// A file beside a database that cannot be used.
@@ -83,7 +83,7 @@ impl HeadFile {
     }
 
     /// Writes the head over the one before.
-    pub fn write(&mut self, head: Head) -> io::Result<()> {
+    pub fn write(&mut self, head: ChainHead) -> io::Result<()> {
         if self.file.metadata()?.nlink() == 0 {
             self.file = create(&self.path)?;
         }
@@ -136,7 +136,7 @@ where
 }
 
 /// The heads that were kept beside a log: its own, and one that was set aside.
-pub(super) fn kept(database: &DbFile) -> Result<Vec<Head>, StoreError> {
+pub(super) fn kept(database: &DbFile) -> Result<Vec<ChainHead>, StoreError> {
     let mut heads = Vec::new();
     for name in [NAME, LOST] {
         let path = database.path().with_extension(name);
@@ -158,18 +158,18 @@ pub(super) fn missed(database: &DbFile) -> Option<PathBuf> {
 /// How many rows a database had, by the head beside it; 0 where there is none or it tells nothing.
 pub(super) fn rows(database: &Path) -> u64 {
     let text = read_text(&database.with_extension(NAME)).unwrap_or_default();
-    text.parse::<Head>().map_or(0, |head| head.seq)
+    text.parse::<ChainHead>().map_or(0, |head| head.seq)
 }
 
 /// The end of a log's chain.
-pub(super) fn end(db: &Connection, log: Log) -> rusqlite::Result<Head> {
+pub(super) fn end(db: &Connection, log: Log) -> rusqlite::Result<ChainHead> {
     let anchor = (log.anchor)(db)?;
     Ok(line::last(db, log.table)?.filter(|last| last.seq > anchor.seq).unwrap_or(anchor))
 }
 
 /// Whether a text is a head whose row the log has. Of removed rows nothing can be said.
 fn has_text(db: &Connection, text: &str, log: Log) -> rusqlite::Result<bool> {
-    let Ok(head) = text.parse::<Head>() else { return Ok(false) };
+    let Ok(head) = text.parse::<ChainHead>() else { return Ok(false) };
     let anchor = (log.anchor)(db)?;
     if head.seq <= anchor.seq {
         return Ok(head.seq < anchor.seq || head == anchor);
@@ -202,6 +202,6 @@ fn read_text(path: &Path) -> io::Result<String> {
     }
 }
 
-fn padded(head: Head) -> String {
+fn padded(head: ChainHead) -> String {
     format!("{:<WIDTH$}\n", head.to_string())
 }

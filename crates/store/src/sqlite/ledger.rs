@@ -44,9 +44,9 @@ use super::head_file::{self, Log};
 use super::{Durability, OpenStoreError, line, migrate};
 use crate::StoreError;
 use crate::call_record::CallRecord;
-use crate::chain::Head;
 use crate::clock::Clock;
 use crate::counter::Claim;
+use crate::hash_chain::ChainHead;
 use crate::kept::KeptRow;
 use crate::ledger::{Filter, Ledger, Reservation, ReserveOutcome, Row, Usage, Verified};
 
@@ -256,11 +256,11 @@ impl Ledger for SqliteLedger {
         self.read(move |_, db| line::kept(db, LOG, after)).await
     }
 
-    async fn head(&self) -> Result<Head, StoreError> {
+    async fn head(&self) -> Result<ChainHead, StoreError> {
         self.read(|_, db| Ok(head_file::end(db, LOG)?)).await
     }
 
-    async fn verify(&self, known: Vec<Head>) -> Result<Verified, StoreError> {
+    async fn verify(&self, known: Vec<ChainHead>) -> Result<Verified, StoreError> {
         self.read(|file, db| read::verify(file, db, known)).await
     }
 

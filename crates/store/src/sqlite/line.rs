@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::head_file::Log;
 use crate::StoreError;
-use crate::chain::{Hash, Head};
+use crate::hash_chain::{ChainHead, RowHash};
 use crate::kept::{KeptRow, PAGE_ROWS, Page};
 
 /// A row of a log.
@@ -12,7 +12,7 @@ pub(super) struct Line<'a> {
     pub seq: u64,
     pub at: i64,
     pub body: &'a str,
-    pub hash: Hash,
+    pub hash: RowHash,
 }
 
 /// Reads a row; its number if that is all that can be read.
@@ -20,20 +20,20 @@ pub(super) fn read<'a>(row: &'a Row<'_>) -> Result<Line<'a>, u64> {
     let seq = row.get(0).unwrap_or_default();
     let line = || {
         let body = row.get_ref(2).ok()?.as_str().ok()?;
-        Some(Line { seq, at: row.get(1).ok()?, body, hash: Hash(row.get(3).ok()?) })
+        Some(Line { seq, at: row.get(1).ok()?, body, hash: RowHash(row.get(3).ok()?) })
     };
     line().ok_or(seq)
 }
 
 /// The end of a log; none if it has no rows.
-pub(super) fn last(db: &Connection, table: &str) -> rusqlite::Result<Option<Head>> {
+pub(super) fn last(db: &Connection, table: &str) -> rusqlite::Result<Option<ChainHead>> {
     let mut statement = db.prepare_cached(&format!("SELECT seq, hash FROM {table} ORDER BY seq DESC LIMIT 1"))?;
     statement.query_row([], head).optional()
 }
 
 /// Reads a number and a hash.
-pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
-    Ok(Head { seq: row.get(0)?, hash: Hash(row.get(1)?) })
+pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<ChainHead> {
+    Ok(ChainHead { seq: row.get(0)?, hash: RowHash(row.get(1)?) })
 }
 
 /// A page of a log behind a number, oldest row first.
@@ -54,7 +54,7 @@ pub(super) fn kept(db: &Connection, log: Log, after: u64) -> Result<Vec<KeptRow>
         let line = read(row).map_err(|seq| StoreError::Corrupt(format!("row {seq} of a log")))?;
         let Line { seq, at: nanoseconds, body, hash } = line;
         let row = KeptRow { seq, nanoseconds, body: body.to_owned(), previous: end.hash, hash };
-        end = Head { seq, hash };
+        end = ChainHead { seq, hash };
         if !page.take(row) {
             break;
         }

@@ -20,7 +20,7 @@ use super::head_file::{self, HeadFile, Log};
 use super::{OpenStoreError, migrate};
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::chain::Head;
+use crate::hash_chain::ChainHead;
 
 const NAME: &str = "state.db";
 const STEPS: [&str; 8] = [
@@ -39,7 +39,7 @@ const BEFORE_HEADS: usize = 1;
 /// call waits for what is here; with SQLite's own 2 MB, sessions that come and go would take that for their rows.
 const CACHE: i64 = -512;
 /// Of the log of changes nothing is ever removed.
-const LOG: Log = Log { table: "admin_log", anchor: |_| Ok(Head::EMPTY) };
+const LOG: Log = Log { table: "admin_log", anchor: |_| Ok(ChainHead::EMPTY) };
 
 /// What people set up, in `state.db`.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gatelodge_store::conformance::kit::{NOON, at, noted};
-use gatelodge_store::{AdminLog, Break, Notices, Server, Servers, SqliteState};
+use gatelodge_store::{AdminLog, ChainBreak, Notices, Server, Servers, SqliteState};
 use rusqlite::Connection;
 
 pub fn server(name: &str) -> Server {
@@ -36,7 +36,7 @@ async fn a_change_whose_entry_cannot_be_written_is_not_made() {
     assert_eq!(state.version().await.expect("a version"), version);
 }
 
-async fn broken(state: &SqliteState) -> Option<Break> {
+async fn broken(state: &SqliteState) -> Option<ChainBreak> {
     AdminLog::verify(state, None).await.expect("a walk").broken
 }
 
@@ -60,12 +60,12 @@ async fn a_cut_end_of_the_admin_log_is_found_also_after_a_change_and_a_restart()
         let state = changed(dir.path()).await;
         assert_eq!(broken(&state).await, None);
         execute(dir.path(), cut);
-        assert_eq!(broken(&state).await, Some(Break::Cut { end, known: 3 }));
+        assert_eq!(broken(&state).await, Some(ChainBreak::Truncated { end, known: 3 }));
         state.add(server("dam"), noted()).await.expect("added");
-        assert_eq!(broken(&state).await, Some(Break::Cut { end: end + 1, known: 3 }));
+        assert_eq!(broken(&state).await, Some(ChainBreak::Truncated { end: end + 1, known: 3 }));
         drop(state);
         let state = SqliteState::open_existing(dir.path()).expect("a state");
-        assert_eq!(broken(&state).await, Some(Break::Cut { end: end + 1, known: 3 }));
+        assert_eq!(broken(&state).await, Some(ChainBreak::Truncated { end: end + 1, known: 3 }));
         fs::remove_file(dir.path().join("state.head.lost")).expect("somebody has looked");
         assert_eq!(broken(&state).await, None);
     }
@@ -88,7 +88,7 @@ async fn a_head_that_is_behind_its_admin_log_is_no_tampering() {
     assert_eq!(broken(&state).await, None);
     state.add(server("elm"), noted()).await.expect("added");
     execute(dir.path(), "DELETE FROM admin_log WHERE seq = 5");
-    assert_eq!(broken(&state).await, Some(Break::Cut { end: 4, known: 5 }), "the next change has caught up");
+    assert_eq!(broken(&state).await, Some(ChainBreak::Truncated { end: 4, known: 5 }), "the next change has caught up");
 }
 
 #[tokio::test(flavor = "multi_thread")]

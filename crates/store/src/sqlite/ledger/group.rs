@@ -8,8 +8,8 @@ use super::job::{Entry, Job, Keep, Reserve};
 use super::prune;
 use super::rows::Rows;
 use crate::StoreError;
-use crate::chain::Head;
 use crate::counter::Taken;
+use crate::hash_chain::ChainHead;
 use crate::ledger::Exhausted;
 
 /// What a group's transaction says to one job.
@@ -26,12 +26,17 @@ pub(super) enum Decided {
 pub(super) struct Group<'a> {
     connection: &'a Connection,
     counters: &'a mut Counters,
-    end: &'a mut Head,
+    end: &'a mut ChainHead,
     rows: &'a mut Rows,
 }
 
 impl<'a> Group<'a> {
-    pub fn new(connection: &'a Connection, counters: &'a mut Counters, end: &'a mut Head, rows: &'a mut Rows) -> Self {
+    pub fn new(
+        connection: &'a Connection,
+        counters: &'a mut Counters,
+        end: &'a mut ChainHead,
+        rows: &'a mut Rows,
+    ) -> Self {
         Self { connection, counters, end, rows }
     }
 
@@ -92,7 +97,7 @@ impl<'a> Group<'a> {
     }
 
     fn append(&mut self, entry: &Entry) {
-        *self.end = self.end.followed_by(entry.at, &entry.body);
+        *self.end = self.end.next(entry.at, &entry.body);
         self.rows.push(*self.end, entry);
     }
 }

@@ -13,8 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::job::Entry;
-use crate::chain::{Hash, Head};
 use crate::counter::Counter;
+use crate::hash_chain::{ChainHead, RowHash};
 use crate::sqlite::file::DbFile;
 use crate::sqlite::head_file;
 
@@ -67,7 +67,7 @@ enum Standing {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Written {
     /// The end of the log behind it.
-    pub end: Head,
+    pub end: ChainHead,
     pub rows: Vec<Entry>,
     /// Counters that it changed: key, state, and the second from which on nothing of it counts.
     pub counters: Vec<(String, String, i64)>,
@@ -235,7 +235,7 @@ impl Journal {
     /// Writes a group behind those that wait for the same commit.
     pub fn append<'a>(
         &mut self,
-        end: Head,
+        end: ChainHead,
         rows: impl Iterator<Item = &'a Entry>,
         counters: impl Iterator<Item = (&'a str, &'a Counter)>,
     ) -> io::Result<()> {
@@ -271,7 +271,7 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be read, or is none of this build's.
-    pub fn groups_behind(&self, end: Head) -> io::Result<Vec<Written>> {
+    pub fn groups_behind(&self, end: ChainHead) -> io::Result<Vec<Written>> {
         let length = self.file.metadata()?.len();
         let mut begins = [0; HEAD + 8];
         if length < begins.len() as u64 {
@@ -327,7 +327,7 @@ fn next_group(text: &[u8]) -> Option<(Written, &[u8])> {
     (crc32fast::hash(group) == u32::from_le_bytes(*sum)).then_some(())?;
     let (seq, rest) = group.split_first_chunk()?;
     let (hash, mut rest) = rest.split_first_chunk()?;
-    let end = Head { seq: u64::from_le_bytes(*seq), hash: Hash(*hash) };
+    let end = ChainHead { seq: u64::from_le_bytes(*seq), hash: RowHash(*hash) };
     let mut written = Written { end, rows: Vec::new(), counters: Vec::new() };
     while let Some((kind, one)) = rest.split_first() {
         let (number, one) = one.split_first_chunk()?;
@@ -371,15 +371,15 @@ mod tests {
     }
 
     /// A journal with two groups, and the end of the log behind each.
-    fn filled(dir: &Path) -> (Journal, [Head; 2]) {
+    fn filled(dir: &Path) -> (Journal, [ChainHead; 2]) {
         fs::write(dir.join("ledger.head"), "").expect("a head");
         let mut journal = Journal::open(&DbFile::create(dir, "ledger.db").expect("a file")).expect("a journal");
         journal.enter();
         let counter = Counter::of_text("3:500", 9).expect("a counter");
         let groups = [entries(&["a", "b"]), entries(&["c"])];
-        let mut end = Head::EMPTY;
+        let mut end = ChainHead::EMPTY;
         let ends = groups.map(|rows| {
-            end = rows.iter().fold(end, |end, row| end.followed_by(row.at, &row.body));
+            end = rows.iter().fold(end, |end, row| end.next(row.at, &row.body));
             journal.append(end, rows.iter(), std::iter::once(("calls", &counter))).expect("room");
             end
         });
@@ -391,7 +391,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let (mut journal, [first, second]) = filled(dir.path());
         let counters = || vec![("calls".to_owned(), "3:500".to_owned(), 9)];
-        let groups = journal.groups_behind(Head::EMPTY).expect("groups");
+        let groups = journal.groups_behind(ChainHead::EMPTY).expect("groups");
         let rows = entries;
         let wanted = [
             Written { end: first, rows: rows(&["a", "b"]), counters: counters() },
@@ -400,15 +400,15 @@ mod tests {
         assert_eq!(groups, wanted);
         assert_eq!(journal.groups_behind(second).expect("groups"), [], "the log has them");
         journal.begin_anew();
-        assert_eq!(journal.groups_behind(Head::EMPTY).expect("groups"), [], "they were committed");
+        assert_eq!(journal.groups_behind(ChainHead::EMPTY).expect("groups"), [], "they were committed");
     }
 
     #[test]
     fn a_group_that_was_cut_off_or_changed_is_none_and_those_before_it_stay() {
         let dir = tempfile::tempdir().expect("a directory");
         let (journal, [first, _]) = filled(dir.path());
-        let ends = |journal: &Journal| -> Vec<Head> {
-            journal.groups_behind(Head::EMPTY).expect("groups").iter().map(|group| group.end).collect()
+        let ends = |journal: &Journal| -> Vec<ChainHead> {
+            journal.groups_behind(ChainHead::EMPTY).expect("groups").iter().map(|group| group.end).collect()
         };
         let mut last = [0];
         journal.file.read_exact_at(&mut last, journal.place - 1).expect("a byte");
@@ -425,7 +425,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let (journal, [first, _]) = filled(dir.path());
         let lost = dir.path().join("ledger.journal.lost");
-        let len = |journal: &Journal| journal.groups_behind(Head::EMPTY).expect("groups").len();
+        let len = |journal: &Journal| journal.groups_behind(ChainHead::EMPTY).expect("groups").len();
         assert_eq!(len(&journal), 2);
         journal.file.write_all_at(b"!", journal.place - 1).expect("changed");
         assert_eq!((len(&journal), lost.exists()), (1, false), "the last one may have been cut off");
@@ -442,7 +442,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let (journal, _) = filled(dir.path());
         journal.file.write_all_at(b"GLJ9", 0).expect("changed");
-        let fault = journal.groups_behind(Head::EMPTY).expect_err("not understood");
+        let fault = journal.groups_behind(ChainHead::EMPTY).expect_err("not understood");
         assert!(fault.to_string().contains("no journal of this build"), "{fault}");
     }
 }

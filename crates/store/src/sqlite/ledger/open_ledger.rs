@@ -16,8 +16,8 @@ use super::job::Job;
 use super::journal::{Journal, Written};
 use super::rows::Rows;
 use super::{LOG, LedgerFault, STEPS};
-use crate::chain::Head;
 use crate::clock::Clock;
+use crate::hash_chain::ChainHead;
 use crate::sqlite::Durability;
 use crate::sqlite::file::DbFile;
 use crate::sqlite::head_file::{self, HeadFile};
@@ -56,9 +56,9 @@ pub(super) struct OpenLedger {
     head_file: HeadFile,
     counters: Counters,
     /// The end of the log, with the rows that are not in the table yet.
-    end: Head,
+    end: ChainHead,
     rows: Rows,
-    written_head: Head,
+    written_head: ChainHead,
     /// What `data_version` was when counters and end were read. None if they are to be read again: at the start,
     /// after a failed transaction, and when another process has written.
     seen: Option<i64>,
@@ -147,7 +147,7 @@ impl OpenLedger {
         let count = groups.len();
         let mut put = 0;
         for Written { end, rows, counters } in groups {
-            let follows = rows.iter().fold(self.end, |end, row| end.followed_by(row.at, &row.body));
+            let follows = rows.iter().fold(self.end, |end, row| end.next(row.at, &row.body));
             if follows == end {
                 self.group().put(&rows);
                 Counters::put(&self.connection, &counters)?;

@@ -7,8 +7,8 @@ use super::job::Entry;
 use super::{LOG, read};
 use crate::StoreError;
 use crate::call_record::prune_record;
-use crate::chain::Head;
 use crate::clock::nanoseconds;
+use crate::hash_chain::ChainHead;
 use crate::sqlite::{head_file, line};
 
 /// How many rows go at a time; some milliseconds' worth.
@@ -54,7 +54,7 @@ pub(super) fn move_anchor(
     Ok(Ok(Some(Moved { removed, row })))
 }
 
-fn told(last: Head, removed: u64, now: Timestamp) -> Result<Entry, StoreError> {
+fn told(last: ChainHead, removed: u64, now: Timestamp) -> Result<Entry, StoreError> {
     Entry::of(&prune_record(last, removed, now)?)
 }
 

@@ -5,8 +5,8 @@ use rusqlite::{Connection, params};
 
 use crate::StoreError;
 use crate::call_record::CallRecord;
-use crate::chain::Head;
 use crate::counter::{Counter, CounterKey};
+use crate::hash_chain::ChainHead;
 use crate::inspection::Inspection;
 use crate::ledger::{Filter, Row, Usage, Verified};
 use crate::sqlite::file::DbFile;
@@ -23,7 +23,7 @@ pub(super) async fn apart<T: Send + 'static>(
 }
 
 /// The last row that was removed.
-pub(super) fn anchor(db: &Connection) -> rusqlite::Result<Head> {
+pub(super) fn anchor(db: &Connection) -> rusqlite::Result<ChainHead> {
     db.prepare_cached("SELECT seq, hash FROM anchor")?.query_row([], line::head)
 }
 
@@ -63,7 +63,7 @@ fn needles(filter: &Filter) -> Result<Vec<String>, StoreError> {
 }
 
 /// Walks the whole chain.
-pub(super) fn verify(file: &DbFile, db: &Connection, mut known: Vec<Head>) -> Result<Verified, StoreError> {
+pub(super) fn verify(file: &DbFile, db: &Connection, mut known: Vec<ChainHead>) -> Result<Verified, StoreError> {
     // The kept heads are read before the log: meanwhile the log can only have become longer.
     known.extend(head_file::kept(file)?);
     let db = db.unchecked_transaction()?;

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, params};
 
 use super::job::Entry;
-use crate::chain::Head;
+use crate::hash_chain::ChainHead;
 
 /// So many are put in together. That takes a tenth of a millisecond, for which a caller may wait.
 const MANY: usize = 64;
@@ -22,14 +22,14 @@ pub(super) struct Rows {
 #[derive(Debug)]
 struct Numbered {
     /// The end of the log behind it.
-    end: Head,
+    end: ChainHead,
     at: i64,
     /// Where its body ends.
     until: usize,
 }
 
 impl Rows {
-    pub fn push(&mut self, end: Head, Entry { at, body }: &Entry) {
+    pub fn push(&mut self, end: ChainHead, Entry { at, body }: &Entry) {
         self.bodies.push_str(body);
         self.rows.push(Numbered { end, at: *at, until: self.bodies.len() });
     }
@@ -71,10 +71,10 @@ mod tests {
     #[test]
     fn rows_go_in_together_and_in_their_order_and_stay_where_they_cannot() {
         let db = Connection::open_in_memory().expect("a database");
-        let (mut rows, mut end) = (Rows::default(), Head::EMPTY);
+        let (mut rows, mut end) = (Rows::default(), ChainHead::EMPTY);
         for body in ["one", "", "three"] {
             let entry = Entry { at: 7, body: body.to_owned() };
-            end = end.followed_by(entry.at, &entry.body);
+            end = end.next(entry.at, &entry.body);
             rows.push(end, &entry);
         }
         rows.put(&db).expect_err("there is no table");

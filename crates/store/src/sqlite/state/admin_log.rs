@@ -6,8 +6,8 @@ use rusqlite::{Connection, params};
 use super::{LOG, SqliteState, of_json};
 use crate::StoreError;
 use crate::admin_log::{AdminEntry, AdminLog};
-use crate::chain::Head;
 use crate::clock::nanoseconds;
+use crate::hash_chain::ChainHead;
 use crate::inspection::Inspection;
 use crate::kept::KeptRow;
 use crate::ledger::Verified;
@@ -36,16 +36,16 @@ impl AdminLog for SqliteState {
         self.run(move |db| line::kept(db, LOG, after)).await
     }
 
-    async fn head(&self) -> Result<Head, StoreError> {
-        self.run(|db| Ok(line::last(db, "admin_log")?.unwrap_or(Head::EMPTY))).await
+    async fn head(&self) -> Result<ChainHead, StoreError> {
+        self.run(|db| Ok(line::last(db, "admin_log")?.unwrap_or(ChainHead::EMPTY))).await
     }
 
-    async fn verify(&self, head: Option<Head>) -> Result<Verified, StoreError> {
+    async fn verify(&self, head: Option<ChainHead>) -> Result<Verified, StoreError> {
         let verify = self.run_beside(move |file, db| {
             // Read before the log: meanwhile the log can only have become longer.
             let mut known = head_file::kept(file)?;
             known.extend(head);
-            let mut inspection = Inspection::begin(Head::EMPTY, known);
+            let mut inspection = Inspection::begin(ChainHead::EMPTY, known);
             let mut statement = db.prepare("SELECT seq, at, body, hash FROM admin_log ORDER BY seq")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
@@ -66,7 +66,7 @@ impl AdminLog for SqliteState {
 /// Writes an entry in the transaction that is open.
 pub(super) fn write(db: &Connection, entry: &AdminEntry) -> Result<(), StoreError> {
     let (at, body) = (nanoseconds(entry.at), entry.to_body()?);
-    let end = line::last(db, "admin_log")?.unwrap_or(Head::EMPTY).followed_by(at, &body);
+    let end = line::last(db, "admin_log")?.unwrap_or(ChainHead::EMPTY).next(at, &body);
     db.execute(
         "INSERT INTO admin_log (seq, at, body, hash) VALUES (?, ?, ?, ?)",
         params![end.seq, at, body, end.hash.0],

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Backend;
 use super::kit::{NOON, a_day, at, record};
-use crate::{Break, CallRecord, Head, RecordKind};
+use crate::{CallRecord, ChainBreak, ChainHead, RecordKind};
 
 /// Writes rows an hour apart, the first at noon.
 async fn write_hourly(store: &Backend, count: u64) {
@@ -20,7 +20,7 @@ fn hour(number: u64) -> jiff::Timestamp {
     at(NOON) + Duration::from_secs(number * 3_600)
 }
 
-async fn head(store: &Backend) -> Head {
+async fn head(store: &Backend) -> ChainHead {
     store.ledger.head().await.expect("a head")
 }
 
@@ -37,20 +37,23 @@ pub async fn a_kept_head_holds_and_a_foreign_one_does_not(store: &Backend) {
     let kept = head(store).await;
     write_hourly(store, 2).await;
     let now = head(store).await;
-    assert_eq!(store.ledger.verify(vec![kept, now, Head::EMPTY]).await.expect("a walk").broken, None);
-    let foreign = Head { hash: now.hash, ..kept };
+    assert_eq!(store.ledger.verify(vec![kept, now, ChainHead::EMPTY]).await.expect("a walk").broken, None);
+    let foreign = ChainHead { hash: now.hash, ..kept };
     let verified = store.ledger.verify(vec![now, foreign]).await.expect("a walk");
-    assert_eq!(verified.broken, Some(Break::Rewritten { seq: 2 }));
-    let longer = Head { seq: 5, ..now };
+    assert_eq!(verified.broken, Some(ChainBreak::Rewritten { seq: 2 }));
+    let longer = ChainHead { seq: 5, ..now };
     let verified = store.ledger.verify(vec![kept, longer]).await.expect("a walk");
-    assert_eq!(verified.broken, Some(Break::Cut { end: 4, known: 5 }));
+    assert_eq!(verified.broken, Some(ChainBreak::Truncated { end: 4, known: 5 }));
 }
 
 pub async fn an_empty_log_verifies(store: &Backend) {
     let verified = store.ledger.verify(vec![]).await.expect("a walk");
-    assert_eq!((verified.rows, verified.head, verified.broken), (0, Head::EMPTY, None));
-    let once = Head { seq: 1, ..Head::EMPTY };
-    assert_eq!(store.ledger.verify(vec![once]).await.expect("a walk").broken, Some(Break::Cut { end: 0, known: 1 }));
+    assert_eq!((verified.rows, verified.head, verified.broken), (0, ChainHead::EMPTY, None));
+    let once = ChainHead { seq: 1, ..ChainHead::EMPTY };
+    assert_eq!(
+        store.ledger.verify(vec![once]).await.expect("a walk").broken,
+        Some(ChainBreak::Truncated { end: 0, known: 1 })
+    );
 }
 
 pub async fn removed_rows_leave_an_anchor_and_a_row_that_says_so(store: &Backend) {
@@ -64,13 +67,13 @@ pub async fn removed_rows_leave_an_anchor_and_a_row_that_says_so(store: &Backend
     assert_eq!(rows.iter().map(|row| row.seq).collect::<Vec<_>>(), [5, 6, 7, 8, 9]);
     let last = &rows[4].record;
     assert_eq!((last.kind, last.at, last.count), (RecordKind::Pruned, hour(9), Some(4)));
-    let through: Head = last.through.as_ref().expect("the last removed").parse().expect("a head");
+    let through: ChainHead = last.through.as_ref().expect("the last removed").parse().expect("a head");
     assert_eq!(through.seq, 4);
     let verified = store.ledger.verify(vec![early, through, head(store).await]).await.expect("a walk");
     assert_eq!((verified.rows, verified.broken), (5, None));
-    let foreign = Head { hash: early.hash, ..through };
+    let foreign = ChainHead { hash: early.hash, ..through };
     let verified = store.ledger.verify(vec![foreign]).await.expect("a walk");
-    assert_eq!(verified.broken, Some(Break::Rewritten { seq: 4 }));
+    assert_eq!(verified.broken, Some(ChainBreak::Rewritten { seq: 4 }));
 }
 
 pub async fn removing_again_moves_the_anchor(store: &Backend) {
