@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::StoreError;
 use crate::hash_chain::ChainHead;
 use crate::kept::KeptRow;
-use crate::ledger::Verified;
+use crate::ledger::ChainReport;
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,5 +52,5 @@ pub trait AdminLog: Send + Sync {
     /// The end of the chain.
     async fn head(&self) -> Result<ChainHead, StoreError>;
     /// Walks the whole chain, against the head that is kept apart and the one that is given.
-    async fn verify(&self, head: Option<ChainHead>) -> Result<Verified, StoreError>;
+    async fn verify(&self, head: Option<ChainHead>) -> Result<ChainReport, StoreError>;
 }

@@ -101,16 +101,16 @@ pub struct Usage {
 
 /// What a walk along a chain found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
+pub struct ChainReport {
     /// How many rows were looked at.
     pub rows: u64,
     /// The end of the chain as far as it holds.
     pub head: ChainHead,
     /// Where it does not hold.
-    pub broken: Option<ChainBreak>,
+    pub chain_break: Option<ChainBreak>,
     /// The note that there were rows and no head beside them, if there is one: nothing told then whether the end was
     /// cut off. It stays until somebody removes it.
-    pub missed_head: Option<PathBuf>,
+    pub missing_head_marker: Option<PathBuf>,
 }
 
 /// Counters and the call log.
@@ -147,7 +147,7 @@ pub trait Ledger: Send + Sync {
     async fn head(&self) -> Result<ChainHead, StoreError>;
 
     /// Walks the whole chain from its anchor, against the head that is kept apart and those that are given.
-    async fn verify(&self, known: Vec<ChainHead>) -> Result<Verified, StoreError>;
+    async fn verify(&self, known: Vec<ChainHead>) -> Result<ChainReport, StoreError>;
 
     /// Removes rows older than a time, keeps the last one's hash as the anchor, and writes a row that says so.
     /// Gives the number of rows removed.

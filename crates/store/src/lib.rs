@@ -6,6 +6,7 @@
 mod admin_log;
 mod book;
 mod call_record;
+mod chain_inspection;
 mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -13,7 +14,6 @@ mod counter;
 mod grants;
 mod hash_chain;
 mod id_hash;
-mod inspection;
 mod kept;
 mod ledger;
 mod memory;
@@ -36,7 +36,7 @@ pub use grants::{Attachment, Grant, GrantId, Grants, Mode, NewGrant};
 pub use hash_chain::{ChainBreak, ChainHead, ParseChainHeadError, RowHash};
 pub use id_hash::IdHash;
 pub use kept::KeptRow;
-pub use ledger::{Exhausted, Filter, Ledger, Reservation, ReserveOutcome, Row, SharedLedger, Usage, Verified};
+pub use ledger::{ChainReport, Exhausted, Filter, Ledger, Reservation, ReserveOutcome, Row, SharedLedger, Usage};
 pub use memory::MemoryStore;
 pub use name::{NameError, PolicyName, ServerName};
 pub use notices::{Notices, StateVersion};

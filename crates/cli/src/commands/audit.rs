@@ -1,7 +1,7 @@
 //! `gatelodge audit …`: the verbs.
 
 use anyhow::{Context, Result};
-use gatelodge_store::Verified;
+use gatelodge_store::ChainReport;
 use serde_json::json;
 
 use crate::cli::{AuditCommand, ExportArgs, HeadArgs, LogName, PruneArgs, VerifyArgs};
@@ -25,8 +25,8 @@ fn verify(args: VerifyArgs) -> Result<Exit> {
     desk::at(&args.store, Need::There, async |desk| {
         let calls = desk.stores.ledger.verify(args.heads.clone()).await?;
         let admin = desk.stores.admin_log.verify(args.admin_head).await?;
-        let holds = calls.broken.is_none() && admin.broken.is_none();
-        let is_fine = holds && calls.missed_head.is_none() && admin.missed_head.is_none();
+        let holds = calls.chain_break.is_none() && admin.chain_break.is_none();
+        let is_fine = holds && calls.missing_head_marker.is_none() && admin.missing_head_marker.is_none();
         if args.json {
             output::json(&json!({"holds": holds, "calls": told(&calls), "admin": told(&admin)}))?;
         } else {
@@ -36,17 +36,17 @@ fn verify(args: VerifyArgs) -> Result<Exit> {
     })
 }
 
-fn told(verified: &Verified) -> serde_json::Value {
-    let broken = verified.broken.map(|broken| broken.to_string());
-    json!({"rows": verified.rows, "head": verified.head, "broken": broken, "missed_head": verified.missed_head})
+fn told(verified: &ChainReport) -> serde_json::Value {
+    let chain_break = verified.chain_break.map(|chain_break| chain_break.to_string());
+    json!({"rows": verified.rows, "head": verified.head, "broken": chain_break, "missed_head": verified.missing_head_marker})
 }
 
-fn words(verified: &Verified) -> String {
-    let walked = match &verified.broken {
+fn words(verified: &ChainReport) -> String {
+    let walked = match &verified.chain_break {
         None => format!("holds: {} rows, head {}", verified.rows, verified.head),
-        Some(broken) => format!("BROKEN after {} good rows: {broken}", verified.rows),
+        Some(chain_break) => format!("BROKEN after {} good rows: {broken}", verified.rows),
     };
-    let missed = verified.missed_head.as_ref().map(|note| {
+    let missed = verified.missing_head_marker.as_ref().map(|note| {
         let note = shown(&note.display().to_string());
         let help = format!("hold it against a head that was kept elsewhere, then remove `{note}`");
         format!("\n           its head was MISSING: nothing tells whether rows at its end were cut off; {help}")

@@ -57,7 +57,7 @@ async fn sixty_four_callers_never_get_more_than_the_limit() {
         assert_eq!(passed + first, expected, "{limit}");
         assert_eq!(upstream.calls().len() - before, expected, "{limit}: hits");
         let verified = gw.ledger.verify(vec![]).await.expect("a store");
-        assert_eq!(verified.broken, None);
+        assert_eq!(verified.chain_break, None);
     }
 }
 

@@ -61,7 +61,7 @@ impl Desk {
         }
         self.gw.ledger.flush().await.expect("a store");
         let verified = self.gw.ledger.verify(vec![]).await.expect("a store");
-        assert_eq!(verified.broken, None, "{fault}");
+        assert_eq!(verified.chain_break, None, "{fault}");
     }
 }
 

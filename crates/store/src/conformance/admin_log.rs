@@ -38,14 +38,14 @@ pub async fn the_chain_of_changes_verifies(store: &Backend) {
     assert_eq!((early.seq, late.seq), (1, 2));
     for known in [None, Some(early), Some(late), Some(ChainHead::EMPTY)] {
         let verified = store.admin_log.verify(known).await.expect("a walk");
-        assert_eq!((verified.rows, verified.head, verified.broken), (2, late, None));
+        assert_eq!((verified.rows, verified.head, verified.chain_break), (2, late, None));
     }
     let foreign = ChainHead { seq: 1, hash: late.hash };
     let verified = store.admin_log.verify(Some(foreign)).await.expect("a walk");
-    assert_eq!(verified.broken, Some(ChainBreak::Rewritten { seq: 1 }));
+    assert_eq!(verified.chain_break, Some(ChainBreak::Rewritten { seq: 1 }));
     let longer = ChainHead { seq: 3, hash: late.hash };
     let verified = store.admin_log.verify(Some(longer)).await.expect("a walk");
-    assert_eq!(verified.broken, Some(ChainBreak::Truncated { end: 2, known: 3 }));
+    assert_eq!(verified.chain_break, Some(ChainBreak::Truncated { end: 2, known: 3 }));
 }
 
 pub async fn concurrent_entries_make_one_chain(store: &Backend) {
@@ -56,7 +56,7 @@ pub async fn concurrent_entries_make_one_chain(store: &Backend) {
     }
     tasks.join_all().await;
     let verified = store.admin_log.verify(None).await.expect("a walk");
-    assert_eq!((verified.rows, verified.broken), (16, None));
+    assert_eq!((verified.rows, verified.chain_break), (16, None));
 }
 
 pub async fn kept_entries_can_be_verified_elsewhere(store: &Backend) {

@@ -28,7 +28,7 @@ pub async fn the_chain_verifies_and_ends_at_its_head(store: &Backend) {
     let _spent = store.take(vec![a_day("calls", 9)]).await;
     write_hourly(store, 4).await;
     let verified = store.ledger.verify(vec![]).await.expect("a walk");
-    assert_eq!((verified.rows, verified.head, verified.broken), (5, head(store).await, None));
+    assert_eq!((verified.rows, verified.head, verified.chain_break), (5, head(store).await, None));
     assert_eq!(verified.head.seq, 5);
 }
 
@@ -37,21 +37,21 @@ pub async fn a_kept_head_holds_and_a_foreign_one_does_not(store: &Backend) {
     let kept = head(store).await;
     write_hourly(store, 2).await;
     let now = head(store).await;
-    assert_eq!(store.ledger.verify(vec![kept, now, ChainHead::EMPTY]).await.expect("a walk").broken, None);
+    assert_eq!(store.ledger.verify(vec![kept, now, ChainHead::EMPTY]).await.expect("a walk").chain_break, None);
     let foreign = ChainHead { hash: now.hash, ..kept };
     let verified = store.ledger.verify(vec![now, foreign]).await.expect("a walk");
-    assert_eq!(verified.broken, Some(ChainBreak::Rewritten { seq: 2 }));
+    assert_eq!(verified.chain_break, Some(ChainBreak::Rewritten { seq: 2 }));
     let longer = ChainHead { seq: 5, ..now };
     let verified = store.ledger.verify(vec![kept, longer]).await.expect("a walk");
-    assert_eq!(verified.broken, Some(ChainBreak::Truncated { end: 4, known: 5 }));
+    assert_eq!(verified.chain_break, Some(ChainBreak::Truncated { end: 4, known: 5 }));
 }
 
 pub async fn an_empty_log_verifies(store: &Backend) {
     let verified = store.ledger.verify(vec![]).await.expect("a walk");
-    assert_eq!((verified.rows, verified.head, verified.broken), (0, ChainHead::EMPTY, None));
+    assert_eq!((verified.rows, verified.head, verified.chain_break), (0, ChainHead::EMPTY, None));
     let once = ChainHead { seq: 1, ..ChainHead::EMPTY };
     assert_eq!(
-        store.ledger.verify(vec![once]).await.expect("a walk").broken,
+        store.ledger.verify(vec![once]).await.expect("a walk").chain_break,
         Some(ChainBreak::Truncated { end: 0, known: 1 })
     );
 }
@@ -70,10 +70,10 @@ pub async fn removed_rows_leave_an_anchor_and_a_row_that_says_so(store: &Backend
     let through: ChainHead = last.through.as_ref().expect("the last removed").parse().expect("a head");
     assert_eq!(through.seq, 4);
     let verified = store.ledger.verify(vec![early, through, head(store).await]).await.expect("a walk");
-    assert_eq!((verified.rows, verified.broken), (5, None));
+    assert_eq!((verified.rows, verified.chain_break), (5, None));
     let foreign = ChainHead { hash: early.hash, ..through };
     let verified = store.ledger.verify(vec![foreign]).await.expect("a walk");
-    assert_eq!(verified.broken, Some(ChainBreak::Rewritten { seq: 4 }));
+    assert_eq!(verified.chain_break, Some(ChainBreak::Rewritten { seq: 4 }));
 }
 
 pub async fn removing_again_moves_the_anchor(store: &Backend) {

@@ -108,7 +108,7 @@ impl Backend {
     /// Holds that the chain verifies.
     pub async fn assert_whole(&self) {
         let verified = self.ledger.verify(vec![]).await.expect("a walk");
-        assert_eq!(verified.broken, None);
+        assert_eq!(verified.chain_break, None);
     }
 }
 

@@ -5,11 +5,11 @@ use async_trait::async_trait;
 use super::{Line, MemoryStore, append, kept};
 use crate::StoreError;
 use crate::admin_log::{AdminEntry, AdminLog};
+use crate::chain_inspection::ChainInspection;
 use crate::clock::nanoseconds;
 use crate::hash_chain::ChainHead;
-use crate::inspection::Inspection;
 use crate::kept::KeptRow;
-use crate::ledger::Verified;
+use crate::ledger::ChainReport;
 
 #[async_trait]
 impl AdminLog for MemoryStore {
@@ -31,11 +31,11 @@ impl AdminLog for MemoryStore {
         Ok(end_of(&self.state().admin_log))
     }
 
-    async fn verify(&self, head: Option<ChainHead>) -> Result<Verified, StoreError> {
-        let mut inspection = Inspection::begin(ChainHead::EMPTY, head.into_iter().collect());
+    async fn verify(&self, head: Option<ChainHead>) -> Result<ChainReport, StoreError> {
+        let mut inspection = ChainInspection::start(ChainHead::EMPTY, head.into_iter().collect());
         for line in &self.state().admin_log {
             let (seq, at, body, hash) = line.parts();
-            if !inspection.row(seq, at, body, hash) {
+            if !inspection.verify_row(seq, at, body, hash) {
                 break;
             }
         }

@@ -10,12 +10,12 @@ use super::{Line, MemoryStore, append, kept};
 use crate::StoreError;
 use crate::book::Book;
 use crate::call_record::{CallRecord, prune_record};
+use crate::chain_inspection::ChainInspection;
 use crate::clock::nanoseconds;
 use crate::counter::Claim;
 use crate::hash_chain::ChainHead;
-use crate::inspection::Inspection;
 use crate::kept::KeptRow;
-use crate::ledger::{Filter, Ledger, Reservation, ReserveOutcome, Row, Usage, Verified};
+use crate::ledger::{ChainReport, Filter, Ledger, Reservation, ReserveOutcome, Row, Usage};
 
 /// What the ledger holds.
 #[derive(Debug)]
@@ -105,12 +105,12 @@ impl Ledger for MemoryStore {
         Ok(self.ledger().end())
     }
 
-    async fn verify(&self, known: Vec<ChainHead>) -> Result<Verified, StoreError> {
+    async fn verify(&self, known: Vec<ChainHead>) -> Result<ChainReport, StoreError> {
         let ledger = self.ledger();
-        let mut inspection = Inspection::begin(ledger.anchor, known);
+        let mut inspection = ChainInspection::start(ledger.anchor, known);
         for line in &ledger.log {
             let (seq, at, body, hash) = line.parts();
-            if !inspection.call_row(seq, at, body, hash) {
+            if !inspection.verify_call_row(seq, at, body, hash) {
                 break;
             }
         }

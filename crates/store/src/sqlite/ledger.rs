@@ -48,7 +48,7 @@ use crate::clock::Clock;
 use crate::counter::Claim;
 use crate::hash_chain::ChainHead;
 use crate::kept::KeptRow;
-use crate::ledger::{Filter, Ledger, Reservation, ReserveOutcome, Row, Usage, Verified};
+use crate::ledger::{ChainReport, Filter, Ledger, Reservation, ReserveOutcome, Row, Usage};
 
 const NAME: &str = "ledger.db";
 const STEPS: [&str; 1] = [include_str!("ledger/1.sql")];
@@ -260,7 +260,7 @@ impl Ledger for SqliteLedger {
         self.read(|_, db| Ok(head_file::end(db, LOG)?)).await
     }
 
-    async fn verify(&self, known: Vec<ChainHead>) -> Result<Verified, StoreError> {
+    async fn verify(&self, known: Vec<ChainHead>) -> Result<ChainReport, StoreError> {
         self.read(|file, db| read::verify(file, db, known)).await
     }
 

@@ -37,7 +37,7 @@ async fn a_change_whose_entry_cannot_be_written_is_not_made() {
 }
 
 async fn broken(state: &SqliteState) -> Option<ChainBreak> {
-    AdminLog::verify(state, None).await.expect("a walk").broken
+    AdminLog::verify(state, None).await.expect("a walk").chain_break
 }
 
 /// A state with three changes.

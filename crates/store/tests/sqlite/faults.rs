@@ -57,7 +57,7 @@ async fn a_foreign_lock_refuses_in_time_and_ends_with_it() {
     foreign.execute_batch("COMMIT").expect("unlocked");
     assert_recovers(&ledger).await;
     assert_eq!(count(&ledger).await, 3, "what was queued is written, what was refused is not");
-    assert_eq!(ledger.verify(vec![]).await.expect("a walk").broken, None);
+    assert_eq!(ledger.verify(vec![]).await.expect("a walk").chain_break, None);
     assert_eq!(ledger.faults(), 0);
 }
 
@@ -117,7 +117,7 @@ async fn a_directory_that_was_moved_away_refuses_until_it_is_back() {
     assert_recovers(&ledger).await;
     ledger.flush().await.expect("written");
     assert_eq!(count(&ledger).await, 3);
-    assert_eq!(ledger.verify(vec![]).await.expect("a walk").broken, None);
+    assert_eq!(ledger.verify(vec![]).await.expect("a walk").chain_break, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -252,7 +252,7 @@ async fn what_is_kept_for_a_lost_database_is_bounded_and_what_is_not_kept_is_cou
     }
     ledger.flush().await.expect("written");
     let verified = ledger.verify(vec![]).await.expect("a walk");
-    assert_eq!((verified.rows, verified.broken), (KEPT as u64 + 1, None));
+    assert_eq!((verified.rows, verified.chain_break), (KEPT as u64 + 1, None));
     assert_eq!(ledger.faults(), 500);
 }
 

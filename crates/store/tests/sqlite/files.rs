@@ -50,7 +50,7 @@ async fn a_reopened_ledger_keeps_counters_and_chain() {
     let ledger = SqliteLedger::open_existing(dir.path(), Durability::Process, clock()).expect("a ledger");
     assert!(!take(&ledger, 3).await);
     let verified = ledger.verify(vec![]).await.expect("a walk");
-    assert_eq!((verified.rows, verified.broken), (6, None), "dropping writes what is queued");
+    assert_eq!((verified.rows, verified.chain_break), (6, None), "dropping writes what is queued");
     let kept = fs::read_to_string(dir.path().join("ledger.head")).expect("a head");
     assert_eq!(kept.trim_end(), verified.head.to_string());
     assert_eq!(ledger.faults(), 0);
@@ -165,9 +165,9 @@ async fn a_log_that_lost_its_end_is_noticed_after_the_next_start() {
         assert!(take(&second, 9).await);
     }
     let verified = second.verify(vec![]).await.expect("a walk");
-    assert!(verified.broken.is_some(), "row 3 is another one");
+    assert!(verified.chain_break.is_some(), "row 3 is another one");
     fs::remove_file(dir.path().join("ledger.head.lost")).expect("somebody has looked");
-    assert_eq!(second.verify(vec![]).await.expect("a walk").broken, None);
+    assert_eq!(second.verify(vec![]).await.expect("a walk").chain_break, None);
 }
 
 async fn take_of(ledger: &SqliteLedger, counter: &str, max: u32) -> bool {
@@ -252,7 +252,7 @@ async fn a_head_that_is_missing_beside_rows_is_remarked_on_until_somebody_has_lo
     let (first, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
     assert!(take(&first, 1).await);
     state.add(server("zoo"), noted()).await.expect("added");
-    assert_eq!(first.verify(vec![]).await.expect("a walk").missed_head, None);
+    assert_eq!(first.verify(vec![]).await.expect("a walk").missing_head_marker, None);
     drop((first, state));
     for name in ["ledger.head", "state.head"] {
         fs::remove_file(dir.path().join(name)).expect("removed");
@@ -260,14 +260,20 @@ async fn a_head_that_is_missing_beside_rows_is_remarked_on_until_somebody_has_lo
     for _ in 0..2 {
         let (ledger, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
         let verified = ledger.verify(vec![]).await.expect("a walk");
-        assert_eq!((verified.broken, verified.missed_head), (None, Some(dir.path().join("ledger.head.missed"))));
+        assert_eq!(
+            (verified.chain_break, verified.missing_head_marker),
+            (None, Some(dir.path().join("ledger.head.missed")))
+        );
         let verified = AdminLog::verify(&state, None).await.expect("a walk");
-        assert_eq!((verified.broken, verified.missed_head), (None, Some(dir.path().join("state.head.missed"))));
+        assert_eq!(
+            (verified.chain_break, verified.missing_head_marker),
+            (None, Some(dir.path().join("state.head.missed")))
+        );
     }
     for name in ["ledger.head.missed", "state.head.missed"] {
         fs::remove_file(dir.path().join(name)).expect("somebody has looked");
     }
-    assert_eq!(ledger(dir.path()).verify(vec![]).await.expect("a walk").missed_head, None);
+    assert_eq!(ledger(dir.path()).verify(vec![]).await.expect("a walk").missing_head_marker, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -279,6 +285,6 @@ async fn a_state_of_a_build_that_kept_no_head_is_not_remarked_on() {
     old.pragma_update(None, "user_version", 1).expect("a version");
     drop(old);
     let state = SqliteState::open(dir.path()).expect("brought up");
-    assert_eq!(AdminLog::verify(&state, None).await.expect("a walk").missed_head, None);
+    assert_eq!(AdminLog::verify(&state, None).await.expect("a walk").missing_head_marker, None);
     assert!(dir.path().join("state.head").exists());
 }

@@ -91,7 +91,7 @@ async fn a_killed_process_has_lost_nothing_it_was_told_and_gained_nothing() {
         told.extend(run_and_kill(dir.path(), after));
         let ledger = ledger(dir.path());
         let verified = ledger.verify(vec![]).await.expect("a walk");
-        assert_eq!(verified.broken, None, "round {round}");
+        assert_eq!(verified.chain_break, None, "round {round}");
         let rows = ledger.rows(Filter { limit: usize::MAX, ..Filter::default() }).await.expect("rows");
         let intents = rows.iter().filter(|row| row.record.kind == RecordKind::Intent);
         let intents: HashSet<_> = intents.map(|row| row.record.call.to_string()).collect();

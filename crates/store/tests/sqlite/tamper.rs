@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gatelodge_store::conformance::kit::{NOON, at, record};
 use gatelodge_store::{
-    AdminEntry, AdminLog, CallRecord, ChainBreak, ChainHead, Ledger, RecordKind, SqliteLedger, SqliteState, Verified,
+    AdminEntry, AdminLog, CallRecord, ChainBreak, ChainHead, ChainReport, Ledger, RecordKind, SqliteLedger, SqliteState,
 };
 use proptest::prelude::*;
 use rusqlite::{Connection, params};
@@ -30,7 +30,7 @@ fn execute(dir: &Path, sql: &str) {
     Connection::open(dir.join("ledger.db")).expect("a database").execute_batch(sql).expect("changed");
 }
 
-async fn verify(ledger: &SqliteLedger) -> Verified {
+async fn verify(ledger: &SqliteLedger) -> ChainReport {
     ledger.verify(vec![]).await.expect("a walk")
 }
 
@@ -39,7 +39,7 @@ async fn a_dropped_row_is_found() {
     let (dir, ledger) = filled().await;
     execute(dir.path(), "DELETE FROM log WHERE seq = 5");
     let verified = verify(&ledger).await;
-    assert_eq!(verified.broken, Some(ChainBreak::Gap { expected: 5, found: 6 }));
+    assert_eq!(verified.chain_break, Some(ChainBreak::Gap { expected: 5, found: 6 }));
     assert_eq!((verified.rows, verified.head.seq), (4, 4));
 }
 
@@ -49,19 +49,19 @@ async fn swapped_rows_are_found() {
     let swap = "UPDATE log SET seq = 99 WHERE seq = 5; UPDATE log SET seq = 5 WHERE seq = 6; \
                 UPDATE log SET seq = 6 WHERE seq = 99";
     execute(dir.path(), swap);
-    assert_eq!(verify(&ledger).await.broken, Some(ChainBreak::Modified { seq: 5 }));
+    assert_eq!(verify(&ledger).await.chain_break, Some(ChainBreak::Modified { seq: 5 }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_end_is_found_also_after_a_restart() {
     let (dir, first) = filled().await;
     execute(dir.path(), "DELETE FROM log WHERE seq > 9");
-    assert_eq!(verify(&first).await.broken, Some(ChainBreak::Truncated { end: 9, known: ROWS }));
+    assert_eq!(verify(&first).await.chain_break, Some(ChainBreak::Truncated { end: 9, known: ROWS }));
     drop(first);
     let second = ledger(dir.path());
     second.write(&record(RecordKind::Unchecked)).await.expect("queued");
     second.flush().await.expect("written");
-    assert_eq!(verify(&second).await.broken, Some(ChainBreak::Truncated { end: 10, known: ROWS }));
+    assert_eq!(verify(&second).await.chain_break, Some(ChainBreak::Truncated { end: 10, known: ROWS }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,7 +70,7 @@ async fn a_cut_end_is_found_also_after_a_running_ledger_has_written_on() {
     execute(dir.path(), "DELETE FROM log WHERE seq > 9");
     ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
     ledger.flush().await.expect("written");
-    assert_eq!(verify(&ledger).await.broken, Some(ChainBreak::Truncated { end: 10, known: ROWS }));
+    assert_eq!(verify(&ledger).await.chain_break, Some(ChainBreak::Truncated { end: 10, known: ROWS }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,15 +83,15 @@ async fn a_moved_anchor_is_found() {
         )
     };
     execute(dir.path(), &move_to(4));
-    assert_eq!(verify(&ledger).await.broken, Some(ChainBreak::Gap { expected: 1, found: 5 }));
+    assert_eq!(verify(&ledger).await.chain_break, Some(ChainBreak::Gap { expected: 1, found: 5 }));
 
     let (dir, ledger) = filled().await;
     ledger.prune(at(NOON) + std::time::Duration::from_secs(3)).await.expect("removed");
-    assert_eq!(verify(&ledger).await.broken, None);
+    assert_eq!(verify(&ledger).await.chain_break, None);
     execute(dir.path(), &move_to(7));
-    assert_eq!(verify(&ledger).await.broken, Some(ChainBreak::Gap { expected: 4, found: 8 }));
+    assert_eq!(verify(&ledger).await.chain_break, Some(ChainBreak::Gap { expected: 4, found: 8 }));
     execute(dir.path(), "UPDATE anchor SET seq = 3");
-    assert!(verify(&ledger).await.broken.is_some(), "moved back");
+    assert!(verify(&ledger).await.chain_break.is_some(), "moved back");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,9 +100,12 @@ async fn a_log_that_was_written_anew_is_found_by_a_kept_head() {
     let kept = ledger.head().await.expect("a head");
     let (_other_dir, other) = filled().await;
     let verified = other.verify(vec![kept]).await.expect("a walk");
-    assert_eq!(verified.broken, Some(ChainBreak::Rewritten { seq: ROWS }));
+    assert_eq!(verified.chain_break, Some(ChainBreak::Rewritten { seq: ROWS }));
     let text = kept.to_string();
-    assert_eq!(ledger.verify(vec![text.parse::<ChainHead>().expect("a head")]).await.expect("a walk").broken, None);
+    assert_eq!(
+        ledger.verify(vec![text.parse::<ChainHead>().expect("a head")]).await.expect("a walk").chain_break,
+        None
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,7 +125,7 @@ async fn a_changed_entry_of_the_admin_log_is_found() {
     let other = Connection::open(dir.path().join("state.db")).expect("a database");
     other.execute("UPDATE admin_log SET body = replace(body, 'ann', 'bob') WHERE seq = 2", []).expect("changed");
     let verified = AdminLog::verify(&state, None).await.expect("a walk");
-    assert_eq!(verified.broken, Some(ChainBreak::Modified { seq: 2 }));
+    assert_eq!(verified.chain_break, Some(ChainBreak::Modified { seq: 2 }));
     assert_eq!(verified.rows, 1);
 }
 
@@ -157,7 +160,7 @@ proptest! {
                 }
             }
             let verified = verify(&ledger).await;
-            prop_assert_eq!(verified.broken, Some(ChainBreak::Modified { seq }));
+            prop_assert_eq!(verified.chain_break, Some(ChainBreak::Modified { seq }));
             prop_assert_eq!(verified.rows, seq - 1);
             Ok(())
         })?;

@@ -43,7 +43,7 @@ async fn two_ledgers_never_overshoot_together_and_make_one_chain() {
         assert_eq!(ledger.faults(), 0);
     }
     let verified = ledgers[0].verify(vec![]).await.expect("a walk");
-    assert_eq!((verified.rows, verified.broken), (u64::from(2 * LIMIT), None));
+    assert_eq!((verified.rows, verified.chain_break), (u64::from(2 * LIMIT), None));
 }
 
 async fn reserve(ledger: &SqliteLedger) -> Reservation {
@@ -69,7 +69,7 @@ async fn each_sees_what_the_other_took_and_gave_back() {
     one.release(from_other, &not_sent()).await.expect("queued");
     one.flush().await.expect("written");
     assert!(take(&other, 2).await);
-    assert_eq!(other.verify(vec![]).await.expect("a walk").broken, None);
+    assert_eq!(other.verify(vec![]).await.expect("a walk").chain_break, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,7 +91,7 @@ async fn a_walk_along_the_chain_does_not_hold_up_the_writer() {
         calls += 1;
     }
     let verified = walk.await.expect("a task");
-    assert_eq!(verified.broken, None);
+    assert_eq!(verified.chain_break, None);
     assert!(verified.rows >= 20_000);
     assert!(slowest < Duration::from_secs(1) && calls > 0, "{slowest:?}, {calls} calls");
 }

@@ -5,10 +5,10 @@ use rusqlite::{Connection, params};
 
 use crate::StoreError;
 use crate::call_record::CallRecord;
+use crate::chain_inspection::ChainInspection;
 use crate::counter::{Counter, CounterKey};
 use crate::hash_chain::ChainHead;
-use crate::inspection::Inspection;
-use crate::ledger::{Filter, Row, Usage, Verified};
+use crate::ledger::{ChainReport, Filter, Row, Usage};
 use crate::sqlite::file::DbFile;
 use crate::sqlite::{head_file, line};
 
@@ -63,24 +63,24 @@ fn needles(filter: &Filter) -> Result<Vec<String>, StoreError> {
 }
 
 /// Walks the whole chain.
-pub(super) fn verify(file: &DbFile, db: &Connection, mut known: Vec<ChainHead>) -> Result<Verified, StoreError> {
+pub(super) fn verify(file: &DbFile, db: &Connection, mut known: Vec<ChainHead>) -> Result<ChainReport, StoreError> {
     // The kept heads are read before the log: meanwhile the log can only have become longer.
     known.extend(head_file::kept(file)?);
     let db = db.unchecked_transaction()?;
     let anchor = anchor(&db)?;
-    let mut inspection = Inspection::begin(anchor, known);
+    let mut inspection = ChainInspection::start(anchor, known);
     let mut statement = db.prepare("SELECT seq, at, body, hash FROM log WHERE seq > ? ORDER BY seq")?;
     let mut rows = statement.query([anchor.seq])?;
     while let Some(row) = rows.next()? {
         let holds = match line::read(row) {
-            Ok(line) => inspection.call_row(line.seq, line.at, line.body, line.hash),
-            Err(seq) => inspection.unreadable(seq),
+            Ok(line) => inspection.verify_call_row(line.seq, line.at, line.body, line.hash),
+            Err(seq) => inspection.record_unreadable(seq),
         };
         if !holds {
             break;
         }
     }
-    Ok(Verified { missed_head: head_file::missed(file), ..inspection.finish() })
+    Ok(ChainReport { missing_head_marker: head_file::missed(file), ..inspection.finish() })
 }
 
 /// All counters, by key.

@@ -71,7 +71,7 @@ async fn a_full_or_read_only_disk_refuses_calls_and_loses_no_row_that_was_queued
         ledger.flush().await.expect("all written");
         assert_eq!(count(&ledger).await, 1 + usize::from(taken.is_ok()));
         assert!(ledger.reserve(vec![], &record(4)).await.is_ok());
-        assert_eq!(ledger.verify(vec![]).await.expect("a walk").broken, None);
+        assert_eq!(ledger.verify(vec![]).await.expect("a walk").chain_break, None);
         assert_eq!(ledger.faults(), 0);
     }
 }
@@ -123,7 +123,7 @@ async fn a_group_that_fails_leaves_no_trace_in_memory_or_on_the_disk() {
     spoiled.await.expect("an answer").expect_err("no commit");
 
     assert_eq!(ledger.head().await.expect("a head"), before);
-    assert_eq!(ledger.verify(vec![]).await.expect("a walk").broken, None, "the kept head is not ahead");
+    assert_eq!(ledger.verify(vec![]).await.expect("a walk").chain_break, None, "the kept head is not ahead");
     assert!(matches!(ledger.reserve(claims, &record(3)).await, Ok(ReserveOutcome::Taken(_))), "nothing was taken");
     assert_eq!(ledger.verify(vec![before]).await.expect("a walk").rows, 2);
 }
@@ -280,7 +280,7 @@ async fn what_was_answered_and_cannot_be_committed_comes_back_from_the_journal()
     }
     assert!(matches!(ledger.reserve(claims.clone(), &record(2)).await, Ok(ReserveOutcome::Taken(_))));
     assert!(matches!(ledger.reserve(claims, &record(3)).await, Ok(ReserveOutcome::Exhausted(_))));
-    assert_eq!((count(&ledger).await, ledger.verify(vec![]).await.expect("a walk").broken), (2, None));
+    assert_eq!((count(&ledger).await, ledger.verify(vec![]).await.expect("a walk").chain_break), (2, None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -293,7 +293,7 @@ async fn what_was_answered_and_cannot_be_committed_is_there_for_who_opens_the_le
     drop(ledger);
     let next = open(dir.path());
     assert!(matches!(next.reserve(claims, &record(2)).await, Ok(ReserveOutcome::Exhausted(_))));
-    assert_eq!((count(&next).await, next.verify(vec![]).await.expect("a walk").broken), (1, None));
+    assert_eq!((count(&next).await, next.verify(vec![]).await.expect("a walk").chain_break), (1, None));
 }
 
 /// How many rows a reader sees that knows nothing of the ledger.
@@ -382,7 +382,7 @@ async fn what_was_left_is_put_in_place_by_the_next_who_writes_whoever_holds_the_
     foreign.execute_batch("COMMIT").expect("unlocked");
     let again = ledger.reserve(vec![a_day("calls", 1)], &record(2)).await;
     assert!(matches!(again, Ok(ReserveOutcome::Exhausted(_))), "{again:?}");
-    assert_eq!((count(&ledger).await, ledger.verify(vec![]).await.expect("a walk").broken), (1, None));
+    assert_eq!((count(&ledger).await, ledger.verify(vec![]).await.expect("a walk").chain_break), (1, None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -417,7 +417,7 @@ async fn who_comes_to_a_busy_ledger_is_let_in_and_served() {
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     working.await.expect("no panic");
-    assert_eq!(busy.verify(vec![]).await.expect("a walk").broken, None);
+    assert_eq!(busy.verify(vec![]).await.expect("a walk").chain_break, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

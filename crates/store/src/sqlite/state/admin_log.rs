@@ -6,11 +6,11 @@ use rusqlite::{Connection, params};
 use super::{LOG, SqliteState, of_json};
 use crate::StoreError;
 use crate::admin_log::{AdminEntry, AdminLog};
+use crate::chain_inspection::ChainInspection;
 use crate::clock::nanoseconds;
 use crate::hash_chain::ChainHead;
-use crate::inspection::Inspection;
 use crate::kept::KeptRow;
-use crate::ledger::Verified;
+use crate::ledger::ChainReport;
 use crate::sqlite::{head_file, line};
 
 #[async_trait]
@@ -40,24 +40,24 @@ impl AdminLog for SqliteState {
         self.run(|db| Ok(line::last(db, "admin_log")?.unwrap_or(ChainHead::EMPTY))).await
     }
 
-    async fn verify(&self, head: Option<ChainHead>) -> Result<Verified, StoreError> {
+    async fn verify(&self, head: Option<ChainHead>) -> Result<ChainReport, StoreError> {
         let verify = self.run_beside(move |file, db| {
             // Read before the log: meanwhile the log can only have become longer.
             let mut known = head_file::kept(file)?;
             known.extend(head);
-            let mut inspection = Inspection::begin(ChainHead::EMPTY, known);
+            let mut inspection = ChainInspection::start(ChainHead::EMPTY, known);
             let mut statement = db.prepare("SELECT seq, at, body, hash FROM admin_log ORDER BY seq")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 let holds = match line::read(row) {
-                    Ok(line) => inspection.row(line.seq, line.at, line.body, line.hash),
-                    Err(seq) => inspection.unreadable(seq),
+                    Ok(line) => inspection.verify_row(line.seq, line.at, line.body, line.hash),
+                    Err(seq) => inspection.record_unreadable(seq),
                 };
                 if !holds {
                     break;
                 }
             }
-            Ok(Verified { missed_head: head_file::missed(file), ..inspection.finish() })
+            Ok(ChainReport { missing_head_marker: head_file::missed(file), ..inspection.finish() })
         });
         verify.await
     }

@@ -105,7 +105,7 @@ fn many_calls_of_a_runtime_are_all_answered_and_no_limit_is_passed() {
     }
     assert_eq!((taken, used(&ledger), told(&ledger)), (250, 250, (250, 0)));
     let walk = lane.block_on(ledger.verify(vec![])).expect("a walk");
-    assert_eq!((walk.broken, ledger.faults()), (None, 0));
+    assert_eq!((walk.chain_break, ledger.faults()), (None, 0));
 }
 
 /// Notes on which thread it was woken.
