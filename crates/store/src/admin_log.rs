@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 use crate::hash_chain::ChainHead;
-use crate::kept::KeptRow;
 use crate::ledger::ChainReport;
+use crate::log_page::ChainedRow;
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct AdminEntry {
 
 impl AdminEntry {
     /// Adds a fact that only the store knows.
-    pub(crate) fn tell(&mut self, name: &str, fact: impl Serialize) -> Result<(), StoreError> {
+    pub(crate) fn add_detail(&mut self, name: &str, fact: impl Serialize) -> Result<(), StoreError> {
         let fact = serde_json::to_value(fact).map_err(|error| StoreError::Corrupt(error.to_string()))?;
         if let Some(detail) = self.detail.as_object_mut() {
             detail.insert(name.to_owned(), fact);
@@ -48,7 +48,7 @@ pub trait AdminLog: Send + Sync {
     /// The newest entries, newest first.
     async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError>;
     /// The next entries behind a number, oldest first, as they are kept; like [`Ledger::kept`](crate::Ledger::kept).
-    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError>;
+    async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError>;
     /// The end of the chain.
     async fn head(&self) -> Result<ChainHead, StoreError>;
     /// Walks the whole chain, against the head that is kept apart and the one that is given.

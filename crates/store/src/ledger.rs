@@ -13,7 +13,7 @@ use crate::StoreError;
 use crate::call_record::{CallRecord, RecordKind};
 use crate::counter::{Claim, CounterKey, Taken};
 use crate::hash_chain::{ChainBreak, ChainHead};
-use crate::kept::KeptRow;
+use crate::log_page::ChainedRow;
 
 /// What a call took. If the process dies with it, it is spent.
 #[derive(Debug, Default)]
@@ -141,7 +141,7 @@ pub trait Ledger: Send + Sync {
 
     /// The next rows behind a number, oldest first, as they are kept; none if there are no more. It gives so many that
     /// they are little to hold.
-    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError>;
+    async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError>;
 
     /// The end of the chain.
     async fn head(&self) -> Result<ChainHead, StoreError>;

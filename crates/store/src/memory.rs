@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::grants::Grant;
 use crate::hash_chain::{ChainHead, RowHash};
 use crate::id_hash::IdHash;
-use crate::kept::{KeptRow, Page};
+use crate::log_page::{ChainedRow, LogPage};
 use crate::name::{PolicyName, ServerName};
 use crate::policies::StoredPolicy;
 use crate::servers::Server;
@@ -52,12 +52,12 @@ struct State {
     tools: BTreeMap<ServerName, Known>,
     sessions: BTreeMap<IdHash, SessionRow>,
     tasks: BTreeMap<IdHash, TaskRow>,
-    admin_log: Vec<Line>,
+    admin_log: Vec<MemoryLogRow>,
 }
 
 /// A row of a log, as its hash covers it.
 #[derive(Debug)]
-struct Line {
+struct MemoryLogRow {
     at: i64,
     body: String,
     head: ChainHead,
@@ -92,26 +92,26 @@ impl MemoryStore {
 }
 
 /// Adds a row to a log.
-fn append(log: &mut Vec<Line>, end: ChainHead, at: i64, body: String) {
+fn append(log: &mut Vec<MemoryLogRow>, end: ChainHead, at: i64, body: String) {
     let head = end.next(at, &body);
-    log.push(Line { at, body, head });
+    log.push(MemoryLogRow { at, body, head });
 }
 
 /// A page of a log behind a number.
-fn kept(log: &[Line], anchor: ChainHead, after: u64) -> Vec<KeptRow> {
-    let (mut end, mut page) = (anchor, Page::default());
-    for Line { at, body, head } in log {
+fn page_after(log: &[MemoryLogRow], anchor: ChainHead, after: u64) -> Vec<ChainedRow> {
+    let (mut end, mut page) = (anchor, LogPage::default());
+    for MemoryLogRow { at, body, head } in log {
         let row =
-            || KeptRow { seq: head.seq, nanoseconds: *at, body: body.clone(), previous: end.hash, hash: head.hash };
-        if head.seq > after && !page.take(row()) {
+            || ChainedRow { seq: head.seq, nanoseconds: *at, body: body.clone(), previous: end.hash, hash: head.hash };
+        if head.seq > after && !page.push(row()) {
             break;
         }
         end = *head;
     }
-    page.rows()
+    page.into_rows()
 }
 
-impl Line {
+impl MemoryLogRow {
     fn parts(&self) -> (u64, i64, &str, RowHash) {
         (self.head.seq, self.at, &self.body, self.head.hash)
     }

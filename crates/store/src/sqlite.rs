@@ -5,7 +5,7 @@
 mod file;
 mod head_file;
 mod ledger;
-mod line;
+mod log_table;
 mod migrate;
 mod state;
 

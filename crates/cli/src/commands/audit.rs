@@ -60,8 +60,8 @@ fn export(args: ExportArgs) -> Result<Exit> {
         // A page at a time: a log may be larger than the memory.
         loop {
             let page = match args.log {
-                LogName::Calls => desk.stores.ledger.kept(after).await?,
-                LogName::Admin => desk.stores.admin_log.kept(after).await?,
+                LogName::Calls => desk.stores.ledger.page_after(after).await?,
+                LogName::Admin => desk.stores.admin_log.page_after(after).await?,
             };
             let Some(last) = page.last() else { return Ok(Exit::Fine) };
             after = last.seq;

@@ -63,11 +63,11 @@ pub async fn kept_entries_can_be_verified_elsewhere(store: &Backend) {
     for subject in ["a", "b", "c"] {
         store.admin_log.append(entry(subject)).await.expect("kept");
     }
-    let rows = store.admin_log.kept(0).await.expect("entries");
+    let rows = store.admin_log.page_after(0).await.expect("entries");
     let end = follow(&rows, (0, RowHash::ZERO));
     let head = store.admin_log.head().await.expect("a head");
     assert_eq!(end, (head.seq, head.hash));
-    assert_eq!(store.admin_log.kept(2).await.expect("entries"), rows[2..]);
+    assert_eq!(store.admin_log.page_after(2).await.expect("entries"), rows[2..]);
 }
 
 /// The entry of a change of this kind.

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::Backend;
 use super::kit::{NOON, at, record};
-use crate::{CallOutcome, CallRecord, CallTimings, Filter, GrantId, KeptRow, PolicyVersion, RecordKind, RowHash};
+use crate::{CallOutcome, CallRecord, CallTimings, ChainedRow, Filter, GrantId, PolicyVersion, RecordKind, RowHash};
 
 const NONE: [u64; 0] = [];
 
@@ -94,9 +94,9 @@ pub(super) fn verified(line: &str) -> (u64, RowHash, RowHash) {
 }
 
 /// Holds that rows follow each other from `end` on, and gives the new end.
-pub(super) fn follow(rows: &[KeptRow], mut end: (u64, RowHash)) -> (u64, RowHash) {
+pub(super) fn follow(rows: &[ChainedRow], mut end: (u64, RowHash)) -> (u64, RowHash) {
     for row in rows {
-        let (seq, previous, hash) = verified(&row.line());
+        let (seq, previous, hash) = verified(&row.to_json_line());
         assert_eq!((seq, previous), (end.0 + 1, end.1));
         end = (seq, hash);
     }
@@ -111,7 +111,7 @@ pub async fn kept_rows_come_in_pages_and_their_hashes_can_be_computed_elsewhere(
     store.flush().await;
     let (mut end, mut pages) = ((0, RowHash::ZERO), 0);
     loop {
-        let page = store.ledger.kept(end.0).await.expect("rows");
+        let page = store.ledger.page_after(end.0).await.expect("rows");
         let bytes: usize = page.iter().map(|row| row.body.len()).sum();
         assert!(page.len() <= 1_000 && bytes < 2_500_000, "{} rows, {bytes} bytes", page.len());
         if page.is_empty() {
@@ -123,10 +123,10 @@ pub async fn kept_rows_come_in_pages_and_their_hashes_can_be_computed_elsewhere(
     let head = store.ledger.head().await.expect("a head");
     assert_eq!((end, 2_500), ((head.seq, head.hash), head.seq));
     assert!(pages > 2, "{pages}");
-    let later = store.ledger.kept(2_498).await.expect("rows");
+    let later = store.ledger.page_after(2_498).await.expect("rows");
     assert_eq!(later.iter().map(|row| row.seq).collect::<Vec<_>>(), [2_499, 2_500]);
-    assert_eq!(store.ledger.kept(u64::MAX).await.expect("rows"), []);
-    assert_eq!(later[0].read().expect("a row").record.kind, RecordKind::Unchecked);
+    assert_eq!(store.ledger.page_after(u64::MAX).await.expect("rows"), []);
+    assert_eq!(later[0].parse_call_row().expect("a row").record.kind, RecordKind::Unchecked);
 }
 
 pub async fn kept_rows_begin_behind_what_was_removed(store: &Backend) {
@@ -137,7 +137,7 @@ pub async fn kept_rows_begin_behind_what_was_removed(store: &Backend) {
     store.write(CallRecord { at: at("2026-11-16T12:00:00Z"), ..record(RecordKind::Unchecked) }).await;
     store.flush().await;
     assert_eq!(store.ledger.prune(at(NOON) + std::time::Duration::from_secs(1)).await.expect("removed"), 2);
-    let rows = store.ledger.kept(0).await.expect("rows");
+    let rows = store.ledger.page_after(0).await.expect("rows");
     assert_eq!((rows[0].seq, rows[0].previous), (3, removed.hash));
     follow(&rows, (removed.seq, removed.hash));
 }

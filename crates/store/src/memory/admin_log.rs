@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 
-use super::{Line, MemoryStore, append, kept};
+use super::{MemoryLogRow, MemoryStore, append, page_after};
 use crate::StoreError;
 use crate::admin_log::{AdminEntry, AdminLog};
 use crate::chain_inspection::ChainInspection;
 use crate::clock::nanoseconds;
 use crate::hash_chain::ChainHead;
-use crate::kept::KeptRow;
 use crate::ledger::ChainReport;
+use crate::log_page::ChainedRow;
 
 #[async_trait]
 impl AdminLog for MemoryStore {
@@ -18,13 +18,13 @@ impl AdminLog for MemoryStore {
     }
 
     async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError> {
-        let read = |line: &Line| serde_json::from_str(&line.body);
+        let read = |line: &MemoryLogRow| serde_json::from_str(&line.body);
         let entries: Result<_, _> = self.state().admin_log.iter().rev().take(limit).map(read).collect();
         entries.map_err(|error| StoreError::Corrupt(error.to_string()))
     }
 
-    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError> {
-        Ok(kept(&self.state().admin_log, ChainHead::EMPTY, after))
+    async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
+        Ok(page_after(&self.state().admin_log, ChainHead::EMPTY, after))
     }
 
     async fn head(&self) -> Result<ChainHead, StoreError> {
@@ -43,12 +43,12 @@ impl AdminLog for MemoryStore {
     }
 }
 
-pub(super) fn write(log: &mut Vec<Line>, entry: &AdminEntry) -> Result<(), StoreError> {
+pub(super) fn write(log: &mut Vec<MemoryLogRow>, entry: &AdminEntry) -> Result<(), StoreError> {
     let (end, body) = (end_of(log), entry.to_body()?);
     append(log, end, nanoseconds(entry.at), body);
     Ok(())
 }
 
-fn end_of(log: &[Line]) -> ChainHead {
+fn end_of(log: &[MemoryLogRow]) -> ChainHead {
     log.last().map_or(ChainHead::EMPTY, |line| line.head)
 }

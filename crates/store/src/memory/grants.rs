@@ -21,7 +21,7 @@ impl Grants for MemoryStore {
             if state.grants.iter().any(|grant| grant.token == new.token) {
                 return Err(StoreError::Conflict("another grant has this token".into()));
             }
-            entry.tell("id", &id)?;
+            entry.add_detail("id", &id)?;
             state.grants.push(made(id.clone(), new));
             Ok(id)
         })

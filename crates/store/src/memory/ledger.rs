@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use gatelodge_policy::Amount;
 use jiff::Timestamp;
 
-use super::{Line, MemoryStore, append, kept};
+use super::{MemoryLogRow, MemoryStore, append, page_after};
 use crate::StoreError;
 use crate::book::Book;
 use crate::call_record::{CallRecord, prune_record};
@@ -14,8 +14,8 @@ use crate::chain_inspection::ChainInspection;
 use crate::clock::nanoseconds;
 use crate::counter::Claim;
 use crate::hash_chain::ChainHead;
-use crate::kept::KeptRow;
 use crate::ledger::{ChainReport, Filter, Ledger, Reservation, ReserveOutcome, Row, Usage};
+use crate::log_page::ChainedRow;
 
 /// What the ledger holds.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct State {
     book: Book,
     /// The last row that was removed.
     anchor: ChainHead,
-    log: Vec<Line>,
+    log: Vec<MemoryLogRow>,
 }
 
 impl State {
@@ -96,9 +96,9 @@ impl Ledger for MemoryStore {
         Ok(rows)
     }
 
-    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError> {
+    async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
         let ledger = self.ledger();
-        Ok(kept(&ledger.log, ledger.anchor, after))
+        Ok(page_after(&ledger.log, ledger.anchor, after))
     }
 
     async fn head(&self) -> Result<ChainHead, StoreError> {
@@ -119,7 +119,7 @@ impl Ledger for MemoryStore {
 
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
         let mut ledger = self.ledger();
-        let is_kept = |line: &Line| line.at >= nanoseconds(before);
+        let is_kept = |line: &MemoryLogRow| line.at >= nanoseconds(before);
         let count = ledger.log.iter().position(is_kept).unwrap_or(ledger.log.len());
         let Some(last) = ledger.log.iter().take(count).next_back().map(|line| line.head) else { return Ok(0) };
         let record = prune_record(last, count as u64, self.clock.now())?;

@@ -14,7 +14,7 @@ impl Policies for MemoryStore {
         self.change(entry, |state, entry| {
             let last = state.policies.get(&policy.name).and_then(|versions| versions.last());
             let version = PolicyVersion(last.map_or(0, |last| last.version.0) + 1);
-            entry.tell("version", version)?;
+            entry.add_detail("version", version)?;
             policy.version = version;
             state.policies.entry(policy.name.clone()).or_default().push(policy);
             Ok(version)

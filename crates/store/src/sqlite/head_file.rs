@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::file::DbFile;
-use super::{OpenStoreError, line};
+use super::{OpenStoreError, log_table};
 use crate::StoreError;
 use crate::hash_chain::ChainHead;
 
@@ -164,7 +164,7 @@ pub(super) fn rows(database: &Path) -> u64 {
 /// The end of a log's chain.
 pub(super) fn end(db: &Connection, log: Log) -> rusqlite::Result<ChainHead> {
     let anchor = (log.anchor)(db)?;
-    Ok(line::last(db, log.table)?.filter(|last| last.seq > anchor.seq).unwrap_or(anchor))
+    Ok(log_table::last_head(db, log.table)?.filter(|last| last.seq > anchor.seq).unwrap_or(anchor))
 }
 
 /// Whether a text is a head whose row the log has. Of removed rows nothing can be said.

@@ -41,14 +41,14 @@ use self::waiting::Waiting;
 use self::writer::Writer;
 use super::file::DbFile;
 use super::head_file::{self, Log};
-use super::{Durability, OpenStoreError, line, migrate};
+use super::{Durability, OpenStoreError, log_table, migrate};
 use crate::StoreError;
 use crate::call_record::CallRecord;
 use crate::clock::Clock;
 use crate::counter::Claim;
 use crate::hash_chain::ChainHead;
-use crate::kept::KeptRow;
 use crate::ledger::{ChainReport, Filter, Ledger, Reservation, ReserveOutcome, Row, Usage};
+use crate::log_page::ChainedRow;
 
 const NAME: &str = "ledger.db";
 const STEPS: [&str; 1] = [include_str!("ledger/1.sql")];
@@ -252,8 +252,8 @@ impl Ledger for SqliteLedger {
         self.read(move |_, db| read::rows(db, &filter)).await
     }
 
-    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError> {
-        self.read(move |_, db| line::kept(db, LOG, after)).await
+    async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
+        self.read(move |_, db| log_table::page_after(db, LOG, after)).await
     }
 
     async fn head(&self) -> Result<ChainHead, StoreError> {

@@ -43,11 +43,11 @@ pub async fn follow(desk: &Desk, wanted: &Wanted, json: bool, found: Gathered) -
             interrupted = tokio::signal::ctrl_c() => return Ok(interrupted?),
         }
         loop {
-            let page = desk.stores.ledger.kept(seen).await?;
+            let page = desk.stores.ledger.page_after(seen).await?;
             let Some(last) = page.last() else { break };
             seen = last.seq;
             for row in &page {
-                open.take(row.read()?, wanted)?;
+                open.take(row.parse_call_row()?, wanted)?;
             }
         }
         open.look()?;

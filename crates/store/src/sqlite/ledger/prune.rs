@@ -9,7 +9,7 @@ use crate::StoreError;
 use crate::call_record::prune_record;
 use crate::clock::nanoseconds;
 use crate::hash_chain::ChainHead;
-use crate::sqlite::{head_file, line};
+use crate::sqlite::{head_file, log_table};
 
 /// How many rows go at a time; some milliseconds' worth.
 const SWEPT: u64 = 2_000;
@@ -42,7 +42,7 @@ pub(super) fn move_anchor(
 ) -> rusqlite::Result<Result<Option<Moved>, StoreError>> {
     let anchor = read::anchor(db)?;
     let mut select = db.prepare_cached("SELECT seq, hash FROM log WHERE seq = ? AND seq > ?")?;
-    let Some(last) = select.query_row(params![through, anchor.seq], line::head).optional()? else {
+    let Some(last) = select.query_row(params![through, anchor.seq], log_table::read_head).optional()? else {
         return Ok(Ok(None));
     };
     let removed = last.seq - anchor.seq;

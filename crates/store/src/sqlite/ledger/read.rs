@@ -10,7 +10,7 @@ use crate::counter::{Counter, CounterKey};
 use crate::hash_chain::ChainHead;
 use crate::ledger::{ChainReport, Filter, Row, Usage};
 use crate::sqlite::file::DbFile;
-use crate::sqlite::{head_file, line};
+use crate::sqlite::{head_file, log_table};
 
 /// Reads away from the async threads.
 pub(super) async fn apart<T: Send + 'static>(
@@ -24,7 +24,7 @@ pub(super) async fn apart<T: Send + 'static>(
 
 /// The last row that was removed.
 pub(super) fn anchor(db: &Connection) -> rusqlite::Result<ChainHead> {
-    db.prepare_cached("SELECT seq, hash FROM anchor")?.query_row([], line::head)
+    db.prepare_cached("SELECT seq, hash FROM anchor")?.query_row([], log_table::read_head)
 }
 
 /// The newest rows that a filter admits, oldest of them first.
@@ -72,7 +72,7 @@ pub(super) fn verify(file: &DbFile, db: &Connection, mut known: Vec<ChainHead>) 
     let mut statement = db.prepare("SELECT seq, at, body, hash FROM log WHERE seq > ? ORDER BY seq")?;
     let mut rows = statement.query([anchor.seq])?;
     while let Some(row) = rows.next()? {
-        let holds = match line::read(row) {
+        let holds = match log_table::read_row(row) {
             Ok(line) => inspection.verify_call_row(line.seq, line.at, line.body, line.hash),
             Err(seq) => inspection.record_unreadable(seq),
         };

@@ -9,9 +9,9 @@ use crate::admin_log::{AdminEntry, AdminLog};
 use crate::chain_inspection::ChainInspection;
 use crate::clock::nanoseconds;
 use crate::hash_chain::ChainHead;
-use crate::kept::KeptRow;
 use crate::ledger::ChainReport;
-use crate::sqlite::{head_file, line};
+use crate::log_page::ChainedRow;
+use crate::sqlite::{head_file, log_table};
 
 #[async_trait]
 impl AdminLog for SqliteState {
@@ -32,12 +32,12 @@ impl AdminLog for SqliteState {
         recent.await
     }
 
-    async fn kept(&self, after: u64) -> Result<Vec<KeptRow>, StoreError> {
-        self.run(move |db| line::kept(db, LOG, after)).await
+    async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
+        self.run(move |db| log_table::page_after(db, LOG, after)).await
     }
 
     async fn head(&self) -> Result<ChainHead, StoreError> {
-        self.run(|db| Ok(line::last(db, "admin_log")?.unwrap_or(ChainHead::EMPTY))).await
+        self.run(|db| Ok(log_table::last_head(db, "admin_log")?.unwrap_or(ChainHead::EMPTY))).await
     }
 
     async fn verify(&self, head: Option<ChainHead>) -> Result<ChainReport, StoreError> {
@@ -49,7 +49,7 @@ impl AdminLog for SqliteState {
             let mut statement = db.prepare("SELECT seq, at, body, hash FROM admin_log ORDER BY seq")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                let holds = match line::read(row) {
+                let holds = match log_table::read_row(row) {
                     Ok(line) => inspection.verify_row(line.seq, line.at, line.body, line.hash),
                     Err(seq) => inspection.record_unreadable(seq),
                 };
@@ -66,7 +66,7 @@ impl AdminLog for SqliteState {
 /// Writes an entry in the transaction that is open.
 pub(super) fn write(db: &Connection, entry: &AdminEntry) -> Result<(), StoreError> {
     let (at, body) = (nanoseconds(entry.at), entry.to_body()?);
-    let end = line::last(db, "admin_log")?.unwrap_or(ChainHead::EMPTY).next(at, &body);
+    let end = log_table::last_head(db, "admin_log")?.unwrap_or(ChainHead::EMPTY).next(at, &body);
     db.execute(
         "INSERT INTO admin_log (seq, at, body, hash) VALUES (?, ?, ?, ?)",
         params![end.seq, at, body, end.hash.0],

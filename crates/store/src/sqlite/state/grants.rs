@@ -39,7 +39,7 @@ impl Grants for SqliteState {
             for attachment in &new.attachments {
                 attach(db, &id, attachment)?;
             }
-            entry.tell("id", &id)?;
+            entry.add_detail("id", &id)?;
             Ok(id)
         });
         change.await

@@ -34,7 +34,7 @@ impl Policies for SqliteState {
                     policy.created_by,
                 ],
             )?;
-            entry.tell("version", version)?;
+            entry.add_detail("version", version)?;
             Ok(PolicyVersion(version))
         });
         change.await

@@ -6,13 +6,13 @@ use crate::hash_chain::RowHash;
 use crate::ledger::Row;
 
 /// The most rows of one page.
-pub(crate) const PAGE_ROWS: usize = 1_000;
+pub(crate) const MAX_PAGE_ROWS: usize = 1_000;
 /// The most bytes of one page's texts; one row may have more.
-const PAGE_BYTES: usize = 1024 * 1024;
+const MAX_PAGE_BYTES: usize = 1024 * 1024;
 
 /// A row of a log, as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptRow {
+pub struct ChainedRow {
     /// Its number.
     pub seq: u64,
     /// When, in nanoseconds since 1970.
@@ -25,10 +25,10 @@ pub struct KeptRow {
     pub hash: RowHash,
 }
 
-impl KeptRow {
+impl ChainedRow {
     /// The row as one JSON object on one line: what the hash needs, and then the body's own fields as they are kept.
     /// So the body is a brace and all that stands behind `"nanoseconds":N,`.
-    pub fn line(&self) -> String {
+    pub fn to_json_line(&self) -> String {
         let Self { seq, nanoseconds, body, previous, hash } = self;
         let fields = body.strip_prefix('{').unwrap_or(body);
         format!(r#"{{"seq":{seq},"previous":"{previous}","hash":"{hash}","nanoseconds":{nanoseconds},{fields}"#)
@@ -38,27 +38,27 @@ impl KeptRow {
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if it is none.
-    pub fn read(&self) -> Result<Row, StoreError> {
+    pub fn parse_call_row(&self) -> Result<Row, StoreError> {
         Ok(Row { seq: self.seq, record: CallRecord::from_body(&self.body)? })
     }
 }
 
 /// A page that fills up.
 #[derive(Debug, Default)]
-pub(crate) struct Page {
-    rows: Vec<KeptRow>,
+pub(crate) struct LogPage {
+    rows: Vec<ChainedRow>,
     bytes: usize,
 }
 
-impl Page {
+impl LogPage {
     /// Takes the next row. False if the page is full with it.
-    pub fn take(&mut self, row: KeptRow) -> bool {
+    pub fn push(&mut self, row: ChainedRow) -> bool {
         self.bytes += row.body.len();
         self.rows.push(row);
-        self.rows.len() < PAGE_ROWS && self.bytes < PAGE_BYTES
+        self.rows.len() < MAX_PAGE_ROWS && self.bytes < MAX_PAGE_BYTES
     }
 
-    pub fn rows(self) -> Vec<KeptRow> {
+    pub fn into_rows(self) -> Vec<ChainedRow> {
         self.rows
     }
 }

@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::head_file::Log;
 use crate::StoreError;
 use crate::hash_chain::{ChainHead, RowHash};
-use crate::kept::{KeptRow, PAGE_ROWS, Page};
+use crate::log_page::{ChainedRow, LogPage, MAX_PAGE_ROWS};
 
 /// A row of a log.
-pub(super) struct Line<'a> {
+pub(super) struct LogTableRow<'a> {
     pub seq: u64,
     pub at: i64,
     pub body: &'a str,
@@ -16,28 +16,28 @@ pub(super) struct Line<'a> {
 }
 
 /// Reads a row; its number if that is all that can be read.
-pub(super) fn read<'a>(row: &'a Row<'_>) -> Result<Line<'a>, u64> {
+pub(super) fn read_row<'a>(row: &'a Row<'_>) -> Result<LogTableRow<'a>, u64> {
     let seq = row.get(0).unwrap_or_default();
     let line = || {
         let body = row.get_ref(2).ok()?.as_str().ok()?;
-        Some(Line { seq, at: row.get(1).ok()?, body, hash: RowHash(row.get(3).ok()?) })
+        Some(LogTableRow { seq, at: row.get(1).ok()?, body, hash: RowHash(row.get(3).ok()?) })
     };
     line().ok_or(seq)
 }
 
 /// The end of a log; none if it has no rows.
-pub(super) fn last(db: &Connection, table: &str) -> rusqlite::Result<Option<ChainHead>> {
+pub(super) fn last_head(db: &Connection, table: &str) -> rusqlite::Result<Option<ChainHead>> {
     let mut statement = db.prepare_cached(&format!("SELECT seq, hash FROM {table} ORDER BY seq DESC LIMIT 1"))?;
-    statement.query_row([], head).optional()
+    statement.query_row([], read_head).optional()
 }
 
 /// Reads a number and a hash.
-pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<ChainHead> {
+pub(super) fn read_head(row: &Row<'_>) -> rusqlite::Result<ChainHead> {
     Ok(ChainHead { seq: row.get(0)?, hash: RowHash(row.get(1)?) })
 }
 
 /// A page of a log behind a number, oldest row first.
-pub(super) fn kept(db: &Connection, log: Log, after: u64) -> Result<Vec<KeptRow>, StoreError> {
+pub(super) fn page_after(db: &Connection, log: Log, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
     // One state of the database for all that is read.
     let db = db.unchecked_transaction()?;
     let anchor = (log.anchor)(&db)?;
@@ -45,19 +45,20 @@ pub(super) fn kept(db: &Connection, log: Log, after: u64) -> Result<Vec<KeptRow>
     let mut before =
         db.prepare(&format!("SELECT seq, hash FROM {table} WHERE seq > ? AND seq <= ? ORDER BY seq DESC LIMIT 1"))?;
     let after = i64::try_from(after).unwrap_or(i64::MAX);
-    let mut end = before.query_row(params![anchor.seq, after], head).optional()?.unwrap_or(anchor);
+    let mut end = before.query_row(params![anchor.seq, after], read_head).optional()?.unwrap_or(anchor);
     let mut select =
         db.prepare(&format!("SELECT seq, at, body, hash FROM {table} WHERE seq > ? ORDER BY seq LIMIT ?"))?;
-    let mut rows = select.query(params![i64::max(after, i64::try_from(anchor.seq).unwrap_or(i64::MAX)), PAGE_ROWS])?;
-    let mut page = Page::default();
+    let mut rows =
+        select.query(params![i64::max(after, i64::try_from(anchor.seq).unwrap_or(i64::MAX)), MAX_PAGE_ROWS])?;
+    let mut page = LogPage::default();
     while let Some(row) = rows.next()? {
-        let line = read(row).map_err(|seq| StoreError::Corrupt(format!("row {seq} of a log")))?;
-        let Line { seq, at: nanoseconds, body, hash } = line;
-        let row = KeptRow { seq, nanoseconds, body: body.to_owned(), previous: end.hash, hash };
+        let line = read_row(row).map_err(|seq| StoreError::Corrupt(format!("row {seq} of a log")))?;
+        let LogTableRow { seq, at: nanoseconds, body, hash } = line;
+        let row = ChainedRow { seq, nanoseconds, body: body.to_owned(), previous: end.hash, hash };
         end = ChainHead { seq, hash };
-        if !page.take(row) {
+        if !page.push(row) {
             break;
         }
     }
-    Ok(page.rows())
+    Ok(page.into_rows())
 }
