@@ -11,8 +11,8 @@ use std::sync::Arc;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{Decision, Policy, decide};
 use gatelodge_store::{
-    CallId, CallOutcome, CallRecord, CallTimings, Claim, Durability, GrantId, Holder, Ledger, ManualClock, RecordKind,
-    ReserveOutcome, SqliteLedger,
+    CallId, CallOutcome, CallRecord, CallTimings, CounterCharge, CounterOwner, Durability, GrantId, Ledger,
+    ManualClock, RecordKind, ReserveOutcome, SqliteLedger,
 };
 use serde_json::{Value, json};
 
@@ -70,8 +70,8 @@ fn groups(times: usize) {
     let Decision::Allow(terms) = decide(&policy, &call(&written), noon()) else { panic!("the call is allowed") };
     let (name, server) = ("p".parse().expect("a name"), "s".parse().expect("a name"));
     let grant = GrantId("g".into());
-    let holder = Holder { policy: &name, server: &server, grant: &grant, session: None };
-    let claims = || terms.charges.iter().map(|charge| Claim::of(charge, &holder)).collect::<Vec<_>>();
+    let holder = CounterOwner { policy: &name, server: &server, grant: &grant, session: None };
+    let claims = || terms.charges.iter().map(|charge| CounterCharge::of(charge, &holder)).collect::<Vec<_>>();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         for round in 0..times {

@@ -3,8 +3,8 @@
 use foldhash::{HashMap, HashMapExt};
 use jiff::Timestamp;
 
-use crate::counter::{Claim, Counter, CounterKey, Taken};
-use crate::ledger::Exhausted;
+use crate::counter::{AppliedCharge, Counter, CounterCharge, CounterKey};
+use crate::ledger::ExhaustedCounter;
 
 /// Counters by key. One that is not there has never been charged, or was forgotten before `floor`.
 #[derive(Debug)]
@@ -26,15 +26,15 @@ impl Book {
     ///
     /// # Errors
     /// The first claim without room, in their order.
-    pub fn take(&mut self, claims: &[Claim], now: Timestamp) -> Result<Vec<Taken>, Exhausted> {
+    pub fn take(&mut self, claims: &[CounterCharge], now: Timestamp) -> Result<Vec<AppliedCharge>, ExhaustedCounter> {
         let mut taken = Vec::with_capacity(claims.len());
         for (index, claim) in claims.iter().enumerate() {
             let room = match self.counters.get(&claim.key) {
                 Some(counter) => counter.room(claim, now, self.floor),
                 None => Counter::default().room(claim, now, self.floor),
             };
-            let period = room.map_err(|room_in| Exhausted { claim: index, room_in })?;
-            taken.push(Taken { key: claim.key.clone(), period, billionths: claim.amount.billionths() });
+            let period = room.map_err(|room_in| ExhaustedCounter { charge_index: index, retry_after: room_in })?;
+            taken.push(AppliedCharge { key: claim.key.clone(), period, billionths: claim.amount.billionths() });
         }
         for (claim, taken) in claims.iter().zip(&taken) {
             self.counters.entry(claim.key.clone()).or_default().take(claim, taken.period);
@@ -43,7 +43,7 @@ impl Book {
     }
 
     /// Gives back what was taken, where it still counts.
-    pub fn give_back(&mut self, taken: &[Taken]) {
+    pub fn give_back(&mut self, taken: &[AppliedCharge]) {
         for taken in taken {
             if let Some(counter) = self.counters.get_mut(&taken.key) {
                 counter.give_back(taken.period, taken.billionths);

@@ -23,7 +23,7 @@ pub struct CounterKey(Arc<str>);
 
 /// Who makes a call, as far as counters care.
 #[derive(Debug, Clone, Copy)]
-pub struct Holder<'a> {
+pub struct CounterOwner<'a> {
     /// The policy that has the limit.
     pub policy: &'a PolicyName,
     /// The server that is called.
@@ -39,7 +39,7 @@ impl CounterKey {
     ///
     /// It names the policy, the server unless the scope is the organisation, the counter with its window and align,
     /// and whose it is. The parts are separated by a character that none of them keeps.
-    pub fn of(charge: &Charge, holder: &Holder<'_>) -> Self {
+    pub fn of(charge: &Charge, holder: &CounterOwner<'_>) -> Self {
         let window = match charge.window() {
             LimitWindow::Seconds(seconds) => Cow::Owned(seconds.to_string()),
             LimitWindow::Week => Cow::Borrowed("week"),
@@ -98,7 +98,7 @@ impl fmt::Display for CounterKey {
 
 /// An amount to take from a counter, if there is room.
 #[derive(Debug, Clone)]
-pub struct Claim {
+pub struct CounterCharge {
     /// Which counter.
     pub key: CounterKey,
     /// How long it counts.
@@ -111,9 +111,9 @@ pub struct Claim {
     pub amount: Amount,
 }
 
-impl Claim {
+impl CounterCharge {
     /// The claim of a charge.
-    pub fn of(charge: &Charge, holder: &Holder<'_>) -> Self {
+    pub fn of(charge: &Charge, holder: &CounterOwner<'_>) -> Self {
         Self {
             key: CounterKey::of(charge, holder),
             window: charge.window(),
@@ -126,7 +126,7 @@ impl Claim {
 
 /// What was taken from one counter, and in which stretch.
 #[derive(Debug, Clone)]
-pub(crate) struct Taken {
+pub(crate) struct AppliedCharge {
     pub key: CounterKey,
     pub period: Period,
     pub billionths: i128,
@@ -149,7 +149,7 @@ impl Counter {
     ///
     /// # Errors
     /// There is no room; if waiting helps, the time until there is.
-    pub fn room(&self, claim: &Claim, now: Timestamp, floor: Timestamp) -> Result<Period, Option<Duration>> {
+    pub fn room(&self, claim: &CounterCharge, now: Timestamp, floor: Timestamp) -> Result<Period, Option<Duration>> {
         let at = |time| period_at(claim.window, claim.align, time);
         let newest = self.used.back().map_or(i64::MIN, |(period, _)| *period);
         let current = at(now).max(at(floor)).max(newest);
@@ -170,7 +170,7 @@ impl Counter {
     }
 
     /// Takes a claim in the stretch that [`Counter::room`] gave, and forgets what no longer counts then.
-    pub fn take(&mut self, claim: &Claim, period: Period) {
+    pub fn take(&mut self, claim: &CounterCharge, period: Period) {
         self.used.retain(|(own, _)| counts(claim.align, *own, period));
         let billionths = claim.amount.billionths();
         match self.used.back_mut() {

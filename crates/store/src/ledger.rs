@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::StoreError;
 use crate::call_record::{CallRecord, RecordKind};
-use crate::counter::{Claim, CounterKey, Taken};
+use crate::counter::{AppliedCharge, CounterCharge, CounterKey};
 use crate::hash_chain::{ChainBreak, ChainHead};
 use crate::log_page::ChainedRow;
 
@@ -19,7 +19,7 @@ use crate::log_page::ChainedRow;
 #[derive(Debug, Default)]
 #[must_use = "a reservation is spent by sending the call, or given back by `release`"]
 pub struct Reservation {
-    pub(crate) taken: Vec<Taken>,
+    pub(crate) charges: Vec<AppliedCharge>,
 }
 
 /// The answer to a reservation.
@@ -28,21 +28,21 @@ pub enum ReserveOutcome {
     /// All charges were taken and the intent is written.
     Taken(Reservation),
     /// One counter had no room; nothing was taken and nothing written.
-    Exhausted(Exhausted),
+    Exhausted(ExhaustedCounter),
 }
 
 /// The first counter without room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exhausted {
+pub struct ExhaustedCounter {
     /// Which of the claims.
-    pub claim: usize,
+    pub charge_index: usize,
     /// How long until there is room; none if waiting does not help.
-    pub room_in: Option<Duration>,
+    pub retry_after: Option<Duration>,
 }
 
 /// A row of the call log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct CallLogRow {
     /// Its number.
     pub seq: u64,
     /// What it says.
@@ -52,7 +52,7 @@ pub struct Row {
 
 /// Which rows to show.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct CallLogFilter {
     /// Only rows behind this one.
     pub after: Option<u64>,
     /// Only rows before this one.
@@ -66,14 +66,14 @@ pub struct Filter {
     /// Only of this call.
     pub call: Option<String>,
     /// Only what was refused, or would have been.
-    pub refused: bool,
+    pub refused_only: bool,
     /// At most so many: the newest.
     pub limit: usize,
 }
 
-impl Filter {
+impl CallLogFilter {
     /// Whether a row is to be shown, as far as it alone can tell.
-    pub fn admits(&self, row: &Row) -> bool {
+    pub fn admits(&self, row: &CallLogRow) -> bool {
         let CallRecord { kind, call, grant, label, server, target, observed, .. } = &row.record;
         let is = |wanted: &Option<String>, own: Option<&str>| match wanted {
             Some(wanted) => own == Some(wanted.as_str()),
@@ -86,13 +86,13 @@ impl Filter {
             && is(&self.server, server.as_ref().map(|name| name.as_str()))
             && is(&self.target, target.as_deref())
             && is(&self.call, Some(call.as_str()))
-            && (!self.refused || *kind == RecordKind::Refused || *observed)
+            && (!self.refused_only || *kind == RecordKind::Refused || *observed)
     }
 }
 
 /// A counter as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Usage {
+pub struct CounterUsage {
     /// Which.
     pub key: CounterKey,
     /// What was used in the window of its last charge, which may have passed.
@@ -124,7 +124,7 @@ pub trait Ledger: Send + Sync {
     ///
     /// The first claim without room, in their order, is the one that is named. Two claims never have the same key.
     /// If the caller stops waiting, whatever was taken is given back.
-    async fn reserve(&self, claims: Vec<Claim>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError>;
+    async fn reserve(&self, charges: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError>;
 
     /// Gives back what a call took that was never sent, and writes how it ended. Queued: it waits for room in the
     /// queue, not for the disk. What no longer counts is not given back.
@@ -137,7 +137,7 @@ pub trait Ledger: Send + Sync {
     async fn flush(&self) -> Result<(), StoreError>;
 
     /// The newest rows that match, oldest of them first.
-    async fn rows(&self, filter: Filter) -> Result<Vec<Row>, StoreError>;
+    async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError>;
 
     /// The next rows behind a number, oldest first, as they are kept; none if there are no more. It gives so many that
     /// they are little to hold.
@@ -154,7 +154,7 @@ pub trait Ledger: Send + Sync {
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
 
     /// The counters, by key.
-    async fn usage(&self) -> Result<Vec<Usage>, StoreError>;
+    async fn usage(&self) -> Result<Vec<CounterUsage>, StoreError>;
 }
 
 /// A ledger that several parts share.

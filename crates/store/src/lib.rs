@@ -31,11 +31,14 @@ mod window;
 pub use admin_log::{AdminEntry, AdminLog};
 pub use call_record::{CallId, CallOutcome, CallRecord, CallTimings, RecordKind};
 pub use clock::{Clock, ManualClock};
-pub use counter::{Claim, CounterKey, Holder};
+pub use counter::{CounterCharge, CounterKey, CounterOwner};
 pub use grants::{Attachment, Grant, GrantId, Grants, Mode, NewGrant};
 pub use hash_chain::{ChainBreak, ChainHead, ParseChainHeadError, RowHash};
 pub use id_hash::IdHash;
-pub use ledger::{ChainReport, Exhausted, Filter, Ledger, Reservation, ReserveOutcome, Row, SharedLedger, Usage};
+pub use ledger::{
+    CallLogFilter, CallLogRow, ChainReport, CounterUsage, ExhaustedCounter, Ledger, Reservation, ReserveOutcome,
+    SharedLedger,
+};
 pub use log_page::ChainedRow;
 pub use memory::MemoryStore;
 pub use name::{NameError, PolicyName, ServerName};

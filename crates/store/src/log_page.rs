@@ -3,7 +3,7 @@
 use crate::StoreError;
 use crate::call_record::CallRecord;
 use crate::hash_chain::RowHash;
-use crate::ledger::Row;
+use crate::ledger::CallLogRow;
 
 /// The most rows of one page.
 pub(crate) const MAX_PAGE_ROWS: usize = 1_000;
@@ -38,8 +38,8 @@ impl ChainedRow {
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if it is none.
-    pub fn parse_call_row(&self) -> Result<Row, StoreError> {
-        Ok(Row { seq: self.seq, record: CallRecord::from_body(&self.body)? })
+    pub fn parse_call_row(&self) -> Result<CallLogRow, StoreError> {
+        Ok(CallLogRow { seq: self.seq, record: CallRecord::from_body(&self.body)? })
     }
 }
 

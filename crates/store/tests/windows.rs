@@ -7,7 +7,8 @@ use std::time::Duration;
 use gatelodge_policy::{Align, LimitWindow};
 use gatelodge_store::conformance::kit::{NOON, at, billionths, claim, not_sent, record};
 use gatelodge_store::{
-    Durability, Exhausted, Ledger, ManualClock, MemoryStore, RecordKind, Reservation, ReserveOutcome, SqliteLedger,
+    Durability, ExhaustedCounter, Ledger, ManualClock, MemoryStore, RecordKind, Reservation, ReserveOutcome,
+    SqliteLedger,
 };
 use jiff::Timestamp;
 use jiff::civil::Weekday;
@@ -97,8 +98,8 @@ fn week(time: Timestamp) -> jiff::civil::Date {
     date
 }
 
-fn assert_room_in(model: &Model, amount: i128, now: Timestamp, exhausted: Exhausted) {
-    let Some(room_in) = exhausted.room_in else {
+fn assert_room_in(model: &Model, amount: i128, now: Timestamp, exhausted: ExhaustedCounter) {
+    let Some(room_in) = exhausted.retry_after else {
         assert!(amount > MAX);
         return;
     };

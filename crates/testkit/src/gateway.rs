@@ -11,8 +11,8 @@ use gatelodge_gateway::{
 };
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use gatelodge_store::{
-    AdminEntry, Clock, Filter, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion, Row, SaidClass,
-    SessionRows, TaskRows, Token, TokenHash, ToolPins,
+    AdminEntry, CallLogFilter, CallLogRow, Clock, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion,
+    SaidClass, SessionRows, TaskRows, Token, TokenHash, ToolPins,
 };
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -475,8 +475,8 @@ impl TestGateway {
     }
 
     /// All rows of the call log.
-    pub async fn rows(&self) -> Vec<Row> {
+    pub async fn rows(&self) -> Vec<CallLogRow> {
         self.ledger.flush().await.expect("a store");
-        self.ledger.rows(Filter { limit: usize::MAX, ..Filter::default() }).await.expect("rows")
+        self.ledger.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows")
     }
 }

@@ -5,7 +5,7 @@ mod gather;
 mod text;
 
 use anyhow::Result;
-use gatelodge_store::Row;
+use gatelodge_store::CallLogRow;
 
 use self::gather::{Call, Wanted};
 use crate::cli::CallsArgs;
@@ -31,10 +31,10 @@ pub fn run(args: CallsArgs) -> Result<Exit> {
 
 /// Tells a call whole: its first row, and how it ended.
 fn tell(call: &Call, json: bool) -> Result<()> {
-    tell_row(&Row { seq: call.row.seq, record: call.merged() }, json)
+    tell_row(&CallLogRow { seq: call.row.seq, record: call.merged() }, json)
 }
 
-fn tell_row(row: &Row, json: bool) -> Result<()> {
+fn tell_row(row: &CallLogRow, json: bool) -> Result<()> {
     if json {
         return output::print(&output::json_line(row)?);
     }

@@ -2,7 +2,7 @@
 
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Scope, Terms};
-use gatelodge_store::{Claim, Holder, Reservation, ReserveOutcome, StoreError};
+use gatelodge_store::{CounterCharge, CounterOwner, Reservation, ReserveOutcome, StoreError};
 
 use super::{Refusal, Trail};
 use crate::Gateway;
@@ -28,13 +28,13 @@ pub(crate) async fn take(gw: &Gateway, visit: &Visit, terms: &Terms, trail: &mut
     // INVARIANT: charges come from a policy, so there is one.
     let claims = match &visit.door.policy {
         Some(policy) => {
-            let holder = Holder {
+            let holder = CounterOwner {
                 policy: &policy.name,
                 server: visit.upstream.name(),
                 grant: &visit.grant.config.id,
                 session: session.as_deref(),
             };
-            terms.charges.iter().map(|charge| Claim::of(charge, &holder)).collect()
+            terms.charges.iter().map(|charge| CounterCharge::of(charge, &holder)).collect()
         }
         None => Vec::new(),
     };
@@ -44,8 +44,8 @@ pub(crate) async fn take(gw: &Gateway, visit: &Visit, terms: &Terms, trail: &mut
             trail.reserved();
             Ok(Reserved { reservation })
         }
-        ReserveOutcome::Exhausted(full) => match terms.charges.get(full.claim) {
-            Some(charge) => Err(Refusal::Exhausted { charge: Box::new(charge.clone()), room_in: full.room_in }),
+        ReserveOutcome::Exhausted(full) => match terms.charges.get(full.charge_index) {
+            Some(charge) => Err(Refusal::Exhausted { charge: Box::new(charge.clone()), room_in: full.retry_after }),
             None => Err(Refusal::Store(StoreError::Corrupt("it named a charge that was not made".to_owned()))),
         },
     }

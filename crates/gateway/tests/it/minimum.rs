@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use gatelodge_mcp::Revision;
-use gatelodge_store::Row;
+use gatelodge_store::CallLogRow;
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, SseCaller, TestGateway, json_response, tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -57,7 +57,7 @@ fn reached(upstream: &FakeUpstream, method: &str) -> usize {
     upstream.hits().iter().filter(|hit| hit.method() == method).count()
 }
 
-fn told(rows: &[Row]) -> bool {
+fn told(rows: &[CallLogRow]) -> bool {
     rows.iter().any(|row| row.record.message.as_deref().is_some_and(|said| said.contains("2025-06-18 or a newer")))
 }
 

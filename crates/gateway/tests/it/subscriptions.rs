@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use gatelodge_store::{IdHash, ManualClock, MemoryStore, RecordKind, Row, SessionRow, SessionRows, StoreError};
+use gatelodge_store::{CallLogRow, IdHash, ManualClock, MemoryStore, RecordKind, SessionRow, SessionRows, StoreError};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -429,7 +429,8 @@ async fn a_session_listens_for_so_many_resources_and_no_more() {
     assert_eq!(count(&upstream, "resources/subscribe"), 256, "it is not sent");
     let row = ("resources/subscribe".to_owned(), "note://more".to_owned());
     assert_eq!(refused(&gw).await, [row]);
-    let more = |row: &Row| row.record.target.as_deref() == Some("note://more") && row.record.kind == RecordKind::Intent;
+    let more =
+        |row: &CallLogRow| row.record.target.as_deref() == Some("note://more") && row.record.kind == RecordKind::Intent;
     assert!(!gw.rows().await.iter().any(more), "nor paid for");
     say(&gw, "unsubscribe", "note://0").await;
     assert_eq!(say(&gw, "subscribe", "note://more").await.message()["result"], json!({}));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_store::{RecordKind, Row};
+use gatelodge_store::{CallLogRow, RecordKind};
 use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, tool};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -182,7 +182,7 @@ async fn that_a_task_is_cancelled_is_written_before_it_is_sent() {
         let gw = TestGateway::with_policy(ALL, &upstream).await;
         Caller::of(&gw).ask_as("tools/call", json!({"name": "slow", "arguments": {}}), &json!({})).await;
         until("the server is told", || cancelled(&upstream) == 1).await;
-        let rows = |rows: Vec<Row>| {
+        let rows = |rows: Vec<CallLogRow>| {
             let intent = rows.iter().find(|row| row.record.method.as_deref() == Some("tasks/cancel"))?;
             assert_eq!((intent.record.kind, intent.record.target.as_deref()), (RecordKind::Intent, Some("t1")));
             let call = intent.record.call;

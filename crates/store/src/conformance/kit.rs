@@ -7,8 +7,8 @@ use jiff::Timestamp;
 
 use super::Backend;
 use crate::{
-    AdminEntry, CallId, CallOutcome, CallRecord, Claim, CounterKey, Exhausted, Filter, RecordKind, Reservation,
-    ReserveOutcome, Row, StoreError,
+    AdminEntry, CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, CounterCharge, CounterKey,
+    ExhaustedCounter, RecordKind, Reservation, ReserveOutcome, StoreError,
 };
 
 /// When the suite's clock starts: a Sunday.
@@ -30,12 +30,12 @@ pub fn billionths(number: i128) -> Amount {
 }
 
 /// A claim on a counter of this name.
-pub fn claim(counter: &str, (window, align): (LimitWindow, Align), max: Amount, amount: Amount) -> Claim {
-    Claim { key: CounterKey::stored(counter), window, align, max, amount }
+pub fn claim(counter: &str, (window, align): (LimitWindow, Align), max: Amount, amount: Amount) -> CounterCharge {
+    CounterCharge { key: CounterKey::stored(counter), window, align, max, amount }
 }
 
 /// One of so many calls a calendar day.
-pub fn a_day(counter: &str, max: u32) -> Claim {
+pub fn a_day(counter: &str, max: u32) -> CounterCharge {
     claim(counter, (DAY, Align::Calendar), calls(max), Amount::ONE)
 }
 
@@ -64,12 +64,12 @@ pub fn noted() -> AdminEntry {
 }
 
 impl Backend {
-    pub async fn reserve(&self, claims: Vec<Claim>) -> ReserveOutcome {
+    pub async fn reserve(&self, claims: Vec<CounterCharge>) -> ReserveOutcome {
         self.ledger.reserve(claims, &record(RecordKind::Intent)).await.expect("an answer")
     }
 
     /// Takes claims that have room.
-    pub async fn take(&self, claims: Vec<Claim>) -> Reservation {
+    pub async fn take(&self, claims: Vec<CounterCharge>) -> Reservation {
         match self.reserve(claims).await {
             ReserveOutcome::Taken(reservation) => reservation,
             ReserveOutcome::Exhausted(exhausted) => panic!("no room: {exhausted:?}"),
@@ -77,7 +77,7 @@ impl Backend {
     }
 
     /// Asks for claims that have no room.
-    pub async fn refused(&self, claims: Vec<Claim>) -> Exhausted {
+    pub async fn refused(&self, claims: Vec<CounterCharge>) -> ExhaustedCounter {
         match self.reserve(claims).await {
             ReserveOutcome::Taken(reservation) => panic!("taken: {reservation:?}"),
             ReserveOutcome::Exhausted(exhausted) => exhausted,
@@ -100,9 +100,9 @@ impl Backend {
     }
 
     /// All rows.
-    pub async fn rows(&self) -> Vec<Row> {
+    pub async fn rows(&self) -> Vec<CallLogRow> {
         self.flush().await;
-        self.ledger.rows(Filter { limit: usize::MAX, ..Filter::default() }).await.expect("rows")
+        self.ledger.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows")
     }
 
     /// Holds that the chain verifies.

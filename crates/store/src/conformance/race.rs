@@ -7,12 +7,12 @@ use tokio::task::JoinSet;
 
 use super::Backend;
 use super::kit::{DAY, a_day, billionths, calls, claim, not_sent, record};
-use crate::{Claim, Ledger, RecordKind, ReserveOutcome};
+use crate::{CounterCharge, Ledger, RecordKind, ReserveOutcome};
 
 const CALLERS: u32 = 64;
 
 /// Takes until there is no room; gives how often there was.
-async fn take_all(ledger: Arc<dyn Ledger>, claims: Vec<Claim>) -> u32 {
+async fn take_all(ledger: Arc<dyn Ledger>, claims: Vec<CounterCharge>) -> u32 {
     let mut taken = 0;
     loop {
         match ledger.reserve(claims.clone(), &record(RecordKind::Intent)).await.expect("an answer") {
@@ -22,7 +22,7 @@ async fn take_all(ledger: Arc<dyn Ledger>, claims: Vec<Claim>) -> u32 {
     }
 }
 
-async fn all_take(store: &Backend, claims: impl Fn(u32) -> Vec<Claim>) -> u32 {
+async fn all_take(store: &Backend, claims: impl Fn(u32) -> Vec<CounterCharge>) -> u32 {
     let mut tasks = JoinSet::new();
     for caller in 0..CALLERS {
         tasks.spawn(take_all(Arc::clone(&store.ledger), claims(caller)));

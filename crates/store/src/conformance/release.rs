@@ -54,7 +54,7 @@ pub async fn a_release_in_an_earlier_slot_gives_back_there(store: &Backend) {
     let _spent = store.take(one()).await;
     // Both that are left were taken half a minute later, and leave together.
     let exhausted = store.refused(one()).await;
-    assert_eq!(exhausted.room_in, Some(Duration::from_secs(61)));
+    assert_eq!(exhausted.retry_after, Some(Duration::from_secs(61)));
 }
 
 pub async fn a_reservation_that_is_only_dropped_is_spent(store: &Backend) {

@@ -4,7 +4,7 @@ use gatelodge_policy::{Align, Amount};
 
 use super::Backend;
 use super::kit::{DAY, a_day, billionths, calls, claim, record};
-use crate::{Exhausted, RecordKind, ReserveOutcome};
+use crate::{ExhaustedCounter, RecordKind, ReserveOutcome};
 
 const BILLION: i128 = 1_000_000_000;
 
@@ -13,7 +13,7 @@ pub async fn a_reservation_charges_and_writes_the_intent(store: &Backend) {
     let outcome = store.ledger.reserve(vec![a_day("calls", 2)], &intent).await.expect("an answer");
     assert!(matches!(outcome, ReserveOutcome::Taken(_)));
     // Without a flush: the row is there when the answer is.
-    let rows = store.ledger.rows(crate::Filter { limit: 10, ..Default::default() }).await.expect("rows");
+    let rows = store.ledger.rows(crate::CallLogFilter { limit: 10, ..Default::default() }).await.expect("rows");
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0].seq, &rows[0].record), (1, &intent));
     assert_eq!(store.used("calls").await, BILLION);
@@ -22,7 +22,7 @@ pub async fn a_reservation_charges_and_writes_the_intent(store: &Backend) {
 pub async fn all_claims_are_taken_or_none(store: &Backend) {
     let _spent = store.take(vec![a_day("small", 1)]).await;
     let exhausted = store.refused(vec![a_day("large", 9), a_day("small", 1), a_day("new", 9)]).await;
-    assert_eq!(exhausted.claim, 1);
+    assert_eq!(exhausted.charge_index, 1);
     assert_eq!((store.used("large").await, store.used("small").await, store.used("new").await), (0, BILLION, 0));
     let _spent = store.take(vec![a_day("large", 9), a_day("new", 9)]).await;
     assert_eq!((store.used("large").await, store.used("new").await), (BILLION, BILLION));
@@ -30,8 +30,8 @@ pub async fn all_claims_are_taken_or_none(store: &Backend) {
 
 pub async fn the_first_full_claim_is_named(store: &Backend) {
     let _spent = store.take(vec![a_day("b", 1), a_day("c", 1)]).await;
-    assert_eq!(store.refused(vec![a_day("a", 1), a_day("c", 1), a_day("b", 1)]).await.claim, 1);
-    assert_eq!(store.refused(vec![a_day("b", 1), a_day("c", 1)]).await.claim, 0);
+    assert_eq!(store.refused(vec![a_day("a", 1), a_day("c", 1), a_day("b", 1)]).await.charge_index, 1);
+    assert_eq!(store.refused(vec![a_day("b", 1), a_day("c", 1)]).await.charge_index, 0);
 }
 
 pub async fn a_full_counter_writes_nothing(store: &Backend) {
@@ -55,7 +55,7 @@ pub async fn decimal_amounts_are_exact(store: &Backend) {
         let _spent = store.take(spend(BILLION / 10)).await;
     }
     let _nothing = store.take(spend(0)).await;
-    assert_eq!(store.refused(spend(1)).await.claim, 0);
+    assert_eq!(store.refused(spend(1)).await.charge_index, 0);
     assert_eq!(store.used("spend").await, BILLION);
     let largest = billionths(10_i128.pow(27) - 1);
     let _spent = store.take(vec![claim("huge", (DAY, Align::Calendar), largest, largest)]).await;
@@ -64,7 +64,7 @@ pub async fn decimal_amounts_are_exact(store: &Backend) {
 
 pub async fn an_amount_above_the_limit_never_fits(store: &Backend) {
     let two_of_one = claim("calls", (DAY, Align::Calendar), calls(1), calls(2));
-    assert_eq!(store.refused(vec![two_of_one]).await, Exhausted { claim: 0, room_in: None });
+    assert_eq!(store.refused(vec![two_of_one]).await, ExhaustedCounter { charge_index: 0, retry_after: None });
     let _spent = store.take(vec![a_day("calls", 1)]).await;
 }
 

@@ -5,7 +5,9 @@ use sha2::{Digest, Sha256};
 
 use super::Backend;
 use super::kit::{NOON, at, record};
-use crate::{CallOutcome, CallRecord, CallTimings, ChainedRow, Filter, GrantId, PolicyVersion, RecordKind, RowHash};
+use crate::{
+    CallLogFilter, CallOutcome, CallRecord, CallTimings, ChainedRow, GrantId, PolicyVersion, RecordKind, RowHash,
+};
 
 const NONE: [u64; 0] = [];
 
@@ -13,17 +15,17 @@ pub async fn rows_come_oldest_first_and_only_the_newest(store: &Backend) {
     for _ in 0..5 {
         store.write(record(RecordKind::Unchecked)).await;
     }
-    assert_eq!(seqs(store, Filter { limit: 2, ..Filter::default() }).await, [4, 5]);
-    assert_eq!(seqs(store, Filter { limit: 9, ..Filter::default() }).await, [1, 2, 3, 4, 5]);
-    assert_eq!(seqs(store, Filter { limit: 0, ..Filter::default() }).await, NONE);
-    assert_eq!(seqs(store, Filter { limit: 9, after: Some(3), ..Filter::default() }).await, [4, 5]);
-    assert_eq!(seqs(store, Filter { limit: 1, after: Some(3), ..Filter::default() }).await, [5]);
-    assert_eq!(seqs(store, Filter { limit: 9, after: Some(5), ..Filter::default() }).await, NONE);
-    assert_eq!(seqs(store, Filter { limit: 2, before: Some(4), ..Filter::default() }).await, [2, 3]);
-    assert_eq!(seqs(store, Filter { limit: 9, before: Some(1), ..Filter::default() }).await, NONE);
+    assert_eq!(seqs(store, CallLogFilter { limit: 2, ..CallLogFilter::default() }).await, [4, 5]);
+    assert_eq!(seqs(store, CallLogFilter { limit: 9, ..CallLogFilter::default() }).await, [1, 2, 3, 4, 5]);
+    assert_eq!(seqs(store, CallLogFilter { limit: 0, ..CallLogFilter::default() }).await, NONE);
+    assert_eq!(seqs(store, CallLogFilter { limit: 9, after: Some(3), ..CallLogFilter::default() }).await, [4, 5]);
+    assert_eq!(seqs(store, CallLogFilter { limit: 1, after: Some(3), ..CallLogFilter::default() }).await, [5]);
+    assert_eq!(seqs(store, CallLogFilter { limit: 9, after: Some(5), ..CallLogFilter::default() }).await, NONE);
+    assert_eq!(seqs(store, CallLogFilter { limit: 2, before: Some(4), ..CallLogFilter::default() }).await, [2, 3]);
+    assert_eq!(seqs(store, CallLogFilter { limit: 9, before: Some(1), ..CallLogFilter::default() }).await, NONE);
 }
 
-async fn seqs(store: &Backend, filter: Filter) -> Vec<u64> {
+async fn seqs(store: &Backend, filter: CallLogFilter) -> Vec<u64> {
     store.flush().await;
     store.ledger.rows(filter).await.expect("rows").iter().map(|row| row.seq).collect()
 }
@@ -45,15 +47,15 @@ pub async fn each_filter_admits_its_rows_alone(store: &Backend) {
     for row in [plain, known.clone(), decoy, observed] {
         store.write(row).await;
     }
-    let all = || Filter { limit: 9, ..Filter::default() };
-    assert_eq!(seqs(store, Filter { grant: Some("g1".into()), ..all() }).await, [2, 4]);
-    assert_eq!(seqs(store, Filter { grant: Some("agent".into()), ..all() }).await, [2]);
-    assert_eq!(seqs(store, Filter { server: Some("zoo".into()), ..all() }).await, [2]);
-    assert_eq!(seqs(store, Filter { target: Some(target.into()), ..all() }).await, [2]);
-    assert_eq!(seqs(store, Filter { call: Some(known.call.to_string()), ..all() }).await, [2]);
-    assert_eq!(seqs(store, Filter { refused: true, ..all() }).await, [3, 4]);
-    assert_eq!(seqs(store, Filter { refused: true, server: Some("zoo".into()), ..all() }).await, NONE);
-    assert_eq!(seqs(store, Filter { server: Some("zo".into()), ..all() }).await, NONE);
+    let all = || CallLogFilter { limit: 9, ..CallLogFilter::default() };
+    assert_eq!(seqs(store, CallLogFilter { grant: Some("g1".into()), ..all() }).await, [2, 4]);
+    assert_eq!(seqs(store, CallLogFilter { grant: Some("agent".into()), ..all() }).await, [2]);
+    assert_eq!(seqs(store, CallLogFilter { server: Some("zoo".into()), ..all() }).await, [2]);
+    assert_eq!(seqs(store, CallLogFilter { target: Some(target.into()), ..all() }).await, [2]);
+    assert_eq!(seqs(store, CallLogFilter { call: Some(known.call.to_string()), ..all() }).await, [2]);
+    assert_eq!(seqs(store, CallLogFilter { refused_only: true, ..all() }).await, [3, 4]);
+    assert_eq!(seqs(store, CallLogFilter { refused_only: true, server: Some("zoo".into()), ..all() }).await, NONE);
+    assert_eq!(seqs(store, CallLogFilter { server: Some("zo".into()), ..all() }).await, NONE);
 }
 
 pub async fn a_record_comes_back_as_it_was_written(store: &Backend) {

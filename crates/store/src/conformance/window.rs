@@ -6,23 +6,23 @@ use gatelodge_policy::{Align, Amount, LimitWindow};
 
 use super::Backend;
 use super::kit::{DAY, a_day, at, calls, claim};
-use crate::Claim;
+use crate::CounterCharge;
 
 const ROLLING: (LimitWindow, Align) = (LimitWindow::Seconds(60), Align::Rolling);
 
-fn one(window: LimitWindow) -> Vec<Claim> {
+fn one(window: LimitWindow) -> Vec<CounterCharge> {
     vec![claim("calls", (window, Align::Calendar), calls(1), Amount::ONE)]
 }
 
 /// Uses the window up, and holds that there is room again at `next` and not a nanosecond before.
-async fn assert_room_at(store: &Backend, claims: Vec<Claim>, now: &str, next: &str) {
+async fn assert_room_at(store: &Backend, claims: Vec<CounterCharge>, now: &str, next: &str) {
     store.clock.set(at(now));
     let _spent = store.take(claims.clone()).await;
     let exhausted = store.refused(claims.clone()).await;
     let expected: Duration = at(next).duration_since(at(now)).try_into().expect("later");
-    assert_eq!(exhausted.room_in, Some(expected), "{now} {next}");
+    assert_eq!(exhausted.retry_after, Some(expected), "{now} {next}");
     store.clock.set(at(next) - Duration::from_nanos(1));
-    assert_eq!(store.refused(claims.clone()).await.room_in, Some(Duration::from_nanos(1)), "{now} {next}");
+    assert_eq!(store.refused(claims.clone()).await.retry_after, Some(Duration::from_nanos(1)), "{now} {next}");
     store.clock.set(at(next));
     let _spent = store.take(claims).await;
 }
@@ -62,10 +62,10 @@ pub async fn a_rolling_window_says_when_enough_has_left(store: &Backend) {
         store.clock.advance(Duration::from_secs(10));
     }
     // Taken at 0, 10 and 20 seconds; it is 30 now, and each counts for 61 from the start of its second.
-    assert_eq!(store.refused(some(1)).await.room_in, Some(Duration::from_secs(31)));
-    assert_eq!(store.refused(some(2)).await.room_in, Some(Duration::from_secs(41)));
-    assert_eq!(store.refused(some(4)).await.room_in, Some(Duration::from_secs(51)));
-    assert_eq!(store.refused(some(5)).await.room_in, None);
+    assert_eq!(store.refused(some(1)).await.retry_after, Some(Duration::from_secs(31)));
+    assert_eq!(store.refused(some(2)).await.retry_after, Some(Duration::from_secs(41)));
+    assert_eq!(store.refused(some(4)).await.retry_after, Some(Duration::from_secs(51)));
+    assert_eq!(store.refused(some(5)).await.retry_after, None);
     store.clock.advance(Duration::from_secs(31));
     let _spent = store.take(some(1)).await;
     let _ = store.refused(some(1)).await;
@@ -78,7 +78,7 @@ pub async fn a_clock_that_goes_back_does_not_refill(store: &Backend) {
     for now in ["2026-11-15T12:00:00Z", "2026-11-14T00:00:00Z", "2020-01-01T00:00:00Z", "2026-11-16T23:00:00Z"] {
         store.clock.set(at(now));
         let until: Duration = at("2026-11-17T00:00:00Z").duration_since(at(now)).try_into().expect("later");
-        assert_eq!(store.refused(vec![a_day("calls", 1)]).await.room_in, Some(until), "{now}");
+        assert_eq!(store.refused(vec![a_day("calls", 1)]).await.retry_after, Some(until), "{now}");
     }
     store.clock.set(at("2026-11-17T00:00:00Z"));
     let _spent = store.take(vec![a_day("calls", 1)]).await;
@@ -89,7 +89,7 @@ pub async fn a_clock_that_was_ahead_for_a_moment_does_not_refill(store: &Backend
     let _spent = store.take(vec![a_day("calls", 1), week.clone()]).await;
     // Tomorrow there is room for the first, but the second is full: nothing is taken, and nothing forgotten.
     store.clock.set(at("2026-11-16T12:00:00Z"));
-    assert_eq!(store.refused(vec![a_day("calls", 1), week]).await.claim, 1);
+    assert_eq!(store.refused(vec![a_day("calls", 1), week]).await.charge_index, 1);
     store.clock.set(at("2026-11-15T12:00:00Z"));
     let _ = store.refused(vec![a_day("calls", 1)]).await;
 }
@@ -100,7 +100,7 @@ pub async fn a_rolling_window_does_not_go_back_with_the_clock(store: &Backend) {
     store.clock.set(at("2026-11-15T11:00:00Z"));
     let _spent = store.take(one()).await;
     // Both count as taken at noon, whatever the clock said.
-    assert_eq!(store.refused(one()).await.room_in, Some(Duration::from_secs(3_661)));
+    assert_eq!(store.refused(one()).await.retry_after, Some(Duration::from_secs(3_661)));
     store.clock.set(at("2026-11-15T12:01:00.999Z"));
     let _ = store.refused(one()).await;
     store.clock.set(at("2026-11-15T12:01:01Z"));

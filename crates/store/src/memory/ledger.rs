@@ -12,9 +12,9 @@ use crate::book::Book;
 use crate::call_record::{CallRecord, prune_record};
 use crate::chain_inspection::ChainInspection;
 use crate::clock::nanoseconds;
-use crate::counter::Claim;
+use crate::counter::CounterCharge;
 use crate::hash_chain::ChainHead;
-use crate::ledger::{ChainReport, Filter, Ledger, Reservation, ReserveOutcome, Row, Usage};
+use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
 use crate::log_page::ChainedRow;
 
 /// What the ledger holds.
@@ -49,13 +49,13 @@ impl MemoryStore {
 
 #[async_trait]
 impl Ledger for MemoryStore {
-    async fn reserve(&self, claims: Vec<Claim>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
+    async fn reserve(&self, claims: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
         let body = intent.to_body()?;
         let mut ledger = self.ledger();
         match ledger.book.take(&claims, self.clock.now()) {
             Ok(taken) => {
                 ledger.write(intent.at, body);
-                Ok(ReserveOutcome::Taken(Reservation { taken }))
+                Ok(ReserveOutcome::Taken(Reservation { charges: taken }))
             }
             Err(exhausted) => Ok(ReserveOutcome::Exhausted(exhausted)),
         }
@@ -64,7 +64,7 @@ impl Ledger for MemoryStore {
     async fn release(&self, reservation: Reservation, outcome: &CallRecord) -> Result<(), StoreError> {
         let body = outcome.to_body()?;
         let mut ledger = self.ledger();
-        ledger.book.give_back(&reservation.taken);
+        ledger.book.give_back(&reservation.charges);
         ledger.write(outcome.at, body);
         Ok(())
     }
@@ -79,7 +79,7 @@ impl Ledger for MemoryStore {
         Ok(())
     }
 
-    async fn rows(&self, filter: Filter) -> Result<Vec<Row>, StoreError> {
+    async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {
         let ledger = self.ledger();
         let mut rows = Vec::new();
         let before = filter.before.unwrap_or(u64::MAX);
@@ -87,7 +87,7 @@ impl Ledger for MemoryStore {
             if rows.len() >= filter.limit {
                 break;
             }
-            let row = Row { seq: line.head.seq, record: CallRecord::from_body(&line.body)? };
+            let row = CallLogRow { seq: line.head.seq, record: CallRecord::from_body(&line.body)? };
             if filter.admits(&row) {
                 rows.push(row);
             }
@@ -130,12 +130,12 @@ impl Ledger for MemoryStore {
         Ok(count as u64)
     }
 
-    async fn usage(&self) -> Result<Vec<Usage>, StoreError> {
+    async fn usage(&self) -> Result<Vec<CounterUsage>, StoreError> {
         let ledger = self.ledger();
         let mut usage = Vec::with_capacity(ledger.book.len());
         for (key, counter) in ledger.book.iter() {
             if let Some(used) = Amount::of_billionths(counter.used()) {
-                usage.push(Usage { key: key.clone(), used });
+                usage.push(CounterUsage { key: key.clone(), used });
             }
         }
         usage.sort_by(|a, b| a.key.cmp(&b.key));

@@ -45,9 +45,9 @@ use super::{Durability, OpenStoreError, log_table, migrate};
 use crate::StoreError;
 use crate::call_record::CallRecord;
 use crate::clock::Clock;
-use crate::counter::Claim;
+use crate::counter::CounterCharge;
 use crate::hash_chain::ChainHead;
-use crate::ledger::{ChainReport, Filter, Ledger, Reservation, ReserveOutcome, Row, Usage};
+use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
 use crate::log_page::ChainedRow;
 
 const NAME: &str = "ledger.db";
@@ -164,7 +164,7 @@ impl SqliteLedger {
 
     /// Queues what is to be kept without anybody waiting for it.
     async fn keep(&self, record: &CallRecord, reservation: Reservation) -> Result<(), StoreError> {
-        let keep = Keep { entry: Entry::of(record)?, taken: reservation.taken };
+        let keep = Keep { entry: Entry::of(record)?, taken: reservation.charges };
         let sent = self.send(Job::Keep(keep)).await;
         if sent.is_err() {
             self.shared.count_faults(1);
@@ -208,7 +208,7 @@ fn late() -> StoreError {
 
 #[async_trait]
 impl Ledger for SqliteLedger {
-    async fn reserve(&self, claims: Vec<Claim>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
+    async fn reserve(&self, claims: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
         let (answer, receiver) = oneshot::channel();
         let tag = match self.durability {
             Durability::Process => Tag::own(),
@@ -248,7 +248,7 @@ impl Ledger for SqliteLedger {
         self.ask(Job::Flush).await
     }
 
-    async fn rows(&self, filter: Filter) -> Result<Vec<Row>, StoreError> {
+    async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {
         self.read(move |_, db| read::rows(db, &filter)).await
     }
 
@@ -272,7 +272,7 @@ impl Ledger for SqliteLedger {
         Ok(removed)
     }
 
-    async fn usage(&self) -> Result<Vec<Usage>, StoreError> {
+    async fn usage(&self) -> Result<Vec<CounterUsage>, StoreError> {
         self.read(|_, db| read::usage(db)).await
     }
 }

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gatelodge_store::conformance::kit::{a_day, record};
-use gatelodge_store::{Filter, Ledger, RecordKind, ReserveOutcome, Servers, SqliteLedger, SqliteState, StoreError};
+use gatelodge_store::{
+    CallLogFilter, Ledger, RecordKind, ReserveOutcome, Servers, SqliteLedger, SqliteState, StoreError,
+};
 use rusqlite::Connection;
 
 use crate::files::take;
@@ -22,7 +24,7 @@ async fn assert_unavailable(ledger: &SqliteLedger) {
 }
 
 async fn count(ledger: &SqliteLedger) -> usize {
-    ledger.rows(Filter { limit: 1_000, ..Filter::default() }).await.expect("rows").len()
+    ledger.rows(CallLogFilter { limit: 1_000, ..CallLogFilter::default() }).await.expect("rows").len()
 }
 
 /// Waits until a call is taken, at most five seconds.

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use gatelodge_store::conformance::kit::{NOON, a_day, at, noted, record};
 use gatelodge_store::{
-    AdminLog, Durability, Filter, Ledger, Notices, OpenStoreError, RecordKind, ReserveOutcome, Servers, SqliteLedger,
-    SqliteState, StoreError,
+    AdminLog, CallLogFilter, Durability, Ledger, Notices, OpenStoreError, RecordKind, ReserveOutcome, Servers,
+    SqliteLedger, SqliteState, StoreError,
 };
 use rusqlite::Connection;
 
@@ -217,7 +217,7 @@ async fn a_counter_that_cannot_be_read_refuses() {
             first.reserve(vec![a_day("calls", 9)], &record(RecordKind::Intent)).await.expect_err("unreadable");
         assert!(matches!(refused, StoreError::Corrupt(_)), "{refused}");
     }
-    assert_eq!(first.rows(Filter { limit: 9, ..Filter::default() }).await.expect("rows").len(), 1);
+    assert_eq!(first.rows(CallLogFilter { limit: 9, ..CallLogFilter::default() }).await.expect("rows").len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_store::conformance::kit::{NOON, a_day, at, calls};
-use gatelodge_store::{CallId, CallRecord, Durability, Filter, Ledger, RecordKind, ReserveOutcome, SqliteLedger};
+use gatelodge_store::{
+    CallId, CallLogFilter, CallRecord, Durability, Ledger, RecordKind, ReserveOutcome, SqliteLedger,
+};
 
 use crate::{clock, ledger};
 
@@ -92,7 +94,7 @@ async fn a_killed_process_has_lost_nothing_it_was_told_and_gained_nothing() {
         let ledger = ledger(dir.path());
         let verified = ledger.verify(vec![]).await.expect("a walk");
         assert_eq!(verified.chain_break, None, "round {round}");
-        let rows = ledger.rows(Filter { limit: usize::MAX, ..Filter::default() }).await.expect("rows");
+        let rows = ledger.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows");
         let intents = rows.iter().filter(|row| row.record.kind == RecordKind::Intent);
         let intents: HashSet<_> = intents.map(|row| row.record.call.to_string()).collect();
         assert!(told.is_subset(&intents), "round {round}: what was told is not in the ledger");

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_store::{RecordKind, Row};
+use gatelodge_store::{CallLogRow, RecordKind};
 
 use super::gather::{Call, Gathered, Wanted};
 use super::{tell, tell_row};
@@ -25,7 +25,7 @@ struct Open {
 }
 
 struct Waiting {
-    row: Row,
+    row: CallLogRow,
     looks: u32,
     is_told: bool,
 }
@@ -59,7 +59,7 @@ pub async fn follow(desk: &Desk, wanted: &Wanted, json: bool, found: Gathered) -
 
 impl Open {
     /// Takes the next row of the log.
-    fn take(&mut self, row: Row, wanted: &Wanted) -> Result<()> {
+    fn take(&mut self, row: CallLogRow, wanted: &Wanted) -> Result<()> {
         if row.record.kind == RecordKind::Outcome {
             return self.settle(row, wanted);
         }
@@ -75,7 +75,7 @@ impl Open {
     }
 
     /// Shows how a call ended that is wanted, or was shown before.
-    fn settle(&mut self, outcome: Row, wanted: &Wanted) -> Result<()> {
+    fn settle(&mut self, outcome: CallLogRow, wanted: &Wanted) -> Result<()> {
         let place = self.calls.iter().position(|waiting| waiting.row.record.call == outcome.record.call);
         match place.and_then(|place| self.calls.remove(place)) {
             Some(waiting) => tell(&Call { row: waiting.row, outcome: Some(outcome) }, self.json),
@@ -106,18 +106,18 @@ impl Open {
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_store::{CallId, CallOutcome, CallRecord, Filter};
+    use gatelodge_store::{CallId, CallLogFilter, CallOutcome, CallRecord};
 
     use super::*;
 
-    fn row(seq: u64, kind: RecordKind, number: u8) -> Row {
+    fn row(seq: u64, kind: RecordKind, number: u8) -> CallLogRow {
         let at = "2026-11-15T12:00:00Z".parse().expect("a time");
-        Row { seq, record: CallRecord::new(kind, CallId::new(at, [number; 10]), at) }
+        CallLogRow { seq, record: CallRecord::new(kind, CallId::new(at, [number; 10]), at) }
     }
 
     #[test]
     fn a_call_waits_for_its_outcome_and_is_forgotten_with_it() {
-        let wanted = Wanted::all(Filter { grant: Some("ci".into()), ..Filter::default() });
+        let wanted = Wanted::all(CallLogFilter { grant: Some("ci".into()), ..CallLogFilter::default() });
         let mut open = Open { calls: VecDeque::new(), json: false };
         let mut mine = row(1, RecordKind::Intent, 1);
         mine.record.label = Some("ci".into());
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn calls_that_never_end_are_bounded() {
-        let wanted = Wanted::all(Filter::default());
+        let wanted = Wanted::all(CallLogFilter::default());
         let mut open = Open { calls: VecDeque::new(), json: true };
         for seq in 1..=MAX_OPEN as u64 + 10 {
             open.add(Waiting { row: row(seq, RecordKind::Intent, 0), looks: 0, is_told: true });

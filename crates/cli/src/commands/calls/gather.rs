@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use gatelodge_store::{CallId, CallRecord, Filter, Ledger, RecordKind, Row};
+use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallRecord, Ledger, RecordKind};
 
 use crate::cli::CallsArgs;
 
@@ -13,7 +13,7 @@ const PAGE: usize = 500;
 /// Which calls are wanted.
 #[derive(Debug)]
 pub struct Wanted {
-    filter: Filter,
+    filter: CallLogFilter,
     /// Also what no rule speaks of.
     all: bool,
     /// How many at most.
@@ -23,8 +23,8 @@ pub struct Wanted {
 /// A call: its first row, and the one that says how it ended.
 #[derive(Debug)]
 pub struct Call {
-    pub row: Row,
-    pub outcome: Option<Row>,
+    pub row: CallLogRow,
+    pub outcome: Option<CallLogRow>,
 }
 
 /// What was found.
@@ -40,25 +40,25 @@ pub struct Gathered {
 
 impl Wanted {
     pub fn of(args: &CallsArgs) -> Self {
-        let filter = Filter {
+        let filter = CallLogFilter {
             grant: args.grant.clone(),
             server: args.server.clone(),
             target: args.tool.clone(),
             call: args.call.clone(),
-            refused: args.refused,
-            ..Filter::default()
+            refused_only: args.refused,
+            ..CallLogFilter::default()
         };
         Self { filter, all: args.all, last: args.last }
     }
 
     /// Whatever a filter admits.
     #[cfg(test)]
-    pub fn all(filter: Filter) -> Self {
+    pub fn all(filter: CallLogFilter) -> Self {
         Self { filter, all: true, last: usize::MAX }
     }
 
     /// Whether a call that begins with this row is wanted.
-    pub fn admits(&self, row: &Row) -> bool {
+    pub fn admits(&self, row: &CallLogRow) -> bool {
         (self.all || row.record.kind != RecordKind::Unchecked) && self.filter.admits(row)
     }
 }
@@ -67,10 +67,10 @@ impl Wanted {
 pub async fn newest(ledger: &dyn Ledger, wanted: &Wanted) -> Result<Gathered> {
     let mut found = Gathered { newest: ledger.head().await?.seq, ..Gathered::default() };
     // Outcomes whose intents are further back: no more than there were calls in flight at that moment.
-    let mut outcomes: HashMap<CallId, Row> = HashMap::new();
+    let mut outcomes: HashMap<CallId, CallLogRow> = HashMap::new();
     let mut before = Some(found.newest.saturating_add(1));
     while found.calls.len() < wanted.last {
-        let page = ledger.rows(Filter { before, limit: PAGE, ..Filter::default() }).await?;
+        let page = ledger.rows(CallLogFilter { before, limit: PAGE, ..CallLogFilter::default() }).await?;
         found.rows_read += page.len();
         before = page.first().map(|row| row.seq);
         if before.is_none() {
@@ -100,7 +100,7 @@ impl Call {
     /// The call in one record: what it was, and how it ended.
     pub fn merged(&self) -> CallRecord {
         let mut record = self.row.record.clone();
-        if let Some(Row { record: outcome, .. }) = &self.outcome {
+        if let Some(CallLogRow { record: outcome, .. }) = &self.outcome {
             record.outcome = outcome.outcome;
             record.timings = outcome.timings;
             if outcome.code.is_some() {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     fn wanted(last: usize) -> Wanted {
-        Wanted { filter: Filter::default(), all: false, last }
+        Wanted { filter: CallLogFilter::default(), all: false, last }
     }
 
     #[tokio::test]
@@ -170,7 +170,7 @@ mod tests {
     #[tokio::test]
     async fn however_many_calls_are_asked_for_each_row_is_read_once() {
         let store = filled().await;
-        let filter = Filter { grant: Some("rare".into()), ..Filter::default() };
+        let filter = CallLogFilter { grant: Some("rare".into()), ..CallLogFilter::default() };
         let found = newest(&store, &Wanted { filter, ..wanted(1_000) }).await.expect("calls");
         assert_eq!(found.calls.len(), CALLS / 1_000);
         assert!(found.calls.iter().all(|call| !call.is_open()), "each has its outcome");

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use gatelodge_store::{Filter, Row};
+use gatelodge_store::{CallLogFilter, CallLogRow};
 use serde_json::{Map, Value, json};
 
 use super::target::Peek;
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// The log as it stood when the wait began.
 pub struct Watch {
     stores: Stores,
-    filter: Filter,
+    filter: CallLogFilter,
     time: Duration,
     json: bool,
 }
@@ -36,8 +36,13 @@ impl Watch {
             || format!("no gateway has run on `{}` yet; `--data` or `--config` names another", peek.data.display());
         let stores = wire::open_existing(&store, &wire::system_clock()).map_err(|_| Usage(missing()))?;
         let head = desk::wait(async { stores.ledger.head().await.context("cannot read the call log") })?;
-        let filter =
-            Filter { after: Some(head.seq), grant: args.grant.clone(), server, limit: usize::MAX, ..Filter::default() };
+        let filter = CallLogFilter {
+            after: Some(head.seq),
+            grant: args.grant.clone(),
+            server,
+            limit: usize::MAX,
+            ..CallLogFilter::default()
+        };
         Ok(Self { stores, filter, time, json: args.json })
     }
 
@@ -58,7 +63,7 @@ impl Watch {
         Ok(())
     }
 
-    async fn first(&self) -> Result<Option<Row>> {
+    async fn first(&self) -> Result<Option<CallLogRow>> {
         let start = Instant::now();
         let mut looks = tokio::time::interval(LOOK);
         while start.elapsed() < self.time {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::{ChildConfig, UpstreamConfig, Way, fits};
-use gatelodge_store::{Clock, Filter, OpenStoreError};
+use gatelodge_store::{CallLogFilter, Clock, OpenStoreError};
 use jiff::Timestamp;
 
 use super::Check;
@@ -90,7 +90,7 @@ pub fn schema(store: &StoreConfig, clock: &Arc<dyn Clock>, checks: &mut Vec<Chec
 /// Whether the clock is plausible: windows of limits follow it.
 pub async fn time(stores: &Stores, clock: &dyn Clock) -> Check {
     let name = "clock";
-    let latest = stores.ledger.rows(Filter { limit: LOOKED_AT, ..Filter::default() }).await;
+    let latest = stores.ledger.rows(CallLogFilter { limit: LOOKED_AT, ..CallLogFilter::default() }).await;
     let latest = latest.ok().and_then(|rows| rows.iter().map(|row| row.record.at).max());
     // Read behind the rows: a gateway may be writing.
     let now = clock.now();

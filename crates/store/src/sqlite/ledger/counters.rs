@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::book::Book;
 use crate::clock::{nanoseconds, of_nanoseconds};
-use crate::counter::{Claim, Counter, CounterKey, Taken};
-use crate::ledger::Exhausted;
+use crate::counter::{AppliedCharge, Counter, CounterCharge, CounterKey};
+use crate::ledger::ExhaustedCounter;
 
 /// The most that are kept at hand; they are some 20 MB.
 const MAX_AT_HAND: usize = 100_000;
@@ -70,7 +70,7 @@ impl Counters {
     }
 
     /// Takes all claims or none. Their counters are at hand.
-    pub fn take(&mut self, claims: &[Claim], now: Timestamp) -> Result<Vec<Taken>, Exhausted> {
+    pub fn take(&mut self, claims: &[CounterCharge], now: Timestamp) -> Result<Vec<AppliedCharge>, ExhaustedCounter> {
         let taken = self.book.take(claims, now)?;
         taken.iter().for_each(|taken| self.touch(&taken.key));
         Ok(taken)
@@ -99,7 +99,7 @@ impl Counters {
     }
 
     /// Gives back what still counts.
-    pub fn give_back(&mut self, db: &Connection, taken: &[Taken]) -> rusqlite::Result<()> {
+    pub fn give_back(&mut self, db: &Connection, taken: &[AppliedCharge]) -> rusqlite::Result<()> {
         for taken in taken {
             // One that cannot be read stays as it is: what was taken is then spent.
             if self.load(db, &taken.key)? {

@@ -8,14 +8,14 @@ use super::job::{Entry, Job, Keep, Reserve};
 use super::prune;
 use super::rows::Rows;
 use crate::StoreError;
-use crate::counter::Taken;
+use crate::counter::AppliedCharge;
 use crate::hash_chain::ChainHead;
-use crate::ledger::Exhausted;
+use crate::ledger::ExhaustedCounter;
 
 /// What a group's transaction says to one job.
 pub(super) enum Decided {
-    Taken(Vec<Taken>),
-    Exhausted(Exhausted),
+    Taken(Vec<AppliedCharge>),
+    Exhausted(ExhaustedCounter),
     Pruned(u64),
     Swept { more: bool },
     Done,

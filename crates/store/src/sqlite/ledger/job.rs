@@ -11,8 +11,8 @@ use super::queue::Tag;
 use crate::StoreError;
 use crate::call_record::{CallRecord, not_sent_record};
 use crate::clock::nanoseconds;
-use crate::counter::{Claim, Taken};
-use crate::ledger::Exhausted;
+use crate::counter::{AppliedCharge, CounterCharge};
+use crate::ledger::ExhaustedCounter;
 
 /// After how many calls that came alone the next is taken to be alone, too.
 const LONELY: usize = 16;
@@ -45,7 +45,7 @@ pub(super) enum Job {
 pub(super) struct Reserve {
     /// Whose thread sees to it.
     pub tag: Tag,
-    pub claims: Vec<Claim>,
+    pub claims: Vec<CounterCharge>,
     pub intent: Entry,
     pub answer: AnswerTo<Answer>,
 }
@@ -54,7 +54,7 @@ pub(super) struct Reserve {
 #[derive(Debug)]
 pub(super) struct Keep {
     pub entry: Entry,
-    pub taken: Vec<Taken>,
+    pub taken: Vec<AppliedCharge>,
 }
 
 /// A row before it has a number. It is put into words where the call runs, not on the writer.
@@ -68,13 +68,13 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) enum Answer {
     Taken(Granted),
-    Exhausted(Exhausted),
+    Exhausted(ExhaustedCounter),
 }
 
 /// What was taken, with the intent that was written for it.
 #[derive(Debug)]
 pub(super) struct Granted {
-    pub taken: Vec<Taken>,
+    pub taken: Vec<AppliedCharge>,
     pub intent: String,
 }
 

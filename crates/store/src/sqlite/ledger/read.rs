@@ -8,7 +8,7 @@ use crate::call_record::CallRecord;
 use crate::chain_inspection::ChainInspection;
 use crate::counter::{Counter, CounterKey};
 use crate::hash_chain::ChainHead;
-use crate::ledger::{ChainReport, Filter, Row, Usage};
+use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage};
 use crate::sqlite::file::DbFile;
 use crate::sqlite::{head_file, log_table};
 
@@ -28,7 +28,7 @@ pub(super) fn anchor(db: &Connection) -> rusqlite::Result<ChainHead> {
 }
 
 /// The newest rows that a filter admits, oldest of them first.
-pub(super) fn rows(db: &Connection, filter: &Filter) -> Result<Vec<Row>, StoreError> {
+pub(super) fn rows(db: &Connection, filter: &CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {
     let db = db.unchecked_transaction()?;
     let after = filter.after.unwrap_or_default().max(anchor(&db)?.seq);
     let before = filter.before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
@@ -43,7 +43,7 @@ pub(super) fn rows(db: &Connection, filter: &Filter) -> Result<Vec<Row>, StoreEr
         if !needles.iter().all(|needle| body.contains(needle)) {
             continue;
         }
-        let row = Row { seq: row.get(0)?, record: CallRecord::from_body(body)? };
+        let row = CallLogRow { seq: row.get(0)?, record: CallRecord::from_body(body)? };
         if filter.admits(&row) {
             rows.push(row);
         }
@@ -53,7 +53,7 @@ pub(super) fn rows(db: &Connection, filter: &Filter) -> Result<Vec<Row>, StoreEr
 }
 
 /// What a row must contain as text to be worth reading.
-fn needles(filter: &Filter) -> Result<Vec<String>, StoreError> {
+fn needles(filter: &CallLogFilter) -> Result<Vec<String>, StoreError> {
     let wanted = [&filter.grant, &filter.server, &filter.target, &filter.call];
     let mut needles = Vec::new();
     for word in wanted.into_iter().flatten() {
@@ -84,7 +84,7 @@ pub(super) fn verify(file: &DbFile, db: &Connection, mut known: Vec<ChainHead>) 
 }
 
 /// All counters, by key.
-pub(super) fn usage(db: &Connection) -> Result<Vec<Usage>, StoreError> {
+pub(super) fn usage(db: &Connection) -> Result<Vec<CounterUsage>, StoreError> {
     let mut statement = db.prepare("SELECT key, state, ends FROM counters ORDER BY key")?;
     let mut rows = statement.query([])?;
     let mut usage = Vec::new();
@@ -93,7 +93,7 @@ pub(super) fn usage(db: &Connection) -> Result<Vec<Usage>, StoreError> {
         let counter = Counter::of_text(&row.get::<_, String>(1)?, row.get(2)?);
         let used = counter.and_then(|counter| Amount::of_billionths(counter.used()));
         let used = used.ok_or_else(|| StoreError::Corrupt(format!("counter `{key}`")))?;
-        usage.push(Usage { key: CounterKey::stored(&key), used });
+        usage.push(CounterUsage { key: CounterKey::stored(&key), used });
     }
     Ok(usage)
 }

@@ -21,9 +21,9 @@ fn record(number: u8) -> CallRecord {
     record
 }
 
-fn a_day(counter: &str, max: i128) -> Claim {
+fn a_day(counter: &str, max: i128) -> CounterCharge {
     let billion = 1_000_000_000;
-    Claim {
+    CounterCharge {
         key: CounterKey::stored(counter),
         window: LimitWindow::Seconds(86_400),
         align: Align::Calendar,
@@ -38,7 +38,7 @@ fn open(dir: &Path) -> SqliteLedger {
 }
 
 async fn count(ledger: &SqliteLedger) -> usize {
-    ledger.rows(Filter { limit: 1_000, ..Filter::default() }).await.expect("rows").len()
+    ledger.rows(CallLogFilter { limit: 1_000, ..CallLogFilter::default() }).await.expect("rows").len()
 }
 
 /// Does something to the writer's connection. It lasts until the writer opens the database again, as it does after
@@ -173,7 +173,7 @@ async fn a_flood_of_big_rows_is_bounded_while_the_database_is_gone() {
         assert!(since.elapsed() < Duration::from_secs(60), "what was kept is not written");
     }
     let lost = usize::try_from(ledger.faults()).expect("a number");
-    let rows = ledger.rows(Filter { limit: ROWS, ..Filter::default() }).await.expect("rows").len();
+    let rows = ledger.rows(CallLogFilter { limit: ROWS, ..CallLogFilter::default() }).await.expect("rows").len();
     // Each has 30 KB; 64 MiB hold some 2,200 of them.
     assert!(rows > 2_000 && rows < 2_300, "{rows} kept, {lost} lost");
     assert_eq!(rows + lost, ROWS, "what is lost is counted");

@@ -34,7 +34,7 @@ impl Waiting<'_> {
             },
         };
         match answer? {
-            Answer::Taken(granted) => Ok(ReserveOutcome::Taken(Reservation { taken: granted.taken })),
+            Answer::Taken(granted) => Ok(ReserveOutcome::Taken(Reservation { charges: granted.taken })),
             Answer::Exhausted(exhausted) => Ok(ReserveOutcome::Exhausted(exhausted)),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use anyhow::Result;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{ClientRequest, DraftBuilder, ObservedCall, is_always_allowed};
-use gatelodge_store::{CallId, CallOutcome, CallRecord, Filter, Ledger, RecordKind, Row};
+use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, Ledger, RecordKind};
 use jiff::Timestamp;
 
 /// How many rows are read at a time.
@@ -57,11 +57,11 @@ pub async fn gather(ledger: &dyn Ledger, wanted: &Wanted<'_>) -> Result<Gathered
     let mut not_sent: HashSet<CallId> = HashSet::new();
     let mut before = Some(ledger.head().await?.seq.saturating_add(1));
     loop {
-        let page = ledger.rows(Filter { before, limit: PAGE, ..Filter::default() }).await?;
+        let page = ledger.rows(CallLogFilter { before, limit: PAGE, ..CallLogFilter::default() }).await?;
         let Some(first) = page.first() else { return Ok(gathered) };
         before = Some(first.seq);
         for row in page.iter().rev() {
-            let Row { record, .. } = row;
+            let CallLogRow { record, .. } = row;
             gathered.oldest = Some(gathered.oldest.map_or(record.at, |oldest| oldest.min(record.at)));
             match record.kind {
                 RecordKind::Pruned => gathered.removed += record.count.unwrap_or_default(),

@@ -73,7 +73,7 @@ fn used(ledger: &SqliteLedger) -> i128 {
 
 /// How many rows say that a call began, and how many that it was never sent.
 fn told(ledger: &SqliteLedger) -> (usize, usize) {
-    let rows = lane().block_on(ledger.rows(Filter { limit: 99_999, ..Filter::default() })).expect("rows");
+    let rows = lane().block_on(ledger.rows(CallLogFilter { limit: 99_999, ..CallLogFilter::default() })).expect("rows");
     let never_sent = rows.iter().filter(|row| row.record.outcome == Some(CallOutcome::NotSent)).count();
     (rows.len() - never_sent, never_sent)
 }
