@@ -12,13 +12,13 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
 }
 
 /// A time as stores keep it: nanoseconds since 1970. What lies before 1677 or after 2262 is moved to there.
-pub(crate) fn nanoseconds(at: Timestamp) -> i64 {
+pub(crate) fn to_unix_nanoseconds(at: Timestamp) -> i64 {
     let nanosecond = at.as_nanosecond();
     nanosecond.try_into().unwrap_or(if nanosecond < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// A time that was kept.
-pub(crate) fn of_nanoseconds(nanoseconds: i64) -> Timestamp {
+pub(crate) fn from_unix_nanoseconds(nanoseconds: i64) -> Timestamp {
     Timestamp::from_nanosecond(nanoseconds.into()).unwrap_or(Timestamp::MAX)
 }
 

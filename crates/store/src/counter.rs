@@ -9,13 +9,13 @@ use std::time::Duration;
 use gatelodge_policy::{Align, Amount, Charge, LimitWindow, Scope};
 use jiff::Timestamp;
 
+use crate::counter_window::{PeriodIndex, is_counted, period_at, period_end};
 use crate::grants::GrantId;
 use crate::name::{PolicyName, ServerName};
-use crate::window::{Period, counts, end, period_at};
 
 /// Larger than any stretch's number and than any sum that was ever taken, and far from what overflows.
-const MAX_PERIOD: Period = 1_000_000_000_000_000;
-const MAX_USED: i128 = 10_i128.pow(30);
+const MAX_PERIOD: PeriodIndex = 1_000_000_000_000_000;
+const MAX_USED_BILLIONTHS: i128 = 10_i128.pow(30);
 
 /// A counter's identity. New versions of the policy and new tokens of the grant keep it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,7 +79,7 @@ impl CounterKey {
     }
 
     /// Takes a stored key.
-    pub(crate) fn stored(text: &str) -> Self {
+    pub(crate) fn from_stored(text: &str) -> Self {
         Self(text.into())
     }
 }
@@ -128,19 +128,19 @@ impl CounterCharge {
 #[derive(Debug, Clone)]
 pub(crate) struct AppliedCharge {
     pub key: CounterKey,
-    pub period: Period,
+    pub period: PeriodIndex,
     pub billionths: i128,
 }
 
 /// One counter: what was used in the stretches that still count, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Counter {
-    used: VecDeque<(Period, i128)>,
+pub(crate) struct CounterState {
+    used_by_period: VecDeque<(PeriodIndex, i128)>,
     /// The second from which on nothing of it counts any more.
-    ends: i64,
+    expiry_second: i64,
 }
 
-impl Counter {
+impl CounterState {
     /// Finds the stretch in which `claim` can be taken now.
     ///
     /// INVARIANT: the stretch never goes back, whatever the clock does: it is at least the newest that was charged,
@@ -149,11 +149,16 @@ impl Counter {
     ///
     /// # Errors
     /// There is no room; if waiting helps, the time until there is.
-    pub fn room(&self, claim: &CounterCharge, now: Timestamp, floor: Timestamp) -> Result<Period, Option<Duration>> {
+    pub fn charge_period(
+        &self,
+        claim: &CounterCharge,
+        now: Timestamp,
+        floor: Timestamp,
+    ) -> Result<PeriodIndex, Option<Duration>> {
         let at = |time| period_at(claim.window, claim.align, time);
-        let newest = self.used.back().map_or(i64::MIN, |(period, _)| *period);
+        let newest = self.used_by_period.back().map_or(i64::MIN, |(period, _)| *period);
         let current = at(now).max(at(floor)).max(newest);
-        let counting = || self.used.iter().filter(|(period, _)| counts(claim.align, *period, current));
+        let counting = || self.used_by_period.iter().filter(|(period, _)| is_counted(claim.align, *period, current));
         let (amount, max) = (claim.amount.billionths(), claim.max.billionths());
         let mut used: i128 = counting().map(|(_, used)| used).sum();
         if used + amount <= max {
@@ -162,45 +167,45 @@ impl Counter {
         for (period, leaving) in counting() {
             used -= leaving;
             if used + amount <= max {
-                let until = end(claim.window, claim.align, *period).duration_since(now);
+                let until = period_end(claim.window, claim.align, *period).duration_since(now);
                 return Err(Some(until.try_into().unwrap_or(Duration::ZERO)));
             }
         }
         Err(None)
     }
 
-    /// Takes a claim in the stretch that [`Counter::room`] gave, and forgets what no longer counts then.
-    pub fn take(&mut self, claim: &CounterCharge, period: Period) {
-        self.used.retain(|(own, _)| counts(claim.align, *own, period));
+    /// Takes a claim in the stretch that [`CounterState::charge_period`] gave, and forgets what no longer counts then.
+    pub fn charge(&mut self, claim: &CounterCharge, period: PeriodIndex) {
+        self.used_by_period.retain(|(own, _)| is_counted(claim.align, *own, period));
         let billionths = claim.amount.billionths();
-        match self.used.back_mut() {
+        match self.used_by_period.back_mut() {
             Some((last, used)) if *last == period => *used += billionths,
-            _ => self.used.push_back((period, billionths)),
+            _ => self.used_by_period.push_back((period, billionths)),
         }
-        self.ends = end(claim.window, claim.align, period).as_second() + 1;
+        self.expiry_second = period_end(claim.window, claim.align, period).as_second() + 1;
     }
 
     /// Takes back what was added to a stretch, if it still counts.
-    pub fn give_back(&mut self, period: Period, billionths: i128) {
-        if let Some((_, used)) = self.used.iter_mut().find(|(own, _)| *own == period) {
+    pub fn refund(&mut self, period: PeriodIndex, billionths: i128) {
+        if let Some((_, used)) = self.used_by_period.iter_mut().find(|(own, _)| *own == period) {
             *used = (*used - billionths).max(0);
         }
     }
 
     /// What counts now.
-    pub fn used(&self) -> i128 {
-        self.used.iter().map(|(_, used)| used).sum()
+    pub fn used_billionths(&self) -> i128 {
+        self.used_by_period.iter().map(|(_, used)| used).sum()
     }
 
     /// The second from which on nothing of it counts any more.
-    pub fn ends(&self) -> i64 {
-        self.ends
+    pub fn expiry_second(&self) -> i64 {
+        self.expiry_second
     }
 
     /// Writes the counter for keeping, but for its end.
-    pub fn to_text(&self) -> String {
-        let mut text = String::with_capacity(self.used.len() * 32);
-        for (period, used) in &self.used {
+    pub fn encode(&self) -> String {
+        let mut text = String::with_capacity(self.used_by_period.len() * 32);
+        for (period, used) in &self.used_by_period {
             let comma = if text.is_empty() { "" } else { "," };
             // Writing to a string does not fail.
             let _ = write!(text, "{comma}{period}:{used}");
@@ -209,14 +214,14 @@ impl Counter {
     }
 
     /// Reads a kept counter; none if it is not one.
-    pub fn of_text(text: &str, ends: i64) -> Option<Self> {
+    pub fn decode(text: &str, ends: i64) -> Option<Self> {
         let mut used = VecDeque::new();
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
             let (period, amount) = pair.split_once(':')?;
             let (period, amount) = (period.parse().ok()?, amount.parse().ok()?);
-            let is_sane = (-MAX_PERIOD..=MAX_PERIOD).contains(&period) && (0..=MAX_USED).contains(&amount);
+            let is_sane = (-MAX_PERIOD..=MAX_PERIOD).contains(&period) && (0..=MAX_USED_BILLIONTHS).contains(&amount);
             used.push_back(is_sane.then_some((period, amount))?);
         }
-        Some(Self { used, ends })
+        Some(Self { used_by_period: used, expiry_second: ends })
     }
 }

@@ -4,13 +4,14 @@
 //! There is no gateway without a store: where one cannot answer, the call is refused.
 
 mod admin_log;
-mod book;
 mod call_record;
 mod chain_inspection;
 mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod counter;
+mod counter_map;
+mod counter_window;
 mod grants;
 mod hash_chain;
 mod id_hash;
@@ -26,7 +27,6 @@ mod sqlite;
 mod task_rows;
 mod token;
 mod tool_pins;
-mod window;
 
 pub use admin_log::{AdminEntry, AdminLog};
 pub use call_record::{CallId, CallOutcome, CallRecord, CallTimings, RecordKind};

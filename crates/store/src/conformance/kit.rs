@@ -31,7 +31,7 @@ pub fn billionths(number: i128) -> Amount {
 
 /// A claim on a counter of this name.
 pub fn claim(counter: &str, (window, align): (LimitWindow, Align), max: Amount, amount: Amount) -> CounterCharge {
-    CounterCharge { key: CounterKey::stored(counter), window, align, max, amount }
+    CounterCharge { key: CounterKey::from_stored(counter), window, align, max, amount }
 }
 
 /// One of so many calls a calendar day.

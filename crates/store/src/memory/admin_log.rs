@@ -6,7 +6,7 @@ use super::{MemoryLogRow, MemoryStore, append, page_after};
 use crate::StoreError;
 use crate::admin_log::{AdminEntry, AdminLog};
 use crate::chain_inspection::ChainInspection;
-use crate::clock::nanoseconds;
+use crate::clock::to_unix_nanoseconds;
 use crate::hash_chain::ChainHead;
 use crate::ledger::ChainReport;
 use crate::log_page::ChainedRow;
@@ -45,7 +45,7 @@ impl AdminLog for MemoryStore {
 
 pub(super) fn write(log: &mut Vec<MemoryLogRow>, entry: &AdminEntry) -> Result<(), StoreError> {
     let (end, body) = (end_of(log), entry.to_body()?);
-    append(log, end, nanoseconds(entry.at), body);
+    append(log, end, to_unix_nanoseconds(entry.at), body);
     Ok(())
 }
 

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 
 use super::{MemoryLogRow, MemoryStore, append, page_after};
 use crate::StoreError;
-use crate::book::Book;
 use crate::call_record::{CallRecord, prune_record};
 use crate::chain_inspection::ChainInspection;
-use crate::clock::nanoseconds;
+use crate::clock::to_unix_nanoseconds;
 use crate::counter::CounterCharge;
+use crate::counter_map::CounterMap;
 use crate::hash_chain::ChainHead;
 use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
 use crate::log_page::ChainedRow;
@@ -20,7 +20,7 @@ use crate::log_page::ChainedRow;
 /// What the ledger holds.
 #[derive(Debug)]
 pub(super) struct State {
-    book: Book,
+    book: CounterMap,
     /// The last row that was removed.
     anchor: ChainHead,
     log: Vec<MemoryLogRow>,
@@ -28,7 +28,7 @@ pub(super) struct State {
 
 impl State {
     pub fn new() -> Self {
-        Self { book: Book::new(), anchor: ChainHead::EMPTY, log: Vec::new() }
+        Self { book: CounterMap::new(), anchor: ChainHead::EMPTY, log: Vec::new() }
     }
 
     fn end(&self) -> ChainHead {
@@ -37,7 +37,7 @@ impl State {
 
     fn write(&mut self, at: Timestamp, body: String) {
         let end = self.end();
-        append(&mut self.log, end, nanoseconds(at), body);
+        append(&mut self.log, end, to_unix_nanoseconds(at), body);
     }
 }
 
@@ -52,7 +52,7 @@ impl Ledger for MemoryStore {
     async fn reserve(&self, claims: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
         let body = intent.to_body()?;
         let mut ledger = self.ledger();
-        match ledger.book.take(&claims, self.clock.now()) {
+        match ledger.book.charge_all(&claims, self.clock.now()) {
             Ok(taken) => {
                 ledger.write(intent.at, body);
                 Ok(ReserveOutcome::Taken(Reservation { charges: taken }))
@@ -64,7 +64,7 @@ impl Ledger for MemoryStore {
     async fn release(&self, reservation: Reservation, outcome: &CallRecord) -> Result<(), StoreError> {
         let body = outcome.to_body()?;
         let mut ledger = self.ledger();
-        ledger.book.give_back(&reservation.charges);
+        ledger.book.refund_all(&reservation.charges);
         ledger.write(outcome.at, body);
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Ledger for MemoryStore {
 
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
         let mut ledger = self.ledger();
-        let is_kept = |line: &MemoryLogRow| line.at >= nanoseconds(before);
+        let is_kept = |line: &MemoryLogRow| line.at >= to_unix_nanoseconds(before);
         let count = ledger.log.iter().position(is_kept).unwrap_or(ledger.log.len());
         let Some(last) = ledger.log.iter().take(count).next_back().map(|line| line.head) else { return Ok(0) };
         let record = prune_record(last, count as u64, self.clock.now())?;
@@ -134,7 +134,7 @@ impl Ledger for MemoryStore {
         let ledger = self.ledger();
         let mut usage = Vec::with_capacity(ledger.book.len());
         for (key, counter) in ledger.book.iter() {
-            if let Some(used) = Amount::of_billionths(counter.used()) {
+            if let Some(used) = Amount::of_billionths(counter.used_billionths()) {
                 usage.push(CounterUsage { key: key.clone(), used });
             }
         }

@@ -6,9 +6,9 @@ use foldhash::{HashSet, HashSetExt};
 use jiff::{Timestamp, ToSpan};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::book::Book;
-use crate::clock::{nanoseconds, of_nanoseconds};
-use crate::counter::{AppliedCharge, Counter, CounterCharge, CounterKey};
+use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
+use crate::counter::{AppliedCharge, CounterCharge, CounterKey, CounterState};
+use crate::counter_map::CounterMap;
 use crate::ledger::ExhaustedCounter;
 
 /// The most that are kept at hand; they are some 20 MB.
@@ -23,7 +23,7 @@ const UPSERT: &str = "INSERT INTO counters (key, state, ends) VALUES (?, ?, ?) \
 
 /// The counters, and which of them the present transaction has changed.
 pub(super) struct Counters {
-    book: Book,
+    book: CounterMap,
     touched: HashSet<CounterKey>,
     /// Which of them its last group has changed.
     fresh: HashSet<CounterKey>,
@@ -36,7 +36,7 @@ pub(super) struct Counters {
 impl Counters {
     pub fn new() -> Self {
         Self {
-            book: Book::new(),
+            book: CounterMap::new(),
             touched: HashSet::new(),
             fresh: HashSet::new(),
             next_look: Timestamp::MIN,
@@ -50,7 +50,7 @@ impl Counters {
         self.touched.clear();
         self.fresh.clear();
         let floor = db.prepare_cached("SELECT at FROM floor")?.query_row([], |row| row.get(0))?;
-        self.book.floor = of_nanoseconds(floor);
+        self.book.min_window_start = from_unix_nanoseconds(floor);
         Ok(())
     }
 
@@ -60,8 +60,9 @@ impl Counters {
             return Ok(true);
         }
         let mut select = db.prepare_cached("SELECT state, ends FROM counters WHERE key = ?")?;
-        let read = |row: &rusqlite::Row<'_>| Ok(Counter::of_text(row.get_ref(0)?.as_str()?, row.get(1)?));
-        let counter = select.query_row([key.as_str()], read).optional()?.unwrap_or_else(|| Some(Counter::default()));
+        let read = |row: &rusqlite::Row<'_>| Ok(CounterState::decode(row.get_ref(0)?.as_str()?, row.get(1)?));
+        let counter =
+            select.query_row([key.as_str()], read).optional()?.unwrap_or_else(|| Some(CounterState::default()));
         let is_readable = counter.is_some();
         if let Some(counter) = counter {
             self.book.insert(key.clone(), counter);
@@ -71,7 +72,7 @@ impl Counters {
 
     /// Takes all claims or none. Their counters are at hand.
     pub fn take(&mut self, claims: &[CounterCharge], now: Timestamp) -> Result<Vec<AppliedCharge>, ExhaustedCounter> {
-        let taken = self.book.take(claims, now)?;
+        let taken = self.book.charge_all(claims, now)?;
         taken.iter().for_each(|taken| self.touch(&taken.key));
         Ok(taken)
     }
@@ -83,7 +84,7 @@ impl Counters {
     }
 
     /// What the last group has changed.
-    pub fn fresh(&self) -> impl Iterator<Item = (&str, &Counter)> {
+    pub fn fresh(&self) -> impl Iterator<Item = (&str, &CounterState)> {
         self.fresh.iter().filter_map(|key| Some((key.as_str(), self.book.get(key)?)))
     }
 
@@ -106,7 +107,7 @@ impl Counters {
                 self.touch(&taken.key);
             }
         }
-        self.book.give_back(taken);
+        self.book.refund_all(taken);
         Ok(())
     }
 
@@ -119,7 +120,7 @@ impl Counters {
         let mut upsert = db.prepare_cached(UPSERT)?;
         for key in self.touched.drain() {
             if let Some(counter) = self.book.get(&key) {
-                upsert.execute(params![key.as_str(), counter.to_text(), counter.ends()])?;
+                upsert.execute(params![key.as_str(), counter.encode(), counter.expiry_second()])?;
             }
         }
         drop(upsert);
@@ -148,8 +149,8 @@ impl Counters {
         }
         // INVARIANT: the floor goes up with the first counter that is forgotten, in the same transaction. Should the
         // clock go back behind it, the counter does not start anew in a window that was used up.
-        self.book.floor = self.book.floor.max(before);
-        db.execute("UPDATE floor SET at = max(at, ?)", [nanoseconds(before)])?;
+        self.book.min_window_start = self.book.min_window_start.max(before);
+        db.execute("UPDATE floor SET at = max(at, ?)", [to_unix_nanoseconds(before)])?;
         for key in old {
             db.execute("DELETE FROM counters WHERE key = ?", [&key])?;
             self.book.remove(&key);

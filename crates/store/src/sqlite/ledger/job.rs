@@ -10,7 +10,7 @@ use super::group::Decided;
 use super::queue::Tag;
 use crate::StoreError;
 use crate::call_record::{CallRecord, not_sent_record};
-use crate::clock::nanoseconds;
+use crate::clock::to_unix_nanoseconds;
 use crate::counter::{AppliedCharge, CounterCharge};
 use crate::ledger::ExhaustedCounter;
 
@@ -80,7 +80,7 @@ pub(super) struct Granted {
 
 impl Entry {
     pub fn of(record: &CallRecord) -> Result<Self, StoreError> {
-        Ok(Self { at: nanoseconds(record.at), body: record.to_body()? })
+        Ok(Self { at: to_unix_nanoseconds(record.at), body: record.to_body()? })
     }
 }
 

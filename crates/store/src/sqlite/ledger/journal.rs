@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::job::Entry;
-use crate::counter::Counter;
+use crate::counter::CounterState;
 use crate::hash_chain::{ChainHead, RowHash};
 use crate::sqlite::file::DbFile;
 use crate::sqlite::head_file;
@@ -237,7 +237,7 @@ impl Journal {
         &mut self,
         end: ChainHead,
         rows: impl Iterator<Item = &'a Entry>,
-        counters: impl Iterator<Item = (&'a str, &'a Counter)>,
+        counters: impl Iterator<Item = (&'a str, &'a CounterState)>,
     ) -> io::Result<()> {
         let text = &mut self.text;
         text.clear();
@@ -251,9 +251,9 @@ impl Journal {
         }
         for (key, counter) in counters {
             text.push(b'c');
-            text.extend_from_slice(&counter.ends().to_le_bytes());
+            text.extend_from_slice(&counter.expiry_second().to_le_bytes());
             push_text(text, key);
-            push_text(text, &counter.to_text());
+            push_text(text, &counter.encode());
         }
         let (head, rest) = text.split_at_mut(HEAD);
         let (magic, sum_and_length) = head.split_at_mut(4);
@@ -375,7 +375,7 @@ mod tests {
         fs::write(dir.join("ledger.head"), "").expect("a head");
         let mut journal = Journal::open(&DbFile::create(dir, "ledger.db").expect("a file")).expect("a journal");
         journal.enter();
-        let counter = Counter::of_text("3:500", 9).expect("a counter");
+        let counter = CounterState::decode("3:500", 9).expect("a counter");
         let groups = [entries(&["a", "b"]), entries(&["c"])];
         let mut end = ChainHead::EMPTY;
         let ends = groups.map(|rows| {

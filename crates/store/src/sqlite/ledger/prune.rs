@@ -7,7 +7,7 @@ use super::job::Entry;
 use super::{LOG, read};
 use crate::StoreError;
 use crate::call_record::prune_record;
-use crate::clock::nanoseconds;
+use crate::clock::to_unix_nanoseconds;
 use crate::hash_chain::ChainHead;
 use crate::sqlite::{head_file, log_table};
 
@@ -27,7 +27,7 @@ pub(super) fn last_before(db: &Connection, before: Timestamp) -> rusqlite::Resul
     let anchor = read::anchor(&db)?.seq;
     let mut select = db.prepare("SELECT seq FROM log WHERE seq > ? AND at >= ? ORDER BY seq LIMIT 1")?;
     let first_kept: Option<u64> =
-        select.query_row(params![anchor, nanoseconds(before)], |row| row.get(0)).optional()?;
+        select.query_row(params![anchor, to_unix_nanoseconds(before)], |row| row.get(0)).optional()?;
     match first_kept {
         Some(first_kept) => Ok(first_kept.saturating_sub(1)),
         None => Ok(head_file::end(&db, LOG)?.seq),

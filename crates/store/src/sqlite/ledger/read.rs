@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use crate::StoreError;
 use crate::call_record::CallRecord;
 use crate::chain_inspection::ChainInspection;
-use crate::counter::{Counter, CounterKey};
+use crate::counter::{CounterKey, CounterState};
 use crate::hash_chain::ChainHead;
 use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage};
 use crate::sqlite::file::DbFile;
@@ -90,10 +90,10 @@ pub(super) fn usage(db: &Connection) -> Result<Vec<CounterUsage>, StoreError> {
     let mut usage = Vec::new();
     while let Some(row) = rows.next()? {
         let key: String = row.get(0)?;
-        let counter = Counter::of_text(&row.get::<_, String>(1)?, row.get(2)?);
-        let used = counter.and_then(|counter| Amount::of_billionths(counter.used()));
+        let counter = CounterState::decode(&row.get::<_, String>(1)?, row.get(2)?);
+        let used = counter.and_then(|counter| Amount::of_billionths(counter.used_billionths()));
         let used = used.ok_or_else(|| StoreError::Corrupt(format!("counter `{key}`")))?;
-        usage.push(CounterUsage { key: CounterKey::stored(&key), used });
+        usage.push(CounterUsage { key: CounterKey::from_stored(&key), used });
     }
     Ok(usage)
 }

@@ -24,7 +24,7 @@ fn record(number: u8) -> CallRecord {
 fn a_day(counter: &str, max: i128) -> CounterCharge {
     let billion = 1_000_000_000;
     CounterCharge {
-        key: CounterKey::stored(counter),
+        key: CounterKey::from_stored(counter),
         window: LimitWindow::Seconds(86_400),
         align: Align::Calendar,
         max: Amount::of_billionths(max * billion).expect("an amount"),

@@ -7,7 +7,7 @@ use super::{LOG, SqliteState, of_json};
 use crate::StoreError;
 use crate::admin_log::{AdminEntry, AdminLog};
 use crate::chain_inspection::ChainInspection;
-use crate::clock::nanoseconds;
+use crate::clock::to_unix_nanoseconds;
 use crate::hash_chain::ChainHead;
 use crate::ledger::ChainReport;
 use crate::log_page::ChainedRow;
@@ -65,7 +65,7 @@ impl AdminLog for SqliteState {
 
 /// Writes an entry in the transaction that is open.
 pub(super) fn write(db: &Connection, entry: &AdminEntry) -> Result<(), StoreError> {
-    let (at, body) = (nanoseconds(entry.at), entry.to_body()?);
+    let (at, body) = (to_unix_nanoseconds(entry.at), entry.to_body()?);
     let end = log_table::last_head(db, "admin_log")?.unwrap_or(ChainHead::EMPTY).next(at, &body);
     db.execute(
         "INSERT INTO admin_log (seq, at, body, hash) VALUES (?, ?, ?, ?)",

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{SqliteState, name, of_json, to_json};
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::clock::{nanoseconds, of_nanoseconds};
+use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
 use crate::grants::{Attachment, Grant, GrantId, Grants, Mode, NewGrant};
 use crate::name::ServerName;
 use crate::token::TokenHash;
@@ -31,8 +31,8 @@ impl Grants for SqliteState {
                     new.label,
                     labels,
                     new.token.to_string(),
-                    nanoseconds(new.created_at),
-                    new.expires_at.map(nanoseconds),
+                    to_unix_nanoseconds(new.created_at),
+                    new.expires_at.map(to_unix_nanoseconds),
                     new.minimum_revision,
                 ],
             )?;
@@ -89,7 +89,7 @@ impl Grants for SqliteState {
             refuse_taken(db, &id, token)?;
             db.execute(
                 "UPDATE grants SET token = ?, expires_at = ? WHERE id = ?",
-                params![token.to_string(), expires_at.map(nanoseconds), id.0],
+                params![token.to_string(), expires_at.map(to_unix_nanoseconds), id.0],
             )?;
             Ok(())
         });
@@ -102,7 +102,7 @@ impl Grants for SqliteState {
             if revoked_at(db, &id)?.is_some() {
                 return Err(StoreError::Conflict(format!("grant `{id}` is revoked already")));
             }
-            db.execute("UPDATE grants SET revoked_at = ? WHERE id = ?", params![nanoseconds(at), id.0])?;
+            db.execute("UPDATE grants SET revoked_at = ? WHERE id = ?", params![to_unix_nanoseconds(at), id.0])?;
             Ok(())
         });
         change.await
@@ -169,10 +169,10 @@ fn grant(db: &Connection, row: &Row<'_>) -> Result<Grant, StoreError> {
         label: row.get(1)?,
         labels: of_json(&row.get::<_, String>(2)?)?,
         token: TokenHash::parse(&token).map_err(|error| StoreError::Corrupt(error.to_string()))?,
-        created_at: of_nanoseconds(row.get(4)?),
-        expires_at: row.get::<_, Option<i64>>(5)?.map(of_nanoseconds),
+        created_at: from_unix_nanoseconds(row.get(4)?),
+        expires_at: row.get::<_, Option<i64>>(5)?.map(from_unix_nanoseconds),
         minimum_revision: row.get(6)?,
-        revoked_at: row.get::<_, Option<i64>>(7)?.map(of_nanoseconds),
+        revoked_at: row.get::<_, Option<i64>>(7)?.map(from_unix_nanoseconds),
     })
 }
 

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::{SqliteState, name};
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::clock::{nanoseconds, of_nanoseconds};
+use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
 use crate::name::PolicyName;
 use crate::policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
 
@@ -30,7 +30,7 @@ impl Policies for SqliteState {
                     policy.text,
                     policy.is_yaml,
                     policy.restores.map(|version| version.0),
-                    nanoseconds(policy.created_at),
+                    to_unix_nanoseconds(policy.created_at),
                     policy.created_by,
                 ],
             )?;
@@ -52,7 +52,7 @@ impl Policies for SqliteState {
                 policies.push(PolicySummary {
                     name: name(&row.get::<_, String>(0)?)?,
                     version: PolicyVersion(row.get(1)?),
-                    created_at: of_nanoseconds(row.get(2)?),
+                    created_at: from_unix_nanoseconds(row.get(2)?),
                     created_by: row.get(3)?,
                 });
             }
@@ -99,7 +99,7 @@ fn stored(row: &Row<'_>) -> Result<StoredPolicy, StoreError> {
         text: row.get(2)?,
         is_yaml: row.get(3)?,
         restores: row.get::<_, Option<u32>>(4)?.map(PolicyVersion),
-        created_at: of_nanoseconds(row.get(5)?),
+        created_at: from_unix_nanoseconds(row.get(5)?),
         created_by: row.get(6)?,
     })
 }

@@ -6,7 +6,7 @@ use rusqlite::{Row, params};
 use super::{SqliteState, name, of_json, to_json};
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::clock::{nanoseconds, of_nanoseconds};
+use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
 use crate::name::ServerName;
 use crate::servers::{Server, Servers};
 
@@ -22,7 +22,7 @@ impl Servers for SqliteState {
                     server.name.as_str(),
                     server.url,
                     headers,
-                    nanoseconds(server.created_at),
+                    to_unix_nanoseconds(server.created_at),
                     server.log_arguments,
                     server.review,
                     server.accept_new
@@ -72,7 +72,7 @@ fn server(row: &Row<'_>) -> Result<Server, StoreError> {
         name: name(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?,
         url: row.get(1)?,
         headers: of_json(&row.get::<_, String>(2)?)?,
-        created_at: of_nanoseconds(row.get(3)?),
+        created_at: from_unix_nanoseconds(row.get(3)?),
         log_arguments: row.get(4)?,
         review: row.get(5)?,
         accept_new: row.get(6)?,

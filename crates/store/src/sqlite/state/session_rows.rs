@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Row, TransactionBehavior, params};
 
 use super::SqliteState;
 use crate::StoreError;
-use crate::clock::{nanoseconds, of_nanoseconds};
+use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
 use crate::grants::GrantId;
 use crate::id_hash::IdHash;
 use crate::session_rows::{SessionRow, SessionRows};
@@ -33,7 +33,7 @@ impl SessionRows for SqliteState {
                 session.handshake,
                 session.is_far_stateless,
                 as_text(&session.watched),
-                nanoseconds(session.used_at),
+                to_unix_nanoseconds(session.used_at),
                 session.level,
             ])?;
             Ok(())
@@ -73,7 +73,7 @@ impl SessionRows for SqliteState {
             let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             for id in &ids {
                 let update = "UPDATE sessions SET used_at = max(used_at, ?) WHERE id = ?";
-                transaction.prepare_cached(update)?.execute(params![nanoseconds(at), id.as_bytes()])?;
+                transaction.prepare_cached(update)?.execute(params![to_unix_nanoseconds(at), id.as_bytes()])?;
             }
             Ok(transaction.commit()?)
         });
@@ -92,8 +92,9 @@ impl SessionRows for SqliteState {
     }
 
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError> {
-        let sweep =
-            self.run_light(move |db| Ok(db.execute("DELETE FROM sessions WHERE used_at < ?", [nanoseconds(before)])?));
+        let sweep = self.run_light(move |db| {
+            Ok(db.execute("DELETE FROM sessions WHERE used_at < ?", [to_unix_nanoseconds(before)])?)
+        });
         sweep.await
     }
 }
@@ -112,7 +113,7 @@ fn session(row: &Row<'_>) -> Result<SessionRow, StoreError> {
         handshake: row.get(6)?,
         is_far_stateless: row.get(7)?,
         watched: of_text(&row.get::<_, String>(8)?),
-        used_at: of_nanoseconds(row.get(9)?),
+        used_at: from_unix_nanoseconds(row.get(9)?),
         level: row.get(10)?,
     })
 }

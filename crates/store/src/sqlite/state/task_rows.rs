@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Row, TransactionBehavior, params};
 
 use super::SqliteState;
 use crate::StoreError;
-use crate::clock::{nanoseconds, of_nanoseconds};
+use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
 use crate::grants::GrantId;
 use crate::id_hash::IdHash;
 use crate::name::ServerName;
@@ -22,12 +22,15 @@ impl TaskRows for SqliteState {
         let keep = self.run_light(move |db| {
             let db = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let others = "SELECT 1 FROM tasks WHERE id = ? AND grant_id <> ? AND expires_at > ?";
-            let is_taken =
-                db.prepare_cached(others)?.exists(params![task.id.as_bytes(), task.grant.0, nanoseconds(now)])?;
+            let is_taken = db.prepare_cached(others)?.exists(params![
+                task.id.as_bytes(),
+                task.grant.0,
+                to_unix_nanoseconds(now)
+            ])?;
             if is_taken {
                 return Err(taken());
             }
-            let (server, end) = (task.server.as_str(), nanoseconds(task.expires_at));
+            let (server, end) = (task.server.as_str(), to_unix_nanoseconds(task.expires_at));
             db.prepare_cached(INSERT)?.execute(params![task.id.as_bytes(), task.grant.0, server, task.tool, end])?;
             db.prepare_cached(BEYOND)?.execute(params![task.grant.0, MAX_TASKS])?;
             Ok(db.commit()?)
@@ -56,8 +59,9 @@ impl TaskRows for SqliteState {
     }
 
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError> {
-        let sweep =
-            self.run_light(move |db| Ok(db.execute("DELETE FROM tasks WHERE expires_at < ?", [nanoseconds(before)])?));
+        let sweep = self.run_light(move |db| {
+            Ok(db.execute("DELETE FROM tasks WHERE expires_at < ?", [to_unix_nanoseconds(before)])?)
+        });
         sweep.await
     }
 }
@@ -68,6 +72,6 @@ fn task(row: &Row<'_>) -> Result<TaskRow, StoreError> {
         grant: GrantId(row.get::<_, String>(1)?.into()),
         server: super::name(&row.get::<_, String>(2)?)?,
         tool: row.get(3)?,
-        expires_at: of_nanoseconds(row.get(4)?),
+        expires_at: from_unix_nanoseconds(row.get(4)?),
     })
 }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::SqliteState;
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::clock::{nanoseconds, of_nanoseconds};
+use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
 use crate::memory::{never_asked, not_offered, nothing_said};
 use crate::name::ServerName;
 use crate::tool_pins::{Known, Pin, SaidClass, ToolDefinition, ToolPins};
@@ -89,7 +89,7 @@ impl ToolPins for SqliteState {
                  VALUES (?, ?, ?, ?, ?, ?, ?)",
             )?;
             let SaidClass { tool, category, why, fingerprint, said_at, said_by } = said;
-            let at = nanoseconds(said_at);
+            let at = to_unix_nanoseconds(said_at);
             insert.execute(params![server.as_str(), tool, category.as_str(), why, said_by, at, fingerprint])?;
             Ok(())
         });
@@ -124,7 +124,7 @@ fn said(db: &Connection, server: &ServerName) -> Result<Vec<SaidClass>, StoreErr
             category: Category::from_word(&row.get::<_, String>(1)?).unwrap_or(Category::Unknown),
             why: row.get(2)?,
             fingerprint: row.get(3)?,
-            said_at: of_nanoseconds(row.get(4)?),
+            said_at: from_unix_nanoseconds(row.get(4)?),
             said_by: row.get(5)?,
         })
     })?;
@@ -136,7 +136,7 @@ fn pin(db: &Connection, server: &ServerName, tool: &ToolDefinition, entry: &Admi
         "INSERT OR REPLACE INTO tool_pins (server, tool, fingerprint, definition, accepted_at, accepted_by) \
          VALUES (?, ?, ?, ?, ?, ?)",
     )?;
-    let at = nanoseconds(entry.at);
+    let at = to_unix_nanoseconds(entry.at);
     insert.execute(params![server.as_str(), tool.name, tool.fingerprint, tool.text, at, entry.by])?;
     Ok(())
 }
@@ -147,7 +147,7 @@ fn pins(db: &Connection, server: &ServerName) -> Result<Vec<Pin>, StoreError> {
     )?;
     let rows = statement.query_map([server.as_str()], |row| {
         let definition = ToolDefinition { name: row.get(0)?, fingerprint: row.get(1)?, text: row.get(2)? };
-        Ok(Pin { definition, accepted_at: of_nanoseconds(row.get(3)?), accepted_by: row.get(4)? })
+        Ok(Pin { definition, accepted_at: from_unix_nanoseconds(row.get(3)?), accepted_by: row.get(4)? })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

@@ -10,65 +10,67 @@ use jiff::tz::TimeZone;
 use jiff::{RoundMode, Timestamp, ToSpan, Unit, Zoned, ZonedRound};
 
 /// Slots of a rolling window.
-const SLOTS: i64 = 60;
-const NANOSECONDS: i128 = 1_000_000_000;
+const ROLLING_SLOTS: i64 = 60;
+const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;
 const WEEK_SECONDS: u32 = 7 * 86_400;
 
 /// A stretch of time by its number: for calendar windows the second at which it starts, for rolling ones its slot
 /// since 1970. Later stretches have larger numbers.
-pub(crate) type Period = i64;
+pub(crate) type PeriodIndex = i64;
 
 /// The stretch that holds a moment.
-pub(crate) fn period_at(window: LimitWindow, align: Align, at: Timestamp) -> Period {
+pub(crate) fn period_at(window: LimitWindow, align: Align, at: Timestamp) -> PeriodIndex {
     match align {
         Align::Rolling => {
-            let slot = at.as_nanosecond() * i128::from(SLOTS);
-            saturate(slot.div_euclid(i128::from(length(window)) * NANOSECONDS))
+            let slot = at.as_nanosecond() * i128::from(ROLLING_SLOTS);
+            saturate_to_i64(slot.div_euclid(i128::from(window_seconds(window)) * NANOSECONDS_PER_SECOND))
         }
         Align::Calendar => match window {
             LimitWindow::Seconds(seconds) => {
                 let seconds = i64::from(seconds);
                 at.as_nanosecond()
-                    .div_euclid(NANOSECONDS)
+                    .div_euclid(NANOSECONDS_PER_SECOND)
                     .try_into()
                     .map_or(i64::MAX, |now: i64| now.div_euclid(seconds) * seconds)
             }
-            LimitWindow::Week | LimitWindow::Month => start_of_calendar(window, at),
+            LimitWindow::Week | LimitWindow::Month => calendar_start(window, at),
         },
     }
 }
 
 /// Whether what was charged in `period` still counts when `current` is the newest stretch.
-pub(crate) fn counts(align: Align, period: Period, current: Period) -> bool {
+pub(crate) fn is_counted(align: Align, period: PeriodIndex, current: PeriodIndex) -> bool {
     match align {
         Align::Calendar => period == current,
-        Align::Rolling => period + SLOTS >= current && period <= current,
+        Align::Rolling => period + ROLLING_SLOTS >= current && period <= current,
     }
 }
 
 /// When what was charged in `period` no longer counts.
-pub(crate) fn end(window: LimitWindow, align: Align, period: Period) -> Timestamp {
+pub(crate) fn period_end(window: LimitWindow, align: Align, period: PeriodIndex) -> Timestamp {
     match align {
         Align::Rolling => {
-            let slot = i128::from(period + SLOTS + 1) * i128::from(length(window)) * NANOSECONDS;
+            let slot =
+                i128::from(period + ROLLING_SLOTS + 1) * i128::from(window_seconds(window)) * NANOSECONDS_PER_SECOND;
             // Rounded up: one nanosecond early would still count.
-            let nanosecond = slot.div_euclid(i128::from(SLOTS)) + i128::from(slot.rem_euclid(i128::from(SLOTS)) != 0);
+            let nanosecond = slot.div_euclid(i128::from(ROLLING_SLOTS))
+                + i128::from(slot.rem_euclid(i128::from(ROLLING_SLOTS)) != 0);
             Timestamp::from_nanosecond(nanosecond).unwrap_or(Timestamp::MAX)
         }
         Align::Calendar => {
             let start = Timestamp::from_second(period).unwrap_or(Timestamp::MAX);
             let next = match window {
                 LimitWindow::Seconds(seconds) => start.checked_add(i64::from(seconds).seconds()).ok(),
-                LimitWindow::Week => utc(start).checked_add(1.week()).ok().map(|zoned| zoned.timestamp()),
-                LimitWindow::Month => utc(start).checked_add(1.month()).ok().map(|zoned| zoned.timestamp()),
+                LimitWindow::Week => to_utc(start).checked_add(1.week()).ok().map(|zoned| zoned.timestamp()),
+                LimitWindow::Month => to_utc(start).checked_add(1.month()).ok().map(|zoned| zoned.timestamp()),
             };
             next.unwrap_or(Timestamp::MAX)
         }
     }
 }
 
-fn start_of_calendar(window: LimitWindow, at: Timestamp) -> Period {
-    let midnight = utc(at).round(ZonedRound::new().smallest(Unit::Day).mode(RoundMode::Floor));
+fn calendar_start(window: LimitWindow, at: Timestamp) -> PeriodIndex {
+    let midnight = to_utc(at).round(ZonedRound::new().smallest(Unit::Day).mode(RoundMode::Floor));
     let Ok(midnight) = midnight else { return at.as_second() };
     let date = midnight.date();
     let start = match window {
@@ -81,12 +83,12 @@ fn start_of_calendar(window: LimitWindow, at: Timestamp) -> Period {
     start.to_zoned(TimeZone::UTC).map_or(at.as_second(), |zoned| zoned.timestamp().as_second())
 }
 
-fn utc(at: Timestamp) -> Zoned {
+fn to_utc(at: Timestamp) -> Zoned {
     at.to_zoned(TimeZone::UTC)
 }
 
 /// The seconds of a rolling window. A month cannot roll; the language does not load one.
-fn length(window: LimitWindow) -> u32 {
+fn window_seconds(window: LimitWindow) -> u32 {
     match window {
         LimitWindow::Seconds(seconds) => seconds,
         LimitWindow::Week => WEEK_SECONDS,
@@ -94,7 +96,7 @@ fn length(window: LimitWindow) -> u32 {
     }
 }
 
-fn saturate(number: i128) -> i64 {
+fn saturate_to_i64(number: i128) -> i64 {
     number.try_into().unwrap_or(if number < 0 { i64::MIN } else { i64::MAX })
 }
 
@@ -136,7 +138,7 @@ mod tests {
                 ["2026-11-15T13:37:42.5Z", "2026-12-31T23:59:59Z", "2028-02-29T12:00:00Z", "1970-01-01T00:00:00Z"]
             {
                 let period = period_at(window, Align::Calendar, at(now));
-                let end = end(window, Align::Calendar, period);
+                let end = period_end(window, Align::Calendar, period);
                 assert!(end > at(now));
                 assert_eq!(period_at(window, Align::Calendar, end), end.as_second(), "{window} {now}");
                 let before = end.checked_sub(1.nanosecond()).expect("a time");
@@ -151,10 +153,10 @@ mod tests {
         let charged = at("2026-11-15T12:00:00.999Z");
         let period = period_at(window, Align::Rolling, charged);
         // Its slot is the second from 12:00:00 to 12:00:01.
-        assert_eq!(end(window, Align::Rolling, period), at("2026-11-15T12:01:01Z"));
+        assert_eq!(period_end(window, Align::Rolling, period), at("2026-11-15T12:01:01Z"));
         let current = |now: &str| period_at(window, Align::Rolling, at(now));
-        assert!(counts(Align::Rolling, period, current("2026-11-15T12:01:00.999999999Z")));
-        assert!(!counts(Align::Rolling, period, current("2026-11-15T12:01:01Z")));
+        assert!(is_counted(Align::Rolling, period, current("2026-11-15T12:01:00.999999999Z")));
+        assert!(!is_counted(Align::Rolling, period, current("2026-11-15T12:01:01Z")));
     }
 
     #[test]
@@ -162,10 +164,10 @@ mod tests {
         for seconds in [1, 7, 59, 61, 900, 86_400, LimitWindow::MAX_SECONDS] {
             let window = LimitWindow::Seconds(seconds);
             let period = period_at(window, Align::Rolling, at("2026-11-15T13:37:42.123456789Z"));
-            let end = end(window, Align::Rolling, period);
+            let end = period_end(window, Align::Rolling, period);
             let before = end.checked_sub(1.nanosecond()).expect("a time");
-            assert!(!counts(Align::Rolling, period, period_at(window, Align::Rolling, end)), "{seconds}");
-            assert!(counts(Align::Rolling, period, period_at(window, Align::Rolling, before)), "{seconds}");
+            assert!(!is_counted(Align::Rolling, period, period_at(window, Align::Rolling, end)), "{seconds}");
+            assert!(is_counted(Align::Rolling, period, period_at(window, Align::Rolling, before)), "{seconds}");
         }
     }
 }

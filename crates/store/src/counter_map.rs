@@ -3,21 +3,21 @@
 use foldhash::{HashMap, HashMapExt};
 use jiff::Timestamp;
 
-use crate::counter::{AppliedCharge, Counter, CounterCharge, CounterKey};
+use crate::counter::{AppliedCharge, CounterCharge, CounterKey, CounterState};
 use crate::ledger::ExhaustedCounter;
 
 /// Counters by key. One that is not there has never been charged, or was forgotten before `floor`.
 #[derive(Debug)]
-pub(crate) struct Book {
-    counters: HashMap<CounterKey, Counter>,
+pub(crate) struct CounterMap {
+    counters: HashMap<CounterKey, CounterState>,
     /// No window starts before this time.
-    pub floor: Timestamp,
+    pub min_window_start: Timestamp,
 }
 
-impl Book {
+impl CounterMap {
     /// A book without counters.
     pub fn new() -> Self {
-        Self { counters: HashMap::new(), floor: Timestamp::MIN }
+        Self { counters: HashMap::new(), min_window_start: Timestamp::MIN }
     }
 
     /// Takes all claims or none.
@@ -26,38 +26,42 @@ impl Book {
     ///
     /// # Errors
     /// The first claim without room, in their order.
-    pub fn take(&mut self, claims: &[CounterCharge], now: Timestamp) -> Result<Vec<AppliedCharge>, ExhaustedCounter> {
+    pub fn charge_all(
+        &mut self,
+        claims: &[CounterCharge],
+        now: Timestamp,
+    ) -> Result<Vec<AppliedCharge>, ExhaustedCounter> {
         let mut taken = Vec::with_capacity(claims.len());
         for (index, claim) in claims.iter().enumerate() {
             let room = match self.counters.get(&claim.key) {
-                Some(counter) => counter.room(claim, now, self.floor),
-                None => Counter::default().room(claim, now, self.floor),
+                Some(counter) => counter.charge_period(claim, now, self.min_window_start),
+                None => CounterState::default().charge_period(claim, now, self.min_window_start),
             };
             let period = room.map_err(|room_in| ExhaustedCounter { charge_index: index, retry_after: room_in })?;
             taken.push(AppliedCharge { key: claim.key.clone(), period, billionths: claim.amount.billionths() });
         }
         for (claim, taken) in claims.iter().zip(&taken) {
-            self.counters.entry(claim.key.clone()).or_default().take(claim, taken.period);
+            self.counters.entry(claim.key.clone()).or_default().charge(claim, taken.period);
         }
         Ok(taken)
     }
 
     /// Gives back what was taken, where it still counts.
-    pub fn give_back(&mut self, taken: &[AppliedCharge]) {
+    pub fn refund_all(&mut self, taken: &[AppliedCharge]) {
         for taken in taken {
             if let Some(counter) = self.counters.get_mut(&taken.key) {
-                counter.give_back(taken.period, taken.billionths);
+                counter.refund(taken.period, taken.billionths);
             }
         }
     }
 
     /// The counter of a key, if it is at hand.
-    pub fn get(&self, key: &CounterKey) -> Option<&Counter> {
+    pub fn get(&self, key: &CounterKey) -> Option<&CounterState> {
         self.counters.get(key)
     }
 
     /// Puts a counter at hand.
-    pub fn insert(&mut self, key: CounterKey, counter: Counter) {
+    pub fn insert(&mut self, key: CounterKey, counter: CounterState) {
         self.counters.insert(key, counter);
     }
 
@@ -77,7 +81,7 @@ impl Book {
     }
 
     /// All that are at hand, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (&CounterKey, &Counter)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&CounterKey, &CounterState)> {
         self.counters.iter()
     }
 }
