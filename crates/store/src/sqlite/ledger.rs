@@ -1,6 +1,6 @@
 //! `ledger.db`: counters and the call log. One at a time writes, in groups; reading goes past it.
 
-mod counters;
+mod counter_cache;
 mod courier;
 mod fault;
 mod group;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rusqlite::Connection;
 
-use super::counters::Counters;
+use super::counter_cache::Counters;
 use super::job::{Entry, Job, Keep, Reserve};
 use super::prune;
 use super::rows::Rows;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use rusqlite::Connection;
 
-use super::counters::Counters;
+use super::counter_cache::Counters;
 use super::group::{Decided, Group};
 use super::job::Job;
 use super::journal::{Journal, Written};

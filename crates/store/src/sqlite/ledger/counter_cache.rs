@@ -12,13 +12,13 @@ use crate::counter_map::CounterMap;
 use crate::ledger::ExhaustedCounter;
 
 /// The most that are kept at hand; they are some 20 MB.
-const MAX_AT_HAND: usize = 100_000;
+const MAX_CACHED_COUNTERS: usize = 100_000;
 /// How long a counter is kept after the last of it has stopped to count.
-const KEPT_DAYS: i64 = 40;
+const RETENTION_DAYS: i64 = 40;
 /// How many rows one group looks at when old ones are forgotten.
-const LOOKED_AT: usize = 200;
+const EXPIRY_SCAN_ROWS: usize = 200;
 
-const UPSERT: &str = "INSERT INTO counters (key, state, ends) VALUES (?, ?, ?) \
+const UPSERT_COUNTER: &str = "INSERT INTO counters (key, state, ends) VALUES (?, ?, ?) \
                       ON CONFLICT DO UPDATE SET state = excluded.state, ends = excluded.ends";
 
 /// The counters, and which of them the present transaction has changed.
@@ -95,7 +95,7 @@ impl Counters {
 
     /// Stores counters as somebody else wrote them down.
     pub fn put(db: &Connection, written: &[(String, String, i64)]) -> rusqlite::Result<()> {
-        let mut upsert = db.prepare_cached(UPSERT)?;
+        let mut upsert = db.prepare_cached(UPSERT_COUNTER)?;
         written.iter().try_for_each(|(key, state, ends)| upsert.execute(params![key, state, ends]).map(drop))
     }
 
@@ -117,7 +117,7 @@ impl Counters {
         if self.touched.is_empty() {
             return Ok(());
         }
-        let mut upsert = db.prepare_cached(UPSERT)?;
+        let mut upsert = db.prepare_cached(UPSERT_COUNTER)?;
         for key in self.touched.drain() {
             if let Some(counter) = self.book.get(&key) {
                 upsert.execute(params![key.as_str(), counter.encode(), counter.expiry_second()])?;
@@ -125,7 +125,7 @@ impl Counters {
         }
         drop(upsert);
         self.forget_old(db, now)?;
-        if self.book.len() > MAX_AT_HAND {
+        if self.book.len() > MAX_CACHED_COUNTERS {
             self.book.clear();
         }
         Ok(())
@@ -133,7 +133,7 @@ impl Counters {
 
     /// Once a day, removes counters of which nothing has counted for long; some rows with each group.
     fn forget_old(&mut self, db: &Connection, now: Timestamp) -> rusqlite::Result<()> {
-        let before = now.checked_sub((KEPT_DAYS * 24).hours()).unwrap_or(Timestamp::MIN);
+        let before = now.checked_sub((RETENTION_DAYS * 24).hours()).unwrap_or(Timestamp::MIN);
         let from = match self.looked_until.take() {
             Some(key) => key,
             None if now < self.next_look => return Ok(()),
@@ -162,7 +162,7 @@ impl Counters {
 /// The old ones among the next rows behind a key, and the last key if there may be more.
 fn old_after(db: &Connection, from: &str, before: Timestamp) -> rusqlite::Result<(Vec<String>, Option<String>)> {
     let mut select = db.prepare_cached("SELECT key, ends FROM counters WHERE key > ? ORDER BY key LIMIT ?")?;
-    let mut rows = select.query(params![from, LOOKED_AT])?;
+    let mut rows = select.query(params![from, EXPIRY_SCAN_ROWS])?;
     let (mut old, mut last, mut count) = (Vec::new(), None, 0);
     while let Some(row) = rows.next()? {
         let key: String = row.get(0)?;
@@ -172,5 +172,5 @@ fn old_after(db: &Connection, from: &str, before: Timestamp) -> rusqlite::Result
         last = Some(key);
         count += 1;
     }
-    Ok((old, last.filter(|_| count == LOOKED_AT)))
+    Ok((old, last.filter(|_| count == EXPIRY_SCAN_ROWS)))
 }
