@@ -15,7 +15,7 @@ use bytes::Bytes;
 use gatelodge_gateway::{Accepting, HttpConfig, InjectedHeader, UpstreamConfig, Way};
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{ClientMessage, read_client_message};
-use gatelodge_store::Token;
+use gatelodge_store::GrantToken;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
@@ -43,7 +43,7 @@ impl Demo {
     /// Takes a free port and makes a key.
     pub async fn bind() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot start the demo server")?;
-        let key = HeaderValue::try_from(format!("Bearer {}", Token::random()?.reveal()))?;
+        let key = HeaderValue::try_from(format!("Bearer {}", GrantToken::random()?.reveal()))?;
         Ok(Self { listener, key, notes: Arc::default() })
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use gatelodge_mcp::Revision;
 use gatelodge_policy::Policy;
-use gatelodge_store::{GrantId, Mode, PolicyName, PolicyVersion, ServerName, TokenHash};
+use gatelodge_store::{EnforcementMode, GrantId, PolicyName, PolicyVersion, ServerName, TokenHash};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
@@ -32,7 +32,7 @@ pub struct Door {
     /// The policy; without one every call is refused.
     pub policy: Option<Arc<LivePolicy>>,
     /// Whether it refuses.
-    pub mode: Mode,
+    pub mode: EnforcementMode,
 }
 
 impl Door {

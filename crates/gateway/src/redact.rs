@@ -1,7 +1,7 @@
 //! Argument values for the log: what looks like a secret by its name is not written down.
 
 use gatelodge_json::{JsonKind, JsonValue, quote_into};
-use gatelodge_store::Token;
+use gatelodge_store::GrantToken;
 
 use crate::upstream::Secrets;
 
@@ -36,7 +36,7 @@ pub(crate) fn values(arguments: JsonValue<'_>, secrets: &Secrets) -> String {
 
 /// Cuts tokens of grants, which agents come to know and may pass on.
 fn without_tokens(text: &str) -> String {
-    let mut parts = text.split(Token::PREFIX);
+    let mut parts = text.split(GrantToken::PREFIX);
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         out.push_str("***");

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::StoreError;
 use crate::grants::GrantId;
 use crate::hash_chain::ChainHead;
-use crate::name::{PolicyName, ServerName};
 use crate::policies::PolicyVersion;
+use crate::validated_name::{PolicyName, ServerName};
 
 /// The number under which a call is found in logs and quoted by people. Later calls have larger ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::counter_window::{PeriodIndex, is_counted, period_at, period_end};
 use crate::grants::GrantId;
-use crate::name::{PolicyName, ServerName};
+use crate::validated_name::{PolicyName, ServerName};
 
 /// Larger than any stretch's number and than any sum that was ever taken, and far from what overflows.
 const MAX_PERIOD: PeriodIndex = 1_000_000_000_000_000;

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::name::{PolicyName, ServerName};
 use crate::token::TokenHash;
+use crate::validated_name::{PolicyName, ServerName};
 
 /// A grant's id. It stays when the token is rotated, so that counters do.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ impl fmt::Display for GrantId {
 /// Whether the policy of an attachment refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum EnforcementMode {
     /// What the policy refuses is refused.
     Enforce,
     /// What the policy refuses is recorded and sent all the same.
@@ -46,13 +46,13 @@ pub enum Mode {
 
 /// What a grant has for one server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attachment {
+pub struct GrantAttachment {
     /// The server it may reach.
     pub server: ServerName,
     /// By which policy; without one every call is refused.
     pub policy: Option<PolicyName>,
     /// Whether the policy refuses.
-    pub mode: Mode,
+    pub mode: EnforcementMode,
 }
 
 /// One grant.
@@ -67,7 +67,7 @@ pub struct Grant {
     /// The hash of its token.
     pub token: TokenHash,
     /// What it may reach, by server.
-    pub attachments: Vec<Attachment>,
+    pub attachments: Vec<GrantAttachment>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it ends by itself.
@@ -88,7 +88,7 @@ pub struct NewGrant {
     /// The hash of its token.
     pub token: TokenHash,
     /// What it may reach.
-    pub attachments: Vec<Attachment>,
+    pub attachments: Vec<GrantAttachment>,
     /// When it is made.
     pub created_at: Timestamp,
     /// When it ends by itself.
@@ -119,7 +119,7 @@ pub trait Grants: Send + Sync {
     /// Ends the grant. `Conflict` if it has ended already: what changes nothing leaves no entry.
     async fn revoke(&self, id: &GrantId, at: Timestamp, entry: AdminEntry) -> Result<(), StoreError>;
     /// Says what the grant has for a server, in place of what it had.
-    async fn attach(&self, id: &GrantId, attachment: Attachment, entry: AdminEntry) -> Result<(), StoreError>;
+    async fn attach(&self, id: &GrantId, attachment: GrantAttachment, entry: AdminEntry) -> Result<(), StoreError>;
     /// Takes a server from the grant. `NotFound` if it had none.
     async fn detach(&self, id: &GrantId, server: &ServerName, entry: AdminEntry) -> Result<(), StoreError>;
 }

@@ -26,7 +26,7 @@ impl IdHash {
     }
 
     /// A hash that was kept.
-    pub(crate) fn stored(bytes: [u8; 32]) -> Self {
+    pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 }

@@ -18,7 +18,6 @@ mod id_hash;
 mod ledger;
 mod log_page;
 mod memory;
-mod name;
 mod notices;
 mod policies;
 mod servers;
@@ -27,12 +26,13 @@ mod sqlite;
 mod task_rows;
 mod token;
 mod tool_pins;
+mod validated_name;
 
 pub use admin_log::{AdminEntry, AdminLog};
 pub use call_record::{CallId, CallOutcome, CallRecord, CallTimings, RecordKind};
 pub use clock::{Clock, ManualClock};
 pub use counter::{CounterCharge, CounterKey, CounterOwner};
-pub use grants::{Attachment, Grant, GrantId, Grants, Mode, NewGrant};
+pub use grants::{EnforcementMode, Grant, GrantAttachment, GrantId, Grants, NewGrant};
 pub use hash_chain::{ChainBreak, ChainHead, ParseChainHeadError, RowHash};
 pub use id_hash::IdHash;
 pub use ledger::{
@@ -41,15 +41,15 @@ pub use ledger::{
 };
 pub use log_page::ChainedRow;
 pub use memory::MemoryStore;
-pub use name::{NameError, PolicyName, ServerName};
 pub use notices::{Notices, StateVersion};
 pub use policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
-pub use servers::{Server, Servers};
+pub use servers::{Servers, StoredServer};
 pub use session_rows::{SessionRow, SessionRows};
 pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteState};
 pub use task_rows::{MAX_TASKS, TaskRow, TaskRows};
-pub use token::{KnownToken, Token, TokenError, TokenHash};
+pub use token::{GrantToken, HashedToken, TokenError, TokenHash};
 pub use tool_pins::{Known, Pin, SaidClass, ToolDefinition, ToolPins};
+pub use validated_name::{ParseNameError, PolicyName, ServerName};
 
 /// Why a store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]

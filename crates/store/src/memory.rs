@@ -22,12 +22,12 @@ use crate::grants::Grant;
 use crate::hash_chain::{ChainHead, RowHash};
 use crate::id_hash::IdHash;
 use crate::log_page::{ChainedRow, LogPage};
-use crate::name::{PolicyName, ServerName};
 use crate::policies::StoredPolicy;
-use crate::servers::Server;
+use crate::servers::StoredServer;
 use crate::session_rows::SessionRow;
 use crate::task_rows::TaskRow;
 use crate::tool_pins::Known;
+use crate::validated_name::{PolicyName, ServerName};
 
 pub(crate) use tool_pins::{never_asked, not_offered, nothing_said};
 
@@ -43,7 +43,7 @@ pub struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct State {
-    servers: BTreeMap<ServerName, Server>,
+    servers: BTreeMap<ServerName, StoredServer>,
     /// The versions of each policy, oldest first; never empty.
     policies: BTreeMap<PolicyName, Vec<StoredPolicy>>,
     /// In the order in which they were made.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::name::PolicyName;
+use crate::validated_name::PolicyName;
 
 /// A version of a policy: 1, 2, 3, …
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

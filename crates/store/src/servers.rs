@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::name::ServerName;
+use crate::validated_name::ServerName;
 
 /// One upstream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Server {
+pub struct StoredServer {
     /// Its name, the last part of its URL at the gateway.
     pub name: ServerName,
     /// Where it listens.
@@ -34,9 +34,9 @@ pub struct Server {
 #[async_trait]
 pub trait Servers: Send + Sync {
     /// Adds a server. `Conflict` if there is one of that name.
-    async fn add(&self, server: Server, entry: AdminEntry) -> Result<(), StoreError>;
+    async fn add(&self, server: StoredServer, entry: AdminEntry) -> Result<(), StoreError>;
     /// Removes a server and what grants have for it. `NotFound` if there is none.
     async fn remove(&self, name: &ServerName, entry: AdminEntry) -> Result<(), StoreError>;
     /// All servers, by name.
-    async fn list(&self) -> Result<Vec<Server>, StoreError>;
+    async fn list(&self) -> Result<Vec<StoredServer>, StoreError>;
 }

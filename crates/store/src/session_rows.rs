@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use crate::StoreError;
 use crate::grants::GrantId;
 use crate::id_hash::IdHash;
-use crate::name::ServerName;
+use crate::validated_name::ServerName;
 
 /// What it takes to go on with a session. The server's own session is not in it: it is opened anew.
 #[derive(Debug, Clone, PartialEq, Eq)]

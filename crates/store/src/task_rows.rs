@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use crate::StoreError;
 use crate::grants::GrantId;
 use crate::id_hash::IdHash;
-use crate::name::ServerName;
+use crate::validated_name::ServerName;
 
 /// The most tasks of one grant that are kept; beyond that, those that end first are forgotten.
 pub const MAX_TASKS: usize = 10_000;

@@ -12,11 +12,11 @@ use subtle::ConstantTimeEq;
 const PREFIX: &str = "glt_";
 /// 256 bits, and 32 bits of checksum behind them, five bits a character.
 const SECRET_BYTES: usize = 32;
-const CHECK_BYTES: usize = 4;
+const CHECKSUM_BYTES: usize = 4;
 
-/// The secret of a grant. It is shown once, and printed by nothing but [`Token::reveal`].
+/// The secret of a grant. It is shown once, and printed by nothing but [`GrantToken::reveal`].
 #[derive(Clone)]
-pub struct Token(String);
+pub struct GrantToken(String);
 
 /// The hash by which a token is found.
 #[expect(clippy::derived_hash_with_manual_eq, reason = "equality is the same, only in constant time")]
@@ -52,7 +52,7 @@ fn alphabet() -> Result<&'static Encoding, TokenError> {
     ALPHABET.as_ref().ok_or(TokenError::Form)
 }
 
-impl Token {
+impl GrantToken {
     /// What every token begins with, so that it is known for one wherever it turns up.
     pub const PREFIX: &str = PREFIX;
 
@@ -63,10 +63,10 @@ impl Token {
     pub fn random() -> Result<Self, TokenError> {
         let mut bytes = [0; SECRET_BYTES];
         getrandom::fill(&mut bytes).map_err(|_| TokenError::NoRandomness)?;
-        Self::of_secret(bytes)
+        Self::from_secret(bytes)
     }
 
-    fn of_secret(secret: [u8; SECRET_BYTES]) -> Result<Self, TokenError> {
+    fn from_secret(secret: [u8; SECRET_BYTES]) -> Result<Self, TokenError> {
         let mut bytes = secret.to_vec();
         bytes.extend(checksum(&secret));
         Ok(Self(format!("{PREFIX}{}", alphabet()?.encode(&bytes))))
@@ -79,7 +79,7 @@ impl Token {
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let encoded = text.strip_prefix(PREFIX).ok_or(TokenError::Form)?;
         let bytes = alphabet()?.decode(encoded.as_bytes()).map_err(|_| TokenError::Form)?;
-        if bytes.len() != SECRET_BYTES + CHECK_BYTES {
+        if bytes.len() != SECRET_BYTES + CHECKSUM_BYTES {
             return Err(TokenError::Form);
         }
         let (secret, check) = bytes.split_at(SECRET_BYTES);
@@ -99,24 +99,24 @@ impl Token {
 
 /// A token that was looked at, with its hash: while the same one comes again, that need not be found anew.
 #[derive(Debug)]
-pub struct KnownToken {
-    token: Token,
+pub struct HashedToken {
+    token: GrantToken,
     hash: TokenHash,
 }
 
-impl KnownToken {
+impl HashedToken {
     /// Takes a text for a token.
     ///
     /// # Errors
-    /// It is none; see [`Token::parse`].
+    /// It is none; see [`GrantToken::parse`].
     pub fn parse(text: &str) -> Result<Self, TokenError> {
-        let token = Token::parse(text)?;
+        let token = GrantToken::parse(text)?;
         Ok(Self { hash: token.hash(), token })
     }
 
     /// Whether a text is this token.
     // Who sends many texts on a connection of others must not learn how much was right.
-    pub fn is(&self, text: &str) -> bool {
+    pub fn matches(&self, text: &str) -> bool {
         self.token.0.as_bytes().ct_eq(text.as_bytes()).into()
     }
 
@@ -126,11 +126,11 @@ impl KnownToken {
     }
 }
 
-fn checksum(secret: &[u8]) -> [u8; CHECK_BYTES] {
+fn checksum(secret: &[u8]) -> [u8; CHECKSUM_BYTES] {
     crc32fast::hash(secret).to_be_bytes()
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for GrantToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(***)")
     }
@@ -186,22 +186,22 @@ mod tests {
 
     #[test]
     fn a_token_is_recognised_and_a_lost_character_is_noticed() {
-        let token = Token::random().expect("randomness");
+        let token = GrantToken::random().expect("randomness");
         let text = token.reveal();
         assert!(text.starts_with(PREFIX) && text.len() == PREFIX.len() + 58, "{text}");
-        assert_eq!(Token::parse(text).expect("a token").hash(), token.hash());
+        assert_eq!(GrantToken::parse(text).expect("a token").hash(), token.hash());
         let last = if text.ends_with('0') { '1' } else { '0' };
         let changed = format!("{}{last}", text.get(..text.len() - 1).expect("ascii"));
-        assert!(Token::parse(&changed).is_err());
+        assert!(GrantToken::parse(&changed).is_err());
         let first = if text.as_bytes()[4] == b'0' { "glt_1" } else { "glt_0" };
-        assert_eq!(Token::parse(&format!("{first}{}", &text[5..])).err(), Some(TokenError::Checksum));
-        assert_eq!(Token::parse("glt_").err(), Some(TokenError::Form));
-        assert_eq!(Token::parse("ghp_abc").err(), Some(TokenError::Form));
+        assert_eq!(GrantToken::parse(&format!("{first}{}", &text[5..])).err(), Some(TokenError::Checksum));
+        assert_eq!(GrantToken::parse("glt_").err(), Some(TokenError::Form));
+        assert_eq!(GrantToken::parse("ghp_abc").err(), Some(TokenError::Form));
     }
 
     #[test]
     fn a_token_is_not_printed() {
-        let token = Token::random().expect("randomness");
+        let token = GrantToken::random().expect("randomness");
         assert!(!format!("{token:?}").contains(&token.reveal()[8..]));
         let hash = token.hash();
         assert_eq!(TokenHash::parse(&hash.to_string()), Ok(hash));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::name::ServerName;
+use crate::validated_name::ServerName;
 
 /// A tool as its server defines it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

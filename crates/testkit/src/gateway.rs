@@ -11,8 +11,8 @@ use gatelodge_gateway::{
 };
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use gatelodge_store::{
-    AdminEntry, CallLogFilter, CallLogRow, Clock, GrantId, Ledger, ManualClock, MemoryStore, Mode, PolicyVersion,
-    SaidClass, SessionRows, TaskRows, Token, TokenHash, ToolPins,
+    AdminEntry, CallLogFilter, CallLogRow, Clock, EnforcementMode, GrantId, GrantToken, Ledger, ManualClock,
+    MemoryStore, PolicyVersion, SaidClass, SessionRows, TaskRows, TokenHash, ToolPins,
 };
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ const SERVER: &str = "desk";
 /// What a test gateway is made of.
 pub struct TestGatewayBuilder {
     policy: Option<String>,
-    mode: Mode,
+    mode: EnforcementMode,
     settings: Settings,
     headers: Vec<InjectedHeader>,
     log_arguments: bool,
@@ -56,7 +56,7 @@ pub struct TestGateway {
     /// Where people connect.
     pub admin: SocketAddr,
     /// The grant's token.
-    pub token: Token,
+    pub token: GrantToken,
     stores: Stores,
     settings: Settings,
     session: std::sync::Mutex<Option<String>>,
@@ -81,7 +81,7 @@ impl TestGatewayBuilder {
 
     /// The grant only observes.
     pub fn observing(mut self) -> Self {
-        self.mode = Mode::Observe;
+        self.mode = EnforcementMode::Observe;
         self
     }
 
@@ -189,7 +189,7 @@ impl TestGatewayBuilder {
             |name: &str, way| UpstreamConfig { name: name.parse().expect("a name"), way, log_arguments, accepting };
         let mut servers = vec![server(SERVER, way)];
         servers.extend(further.iter().map(|(name, url, _)| server(name, to_url(url, Vec::new()))));
-        let token = Token::random().expect("randomness");
+        let token = GrantToken::random().expect("randomness");
         let mut grant = grant("ci", token.hash(), policy.as_deref(), mode);
         for (name, _, policy) in &further {
             grant.doors.insert(name.parse().expect("a name"), Door { policy: Some(live_policy(policy)), mode });
@@ -250,7 +250,7 @@ async fn listener() -> TcpListener {
 }
 
 /// A grant for the one server.
-fn grant(label: &str, token: TokenHash, policy: Option<&str>, mode: Mode) -> GrantConfig {
+fn grant(label: &str, token: TokenHash, policy: Option<&str>, mode: EnforcementMode) -> GrantConfig {
     let policy = policy.map(live_policy);
     let doors = HashMap::from([(SERVER.parse().expect("a name"), Door { policy, mode })]);
     let (id, label) = (GrantId(label.into()), label.into());
@@ -271,7 +271,7 @@ impl TestGateway {
     pub fn builder() -> TestGatewayBuilder {
         TestGatewayBuilder {
             policy: None,
-            mode: Mode::Enforce,
+            mode: EnforcementMode::Enforce,
             settings: Settings::default(),
             headers: Vec::new(),
             log_arguments: false,
@@ -291,10 +291,10 @@ impl TestGateway {
     }
 
     /// Adds a grant with a policy of its own.
-    pub fn add_grant(&self, label: &str, policy: &str) -> Token {
-        let token = Token::random().expect("randomness");
+    pub fn add_grant(&self, label: &str, policy: &str) -> GrantToken {
+        let token = GrantToken::random().expect("randomness");
         let mut grants = self.grants.lock().unwrap();
-        grants.push(grant(label, token.hash(), Some(policy), Mode::Enforce));
+        grants.push(grant(label, token.hash(), Some(policy), EnforcementMode::Enforce));
         self.gateway.replace(self.servers.lock().unwrap().clone(), grants.clone());
         token
     }
@@ -319,7 +319,7 @@ impl TestGateway {
             let before = doors.get(&server).and_then(|door| door.policy.as_ref());
             let version = PolicyVersion(before.map_or(1, |policy| policy.version.0 + 1));
             let policy = Arc::new(LivePolicy { version, ..read_policy(policy) });
-            doors.insert(server, Door { policy: Some(policy), mode: Mode::Enforce });
+            doors.insert(server, Door { policy: Some(policy), mode: EnforcementMode::Enforce });
         });
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gatelodge_store::{CallId, CallRecord, Clock, Durability, Ledger, RecordKind, SqliteLedger, Token};
+use gatelodge_store::{CallId, CallRecord, Clock, Durability, GrantToken, Ledger, RecordKind, SqliteLedger};
 use jiff::Timestamp;
 
 /// How much there is of everything.
@@ -35,7 +35,7 @@ impl Plan {
     /// Writes the configuration of a gateway on two ports before an upstream.
     pub fn write(&self, folder: &Path, ports: (u16, u16), upstream: &str) -> Written {
         fs::write(folder.join("policy.json"), self.policy()).expect("a file");
-        let token = Token::random().expect("randomness");
+        let token = GrantToken::random().expect("randomness");
         fs::write(folder.join("token"), token.reveal()).expect("a file");
         let durability = if self.is_power { "power" } else { "process" };
         // More than a grant has by default, and those that the callers open.
@@ -56,7 +56,7 @@ impl Plan {
         };
         text.push_str(&format!("[[grants]]\nlabel = \"g\"\ntoken_file = \"token\"\n{doors}"));
         for at in 1..self.grants {
-            let hash = Token::random().expect("randomness").hash();
+            let hash = GrantToken::random().expect("randomness").hash();
             text.push_str(&format!("[[grants]]\nlabel = \"g{at}\"\ntoken_hash = \"{hash}\"\n{doors}"));
         }
         let file = folder.join("gatelodge.toml");

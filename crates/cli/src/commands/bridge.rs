@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 use gatelodge_gateway::{Accepting, Door, HttpConfig, LivePolicy, Stores, UpstreamConfig, Way};
 use gatelodge_policy::{DocumentFormat, parse};
-use gatelodge_store::{Ledger, MemoryStore, Mode, PolicyVersion};
+use gatelodge_store::{EnforcementMode, Ledger, MemoryStore, PolicyVersion};
 
 use crate::cli::BridgeArgs;
 use crate::exit::{Exit, Usage};
@@ -39,7 +39,7 @@ pub fn run(args: BridgeArgs) -> Result<Exit> {
     let policy =
         parse(ALL.as_bytes(), DocumentFormat::Json).map_err(|_| anyhow::anyhow!("the built-in policy is broken"))?;
     let policy = LivePolicy { name: NAME.parse()?, version: PolicyVersion(0), policy };
-    let door = Door { policy: Some(Arc::new(policy)), mode: Mode::Observe };
+    let door = Door { policy: Some(Arc::new(policy)), mode: EnforcementMode::Observe };
     // What is withheld is withheld there; in observe mode nothing is here.
     let accepting = Accepting::default();
     let way = Way::Http(HttpConfig { url, headers: vec![token] });

@@ -8,7 +8,7 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use gatelodge_store::Token;
+use gatelodge_store::GrantToken;
 use serde_json::{Map, Value, json};
 
 use crate::cli::ConnectArgs;
@@ -50,7 +50,7 @@ pub fn run(args: &ConnectArgs) -> Result<Exit> {
 
 /// Some clients hand the name to a shell, and some people hand us the token itself.
 fn check_variable(name: &str) -> Result<(), Usage> {
-    if Token::parse(name).is_ok() {
+    if GrantToken::parse(name).is_ok() {
         return Err(Usage("this is the token itself; put it into a variable, and name that as `--token-env`".into()));
     }
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';

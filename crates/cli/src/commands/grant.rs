@@ -5,7 +5,7 @@ mod create;
 pub mod list;
 
 use anyhow::Result;
-use gatelodge_store::{Attachment, Grant, Mode, StoreError, Token};
+use gatelodge_store::{EnforcementMode, Grant, GrantAttachment, GrantToken, StoreError};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -44,7 +44,7 @@ fn revoke(args: NamedArgs) -> Result<Exit> {
 }
 
 fn token(args: &TokenArgs) -> Result<Exit> {
-    let token = Token::random()?;
+    let token = GrantToken::random()?;
     if args.json {
         output::json(&json!({"token": token.reveal(), "token_hash": token.hash()}))?;
     } else {
@@ -93,14 +93,14 @@ fn expiry(life: &LifeArgs, now: Timestamp) -> Result<Option<Timestamp>, Usage> {
 }
 
 /// What an attachment says, for people.
-fn words(attachment: &Attachment) -> String {
+fn words(attachment: &GrantAttachment) -> String {
     let policy = match &attachment.policy {
         Some(policy) => format!("by `{policy}`"),
         None => "WITHOUT a policy: every call is refused".to_owned(),
     };
     let observe = match attachment.mode {
-        Mode::Enforce => "",
-        Mode::Observe => ", only OBSERVED: nothing is refused",
+        EnforcementMode::Enforce => "",
+        EnforcementMode::Observe => ", only OBSERVED: nothing is refused",
     };
     format!("{} {policy}{observe}", attachment.server)
 }

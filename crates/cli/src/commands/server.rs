@@ -10,7 +10,7 @@ pub mod test;
 
 use anyhow::Result;
 use gatelodge_gateway::Way;
-use gatelodge_store::{Server, ServerName, StoreError};
+use gatelodge_store::{ServerName, StoreError, StoredServer};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
@@ -123,7 +123,7 @@ fn elsewhere(name: String, place: &str, from: &'static str) -> Told {
     }
 }
 
-fn told(server: &Server, stored: &Stored) -> Told {
+fn told(server: &StoredServer, stored: &Stored) -> Told {
     Told {
         name: server.name.to_string(),
         url: address::shown(&server.url),

@@ -137,7 +137,8 @@ async fn look(desk: &Desk) -> Result<Status> {
 fn observing(grants: &[list::Told]) -> Vec<String> {
     let mut found = Vec::new();
     for grant in grants.iter().filter(|grant| grant.state == "live") {
-        let attached = grant.attachments.iter().filter(|attached| attached.mode == gatelodge_store::Mode::Observe);
+        let attached =
+            grant.attachments.iter().filter(|attached| attached.mode == gatelodge_store::EnforcementMode::Observe);
         found.extend(attached.map(|attached| format!("{} at {}", shown(&grant.label), attached.server)));
     }
     found

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use gatelodge_store::{Attachment, Mode, NewGrant, PolicyVersion, StoreError, StoredPolicy, Token};
+use gatelodge_store::{
+    EnforcementMode, GrantAttachment, GrantToken, NewGrant, PolicyVersion, StoreError, StoredPolicy,
+};
 use serde_json::json;
 
 use crate::cli::UpArgs;
@@ -76,8 +78,8 @@ async fn put_policy(desk: &Desk) -> Result<()> {
 }
 
 /// Gives the grant a new token; it stays the same grant, so what it has used stays used.
-async fn put_grant(desk: &Desk) -> Result<Token> {
-    let token = Token::random()?;
+async fn put_grant(desk: &Desk) -> Result<GrantToken> {
+    let token = GrantToken::random()?;
     let (server, policy) = (demo::NAME.parse()?, Some(demo::NAME.parse()?));
     match desk.stores.grants.get(demo::NAME).await {
         Ok(grant) => {
@@ -89,7 +91,7 @@ async fn put_grant(desk: &Desk) -> Result<Token> {
                 label: demo::NAME.to_owned(),
                 labels: Default::default(),
                 token: token.hash(),
-                attachments: vec![Attachment { server, policy, mode: Mode::Enforce }],
+                attachments: vec![GrantAttachment { server, policy, mode: EnforcementMode::Enforce }],
                 created_at: desk.clock.now(),
                 expires_at: None,
                 minimum_revision: None,
@@ -101,7 +103,7 @@ async fn put_grant(desk: &Desk) -> Result<Token> {
     Ok(token)
 }
 
-fn tell(address: SocketAddr, token: &Token, store: &StoreConfig) {
+fn tell(address: SocketAddr, token: &GrantToken, store: &StoreConfig) {
     let (program, token) = (environment::program(), token.reveal());
     let url = format!("http://{address}/mcp/{}", demo::NAME);
     let data = environment::quoted(&store.data.display().to_string());

@@ -8,7 +8,7 @@ use anyhow::Result;
 use data_encoding::HEXLOWER;
 use gatelodge_gateway::{Accepting, ChildConfig, Door, LivePolicy, UpstreamConfig, Way};
 use gatelodge_policy::Policy;
-use gatelodge_store::{Mode, PolicyName, PolicyVersion, ServerName};
+use gatelodge_store::{EnforcementMode, PolicyName, PolicyVersion, ServerName};
 use sha2::{Digest, Sha256};
 
 use super::policy::findings::Findings;
@@ -41,7 +41,7 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
     let store = desk::place(&args.store, config.as_ref())?;
     let clock = wire::system_clock();
     let stores = wire::open(&store, &clock).map_err(desk::cannot_open)?;
-    let mode = if args.observe { Mode::Observe } else { Mode::Enforce };
+    let mode = if args.observe { EnforcementMode::Observe } else { EnforcementMode::Enforce };
     let door = Door { policy: Some(Arc::new(live(&args.policy, policy)?)), mode };
     let local = Local { stores: stores.of_gateway(), clock, server, door, label: args.label };
     wire::run_local(local, std::future::pending())?;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gatelodge_gateway::{Door, GrantConfig};
 use gatelodge_mcp::Revision;
-use gatelodge_store::{GrantId, Mode, ServerName, Token, TokenHash};
+use gatelodge_store::{EnforcementMode, GrantId, GrantToken, ServerName, TokenHash};
 use jiff::Timestamp;
 
 use super::fault::{Code, Fault, offer};
@@ -114,7 +114,7 @@ fn token(raw: &RawGrant, around: Around<'_>, files: &mut Vec<Stamped>, reader: &
         return None;
     }
     let span = &first.span;
-    if Token::parse(&first.value).is_ok() {
+    if GrantToken::parse(&first.value).is_ok() {
         let fault =
             Fault::new(Code::BadValue, span, "this is the token itself; a token does not stand in a file like this");
         reader.fault(fault.help("put it into the environment and name the variable as `token_env`"));
@@ -145,7 +145,7 @@ fn of_environment(name: &At<String>, environment: Environment<'_>) -> Result<Tok
         let help = "set it where the gateway starts (one that is not UTF-8 counts as missing); `gatelodge grant token` makes a token";
         return Err(Fault::new(Code::MissingVariable, &name.span, message).help(help));
     };
-    Token::parse(text.trim()).map(|token| token.hash()).map_err(|error| bad_token(&name.span, &error))
+    GrantToken::parse(text.trim()).map(|token| token.hash()).map_err(|error| bad_token(&name.span, &error))
 }
 
 fn of_file(path: &At<String>, home: &Path, files: &mut Vec<Stamped>) -> Result<TokenHash, Fault> {
@@ -156,7 +156,7 @@ fn of_file(path: &At<String>, home: &Path, files: &mut Vec<Stamped>) -> Result<T
         Fault::new(Code::UnreadableFile, &path.span, format!("{error}")).help(help)
     })?;
     let text = String::from_utf8_lossy(&source.text);
-    Token::parse(text.trim()).map(|token| token.hash()).map_err(|error| bad_token(&path.span, &error))
+    GrantToken::parse(text.trim()).map(|token| token.hash()).map_err(|error| bad_token(&path.span, &error))
 }
 
 fn bad_token(span: &Range<usize>, error: &gatelodge_store::TokenError) -> Fault {
@@ -190,21 +190,21 @@ fn doors(raw: &RawGrant, around: Around<'_>, reader: &mut Reader) -> Option<Hash
     doors.into_iter().collect()
 }
 
-fn mode(raw: &RawGrant, reader: &mut Reader) -> Mode {
+fn mode(raw: &RawGrant, reader: &mut Reader) -> EnforcementMode {
     match &raw.observe {
         Some(At { value: true, span }) => {
             let message = "this grant only observes: what its policy refuses is recorded and sent all the same";
             reader.fault(Fault::new(Code::Observes, span, message).help("leave `observe` out to refuse"));
-            Mode::Observe
+            EnforcementMode::Observe
         }
-        _ => Mode::Enforce,
+        _ => EnforcementMode::Enforce,
     }
 }
 
 fn door(
     server: &At<String>,
     policy: Option<&At<String>>,
-    mode: Mode,
+    mode: EnforcementMode,
     around: Around<'_>,
     reader: &mut Reader,
 ) -> Option<(ServerName, Door)> {

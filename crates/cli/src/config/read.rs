@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::str::FromStr;
 
-use gatelodge_store::NameError;
+use gatelodge_store::ParseNameError;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -151,7 +151,7 @@ impl Reader {
     }
 
     /// Takes a name that no other of its kind has. A fault in one is not told again where it is used: `taken` has all.
-    pub fn name<T: FromStr<Err = NameError>>(
+    pub fn name<T: FromStr<Err = ParseNameError>>(
         &mut self,
         written: Option<&At<String>>,
         section: &Range<usize>,
@@ -172,7 +172,7 @@ impl Reader {
         let unfit = |error| {
             Fault::new(Code::BadValue, span, format!("`{value}` is not a {one}'s name")).help(format!("{error}"))
         };
-        value.parse().map_err(|error: NameError| self.fault(unfit(error))).ok()
+        value.parse().map_err(|error: ParseNameError| self.fault(unfit(error))).ok()
     }
 
     /// Refuses fields that do not exist, and offers the nearest that does. What they hold may be anything.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use gatelodge_gateway::{Door, Gateway, GrantConfig, Settings, Stores, UpstreamConfig};
-use gatelodge_store::{Clock, GrantId, Token};
+use gatelodge_store::{Clock, GrantId, GrantToken};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What is put together.
@@ -37,7 +37,7 @@ async fn serve(local: Local) -> Result<()> {
     let settings = Settings { keeper: crate::keep::command()?, ..Settings::default() };
     let gateway = Gateway::new(stores, clock, settings);
     // Nobody shows it: whoever is at the other end of our streams has been let in by starting us.
-    let token = Token::random()?.hash();
+    let token = GrantToken::random()?.hash();
     let name = server.name.clone();
     let grant = GrantConfig {
         id: GrantId(format!("local:{label}").into()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gatelodge_gateway::{Accepting, Door, GrantConfig, HttpConfig, LivePolicy, UpstreamConfig, Way};
 use gatelodge_policy::{DocumentFormat, parse};
-use gatelodge_store::{Attachment, Grant, Mode, Server, StoreError, StoredPolicy};
+use gatelodge_store::{EnforcementMode, Grant, GrantAttachment, StoreError, StoredPolicy, StoredServer};
 use jiff::Timestamp;
 
 use super::Stores;
@@ -17,7 +17,7 @@ use crate::headers::{self, Environment};
 #[derive(Debug, Default)]
 pub struct Stored {
     /// Its servers.
-    pub servers: Vec<Server>,
+    pub servers: Vec<StoredServer>,
     /// Its policies, at the versions in force.
     pub policies: Vec<StoredPolicy>,
     /// Its grants, ended ones too.
@@ -75,7 +75,7 @@ fn both(what: &str, name: &str) -> String {
 }
 
 impl Picture {
-    fn add_server(&mut self, server: &Server, environment: Environment<'_>) {
+    fn add_server(&mut self, server: &StoredServer, environment: Environment<'_>) {
         let name = &server.name;
         let Ok(url) = address::parse(&server.url) else {
             self.remarks.push(format!("server `{name}` is left out: its address cannot be used"));
@@ -128,7 +128,7 @@ impl Picture {
             return;
         };
         let mut doors = HashMap::new();
-        for Attachment { server, policy, mode } in &grant.attachments {
+        for GrantAttachment { server, policy, mode } in &grant.attachments {
             if !servers.contains(server.as_str()) {
                 self.remarks.push(format!("grant `{label}` is for a server `{server}`, which is not there"));
             }
@@ -160,7 +160,7 @@ impl Picture {
     pub fn observing(&self) -> Vec<(String, String)> {
         let mut names = Vec::new();
         for grant in &self.grants {
-            let observing = grant.doors.iter().filter(|(_, door)| door.mode == Mode::Observe);
+            let observing = grant.doors.iter().filter(|(_, door)| door.mode == EnforcementMode::Observe);
             names.extend(observing.map(|(server, _)| (grant.label.to_string(), server.to_string())));
         }
         names.sort();

@@ -3,21 +3,21 @@
 use std::sync::{Mutex, PoisonError};
 
 use gatelodge_mcp::http_headers::HeaderRejection;
-use gatelodge_store::{KnownToken, TokenError, TokenHash};
+use gatelodge_store::{HashedToken, TokenError, TokenHash};
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::{StatusCode, Uri};
 
 /// The token that a connection last came with. Nearly every request has the same again. It is in memory for as long as the
 /// connection is open, and nowhere else; what it is good for is looked up each time.
 #[derive(Debug, Default)]
-pub(crate) struct LastToken(Mutex<Option<KnownToken>>);
+pub(crate) struct LastToken(Mutex<Option<HashedToken>>);
 
 impl LastToken {
     fn hash_of(&self, token: &str) -> Result<TokenHash, TokenError> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            Some(known) if known.is(token) => Ok(known.hash()),
-            _ => Ok(last.insert(KnownToken::parse(token)?).hash()),
+            Some(known) if known.matches(token) => Ok(known.hash()),
+            _ => Ok(last.insert(HashedToken::parse(token)?).hash()),
         }
     }
 }
@@ -58,7 +58,7 @@ pub(crate) fn token(headers: &HeaderMap, uri: &Uri, last: &LastToken) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_store::Token;
+    use gatelodge_store::GrantToken;
     use http::HeaderValue;
 
     use super::*;
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn there_is_one_token_and_it_is_in_the_head() {
-        let token = Token::random().expect("randomness");
+        let token = GrantToken::random().expect("randomness");
         let bearer = format!("Bearer {}", token.reveal());
         assert_eq!(status_of_token(&[("authorization", &bearer)], "/mcp/x"), 200);
         assert_eq!(status_of_token(&[("authorization", &bearer.replace("Bearer", "bearer"))], "/mcp/x"), 200);
@@ -93,7 +93,7 @@ mod tests {
     }
     #[test]
     fn each_request_of_a_connection_is_its_own_tokens() {
-        let (last, tokens) = (LastToken::default(), [(); 2].map(|()| Token::random().expect("randomness")));
+        let (last, tokens) = (LastToken::default(), [(); 2].map(|()| GrantToken::random().expect("randomness")));
         let found = |text: &str| {
             let pairs = [("authorization", format!("Bearer {text}"))];
             let headers = headers(&[(pairs[0].0, &pairs[0].1)]);

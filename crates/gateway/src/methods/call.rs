@@ -9,7 +9,7 @@ use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{ClientRequest, code};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Terms;
-use gatelodge_store::{CallOutcome, Mode};
+use gatelodge_store::{CallOutcome, EnforcementMode};
 use http::StatusCode;
 
 use self::journey::Journey;
@@ -297,7 +297,7 @@ async fn paid(
 ) -> Result<Reserved, Refusal> {
     let terms = if goes_on { Terms::default() } else { terms };
     match take(gw, visit, &terms, trail).await {
-        Err(refusal) if visit.door.mode == Mode::Observe && !matches!(refusal, Refusal::Store(_)) => {
+        Err(refusal) if visit.door.mode == EnforcementMode::Observe && !matches!(refusal, Refusal::Store(_)) => {
             trail.observed(&refusal);
             take(gw, visit, &Terms::default(), trail).await
         }

@@ -12,7 +12,7 @@ use gatelodge_mcp::{
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{CalledTool, Category, Definition};
-use gatelodge_store::{CallOutcome, Mode};
+use gatelodge_store::{CallOutcome, EnforcementMode};
 use http::StatusCode;
 
 use super::offer::offered;
@@ -365,7 +365,7 @@ fn is_listed(visit: &Visit, method: &Method<'_>, name: &str, offer: Option<&Offe
     if *method == Method::ToolsList && tool.is_none() {
         return false;
     }
-    if visit.door.mode == Mode::Observe {
+    if visit.door.mode == EnforcementMode::Observe {
         return true;
     }
     let Some(policy) = &visit.door.policy else { return false };

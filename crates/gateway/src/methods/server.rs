@@ -7,7 +7,7 @@ use gatelodge_mcp::translate::without_members;
 use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, result_response};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Code, Decision, Reason, decide};
-use gatelodge_store::{CallOutcome, Mode};
+use gatelodge_store::{CallOutcome, EnforcementMode};
 
 use super::input::may_be_asked_by;
 use super::{tasks, undeclared};
@@ -115,7 +115,7 @@ async fn heard(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Op
 
 /// Whether the grant may hear that a resource changed: whoever may not read it, may not.
 pub(crate) fn may_hear_of(gw: &Gateway, visit: &Visit, uri: &str) -> Result<MayHear, Reason> {
-    if visit.door.mode == Mode::Enforce && !mutant!("resource-update-skips-policy") {
+    if visit.door.mode == EnforcementMode::Enforce && !mutant!("resource-update-skips-policy") {
         judge(gw, visit, &Facts::Resource { uri: uri.into() })?;
     }
     Ok(MayHear { uri: uri.to_owned() })
@@ -201,7 +201,7 @@ pub(super) fn may_be_answered(gw: &Gateway, visit: &Visit, name: &str, trail: &m
     // The call itself may be made: that is no secret, as it is of what is not listed.
     let message = format!("the policy does not let the server ask `{name}`; what you answer was not sent").into();
     let refusal = Refusal::Denied(Reason { code: Code::Denied, message, ..reason });
-    if visit.door.mode == Mode::Observe {
+    if visit.door.mode == EnforcementMode::Observe {
         trail.observed(&refusal);
         return Ok(());
     }
@@ -247,7 +247,7 @@ fn place(visit: &Visit, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
 fn may_ask(gw: &Gateway, visit: &Visit, name: &str, trail: &mut Trail) -> Result<(), Refusal> {
     match judge(gw, visit, &Facts::Method { name }) {
         Ok(rule) => trail.allowed(rule.as_ref()),
-        Err(reason) if visit.door.mode == Mode::Observe => trail.observed(&Refusal::Denied(reason)),
+        Err(reason) if visit.door.mode == EnforcementMode::Observe => trail.observed(&Refusal::Denied(reason)),
         Err(reason) => return Err(Refusal::Denied(reason)),
     }
     Ok(())

@@ -49,7 +49,7 @@ async fn who_only_observes_is_not_given_the_list_of_those_who_are_refused() {
     assert_eq!(listed(&gw, 1).await, ["a"]);
     gw.change_grants(|grants| {
         let doors = grants.iter_mut().flat_map(|grant| grant.doors.values_mut());
-        doors.for_each(|door| door.mode = gatelodge_store::Mode::Observe);
+        doors.for_each(|door| door.mode = gatelodge_store::EnforcementMode::Observe);
     });
     assert_eq!(listed(&gw, 2).await, ["a", "b"]);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use gatelodge_gateway::LivePolicy;
 use gatelodge_policy::{DocumentFormat, parse};
-use gatelodge_store::{GrantId, PolicyVersion, Token};
+use gatelodge_store::{GrantId, GrantToken, PolicyVersion};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, exchange, json_response};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,7 +33,7 @@ pub fn stateless(method: &str, mut params: Value, capabilities: &Value) -> Strin
 #[derive(Clone, Copy)]
 pub struct Caller<'a> {
     gw: &'a TestGateway,
-    token: &'a Token,
+    token: &'a GrantToken,
     path: &'a str,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Caller<'a> {
         Self { gw, token: &gw.token, path: "/mcp/desk" }
     }
 
-    pub fn by(self, token: &'a Token) -> Self {
+    pub fn by(self, token: &'a GrantToken) -> Self {
         Self { token, ..self }
     }
 
@@ -101,7 +101,7 @@ pub fn encoded(name: &str) -> String {
     format!("=?base64?{}?=", BASE64.encode(name.as_bytes()))
 }
 
-fn head(gw: &TestGateway, verb: &str, path: &str, token: &Token, headers: &str, body: &str) -> String {
+fn head(gw: &TestGateway, verb: &str, path: &str, token: &GrantToken, headers: &str, body: &str) -> String {
     format!(
         "{verb} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
         Accept: application/json, text/event-stream\r\n{headers}Content-Length: {}\r\n\r\n{body}",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gatelodge_gateway::LivePolicy;
 use gatelodge_policy::{DocumentFormat, parse};
-use gatelodge_store::{CallOutcome, GrantId, PolicyVersion, RecordKind, Token};
+use gatelodge_store::{CallOutcome, GrantId, GrantToken, PolicyVersion, RecordKind};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, event_response, json_response, tool};
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ fn asking(method: &str, task: &str) -> Value {
 /// Another grant with a session of its own: what it says is said by `other`.
 struct Other<'a> {
     gw: &'a TestGateway,
-    token: Token,
+    token: GrantToken,
     session: String,
 }
 
@@ -340,14 +340,14 @@ async fn modern_desk() -> (FakeUpstream, TestGateway) {
 }
 
 /// Sends a stateless request with a token and a name in the head.
-async fn send(gw: &TestGateway, token: &Token, method: &str, name: Option<&str>, params: Value) -> Answer {
+async fn send(gw: &TestGateway, token: &GrantToken, method: &str, name: Option<&str>, params: Value) -> Answer {
     let capabilities = json!({"extensions": {EXTENSION: {}}});
     send_with(gw, token, method, name, params, capabilities).await
 }
 
 async fn send_with(
     gw: &TestGateway,
-    token: &Token,
+    token: &GrantToken,
     method: &str,
     name: Option<&str>,
     mut params: Value,

@@ -8,7 +8,7 @@ use super::kit::{NOON, at, noted};
 use super::policies::policy;
 use super::rows::follow;
 use super::servers::server;
-use crate::{AdminEntry, ChainBreak, ChainHead, GrantId, NewGrant, RowHash, Token};
+use crate::{AdminEntry, ChainBreak, ChainHead, GrantId, GrantToken, NewGrant, RowHash};
 
 pub(super) fn entry(subject: &str) -> AdminEntry {
     AdminEntry {
@@ -76,7 +76,7 @@ fn of(action: &str) -> AdminEntry {
 }
 
 fn token() -> crate::TokenHash {
-    Token::random().expect("a token").hash()
+    GrantToken::random().expect("a token").hash()
 }
 
 pub async fn each_change_brings_its_entry(store: &Backend) {

@@ -4,17 +4,21 @@ use std::time::Duration;
 
 use super::Backend;
 use super::kit::{NOON, assert_conflict, assert_not_found, at, noted};
-use crate::{Attachment, Grant, GrantId, Mode, NewGrant, Token};
+use crate::{EnforcementMode, Grant, GrantAttachment, GrantId, GrantToken, NewGrant};
 
-pub(super) fn attachment(server: &str) -> Attachment {
-    Attachment { server: server.parse().expect("a name"), policy: "books".parse().ok(), mode: Mode::Enforce }
+pub(super) fn attachment(server: &str) -> GrantAttachment {
+    GrantAttachment {
+        server: server.parse().expect("a name"),
+        policy: "books".parse().ok(),
+        mode: EnforcementMode::Enforce,
+    }
 }
 
 pub(super) fn new_grant(label: &str) -> NewGrant {
     NewGrant {
         label: label.into(),
         labels: [("team".into(), "ops".into())].into(),
-        token: Token::random().expect("a token").hash(),
+        token: GrantToken::random().expect("a token").hash(),
         attachments: vec![attachment("zoo")],
         created_at: at(NOON),
         expires_at: Some(at("2027-01-01T00:00:00Z")),
@@ -70,7 +74,7 @@ pub async fn a_token_belongs_to_one_grant(store: &Backend) {
 pub async fn a_rotated_grant_keeps_all_but_token_and_expiry(store: &Backend) {
     let id = store.grants.create(new_grant("agent"), noted()).await.expect("made");
     let before = store.grants.get("agent").await.expect("the grant");
-    let token = Token::random().expect("a token").hash();
+    let token = GrantToken::random().expect("a token").hash();
     store.grants.rotate(&id, token, None, noted()).await.expect("rotated");
     let after = store.grants.get("agent").await.expect("the grant");
     assert_eq!(after, Grant { token, expires_at: None, ..before });
@@ -81,7 +85,7 @@ pub async fn a_revoked_grant_stays_revoked(store: &Backend) {
     store.grants.revoke(&id, at(NOON), noted()).await.expect("revoked");
     assert_conflict(store.grants.revoke(&id, at("2026-12-24T00:00:00Z"), noted()).await);
     assert_eq!(store.grants.get(&id.0).await.expect("the grant").revoked_at, Some(at(NOON)));
-    let token = Token::random().expect("a token").hash();
+    let token = GrantToken::random().expect("a token").hash();
     assert_conflict(store.grants.rotate(&id, token, None, noted()).await);
     assert_ne!(store.grants.get(&id.0).await.expect("the grant").token, token);
 }
@@ -89,7 +93,7 @@ pub async fn a_revoked_grant_stays_revoked(store: &Backend) {
 pub async fn attaching_replaces_what_the_grant_had_for_the_server(store: &Backend) {
     let id = store.grants.create(new_grant("agent"), noted()).await.expect("made");
     let other = store.grants.create(new_grant("other"), noted()).await.expect("made");
-    let watched = Attachment { policy: None, mode: Mode::Observe, ..attachment("zoo") };
+    let watched = GrantAttachment { policy: None, mode: EnforcementMode::Observe, ..attachment("zoo") };
     store.grants.attach(&id, watched.clone(), noted()).await.expect("attached");
     store.grants.attach(&id, attachment("ark"), noted()).await.expect("attached");
     assert_eq!(store.grants.get(&id.0).await.expect("the grant").attachments, [attachment("ark"), watched.clone()]);
@@ -100,7 +104,7 @@ pub async fn attaching_replaces_what_the_grant_had_for_the_server(store: &Backen
 }
 
 pub async fn what_is_done_to_a_missing_grant_is_not_found(store: &Backend) {
-    let token = Token::random().expect("a token").hash();
+    let token = GrantToken::random().expect("a token").hash();
     assert_not_found(store.grants.get("nobody").await);
     assert_not_found(store.grants.rotate(&nobody(), token, None, noted()).await);
     assert_not_found(store.grants.revoke(&nobody(), at(NOON), noted()).await);

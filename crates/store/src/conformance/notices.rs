@@ -9,7 +9,7 @@ use super::grants::{attachment, new_grant};
 use super::kit::{NOON, at, noted};
 use super::policies::policy;
 use super::servers::server;
-use crate::{StateVersion, Token};
+use crate::{GrantToken, StateVersion};
 
 async fn assert_changed(store: &Backend, seen: &mut Vec<StateVersion>, what: &str) {
     let version = store.notices.version().await.expect("a version");
@@ -29,7 +29,7 @@ pub async fn each_change_makes_another_version(store: &Backend) {
     assert_changed(store, &mut seen, "attach").await;
     store.grants.detach(&id, &attachment("ark").server, noted()).await.expect("detached");
     assert_changed(store, &mut seen, "detach").await;
-    store.grants.rotate(&id, Token::random().expect("a token").hash(), None, noted()).await.expect("rotated");
+    store.grants.rotate(&id, GrantToken::random().expect("a token").hash(), None, noted()).await.expect("rotated");
     assert_changed(store, &mut seen, "rotate").await;
     store.grants.revoke(&id, at(NOON), noted()).await.expect("revoked");
     assert_changed(store, &mut seen, "revoke").await;

@@ -3,10 +3,10 @@
 use super::Backend;
 use super::grants::{attachment, new_grant};
 use super::kit::{NOON, assert_conflict, assert_not_found, at, noted};
-use crate::Server;
+use crate::StoredServer;
 
-pub(super) fn server(name: &str) -> Server {
-    Server {
+pub(super) fn server(name: &str) -> StoredServer {
+    StoredServer {
         name: name.parse().expect("a name"),
         url: format!("https://{name}.example/mcp"),
         headers: [("Authorization".into(), "Bearer ${KEY}".into())].into(),
@@ -26,7 +26,9 @@ pub async fn servers_are_listed_by_name(store: &Backend) {
 
 pub async fn a_second_server_of_a_name_is_a_conflict(store: &Backend) {
     store.servers.add(server("zoo"), noted()).await.expect("added");
-    assert_conflict(store.servers.add(Server { url: "https://other.example".into(), ..server("zoo") }, noted()).await);
+    assert_conflict(
+        store.servers.add(StoredServer { url: "https://other.example".into(), ..server("zoo") }, noted()).await,
+    );
     assert_eq!(store.servers.list().await.expect("servers"), [server("zoo")]);
 }
 

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use super::{MemoryStore, State};
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::grants::{Attachment, Grant, GrantId, Grants, NewGrant};
-use crate::name::ServerName;
+use crate::grants::{Grant, GrantAttachment, GrantId, Grants, NewGrant};
 use crate::token::TokenHash;
+use crate::validated_name::ServerName;
 
 #[async_trait]
 impl Grants for MemoryStore {
@@ -73,7 +73,7 @@ impl Grants for MemoryStore {
         })
     }
 
-    async fn attach(&self, id: &GrantId, attachment: Attachment, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn attach(&self, id: &GrantId, attachment: GrantAttachment, entry: AdminEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             attach(find(state, id)?, attachment);
             Ok(())
@@ -116,7 +116,7 @@ fn find<'a>(state: &'a mut State, id: &GrantId) -> Result<&'a mut Grant, StoreEr
     found.ok_or_else(|| StoreError::NotFound(format!("grant `{id}`")))
 }
 
-fn attach(grant: &mut Grant, attachment: Attachment) {
+fn attach(grant: &mut Grant, attachment: GrantAttachment) {
     grant.attachments.retain(|own| own.server != attachment.server);
     grant.attachments.push(attachment);
     grant.attachments.sort_by(|a, b| a.server.cmp(&b.server));

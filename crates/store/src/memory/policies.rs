@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use super::MemoryStore;
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::name::PolicyName;
 use crate::policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
+use crate::validated_name::PolicyName;
 
 #[async_trait]
 impl Policies for MemoryStore {

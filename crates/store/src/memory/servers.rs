@@ -5,12 +5,12 @@ use async_trait::async_trait;
 use super::MemoryStore;
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::name::ServerName;
-use crate::servers::{Server, Servers};
+use crate::servers::{Servers, StoredServer};
+use crate::validated_name::ServerName;
 
 #[async_trait]
 impl Servers for MemoryStore {
-    async fn add(&self, server: Server, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn add(&self, server: StoredServer, entry: AdminEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             if state.servers.contains_key(&server.name) {
                 return Err(StoreError::Conflict(format!("there is a server `{}` already", server.name)));
@@ -34,7 +34,7 @@ impl Servers for MemoryStore {
         })
     }
 
-    async fn list(&self) -> Result<Vec<Server>, StoreError> {
+    async fn list(&self) -> Result<Vec<StoredServer>, StoreError> {
         Ok(self.state().servers.values().cloned().collect())
     }
 }

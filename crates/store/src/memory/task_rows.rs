@@ -7,8 +7,8 @@ use super::MemoryStore;
 use crate::StoreError;
 use crate::grants::GrantId;
 use crate::id_hash::IdHash;
-use crate::name::ServerName;
 use crate::task_rows::{MAX_TASKS, TaskRow, TaskRows, taken};
+use crate::validated_name::ServerName;
 
 #[async_trait]
 impl TaskRows for MemoryStore {

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use super::MemoryStore;
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::name::ServerName;
 use crate::tool_pins::{Known, Pin, SaidClass, ToolDefinition, ToolPins};
+use crate::validated_name::ServerName;
 
 #[async_trait]
 impl ToolPins for MemoryStore {

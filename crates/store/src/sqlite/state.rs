@@ -190,7 +190,7 @@ fn of_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError> 
 }
 
 /// A name that is stored; one that is none was put there by somebody else.
-fn name<T: std::str::FromStr<Err = crate::NameError>>(text: &str) -> Result<T, StoreError> {
+fn name<T: std::str::FromStr<Err = crate::ParseNameError>>(text: &str) -> Result<T, StoreError> {
     text.parse().map_err(|error| StoreError::Corrupt(format!("`{text}` as a name: {error}")))
 }
 

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gatelodge_store::conformance::kit::{NOON, at, noted};
-use gatelodge_store::{AdminLog, ChainBreak, Notices, Server, Servers, SqliteState};
+use gatelodge_store::{AdminLog, ChainBreak, Notices, Servers, SqliteState, StoredServer};
 use rusqlite::Connection;
 
-pub fn server(name: &str) -> Server {
-    Server {
+pub fn server(name: &str) -> StoredServer {
+    StoredServer {
         name: name.parse().expect("a name"),
         url: format!("https://{name}.example"),
         headers: [].into(),

@@ -1,7 +1,7 @@
 //! `grant attach` and `grant detach`: what a grant may reach.
 
 use anyhow::Result;
-use gatelodge_store::{Attachment, Mode, PolicyName, ServerName};
+use gatelodge_store::{EnforcementMode, GrantAttachment, PolicyName, ServerName};
 use serde_json::json;
 
 use super::{find, words};
@@ -42,13 +42,17 @@ pub fn detach(args: DetachArgs) -> Result<Exit> {
 }
 
 /// An attachment whose server and policy are there.
-pub async fn attachment(desk: &Desk, server: &str, policy: Option<&str>, observe: bool) -> Result<Attachment> {
+pub async fn attachment(desk: &Desk, server: &str, policy: Option<&str>, observe: bool) -> Result<GrantAttachment> {
     let server = known_server(desk, server).await?;
     let policy = match policy {
         Some(policy) => Some(known_policy(desk, policy).await?),
         None => None,
     };
-    Ok(Attachment { server, policy, mode: if observe { Mode::Observe } else { Mode::Enforce } })
+    Ok(GrantAttachment {
+        server,
+        policy,
+        mode: if observe { EnforcementMode::Observe } else { EnforcementMode::Enforce },
+    })
 }
 
 async fn known_server(desk: &Desk, name: &str) -> Result<ServerName> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use gatelodge_mcp::Revision;
-use gatelodge_store::{NewGrant, Token};
+use gatelodge_store::{GrantToken, NewGrant};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -37,7 +37,7 @@ pub fn run(args: CreateArgs) -> Result<Exit> {
         let now = desk.clock.now();
         let minimum_revision = minimum_revision.map(|revision| revision.to_string());
         let expires_at = expiry(&args.life, now)?;
-        let token = Token::random()?;
+        let token = GrantToken::random()?;
         let detail = json!({"attachments": attachments, "expires_at": expires_at, "labels": labels,
             "minimum_revision": minimum_revision});
         let (label, hash) = (args.label.clone(), token.hash());
@@ -66,7 +66,7 @@ pub fn rotate(args: RotateArgs) -> Result<Exit> {
     desk::at(&args.store, Need::There, async |desk| {
         let grant = find(&desk, &args.name).await?;
         let expires_at = expiry(&args.life, desk.clock.now())?;
-        let token = Token::random()?;
+        let token = GrantToken::random()?;
         let entry = desk.entry("grant.rotate", &grant.label, json!({"id": grant.id, "expires_at": expires_at}));
         desk.stores.grants.rotate(&grant.id, token.hash(), expires_at, entry).await?;
         tell(&token, &grant.label, grant.id.0.as_ref(), expires_at, args.json)?;
@@ -76,7 +76,7 @@ pub fn rotate(args: RotateArgs) -> Result<Exit> {
 }
 
 /// Shows the token, this once.
-fn tell(token: &Token, label: &str, id: &str, expires_at: Option<Timestamp>, json: bool) -> Result<()> {
+fn tell(token: &GrantToken, label: &str, id: &str, expires_at: Option<Timestamp>, json: bool) -> Result<()> {
     if json {
         return output::json(&json!({"id": id, "label": label, "token": token.reveal(), "expires_at": expires_at}));
     }

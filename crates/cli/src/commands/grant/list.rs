@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use gatelodge_gateway::GrantConfig;
-use gatelodge_store::{Attachment, Grant, StoreError};
+use gatelodge_store::{Grant, GrantAttachment, StoreError};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub struct Told {
     id: String,
     pub label: String,
     labels: BTreeMap<String, String>,
-    pub attachments: Vec<Attachment>,
+    pub attachments: Vec<GrantAttachment>,
     pub state: &'static str,
     from: &'static str,
     created_at: Option<Timestamp>,
@@ -62,12 +62,12 @@ pub async fn all(desk: &Desk) -> Result<Vec<Told>> {
 }
 
 fn of_file(grant: &GrantConfig, now: Timestamp) -> Told {
-    let attachments = grant.doors.iter().map(|(server, door)| Attachment {
+    let attachments = grant.doors.iter().map(|(server, door)| GrantAttachment {
         server: server.clone(),
         policy: door.policy.as_ref().map(|policy| policy.name.clone()),
         mode: door.mode,
     });
-    let mut attachments: Vec<Attachment> = attachments.collect();
+    let mut attachments: Vec<GrantAttachment> = attachments.collect();
     attachments.sort_by(|one, other| one.server.cmp(&other.server));
     Told {
         id: grant.id.to_string(),

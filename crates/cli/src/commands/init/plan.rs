@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use gatelodge_store::Token;
+use gatelodge_store::GrantToken;
 
 use super::import::Import;
 use super::render;
@@ -96,7 +96,7 @@ pub fn plan(present: Present, import: &Import, seen: &[Seen], copy_secrets: bool
         sections.push_str(&render::server(server, &file));
     }
     for grant in &grants {
-        put(&format!("tokens/{}", grant.label), format!("{}\n", Token::random()?.reveal()))?;
+        put(&format!("tokens/{}", grant.label), format!("{}\n", GrantToken::random()?.reveal()))?;
         sections.push_str(&render::grant(grant));
     }
     put("tokens/export.sh", render::exports(&grants, &home.join("tokens")))?;

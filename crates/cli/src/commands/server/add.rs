@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use gatelodge_store::Server;
+use gatelodge_store::StoredServer;
 use serde_json::json;
 
 use crate::cli::AddServerArgs;
@@ -26,8 +26,15 @@ pub fn run(args: AddServerArgs) -> Result<Exit> {
         let created_at = desk.clock.now();
         let (url_text, kept) = (args.url.clone(), headers.clone());
         let (review, accept_new) = (args.review, args.accept_new);
-        let server =
-            Server { name: name.clone(), url: url_text, headers: kept, log_arguments, review, accept_new, created_at };
+        let server = StoredServer {
+            name: name.clone(),
+            url: url_text,
+            headers: kept,
+            log_arguments,
+            review,
+            accept_new,
+            created_at,
+        };
         desk.stores.servers.add(server, desk.entry("server.add", name.as_str(), detail)).await?;
         if args.json {
             let told = super::all(&desk).await?;

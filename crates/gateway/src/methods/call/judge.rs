@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gatelodge_policy::{CallTarget, Code, Decision, Definition, Reason, Terms, decide};
-use gatelodge_store::Mode;
+use gatelodge_store::EnforcementMode;
 
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail};
@@ -18,7 +18,7 @@ pub(super) fn hidden(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<
         return None;
     }
     match judged(visit, facts, None, trail) {
-        Decision::Deny(reason) if visit.door.mode == Mode::Enforce => {
+        Decision::Deny(reason) if visit.door.mode == EnforcementMode::Enforce => {
             matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy).then_some(reason)
         }
         _ => None,
@@ -34,7 +34,7 @@ pub(super) fn denied_anyway(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> 
         (Some(_), None) => judged_as_accepted(visit, facts, trail)?,
     };
     match decision {
-        Decision::Deny(reason) if visit.door.mode == Mode::Enforce => Some(reason),
+        Decision::Deny(reason) if visit.door.mode == EnforcementMode::Enforce => Some(reason),
         _ => None,
     }
 }
@@ -96,7 +96,7 @@ pub(super) fn judge(
         }
         Decision::Deny(reason) => {
             let refusal = Refusal::Denied(reason);
-            if visit.door.mode == Mode::Enforce {
+            if visit.door.mode == EnforcementMode::Enforce {
                 return Err(refusal);
             }
             trail.observed(&refusal);

@@ -11,7 +11,7 @@ use gatelodge_mcp::{
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Decision, decide};
-use gatelodge_store::{IdHash, Mode, StoreError, TaskRow};
+use gatelodge_store::{EnforcementMode, IdHash, StoreError, TaskRow};
 use memchr::memmem::Finder;
 use tracing::warn;
 
@@ -33,7 +33,7 @@ const MAX_ANSWER: usize = 1 << 20;
 
 /// Asks what the server offers, if that is not known. A server that does not say offers nothing.
 pub(super) async fn know_offer(gw: &Gateway, visit: &Visit, tool: &str, line: &mut Line) {
-    if visit.door.mode == Mode::Enforce {
+    if visit.door.mode == EnforcementMode::Enforce {
         let _ = offer_for(gw, visit, tool, line).await;
     }
 }
@@ -41,7 +41,7 @@ pub(super) async fn know_offer(gw: &Gateway, visit: &Visit, tool: &str, line: &m
 /// Whether the policy lets the grant hear of a task of a tool. What is not known of the tool's definition, because
 /// nobody has asked since it changed, is no yes.
 pub(super) fn may_hear(gw: &Gateway, visit: &Visit, tool: &str) -> bool {
-    if visit.door.mode == Mode::Observe {
+    if visit.door.mode == EnforcementMode::Observe {
         return true;
     }
     let Some(policy) = &visit.door.policy else { return false };
@@ -119,7 +119,7 @@ pub(crate) async fn is_for(gw: &Gateway, visit: &Visit, params: &str) -> bool {
 /// # Errors
 /// The store cannot say.
 pub(super) async fn is_passed_over(gw: &Gateway, visit: &Visit, id: &str) -> Result<bool, StoreError> {
-    Ok(visit.door.mode == Mode::Observe && gw.find_task(visit, id).await?.is_none())
+    Ok(visit.door.mode == EnforcementMode::Observe && gw.find_task(visit, id).await?.is_none())
 }
 
 /// For what an upstream asks about a task of the client's own: the method by which it asked for what the task does,

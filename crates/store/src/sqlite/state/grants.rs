@@ -8,9 +8,9 @@ use super::{SqliteState, name, of_json, to_json};
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::grants::{Attachment, Grant, GrantId, Grants, Mode, NewGrant};
-use crate::name::ServerName;
+use crate::grants::{EnforcementMode, Grant, GrantAttachment, GrantId, Grants, NewGrant};
 use crate::token::TokenHash;
+use crate::validated_name::ServerName;
 
 const COLUMNS: &str = "id, label, labels, token, created_at, expires_at, minimum_revision, revoked_at";
 
@@ -108,7 +108,7 @@ impl Grants for SqliteState {
         change.await
     }
 
-    async fn attach(&self, id: &GrantId, attachment: Attachment, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn attach(&self, id: &GrantId, attachment: GrantAttachment, entry: AdminEntry) -> Result<(), StoreError> {
         let id = id.clone();
         let change = self.change(entry, move |db, _| {
             revoked_at(db, &id)?;
@@ -147,10 +147,10 @@ fn revoked_at(db: &Connection, id: &GrantId) -> Result<Option<i64>, StoreError> 
     found.ok_or_else(|| StoreError::NotFound(format!("grant `{id}`")))
 }
 
-fn attach(db: &Connection, id: &GrantId, attachment: &Attachment) -> Result<(), StoreError> {
+fn attach(db: &Connection, id: &GrantId, attachment: &GrantAttachment) -> Result<(), StoreError> {
     let mode = match attachment.mode {
-        Mode::Enforce => "enforce",
-        Mode::Observe => "observe",
+        EnforcementMode::Enforce => "enforce",
+        EnforcementMode::Observe => "observe",
     };
     let policy = attachment.policy.as_ref().map(|policy| policy.as_str());
     db.execute(
@@ -176,7 +176,7 @@ fn grant(db: &Connection, row: &Row<'_>) -> Result<Grant, StoreError> {
     })
 }
 
-fn attachments(db: &Connection, id: &str) -> Result<Vec<Attachment>, StoreError> {
+fn attachments(db: &Connection, id: &str) -> Result<Vec<GrantAttachment>, StoreError> {
     let sql = "SELECT server, policy, mode FROM attachments WHERE grant_id = ? ORDER BY server";
     let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query([id])?;
@@ -184,12 +184,12 @@ fn attachments(db: &Connection, id: &str) -> Result<Vec<Attachment>, StoreError>
     while let Some(row) = rows.next()? {
         let policy: Option<String> = row.get(1)?;
         let mode: String = row.get(2)?;
-        attachments.push(Attachment {
+        attachments.push(GrantAttachment {
             server: name(&row.get::<_, String>(0)?)?,
             policy: policy.map(|policy| name(&policy)).transpose()?,
             mode: match mode.as_str() {
-                "enforce" => Mode::Enforce,
-                "observe" => Mode::Observe,
+                "enforce" => EnforcementMode::Enforce,
+                "observe" => EnforcementMode::Observe,
                 other => return Err(StoreError::Corrupt(format!("`{other}` as a mode"))),
             },
         });

@@ -7,8 +7,8 @@ use super::{SqliteState, name};
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::name::PolicyName;
 use crate::policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
+use crate::validated_name::PolicyName;
 
 const COLUMNS: &str = "name, version, text, is_yaml, restores, created_at, created_by";
 

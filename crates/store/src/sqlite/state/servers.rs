@@ -7,12 +7,12 @@ use super::{SqliteState, name, of_json, to_json};
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::name::ServerName;
-use crate::servers::{Server, Servers};
+use crate::servers::{Servers, StoredServer};
+use crate::validated_name::ServerName;
 
 #[async_trait]
 impl Servers for SqliteState {
-    async fn add(&self, server: Server, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn add(&self, server: StoredServer, entry: AdminEntry) -> Result<(), StoreError> {
         let headers = to_json(&server.headers)?;
         let change = self.change(entry, move |db, _| {
             let added = db.execute(
@@ -51,7 +51,7 @@ impl Servers for SqliteState {
         change.await
     }
 
-    async fn list(&self) -> Result<Vec<Server>, StoreError> {
+    async fn list(&self) -> Result<Vec<StoredServer>, StoreError> {
         let list = self.run(|db| {
             let mut statement = db.prepare_cached(
                 "SELECT name, url, headers, created_at, log_arguments, review, accept_new FROM servers ORDER BY name",
@@ -67,8 +67,8 @@ impl Servers for SqliteState {
     }
 }
 
-fn server(row: &Row<'_>) -> Result<Server, StoreError> {
-    Ok(Server {
+fn server(row: &Row<'_>) -> Result<StoredServer, StoreError> {
+    Ok(StoredServer {
         name: name(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?,
         url: row.get(1)?,
         headers: of_json(&row.get::<_, String>(2)?)?,

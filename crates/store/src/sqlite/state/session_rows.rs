@@ -101,7 +101,7 @@ impl SessionRows for SqliteState {
 
 fn session(row: &Row<'_>) -> Result<SessionRow, StoreError> {
     Ok(SessionRow {
-        id: IdHash::stored(row.get(0)?),
+        id: IdHash::from_bytes(row.get(0)?),
         grant: GrantId(row.get::<_, String>(1)?.into()),
         server: Some(row.get::<_, String>(2)?)
             .filter(|server| server != ALL)

@@ -9,8 +9,8 @@ use crate::StoreError;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
 use crate::grants::GrantId;
 use crate::id_hash::IdHash;
-use crate::name::ServerName;
 use crate::task_rows::{MAX_TASKS, TaskRow, TaskRows, taken};
+use crate::validated_name::ServerName;
 
 const INSERT: &str = "INSERT OR REPLACE INTO tasks (id, grant_id, server, tool, expires_at) VALUES (?, ?, ?, ?, ?)";
 const BEYOND: &str = "DELETE FROM tasks WHERE grant_id = ?1 AND expires_at <= \
@@ -68,7 +68,7 @@ impl TaskRows for SqliteState {
 
 fn task(row: &Row<'_>) -> Result<TaskRow, StoreError> {
     Ok(TaskRow {
-        id: IdHash::stored(row.get(0)?),
+        id: IdHash::from_bytes(row.get(0)?),
         grant: GrantId(row.get::<_, String>(1)?.into()),
         server: super::name(&row.get::<_, String>(2)?)?,
         tool: row.get(3)?,

@@ -9,8 +9,8 @@ use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
 use crate::memory::{never_asked, not_offered, nothing_said};
-use crate::name::ServerName;
 use crate::tool_pins::{Known, Pin, SaidClass, ToolDefinition, ToolPins};
+use crate::validated_name::ServerName;
 
 #[async_trait]
 impl ToolPins for SqliteState {

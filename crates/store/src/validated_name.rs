@@ -8,17 +8,19 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 /// The longest name. Clients put a server's name before each tool's and allow some 60 characters for both.
-const MAX_NAME: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// A text that is no name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NameError {
+pub enum ParseNameError {
     /// Not a server's name.
-    #[error("a server's name has 1 to {MAX_NAME} characters of a-z, 0-9 and `-`, and begins with a letter or digit")]
+    #[error(
+        "a server's name has 1 to {MAX_NAME_BYTES} characters of a-z, 0-9 and `-`, and begins with a letter or digit"
+    )]
     Server,
     /// Not a policy's name.
     #[error(
-        "a policy's name has 1 to {MAX_NAME} characters of A-Z, a-z, 0-9, `.`, `_` and `-`, and begins with a letter or digit"
+        "a policy's name has 1 to {MAX_NAME_BYTES} characters of A-Z, a-z, 0-9, `.`, `_` and `-`, and begins with a letter or digit"
     )]
     Policy,
 }
@@ -45,20 +47,20 @@ macro_rules! names {
         }
 
         impl FromStr for $name {
-            type Err = NameError;
+            type Err = ParseNameError;
 
-            fn from_str(text: &str) -> Result<Self, NameError> {
+            fn from_str(text: &str) -> Result<Self, ParseNameError> {
                 let is_allowed: fn(u8) -> bool = $allowed;
                 let begins_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
                 let is_name = begins_well && text.len() <= MAX_NAME_BYTES && text.bytes().all(is_allowed);
-                if is_name { Ok(Self(text.into())) } else { Err(NameError::$error) }
+                if is_name { Ok(Self(text.into())) } else { Err(ParseNameError::$error) }
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = NameError;
+            type Error = ParseNameError;
 
-            fn try_from(text: String) -> Result<Self, NameError> {
+            fn try_from(text: String) -> Result<Self, ParseNameError> {
                 text.parse()
             }
         }
@@ -94,11 +96,11 @@ mod tests {
             assert_eq!(name.parse::<ServerName>().expect("a name").as_str(), name);
         }
         for name in ["", "Stripe", "a_b", "-a", "a b", "ä", "a/b", &"a".repeat(65)] {
-            assert_eq!(name.parse::<ServerName>(), Err(NameError::Server), "{name}");
+            assert_eq!(name.parse::<ServerName>(), Err(ParseNameError::Server), "{name}");
         }
         assert!("Books_2.v1".parse::<PolicyName>().is_ok());
         for name in ["", ".hidden", "a/b", "a\n"] {
-            assert_eq!(name.parse::<PolicyName>(), Err(NameError::Policy), "{name}");
+            assert_eq!(name.parse::<PolicyName>(), Err(ParseNameError::Policy), "{name}");
         }
     }
 }
