@@ -13,7 +13,7 @@ mod run;
 use std::sync::Arc;
 
 use gatelodge_store::{
-    AdminLog, Clock, Grants, Ledger, Notices, OpenStoreError, Policies, Servers, SessionRows, SqliteLedger,
+    AdminLog, ChangeFeed, Clock, Grants, Ledger, OpenStoreError, Policies, Servers, SessionRows, SqliteLedger,
     SqliteState, TaskRows, ToolPins,
 };
 
@@ -38,7 +38,7 @@ pub struct Stores {
     /// What people changed.
     pub admin_log: Arc<dyn AdminLog>,
     /// That something changed.
-    pub notices: Arc<dyn Notices>,
+    pub notices: Arc<dyn ChangeFeed>,
     /// What was accepted of servers' definitions.
     pub tool_pins: Arc<dyn ToolPins>,
     /// Sessions of clients.

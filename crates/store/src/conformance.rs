@@ -5,10 +5,10 @@
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a suite fails by panicking")]
 
 pub mod admin_log;
+pub mod change_feed;
 pub mod grants;
 pub mod hash_chain;
 pub mod kit;
-pub mod notices;
 pub mod policies;
 pub mod race;
 pub mod release;
@@ -23,7 +23,7 @@ pub mod window;
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::{AdminLog, Grants, Ledger, ManualClock, Notices, Policies, Servers, SessionRows, TaskRows, ToolPins};
+use crate::{AdminLog, ChangeFeed, Grants, Ledger, ManualClock, Policies, Servers, SessionRows, TaskRows, ToolPins};
 
 /// An empty store, all of its parts.
 pub struct Backend {
@@ -34,7 +34,7 @@ pub struct Backend {
     pub policies: Arc<dyn Policies>,
     pub grants: Arc<dyn Grants>,
     pub admin_log: Arc<dyn AdminLog>,
-    pub notices: Arc<dyn Notices>,
+    pub change_feed: Arc<dyn ChangeFeed>,
     pub ledger: Arc<dyn Ledger>,
     /// The clock that the store follows; it stands at [`kit::NOON`].
     pub clock: Arc<ManualClock>,
@@ -55,16 +55,16 @@ macro_rules! conformance {
             tool_pins::only_what_is_offered_is_accepted_all_or_nothing;
             tool_pins::what_is_offered_first_is_accepted_in_the_same_step;
             tool_pins::what_somebody_says_of_a_tool_is_kept_with_who_and_why_until_it_is_taken_back;
-            session_rows::a_session_is_found_by_its_id_as_it_was_kept;
-            session_rows::what_a_session_listens_for_is_kept_with_it;
-            session_rows::which_log_messages_a_session_wants_is_kept_with_it;
-            session_rows::a_forgotten_session_is_gone_and_others_stay;
-            session_rows::sessions_that_nobody_used_are_swept;
-            session_rows::a_session_leaves_no_entry_and_no_new_version;
-            task_rows::a_task_is_found_by_its_id_as_it_was_kept;
-            task_rows::a_task_stays_with_its_grant_until_it_expires;
-            task_rows::tasks_of_a_grant_at_a_server_are_listed;
-            task_rows::tasks_that_have_expired_are_swept;
+            sessions::a_session_is_found_by_its_id_as_it_was_kept;
+            sessions::what_a_session_listens_for_is_kept_with_it;
+            sessions::which_log_messages_a_session_wants_is_kept_with_it;
+            sessions::a_forgotten_session_is_gone_and_others_stay;
+            sessions::sessions_that_nobody_used_are_swept;
+            sessions::a_session_leaves_no_entry_and_no_new_version;
+            task_owners::a_task_is_found_by_its_id_as_it_was_kept;
+            task_owners::a_task_stays_with_its_grant_until_it_expires;
+            task_owners::tasks_of_a_grant_at_a_server_are_listed;
+            task_owners::tasks_that_have_expired_are_swept;
             policies::each_put_makes_a_new_version;
             policies::a_policy_that_is_not_there_is_not_found;
             policies::policies_are_listed_by_name_at_their_last_version;
@@ -83,52 +83,52 @@ macro_rules! conformance {
             admin_log::kept_entries_can_be_verified_elsewhere;
             admin_log::each_change_brings_its_entry;
             admin_log::what_changes_nothing_leaves_no_entry;
-            notices::each_change_makes_another_version;
-            notices::what_fails_or_reads_keeps_the_version;
-            notices::a_listener_hears_of_a_change_within_a_second;
-            reserve::a_reservation_charges_and_writes_the_intent;
-            reserve::all_claims_are_taken_or_none;
-            reserve::the_first_full_claim_is_named;
-            reserve::a_full_counter_writes_nothing;
-            reserve::a_call_without_claims_is_only_written;
-            reserve::decimal_amounts_are_exact;
-            reserve::an_amount_above_the_limit_never_fits;
-            reserve::another_limit_meets_what_was_used;
-            reserve::counters_with_other_keys_are_apart;
-            reserve::counters_are_told_by_key;
-            race::exactly_the_limit_is_taken_however_many_try;
-            race::exactly_the_decimal_limit_is_taken_however_many_try;
-            race::two_counters_are_taken_together_however_many_try;
-            race::reservations_and_releases_at_once_never_overshoot;
-            release::a_release_makes_room_and_writes_the_outcome;
-            release::a_release_after_the_window_gives_nothing_back;
-            release::a_release_after_a_rolling_window_gives_nothing_back;
-            release::a_release_in_an_earlier_slot_gives_back_there;
-            release::a_reservation_that_is_only_dropped_is_spent;
-            release::a_reservation_nobody_waits_for_is_given_back;
-            release::an_answer_that_nobody_picks_up_is_given_back;
-            window::a_calendar_day_ends_at_midnight;
-            window::seconds_begin_at_their_multiples;
-            window::a_week_begins_on_monday;
-            window::a_month_begins_on_the_first;
-            window::a_rolling_charge_leaves_with_its_whole_slot;
-            window::a_rolling_window_says_when_enough_has_left;
-            window::a_clock_that_goes_back_does_not_refill;
-            window::a_clock_that_was_ahead_for_a_moment_does_not_refill;
-            window::a_rolling_window_does_not_go_back_with_the_clock;
-            rows::rows_come_oldest_first_and_only_the_newest;
-            rows::each_filter_admits_its_rows_alone;
-            rows::a_record_comes_back_as_it_was_written;
-            rows::kept_rows_come_in_pages_and_their_hashes_can_be_computed_elsewhere;
-            rows::kept_rows_begin_behind_what_was_removed;
-            chain::the_chain_verifies_and_ends_at_its_head;
-            chain::a_kept_head_holds_and_a_foreign_one_does_not;
-            chain::an_empty_log_verifies;
-            chain::removed_rows_leave_an_anchor_and_a_row_that_says_so;
-            chain::removing_again_moves_the_anchor;
-            chain::removing_everything_keeps_the_chain;
-            chain::where_nothing_is_old_nothing_is_removed;
-            chain::a_row_behind_a_newer_one_is_kept;
+            change_feed::each_change_makes_another_version;
+            change_feed::what_fails_or_reads_keeps_the_version;
+            change_feed::a_listener_hears_of_a_change_within_a_second;
+            reservation::a_reservation_charges_and_writes_the_intent;
+            reservation::all_claims_are_taken_or_none;
+            reservation::the_first_full_claim_is_named;
+            reservation::a_full_counter_writes_nothing;
+            reservation::a_call_without_claims_is_only_written;
+            reservation::decimal_amounts_are_exact;
+            reservation::an_amount_above_the_limit_never_fits;
+            reservation::another_limit_meets_what_was_used;
+            reservation::counters_with_other_keys_are_apart;
+            reservation::counters_are_told_by_key;
+            reservation_races::exactly_the_limit_is_taken_however_many_try;
+            reservation_races::exactly_the_decimal_limit_is_taken_however_many_try;
+            reservation_races::two_counters_are_taken_together_however_many_try;
+            reservation_races::reservations_and_releases_at_once_never_overshoot;
+            reservation_release::a_release_makes_room_and_writes_the_outcome;
+            reservation_release::a_release_after_the_window_gives_nothing_back;
+            reservation_release::a_release_after_a_rolling_window_gives_nothing_back;
+            reservation_release::a_release_in_an_earlier_slot_gives_back_there;
+            reservation_release::a_reservation_that_is_only_dropped_is_spent;
+            reservation_release::a_reservation_nobody_waits_for_is_given_back;
+            reservation_release::an_answer_that_nobody_picks_up_is_given_back;
+            counter_window::a_calendar_day_ends_at_midnight;
+            counter_window::seconds_begin_at_their_multiples;
+            counter_window::a_week_begins_on_monday;
+            counter_window::a_month_begins_on_the_first;
+            counter_window::a_rolling_charge_leaves_with_its_whole_slot;
+            counter_window::a_rolling_window_says_when_enough_has_left;
+            counter_window::a_clock_that_goes_back_does_not_refill;
+            counter_window::a_clock_that_was_ahead_for_a_moment_does_not_refill;
+            counter_window::a_rolling_window_does_not_go_back_with_the_clock;
+            call_log::rows_come_oldest_first_and_only_the_newest;
+            call_log::each_filter_admits_its_rows_alone;
+            call_log::a_record_comes_back_as_it_was_written;
+            call_log::kept_rows_come_in_pages_and_their_hashes_can_be_computed_elsewhere;
+            call_log::kept_rows_begin_behind_what_was_removed;
+            hash_chain::the_chain_verifies_and_ends_at_its_head;
+            hash_chain::a_kept_head_holds_and_a_foreign_one_does_not;
+            hash_chain::an_empty_log_verifies;
+            hash_chain::removed_rows_leave_an_anchor_and_a_row_that_says_so;
+            hash_chain::removing_again_moves_the_anchor;
+            hash_chain::removing_everything_keeps_the_chain;
+            hash_chain::where_nothing_is_old_nothing_is_removed;
+            hash_chain::a_row_behind_a_newer_one_is_kept;
         }
     };
     ($open:path => $($area:ident::$promise:ident;)+) => {$(
@@ -146,19 +146,19 @@ mod tests {
         let suite = include_str!("conformance.rs");
         let areas = [
             ("admin_log", include_str!("conformance/admin_log.rs")),
-            ("chain", include_str!("conformance/chain.rs")),
+            ("hash_chain", include_str!("conformance/hash_chain.rs")),
             ("grants", include_str!("conformance/grants.rs")),
-            ("notices", include_str!("conformance/notices.rs")),
+            ("change_feed", include_str!("conformance/change_feed.rs")),
             ("policies", include_str!("conformance/policies.rs")),
-            ("race", include_str!("conformance/race.rs")),
-            ("release", include_str!("conformance/release.rs")),
-            ("reserve", include_str!("conformance/reserve.rs")),
-            ("rows", include_str!("conformance/rows.rs")),
+            ("reservation_races", include_str!("conformance/reservation_races.rs")),
+            ("reservation_release", include_str!("conformance/reservation_release.rs")),
+            ("reservation", include_str!("conformance/reservation.rs")),
+            ("call_log", include_str!("conformance/call_log.rs")),
             ("servers", include_str!("conformance/servers.rs")),
-            ("session_rows", include_str!("conformance/session_rows.rs")),
-            ("task_rows", include_str!("conformance/task_rows.rs")),
+            ("sessions", include_str!("conformance/sessions.rs")),
+            ("task_owners", include_str!("conformance/task_owners.rs")),
             ("tool_pins", include_str!("conformance/tool_pins.rs")),
-            ("window", include_str!("conformance/window.rs")),
+            ("counter_window", include_str!("conformance/counter_window.rs")),
         ];
         for (area, text) in areas {
             for rest in text.split("pub async fn ").skip(1) {

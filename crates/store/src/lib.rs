@@ -6,6 +6,7 @@
 mod admin_log;
 mod call_record;
 mod chain_inspection;
+mod change_feed;
 mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -18,7 +19,6 @@ mod id_hash;
 mod ledger;
 mod log_page;
 mod memory;
-mod notices;
 mod policies;
 mod servers;
 mod session_rows;
@@ -30,6 +30,7 @@ mod validated_name;
 
 pub use admin_log::{AdminEntry, AdminLog};
 pub use call_record::{CallId, CallOutcome, CallRecord, CallTimings, RecordKind};
+pub use change_feed::{ChangeFeed, StateVersion};
 pub use clock::{Clock, ManualClock};
 pub use counter::{CounterCharge, CounterKey, CounterOwner};
 pub use grants::{EnforcementMode, Grant, GrantAttachment, GrantId, Grants, NewGrant};
@@ -41,7 +42,6 @@ pub use ledger::{
 };
 pub use log_page::ChainedRow;
 pub use memory::MemoryStore;
-pub use notices::{Notices, StateVersion};
 pub use policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
 pub use servers::{Servers, StoredServer};
 pub use session_rows::{SessionRow, SessionRows};

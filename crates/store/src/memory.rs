@@ -1,9 +1,9 @@
 //! A store in memory, for tests and demonstrations: every promise but that it outlives the process.
 
 mod admin_log;
+mod change_feed;
 mod grants;
 mod ledger;
-mod notices;
 mod policies;
 mod servers;
 mod session_rows;
@@ -37,7 +37,7 @@ pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     ledger: Mutex<ledger::State>,
-    /// Counts the changes of servers, grants and policies; each writer adds one, `Notices` listens.
+    /// Counts the changes of servers, grants and policies; each writer adds one, `ChangeFeed` listens.
     version: watch::Sender<u64>,
 }
 

@@ -16,7 +16,7 @@ fn open() -> Backend {
         policies: store.clone(),
         grants: store.clone(),
         admin_log: store.clone(),
-        notices: store.clone(),
+        change_feed: store.clone(),
         ledger: store,
         clock,
         keeper: Box::new(()),

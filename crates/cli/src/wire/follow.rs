@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::Gateway;
-use gatelodge_store::{Clock, Notices, StateVersion, StoreError};
+use gatelodge_store::{ChangeFeed, Clock, StateVersion, StoreError};
 use jiff::Timestamp;
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
@@ -188,9 +188,9 @@ impl Follower {
 }
 
 /// Tells of each change in the store. It ends when nobody listens.
-async fn hear(notices: Arc<dyn Notices>, mut seen: StateVersion, sender: mpsc::Sender<()>) {
+async fn hear(notices: Arc<dyn ChangeFeed>, mut seen: StateVersion, sender: mpsc::Sender<()>) {
     loop {
-        match notices.changed(seen).await {
+        match notices.wait_for_change(seen).await {
             Ok(version) => {
                 seen = version;
                 if sender.send(()).await.is_err() {

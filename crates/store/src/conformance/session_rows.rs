@@ -80,10 +80,10 @@ pub async fn sessions_that_nobody_used_are_swept(store: &Backend) {
 }
 
 pub async fn a_session_leaves_no_entry_and_no_new_version(store: &Backend) {
-    let before = store.notices.version().await.expect("a version");
+    let before = store.change_feed.version().await.expect("a version");
     keep(store, "one").await;
     store.sessions.touch(vec![IdHash::of(&["one"])], at(NOON)).await.expect("touched");
     store.sessions.forget(vec![IdHash::of(&["one"])]).await.expect("forgotten");
-    assert_eq!(store.notices.version().await.expect("a version"), before);
+    assert_eq!(store.change_feed.version().await.expect("a version"), before);
     assert_eq!(store.admin_log.recent(9).await.expect("entries"), []);
 }

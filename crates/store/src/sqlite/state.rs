@@ -1,8 +1,8 @@
 //! `state.db`: servers, policies, grants and the log of changes. Each change is on the disk before it is answered.
 
 mod admin_log;
+mod change_feed;
 mod grants;
-mod notices;
 mod policies;
 mod servers;
 mod session_rows;

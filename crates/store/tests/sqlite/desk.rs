@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gatelodge_store::conformance::kit::{NOON, at, noted};
-use gatelodge_store::{AdminLog, ChainBreak, Notices, Servers, SqliteState, StoredServer};
+use gatelodge_store::{AdminLog, ChainBreak, ChangeFeed, Servers, SqliteState, StoredServer};
 use rusqlite::Connection;
 
 pub fn server(name: &str) -> StoredServer {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gatelodge_store::conformance::kit::{NOON, a_day, at, noted, record};
 use gatelodge_store::{
-    AdminLog, CallLogFilter, Durability, Ledger, Notices, OpenStoreError, RecordKind, ReserveOutcome, Servers,
+    AdminLog, CallLogFilter, ChangeFeed, Durability, Ledger, OpenStoreError, RecordKind, ReserveOutcome, Servers,
     SqliteLedger, SqliteState, StoreError,
 };
 use rusqlite::Connection;
@@ -81,7 +81,7 @@ async fn a_change_by_another_connection_is_heard_within_a_second() {
     let command_line = SqliteState::open_existing(dir.path()).expect("a state");
     let seen = gateway.version().await.expect("a version");
     let server = server("zoo");
-    let listener = tokio::spawn(async move { (gateway.changed(seen).await.expect("a version"), gateway) });
+    let listener = tokio::spawn(async move { (gateway.wait_for_change(seen).await.expect("a version"), gateway) });
     command_line.add(server.clone(), noted()).await.expect("added");
     let heard = tokio::time::timeout(std::time::Duration::from_secs(1), listener).await.expect("in time");
     let (version, gateway) = heard.expect("a task");

@@ -36,7 +36,7 @@ fn open() -> Backend {
         policies: state.clone(),
         grants: state.clone(),
         admin_log: state.clone(),
-        notices: state,
+        change_feed: state,
         ledger: Arc::new(ledger),
         clock,
         keeper: Box::new(dir),

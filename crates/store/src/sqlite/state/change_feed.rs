@@ -6,13 +6,13 @@ use async_trait::async_trait;
 
 use super::SqliteState;
 use crate::StoreError;
-use crate::notices::{Notices, StateVersion};
+use crate::change_feed::{ChangeFeed, StateVersion};
 
 /// How often `changed` looks for what another process did. It owes an answer within a second.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 #[async_trait]
-impl Notices for SqliteState {
+impl ChangeFeed for SqliteState {
     async fn version(&self) -> Result<StateVersion, StoreError> {
         let version = self.run(|db| {
             let mut statement = db.prepare_cached("SELECT number FROM version")?;
@@ -21,14 +21,14 @@ impl Notices for SqliteState {
         version.await
     }
 
-    async fn changed(&self, seen: StateVersion) -> Result<StateVersion, StoreError> {
+    async fn wait_for_change(&self, seen: StateVersion) -> Result<StateVersion, StoreError> {
         loop {
             let version = self.version().await?;
             if version != seen {
                 return Ok(version);
             }
             // Whether the bell rang or the time passed: look again. A ring that was missed costs one round.
-            let _ = tokio::time::timeout(LOOK, self.bell.notified()).await;
+            let _ = tokio::time::timeout(POLL_INTERVAL, self.bell.notified()).await;
         }
     }
 }

@@ -12,13 +12,13 @@ use super::servers::server;
 use crate::{GrantToken, StateVersion};
 
 async fn assert_changed(store: &Backend, seen: &mut Vec<StateVersion>, what: &str) {
-    let version = store.notices.version().await.expect("a version");
+    let version = store.change_feed.version().await.expect("a version");
     assert!(!seen.contains(&version), "{what}");
     seen.push(version);
 }
 
 pub async fn each_change_makes_another_version(store: &Backend) {
-    let mut seen = vec![store.notices.version().await.expect("a version")];
+    let mut seen = vec![store.change_feed.version().await.expect("a version")];
     store.servers.add(server("zoo"), noted()).await.expect("added");
     assert_changed(store, &mut seen, "add").await;
     store.policies.put(policy("books", "{}"), noted()).await.expect("put");
@@ -39,23 +39,23 @@ pub async fn each_change_makes_another_version(store: &Backend) {
 
 pub async fn what_fails_or_reads_keeps_the_version(store: &Backend) {
     store.servers.add(server("zoo"), noted()).await.expect("added");
-    let before = store.notices.version().await.expect("a version");
+    let before = store.change_feed.version().await.expect("a version");
     store.servers.add(server("zoo"), noted()).await.expect_err("a conflict");
     store.grants.get("nobody").await.expect_err("not found");
     store.servers.list().await.expect("servers");
     store.admin_log.append(entry("zoo")).await.expect("kept");
-    assert_eq!(store.notices.version().await.expect("a version"), before);
+    assert_eq!(store.change_feed.version().await.expect("a version"), before);
 }
 
 pub async fn a_listener_hears_of_a_change_within_a_second(store: &Backend) {
-    let seen = store.notices.version().await.expect("a version");
-    let notices = Arc::clone(&store.notices);
-    let listener = tokio::spawn(async move { notices.changed(seen).await });
+    let seen = store.change_feed.version().await.expect("a version");
+    let notices = Arc::clone(&store.change_feed);
+    let listener = tokio::spawn(async move { notices.wait_for_change(seen).await });
     store.servers.add(server("zoo"), noted()).await.expect("added");
     let heard = tokio::time::timeout(Duration::from_secs(1), listener).await.expect("in time");
     let heard = heard.expect("a task").expect("a version");
     assert_ne!(heard, seen);
-    assert_eq!(store.notices.changed(seen).await.expect("at once"), heard);
-    let waiting = tokio::time::timeout(Duration::from_millis(50), store.notices.changed(heard)).await;
+    assert_eq!(store.change_feed.wait_for_change(seen).await.expect("at once"), heard);
+    let waiting = tokio::time::timeout(Duration::from_millis(50), store.change_feed.wait_for_change(heard)).await;
     assert!(waiting.is_err(), "there was no further change");
 }

@@ -10,9 +10,9 @@ pub struct StateVersion(pub u64);
 
 /// Tells of changes.
 #[async_trait]
-pub trait Notices: Send + Sync {
+pub trait ChangeFeed: Send + Sync {
     /// The state as it is now.
     async fn version(&self) -> Result<StateVersion, StoreError>;
     /// Waits until the state is another one than `seen`, and gives it. It hears of a change within a second.
-    async fn changed(&self, seen: StateVersion) -> Result<StateVersion, StoreError>;
+    async fn wait_for_change(&self, seen: StateVersion) -> Result<StateVersion, StoreError>;
 }
