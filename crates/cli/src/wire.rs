@@ -13,7 +13,7 @@ mod run;
 use std::sync::Arc;
 
 use gatelodge_store::{
-    AdminLog, ChangeFeed, Clock, Grants, Ledger, OpenStoreError, Policies, Servers, SessionRows, SqliteLedger,
+    AdminLog, ChangeFeed, Clock, Grants, Ledger, OpenStoreError, Policies, Servers, Sessions, SqliteLedger,
     SqliteState, TaskRows, ToolPins,
 };
 
@@ -42,7 +42,7 @@ pub struct Stores {
     /// What was accepted of servers' definitions.
     pub tool_pins: Arc<dyn ToolPins>,
     /// Sessions of clients.
-    pub sessions: Arc<dyn SessionRows>,
+    pub sessions: Arc<dyn Sessions>,
     /// Whose tasks are.
     pub tasks: Arc<dyn TaskRows>,
     /// Counters and the call log.
@@ -85,7 +85,7 @@ fn tied(state: SqliteState, ledger: SqliteLedger) -> Stores {
         policies: Arc::clone(&state) as Arc<dyn Policies>,
         admin_log: Arc::clone(&state) as Arc<dyn AdminLog>,
         tool_pins: Arc::clone(&state) as Arc<dyn ToolPins>,
-        sessions: Arc::clone(&state) as Arc<dyn SessionRows>,
+        sessions: Arc::clone(&state) as Arc<dyn Sessions>,
         tasks: Arc::clone(&state) as Arc<dyn TaskRows>,
         notices: state,
         ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,

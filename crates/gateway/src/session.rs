@@ -142,14 +142,14 @@ impl Session {
             client: ClientInfo::new(row.client_name, row.client_version),
             handshake: row.handshake.into(),
             welcome: Bytes::new(),
-            link: if row.is_far_stateless { Link::None } else { Link::Unopened },
+            link: if row.is_upstream_stateless { Link::None } else { Link::Unopened },
             room,
-            is_far_stateless: row.is_far_stateless,
+            is_far_stateless: row.is_upstream_stateless,
             takes_log: true,
         };
-        let watched = if mutant!("subscriptions-lost-at-restart") { Vec::new() } else { row.watched };
+        let watched = if mutant!("subscriptions-lost-at-restart") { Vec::new() } else { row.subscribed_uris };
         let session = Self::of_id(id, opening, watched)?;
-        if let Some(level) = row.level {
+        if let Some(level) = row.log_level {
             session.want_log(&level);
         }
         Some(session)
@@ -204,11 +204,11 @@ impl Session {
             client_version: self.client.version.clone(),
             // INVARIANT: it was read as a message, so it is UTF-8.
             handshake: str::from_utf8(&self.handshake).unwrap_or_default().to_owned(),
-            is_far_stateless: self.is_far_stateless(),
-            watched: self.watched.row().1,
+            is_upstream_stateless: self.is_far_stateless(),
+            subscribed_uris: self.watched.row().1,
             // It is said after the handshake, and kept then.
-            level: None,
-            used_at,
+            log_level: None,
+            last_used_at: used_at,
         }
     }
 

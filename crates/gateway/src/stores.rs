@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use gatelodge_store::{Ledger, SessionRows, TaskRows, ToolPins};
+use gatelodge_store::{Ledger, Sessions, TaskRows, ToolPins};
 
 /// The parts of a store that a gateway runs on.
 #[derive(Clone)]
@@ -13,7 +13,7 @@ pub struct Stores {
     /// What was accepted of servers' definitions.
     pub pins: Arc<dyn ToolPins>,
     /// Sessions of clients.
-    pub sessions: Arc<dyn SessionRows>,
+    pub sessions: Arc<dyn Sessions>,
     /// Whose tasks are.
     pub tasks: Arc<dyn TaskRows>,
 }

@@ -15,7 +15,7 @@ pub mod release;
 pub mod reserve;
 pub mod rows;
 pub mod servers;
-pub mod session_rows;
+pub mod sessions;
 pub mod task_rows;
 pub mod tool_pins;
 pub mod window;
@@ -23,13 +23,13 @@ pub mod window;
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::{AdminLog, ChangeFeed, Grants, Ledger, ManualClock, Policies, Servers, SessionRows, TaskRows, ToolPins};
+use crate::{AdminLog, ChangeFeed, Grants, Ledger, ManualClock, Policies, Servers, Sessions, TaskRows, ToolPins};
 
 /// An empty store, all of its parts.
 pub struct Backend {
     pub servers: Arc<dyn Servers>,
     pub tool_pins: Arc<dyn ToolPins>,
-    pub sessions: Arc<dyn SessionRows>,
+    pub sessions: Arc<dyn Sessions>,
     pub tasks: Arc<dyn TaskRows>,
     pub policies: Arc<dyn Policies>,
     pub grants: Arc<dyn Grants>,
@@ -55,11 +55,11 @@ macro_rules! conformance {
             tool_pins::only_what_is_offered_is_accepted_all_or_nothing;
             tool_pins::what_is_offered_first_is_accepted_in_the_same_step;
             tool_pins::what_somebody_says_of_a_tool_is_kept_with_who_and_why_until_it_is_taken_back;
-            sessions::a_session_is_found_by_its_id_as_it_was_kept;
+            sessions::a_session_is_found_by_its_id_as_it_was_put;
             sessions::what_a_session_listens_for_is_kept_with_it;
             sessions::which_log_messages_a_session_wants_is_kept_with_it;
             sessions::a_forgotten_session_is_gone_and_others_stay;
-            sessions::sessions_that_nobody_used_are_swept;
+            sessions::unused_sessions_are_swept;
             sessions::a_session_leaves_no_entry_and_no_new_version;
             task_owners::a_task_is_found_by_its_id_as_it_was_kept;
             task_owners::a_task_stays_with_its_grant_until_it_expires;

@@ -6,7 +6,7 @@ mod grants;
 mod ledger;
 mod policies;
 mod servers;
-mod session_rows;
+mod sessions;
 mod task_rows;
 mod tool_pins;
 
@@ -24,7 +24,7 @@ use crate::id_hash::IdHash;
 use crate::log_page::{ChainedRow, LogPage};
 use crate::policies::StoredPolicy;
 use crate::servers::StoredServer;
-use crate::session_rows::SessionRow;
+use crate::sessions::SessionRow;
 use crate::task_rows::TaskRow;
 use crate::tool_pins::Known;
 use crate::validated_name::{PolicyName, ServerName};

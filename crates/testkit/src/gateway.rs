@@ -12,7 +12,7 @@ use gatelodge_gateway::{
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use gatelodge_store::{
     AdminEntry, CallLogFilter, CallLogRow, Clock, EnforcementMode, GrantId, GrantToken, Ledger, ManualClock,
-    MemoryStore, PolicyVersion, SaidClass, SessionRows, TaskRows, TokenHash, ToolPins,
+    MemoryStore, PolicyVersion, SaidClass, Sessions, TaskRows, TokenHash, ToolPins,
 };
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub struct TestGatewayBuilder {
     log_arguments: bool,
     accepting: Accepting,
     ledger: Option<Arc<dyn Ledger>>,
-    sessions: Option<Arc<dyn SessionRows>>,
+    sessions: Option<Arc<dyn Sessions>>,
     tasks: Option<Arc<dyn TaskRows>>,
     clock: Arc<ManualClock>,
     /// Further servers: name, URL and policy of the grant.
@@ -115,7 +115,7 @@ impl TestGatewayBuilder {
     }
 
     /// Sessions are kept elsewhere than in memory.
-    pub fn sessions(mut self, sessions: Arc<dyn SessionRows>) -> Self {
+    pub fn sessions(mut self, sessions: Arc<dyn Sessions>) -> Self {
         self.sessions = Some(sessions);
         self
     }

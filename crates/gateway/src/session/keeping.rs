@@ -11,7 +11,7 @@ use std::time::Duration;
 use gatelodge_mcp::code;
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mutants::mutant;
-use gatelodge_store::{IdHash, ServerName, SessionRow, SessionRows, StoreError};
+use gatelodge_store::{IdHash, ServerName, SessionRow, Sessions, StoreError};
 use http::StatusCode;
 use tokio::sync::Semaphore;
 use tracing::warn;
@@ -34,7 +34,7 @@ const IN_USE: Duration = Duration::from_secs(120);
 
 /// Where sessions are kept, and what is known of those that are not.
 pub(crate) struct Keeping {
-    rows: Arc<dyn SessionRows>,
+    rows: Arc<dyn Sessions>,
     look_ups: Semaphore,
     gone: Mutex<Gone>,
     /// Those that have ended, and that the store could not be told to forget.
@@ -63,7 +63,7 @@ impl Gone {
 }
 
 impl Keeping {
-    pub fn new(rows: Arc<dyn SessionRows>) -> Self {
+    pub fn new(rows: Arc<dyn Sessions>) -> Self {
         Self { rows, look_ups: Semaphore::new(LOOK_UPS), gone: Mutex::default(), unforgotten: Mutex::default() }
     }
 
@@ -94,7 +94,7 @@ fn is_id(text: &str) -> bool {
 impl Gateway {
     /// Keeps a session that was opened.
     pub(crate) async fn keep_session(&self, session: &Session) {
-        if let Err(fault) = in_time(self.keeping.rows.keep(session.row(self.clock.now()))).await {
+        if let Err(fault) = in_time(self.keeping.rows.put(session.row(self.clock.now()))).await {
             warn!(error = %fault, "a session will not survive a restart of the gateway: {fault}");
         }
     }
@@ -104,7 +104,7 @@ impl Gateway {
         let writing = async {
             let _turn = Some(watched.turn().await).filter(|_| !mutant!("subscription-rows-written-in-any-order"));
             let (id, uris) = watched.row();
-            self.keeping.rows.watch(id, uris).await
+            self.keeping.rows.set_subscriptions(id, uris).await
         };
         if let Err(fault) = in_time(writing).await {
             warn!(error = %fault, "what a session listens for will not survive a restart of the gateway: {fault}");
@@ -117,7 +117,7 @@ impl Gateway {
         if level.len() > MAX_LEVEL {
             return;
         }
-        if let Err(fault) = in_time(self.keeping.rows.set_level(session.hash(), level.to_owned())).await {
+        if let Err(fault) = in_time(self.keeping.rows.set_log_level(session.hash(), level.to_owned())).await {
             warn!(error = %fault, "which log messages a session wants will not survive a restart of the gateway: {fault}");
         }
     }
@@ -163,7 +163,7 @@ impl Gateway {
     ) -> Result<Option<Arc<Session>>, ProtocolError> {
         let hash = row.id;
         let oldest = self.clock.now().checked_sub(self.settings.session_idle).unwrap_or_default();
-        if row.used_at < oldest {
+        if row.last_used_at < oldest {
             return Ok(None);
         }
         let room = self.place_for_session(grant).await;
@@ -181,7 +181,7 @@ impl Gateway {
     pub(crate) async fn forget_session(&self, session: &Session) {
         self.end_session(session);
         let hash = session.hash();
-        if let Err(fault) = in_time(self.keeping.rows.forget(vec![hash])).await {
+        if let Err(fault) = in_time(self.keeping.rows.delete(vec![hash])).await {
             warn!(error = %fault, "a session that has ended cannot be forgotten yet: {fault}");
             lock(&self.keeping.unforgotten).push(hash);
         }
@@ -204,7 +204,7 @@ impl Gateway {
         let rows = &self.keeping.rows;
         let noting = async {
             rows.touch(self.sessions.used_within(IN_USE), now).await?;
-            rows.forget(unforgotten.clone()).await?;
+            rows.delete(unforgotten.clone()).await?;
             rows.sweep(oldest).await
         };
         if let Err(fault) = noting.await {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use gatelodge_gateway::Settings;
 use gatelodge_store::{
-    Durability, IdHash, ManualClock, MemoryStore, SessionRow, SessionRows, SqliteLedger, SqliteState, StoreError,
+    Durability, IdHash, ManualClock, MemoryStore, SessionRow, Sessions, SqliteLedger, SqliteState, StoreError,
 };
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, json_response, tool};
 use jiff::Timestamp;
@@ -248,32 +248,32 @@ impl Broken {
 }
 
 #[async_trait]
-impl SessionRows for Broken {
-    async fn keep(&self, session: SessionRow) -> Result<(), StoreError> {
-        self.rows()?.keep(session).await
+impl Sessions for Broken {
+    async fn put(&self, session: SessionRow) -> Result<(), StoreError> {
+        self.rows()?.put(session).await
     }
 
     async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         // As slow as a disk, so that others ask meanwhile.
         tokio::time::sleep(Duration::from_millis(20)).await;
-        SessionRows::find(self.rows()?, id).await
+        Sessions::find(self.rows()?, id).await
     }
 
-    async fn watch(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
-        self.rows()?.watch(id, uris).await
+    async fn set_subscriptions(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
+        self.rows()?.set_subscriptions(id, uris).await
     }
 
-    async fn set_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
-        self.rows()?.set_level(id, level).await
+    async fn set_log_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
+        self.rows()?.set_log_level(id, level).await
     }
 
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
         self.rows()?.touch(ids, at).await
     }
 
-    async fn forget(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
-        self.rows()?.forget(ids).await
+    async fn delete(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
+        self.rows()?.delete(ids).await
     }
 
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use gatelodge_store::{CallLogRow, IdHash, ManualClock, MemoryStore, RecordKind, SessionRow, SessionRows, StoreError};
+use gatelodge_store::{CallLogRow, IdHash, ManualClock, MemoryStore, RecordKind, SessionRow, Sessions, StoreError};
 use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -365,32 +365,32 @@ async fn a_process_that_ends_whenever_it_is_subscribed_to_is_started_again_ever_
 struct Slow(MemoryStore);
 
 #[async_trait]
-impl SessionRows for Slow {
-    async fn keep(&self, session: SessionRow) -> Result<(), StoreError> {
-        self.0.keep(session).await
+impl Sessions for Slow {
+    async fn put(&self, session: SessionRow) -> Result<(), StoreError> {
+        self.0.put(session).await
     }
 
     async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
-        SessionRows::find(&self.0, id).await
+        Sessions::find(&self.0, id).await
     }
 
-    async fn watch(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
+    async fn set_subscriptions(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
         if uris.len() == 1 {
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         }
-        self.0.watch(id, uris).await
+        self.0.set_subscriptions(id, uris).await
     }
 
-    async fn set_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
-        self.0.set_level(id, level).await
+    async fn set_log_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
+        self.0.set_log_level(id, level).await
     }
 
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
         self.0.touch(ids, at).await
     }
 
-    async fn forget(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
-        self.0.forget(ids).await
+    async fn delete(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
+        self.0.delete(ids).await
     }
 
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError> {

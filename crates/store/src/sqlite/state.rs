@@ -5,7 +5,7 @@ mod change_feed;
 mod grants;
 mod policies;
 mod servers;
-mod session_rows;
+mod sessions;
 mod task_rows;
 mod tool_pins;
 

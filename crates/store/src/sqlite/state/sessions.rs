@@ -9,32 +9,32 @@ use crate::StoreError;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
 use crate::grants::GrantId;
 use crate::id_hash::IdHash;
-use crate::session_rows::{SessionRow, SessionRows};
+use crate::sessions::{SessionRow, Sessions};
 
 const COLUMNS: &str =
     "id, grant_id, server, revision, client_name, client_version, handshake, is_far_stateless, watched, used_at, level";
 
 /// In place of a server's name; no server has this one.
-const ALL: &str = "";
+const AGGREGATE_SERVER: &str = "";
 
 #[async_trait]
-impl SessionRows for SqliteState {
-    async fn keep(&self, session: SessionRow) -> Result<(), StoreError> {
+impl Sessions for SqliteState {
+    async fn put(&self, session: SessionRow) -> Result<(), StoreError> {
         let keep = self.run_light(move |db| {
             let insert =
                 format!("INSERT OR REPLACE INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
             db.prepare_cached(&insert)?.execute(params![
                 session.id.as_bytes(),
                 session.grant.0,
-                session.server.as_ref().map_or(ALL, |server| server.as_str()),
+                session.server.as_ref().map_or(AGGREGATE_SERVER, |server| server.as_str()),
                 session.revision,
                 session.client_name,
                 session.client_version,
                 session.handshake,
-                session.is_far_stateless,
-                as_text(&session.watched),
-                to_unix_nanoseconds(session.used_at),
-                session.level,
+                session.is_upstream_stateless,
+                encode_uris(&session.subscribed_uris),
+                to_unix_nanoseconds(session.last_used_at),
+                session.log_level,
             ])?;
             Ok(())
         });
@@ -44,22 +44,23 @@ impl SessionRows for SqliteState {
     async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
         let find = self.run_light(move |db| {
             let select = format!("SELECT {COLUMNS} FROM sessions WHERE id = ?");
-            let found = db.prepare_cached(&select)?.query_row([id.as_bytes()], |row| Ok(session(row))).optional()?;
+            let found =
+                db.prepare_cached(&select)?.query_row([id.as_bytes()], |row| Ok(read_session(row))).optional()?;
             found.transpose()
         });
         find.await
     }
 
-    async fn watch(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
+    async fn set_subscriptions(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
         let watch = self.run_light(move |db| {
             let update = "UPDATE sessions SET watched = ? WHERE id = ?";
-            db.prepare_cached(update)?.execute(params![as_text(&uris), id.as_bytes()])?;
+            db.prepare_cached(update)?.execute(params![encode_uris(&uris), id.as_bytes()])?;
             Ok(())
         });
         watch.await
     }
 
-    async fn set_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
+    async fn set_log_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
         let set = self.run_light(move |db| {
             let update = "UPDATE sessions SET level = ? WHERE id = ?";
             db.prepare_cached(update)?.execute(params![level, id.as_bytes()])?;
@@ -80,7 +81,7 @@ impl SessionRows for SqliteState {
         touch.await
     }
 
-    async fn forget(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
+    async fn delete(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
         let forget = self.run_light(move |db| {
             let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             for id in &ids {
@@ -99,31 +100,31 @@ impl SessionRows for SqliteState {
     }
 }
 
-fn session(row: &Row<'_>) -> Result<SessionRow, StoreError> {
+fn read_session(row: &Row<'_>) -> Result<SessionRow, StoreError> {
     Ok(SessionRow {
         id: IdHash::from_bytes(row.get(0)?),
         grant: GrantId(row.get::<_, String>(1)?.into()),
         server: Some(row.get::<_, String>(2)?)
-            .filter(|server| server != ALL)
+            .filter(|server| server != AGGREGATE_SERVER)
             .map(|server| super::name(&server))
             .transpose()?,
         revision: row.get(3)?,
         client_name: row.get(4)?,
         client_version: row.get(5)?,
         handshake: row.get(6)?,
-        is_far_stateless: row.get(7)?,
-        watched: of_text(&row.get::<_, String>(8)?),
-        used_at: from_unix_nanoseconds(row.get(9)?),
-        level: row.get(10)?,
+        is_upstream_stateless: row.get(7)?,
+        subscribed_uris: decode_uris(&row.get::<_, String>(8)?),
+        last_used_at: from_unix_nanoseconds(row.get(9)?),
+        log_level: row.get(10)?,
     })
 }
 
 /// A list of texts as one: a URI may have any character.
-fn as_text(uris: &[String]) -> String {
+fn encode_uris(uris: &[String]) -> String {
     serde_json::Value::from(uris).to_string()
 }
 
 /// What cannot be read is nothing: the client subscribes again.
-fn of_text(text: &str) -> Vec<String> {
+fn decode_uris(text: &str) -> Vec<String> {
     serde_json::from_str(text).unwrap_or_default()
 }

@@ -15,16 +15,16 @@ fn session(id: &str) -> SessionRow {
         client_name: Some("some \"client\"".to_owned()),
         client_version: None,
         handshake: r#"{"id":1,"method":"initialize","params":{"n":1.10}}"#.to_owned(),
-        is_far_stateless: id.ends_with('o'),
-        watched: if id == "two" { vec!["note://\"1\"\n".to_owned(), String::new()] } else { Vec::new() },
-        level: (id == "two").then(|| "warning".to_owned()),
-        used_at: at(NOON),
+        is_upstream_stateless: id.ends_with('o'),
+        subscribed_uris: if id == "two" { vec!["note://\"1\"\n".to_owned(), String::new()] } else { Vec::new() },
+        log_level: (id == "two").then(|| "warning".to_owned()),
+        last_used_at: at(NOON),
     }
 }
 
-async fn keep(store: &Backend, id: &str) -> SessionRow {
+async fn put_session(store: &Backend, id: &str) -> SessionRow {
     let session = session(id);
-    store.sessions.keep(session.clone()).await.expect("kept");
+    store.sessions.put(session.clone()).await.expect("kept");
     session
 }
 
@@ -32,48 +32,48 @@ async fn find(store: &Backend, id: &str) -> Option<SessionRow> {
     store.sessions.find(IdHash::of(&[id])).await.expect("an answer")
 }
 
-pub async fn a_session_is_found_by_its_id_as_it_was_kept(store: &Backend) {
+pub async fn a_session_is_found_by_its_id_as_it_was_put(store: &Backend) {
     assert_eq!(find(store, "one").await, None);
-    let kept = keep(store, "one").await;
-    let of_all = keep(store, "two").await;
+    let kept = put_session(store, "one").await;
+    let of_all = put_session(store, "two").await;
     assert_eq!((find(store, "one").await, find(store, "two").await), (Some(kept), Some(of_all)));
 }
 
 pub async fn what_a_session_listens_for_is_kept_with_it(store: &Backend) {
-    keep(store, "one").await;
-    let two = keep(store, "two").await;
+    put_session(store, "one").await;
+    let two = put_session(store, "two").await;
     let uris = vec!["note://1".to_owned(), "note://2".to_owned()];
-    store.sessions.watch(IdHash::of(&["one"]), uris.clone()).await.expect("kept");
-    store.sessions.watch(IdHash::of(&["nobody's"]), uris.clone()).await.expect("passed over");
-    assert_eq!(find(store, "one").await.expect("kept").watched, uris);
+    store.sessions.set_subscriptions(IdHash::of(&["one"]), uris.clone()).await.expect("kept");
+    store.sessions.set_subscriptions(IdHash::of(&["nobody's"]), uris.clone()).await.expect("passed over");
+    assert_eq!(find(store, "one").await.expect("kept").subscribed_uris, uris);
     assert_eq!((find(store, "two").await, find(store, "nobody's").await), (Some(two), None));
-    store.sessions.watch(IdHash::of(&["one"]), Vec::new()).await.expect("kept");
-    assert_eq!(find(store, "one").await.expect("kept").watched, [""; 0]);
+    store.sessions.set_subscriptions(IdHash::of(&["one"]), Vec::new()).await.expect("kept");
+    assert_eq!(find(store, "one").await.expect("kept").subscribed_uris, [""; 0]);
 }
 
 pub async fn which_log_messages_a_session_wants_is_kept_with_it(store: &Backend) {
-    keep(store, "one").await;
-    let two = keep(store, "two").await;
-    store.sessions.set_level(IdHash::of(&["one"]), "debug".to_owned()).await.expect("kept");
-    store.sessions.set_level(IdHash::of(&["nobody's"]), "debug".to_owned()).await.expect("passed over");
-    assert_eq!(find(store, "one").await.expect("kept").level.as_deref(), Some("debug"));
+    put_session(store, "one").await;
+    let two = put_session(store, "two").await;
+    store.sessions.set_log_level(IdHash::of(&["one"]), "debug".to_owned()).await.expect("kept");
+    store.sessions.set_log_level(IdHash::of(&["nobody's"]), "debug".to_owned()).await.expect("passed over");
+    assert_eq!(find(store, "one").await.expect("kept").log_level.as_deref(), Some("debug"));
     assert_eq!((find(store, "two").await, find(store, "nobody's").await), (Some(two), None));
 }
 
 pub async fn a_forgotten_session_is_gone_and_others_stay(store: &Backend) {
-    keep(store, "one").await;
-    let two = keep(store, "two").await;
-    store.sessions.forget(vec![IdHash::of(&["one"]), IdHash::of(&["nobody's"])]).await.expect("forgotten");
+    put_session(store, "one").await;
+    let two = put_session(store, "two").await;
+    store.sessions.delete(vec![IdHash::of(&["one"]), IdHash::of(&["nobody's"])]).await.expect("forgotten");
     assert_eq!((find(store, "one").await, find(store, "two").await), (None, Some(two)));
 }
 
-pub async fn sessions_that_nobody_used_are_swept(store: &Backend) {
-    keep(store, "old").await;
-    keep(store, "used").await;
+pub async fn unused_sessions_are_swept(store: &Backend) {
+    put_session(store, "old").await;
+    put_session(store, "used").await;
     let hour = |hours: u64| at(NOON) + Duration::from_secs(hours * 3_600);
     store.sessions.touch(vec![IdHash::of(&["used"]), IdHash::of(&["nobody's"])], hour(2)).await.expect("touched");
     store.sessions.touch(vec![IdHash::of(&["used"])], hour(1)).await.expect("touched");
-    assert_eq!(find(store, "used").await.expect("kept").used_at, hour(2), "it does not get older");
+    assert_eq!(find(store, "used").await.expect("kept").last_used_at, hour(2), "it does not get older");
     assert_eq!(find(store, "nobody's").await, None, "touching keeps nothing");
     assert_eq!(store.sessions.sweep(hour(2)).await.expect("swept"), 1);
     assert_eq!((find(store, "old").await.is_some(), find(store, "used").await.is_some()), (false, true));
@@ -81,9 +81,9 @@ pub async fn sessions_that_nobody_used_are_swept(store: &Backend) {
 
 pub async fn a_session_leaves_no_entry_and_no_new_version(store: &Backend) {
     let before = store.change_feed.version().await.expect("a version");
-    keep(store, "one").await;
+    put_session(store, "one").await;
     store.sessions.touch(vec![IdHash::of(&["one"])], at(NOON)).await.expect("touched");
-    store.sessions.forget(vec![IdHash::of(&["one"])]).await.expect("forgotten");
+    store.sessions.delete(vec![IdHash::of(&["one"])]).await.expect("forgotten");
     assert_eq!(store.change_feed.version().await.expect("a version"), before);
     assert_eq!(store.admin_log.recent(9).await.expect("entries"), []);
 }

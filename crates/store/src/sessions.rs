@@ -26,31 +26,31 @@ pub struct SessionRow {
     /// The client's handshake, as it wrote it.
     pub handshake: String,
     /// Whether the server knows of no session, so that there is none to be opened.
-    pub is_far_stateless: bool,
+    pub is_upstream_stateless: bool,
     /// The URIs of the resources that its client wants to hear of, as it named them.
-    pub watched: Vec<String>,
+    pub subscribed_uris: Vec<String>,
     /// The least severe log message that its client wants, if it has said so.
-    pub level: Option<String>,
+    pub log_level: Option<String>,
     /// When it was used last, or a little earlier.
-    pub used_at: Timestamp,
+    pub last_used_at: Timestamp,
 }
 
 /// Keeps sessions. What is kept survives the death of the process; a power cut may take the last of it.
 #[async_trait]
-pub trait SessionRows: Send + Sync {
+pub trait Sessions: Send + Sync {
     /// Keeps a session.
-    async fn keep(&self, session: SessionRow) -> Result<(), StoreError>;
+    async fn put(&self, session: SessionRow) -> Result<(), StoreError>;
     /// Finds a session, whosever it is.
     async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError>;
     /// Notes which resources the client of a session wants to hear of. What is not kept is passed over.
-    async fn watch(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError>;
+    async fn set_subscriptions(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError>;
     /// Notes which log messages the client of a session wants. What is not kept is passed over.
-    async fn set_level(&self, id: IdHash, level: String) -> Result<(), StoreError>;
+    async fn set_log_level(&self, id: IdHash, level: String) -> Result<(), StoreError>;
     /// Notes that sessions were used. A time before the one that is kept changes nothing, and what is not kept is
     /// passed over.
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError>;
     /// Forgets sessions. What is not kept is passed over.
-    async fn forget(&self, ids: Vec<IdHash>) -> Result<(), StoreError>;
+    async fn delete(&self, ids: Vec<IdHash>) -> Result<(), StoreError>;
     /// Forgets sessions that were last used before a time, and says how many.
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError>;
 }

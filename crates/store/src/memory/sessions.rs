@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use super::MemoryStore;
 use crate::StoreError;
 use crate::id_hash::IdHash;
-use crate::session_rows::{SessionRow, SessionRows};
+use crate::sessions::{SessionRow, Sessions};
 
 #[async_trait]
-impl SessionRows for MemoryStore {
-    async fn keep(&self, session: SessionRow) -> Result<(), StoreError> {
+impl Sessions for MemoryStore {
+    async fn put(&self, session: SessionRow) -> Result<(), StoreError> {
         self.state().sessions.insert(session.id, session);
         Ok(())
     }
@@ -19,16 +19,16 @@ impl SessionRows for MemoryStore {
         Ok(self.state().sessions.get(&id).cloned())
     }
 
-    async fn watch(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
+    async fn set_subscriptions(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
         if let Some(session) = self.state().sessions.get_mut(&id) {
-            session.watched = uris;
+            session.subscribed_uris = uris;
         }
         Ok(())
     }
 
-    async fn set_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
+    async fn set_log_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
         if let Some(session) = self.state().sessions.get_mut(&id) {
-            session.level = Some(level);
+            session.log_level = Some(level);
         }
         Ok(())
     }
@@ -37,13 +37,13 @@ impl SessionRows for MemoryStore {
         let mut state = self.state();
         for id in ids {
             if let Some(session) = state.sessions.get_mut(&id) {
-                session.used_at = session.used_at.max(at);
+                session.last_used_at = session.last_used_at.max(at);
             }
         }
         Ok(())
     }
 
-    async fn forget(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
+    async fn delete(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
         let mut state = self.state();
         for id in ids {
             state.sessions.remove(&id);
@@ -54,7 +54,7 @@ impl SessionRows for MemoryStore {
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError> {
         let mut state = self.state();
         let all = state.sessions.len();
-        state.sessions.retain(|_, session| session.used_at >= before);
+        state.sessions.retain(|_, session| session.last_used_at >= before);
         Ok(all - state.sessions.len())
     }
 }
