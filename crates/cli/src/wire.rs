@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use gatelodge_store::{
     AdminLog, ChangeFeed, Clock, Grants, Ledger, OpenStoreError, Policies, Servers, Sessions, SqliteLedger,
-    SqliteState, TaskRows, ToolPins,
+    SqliteState, TaskOwners, ToolPins,
 };
 
 use crate::config::StoreConfig;
@@ -44,7 +44,7 @@ pub struct Stores {
     /// Sessions of clients.
     pub sessions: Arc<dyn Sessions>,
     /// Whose tasks are.
-    pub tasks: Arc<dyn TaskRows>,
+    pub tasks: Arc<dyn TaskOwners>,
     /// Counters and the call log.
     pub ledger: Arc<dyn Ledger>,
     /// The same, for what only this backend tells.
@@ -86,7 +86,7 @@ fn tied(state: SqliteState, ledger: SqliteLedger) -> Stores {
         admin_log: Arc::clone(&state) as Arc<dyn AdminLog>,
         tool_pins: Arc::clone(&state) as Arc<dyn ToolPins>,
         sessions: Arc::clone(&state) as Arc<dyn Sessions>,
-        tasks: Arc::clone(&state) as Arc<dyn TaskRows>,
+        tasks: Arc::clone(&state) as Arc<dyn TaskOwners>,
         notices: state,
         ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,
         sqlite: ledger,

@@ -42,7 +42,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use gatelodge_store::{CallId, Clock, Ledger, TaskRows, ToolPins};
+use gatelodge_store::{CallId, Clock, Ledger, TaskOwners, ToolPins};
 use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -93,7 +93,7 @@ pub struct Gateway {
     settings: Settings,
     sessions: Sessions,
     keeping: Keeping,
-    task_rows: Arc<dyn TaskRows>,
+    task_rows: Arc<dyn TaskOwners>,
     connections: Connections,
     pool: Pool,
     late: Late,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use gatelodge_store::{Ledger, Sessions, TaskRows, ToolPins};
+use gatelodge_store::{Ledger, Sessions, TaskOwners, ToolPins};
 
 /// The parts of a store that a gateway runs on.
 #[derive(Clone)]
@@ -15,7 +15,7 @@ pub struct Stores {
     /// Sessions of clients.
     pub sessions: Arc<dyn Sessions>,
     /// Whose tasks are.
-    pub tasks: Arc<dyn TaskRows>,
+    pub tasks: Arc<dyn TaskOwners>,
 }
 
 impl fmt::Debug for Stores {

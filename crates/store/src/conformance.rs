@@ -16,21 +16,21 @@ pub mod reserve;
 pub mod rows;
 pub mod servers;
 pub mod sessions;
-pub mod task_rows;
+pub mod task_owners;
 pub mod tool_pins;
 pub mod window;
 
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::{AdminLog, ChangeFeed, Grants, Ledger, ManualClock, Policies, Servers, Sessions, TaskRows, ToolPins};
+use crate::{AdminLog, ChangeFeed, Grants, Ledger, ManualClock, Policies, Servers, Sessions, TaskOwners, ToolPins};
 
 /// An empty store, all of its parts.
 pub struct Backend {
     pub servers: Arc<dyn Servers>,
     pub tool_pins: Arc<dyn ToolPins>,
     pub sessions: Arc<dyn Sessions>,
-    pub tasks: Arc<dyn TaskRows>,
+    pub tasks: Arc<dyn TaskOwners>,
     pub policies: Arc<dyn Policies>,
     pub grants: Arc<dyn Grants>,
     pub admin_log: Arc<dyn AdminLog>,
@@ -61,7 +61,7 @@ macro_rules! conformance {
             sessions::a_forgotten_session_is_gone_and_others_stay;
             sessions::unused_sessions_are_swept;
             sessions::a_session_leaves_no_entry_and_no_new_version;
-            task_owners::a_task_is_found_by_its_id_as_it_was_kept;
+            task_owners::a_task_is_found_by_its_id_as_it_was_put;
             task_owners::a_task_stays_with_its_grant_until_it_expires;
             task_owners::tasks_of_a_grant_at_a_server_are_listed;
             task_owners::tasks_that_have_expired_are_swept;

@@ -7,7 +7,7 @@ mod ledger;
 mod policies;
 mod servers;
 mod sessions;
-mod task_rows;
+mod task_owners;
 mod tool_pins;
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use crate::log_page::{ChainedRow, LogPage};
 use crate::policies::StoredPolicy;
 use crate::servers::StoredServer;
 use crate::sessions::SessionRow;
-use crate::task_rows::TaskRow;
+use crate::task_owners::TaskOwner;
 use crate::tool_pins::Known;
 use crate::validated_name::{PolicyName, ServerName};
 
@@ -51,7 +51,7 @@ struct State {
     /// What is known of each server's tools.
     tools: BTreeMap<ServerName, Known>,
     sessions: BTreeMap<IdHash, SessionRow>,
-    tasks: BTreeMap<IdHash, TaskRow>,
+    tasks: BTreeMap<IdHash, TaskOwner>,
     admin_log: Vec<MemoryLogRow>,
 }
 

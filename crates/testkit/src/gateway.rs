@@ -12,7 +12,7 @@ use gatelodge_gateway::{
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use gatelodge_store::{
     AdminEntry, CallLogFilter, CallLogRow, Clock, EnforcementMode, GrantId, GrantToken, Ledger, ManualClock,
-    MemoryStore, PolicyVersion, SaidClass, Sessions, TaskRows, TokenHash, ToolPins,
+    MemoryStore, PolicyVersion, SaidClass, Sessions, TaskOwners, TokenHash, ToolPins,
 };
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ pub struct TestGatewayBuilder {
     accepting: Accepting,
     ledger: Option<Arc<dyn Ledger>>,
     sessions: Option<Arc<dyn Sessions>>,
-    tasks: Option<Arc<dyn TaskRows>>,
+    tasks: Option<Arc<dyn TaskOwners>>,
     clock: Arc<ManualClock>,
     /// Further servers: name, URL and policy of the grant.
     further: Vec<(String, String, String)>,
@@ -121,7 +121,7 @@ impl TestGatewayBuilder {
     }
 
     /// Tasks are kept elsewhere than in memory.
-    pub fn tasks(mut self, tasks: Arc<dyn TaskRows>) -> Self {
+    pub fn tasks(mut self, tasks: Arc<dyn TaskOwners>) -> Self {
         self.tasks = Some(tasks);
         self
     }

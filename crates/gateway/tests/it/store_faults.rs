@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use gatelodge_store::{
-    Durability, GrantId, IdHash, ManualClock, MemoryStore, ServerName, SqliteLedger, StoreError, TaskRow, TaskRows,
+    Durability, GrantId, IdHash, ManualClock, MemoryStore, ServerName, SqliteLedger, StoreError, TaskOwner, TaskOwners,
 };
 use gatelodge_testkit::{FakeUpstream, Hit, TestGateway, tool};
 use jiff::Timestamp;
@@ -189,21 +189,21 @@ impl Tasks {
 }
 
 #[async_trait]
-impl TaskRows for Tasks {
-    async fn keep(&self, task: TaskRow, now: Timestamp) -> Result<(), StoreError> {
-        TaskRows::keep(self.rows()?, task, now).await
+impl TaskOwners for Tasks {
+    async fn put(&self, task: TaskOwner, now: Timestamp) -> Result<(), StoreError> {
+        TaskOwners::put(self.rows()?, task, now).await
     }
 
-    async fn find(&self, id: IdHash) -> Result<Option<TaskRow>, StoreError> {
-        TaskRows::find(self.rows()?, id).await
+    async fn find(&self, id: IdHash) -> Result<Option<TaskOwner>, StoreError> {
+        TaskOwners::find(self.rows()?, id).await
     }
 
-    async fn of_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskRow>, StoreError> {
-        self.rows()?.of_grant(grant, server).await
+    async fn list_for_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskOwner>, StoreError> {
+        self.rows()?.list_for_grant(grant, server).await
     }
 
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError> {
-        TaskRows::sweep(self.rows()?, before).await
+        TaskOwners::sweep(self.rows()?, before).await
     }
 }
 

@@ -6,7 +6,7 @@ mod grants;
 mod policies;
 mod servers;
 mod sessions;
-mod task_rows;
+mod task_owners;
 mod tool_pins;
 
 use std::path::Path;

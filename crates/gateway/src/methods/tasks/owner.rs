@@ -11,7 +11,7 @@ use gatelodge_mcp::{
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Decision, decide};
-use gatelodge_store::{EnforcementMode, IdHash, StoreError, TaskRow};
+use gatelodge_store::{EnforcementMode, IdHash, StoreError, TaskOwner};
 use memchr::memmem::Finder;
 use tracing::warn;
 
@@ -89,14 +89,14 @@ pub(crate) async fn note(
     }
     let now = gw.clock.now();
     let life = task.ttl.map_or(AT_MOST, Duration::from_millis).clamp(AT_LEAST, AT_MOST);
-    let row = TaskRow {
+    let row = TaskOwner {
         id: hash(visit, &task.id),
         grant: visit.grant.config.id.clone(),
         server: visit.upstream.name().clone(),
         tool: tool.to_owned(),
         expires_at: now.checked_add(life).unwrap_or(now),
     };
-    if let Err(fault) = gw.task_rows.keep(row, now).await {
+    if let Err(fault) = gw.task_rows.put(row, now).await {
         let server = visit.upstream.name();
         warn!(server.name = %server, error = %fault, "nobody can ask for a task that `{tool}` of `{server}` has made: {fault}");
     }
@@ -189,7 +189,7 @@ pub(crate) async fn not_there(
 /// The tools whose calls made the grant's tasks at the server, by what the tasks are known by.
 pub(super) async fn own_tasks(gw: &Gateway, visit: &Visit) -> Result<HashMap<IdHash, String>, StoreError> {
     let now = gw.clock.now();
-    let rows = gw.task_rows.of_grant(&visit.grant.config.id, visit.upstream.name()).await?;
+    let rows = gw.task_rows.list_for_grant(&visit.grant.config.id, visit.upstream.name()).await?;
     Ok(rows.into_iter().filter(|task| task.expires_at > now).map(|task| (task.id, task.tool)).collect())
 }
 
@@ -203,7 +203,7 @@ impl Gateway {
         Ok(own.map(|task| task.tool))
     }
 
-    async fn find_task(&self, visit: &Visit, id: &str) -> Result<Option<TaskRow>, StoreError> {
+    async fn find_task(&self, visit: &Visit, id: &str) -> Result<Option<TaskOwner>, StoreError> {
         let found = self.task_rows.find(hash(visit, id)).await;
         found.inspect_err(|fault| {
             let server = visit.upstream.name();

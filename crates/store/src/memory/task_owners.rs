@@ -7,33 +7,33 @@ use super::MemoryStore;
 use crate::StoreError;
 use crate::grants::GrantId;
 use crate::id_hash::IdHash;
-use crate::task_rows::{MAX_TASKS, TaskRow, TaskRows, taken};
+use crate::task_owners::{MAX_TASKS_PER_GRANT, TaskOwner, TaskOwners, other_owner_error};
 use crate::validated_name::ServerName;
 
 #[async_trait]
-impl TaskRows for MemoryStore {
-    async fn keep(&self, task: TaskRow, now: Timestamp) -> Result<(), StoreError> {
+impl TaskOwners for MemoryStore {
+    async fn put(&self, task: TaskOwner, now: Timestamp) -> Result<(), StoreError> {
         let mut state = self.state();
         let tasks = &mut state.tasks;
         if tasks.get(&task.id).is_some_and(|old| old.grant != task.grant && old.expires_at > now) {
-            return Err(taken());
+            return Err(other_owner_error());
         }
         let grant = task.grant.clone();
         tasks.insert(task.id, task);
         let mut own: Vec<_> =
             tasks.values().filter(|task| task.grant == grant).map(|task| (task.expires_at, task.id)).collect();
         own.sort_unstable();
-        for (_, id) in own.iter().rev().skip(MAX_TASKS) {
+        for (_, id) in own.iter().rev().skip(MAX_TASKS_PER_GRANT) {
             tasks.remove(id);
         }
         Ok(())
     }
 
-    async fn find(&self, id: IdHash) -> Result<Option<TaskRow>, StoreError> {
+    async fn find(&self, id: IdHash) -> Result<Option<TaskOwner>, StoreError> {
         Ok(self.state().tasks.get(&id).cloned())
     }
 
-    async fn of_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskRow>, StoreError> {
+    async fn list_for_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskOwner>, StoreError> {
         let state = self.state();
         let own = state.tasks.values().filter(|task| task.grant == *grant && task.server == *server);
         Ok(own.cloned().collect())

@@ -9,16 +9,17 @@ use crate::StoreError;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
 use crate::grants::GrantId;
 use crate::id_hash::IdHash;
-use crate::task_rows::{MAX_TASKS, TaskRow, TaskRows, taken};
+use crate::task_owners::{MAX_TASKS_PER_GRANT, TaskOwner, TaskOwners, other_owner_error};
 use crate::validated_name::ServerName;
 
-const INSERT: &str = "INSERT OR REPLACE INTO tasks (id, grant_id, server, tool, expires_at) VALUES (?, ?, ?, ?, ?)";
-const BEYOND: &str = "DELETE FROM tasks WHERE grant_id = ?1 AND expires_at <= \
+const INSERT_TASK: &str =
+    "INSERT OR REPLACE INTO tasks (id, grant_id, server, tool, expires_at) VALUES (?, ?, ?, ?, ?)";
+const DELETE_EXCESS_TASKS: &str = "DELETE FROM tasks WHERE grant_id = ?1 AND expires_at <= \
      (SELECT expires_at FROM tasks WHERE grant_id = ?1 ORDER BY expires_at DESC LIMIT 1 OFFSET ?2)";
 
 #[async_trait]
-impl TaskRows for SqliteState {
-    async fn keep(&self, task: TaskRow, now: Timestamp) -> Result<(), StoreError> {
+impl TaskOwners for SqliteState {
+    async fn put(&self, task: TaskOwner, now: Timestamp) -> Result<(), StoreError> {
         let keep = self.run_light(move |db| {
             let db = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let others = "SELECT 1 FROM tasks WHERE id = ? AND grant_id <> ? AND expires_at > ?";
@@ -28,31 +29,37 @@ impl TaskRows for SqliteState {
                 to_unix_nanoseconds(now)
             ])?;
             if is_taken {
-                return Err(taken());
+                return Err(other_owner_error());
             }
             let (server, end) = (task.server.as_str(), to_unix_nanoseconds(task.expires_at));
-            db.prepare_cached(INSERT)?.execute(params![task.id.as_bytes(), task.grant.0, server, task.tool, end])?;
-            db.prepare_cached(BEYOND)?.execute(params![task.grant.0, MAX_TASKS])?;
+            db.prepare_cached(INSERT_TASK)?.execute(params![
+                task.id.as_bytes(),
+                task.grant.0,
+                server,
+                task.tool,
+                end
+            ])?;
+            db.prepare_cached(DELETE_EXCESS_TASKS)?.execute(params![task.grant.0, MAX_TASKS_PER_GRANT])?;
             Ok(db.commit()?)
         });
         keep.await
     }
 
-    async fn find(&self, id: IdHash) -> Result<Option<TaskRow>, StoreError> {
+    async fn find(&self, id: IdHash) -> Result<Option<TaskOwner>, StoreError> {
         let find = self.run_light(move |db| {
             let select = "SELECT id, grant_id, server, tool, expires_at FROM tasks WHERE id = ?";
-            let found = db.prepare_cached(select)?.query_row([id.as_bytes()], |row| Ok(task(row))).optional()?;
+            let found = db.prepare_cached(select)?.query_row([id.as_bytes()], |row| Ok(read_task(row))).optional()?;
             found.transpose()
         });
         find.await
     }
 
-    async fn of_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskRow>, StoreError> {
+    async fn list_for_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskOwner>, StoreError> {
         let (grant, server) = (grant.clone(), server.clone());
         let list = self.run_light(move |db| {
             let select = "SELECT id, grant_id, server, tool, expires_at FROM tasks WHERE grant_id = ? AND server = ?";
             let mut statement = db.prepare_cached(select)?;
-            let rows = statement.query_map(params![grant.0, server.as_str()], |row| Ok(task(row)))?;
+            let rows = statement.query_map(params![grant.0, server.as_str()], |row| Ok(read_task(row)))?;
             rows.map(|row| row?).collect()
         });
         list.await
@@ -66,8 +73,8 @@ impl TaskRows for SqliteState {
     }
 }
 
-fn task(row: &Row<'_>) -> Result<TaskRow, StoreError> {
-    Ok(TaskRow {
+fn read_task(row: &Row<'_>) -> Result<TaskOwner, StoreError> {
+    Ok(TaskOwner {
         id: IdHash::from_bytes(row.get(0)?),
         grant: GrantId(row.get::<_, String>(1)?.into()),
         server: super::name(&row.get::<_, String>(2)?)?,

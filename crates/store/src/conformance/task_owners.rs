@@ -6,14 +6,14 @@ use jiff::Timestamp;
 
 use super::Backend;
 use super::kit::{NOON, assert_conflict, at};
-use crate::{GrantId, IdHash, TaskRow};
+use crate::{GrantId, IdHash, TaskOwner};
 
 fn hour(hours: u64) -> Timestamp {
     at(NOON) + Duration::from_secs(hours * 3_600)
 }
 
-fn task(id: &str, grant: &str, expires_at: Timestamp) -> TaskRow {
-    TaskRow {
+fn task(id: &str, grant: &str, expires_at: Timestamp) -> TaskOwner {
+    TaskOwner {
         id: IdHash::of(&[id]),
         grant: GrantId(grant.into()),
         server: "zoo".parse().expect("a name"),
@@ -22,44 +22,44 @@ fn task(id: &str, grant: &str, expires_at: Timestamp) -> TaskRow {
     }
 }
 
-async fn find(store: &Backend, id: &str) -> Option<TaskRow> {
+async fn find(store: &Backend, id: &str) -> Option<TaskOwner> {
     store.tasks.find(IdHash::of(&[id])).await.expect("an answer")
 }
 
-pub async fn a_task_is_found_by_its_id_as_it_was_kept(store: &Backend) {
+pub async fn a_task_is_found_by_its_id_as_it_was_put(store: &Backend) {
     assert_eq!(find(store, "one").await, None);
     let one = task("one", "ci", hour(1));
-    store.tasks.keep(one.clone(), hour(0)).await.expect("kept");
-    store.tasks.keep(task("two", "ci", hour(1)), hour(0)).await.expect("kept");
+    store.tasks.put(one.clone(), hour(0)).await.expect("kept");
+    store.tasks.put(task("two", "ci", hour(1)), hour(0)).await.expect("kept");
     assert_eq!(find(store, "one").await, Some(one));
 }
 
 pub async fn a_task_stays_with_its_grant_until_it_expires(store: &Backend) {
     let own = task("one", "ci", hour(1));
-    store.tasks.keep(own.clone(), hour(0)).await.expect("kept");
-    assert_conflict(store.tasks.keep(task("one", "other", hour(9)), hour(0)).await);
+    store.tasks.put(own.clone(), hour(0)).await.expect("kept");
+    assert_conflict(store.tasks.put(task("one", "other", hour(9)), hour(0)).await);
     assert_eq!(find(store, "one").await, Some(own));
-    let newer = TaskRow { tool: "ask".to_owned(), ..task("one", "ci", hour(2)) };
-    store.tasks.keep(newer.clone(), hour(0)).await.expect("its own may be made anew");
+    let newer = TaskOwner { tool: "ask".to_owned(), ..task("one", "ci", hour(2)) };
+    store.tasks.put(newer.clone(), hour(0)).await.expect("its own may be made anew");
     assert_eq!(find(store, "one").await, Some(newer));
     let other = task("one", "other", hour(9));
-    store.tasks.keep(other.clone(), hour(2)).await.expect("the old one is over");
+    store.tasks.put(other.clone(), hour(2)).await.expect("the old one is over");
     assert_eq!(find(store, "one").await, Some(other));
 }
 
 pub async fn tasks_of_a_grant_at_a_server_are_listed(store: &Backend) {
-    let elsewhere = TaskRow { server: "ark".parse().expect("a name"), ..task("three", "ci", hour(1)) };
+    let elsewhere = TaskOwner { server: "ark".parse().expect("a name"), ..task("three", "ci", hour(1)) };
     for row in [task("one", "ci", hour(1)), task("two", "other", hour(1)), elsewhere] {
-        store.tasks.keep(row, hour(0)).await.expect("kept");
+        store.tasks.put(row, hour(0)).await.expect("kept");
     }
     let zoo = "zoo".parse().expect("a name");
-    let own = store.tasks.of_grant(&GrantId("ci".into()), &zoo).await.expect("tasks");
+    let own = store.tasks.list_for_grant(&GrantId("ci".into()), &zoo).await.expect("tasks");
     assert_eq!(own, [task("one", "ci", hour(1))]);
 }
 
 pub async fn tasks_that_have_expired_are_swept(store: &Backend) {
-    store.tasks.keep(task("one", "ci", hour(1)), hour(0)).await.expect("kept");
-    store.tasks.keep(task("two", "ci", hour(3)), hour(0)).await.expect("kept");
+    store.tasks.put(task("one", "ci", hour(1)), hour(0)).await.expect("kept");
+    store.tasks.put(task("two", "ci", hour(3)), hour(0)).await.expect("kept");
     assert_eq!(store.tasks.sweep(hour(2)).await.expect("swept"), 1);
     assert_eq!((find(store, "one").await.is_some(), find(store, "two").await.is_some()), (false, true));
 }
