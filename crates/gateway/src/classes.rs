@@ -7,7 +7,7 @@ use foldhash::HashMap;
 use gatelodge_catalogue::{Classification, Server, Tool, classify};
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::Category;
-use gatelodge_store::{Known, SaidClass, ServerName, ToolDefinition};
+use gatelodge_store::{CategoryOverride, ServerName, ServerTools, ToolDefinition};
 
 /// What is known of one tool.
 #[derive(Debug, Clone)]
@@ -15,9 +15,9 @@ pub struct Class {
     /// What the catalogue says, or why it cannot.
     pub judged: Result<Classification, String>,
     /// What somebody says, who knows better.
-    pub said: Option<SaidClass>,
+    pub said: Option<CategoryOverride>,
     /// What somebody said of an earlier definition; it does not count any more.
-    pub lapsed: Option<SaidClass>,
+    pub lapsed: Option<CategoryOverride>,
 }
 
 impl Class {
@@ -34,7 +34,7 @@ impl Class {
 pub fn classes<'d>(
     server: &ServerName,
     siblings: impl IntoIterator<Item = &'d str>,
-    said: &[SaidClass],
+    said: &[CategoryOverride],
     definitions: impl IntoIterator<Item = &'d ToolDefinition>,
 ) -> BTreeMap<String, Class> {
     let around = Server::new(server.as_str(), None, siblings);
@@ -42,7 +42,7 @@ pub fn classes<'d>(
         // Of one tool one thing is said.
         let about = said.iter().find(|said| said.tool == definition.name);
         let (said, lapsed) = match about.cloned() {
-            Some(said) if said.holds_for(definition) => (Some(said), None),
+            Some(said) if said.applies_to(definition) => (Some(said), None),
             lapsed => (None, lapsed),
         };
         (definition.name.clone(), Class { judged: judge(definition, &around), said, lapsed })
@@ -52,9 +52,9 @@ pub fn classes<'d>(
 
 /// Classifies what was accepted of a server.
 #[must_use]
-pub fn accepted_classes(server: &ServerName, known: &Known) -> BTreeMap<String, Class> {
-    let accepted = || known.accepted.iter().map(|pin| &pin.definition);
-    classes(server, accepted().map(|tool| tool.name.as_str()), &known.said, accepted())
+pub fn accepted_classes(server: &ServerName, known: &ServerTools) -> BTreeMap<String, Class> {
+    let accepted = || known.pinned.iter().map(|pin| &pin.definition);
+    classes(server, accepted().map(|tool| tool.name.as_str()), &known.category_overrides, accepted())
 }
 
 fn judge(definition: &ToolDefinition, around: &Server) -> Result<Classification, String> {
@@ -68,16 +68,18 @@ fn judge(definition: &ToolDefinition, around: &Server) -> Result<Classification,
 pub(crate) struct Categories {
     by_name: HashMap<Box<str>, Category>,
     accepted: Vec<(String, String)>,
-    said: Vec<SaidClass>,
+    said: Vec<CategoryOverride>,
 }
 
 impl Categories {
     /// The categories for what is known now: the same ones while nothing has changed.
-    pub async fn of(before: Option<Arc<Self>>, server: &ServerName, known: &Known) -> Arc<Self> {
-        let accepted = known.accepted.iter().map(|pin| &pin.definition);
+    pub async fn of(before: Option<Arc<Self>>, server: &ServerName, known: &ServerTools) -> Arc<Self> {
+        let accepted = known.pinned.iter().map(|pin| &pin.definition);
         let accepted: Vec<(String, String)> =
             accepted.map(|tool| (tool.name.clone(), tool.fingerprint.clone())).collect();
-        if let Some(before) = before.filter(|before| before.accepted == accepted && before.said == known.said) {
+        if let Some(before) =
+            before.filter(|before| before.accepted == accepted && before.said == known.category_overrides)
+        {
             return before;
         }
         let (server, known) = (server.clone(), known.clone());
@@ -85,7 +87,7 @@ impl Categories {
         let found = tokio::task::spawn_blocking(move || {
             let classes = accepted_classes(&server, &known);
             let by_name = classes.into_iter().map(|(name, class)| (name.into(), class.category())).collect();
-            Self { by_name, accepted, said: known.said }
+            Self { by_name, accepted, said: known.category_overrides }
         });
         // What could not be judged is unknown.
         Arc::new(found.await.unwrap_or_default())

@@ -24,7 +24,7 @@ use ::http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use ::http::uri::Scheme;
 use arc_swap::ArcSwapOption;
 use gatelodge_mcp::{ProtocolGeneration, Revision};
-use gatelodge_store::{Known, ServerName};
+use gatelodge_store::{ServerName, ServerTools};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Mutex, Semaphore};
 
@@ -226,9 +226,12 @@ impl Upstream {
 
     /// Notes what was accepted and said of its tools. Where that is something else than before, so are the lists of all
     /// who listen, unless nobody could have seen one.
-    pub(crate) fn note_accepted(&self, known: &Known, is_first: bool) {
-        let pins = known.accepted.iter().map(|pin| hashed(&(&pin.definition.name, &pin.definition.fingerprint)));
-        let said = known.said.iter().map(|said| hashed(&(&said.tool, said.category.as_str(), &said.fingerprint)));
+    pub(crate) fn note_accepted(&self, known: &ServerTools, is_first: bool) {
+        let pins = known.pinned.iter().map(|pin| hashed(&(&pin.definition.name, &pin.definition.fingerprint)));
+        let said = known
+            .category_overrides
+            .iter()
+            .map(|said| hashed(&(&said.tool, said.category.as_str(), &said.fingerprint)));
         // In whatever order they come.
         let now = pins.chain(said).fold(0, u64::wrapping_add);
         let mut accepted = self.accepted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -50,11 +50,11 @@ macro_rules! conformance {
             servers::servers_are_listed_by_name;
             servers::a_second_server_of_a_name_is_a_conflict;
             servers::a_removed_server_is_gone_and_grants_lose_it;
-            tool_pins::a_server_that_was_never_asked_is_told_from_one_that_offers_nothing;
+            tool_pins::an_unlisted_server_differs_from_one_without_tools;
             tool_pins::what_is_accepted_stays_while_the_offer_changes;
             tool_pins::only_what_is_offered_is_accepted_all_or_nothing;
             tool_pins::what_is_offered_first_is_accepted_in_the_same_step;
-            tool_pins::what_somebody_says_of_a_tool_is_kept_with_who_and_why_until_it_is_taken_back;
+            tool_pins::a_category_override_keeps_author_and_reason_until_cleared;
             sessions::a_session_is_found_by_its_id_as_it_was_put;
             sessions::what_a_session_listens_for_is_kept_with_it;
             sessions::which_log_messages_a_session_wants_is_kept_with_it;

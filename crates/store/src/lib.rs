@@ -48,7 +48,7 @@ pub use sessions::{SessionRow, Sessions};
 pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteState};
 pub use task_owners::{MAX_TASKS_PER_GRANT, TaskOwner, TaskOwners};
 pub use token::{GrantToken, HashedToken, TokenError, TokenHash};
-pub use tool_pins::{Known, Pin, SaidClass, ToolDefinition, ToolPins};
+pub use tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
 pub use validated_name::{ParseNameError, PolicyName, ServerName};
 
 /// Why a store did not do what it was asked.

@@ -26,10 +26,10 @@ use crate::policies::StoredPolicy;
 use crate::servers::StoredServer;
 use crate::sessions::SessionRow;
 use crate::task_owners::TaskOwner;
-use crate::tool_pins::Known;
+use crate::tool_pins::ServerTools;
 use crate::validated_name::{PolicyName, ServerName};
 
-pub(crate) use tool_pins::{never_asked, not_offered, nothing_said};
+pub(crate) use tool_pins::{no_override_error, stale_definition_error, tools_unknown_error};
 
 /// All of a store, in memory.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ struct State {
     /// In the order in which they were made.
     grants: Vec<Grant>,
     /// What is known of each server's tools.
-    tools: BTreeMap<ServerName, Known>,
+    tools: BTreeMap<ServerName, ServerTools>,
     sessions: BTreeMap<IdHash, SessionRow>,
     tasks: BTreeMap<IdHash, TaskOwner>,
     admin_log: Vec<MemoryLogRow>,

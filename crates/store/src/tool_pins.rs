@@ -23,7 +23,7 @@ pub struct ToolDefinition {
 
 /// A definition that was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pin {
+pub struct PinnedDefinition {
     /// The definition.
     pub definition: ToolDefinition,
     /// When.
@@ -34,25 +34,25 @@ pub struct Pin {
 
 /// What somebody says that a tool can do. It counts in place of the catalogue's judgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SaidClass {
+pub struct CategoryOverride {
     /// The tool's name.
     pub tool: String,
     /// What it can do.
     pub category: Category,
     /// Why.
-    pub why: String,
+    pub reason: String,
     /// The definition that it is said of; none if it holds for every later one too.
     pub fingerprint: Option<String>,
     /// When.
-    pub said_at: Timestamp,
+    pub set_at: Timestamp,
     /// By whom.
-    pub said_by: String,
+    pub set_by: String,
 }
 
-impl SaidClass {
+impl CategoryOverride {
     /// Whether it holds for a definition.
     #[must_use]
-    pub fn holds_for(&self, definition: &ToolDefinition) -> bool {
+    pub fn applies_to(&self, definition: &ToolDefinition) -> bool {
         self.tool == definition.name
             && (self.fingerprint.as_ref().is_none_or(|said_of| *said_of == definition.fingerprint)
                 || mutant!("category-kept-after-definition-change"))
@@ -61,23 +61,23 @@ impl SaidClass {
 
 /// What is known of a server's tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct ServerTools {
     /// What was accepted, by name.
-    pub accepted: Vec<Pin>,
+    pub pinned: Vec<PinnedDefinition>,
     /// What was offered last, by name.
     pub offered: Vec<ToolDefinition>,
     /// What people say of them, by name.
-    pub said: Vec<SaidClass>,
+    pub category_overrides: Vec<CategoryOverride>,
 }
 
 /// Keeps the accepted definitions of tools. What was accepted stays so, also while it is not offered.
 #[async_trait]
 pub trait ToolPins: Send + Sync {
     /// What is known of a server's tools; none if it has never been asked.
-    async fn known(&self, server: &ServerName) -> Result<Option<Known>, StoreError>;
+    async fn server_tools(&self, server: &ServerName) -> Result<Option<ServerTools>, StoreError>;
     /// Keeps what a server offers now, in place of what it offered before. If it has never been asked, those of them
     /// that `first` names are accepted in the same step, which writes the entry; of many who ask at once one is first.
-    async fn offer(
+    async fn record_offered(
         &self,
         server: &ServerName,
         offered: Vec<ToolDefinition>,
@@ -93,7 +93,12 @@ pub trait ToolPins: Send + Sync {
         entry: AdminEntry,
     ) -> Result<(), StoreError>;
     /// Keeps what somebody says of a tool, in place of what was said before. `NotFound` if the server was never asked.
-    async fn say(&self, server: &ServerName, said: SaidClass, entry: AdminEntry) -> Result<(), StoreError>;
+    async fn set_category(
+        &self,
+        server: &ServerName,
+        said: CategoryOverride,
+        entry: AdminEntry,
+    ) -> Result<(), StoreError>;
     /// Forgets what was said of a tool. `NotFound` if nothing was.
-    async fn unsay(&self, server: &ServerName, tool: &str, entry: AdminEntry) -> Result<(), StoreError>;
+    async fn clear_category(&self, server: &ServerName, tool: &str, entry: AdminEntry) -> Result<(), StoreError>;
 }

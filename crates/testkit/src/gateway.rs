@@ -11,8 +11,8 @@ use gatelodge_gateway::{
 };
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use gatelodge_store::{
-    AdminEntry, CallLogFilter, CallLogRow, Clock, EnforcementMode, GrantId, GrantToken, Ledger, ManualClock,
-    MemoryStore, PolicyVersion, SaidClass, Sessions, TaskOwners, TokenHash, ToolPins,
+    AdminEntry, CallLogFilter, CallLogRow, CategoryOverride, Clock, EnforcementMode, GrantId, GrantToken, Ledger,
+    ManualClock, MemoryStore, PolicyVersion, Sessions, TaskOwners, TokenHash, ToolPins,
 };
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -440,7 +440,7 @@ impl TestGateway {
     /// Accepts everything that the upstream offered last.
     pub async fn accept_all(&self) {
         let server = SERVER.parse().expect("a name");
-        let known = self.pins.known(&server).await.expect("a store").expect("it was asked");
+        let known = self.pins.server_tools(&server).await.expect("a store").expect("it was asked");
         let tools = known.offered.into_iter().map(|tool| (tool.name, tool.fingerprint)).collect();
         self.pins.accept(&server, tools, self.entry("server.accept")).await.expect("accepted");
         self.change_grants(|_| ());
@@ -449,18 +449,18 @@ impl TestGateway {
     /// Says what a tool can do: as it was accepted, or whatever it becomes.
     pub async fn say(&self, tool: &str, category: Category, even_if_changed: bool) {
         let server = SERVER.parse().expect("a name");
-        let known = self.pins.known(&server).await.expect("a store").expect("it was asked");
-        let pin = known.accepted.into_iter().find(|pin| pin.definition.name == tool).expect("it was accepted");
+        let known = self.pins.server_tools(&server).await.expect("a store").expect("it was asked");
+        let pin = known.pinned.into_iter().find(|pin| pin.definition.name == tool).expect("it was accepted");
         let entry = self.entry("server.classify");
-        let said = SaidClass {
+        let said = CategoryOverride {
             tool: tool.to_owned(),
             category,
-            why: "we looked".to_owned(),
+            reason: "we looked".to_owned(),
             fingerprint: (!even_if_changed).then_some(pin.definition.fingerprint),
-            said_at: entry.at,
-            said_by: entry.by.clone(),
+            set_at: entry.at,
+            set_by: entry.by.clone(),
         };
-        self.pins.say(&server, said, entry).await.expect("said");
+        self.pins.set_category(&server, said, entry).await.expect("said");
         self.change_grants(|_| ());
     }
 

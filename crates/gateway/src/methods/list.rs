@@ -161,7 +161,7 @@ async fn edited(
 /// The tools that a server offered when it last did, as far as they were accepted and the grant may see them.
 pub(crate) async fn accepted(gw: &Gateway, visit: &Visit) -> Vec<String> {
     // What cannot be looked up is not shown.
-    let Ok(Some(known)) = gw.pins.known(visit.upstream.name()).await else { return Vec::new() };
+    let Ok(Some(known)) = gw.pins.server_tools(visit.upstream.name()).await else { return Vec::new() };
     let texts: Vec<&str> = known.offered.iter().map(|tool| tool.text.as_str()).collect();
     let page = Bytes::from(format!(r#"{{"tools":[{}]}}"#, texts.join(",")));
     let mut offer = Offer::of_pages(std::slice::from_ref(&page), &gw.settings.reply);

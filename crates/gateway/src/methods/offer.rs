@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, ServerMessage as Said, code, read_server_message};
 use gatelodge_mutants::mutant;
-use gatelodge_store::{AdminEntry, Known, ServerName, StoreError, ToolDefinition};
+use gatelodge_store::{AdminEntry, ServerName, ServerTools, StoreError, ToolDefinition};
 use tracing::warn;
 
 use super::list::{Pages, Wanted, fetch_within};
@@ -144,7 +144,7 @@ impl Gateway {
         let task = Arc::clone(&gw);
         gw.spawn(async move {
             for server in servers {
-                match task.pins.known(server.name()).await {
+                match task.pins.server_tools(server.name()).await {
                     Ok(Some(known)) => server.note_accepted(&known, false),
                     Ok(None) => server.note_unknown(),
                     Err(fault) => {
@@ -168,21 +168,25 @@ fn tell_of_misnamed(visit: &Visit, offer: &Offer) {
 
 /// Keeps what is offered, accepts what may be accepted without asking, and gives what is known then; and whether nothing
 /// was known before.
-async fn settle(gw: &Gateway, upstream: &Upstream, offered: Vec<ToolDefinition>) -> Result<(Known, bool), StoreError> {
+async fn settle(
+    gw: &Gateway,
+    upstream: &Upstream,
+    offered: Vec<ToolDefinition>,
+) -> Result<(ServerTools, bool), StoreError> {
     let name = upstream.name();
     let accepting = upstream.config().accepting;
     let plain = without_twins(upstream, &offered);
-    let before = gw.pins.known(name).await?;
+    let before = gw.pins.server_tools(name).await?;
     if before.as_ref().is_none_or(|known| known.offered != offered) {
         let first = if accepting.review { Vec::new() } else { plain.iter().map(|tool| tool.name.clone()).collect() };
         let entry = entry(gw, name, first.len());
-        gw.pins.offer(name, offered.clone(), first, entry).await?;
+        gw.pins.record_offered(name, offered.clone(), first, entry).await?;
     }
     let known = match before {
-        Some(known) => Known { offered: offered.clone(), ..known },
-        None => return Ok((gw.pins.known(name).await?.unwrap_or_default(), true)),
+        Some(known) => ServerTools { offered: offered.clone(), ..known },
+        None => return Ok((gw.pins.server_tools(name).await?.unwrap_or_default(), true)),
     };
-    let is_new = |tool: &&&ToolDefinition| !known.accepted.iter().any(|pin| pin.definition.name == tool.name);
+    let is_new = |tool: &&&ToolDefinition| !known.pinned.iter().any(|pin| pin.definition.name == tool.name);
     let new: Vec<(String, String)> =
         plain.iter().filter(is_new).map(|tool| (tool.name.clone(), tool.fingerprint.clone())).collect();
     if new.is_empty() || !(accepting.accept_new || mutant!("new-tool-always-pinned")) {
@@ -191,7 +195,7 @@ async fn settle(gw: &Gateway, upstream: &Upstream, offered: Vec<ToolDefinition>)
     let entry = entry(gw, name, new.len());
     match gw.pins.accept(name, new, entry).await {
         // Somebody else has asked meanwhile and was told otherwise; what is withheld now is looked at again.
-        Ok(()) | Err(StoreError::Conflict(_)) => Ok((gw.pins.known(name).await?.unwrap_or_default(), false)),
+        Ok(()) | Err(StoreError::Conflict(_)) => Ok((gw.pins.server_tools(name).await?.unwrap_or_default(), false)),
         Err(fault) => Err(fault),
     }
 }

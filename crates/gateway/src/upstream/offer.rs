@@ -14,7 +14,7 @@ use gatelodge_mcp::http_headers::{ParamHeaderError, ParamHeaderMapping};
 use gatelodge_mcp::{RequestId, ServerResponseSpans};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, Definition, InputSchema};
-use gatelodge_store::{Known, ToolDefinition};
+use gatelodge_store::{ServerTools, ToolDefinition};
 use tokio::sync::Mutex;
 
 pub(crate) use self::lists::Listed;
@@ -209,9 +209,9 @@ impl Offer {
     }
 
     /// Finds out how each tool stands to what was accepted.
-    pub fn compare(&mut self, known: &Known, categories: Arc<Categories>) {
+    pub fn compare(&mut self, known: &ServerTools, categories: Arc<Categories>) {
         self.categories = categories;
-        let accepted = known.accepted.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition.fingerprint));
+        let accepted = known.pinned.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition.fingerprint));
         let accepted: HashMap<&str, &String> = accepted.collect();
         for (name, tool) in &mut self.tools {
             tool.standing = match accepted.get(&**name) {
@@ -255,7 +255,7 @@ impl OfferedTool {
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_store::Pin;
+    use gatelodge_store::PinnedDefinition;
     use serde_json::{Value as Json, json};
 
     use super::*;
@@ -342,12 +342,10 @@ mod tests {
     #[test]
     fn every_change_of_a_definition_is_seen_and_another_order_is_none() {
         let (accepted, other) = (definition(), json!({"name": "read", "inputSchema": {}}));
-        let known = offer(&[accepted.to_string(), other.to_string()]).definitions().into_iter().map(|definition| Pin {
-            definition,
-            accepted_at: jiff::Timestamp::UNIX_EPOCH,
-            accepted_by: String::new(),
+        let known = offer(&[accepted.to_string(), other.to_string()]).definitions().into_iter().map(|definition| {
+            PinnedDefinition { definition, accepted_at: jiff::Timestamp::UNIX_EPOCH, accepted_by: String::new() }
         });
-        let known = Known { accepted: known.collect(), offered: Vec::new(), said: Vec::new() };
+        let known = ServerTools { pinned: known.collect(), offered: Vec::new(), category_overrides: Vec::new() };
         let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
         let standing = |offered: &[String]| {
             let mut offer = offer(offered);

@@ -5,16 +5,16 @@ use async_trait::async_trait;
 use super::MemoryStore;
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
-use crate::tool_pins::{Known, Pin, SaidClass, ToolDefinition, ToolPins};
+use crate::tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
 use crate::validated_name::ServerName;
 
 #[async_trait]
 impl ToolPins for MemoryStore {
-    async fn known(&self, server: &ServerName) -> Result<Option<Known>, StoreError> {
+    async fn server_tools(&self, server: &ServerName) -> Result<Option<ServerTools>, StoreError> {
         Ok(self.state().tools.get(server).cloned())
     }
 
-    async fn offer(
+    async fn record_offered(
         &self,
         server: &ServerName,
         mut offered: Vec<ToolDefinition>,
@@ -27,13 +27,14 @@ impl ToolPins for MemoryStore {
             known.offered = offered;
             return Ok(());
         }
-        let pin = |definition: &ToolDefinition| Pin {
+        let pin = |definition: &ToolDefinition| PinnedDefinition {
             definition: definition.clone(),
             accepted_at: entry.at,
             accepted_by: entry.by.clone(),
         };
-        let accepted: Vec<Pin> = offered.iter().filter(|tool| first.contains(&tool.name)).map(pin).collect();
-        state.tools.insert(server.clone(), Known { accepted, offered, said: Vec::new() });
+        let accepted: Vec<PinnedDefinition> =
+            offered.iter().filter(|tool| first.contains(&tool.name)).map(pin).collect();
+        state.tools.insert(server.clone(), ServerTools { pinned: accepted, offered, category_overrides: Vec::new() });
         super::admin_log::write(&mut state.admin_log, &entry)
     }
 
@@ -49,46 +50,51 @@ impl ToolPins for MemoryStore {
             for (name, fingerprint) in &tools {
                 let is_meant = |tool: &&ToolDefinition| tool.name == *name && tool.fingerprint == *fingerprint;
                 let definition = known.offered.iter().find(is_meant).cloned();
-                let definition = definition.ok_or_else(|| not_offered(server, name))?;
-                pins.push(Pin { definition, accepted_at: entry.at, accepted_by: entry.by.clone() });
+                let definition = definition.ok_or_else(|| stale_definition_error(server, name))?;
+                pins.push(PinnedDefinition { definition, accepted_at: entry.at, accepted_by: entry.by.clone() });
             }
             for pin in pins {
-                known.accepted.retain(|old| old.definition.name != pin.definition.name);
-                known.accepted.push(pin);
+                known.pinned.retain(|old| old.definition.name != pin.definition.name);
+                known.pinned.push(pin);
             }
-            known.accepted.sort_by(|one, other| one.definition.name.cmp(&other.definition.name));
+            known.pinned.sort_by(|one, other| one.definition.name.cmp(&other.definition.name));
             Ok(())
         })
     }
 
-    async fn say(&self, server: &ServerName, said: SaidClass, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn set_category(
+        &self,
+        server: &ServerName,
+        said: CategoryOverride,
+        entry: AdminEntry,
+    ) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
-            let known = state.tools.get_mut(server).ok_or_else(|| never_asked(server))?;
-            known.said.retain(|old| old.tool != said.tool);
-            known.said.push(said);
-            known.said.sort_by(|one, other| one.tool.cmp(&other.tool));
+            let known = state.tools.get_mut(server).ok_or_else(|| tools_unknown_error(server))?;
+            known.category_overrides.retain(|old| old.tool != said.tool);
+            known.category_overrides.push(said);
+            known.category_overrides.sort_by(|one, other| one.tool.cmp(&other.tool));
             Ok(())
         })
     }
 
-    async fn unsay(&self, server: &ServerName, tool: &str, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn clear_category(&self, server: &ServerName, tool: &str, entry: AdminEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
-            let known = state.tools.get_mut(server).ok_or_else(|| never_asked(server))?;
-            let before = known.said.len();
-            known.said.retain(|said| said.tool != tool);
-            if known.said.len() == before { Err(nothing_said(server, tool)) } else { Ok(()) }
+            let known = state.tools.get_mut(server).ok_or_else(|| tools_unknown_error(server))?;
+            let before = known.category_overrides.len();
+            known.category_overrides.retain(|said| said.tool != tool);
+            if known.category_overrides.len() == before { Err(no_override_error(server, tool)) } else { Ok(()) }
         })
     }
 }
 
-pub(crate) fn never_asked(server: &ServerName) -> StoreError {
+pub(crate) fn tools_unknown_error(server: &ServerName) -> StoreError {
     StoreError::NotFound(format!("a list of the tools of `{server}`"))
 }
 
-pub(crate) fn nothing_said(server: &ServerName, tool: &str) -> StoreError {
+pub(crate) fn no_override_error(server: &ServerName, tool: &str) -> StoreError {
     StoreError::NotFound(format!("a category that somebody gave `{}` of `{server}`", tool.escape_debug()))
 }
 
-pub(crate) fn not_offered(server: &ServerName, tool: &str) -> StoreError {
+pub(crate) fn stale_definition_error(server: &ServerName, tool: &str) -> StoreError {
     StoreError::Conflict(format!("`{server}` does not offer `{}` in that form any more", tool.escape_debug()))
 }

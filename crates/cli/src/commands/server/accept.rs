@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use gatelodge_policy::Category;
-use gatelodge_store::{Known, ServerName};
+use gatelodge_store::{ServerName, ServerTools};
 use serde_json::{Value, json};
 
 use super::drift::{Drift, What, drifts, headline, lapse, told};
@@ -17,9 +17,9 @@ pub fn diff(args: NamedArgs) -> Result<Exit> {
         let (name, known) = known(&desk, &args.name).await?;
         let drifts = drifts(&desk, &name, &known).await?;
         if args.json {
-            output::json(&json!({"server": name, "accepted": known.accepted.len(), "drifts": drifts}))?;
+            output::json(&json!({"server": name, "accepted": known.pinned.len(), "drifts": drifts}))?;
         } else if drifts.is_empty() {
-            output::print(&format!("`{name}` offers what was accepted: {}\n", counted(known.accepted.len(), "tool")))?;
+            output::print(&format!("`{name}` offers what was accepted: {}\n", counted(known.pinned.len(), "tool")))?;
         } else {
             drifts.iter().try_for_each(|drift| output::print(&told(drift)))?;
             if drifts.iter().any(|drift| drift.what != What::Gone) {
@@ -93,9 +93,9 @@ fn choose<'d>(drifts: &'d [Drift], args: &AcceptArgs) -> (Vec<&'d Drift>, Vec<St
 }
 
 /// What is known of a server. One that was wrapped stands nowhere, and is known all the same.
-pub(super) async fn known(desk: &Desk, name: &str) -> Result<(ServerName, Known)> {
+pub(super) async fn known(desk: &Desk, name: &str) -> Result<(ServerName, ServerTools)> {
     let name = super::name(name)?;
-    if let Some(known) = desk.stores.tool_pins.known(&name).await? {
+    if let Some(known) = desk.stores.tool_pins.server_tools(&name).await? {
         return Ok((name, known));
     }
     super::find(super::all(desk).await?, name.as_str())?;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use gatelodge_policy::Category;
-use gatelodge_store::SaidClass;
+use gatelodge_store::CategoryOverride;
 use serde_json::json;
 
 use super::accept::known;
@@ -21,14 +21,14 @@ pub fn run(args: ClassArgs) -> Result<Exit> {
         let tool = shown(&args.tool);
         if args.undo {
             let entry = desk.entry("server.unclassify", name.as_str(), json!({"tool": args.tool}));
-            desk.stores.tool_pins.unsay(&name, &args.tool, entry).await?;
+            desk.stores.tool_pins.clear_category(&name, &args.tool, entry).await?;
             if args.json {
                 output::json(&json!({"server": name, "tool": args.tool, "category": null}))?;
             }
             say(&format!("what `{tool}` of `{name}` can do, the catalogue says again"));
             return Ok(Exit::Fine);
         }
-        let Some(pin) = known.accepted.iter().find(|pin| pin.definition.name == args.tool) else {
+        let Some(pin) = known.pinned.iter().find(|pin| pin.definition.name == args.tool) else {
             let help = format!("`gatelodge server show {name}` lists those that were");
             return Err(Usage(format!("no tool `{tool}` of `{name}` was accepted; {help}")).into());
         };
@@ -38,8 +38,15 @@ pub fn run(args: ClassArgs) -> Result<Exit> {
         let detail = json!({"tool": args.tool, "category": category.as_str(), "why": why, "fingerprint": fingerprint});
         let entry = desk.entry("server.classify", name.as_str(), detail.clone());
         let (said_at, said_by) = (entry.at, entry.by.clone());
-        let said = SaidClass { tool: args.tool.clone(), category, why, fingerprint, said_at, said_by };
-        desk.stores.tool_pins.say(&name, said, entry).await?;
+        let said = CategoryOverride {
+            tool: args.tool.clone(),
+            category,
+            reason: why,
+            fingerprint,
+            set_at: said_at,
+            set_by: said_by,
+        };
+        desk.stores.tool_pins.set_category(&name, said, entry).await?;
         if args.json {
             output::json(&detail)?;
         }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use gatelodge_gateway::{Class, accepted_classes, classes, twins};
 use gatelodge_policy::Category;
-use gatelodge_store::{Known, SaidClass, ServerName, ToolDefinition};
+use gatelodge_store::{CategoryOverride, ServerName, ServerTools, ToolDefinition};
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
@@ -81,15 +81,15 @@ struct Sides<'k> {
 }
 
 /// Everything that is not as it was accepted, by name.
-pub async fn drifts(desk: &Desk, server: &ServerName, known: &Known) -> Result<Vec<Drift>> {
+pub async fn drifts(desk: &Desk, server: &ServerName, known: &ServerTools) -> Result<Vec<Drift>> {
     let accepted: BTreeMap<&str, &ToolDefinition> =
-        known.accepted.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition)).collect();
+        known.pinned.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition)).collect();
     let offered: BTreeSet<&str> = known.offered.iter().map(|tool| tool.name.as_str()).collect();
     let siblings = accepted.keys().chain(&offered).copied();
     let sides = Sides {
         odd: twins(offered.iter().copied()),
         before: accepted_classes(server, known),
-        after: classes(server, siblings, &known.said, &known.offered),
+        after: classes(server, siblings, &known.category_overrides, &known.offered),
         doors: doors(desk, server).await?,
         accepted,
         offered,
@@ -141,9 +141,9 @@ impl Sides<'_> {
     }
 }
 
-impl From<&SaidClass> for Said {
-    fn from(said: &SaidClass) -> Self {
-        let SaidClass { said_by, said_at, why, .. } = said;
+impl From<&CategoryOverride> for Said {
+    fn from(said: &CategoryOverride) -> Self {
+        let CategoryOverride { set_by: said_by, set_at: said_at, reason: why, .. } = said;
         Self { category: Some(said.category), by: said_by.clone(), at: *said_at, why: why.clone() }
     }
 }

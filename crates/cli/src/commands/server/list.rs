@@ -24,12 +24,12 @@ pub fn run(args: ListArgs) -> Result<Exit> {
 pub fn show(args: NamedArgs) -> Result<Exit> {
     desk::at(&args.store, Need::There, async |desk| {
         let name = super::name(&args.name)?;
-        let known = desk.stores.tool_pins.known(&name).await?;
-        let told = match (find(all(&desk).await?, &args.name), &known) {
+        let server_tools = desk.stores.tool_pins.server_tools(&name).await?;
+        let told = match (find(all(&desk).await?, &args.name), &server_tools) {
             (Err(_), Some(_)) => elsewhere(args.name.clone(), "where `gatelodge wrap` runs it", "wrap"),
             (told, _) => told?,
         };
-        let tools = known.map(|known| risks(&name, &known)).unwrap_or_default();
+        let tools = server_tools.map(|server_tools| risks(&name, &server_tools)).unwrap_or_default();
         if args.json {
             output::json(&Shown { server: &told, tools: &tools })?;
             return Ok(Exit::Fine);

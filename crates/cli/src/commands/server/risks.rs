@@ -3,7 +3,7 @@
 use gatelodge_catalogue::{Level, category_name};
 use gatelodge_gateway::{Class, accepted_classes};
 use gatelodge_policy::Category;
-use gatelodge_store::{Known, ServerName};
+use gatelodge_store::{ServerName, ServerTools};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ pub struct Risk {
 }
 
 /// The accepted tools, by level, then by name.
-pub fn risks(server: &ServerName, known: &Known) -> Vec<Risk> {
+pub fn risks(server: &ServerName, known: &ServerTools) -> Vec<Risk> {
     let mut risks: Vec<Risk> =
         accepted_classes(server, known).into_iter().map(|(tool, class)| risk(tool, class)).collect();
     risks.sort_by(|one, other| other.level.cmp(&one.level).then_with(|| one.tool.cmp(&other.tool)));
@@ -41,11 +41,11 @@ fn risk(tool: String, class: Class) -> Risk {
         Err(why) => (Category::Unknown, None, vec![format!("its definition cannot be read: {}", shown(&why))]),
     };
     let said = class.said.map(|said| {
-        json!({"by": said.said_by, "at": said.said_at, "why": said.why, "category": said.category.as_str(),
+        json!({"by": said.set_by, "at": said.set_at, "why": said.reason, "category": said.category.as_str(),
             "even_if_changed": said.fingerprint.is_none(), "catalogue": judged.as_str()})
     });
     let lapsed = class.lapsed.map(
-        |said| json!({"by": said.said_by, "at": said.said_at, "why": said.why, "category": said.category.as_str()}),
+        |said| json!({"by": said.set_by, "at": said.set_at, "why": said.reason, "category": said.category.as_str()}),
     );
     let confidence = confidence.filter(|_| said.is_none());
     Risk { tool, category, level: Level::of(category), confidence, evidence, said, lapsed }
@@ -75,26 +75,27 @@ fn as_word<S: Serializer>(category: &Category, to: S) -> Result<S::Ok, S::Error>
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_store::{Known, Pin, SaidClass, ServerName, ToolDefinition};
+    use gatelodge_store::{CategoryOverride, PinnedDefinition, ServerName, ServerTools, ToolDefinition};
 
     use super::*;
 
     fn known(text: &str, said_of: Option<&str>) -> Vec<Risk> {
-        let definition = |name: &str, text: &str| Pin {
+        let definition = |name: &str, text: &str| PinnedDefinition {
             definition: ToolDefinition { name: name.to_owned(), fingerprint: "f".to_owned(), text: text.to_owned() },
             accepted_at: jiff::Timestamp::UNIX_EPOCH,
             accepted_by: "ada".to_owned(),
         };
         let accepted = vec![definition("get_x", r#"{"name": "get_x"}"#), definition("odd", text)];
-        let said = said_of.map(|said_of| SaidClass {
+        let said = said_of.map(|said_of| CategoryOverride {
             tool: "odd".to_owned(),
             category: Category::Read,
-            why: "I know it".to_owned(),
+            reason: "I know it".to_owned(),
             fingerprint: Some(said_of.to_owned()),
-            said_at: jiff::Timestamp::UNIX_EPOCH,
-            said_by: "ada".to_owned(),
+            set_at: jiff::Timestamp::UNIX_EPOCH,
+            set_by: "ada".to_owned(),
         });
-        let known = Known { accepted, offered: Vec::new(), said: said.into_iter().collect() };
+        let known =
+            ServerTools { pinned: accepted, offered: Vec::new(), category_overrides: said.into_iter().collect() };
         risks(&"desk".parse::<ServerName>().expect("a name"), &known)
     }
 

@@ -8,25 +8,25 @@ use super::SqliteState;
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
-use crate::memory::{never_asked, not_offered, nothing_said};
-use crate::tool_pins::{Known, Pin, SaidClass, ToolDefinition, ToolPins};
+use crate::memory::{no_override_error, stale_definition_error, tools_unknown_error};
+use crate::tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
 use crate::validated_name::ServerName;
 
 #[async_trait]
 impl ToolPins for SqliteState {
-    async fn known(&self, server: &ServerName) -> Result<Option<Known>, StoreError> {
+    async fn server_tools(&self, server: &ServerName) -> Result<Option<ServerTools>, StoreError> {
         let server = server.clone();
         let known = self.run(move |db| {
             if !is_asked(db, &server)? {
                 return Ok(None);
             }
             let (accepted, offered, said) = (pins(db, &server)?, offers(db, &server)?, said(db, &server)?);
-            Ok(Some(Known { accepted, offered, said }))
+            Ok(Some(ServerTools { pinned: accepted, offered, category_overrides: said }))
         });
         known.await
     }
 
-    async fn offer(
+    async fn record_offered(
         &self,
         server: &ServerName,
         offered: Vec<ToolDefinition>,
@@ -69,7 +69,7 @@ impl ToolPins for SqliteState {
                     .prepare_cached(text)?
                     .query_row(params![server.as_str(), tool, fingerprint], |row| row.get(0))
                     .optional()?;
-                let text = text.ok_or_else(|| not_offered(&server, tool))?;
+                let text = text.ok_or_else(|| stale_definition_error(&server, tool))?;
                 let tool = ToolDefinition { name: tool.clone(), fingerprint: fingerprint.clone(), text };
                 pin(db, &server, &tool, entry)?;
             }
@@ -78,17 +78,22 @@ impl ToolPins for SqliteState {
         change.await
     }
 
-    async fn say(&self, server: &ServerName, said: SaidClass, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn set_category(
+        &self,
+        server: &ServerName,
+        said: CategoryOverride,
+        entry: AdminEntry,
+    ) -> Result<(), StoreError> {
         let server = server.clone();
         let change = self.change(entry, move |db, _| {
             if !is_asked(db, &server)? {
-                return Err(never_asked(&server));
+                return Err(tools_unknown_error(&server));
             }
             let mut insert = db.prepare_cached(
                 "INSERT OR REPLACE INTO tool_classes (server, tool, category, why, said_by, said_at, fingerprint) \
                  VALUES (?, ?, ?, ?, ?, ?, ?)",
             )?;
-            let SaidClass { tool, category, why, fingerprint, said_at, said_by } = said;
+            let CategoryOverride { tool, category, reason: why, fingerprint, set_at: said_at, set_by: said_by } = said;
             let at = to_unix_nanoseconds(said_at);
             insert.execute(params![server.as_str(), tool, category.as_str(), why, said_by, at, fingerprint])?;
             Ok(())
@@ -96,12 +101,12 @@ impl ToolPins for SqliteState {
         change.await
     }
 
-    async fn unsay(&self, server: &ServerName, tool: &str, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn clear_category(&self, server: &ServerName, tool: &str, entry: AdminEntry) -> Result<(), StoreError> {
         let (server, tool) = (server.clone(), tool.to_owned());
         let change = self.change(entry, move |db, _| {
             let gone = "DELETE FROM tool_classes WHERE server = ? AND tool = ?";
             match db.execute(gone, params![server.as_str(), tool])? {
-                0 => Err(nothing_said(&server, &tool)),
+                0 => Err(no_override_error(&server, &tool)),
                 _ => Ok(()),
             }
         });
@@ -113,19 +118,19 @@ fn is_asked(db: &Connection, server: &ServerName) -> Result<bool, StoreError> {
     Ok(db.prepare_cached("SELECT 1 FROM asked_servers WHERE server = ?")?.exists([server.as_str()])?)
 }
 
-fn said(db: &Connection, server: &ServerName) -> Result<Vec<SaidClass>, StoreError> {
+fn said(db: &Connection, server: &ServerName) -> Result<Vec<CategoryOverride>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT tool, category, why, fingerprint, said_at, said_by FROM tool_classes WHERE server = ? ORDER BY tool",
     )?;
     let rows = statement.query_map([server.as_str()], |row| {
-        Ok(SaidClass {
+        Ok(CategoryOverride {
             tool: row.get(0)?,
             // A word that is not known to this program is the riskiest reading.
             category: Category::from_word(&row.get::<_, String>(1)?).unwrap_or(Category::Unknown),
-            why: row.get(2)?,
+            reason: row.get(2)?,
             fingerprint: row.get(3)?,
-            said_at: from_unix_nanoseconds(row.get(4)?),
-            said_by: row.get(5)?,
+            set_at: from_unix_nanoseconds(row.get(4)?),
+            set_by: row.get(5)?,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -141,13 +146,13 @@ fn pin(db: &Connection, server: &ServerName, tool: &ToolDefinition, entry: &Admi
     Ok(())
 }
 
-fn pins(db: &Connection, server: &ServerName) -> Result<Vec<Pin>, StoreError> {
+fn pins(db: &Connection, server: &ServerName) -> Result<Vec<PinnedDefinition>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT tool, fingerprint, definition, accepted_at, accepted_by FROM tool_pins WHERE server = ? ORDER BY tool",
     )?;
     let rows = statement.query_map([server.as_str()], |row| {
         let definition = ToolDefinition { name: row.get(0)?, fingerprint: row.get(1)?, text: row.get(2)? };
-        Ok(Pin { definition, accepted_at: from_unix_nanoseconds(row.get(3)?), accepted_by: row.get(4)? })
+        Ok(PinnedDefinition { definition, accepted_at: from_unix_nanoseconds(row.get(3)?), accepted_by: row.get(4)? })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
