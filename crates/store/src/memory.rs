@@ -35,14 +35,14 @@ pub(crate) use tool_pins::{no_override_error, stale_definition_error, tools_unkn
 #[derive(Debug)]
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
-    ledger: Mutex<ledger::State>,
+    state: Mutex<MemoryState>,
+    ledger: Mutex<ledger::MemoryLedgerState>,
     /// Counts the changes of servers, grants and policies; each writer adds one, `ChangeFeed` listens.
     version: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MemoryState {
     servers: BTreeMap<ServerName, StoredServer>,
     /// The versions of each policy, oldest first; never empty.
     policies: BTreeMap<PolicyName, Vec<StoredPolicy>>,
@@ -67,10 +67,10 @@ impl MemoryStore {
     /// An empty store whose windows follow a clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let (version, _) = watch::channel(0);
-        Self { clock, state: Mutex::default(), ledger: Mutex::new(ledger::State::new()), version }
+        Self { clock, state: Mutex::default(), ledger: Mutex::new(ledger::MemoryLedgerState::new()), version }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -78,7 +78,7 @@ impl MemoryStore {
     fn change<T>(
         &self,
         mut entry: AdminEntry,
-        work: impl FnOnce(&mut State, &mut AdminEntry) -> Result<T, StoreError>,
+        work: impl FnOnce(&mut MemoryState, &mut AdminEntry) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         // What could not be put into words is found before anything is changed.
         entry.to_body()?;

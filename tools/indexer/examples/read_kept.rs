@@ -1,6 +1,6 @@
 //! Reads sources that a crawl kept, and tells their tools: one line of JSON for each file.
 //!
-//! `cargo run --release -p gatelodge-indexer --example read_kept -- pypi CACHE/00/00….gz …`
+//! `cargo run --release -p gatelodge-indexer --example read_kept -- pypi CACHE_SIZE_PRAGMA/00/00….gz …`
 
 #![allow(clippy::print_stdout, reason = "it is a program that prints")]
 

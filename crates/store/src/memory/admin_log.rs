@@ -28,7 +28,7 @@ impl AdminLog for MemoryStore {
     }
 
     async fn head(&self) -> Result<ChainHead, StoreError> {
-        Ok(end_of(&self.state().admin_log))
+        Ok(head_of(&self.state().admin_log))
     }
 
     async fn verify(&self, head: Option<ChainHead>) -> Result<ChainReport, StoreError> {
@@ -44,11 +44,11 @@ impl AdminLog for MemoryStore {
 }
 
 pub(super) fn write(log: &mut Vec<MemoryLogRow>, entry: &AdminEntry) -> Result<(), StoreError> {
-    let (end, body) = (end_of(log), entry.to_body()?);
+    let (end, body) = (head_of(log), entry.to_body()?);
     append(log, end, to_unix_nanoseconds(entry.at), body);
     Ok(())
 }
 
-fn end_of(log: &[MemoryLogRow]) -> ChainHead {
+fn head_of(log: &[MemoryLogRow]) -> ChainHead {
     log.last().map_or(ChainHead::EMPTY, |line| line.head)
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::{MemoryStore, State};
+use super::{MemoryState, MemoryStore};
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::grants::{Grant, GrantAttachment, GrantId, Grants, NewGrant};
@@ -22,7 +22,7 @@ impl Grants for MemoryStore {
                 return Err(StoreError::Conflict("another grant has this token".into()));
             }
             entry.add_detail("id", &id)?;
-            state.grants.push(made(id.clone(), new));
+            state.grants.push(build_grant(id.clone(), new));
             Ok(id)
         })
     }
@@ -49,7 +49,7 @@ impl Grants for MemoryStore {
     ) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             let is_taken = state.grants.iter().any(|grant| grant.id != *id && grant.token == token);
-            let grant = find(state, id)?;
+            let grant = grant_mut(state, id)?;
             if grant.revoked_at.is_some() {
                 return Err(StoreError::Conflict(format!("grant `{id}` is revoked")));
             }
@@ -64,7 +64,7 @@ impl Grants for MemoryStore {
 
     async fn revoke(&self, id: &GrantId, at: Timestamp, entry: AdminEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
-            let grant = find(state, id)?;
+            let grant = grant_mut(state, id)?;
             if grant.revoked_at.is_some() {
                 return Err(StoreError::Conflict(format!("grant `{id}` is revoked already")));
             }
@@ -75,14 +75,14 @@ impl Grants for MemoryStore {
 
     async fn attach(&self, id: &GrantId, attachment: GrantAttachment, entry: AdminEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
-            attach(find(state, id)?, attachment);
+            attach(grant_mut(state, id)?, attachment);
             Ok(())
         })
     }
 
     async fn detach(&self, id: &GrantId, server: &ServerName, entry: AdminEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
-            let attachments = &mut find(state, id)?.attachments;
+            let attachments = &mut grant_mut(state, id)?.attachments;
             let before = attachments.len();
             attachments.retain(|attachment| attachment.server != *server);
             if attachments.len() == before {
@@ -93,7 +93,7 @@ impl Grants for MemoryStore {
     }
 }
 
-fn made(id: GrantId, new: NewGrant) -> Grant {
+fn build_grant(id: GrantId, new: NewGrant) -> Grant {
     let mut grant = Grant {
         id,
         label: new.label,
@@ -111,7 +111,7 @@ fn made(id: GrantId, new: NewGrant) -> Grant {
     grant
 }
 
-fn find<'a>(state: &'a mut State, id: &GrantId) -> Result<&'a mut Grant, StoreError> {
+fn grant_mut<'a>(state: &'a mut MemoryState, id: &GrantId) -> Result<&'a mut Grant, StoreError> {
     let found = state.grants.iter_mut().find(|grant| grant.id == *id);
     found.ok_or_else(|| StoreError::NotFound(format!("grant `{id}`")))
 }

@@ -19,30 +19,30 @@ use crate::log_page::ChainedRow;
 
 /// What the ledger holds.
 #[derive(Debug)]
-pub(super) struct State {
-    book: CounterMap,
+pub(super) struct MemoryLedgerState {
+    counters: CounterMap,
     /// The last row that was removed.
     anchor: ChainHead,
     log: Vec<MemoryLogRow>,
 }
 
-impl State {
+impl MemoryLedgerState {
     pub fn new() -> Self {
-        Self { book: CounterMap::new(), anchor: ChainHead::EMPTY, log: Vec::new() }
+        Self { counters: CounterMap::new(), anchor: ChainHead::EMPTY, log: Vec::new() }
     }
 
-    fn end(&self) -> ChainHead {
+    fn head(&self) -> ChainHead {
         self.log.last().map_or(self.anchor, |line| line.head)
     }
 
     fn write(&mut self, at: Timestamp, body: String) {
-        let end = self.end();
+        let end = self.head();
         append(&mut self.log, end, to_unix_nanoseconds(at), body);
     }
 }
 
 impl MemoryStore {
-    fn ledger(&self) -> MutexGuard<'_, State> {
+    fn ledger(&self) -> MutexGuard<'_, MemoryLedgerState> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -52,7 +52,7 @@ impl Ledger for MemoryStore {
     async fn reserve(&self, claims: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
         let body = intent.to_body()?;
         let mut ledger = self.ledger();
-        match ledger.book.charge_all(&claims, self.clock.now()) {
+        match ledger.counters.charge_all(&claims, self.clock.now()) {
             Ok(taken) => {
                 ledger.write(intent.at, body);
                 Ok(ReserveOutcome::Taken(Reservation { charges: taken }))
@@ -64,7 +64,7 @@ impl Ledger for MemoryStore {
     async fn release(&self, reservation: Reservation, outcome: &CallRecord) -> Result<(), StoreError> {
         let body = outcome.to_body()?;
         let mut ledger = self.ledger();
-        ledger.book.refund_all(&reservation.charges);
+        ledger.counters.refund_all(&reservation.charges);
         ledger.write(outcome.at, body);
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Ledger for MemoryStore {
     }
 
     async fn head(&self) -> Result<ChainHead, StoreError> {
-        Ok(self.ledger().end())
+        Ok(self.ledger().head())
     }
 
     async fn verify(&self, known: Vec<ChainHead>) -> Result<ChainReport, StoreError> {
@@ -132,8 +132,8 @@ impl Ledger for MemoryStore {
 
     async fn usage(&self) -> Result<Vec<CounterUsage>, StoreError> {
         let ledger = self.ledger();
-        let mut usage = Vec::with_capacity(ledger.book.len());
-        for (key, counter) in ledger.book.iter() {
+        let mut usage = Vec::with_capacity(ledger.counters.len());
+        for (key, counter) in ledger.counters.iter() {
             if let Some(used) = Amount::of_billionths(counter.used_billionths()) {
                 usage.push(CounterUsage { key: key.clone(), used });
             }

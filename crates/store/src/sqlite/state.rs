@@ -22,8 +22,8 @@ use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::hash_chain::ChainHead;
 
-const NAME: &str = "state.db";
-const STEPS: [&str; 8] = [
+const FILE_NAME: &str = "state.db";
+const MIGRATIONS: [&str; 8] = [
     include_str!("state/1.sql"),
     include_str!("state/2.sql"),
     include_str!("state/3.sql"),
@@ -34,27 +34,27 @@ const STEPS: [&str; 8] = [
     include_str!("state/8.sql"),
 ];
 /// The schema of builds that kept no head of the log of changes.
-const BEFORE_HEADS: usize = 1;
+const SCHEMA_WITHOUT_HEAD_FILE: usize = 1;
 /// What each connection keeps of the file in memory: so many KiB, which SQLite wants to be told as less than nothing. No
 /// call waits for what is here; with SQLite's own 2 MB, sessions that come and go would take that for their rows.
-const CACHE: i64 = -512;
+const CACHE_SIZE_PRAGMA: i64 = -512;
 /// Of the log of changes nothing is ever removed.
-const LOG: Log = Log { table: "admin_log", anchor: |_| Ok(ChainHead::EMPTY) };
+const ADMIN_LOG_TABLE: Log = Log { table: "admin_log", anchor: |_| Ok(ChainHead::EMPTY) };
 
 /// What people set up, in `state.db`.
 #[derive(Debug)]
 pub struct SqliteState {
-    open: Arc<Open>,
+    database: Arc<StateDb>,
     /// Rung after each change of this process, so that `changed` need not wait for its next look.
-    bell: Notify,
+    changed: Notify,
 }
 
 #[derive(Debug)]
-struct Open {
+struct StateDb {
     file: DbFile,
     connection: Mutex<Connection>,
     /// For rows that are no settings of anybody, and that a power cut may take: it does not wait for the disk.
-    light: Mutex<Connection>,
+    relaxed: Mutex<Connection>,
 }
 
 impl SqliteState {
@@ -63,12 +63,12 @@ impl SqliteState {
     /// # Errors
     /// See [`OpenStoreError`].
     pub fn open(dir: &Path) -> Result<Self, OpenStoreError> {
-        let file = DbFile::create(dir, NAME)?;
+        let file = DbFile::create(dir, FILE_NAME)?;
         Self::start(file.clone(), |connection, path| {
-            if migrate::version(connection, path, &STEPS)? == BEFORE_HEADS {
-                head_file::begin(connection, &file, LOG)?;
+            if migrate::version(connection, path, &MIGRATIONS)? == SCHEMA_WITHOUT_HEAD_FILE {
+                head_file::begin(connection, &file, ADMIN_LOG_TABLE)?;
             }
-            migrate::bring_up(connection, path, &STEPS)
+            migrate::bring_up(connection, path, &MIGRATIONS)
         })
     }
 
@@ -78,7 +78,7 @@ impl SqliteState {
     /// # Errors
     /// See [`OpenStoreError`].
     pub fn open_existing(dir: &Path) -> Result<Self, OpenStoreError> {
-        Self::start(DbFile::existing(dir, NAME)?, |connection, path| migrate::is_up(connection, path, &STEPS))
+        Self::start(DbFile::existing(dir, FILE_NAME)?, |connection, path| migrate::is_up(connection, path, &MIGRATIONS))
     }
 
     fn start(
@@ -89,14 +89,14 @@ impl SqliteState {
         let mut connection = file.connect().map_err(failed)?;
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         prepare(&mut connection, file.path())?;
-        head_file::prepare(&connection, &file, LOG)?;
+        head_file::prepare(&connection, &file, ADMIN_LOG_TABLE)?;
         let light = file.connect().map_err(failed)?;
         light.pragma_update(None, "synchronous", "normal").map_err(failed)?;
         for own in [&connection, &light] {
-            own.pragma_update(None, "cache_size", CACHE).map_err(failed)?;
+            own.pragma_update(None, "cache_size", CACHE_SIZE_PRAGMA).map_err(failed)?;
         }
-        let open = Open { file, connection: Mutex::new(connection), light: Mutex::new(light) };
-        Ok(Self { open: Arc::new(open), bell: Notify::new() })
+        let open = StateDb { file, connection: Mutex::new(connection), relaxed: Mutex::new(light) };
+        Ok(Self { database: Arc::new(open), changed: Notify::new() })
     }
 
     /// Does something with the database, away from the async threads.
@@ -104,15 +104,15 @@ impl SqliteState {
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.run_beside(|_, connection| work(connection)).await
+        self.run_with_file(|_, connection| work(connection)).await
     }
 
     /// Does something with the database and the files beside it.
-    async fn run_beside<T: Send + 'static>(
+    async fn run_with_file<T: Send + 'static>(
         &self,
         work: impl FnOnce(&DbFile, &mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let open = Arc::clone(&self.open);
+        let open = Arc::clone(&self.database);
         let task = tokio::task::spawn_blocking(move || {
             open.file.check()?;
             work(&open.file, &mut open.connection.lock().unwrap_or_else(PoisonError::into_inner))
@@ -121,14 +121,14 @@ impl SqliteState {
     }
 
     /// Does something with rows that are no settings of anybody.
-    async fn run_light<T: Send + 'static>(
+    async fn run_relaxed<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let open = Arc::clone(&self.open);
+        let open = Arc::clone(&self.database);
         let task = tokio::task::spawn_blocking(move || {
             open.file.check()?;
-            work(&mut open.light.lock().unwrap_or_else(PoisonError::into_inner))
+            work(&mut open.relaxed.lock().unwrap_or_else(PoisonError::into_inner))
         });
         task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }
@@ -138,14 +138,14 @@ impl SqliteState {
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let write = self.run_beside(move |file, connection| {
+        let write = self.run_with_file(move |file, connection| {
             // A directory that could not take the head refuses the change, before there is one.
             let mut head_file = HeadFile::open(file)?;
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            head_file::hold::<StoreError>(&transaction, file, LOG)?;
+            head_file::hold::<StoreError>(&transaction, file, ADMIN_LOG_TABLE)?;
             let done = work(&transaction)?;
             transaction.commit()?;
-            keep_head(connection, &mut head_file);
+            write_head(connection, &mut head_file);
             Ok(done)
         });
         write.await
@@ -165,16 +165,16 @@ impl SqliteState {
             Ok(done)
         });
         let done = done.await?;
-        self.bell.notify_waiters();
+        self.changed.notify_waiters();
         Ok(done)
     }
 }
 
 /// Keeps the end of the log apart. The lock is taken once more: without it, two processes could write their heads in
 /// another order than their rows. If that fails, the head is behind by this change until the next one.
-fn keep_head(connection: &mut Connection, head_file: &mut HeadFile) {
+fn write_head(connection: &mut Connection, head_file: &mut HeadFile) {
     if let Ok(locked) = connection.transaction_with_behavior(TransactionBehavior::Immediate)
-        && let Ok(end) = head_file::end(&locked, LOG)
+        && let Ok(end) = head_file::end(&locked, ADMIN_LOG_TABLE)
     {
         let _ = head_file.write(end);
     }
@@ -185,12 +185,12 @@ fn to_json<T: serde::Serialize>(value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
-fn of_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError> {
+fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
 /// A name that is stored; one that is none was put there by somebody else.
-fn name<T: std::str::FromStr<Err = crate::ParseNameError>>(text: &str) -> Result<T, StoreError> {
+fn parse_name<T: std::str::FromStr<Err = crate::ParseNameError>>(text: &str) -> Result<T, StoreError> {
     text.parse().map_err(|error| StoreError::Corrupt(format!("`{text}` as a name: {error}")))
 }
 
@@ -211,11 +211,11 @@ mod tests {
             (SqliteState::open(dir.path()).expect("a state"), SqliteState::open(dir.path()).expect("a state"));
         let path = dir.path().join("state.head");
         slow.append(entry()).await.expect("kept");
-        let mut head_file = HeadFile::open(&slow.open.file).expect("a file");
-        let mut keep = || keep_head(&mut slow.open.connection.lock().expect("a connection"), &mut head_file);
+        let mut head_file = HeadFile::open(&slow.database.file).expect("a file");
+        let mut keep = || write_head(&mut slow.database.connection.lock().expect("a connection"), &mut head_file);
         std::fs::write(&path, "").expect("emptied");
 
-        let foreign = Connection::open(dir.path().join(NAME)).expect("a database");
+        let foreign = Connection::open(dir.path().join(FILE_NAME)).expect("a database");
         foreign.execute_batch("BEGIN IMMEDIATE").expect("a lock");
         keep();
         assert_eq!(std::fs::read_to_string(&path).expect("a head"), "", "somebody else is writing");

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
-use super::{LOG, SqliteState, of_json};
+use super::{ADMIN_LOG_TABLE, SqliteState, from_json};
 use crate::StoreError;
 use crate::admin_log::{AdminEntry, AdminLog};
 use crate::chain_inspection::ChainInspection;
@@ -25,7 +25,7 @@ impl AdminLog for SqliteState {
             let mut rows = statement.query([i64::try_from(limit).unwrap_or(i64::MAX)])?;
             let mut entries = Vec::new();
             while let Some(row) = rows.next()? {
-                entries.push(of_json(&row.get::<_, String>(0)?)?);
+                entries.push(from_json(&row.get::<_, String>(0)?)?);
             }
             Ok(entries)
         });
@@ -33,7 +33,7 @@ impl AdminLog for SqliteState {
     }
 
     async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
-        self.run(move |db| log_table::page_after(db, LOG, after)).await
+        self.run(move |db| log_table::page_after(db, ADMIN_LOG_TABLE, after)).await
     }
 
     async fn head(&self) -> Result<ChainHead, StoreError> {
@@ -41,7 +41,7 @@ impl AdminLog for SqliteState {
     }
 
     async fn verify(&self, head: Option<ChainHead>) -> Result<ChainReport, StoreError> {
-        let verify = self.run_beside(move |file, db| {
+        let verify = self.run_with_file(move |file, db| {
             // Read before the log: meanwhile the log can only have become longer.
             let mut known = head_file::kept(file)?;
             known.extend(head);

@@ -28,7 +28,7 @@ impl ChangeFeed for SqliteState {
                 return Ok(version);
             }
             // Whether the bell rang or the time passed: look again. A ring that was missed costs one round.
-            let _ = tokio::time::timeout(POLL_INTERVAL, self.bell.notified()).await;
+            let _ = tokio::time::timeout(POLL_INTERVAL, self.changed.notified()).await;
         }
     }
 }

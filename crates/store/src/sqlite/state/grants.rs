@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteState, name, of_json, to_json};
+use super::{SqliteState, from_json, parse_name, to_json};
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
@@ -167,7 +167,7 @@ fn grant(db: &Connection, row: &Row<'_>) -> Result<Grant, StoreError> {
         attachments: attachments(db, &id)?,
         id: GrantId(id.into()),
         label: row.get(1)?,
-        labels: of_json(&row.get::<_, String>(2)?)?,
+        labels: from_json(&row.get::<_, String>(2)?)?,
         token: TokenHash::parse(&token).map_err(|error| StoreError::Corrupt(error.to_string()))?,
         created_at: from_unix_nanoseconds(row.get(4)?),
         expires_at: row.get::<_, Option<i64>>(5)?.map(from_unix_nanoseconds),
@@ -185,8 +185,8 @@ fn attachments(db: &Connection, id: &str) -> Result<Vec<GrantAttachment>, StoreE
         let policy: Option<String> = row.get(1)?;
         let mode: String = row.get(2)?;
         attachments.push(GrantAttachment {
-            server: name(&row.get::<_, String>(0)?)?,
-            policy: policy.map(|policy| name(&policy)).transpose()?,
+            server: parse_name(&row.get::<_, String>(0)?)?,
+            policy: policy.map(|policy| parse_name(&policy)).transpose()?,
             mode: match mode.as_str() {
                 "enforce" => EnforcementMode::Enforce,
                 "observe" => EnforcementMode::Observe,

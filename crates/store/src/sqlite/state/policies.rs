@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::{SqliteState, name};
+use super::{SqliteState, parse_name};
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
@@ -50,7 +50,7 @@ impl Policies for SqliteState {
             let mut policies = Vec::new();
             while let Some(row) = rows.next()? {
                 policies.push(PolicySummary {
-                    name: name(&row.get::<_, String>(0)?)?,
+                    name: parse_name(&row.get::<_, String>(0)?)?,
                     version: PolicyVersion(row.get(1)?),
                     created_at: from_unix_nanoseconds(row.get(2)?),
                     created_by: row.get(3)?,
@@ -94,7 +94,7 @@ impl Policies for SqliteState {
 
 fn stored(row: &Row<'_>) -> Result<StoredPolicy, StoreError> {
     Ok(StoredPolicy {
-        name: name(&row.get::<_, String>(0)?)?,
+        name: parse_name(&row.get::<_, String>(0)?)?,
         version: PolicyVersion(row.get(1)?),
         text: row.get(2)?,
         is_yaml: row.get(3)?,

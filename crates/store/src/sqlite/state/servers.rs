@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Row, params};
 
-use super::{SqliteState, name, of_json, to_json};
+use super::{SqliteState, from_json, parse_name, to_json};
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::clock::{from_unix_nanoseconds, to_unix_nanoseconds};
@@ -59,7 +59,7 @@ impl Servers for SqliteState {
             let mut rows = statement.query([])?;
             let mut servers = Vec::new();
             while let Some(row) = rows.next()? {
-                servers.push(server(row)?);
+                servers.push(read_server(row)?);
             }
             Ok(servers)
         });
@@ -67,11 +67,11 @@ impl Servers for SqliteState {
     }
 }
 
-fn server(row: &Row<'_>) -> Result<StoredServer, StoreError> {
+fn read_server(row: &Row<'_>) -> Result<StoredServer, StoreError> {
     Ok(StoredServer {
-        name: name(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?,
+        name: parse_name(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?,
         url: row.get(1)?,
-        headers: of_json(&row.get::<_, String>(2)?)?,
+        headers: from_json(&row.get::<_, String>(2)?)?,
         created_at: from_unix_nanoseconds(row.get(3)?),
         log_arguments: row.get(4)?,
         review: row.get(5)?,

@@ -20,7 +20,7 @@ const AGGREGATE_SERVER: &str = "";
 #[async_trait]
 impl Sessions for SqliteState {
     async fn put(&self, session: SessionRow) -> Result<(), StoreError> {
-        let keep = self.run_light(move |db| {
+        let keep = self.run_relaxed(move |db| {
             let insert =
                 format!("INSERT OR REPLACE INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
             db.prepare_cached(&insert)?.execute(params![
@@ -42,7 +42,7 @@ impl Sessions for SqliteState {
     }
 
     async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
-        let find = self.run_light(move |db| {
+        let find = self.run_relaxed(move |db| {
             let select = format!("SELECT {COLUMNS} FROM sessions WHERE id = ?");
             let found =
                 db.prepare_cached(&select)?.query_row([id.as_bytes()], |row| Ok(read_session(row))).optional()?;
@@ -52,7 +52,7 @@ impl Sessions for SqliteState {
     }
 
     async fn set_subscriptions(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
-        let watch = self.run_light(move |db| {
+        let watch = self.run_relaxed(move |db| {
             let update = "UPDATE sessions SET watched = ? WHERE id = ?";
             db.prepare_cached(update)?.execute(params![encode_uris(&uris), id.as_bytes()])?;
             Ok(())
@@ -61,7 +61,7 @@ impl Sessions for SqliteState {
     }
 
     async fn set_log_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
-        let set = self.run_light(move |db| {
+        let set = self.run_relaxed(move |db| {
             let update = "UPDATE sessions SET level = ? WHERE id = ?";
             db.prepare_cached(update)?.execute(params![level, id.as_bytes()])?;
             Ok(())
@@ -70,7 +70,7 @@ impl Sessions for SqliteState {
     }
 
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
-        let touch = self.run_light(move |db| {
+        let touch = self.run_relaxed(move |db| {
             let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             for id in &ids {
                 let update = "UPDATE sessions SET used_at = max(used_at, ?) WHERE id = ?";
@@ -82,7 +82,7 @@ impl Sessions for SqliteState {
     }
 
     async fn delete(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
-        let forget = self.run_light(move |db| {
+        let forget = self.run_relaxed(move |db| {
             let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             for id in &ids {
                 transaction.prepare_cached("DELETE FROM sessions WHERE id = ?")?.execute([id.as_bytes()])?;
@@ -93,7 +93,7 @@ impl Sessions for SqliteState {
     }
 
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError> {
-        let sweep = self.run_light(move |db| {
+        let sweep = self.run_relaxed(move |db| {
             Ok(db.execute("DELETE FROM sessions WHERE used_at < ?", [to_unix_nanoseconds(before)])?)
         });
         sweep.await
@@ -106,7 +106,7 @@ fn read_session(row: &Row<'_>) -> Result<SessionRow, StoreError> {
         grant: GrantId(row.get::<_, String>(1)?.into()),
         server: Some(row.get::<_, String>(2)?)
             .filter(|server| server != AGGREGATE_SERVER)
-            .map(|server| super::name(&server))
+            .map(|server| super::parse_name(&server))
             .transpose()?,
         revision: row.get(3)?,
         client_name: row.get(4)?,

@@ -20,7 +20,7 @@ const DELETE_EXCESS_TASKS: &str = "DELETE FROM tasks WHERE grant_id = ?1 AND exp
 #[async_trait]
 impl TaskOwners for SqliteState {
     async fn put(&self, task: TaskOwner, now: Timestamp) -> Result<(), StoreError> {
-        let keep = self.run_light(move |db| {
+        let keep = self.run_relaxed(move |db| {
             let db = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let others = "SELECT 1 FROM tasks WHERE id = ? AND grant_id <> ? AND expires_at > ?";
             let is_taken = db.prepare_cached(others)?.exists(params![
@@ -46,7 +46,7 @@ impl TaskOwners for SqliteState {
     }
 
     async fn find(&self, id: IdHash) -> Result<Option<TaskOwner>, StoreError> {
-        let find = self.run_light(move |db| {
+        let find = self.run_relaxed(move |db| {
             let select = "SELECT id, grant_id, server, tool, expires_at FROM tasks WHERE id = ?";
             let found = db.prepare_cached(select)?.query_row([id.as_bytes()], |row| Ok(read_task(row))).optional()?;
             found.transpose()
@@ -56,7 +56,7 @@ impl TaskOwners for SqliteState {
 
     async fn list_for_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskOwner>, StoreError> {
         let (grant, server) = (grant.clone(), server.clone());
-        let list = self.run_light(move |db| {
+        let list = self.run_relaxed(move |db| {
             let select = "SELECT id, grant_id, server, tool, expires_at FROM tasks WHERE grant_id = ? AND server = ?";
             let mut statement = db.prepare_cached(select)?;
             let rows = statement.query_map(params![grant.0, server.as_str()], |row| Ok(read_task(row)))?;
@@ -66,7 +66,7 @@ impl TaskOwners for SqliteState {
     }
 
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError> {
-        let sweep = self.run_light(move |db| {
+        let sweep = self.run_relaxed(move |db| {
             Ok(db.execute("DELETE FROM tasks WHERE expires_at < ?", [to_unix_nanoseconds(before)])?)
         });
         sweep.await
@@ -77,7 +77,7 @@ fn read_task(row: &Row<'_>) -> Result<TaskOwner, StoreError> {
     Ok(TaskOwner {
         id: IdHash::from_bytes(row.get(0)?),
         grant: GrantId(row.get::<_, String>(1)?.into()),
-        server: super::name(&row.get::<_, String>(2)?)?,
+        server: super::parse_name(&row.get::<_, String>(2)?)?,
         tool: row.get(3)?,
         expires_at: from_unix_nanoseconds(row.get(4)?),
     })
