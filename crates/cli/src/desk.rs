@@ -115,7 +115,7 @@ impl Desk {
 
 /// The error for a store that cannot be opened, with what to do.
 pub fn cannot_open(fault: OpenStoreError) -> anyhow::Error {
-    let help = fault.help().map(|help| format!(" ({help})")).unwrap_or_default();
+    let help = fault.help_for().map(|help| format!(" ({help})")).unwrap_or_default();
     anyhow::Error::new(fault).context(format!("cannot open the data directory{help}"))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Several processes may have both open at once: a gateway, and the command line beside it.
 
-mod file;
+mod db_file;
 mod head_file;
 mod ledger;
 mod log_table;
@@ -108,7 +108,7 @@ fn fault(error: &rusqlite::Error) -> StoreError {
         Some(help) => format!("{error}; {help}"),
         None => error.to_string(),
     };
-    if is_damaged || is_misshapen(error) { StoreError::Corrupt(told) } else { StoreError::Unavailable(told) }
+    if is_damaged || is_schema_mismatch(error) { StoreError::Corrupt(told) } else { StoreError::Unavailable(told) }
 }
 
 /// What to do about an error of SQLite, where that is known.
@@ -119,19 +119,19 @@ fn help(error: &rusqlite::Error) -> Option<&'static str> {
         }
         Some(ErrorCode::DiskFull) => Some("make room on the disk"),
         Some(ErrorCode::ReadOnly) => Some("give the gateway's user the right to write it"),
-        _ if is_misshapen(error) => Some("a table or column is missing: restore the database from a backup"),
+        _ if is_schema_mismatch(error) => Some("a table or column is missing: restore the database from a backup"),
         _ => None,
     }
 }
 
 /// Our statements are fixed: one that SQLite does not take finds another schema than it was written for.
-fn is_misshapen(error: &rusqlite::Error) -> bool {
+fn is_schema_mismatch(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqlInputError { .. }) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
 }
 
 impl OpenStoreError {
     /// What to do about it, where that is not in its words.
-    pub fn help(&self) -> Option<&'static str> {
+    pub fn help_for(&self) -> Option<&'static str> {
         match self {
             Self::Open { source, .. } => help(source),
             _ => None,

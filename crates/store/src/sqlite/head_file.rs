@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::file::DbFile;
+use super::db_file::DbFile;
 use super::{OpenStoreError, log_table};
 use crate::StoreError;
 use crate::hash_chain::ChainHead;

@@ -39,7 +39,7 @@ use self::queue::{NotTaken, Queue, Tag};
 use self::sync::{SyncBell, Syncer};
 use self::waiting::Waiting;
 use self::writer::Writer;
-use super::file::DbFile;
+use super::db_file::DbFile;
 use super::head_file::{self, Log};
 use super::{Durability, OpenStoreError, log_table, migrate};
 use crate::StoreError;
@@ -88,7 +88,7 @@ impl SqliteLedger {
         let mut connection = file.connect().map_err(failed)?;
         // Of no effect on a ledger that is there.
         connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(failed)?;
-        migrate::bring_up(&mut connection, file.path(), &STEPS)?;
+        migrate::migrate(&mut connection, file.path(), &STEPS)?;
         drop(connection);
         Self::start(file, durability, clock)
     }
@@ -99,13 +99,13 @@ impl SqliteLedger {
     /// # Errors
     /// See [`OpenStoreError`].
     pub fn open_existing(dir: &Path, durability: Durability, clock: Arc<dyn Clock>) -> Result<Self, OpenStoreError> {
-        Self::start(DbFile::existing(dir, NAME)?, durability, clock)
+        Self::start(DbFile::open_existing(dir, NAME)?, durability, clock)
     }
 
     fn start(file: DbFile, durability: Durability, clock: Arc<dyn Clock>) -> Result<Self, OpenStoreError> {
         let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
         let connection = file.connect().map_err(failed)?;
-        migrate::is_up(&connection, file.path(), &STEPS)?;
+        migrate::check_version(&connection, file.path(), &STEPS)?;
         head_file::prepare(&connection, &file, LOG)?;
         drop(connection);
 
@@ -149,7 +149,7 @@ impl SqliteLedger {
                 writer::commit(&writer, &queue);
             }
             drop(writer);
-            read(file, &file.connect_to_read()?)
+            read(file, &file.connect_read_only()?)
         })
         .await
     }

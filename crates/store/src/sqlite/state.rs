@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::Notify;
 
-use super::file::DbFile;
+use super::db_file::DbFile;
 use super::head_file::{self, HeadFile, Log};
 use super::{OpenStoreError, migrate};
 use crate::StoreError;
@@ -65,10 +65,10 @@ impl SqliteState {
     pub fn open(dir: &Path) -> Result<Self, OpenStoreError> {
         let file = DbFile::create(dir, FILE_NAME)?;
         Self::start(file.clone(), |connection, path| {
-            if migrate::version(connection, path, &MIGRATIONS)? == SCHEMA_WITHOUT_HEAD_FILE {
+            if migrate::schema_version(connection, path, &MIGRATIONS)? == SCHEMA_WITHOUT_HEAD_FILE {
                 head_file::begin(connection, &file, ADMIN_LOG_TABLE)?;
             }
-            migrate::bring_up(connection, path, &MIGRATIONS)
+            migrate::migrate(connection, path, &MIGRATIONS)
         })
     }
 
@@ -78,7 +78,9 @@ impl SqliteState {
     /// # Errors
     /// See [`OpenStoreError`].
     pub fn open_existing(dir: &Path) -> Result<Self, OpenStoreError> {
-        Self::start(DbFile::existing(dir, FILE_NAME)?, |connection, path| migrate::is_up(connection, path, &MIGRATIONS))
+        Self::start(DbFile::open_existing(dir, FILE_NAME)?, |connection, path| {
+            migrate::check_version(connection, path, &MIGRATIONS)
+        })
     }
 
     fn start(
@@ -114,7 +116,7 @@ impl SqliteState {
     ) -> Result<T, StoreError> {
         let open = Arc::clone(&self.database);
         let task = tokio::task::spawn_blocking(move || {
-            open.file.check()?;
+            open.file.check_identity()?;
             work(&open.file, &mut open.connection.lock().unwrap_or_else(PoisonError::into_inner))
         });
         task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
@@ -127,7 +129,7 @@ impl SqliteState {
     ) -> Result<T, StoreError> {
         let open = Arc::clone(&self.database);
         let task = tokio::task::spawn_blocking(move || {
-            open.file.check()?;
+            open.file.check_identity()?;
             work(&mut open.relaxed.lock().unwrap_or_else(PoisonError::into_inner))
         });
         task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?

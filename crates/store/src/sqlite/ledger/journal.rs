@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::job::Entry;
 use crate::counter::CounterState;
 use crate::hash_chain::{ChainHead, RowHash};
-use crate::sqlite::file::DbFile;
+use crate::sqlite::db_file::DbFile;
 use crate::sqlite::head_file;
 
 const ENDING: &str = "journal";

@@ -19,7 +19,7 @@ use super::{LOG, LedgerFault, STEPS};
 use crate::clock::Clock;
 use crate::hash_chain::ChainHead;
 use crate::sqlite::Durability;
-use crate::sqlite::file::DbFile;
+use crate::sqlite::db_file::DbFile;
 use crate::sqlite::head_file::{self, HeadFile};
 
 /// How far the write-ahead log may grow on the disk before it is cut back, in bytes.
@@ -79,7 +79,7 @@ pub(super) enum Joined {
 impl OpenLedger {
     pub fn open(file: &DbFile, durability: Durability) -> Result<Self, LedgerFault> {
         let may_wait = Arc::new(AtomicBool::new(true));
-        let connection = file.connect_while(Arc::clone(&may_wait))?;
+        let connection = file.connect_with_wait_flag(Arc::clone(&may_wait))?;
         let synchronous = match durability {
             Durability::Process => "normal",
             Durability::Power => "full",
@@ -90,7 +90,7 @@ impl OpenLedger {
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         // The first look makes SQLite open its log, so that it can be opened here.
         let end = head_file::end(&connection, LOG)?;
-        let path = file.beside("-wal");
+        let path = file.sibling_path("-wal");
         let log_file = File::open(&path).map_err(|source| LedgerFault::File { path, source })?;
         let head_file = HeadFile::open(file)?;
         let path = Journal::path_of(file);

@@ -9,7 +9,7 @@ use crate::chain_inspection::ChainInspection;
 use crate::counter::{CounterKey, CounterState};
 use crate::hash_chain::ChainHead;
 use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage};
-use crate::sqlite::file::DbFile;
+use crate::sqlite::db_file::DbFile;
 use crate::sqlite::{head_file, log_table};
 
 /// Reads away from the async threads.

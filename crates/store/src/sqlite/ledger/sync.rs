@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::job::Shared;
 use crate::StoreError;
-use crate::sqlite::file::DbFile;
+use crate::sqlite::db_file::DbFile;
 
 /// After how much, roughly, the log is carried over.
 const LARGE: u64 = 8 << 20;
@@ -108,7 +108,7 @@ impl SyncBell {
 
 /// Copies what is in the log into the database, as far as no reader needs it. Nobody waits for it, and it for nobody.
 fn carry_over(ledger: &DbFile) -> Result<(), StoreError> {
-    ledger.check()?;
+    ledger.check_identity()?;
     let connection = ledger.connect()?;
     Ok(connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?)
 }

@@ -20,7 +20,7 @@ use super::sync::SyncBell;
 use crate::StoreError;
 use crate::clock::Clock;
 use crate::sqlite::Durability;
-use crate::sqlite::file::DbFile;
+use crate::sqlite::db_file::DbFile;
 
 /// The most that one transaction takes from the queue. It bounds how long the first of them waits for the last.
 const GROUP: usize = 512;
@@ -111,7 +111,7 @@ impl Writer {
             return false;
         };
         if !group.is_empty() || !self.flushes.is_empty() || self.is_owing {
-            let written = self.file.check().and_then(|()| Ok(self.transact(&group, Patience::Waits)?));
+            let written = self.file.check_identity().and_then(|()| Ok(self.transact(&group, Patience::Waits)?));
             if written.is_ok() {
                 self.shared.note_begun_anew();
             }
@@ -164,7 +164,7 @@ impl Writer {
         if is_held && self.in_a_row >= MANY_IN_A_ROW && is_soon(self.looked_at) {
             return true;
         }
-        let is_in_place = self.file.check().is_ok();
+        let is_in_place = self.file.check_identity().is_ok();
         self.looked_at = now;
         if !is_in_place {
             // Whoever comes next looks, too.
@@ -206,7 +206,7 @@ impl Writer {
 
     /// Has that done.
     fn pay(&mut self) {
-        if self.is_owing && self.file.check().is_ok() {
+        if self.is_owing && self.file.check_identity().is_ok() {
             let _ = self.transact(&[], Patience::Waits);
         }
     }

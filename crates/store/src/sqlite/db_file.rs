@@ -15,19 +15,19 @@ use super::{OpenStoreError, head_file};
 use crate::StoreError;
 
 /// How long a statement waits for another process. Twice this is less than what a caller waits.
-const BUSY: Duration = Duration::from_millis(900);
+const BUSY_TIMEOUT: Duration = Duration::from_millis(900);
 /// How often it looks meanwhile. SQLite's own steps grow to 100 ms, and a busy peer could starve us.
-const BUSY_STEP: Duration = Duration::from_millis(1);
+const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A database by its path, and which file stood there when it was opened.
 #[derive(Debug, Clone)]
 pub(super) struct DbFile {
     path: PathBuf,
-    identity: Identity,
+    identity: FileIdentity,
 }
 
 /// A file, whatever its name: device and inode.
-type Identity = (u64, u64);
+type FileIdentity = (u64, u64);
 
 impl DbFile {
     /// Finds the database in a directory, or makes both.
@@ -36,7 +36,7 @@ impl DbFile {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
         made.map_err(|source| OpenStoreError::File { path: dir.clone(), source })?;
         let path = dir.join(name);
-        refuse_lost(&path)?;
+        refuse_lost_database(&path)?;
         // Only ever opened here to be made: closing a second handle would drop the locks of this process.
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(_) => {}
@@ -47,10 +47,10 @@ impl DbFile {
     }
 
     /// Finds the database in a directory.
-    pub fn existing(dir: &Path, name: &str) -> Result<Self, OpenStoreError> {
+    pub fn open_existing(dir: &Path, name: &str) -> Result<Self, OpenStoreError> {
         let dir = std::path::absolute(dir).map_err(|source| OpenStoreError::File { path: dir.into(), source })?;
         let path = dir.join(name);
-        refuse_lost(&path)?;
+        refuse_lost_database(&path)?;
         Self::identify(path)
     }
 
@@ -68,7 +68,7 @@ impl DbFile {
     }
 
     /// The file of the same directory whose name is this one's and an ending.
-    pub fn beside(&self, ending: &str) -> PathBuf {
+    pub fn sibling_path(&self, ending: &str) -> PathBuf {
         let mut path = self.path.clone().into_os_string();
         path.push(ending);
         path.into()
@@ -76,7 +76,7 @@ impl DbFile {
 
     /// Holds that the file at the path is still the one that was opened. A ledger that was removed or replaced must
     /// not be taken for one in which nothing was used.
-    pub fn check(&self) -> Result<(), StoreError> {
+    pub fn check_identity(&self) -> Result<(), StoreError> {
         let path = self.path.display();
         match fs::metadata(&self.path) {
             Ok(metadata) if identity(&metadata) == self.identity => Ok(()),
@@ -87,11 +87,11 @@ impl DbFile {
 
     /// Opens a connection. A missing file is not made anew.
     pub fn connect(&self) -> rusqlite::Result<Connection> {
-        self.connect_while(Arc::new(AtomicBool::new(true)))
+        self.connect_with_wait_flag(Arc::new(AtomicBool::new(true)))
     }
 
     /// The same, with statements that wait for another process only while they may.
-    pub fn connect_while(&self, may_wait: Arc<AtomicBool>) -> rusqlite::Result<Connection> {
+    pub fn connect_with_wait_flag(&self, may_wait: Arc<AtomicBool>) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags)?;
         let mut since = Instant::now();
@@ -102,8 +102,8 @@ impl DbFile {
             if tries == 0 {
                 since = Instant::now();
             }
-            thread::sleep(BUSY_STEP);
-            since.elapsed() < BUSY
+            thread::sleep(BUSY_POLL_INTERVAL);
+            since.elapsed() < BUSY_TIMEOUT
         }))?;
         connection.set_prepared_statement_cache_capacity(32);
         connection.pragma_update(None, "foreign_keys", true)?;
@@ -111,8 +111,8 @@ impl DbFile {
     }
 
     /// Opens a connection that only reads.
-    pub fn connect_to_read(&self) -> Result<Connection, StoreError> {
-        self.check()?;
+    pub fn connect_read_only(&self) -> Result<Connection, StoreError> {
+        self.check_identity()?;
         let connection = self.connect()?;
         connection.pragma_update(None, "query_only", true)?;
         Ok(connection)
@@ -120,7 +120,7 @@ impl DbFile {
 }
 
 /// Holds that a database that is not there, or holds nothing, never held anything.
-fn refuse_lost(path: &Path) -> Result<(), OpenStoreError> {
+fn refuse_lost_database(path: &Path) -> Result<(), OpenStoreError> {
     // One that is being made is empty, too; but its head is made later.
     let is_empty = match fs::metadata(path) {
         Ok(metadata) => metadata.len() == 0,
@@ -135,6 +135,6 @@ fn refuse_lost(path: &Path) -> Result<(), OpenStoreError> {
     }
 }
 
-fn identity(metadata: &Metadata) -> Identity {
+fn identity(metadata: &Metadata) -> FileIdentity {
     (metadata.dev(), metadata.ino())
 }
