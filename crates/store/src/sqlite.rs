@@ -2,8 +2,8 @@
 //!
 //! Several processes may have both open at once: a gateway, and the command line beside it.
 
+mod chain_head_file;
 mod db_file;
-mod head_file;
 mod ledger;
 mod log_table;
 mod migrate;

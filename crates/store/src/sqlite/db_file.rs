@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{OpenStoreError, head_file};
+use super::{OpenStoreError, chain_head_file};
 use crate::StoreError;
 
 /// How long a statement waits for another process. Twice this is less than what a caller waits.
@@ -127,9 +127,9 @@ fn refuse_lost_database(path: &Path) -> Result<(), OpenStoreError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
         Err(_) => false,
     };
-    match head_file::rows(path) {
+    match chain_head_file::recorded_row_count(path) {
         rows @ 1.. if is_empty => {
-            Err(OpenStoreError::Lost { path: path.into(), head: path.with_extension(head_file::NAME), rows })
+            Err(OpenStoreError::Lost { path: path.into(), head: path.with_extension(chain_head_file::EXTENSION), rows })
         }
         _ => Ok(()),
     }

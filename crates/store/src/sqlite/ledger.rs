@@ -39,8 +39,8 @@ use self::queue::{NotTaken, Queue, Tag};
 use self::sync::{SyncBell, Syncer};
 use self::waiting::Waiting;
 use self::writer::Writer;
+use super::chain_head_file::{self, LogTable};
 use super::db_file::DbFile;
-use super::head_file::{self, Log};
 use super::{Durability, OpenStoreError, log_table, migrate};
 use crate::StoreError;
 use crate::call_record::CallRecord;
@@ -52,7 +52,7 @@ use crate::log_page::ChainedRow;
 
 const NAME: &str = "ledger.db";
 const STEPS: [&str; 1] = [include_str!("ledger/1.sql")];
-const LOG: Log = Log { table: "log", anchor: read::anchor };
+const LOG: LogTable = LogTable { table: "log", anchor: read::anchor };
 /// The size of the database's pages. Rows are written one behind the other, many to a page; with 4 KiB, looking after
 /// pages takes more than what is in them.
 const PAGE_BYTES: u32 = 16 << 10;
@@ -106,7 +106,7 @@ impl SqliteLedger {
         let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
         let connection = file.connect().map_err(failed)?;
         migrate::check_version(&connection, file.path(), &STEPS)?;
-        head_file::prepare(&connection, &file, LOG)?;
+        chain_head_file::reconcile(&connection, &file, LOG)?;
         drop(connection);
 
         let shared = Arc::new(Shared::default());
@@ -257,7 +257,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn head(&self) -> Result<ChainHead, StoreError> {
-        self.read(|_, db| Ok(head_file::end(db, LOG)?)).await
+        self.read(|_, db| Ok(chain_head_file::chain_head(db, LOG)?)).await
     }
 
     async fn verify(&self, known: Vec<ChainHead>) -> Result<ChainReport, StoreError> {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::head_file::Log;
+use super::chain_head_file::LogTable;
 use crate::StoreError;
 use crate::hash_chain::{ChainHead, RowHash};
 use crate::log_page::{ChainedRow, LogPage, MAX_PAGE_ROWS};
@@ -37,7 +37,7 @@ pub(super) fn read_head(row: &Row<'_>) -> rusqlite::Result<ChainHead> {
 }
 
 /// A page of a log behind a number, oldest row first.
-pub(super) fn page_after(db: &Connection, log: Log, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
+pub(super) fn page_after(db: &Connection, log: LogTable, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
     // One state of the database for all that is read.
     let db = db.unchecked_transaction()?;
     let anchor = (log.anchor)(&db)?;

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::Notify;
 
+use super::chain_head_file::{self, ChainHeadFile, LogTable};
 use super::db_file::DbFile;
-use super::head_file::{self, HeadFile, Log};
 use super::{OpenStoreError, migrate};
 use crate::StoreError;
 use crate::admin_log::AdminEntry;
@@ -39,7 +39,7 @@ const SCHEMA_WITHOUT_HEAD_FILE: usize = 1;
 /// call waits for what is here; with SQLite's own 2 MB, sessions that come and go would take that for their rows.
 const CACHE_SIZE_PRAGMA: i64 = -512;
 /// Of the log of changes nothing is ever removed.
-const ADMIN_LOG_TABLE: Log = Log { table: "admin_log", anchor: |_| Ok(ChainHead::EMPTY) };
+const ADMIN_LOG_TABLE: LogTable = LogTable { table: "admin_log", anchor: |_| Ok(ChainHead::EMPTY) };
 
 /// What people set up, in `state.db`.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl SqliteState {
         let file = DbFile::create(dir, FILE_NAME)?;
         Self::start(file.clone(), |connection, path| {
             if migrate::schema_version(connection, path, &MIGRATIONS)? == SCHEMA_WITHOUT_HEAD_FILE {
-                head_file::begin(connection, &file, ADMIN_LOG_TABLE)?;
+                chain_head_file::write_initial(connection, &file, ADMIN_LOG_TABLE)?;
             }
             migrate::migrate(connection, path, &MIGRATIONS)
         })
@@ -91,7 +91,7 @@ impl SqliteState {
         let mut connection = file.connect().map_err(failed)?;
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         prepare(&mut connection, file.path())?;
-        head_file::prepare(&connection, &file, ADMIN_LOG_TABLE)?;
+        chain_head_file::reconcile(&connection, &file, ADMIN_LOG_TABLE)?;
         let light = file.connect().map_err(failed)?;
         light.pragma_update(None, "synchronous", "normal").map_err(failed)?;
         for own in [&connection, &light] {
@@ -142,9 +142,9 @@ impl SqliteState {
     ) -> Result<T, StoreError> {
         let write = self.run_with_file(move |file, connection| {
             // A directory that could not take the head refuses the change, before there is one.
-            let mut head_file = HeadFile::open(file)?;
+            let mut head_file = ChainHeadFile::open(file)?;
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            head_file::hold::<StoreError>(&transaction, file, ADMIN_LOG_TABLE)?;
+            chain_head_file::preserve_if_mismatched::<StoreError>(&transaction, file, ADMIN_LOG_TABLE)?;
             let done = work(&transaction)?;
             transaction.commit()?;
             write_head(connection, &mut head_file);
@@ -174,9 +174,9 @@ impl SqliteState {
 
 /// Keeps the end of the log apart. The lock is taken once more: without it, two processes could write their heads in
 /// another order than their rows. If that fails, the head is behind by this change until the next one.
-fn write_head(connection: &mut Connection, head_file: &mut HeadFile) {
+fn write_head(connection: &mut Connection, head_file: &mut ChainHeadFile) {
     if let Ok(locked) = connection.transaction_with_behavior(TransactionBehavior::Immediate)
-        && let Ok(end) = head_file::end(&locked, ADMIN_LOG_TABLE)
+        && let Ok(end) = chain_head_file::chain_head(&locked, ADMIN_LOG_TABLE)
     {
         let _ = head_file.write(end);
     }
@@ -213,7 +213,7 @@ mod tests {
             (SqliteState::open(dir.path()).expect("a state"), SqliteState::open(dir.path()).expect("a state"));
         let path = dir.path().join("state.head");
         slow.append(entry()).await.expect("kept");
-        let mut head_file = HeadFile::open(&slow.database.file).expect("a file");
+        let mut head_file = ChainHeadFile::open(&slow.database.file).expect("a file");
         let mut keep = || write_head(&mut slow.database.connection.lock().expect("a connection"), &mut head_file);
         std::fs::write(&path, "").expect("emptied");
 

@@ -7,7 +7,7 @@ use rusqlite::ErrorCode;
 
 use crate::StoreError;
 use crate::sqlite::OpenStoreError;
-use crate::sqlite::head_file::HeadFault;
+use crate::sqlite::chain_head_file::ChainHeadFileError;
 
 /// A fault of the database or of the files beside it.
 #[derive(Debug, thiserror::Error)]
@@ -20,8 +20,8 @@ pub(super) enum LedgerFault {
     Schema { found: usize, known: usize },
 }
 
-impl From<HeadFault> for LedgerFault {
-    fn from(HeadFault { path, source }: HeadFault) -> Self {
+impl From<ChainHeadFileError> for LedgerFault {
+    fn from(ChainHeadFileError { path, source }: ChainHeadFileError) -> Self {
         Self::File { path, source }
     }
 }

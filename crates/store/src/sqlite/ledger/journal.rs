@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use super::job::Entry;
 use crate::counter::CounterState;
 use crate::hash_chain::{ChainHead, RowHash};
+use crate::sqlite::chain_head_file;
 use crate::sqlite::db_file::DbFile;
-use crate::sqlite::head_file;
 
 const ENDING: &str = "journal";
 /// A journal of which not everything follows the log. It stays until somebody has looked and removes it.
@@ -82,7 +82,7 @@ impl Journal {
             // Made by whoever came first, perhaps by root: it is for the one whose database it is.
             let _ = fchown(&file, Some(owner.uid()), Some(owner.gid()));
         }
-        let turnstile = File::open(database.path().with_extension(head_file::NAME))?;
+        let turnstile = File::open(database.path().with_extension(chain_head_file::EXTENSION))?;
         Ok(Self {
             path,
             file,

@@ -19,8 +19,8 @@ use super::{LOG, LedgerFault, STEPS};
 use crate::clock::Clock;
 use crate::hash_chain::ChainHead;
 use crate::sqlite::Durability;
+use crate::sqlite::chain_head_file::{self, ChainHeadFile};
 use crate::sqlite::db_file::DbFile;
-use crate::sqlite::head_file::{self, HeadFile};
 
 /// How far the write-ahead log may grow on the disk before it is cut back, in bytes.
 const LOG_BYTES: i64 = 64 * 1024 * 1024;
@@ -53,7 +53,7 @@ pub(super) struct OpenLedger {
     may_wait: Arc<AtomicBool>,
     /// The write-ahead log that SQLite has open.
     log_file: Arc<File>,
-    head_file: HeadFile,
+    head_file: ChainHeadFile,
     counters: Counters,
     /// The end of the log, with the rows that are not in the table yet.
     end: ChainHead,
@@ -89,10 +89,10 @@ impl OpenLedger {
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_BYTES / page.max(512))?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         // The first look makes SQLite open its log, so that it can be opened here.
-        let end = head_file::end(&connection, LOG)?;
+        let end = chain_head_file::chain_head(&connection, LOG)?;
         let path = file.sibling_path("-wal");
         let log_file = File::open(&path).map_err(|source| LedgerFault::File { path, source })?;
-        let head_file = HeadFile::open(file)?;
+        let head_file = ChainHeadFile::open(file)?;
         let path = Journal::path_of(file);
         let journal = Journal::open(file).map_err(|source| LedgerFault::File { path, source })?;
         let mut open = Self {
@@ -131,7 +131,7 @@ impl OpenLedger {
 
     /// What is in the journal and not in the database.
     fn left_behind(&self) -> Result<Vec<Written>, LedgerFault> {
-        let end = head_file::end(&self.connection, LOG)?;
+        let end = chain_head_file::chain_head(&self.connection, LOG)?;
         self.journal.groups_behind(end).map_err(|source| self.journal_fault(source))
     }
 
@@ -265,7 +265,7 @@ impl OpenLedger {
     }
 
     fn begin(&mut self) -> Result<(), LedgerFault> {
-        self.head_file.check()?;
+        self.head_file.check_directory()?;
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.look_for_others()
     }
@@ -293,9 +293,9 @@ impl OpenLedger {
         if self.seen != Some(version) {
             refuse_other_schema(&self.connection)?;
             // Whoever wrote may have cut the end off; the next head must not cover that up.
-            head_file::hold::<LedgerFault>(&self.connection, &self.file, LOG)?;
+            chain_head_file::preserve_if_mismatched::<LedgerFault>(&self.connection, &self.file, LOG)?;
             self.counters.read_anew(&self.connection)?;
-            self.end = head_file::end(&self.connection, LOG)?;
+            self.end = chain_head_file::chain_head(&self.connection, LOG)?;
             self.seen = Some(version);
         }
         Ok(())

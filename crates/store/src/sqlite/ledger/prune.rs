@@ -9,7 +9,7 @@ use crate::StoreError;
 use crate::call_record::prune_record;
 use crate::clock::to_unix_nanoseconds;
 use crate::hash_chain::ChainHead;
-use crate::sqlite::{head_file, log_table};
+use crate::sqlite::{chain_head_file, log_table};
 
 /// How many rows go at a time; some milliseconds' worth.
 const SWEPT: u64 = 2_000;
@@ -30,7 +30,7 @@ pub(super) fn last_before(db: &Connection, before: Timestamp) -> rusqlite::Resul
         select.query_row(params![anchor, to_unix_nanoseconds(before)], |row| row.get(0)).optional()?;
     match first_kept {
         Some(first_kept) => Ok(first_kept.saturating_sub(1)),
-        None => Ok(head_file::end(&db, LOG)?.seq),
+        None => Ok(chain_head_file::chain_head(&db, LOG)?.seq),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::counter::{CounterKey, CounterState};
 use crate::hash_chain::ChainHead;
 use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage};
 use crate::sqlite::db_file::DbFile;
-use crate::sqlite::{head_file, log_table};
+use crate::sqlite::{chain_head_file, log_table};
 
 /// Reads away from the async threads.
 pub(super) async fn apart<T: Send + 'static>(
@@ -65,7 +65,7 @@ fn needles(filter: &CallLogFilter) -> Result<Vec<String>, StoreError> {
 /// Walks the whole chain.
 pub(super) fn verify(file: &DbFile, db: &Connection, mut known: Vec<ChainHead>) -> Result<ChainReport, StoreError> {
     // The kept heads are read before the log: meanwhile the log can only have become longer.
-    known.extend(head_file::kept(file)?);
+    known.extend(chain_head_file::read_heads(file)?);
     let db = db.unchecked_transaction()?;
     let anchor = anchor(&db)?;
     let mut inspection = ChainInspection::start(anchor, known);
@@ -80,7 +80,7 @@ pub(super) fn verify(file: &DbFile, db: &Connection, mut known: Vec<ChainHead>) 
             break;
         }
     }
-    Ok(ChainReport { missing_head_marker: head_file::missed(file), ..inspection.finish() })
+    Ok(ChainReport { missing_head_marker: chain_head_file::missing_marker(file), ..inspection.finish() })
 }
 
 /// All counters, by key.

@@ -11,7 +11,7 @@ use crate::clock::to_unix_nanoseconds;
 use crate::hash_chain::ChainHead;
 use crate::ledger::ChainReport;
 use crate::log_page::ChainedRow;
-use crate::sqlite::{head_file, log_table};
+use crate::sqlite::{chain_head_file, log_table};
 
 #[async_trait]
 impl AdminLog for SqliteState {
@@ -43,7 +43,7 @@ impl AdminLog for SqliteState {
     async fn verify(&self, head: Option<ChainHead>) -> Result<ChainReport, StoreError> {
         let verify = self.run_with_file(move |file, db| {
             // Read before the log: meanwhile the log can only have become longer.
-            let mut known = head_file::kept(file)?;
+            let mut known = chain_head_file::read_heads(file)?;
             known.extend(head);
             let mut inspection = ChainInspection::start(ChainHead::EMPTY, known);
             let mut statement = db.prepare("SELECT seq, at, body, hash FROM admin_log ORDER BY seq")?;
@@ -57,7 +57,7 @@ impl AdminLog for SqliteState {
                     break;
                 }
             }
-            Ok(ChainReport { missing_head_marker: head_file::missed(file), ..inspection.finish() })
+            Ok(ChainReport { missing_head_marker: chain_head_file::missing_marker(file), ..inspection.finish() })
         });
         verify.await
     }
