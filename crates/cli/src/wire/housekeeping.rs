@@ -17,7 +17,7 @@ pub async fn watch(ledger: Arc<SqliteLedger>) {
     let mut known = 0;
     loop {
         looks.tick().await;
-        let faults = ledger.faults();
+        let faults = ledger.error_count();
         if faults > known {
             let new = faults - known;
             error!(faults, "the ledger lost {new} rows or could not sync; see whether the disk is full or broken");

@@ -2,15 +2,15 @@
 
 mod counter_cache;
 mod courier;
-mod fault;
 mod group;
 mod job;
 mod journal;
+mod ledger_error;
+mod ledger_reads;
 mod open_ledger;
 mod pending;
 mod prune;
 mod queue;
-mod read;
 mod rows;
 mod sync;
 #[cfg(test)]
@@ -32,8 +32,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use self::courier::Couriers;
-use self::fault::LedgerFault;
 use self::job::{Entry, Job, Keep, Reserve, Shared};
+use self::ledger_error::LedgerError;
 use self::open_ledger::OpenLedger;
 use self::queue::{NotTaken, Queue, Tag};
 use self::sync::{SyncBell, Syncer};
@@ -50,14 +50,14 @@ use crate::hash_chain::ChainHead;
 use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
 use crate::log_page::ChainedRow;
 
-const NAME: &str = "ledger.db";
-const STEPS: [&str; 1] = [include_str!("ledger/1.sql")];
-const LOG: LogTable = LogTable { table: "log", anchor: read::anchor };
+const FILE_NAME: &str = "ledger.db";
+const MIGRATIONS: [&str; 1] = [include_str!("ledger/1.sql")];
+const CALL_LOG_TABLE: LogTable = LogTable { table: "log", anchor: ledger_reads::read_anchor };
 /// The size of the database's pages. Rows are written one behind the other, many to a page; with 4 KiB, looking after
 /// pages takes more than what is in them.
-const PAGE_BYTES: u32 = 16 << 10;
+const DB_PAGE_BYTES: u32 = 16 << 10;
 /// How long a call waits for the ledger, whatever happens.
-const WAIT: Duration = Duration::from_secs(2);
+const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Counters and the call log, in `ledger.db`.
 ///
@@ -69,12 +69,12 @@ pub struct SqliteLedger {
     /// To the writer. Its thread ends when this is closed.
     queue: Arc<Queue>,
     /// From the writer to those who wait, where they do not write themselves.
-    couriers: Arc<Couriers>,
+    reply_dispatcher: Arc<Couriers>,
     writer: Arc<Mutex<Writer>>,
-    thread: Option<JoinHandle<()>>,
+    writer_thread: Option<JoinHandle<()>>,
     /// It has the writer for moments; it ends before that does.
     syncer: Option<Syncer>,
-    shared: Arc<Shared>,
+    writer_state: Arc<Shared>,
 }
 
 impl SqliteLedger {
@@ -83,12 +83,12 @@ impl SqliteLedger {
     /// # Errors
     /// See [`OpenStoreError`].
     pub fn open(dir: &Path, durability: Durability, clock: Arc<dyn Clock>) -> Result<Self, OpenStoreError> {
-        let file = DbFile::create(dir, NAME)?;
+        let file = DbFile::create(dir, FILE_NAME)?;
         let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
         let mut connection = file.connect().map_err(failed)?;
         // Of no effect on a ledger that is there.
-        connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(failed)?;
-        migrate::migrate(&mut connection, file.path(), &STEPS)?;
+        connection.pragma_update(None, "page_size", DB_PAGE_BYTES).map_err(failed)?;
+        migrate::migrate(&mut connection, file.path(), &MIGRATIONS)?;
         drop(connection);
         Self::start(file, durability, clock)
     }
@@ -99,19 +99,19 @@ impl SqliteLedger {
     /// # Errors
     /// See [`OpenStoreError`].
     pub fn open_existing(dir: &Path, durability: Durability, clock: Arc<dyn Clock>) -> Result<Self, OpenStoreError> {
-        Self::start(DbFile::open_existing(dir, NAME)?, durability, clock)
+        Self::start(DbFile::open_existing(dir, FILE_NAME)?, durability, clock)
     }
 
     fn start(file: DbFile, durability: Durability, clock: Arc<dyn Clock>) -> Result<Self, OpenStoreError> {
         let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
         let connection = file.connect().map_err(failed)?;
-        migrate::check_version(&connection, file.path(), &STEPS)?;
-        chain_head_file::reconcile(&connection, &file, LOG)?;
+        migrate::check_version(&connection, file.path(), &MIGRATIONS)?;
+        chain_head_file::reconcile(&connection, &file, CALL_LOG_TABLE)?;
         drop(connection);
 
         let shared = Arc::new(Shared::default());
         let queue = Arc::new(Queue::default());
-        let open = OpenLedger::open(&file, durability).map_err(|fault| fault.at_opening(file.path()))?;
+        let open = OpenLedger::open(&file, durability).map_err(|fault| fault.into_open_error(file.path()))?;
         let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
         let bell = Arc::<SyncBell>::default();
         let couriers = Arc::new(Couriers::new(Arc::clone(&shared), Arc::clone(&queue)));
@@ -129,13 +129,22 @@ impl SqliteLedger {
             move || writer::run(&writer, &queue)
         };
         let thread = thread::Builder::new().name("ledger-writer".into()).spawn(run).map_err(no_thread)?;
-        Ok(Self { file, durability, queue, couriers, writer, thread: Some(thread), syncer, shared })
+        Ok(Self {
+            file,
+            durability,
+            queue,
+            reply_dispatcher: couriers,
+            writer,
+            writer_thread: Some(thread),
+            syncer,
+            writer_state: shared,
+        })
     }
 
     /// How often something was lost or left undone since the start: a row that could not be kept, a head or a
     /// log that could not be written through. None of it undoes a limit; each is for somebody to look at.
-    pub fn faults(&self) -> u64 {
-        self.shared.faults()
+    pub fn error_count(&self) -> u64 {
+        self.writer_state.faults()
     }
 
     /// Reads, away from the async threads, what was answered before.
@@ -143,8 +152,9 @@ impl SqliteLedger {
         &self,
         read: impl FnOnce(&DbFile, &Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (shared, writer, queue) = (Arc::clone(&self.shared), Arc::clone(&self.writer), Arc::clone(&self.queue));
-        read::apart(&self.file, move |file| {
+        let (shared, writer, queue) =
+            (Arc::clone(&self.writer_state), Arc::clone(&self.writer), Arc::clone(&self.queue));
+        ledger_reads::run_blocking(&self.file, move |file| {
             if shared.is_held() {
                 writer::commit(&writer, &queue);
             }
@@ -155,38 +165,38 @@ impl SqliteLedger {
     }
 
     /// Queues a job, waiting for room.
-    async fn send(&self, job: Job) -> Result<(), StoreError> {
-        self.queue.push_in_time(job, WAIT).await.map_err(|why| match why {
+    async fn enqueue(&self, job: Job) -> Result<(), StoreError> {
+        self.queue.push_in_time(job, CALL_TIMEOUT).await.map_err(|why| match why {
             NotTaken::Full => StoreError::Unavailable("the ledger's queue stays full".into()),
-            NotTaken::Closed => ended(),
+            NotTaken::Closed => writer_ended_error(),
         })
     }
 
     /// Queues what is to be kept without anybody waiting for it.
-    async fn keep(&self, record: &CallRecord, reservation: Reservation) -> Result<(), StoreError> {
+    async fn enqueue_row(&self, record: &CallRecord, reservation: Reservation) -> Result<(), StoreError> {
         let keep = Keep { entry: Entry::of(record)?, taken: reservation.charges };
-        let sent = self.send(Job::Keep(keep)).await;
+        let sent = self.enqueue(Job::Keep(keep)).await;
         if sent.is_err() {
-            self.shared.count_faults(1);
+            self.writer_state.count_faults(1);
         }
         sent
     }
 
     /// Asks the writer and waits for its answer.
-    async fn ask<T>(&self, job: impl FnOnce(job::AnswerTo<T>) -> Job) -> Result<T, StoreError> {
+    async fn request<T>(&self, job: impl FnOnce(job::AnswerTo<T>) -> Job) -> Result<T, StoreError> {
         let (sender, answer) = oneshot::channel();
-        self.send(job(sender)).await?;
-        match timeout(WAIT, answer).await {
+        self.enqueue(job(sender)).await?;
+        match timeout(CALL_TIMEOUT, answer).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(ended()),
-            Err(_) => Err(late()),
+            Ok(Err(_)) => Err(writer_ended_error()),
+            Err(_) => Err(timeout_error()),
         }
     }
 }
 
 /// Comes back when those have run that the scheduler has waiting. Its own way of yielding asks the system for more of them
 /// each time.
-async fn let_others_go_first() {
+async fn yield_once() {
     let mut has_waited = false;
     poll_fn(|cx| match std::mem::replace(&mut has_waited, true) {
         true => Poll::Ready(()),
@@ -198,11 +208,11 @@ async fn let_others_go_first() {
     .await;
 }
 
-fn ended() -> StoreError {
+fn writer_ended_error() -> StoreError {
     StoreError::Unavailable("the ledger's writer has ended".into())
 }
 
-fn late() -> StoreError {
+fn timeout_error() -> StoreError {
     StoreError::Unavailable("the ledger did not answer in time".into())
 }
 
@@ -212,7 +222,7 @@ impl Ledger for SqliteLedger {
         let (answer, receiver) = oneshot::channel();
         let tag = match self.durability {
             Durability::Process => Tag::own(),
-            Durability::Power => self.couriers.tag(),
+            Durability::Power => self.reply_dispatcher.tag(),
         };
         let job = Job::Reserve(Reserve { tag, claims, intent: Entry::of(intent)?, answer });
         let pushed = match self.durability {
@@ -221,13 +231,13 @@ impl Ledger for SqliteLedger {
         };
         pushed.map_err(|why| match why {
             NotTaken::Full => StoreError::Unavailable("the ledger's queue is full".into()),
-            NotTaken::Closed => ended(),
+            NotTaken::Closed => writer_ended_error(),
         })?;
-        let waiting = Waiting { answer: receiver, queue: &self.queue, shared: &self.shared };
+        let waiting = Waiting { answer: receiver, queue: &self.queue, shared: &self.writer_state };
         if self.durability == Durability::Process {
-            if self.shared.has_company() {
+            if self.writer_state.has_company() {
                 // What they bring is in the same group.
-                let_others_go_first().await;
+                yield_once().await;
             }
             if !waiting.is_answered() {
                 writer::help(&self.writer, &self.queue, tag);
@@ -237,53 +247,53 @@ impl Ledger for SqliteLedger {
     }
 
     async fn release(&self, reservation: Reservation, outcome: &CallRecord) -> Result<(), StoreError> {
-        self.keep(outcome, reservation).await
+        self.enqueue_row(outcome, reservation).await
     }
 
     async fn write(&self, record: &CallRecord) -> Result<(), StoreError> {
-        self.keep(record, Reservation::default()).await
+        self.enqueue_row(record, Reservation::default()).await
     }
 
     async fn flush(&self) -> Result<(), StoreError> {
-        self.ask(Job::Flush).await
+        self.request(Job::Flush).await
     }
 
     async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {
-        self.read(move |_, db| read::rows(db, &filter)).await
+        self.read(move |_, db| ledger_reads::filter_rows(db, &filter)).await
     }
 
     async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
-        self.read(move |_, db| log_table::page_after(db, LOG, after)).await
+        self.read(move |_, db| log_table::page_after(db, CALL_LOG_TABLE, after)).await
     }
 
     async fn head(&self) -> Result<ChainHead, StoreError> {
-        self.read(|_, db| Ok(chain_head_file::chain_head(db, LOG)?)).await
+        self.read(|_, db| Ok(chain_head_file::chain_head(db, CALL_LOG_TABLE)?)).await
     }
 
     async fn verify(&self, known: Vec<ChainHead>) -> Result<ChainReport, StoreError> {
-        self.read(|file, db| read::verify(file, db, known)).await
+        self.read(|file, db| ledger_reads::verify_chain(file, db, known)).await
     }
 
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
-        let last = self.read(move |_, db| Ok(prune::last_before(db, before)?)).await?;
-        let removed = self.ask(|answer| Job::Prune { through: last, answer }).await?;
+        let last = self.read(move |_, db| Ok(prune::last_row_before(db, before)?)).await?;
+        let removed = self.request(|answer| Job::Prune { through: last, answer }).await?;
         // They are gone from every answer now; the rows themselves go in steps, so that no call waits for long.
-        while self.ask(Job::Sweep).await? {}
+        while self.request(Job::Sweep).await? {}
         Ok(removed)
     }
 
     async fn usage(&self) -> Result<Vec<CounterUsage>, StoreError> {
-        self.read(|_, db| read::usage(db)).await
+        self.read(|_, db| ledger_reads::counter_usage(db)).await
     }
 }
 
 impl Drop for SqliteLedger {
     fn drop(&mut self) {
         // First: what they bring back, because nobody waits any more, is written, too.
-        self.couriers.close();
+        self.reply_dispatcher.close();
         self.queue.close();
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            self.shared.count_faults(1);
+        if self.writer_thread.take().is_some_and(|thread| thread.join().is_err()) {
+            self.writer_state.count_faults(1);
         }
         drop(self.syncer.take());
     }

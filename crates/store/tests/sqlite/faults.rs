@@ -60,7 +60,7 @@ async fn a_foreign_lock_refuses_in_time_and_ends_with_it() {
     assert_recovers(&ledger).await;
     assert_eq!(count(&ledger).await, 3, "what was queued is written, what was refused is not");
     assert_eq!(ledger.verify(vec![]).await.expect("a walk").chain_break, None);
-    assert_eq!(ledger.faults(), 0);
+    assert_eq!(ledger.error_count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,7 +79,7 @@ async fn what_was_queued_during_a_lock_is_written_though_nobody_asks() {
         assert!(since.elapsed() < Duration::from_secs(5));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(ledger.faults(), 0);
+    assert_eq!(ledger.error_count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -236,14 +236,14 @@ async fn what_is_kept_for_a_lost_database_is_bounded_and_what_is_not_kept_is_cou
         ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
     }
     let since = Instant::now();
-    while ledger.faults() < 500 {
+    while ledger.error_count() < 500 {
         assert!(since.elapsed() < Duration::from_secs(30));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let since = Instant::now();
     assert_unavailable(&ledger).await;
     assert!(since.elapsed() < Duration::from_secs(1), "a call is refused at once, however much is pending");
-    assert_eq!(ledger.faults(), 500);
+    assert_eq!(ledger.error_count(), 500);
     fs::rename(&away, &dir).expect("moved back");
     // Calls go on while it is made up for.
     assert_recovers(&ledger).await;
@@ -255,7 +255,7 @@ async fn what_is_kept_for_a_lost_database_is_bounded_and_what_is_not_kept_is_cou
     ledger.flush().await.expect("written");
     let verified = ledger.verify(vec![]).await.expect("a walk");
     assert_eq!((verified.rows, verified.chain_break), (KEPT as u64 + 1, None));
-    assert_eq!(ledger.faults(), 500);
+    assert_eq!(ledger.error_count(), 500);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -53,7 +53,7 @@ async fn a_reopened_ledger_keeps_counters_and_chain() {
     assert_eq!((verified.rows, verified.chain_break), (6, None), "dropping writes what is queued");
     let kept = fs::read_to_string(dir.path().join("ledger.head")).expect("a head");
     assert_eq!(kept.trim_end(), verified.head.to_string());
-    assert_eq!(ledger.faults(), 0);
+    assert_eq!(ledger.error_count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -103,7 +103,7 @@ async fn a_killed_process_has_lost_nothing_it_was_told_and_gained_nothing() {
         let written = u32::try_from(intents.len()).expect("few");
         assert_eq!(used("large").unwrap_or(calls(0)), calls(written), "a charge for each intent");
         assert_eq!(used("small").unwrap_or(calls(0)), calls(written.min(SMALL)));
-        assert_eq!(ledger.faults(), 0);
+        assert_eq!(ledger.error_count(), 0);
     }
     assert!(told.len() > 100, "the children did something: {}", told.len());
     assert!(!dir.path().join("ledger.head.lost").exists(), "no head was ahead of its log");

@@ -40,7 +40,7 @@ async fn two_ledgers_never_overshoot_together_and_make_one_chain() {
     assert_eq!(taken, LIMIT);
     for ledger in &ledgers {
         ledger.flush().await.expect("written");
-        assert_eq!(ledger.faults(), 0);
+        assert_eq!(ledger.error_count(), 0);
     }
     let verified = ledgers[0].verify(vec![]).await.expect("a walk");
     assert_eq!((verified.rows, verified.chain_break), (u64::from(2 * LIMIT), None));

@@ -66,7 +66,7 @@ impl<'a> Group<'a> {
                 self.append(&entry.row);
                 Ok(Decided::Pruned(entry.removed))
             }
-            Job::Sweep(_) => Ok(Decided::Swept { more: prune::sweep(self.connection)? }),
+            Job::Sweep(_) => Ok(Decided::Swept { more: prune::delete_pruned_rows(self.connection)? }),
             Job::Flush(_) | Job::Wake => Ok(Decided::Done),
             #[cfg(test)]
             Job::Tamper(tamper, _) => {

@@ -15,7 +15,7 @@ use super::group::{Decided, Group};
 use super::job::Job;
 use super::journal::{Journal, Written};
 use super::rows::Rows;
-use super::{LOG, LedgerFault, STEPS};
+use super::{CALL_LOG_TABLE, LedgerError, MIGRATIONS};
 use crate::clock::Clock;
 use crate::hash_chain::ChainHead;
 use crate::sqlite::Durability;
@@ -77,7 +77,7 @@ pub(super) enum Joined {
 }
 
 impl OpenLedger {
-    pub fn open(file: &DbFile, durability: Durability) -> Result<Self, LedgerFault> {
+    pub fn open(file: &DbFile, durability: Durability) -> Result<Self, LedgerError> {
         let may_wait = Arc::new(AtomicBool::new(true));
         let connection = file.connect_with_wait_flag(Arc::clone(&may_wait))?;
         let synchronous = match durability {
@@ -89,12 +89,12 @@ impl OpenLedger {
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_BYTES / page.max(512))?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         // The first look makes SQLite open its log, so that it can be opened here.
-        let end = chain_head_file::chain_head(&connection, LOG)?;
+        let end = chain_head_file::chain_head(&connection, CALL_LOG_TABLE)?;
         let path = file.sibling_path("-wal");
-        let log_file = File::open(&path).map_err(|source| LedgerFault::File { path, source })?;
+        let log_file = File::open(&path).map_err(|source| LedgerError::File { path, source })?;
         let head_file = ChainHeadFile::open(file)?;
         let path = Journal::path_of(file);
-        let journal = Journal::open(file).map_err(|source| LedgerFault::File { path, source })?;
+        let journal = Journal::open(file).map_err(|source| LedgerError::File { path, source })?;
         let mut open = Self {
             journal,
             file: file.clone(),
@@ -130,8 +130,8 @@ impl OpenLedger {
     }
 
     /// What is in the journal and not in the database.
-    fn left_behind(&self) -> Result<Vec<Written>, LedgerFault> {
-        let end = chain_head_file::chain_head(&self.connection, LOG)?;
+    fn left_behind(&self) -> Result<Vec<Written>, LedgerError> {
+        let end = chain_head_file::chain_head(&self.connection, CALL_LOG_TABLE)?;
         self.journal.groups_behind(end).map_err(|source| self.journal_fault(source))
     }
 
@@ -139,7 +139,7 @@ impl OpenLedger {
     ///
     /// INVARIANT: nobody alive has groups in the journal while another one holds the write lock. So this is done under the
     /// lock, before anything else is written.
-    fn recover(&mut self) -> Result<bool, LedgerFault> {
+    fn recover(&mut self) -> Result<bool, LedgerError> {
         if self.journal.is_settled() {
             return Ok(false);
         }
@@ -163,8 +163,8 @@ impl OpenLedger {
         Ok(count > 0)
     }
 
-    fn journal_fault(&self, source: io::Error) -> LedgerFault {
-        LedgerFault::File { path: self.journal.path().into(), source }
+    fn journal_fault(&self, source: io::Error) -> LedgerError {
+        LedgerError::File { path: self.journal.path().into(), source }
     }
 
     /// Decides and writes a group, and commits it. After an error nothing of it is left, here or on the disk.
@@ -173,7 +173,7 @@ impl OpenLedger {
         group: &[Job],
         clock: &dyn Clock,
         patience: Patience,
-    ) -> Result<Vec<Decided>, LedgerFault> {
+    ) -> Result<Vec<Decided>, LedgerError> {
         self.may_wait.store(patience == Patience::Waits, Ordering::Relaxed);
         if patience == Patience::Waits {
             self.journal.enter();
@@ -193,7 +193,7 @@ impl OpenLedger {
     ///
     /// After an error this must not be used again: what was answered before is in the journal alone, and opening the
     /// ledger anew brings it back.
-    pub fn join(&mut self, group: &[Job], clock: &dyn Clock) -> Result<Joined, LedgerFault> {
+    pub fn join(&mut self, group: &[Job], clock: &dyn Clock) -> Result<Joined, LedgerError> {
         let is_first = !self.is_held;
         if is_first {
             self.may_wait.store(false, Ordering::Relaxed);
@@ -232,7 +232,7 @@ impl OpenLedger {
     }
 
     /// Commits what is in the open transaction, if there is one. After an error this must not be used again.
-    pub fn commit_held(&mut self, clock: &dyn Clock) -> Result<(), LedgerFault> {
+    pub fn commit_held(&mut self, clock: &dyn Clock) -> Result<(), LedgerError> {
         if !self.is_held {
             return Ok(());
         }
@@ -246,13 +246,13 @@ impl OpenLedger {
     }
 
     /// Begins a transaction, has something done in it, and commits. After an error nothing of it is left.
-    fn in_transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, LedgerFault>) -> Result<T, LedgerFault> {
+    fn in_transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, LedgerError>) -> Result<T, LedgerError> {
         let attempt = |own: &mut Self| {
             own.begin()?;
             let has_recovered = own.recover()?;
             let done = work(own)?;
             own.connection.prepare_cached("COMMIT")?.execute([])?;
-            Ok::<_, LedgerFault>((done, has_recovered))
+            Ok::<_, LedgerError>((done, has_recovered))
         };
         let (done, has_recovered) = attempt(self).inspect_err(|_| self.roll_back())?;
         // It may have been on the disk; only where the database is there, too, the journal says no more. If it is not, that
@@ -264,7 +264,7 @@ impl OpenLedger {
         Ok(done)
     }
 
-    fn begin(&mut self) -> Result<(), LedgerFault> {
+    fn begin(&mut self) -> Result<(), LedgerError> {
         self.head_file.check_directory()?;
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.look_for_others()
@@ -279,7 +279,7 @@ impl OpenLedger {
         }
     }
 
-    fn decide(&mut self, group: &[Job], now: Timestamp) -> Result<Vec<Decided>, LedgerFault> {
+    fn decide(&mut self, group: &[Job], now: Timestamp) -> Result<Vec<Decided>, LedgerError> {
         Ok(self.group().decided(group, now)?)
     }
 
@@ -288,14 +288,14 @@ impl OpenLedger {
     }
 
     /// Forgets what is known if another connection has written since.
-    fn look_for_others(&mut self) -> Result<(), LedgerFault> {
+    fn look_for_others(&mut self) -> Result<(), LedgerError> {
         let version = self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.seen != Some(version) {
             refuse_other_schema(&self.connection)?;
             // Whoever wrote may have cut the end off; the next head must not cover that up.
-            chain_head_file::preserve_if_mismatched::<LedgerFault>(&self.connection, &self.file, LOG)?;
+            chain_head_file::preserve_if_mismatched::<LedgerError>(&self.connection, &self.file, CALL_LOG_TABLE)?;
             self.counters.read_anew(&self.connection)?;
-            self.end = chain_head_file::chain_head(&self.connection, LOG)?;
+            self.end = chain_head_file::chain_head(&self.connection, CALL_LOG_TABLE)?;
             self.seen = Some(version);
         }
         Ok(())
@@ -355,13 +355,13 @@ impl OpenLedger {
     }
 
     /// Whether the connection is worth a further try.
-    pub fn is_usable_after(&self, fault: &LedgerFault) -> bool {
+    pub fn is_usable_after(&self, fault: &LedgerError) -> bool {
         fault.is_busy() && self.connection.is_autocommit() && !self.is_held
     }
 }
 
 /// A later build may bring the schema up while this one runs.
-fn refuse_other_schema(connection: &Connection) -> Result<(), LedgerFault> {
+fn refuse_other_schema(connection: &Connection) -> Result<(), LedgerError> {
     let found: usize = connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))?;
-    if found == STEPS.len() { Ok(()) } else { Err(LedgerFault::Schema { found, known: STEPS.len() }) }
+    if found == MIGRATIONS.len() { Ok(()) } else { Err(LedgerError::Schema { found, known: MIGRATIONS.len() }) }
 }

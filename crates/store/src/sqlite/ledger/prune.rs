@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::job::Entry;
-use super::{LOG, read};
+use super::{CALL_LOG_TABLE, ledger_reads};
 use crate::StoreError;
 use crate::call_record::prune_record;
 use crate::clock::to_unix_nanoseconds;
@@ -12,25 +12,25 @@ use crate::hash_chain::ChainHead;
 use crate::sqlite::{chain_head_file, log_table};
 
 /// How many rows go at a time; some milliseconds' worth.
-const SWEPT: u64 = 2_000;
+const MAX_ROWS_PER_SWEEP: u64 = 2_000;
 
 /// What became of the anchor.
-pub(super) struct Moved {
+pub(super) struct AnchorMove {
     pub removed: u64,
     /// The row that says so.
     pub row: Entry,
 }
 
 /// The last row before the first one that is not older than a time; 0 if there is none.
-pub(super) fn last_before(db: &Connection, before: Timestamp) -> rusqlite::Result<u64> {
+pub(super) fn last_row_before(db: &Connection, before: Timestamp) -> rusqlite::Result<u64> {
     let db = db.unchecked_transaction()?;
-    let anchor = read::anchor(&db)?.seq;
+    let anchor = ledger_reads::read_anchor(&db)?.seq;
     let mut select = db.prepare("SELECT seq FROM log WHERE seq > ? AND at >= ? ORDER BY seq LIMIT 1")?;
     let first_kept: Option<u64> =
         select.query_row(params![anchor, to_unix_nanoseconds(before)], |row| row.get(0)).optional()?;
     match first_kept {
         Some(first_kept) => Ok(first_kept.saturating_sub(1)),
-        None => Ok(chain_head_file::chain_head(&db, LOG)?.seq),
+        None => Ok(chain_head_file::chain_head(&db, CALL_LOG_TABLE)?.seq),
     }
 }
 
@@ -39,31 +39,31 @@ pub(super) fn move_anchor(
     db: &Connection,
     through: u64,
     now: Timestamp,
-) -> rusqlite::Result<Result<Option<Moved>, StoreError>> {
-    let anchor = read::anchor(db)?;
+) -> rusqlite::Result<Result<Option<AnchorMove>, StoreError>> {
+    let anchor = ledger_reads::read_anchor(db)?;
     let mut select = db.prepare_cached("SELECT seq, hash FROM log WHERE seq = ? AND seq > ?")?;
     let Some(last) = select.query_row(params![through, anchor.seq], log_table::read_head).optional()? else {
         return Ok(Ok(None));
     };
     let removed = last.seq - anchor.seq;
-    let row = match told(last, removed, now) {
+    let row = match encode_prune_row(last, removed, now) {
         Ok(row) => row,
         Err(error) => return Ok(Err(error)),
     };
     db.execute("UPDATE anchor SET seq = ?, hash = ?", params![last.seq, last.hash.0])?;
-    Ok(Ok(Some(Moved { removed, row })))
+    Ok(Ok(Some(AnchorMove { removed, row })))
 }
 
-fn told(last: ChainHead, removed: u64, now: Timestamp) -> Result<Entry, StoreError> {
+fn encode_prune_row(last: ChainHead, removed: u64, now: Timestamp) -> Result<Entry, StoreError> {
     Entry::of(&prune_record(last, removed, now)?)
 }
 
 /// Removes some of the rows up to the anchor. True if there are more.
-pub(super) fn sweep(db: &Connection) -> rusqlite::Result<bool> {
-    let anchor = read::anchor(db)?.seq;
+pub(super) fn delete_pruned_rows(db: &Connection) -> rusqlite::Result<bool> {
+    let anchor = ledger_reads::read_anchor(db)?.seq;
     let first: Option<u64> = db.query_row("SELECT min(seq) FROM log", [], |row| row.get(0))?;
     let Some(first) = first.filter(|first| *first <= anchor) else { return Ok(false) };
-    let last = anchor.min(first + SWEPT - 1);
+    let last = anchor.min(first + MAX_ROWS_PER_SWEEP - 1);
     db.execute("DELETE FROM log WHERE seq <= ?", [last])?;
     Ok(last < anchor)
 }

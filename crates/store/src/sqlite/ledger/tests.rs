@@ -44,7 +44,7 @@ async fn count(ledger: &SqliteLedger) -> usize {
 /// Does something to the writer's connection. It lasts until the writer opens the database again, as it does after
 /// any fault but a lock.
 async fn tamper(ledger: &SqliteLedger, with: fn(&Connection)) {
-    ledger.ask(|answer| Job::Tamper(with, answer)).await.expect("tampered");
+    ledger.request(|answer| Job::Tamper(with, answer)).await.expect("tampered");
 }
 
 fn fill(db: &Connection) {
@@ -72,7 +72,7 @@ async fn a_full_or_read_only_disk_refuses_calls_and_loses_no_row_that_was_queued
         assert_eq!(count(&ledger).await, 1 + usize::from(taken.is_ok()));
         assert!(ledger.reserve(vec![], &record(4)).await.is_ok());
         assert_eq!(ledger.verify(vec![]).await.expect("a walk").chain_break, None);
-        assert_eq!(ledger.faults(), 0);
+        assert_eq!(ledger.error_count(), 0);
     }
 }
 
@@ -161,7 +161,7 @@ async fn a_flood_of_big_rows_is_bounded_while_the_database_is_gone() {
     const ROWS: usize = 2_600;
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
-    let (here, away) = (dir.path().join(NAME), dir.path().join("away"));
+    let (here, away) = (dir.path().join(FILE_NAME), dir.path().join("away"));
     std::fs::rename(&here, &away).expect("moved away");
     for _ in 0..ROWS {
         ledger.write(&record(1)).await.expect("queued");
@@ -172,7 +172,7 @@ async fn a_flood_of_big_rows_is_bounded_while_the_database_is_gone() {
     while ledger.flush().await.is_err() {
         assert!(since.elapsed() < Duration::from_secs(60), "what was kept is not written");
     }
-    let lost = usize::try_from(ledger.faults()).expect("a number");
+    let lost = usize::try_from(ledger.error_count()).expect("a number");
     let rows = ledger.rows(CallLogFilter { limit: ROWS, ..CallLogFilter::default() }).await.expect("rows").len();
     // Each has 30 KB; 64 MiB hold some 2,200 of them.
     assert!(rows > 2_000 && rows < 2_300, "{rows} kept, {lost} lost");
@@ -184,10 +184,10 @@ async fn a_flood_of_big_rows_is_bounded_while_the_database_is_gone() {
 async fn a_call_is_on_the_disk_shortly_after_it_was_answered() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
-    assert_eq!(ledger.shared.syncs(), 0);
+    assert_eq!(ledger.writer_state.syncs(), 0);
     let _taken = ledger.reserve(vec![], &record(1)).await.expect("taken");
     let since = std::time::Instant::now();
-    while ledger.shared.syncs() == 0 {
+    while ledger.writer_state.syncs() == 0 {
         // Far above the 50 ms that are promised: a busy machine may give the thread no turn.
         assert!(since.elapsed() < Duration::from_secs(2), "not synced");
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -200,7 +200,7 @@ async fn a_call_is_on_the_disk_shortly_after_it_was_answered() {
 async fn a_caller_that_writes_for_others_waits_for_no_other_process() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
-    let other = Connection::open(dir.path().join(NAME)).expect("a connection");
+    let other = Connection::open(dir.path().join(FILE_NAME)).expect("a connection");
     other.execute_batch("BEGIN IMMEDIATE").expect("the lock");
     let since = std::time::Instant::now();
     let letting_go = async {
@@ -224,7 +224,7 @@ async fn callers_that_ask_together_are_written_together_by_one_of_them() {
     let (a, b, c, d) = tokio::join!(ask(1), ask(2), ask(3), ask(4));
     let taken = [a, b, c, d].map(|reserved| matches!(reserved, Ok(ReserveOutcome::Taken(_))));
     assert_eq!(taken, [true, true, true, false], "in the order in which they asked");
-    assert_eq!(ledger.shared.turns(), 0, "the thread slept");
+    assert_eq!(ledger.writer_state.turns(), 0, "the thread slept");
     assert_eq!(count(&ledger).await, 3);
 }
 
@@ -298,7 +298,7 @@ async fn what_was_answered_and_cannot_be_committed_is_there_for_who_opens_the_le
 
 /// How many rows a reader sees that knows nothing of the ledger.
 fn committed(dir: &Path) -> usize {
-    let db = Connection::open(dir.join(NAME)).expect("a database");
+    let db = Connection::open(dir.join(FILE_NAME)).expect("a database");
     db.query_row("SELECT count(*) FROM log", [], |row| row.get(0)).expect("a count")
 }
 
@@ -361,10 +361,10 @@ async fn left_behind(dir: &Path) {
     assert!(matches!(ledger.reserve(vec![a_day("calls", 1)], &record(1)).await, Ok(ReserveOutcome::Taken(_))));
     let journal = dir.join("ledger.journal");
     let text = std::fs::read(&journal).expect("a journal");
-    let database = std::fs::read(dir.join(NAME)).expect("a database");
+    let database = std::fs::read(dir.join(FILE_NAME)).expect("a database");
     drop(ledger);
     // As it was before the ledger was closed.
-    std::fs::write(dir.join(NAME), database).expect("a database");
+    std::fs::write(dir.join(FILE_NAME), database).expect("a database");
     std::fs::write(journal, text).expect("a journal");
 }
 
@@ -375,7 +375,7 @@ async fn what_was_left_is_put_in_place_by_the_next_who_writes_whoever_holds_the_
     left_behind(dir.path()).await;
     let held = std::fs::File::open(dir.path().join("ledger.journal")).expect("a journal");
     held.lock().expect("a lock");
-    let foreign = Connection::open(dir.path().join(NAME)).expect("a database");
+    let foreign = Connection::open(dir.path().join(FILE_NAME)).expect("a database");
     foreign.execute_batch("BEGIN IMMEDIATE").expect("locked");
     // Neither lock can be had at the start.
     let ledger = open(dir.path());
@@ -389,7 +389,7 @@ async fn what_was_left_is_put_in_place_by_the_next_who_writes_whoever_holds_the_
 async fn a_journal_that_does_not_follow_the_log_is_set_aside_and_not_forgotten() {
     let dir = tempfile::tempdir().expect("a directory");
     left_behind(dir.path()).await;
-    let db = Connection::open(dir.path().join(NAME)).expect("a database");
+    let db = Connection::open(dir.path().join(FILE_NAME)).expect("a database");
     db.execute("UPDATE anchor SET hash = randomblob(32)", []).expect("another log");
     drop(db);
     let ledger = open(dir.path());

@@ -5,7 +5,7 @@ use tokio::time::timeout;
 
 use super::job::{Answer, Job, Shared};
 use super::queue::Queue;
-use super::{WAIT, ended, late};
+use super::{CALL_TIMEOUT, timeout_error, writer_ended_error};
 use crate::StoreError;
 use crate::ledger::{Reservation, ReserveOutcome};
 
@@ -26,11 +26,11 @@ impl Waiting<'_> {
         // One that is there already, as where callers write themselves, needs no timer.
         let answer = match self.answer.try_recv() {
             Ok(answer) => answer,
-            Err(TryRecvError::Closed) => Err(ended()),
-            Err(TryRecvError::Empty) => match timeout(WAIT, &mut self.answer).await {
+            Err(TryRecvError::Closed) => Err(writer_ended_error()),
+            Err(TryRecvError::Empty) => match timeout(CALL_TIMEOUT, &mut self.answer).await {
                 Ok(Ok(answer)) => answer,
-                Ok(Err(_)) => Err(ended()),
-                Err(_) => Err(late()),
+                Ok(Err(_)) => Err(writer_ended_error()),
+                Err(_) => Err(timeout_error()),
             },
         };
         match answer? {

@@ -10,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::courier::{self, Couriers, Letter};
-use super::fault::LedgerFault;
 use super::group::Decided;
 use super::job::{Answer, AnswerTo, Granted, Job, Reserve, Shared};
+use super::ledger_error::LedgerError;
 use super::open_ledger::{Joined, OpenLedger, Patience};
 use super::pending::Pending;
 use super::queue::{Queue, Tag};
@@ -174,7 +174,7 @@ impl Writer {
     }
 
     /// Writes a group without waiting for anybody; no fault where that cannot be done now.
-    fn join(&mut self, group: &[Job]) -> Result<Vec<Decided>, Option<LedgerFault>> {
+    fn join(&mut self, group: &[Job]) -> Result<Vec<Decided>, Option<LedgerError>> {
         let Some(open) = &mut self.open else { return Err(None) };
         let before = open.held_bytes();
         match open.join(group, self.clock.as_ref()) {
@@ -317,7 +317,7 @@ impl Writer {
     }
 
     /// Writes a group, or leaves everything as it was.
-    fn transact(&mut self, group: &[Job], patience: Patience) -> Result<Vec<Decided>, LedgerFault> {
+    fn transact(&mut self, group: &[Job], patience: Patience) -> Result<Vec<Decided>, LedgerError> {
         self.commit_held();
         if self.open.as_ref().is_some_and(|open| !open.has_its_files()) {
             self.open = None;

@@ -46,7 +46,7 @@ fn under_way(ledger: &Arc<SqliteLedger>, lane: &Runtime) -> Vec<Call> {
     let held = ledger.writer.lock().expect("the writer");
     let calls = queued(ledger, lane);
     drop(held);
-    wait_until(|| ledger.shared.rounds() == 1);
+    wait_until(|| ledger.writer_state.rounds() == 1);
     calls
 }
 
@@ -81,7 +81,7 @@ fn told(ledger: &SqliteLedger) -> (usize, usize) {
 fn assert_all_is_given_back(ledger: &SqliteLedger) {
     let all = usize::from(CALLS);
     wait_until(|| told(ledger) == (all, all));
-    assert_eq!((used(ledger), ledger.faults()), (0, 0));
+    assert_eq!((used(ledger), ledger.error_count()), (0, 0));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn many_calls_of_a_runtime_are_all_answered_and_no_limit_is_passed() {
     }
     assert_eq!((taken, used(&ledger), told(&ledger)), (250, 250, (250, 0)));
     let walk = lane.block_on(ledger.verify(vec![])).expect("a walk");
-    assert_eq!((walk.chain_break, ledger.faults()), (None, 0));
+    assert_eq!((walk.chain_break, ledger.error_count()), (None, 0));
 }
 
 /// Notes on which thread it was woken.
@@ -138,7 +138,7 @@ fn threads_of_wakes(ledger: &Arc<SqliteLedger>, is_queued: &Barrier) -> Vec<Thre
     lane.block_on(async {
         let since = Instant::now();
         while wakers.iter().any(|waker| waker.woken_on().is_none()) {
-            assert!(since.elapsed() < WAIT / 2, "not answered");
+            assert!(since.elapsed() < CALL_TIMEOUT / 2, "not answered");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     });
@@ -161,7 +161,7 @@ fn the_answers_of_a_group_go_to_each_runtime_in_one_round_and_wake_on_its_thread
             assert_eq!(lane.join().expect("no panic"), [own; CALLS as usize]);
         }
     });
-    assert_eq!(ledger.shared.rounds(), 2);
+    assert_eq!(ledger.writer_state.rounds(), 2);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_call_that_is_alone_is_answered_without_a_courier() {
         let answer = lane.block_on(lane.spawn(call(&ledger, number, 99))).expect("no panic");
         assert!(matches!(answer, Ok(ReserveOutcome::Taken(_))), "{answer:?}");
     }
-    assert_eq!(ledger.shared.rounds(), 0);
+    assert_eq!(ledger.writer_state.rounds(), 0);
 }
 
 #[test]
@@ -183,9 +183,9 @@ fn what_is_on_its_way_to_a_runtime_that_ends_with_its_callers_is_given_back() {
     for number in 0..CALLS {
         lane.spawn(call(&ledger, number, 99));
     }
-    lane.block_on(let_others_go_first());
+    lane.block_on(yield_once());
     drop(held);
-    wait_until(|| ledger.shared.rounds() == 1);
+    wait_until(|| ledger.writer_state.rounds() == 1);
     assert_eq!((used(&ledger), told(&ledger)), (CALLS.into(), (CALLS.into(), 0)), "all is taken");
     drop(lane);
     assert_all_is_given_back(&ledger);
@@ -210,7 +210,7 @@ fn after_its_courier_has_ended_nobody_waits_for_it() {
     drop(held);
     lane().block_on(ledger.flush()).expect("written");
     assert!(are_taken(&mut calls));
-    assert_eq!(ledger.shared.rounds(), 0);
+    assert_eq!(ledger.writer_state.rounds(), 0);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn what_is_on_its_way_to_callers_that_leave_is_given_back() {
     let calls = under_way(&ledger, &lane);
     drop(calls);
     assert_eq!(used(&ledger), CALLS.into(), "the courier has them");
-    lane.block_on(let_others_go_first());
+    lane.block_on(yield_once());
     assert_all_is_given_back(&ledger);
 }
 
@@ -229,7 +229,7 @@ fn what_is_on_its_way_when_the_ledger_is_closed_is_given_back() {
     let dir = tempfile::tempdir().expect("a directory");
     let (ledger, lane) = (open_for_power(dir.path()), lane());
     drop(under_way(&ledger, &lane));
-    let shared = Arc::clone(&ledger.shared);
+    let shared = Arc::clone(&ledger.writer_state);
     drop(Arc::into_inner(ledger).expect("the last"));
     assert_eq!(shared.faults(), 0);
     assert_all_is_given_back(&open_for_power(dir.path()));
@@ -240,11 +240,11 @@ fn a_courier_ends_with_the_ledger() {
     let dir = tempfile::tempdir().expect("a directory");
     let (ledger, lane) = (open_for_power(dir.path()), lane());
     let mut calls = under_way(&ledger, &lane);
-    lane.block_on(let_others_go_first());
+    lane.block_on(yield_once());
     assert!(are_taken(&mut calls));
     drop((calls, ledger));
     assert_eq!(lane.metrics().num_alive_tasks(), 1);
-    lane.block_on(let_others_go_first());
+    lane.block_on(yield_once());
     assert_eq!(lane.metrics().num_alive_tasks(), 0);
 }
 
@@ -272,7 +272,7 @@ fn whatever_ends_when_only_what_was_answered_is_used() {
     for round in 1..=ROUNDS {
         let dir = tempfile::tempdir().expect("a directory");
         let ledger = open_for_power(dir.path());
-        let shared = Arc::clone(&ledger.shared);
+        let shared = Arc::clone(&ledger.writer_state);
         let lanes = [2, 3, 4].map(|step| {
             let (ledger, end) = (Arc::clone(&ledger), Duration::from_micros(300 * round * step));
             thread::spawn(move || taken_until(ledger, end))
@@ -295,8 +295,8 @@ fn each_runtime_of_a_thread_has_a_courier_of_its_own() {
     let held = ledger.writer.lock().expect("the writer");
     let mut calls = queued(&ledger, &second);
     drop(held);
-    wait_until(|| ledger.shared.rounds() == 2);
-    second.block_on(let_others_go_first());
+    wait_until(|| ledger.writer_state.rounds() == 2);
+    second.block_on(yield_once());
     assert!(are_taken(&mut calls));
 }
 

@@ -11,7 +11,7 @@ use crate::sqlite::chain_head_file::ChainHeadFileError;
 
 /// A fault of the database or of the files beside it.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LedgerFault {
+pub(super) enum LedgerError {
     #[error(transparent)]
     Sql(#[from] rusqlite::Error),
     #[error("cannot open `{path}`: {source}")]
@@ -20,13 +20,13 @@ pub(super) enum LedgerFault {
     Schema { found: usize, known: usize },
 }
 
-impl From<ChainHeadFileError> for LedgerFault {
+impl From<ChainHeadFileError> for LedgerError {
     fn from(ChainHeadFileError { path, source }: ChainHeadFileError) -> Self {
         Self::File { path, source }
     }
 }
 
-impl LedgerFault {
+impl LedgerError {
     /// Whether somebody else has the database, and nothing else is wrong.
     pub fn is_busy(&self) -> bool {
         let Self::Sql(error) = self else { return false };
@@ -34,7 +34,7 @@ impl LedgerFault {
     }
 
     /// What it means at the start.
-    pub fn at_opening(self, path: &Path) -> OpenStoreError {
+    pub fn into_open_error(self, path: &Path) -> OpenStoreError {
         match self {
             Self::Sql(source) => OpenStoreError::Open { path: path.into(), source },
             Self::File { path, source } => OpenStoreError::File { path, source },
@@ -46,11 +46,11 @@ impl LedgerFault {
     }
 }
 
-impl From<LedgerFault> for StoreError {
-    fn from(fault: LedgerFault) -> Self {
+impl From<LedgerError> for StoreError {
+    fn from(fault: LedgerError) -> Self {
         match fault {
-            LedgerFault::Sql(error) => error.into(),
-            LedgerFault::File { .. } | LedgerFault::Schema { .. } => Self::Unavailable(fault.to_string()),
+            LedgerError::Sql(error) => error.into(),
+            LedgerError::File { .. } | LedgerError::Schema { .. } => Self::Unavailable(fault.to_string()),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::sqlite::db_file::DbFile;
 use crate::sqlite::{chain_head_file, log_table};
 
 /// Reads away from the async threads.
-pub(super) async fn apart<T: Send + 'static>(
+pub(super) async fn run_blocking<T: Send + 'static>(
     file: &DbFile,
     read: impl FnOnce(&DbFile) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
@@ -23,18 +23,18 @@ pub(super) async fn apart<T: Send + 'static>(
 }
 
 /// The last row that was removed.
-pub(super) fn anchor(db: &Connection) -> rusqlite::Result<ChainHead> {
+pub(super) fn read_anchor(db: &Connection) -> rusqlite::Result<ChainHead> {
     db.prepare_cached("SELECT seq, hash FROM anchor")?.query_row([], log_table::read_head)
 }
 
 /// The newest rows that a filter admits, oldest of them first.
-pub(super) fn rows(db: &Connection, filter: &CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {
+pub(super) fn filter_rows(db: &Connection, filter: &CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {
     let db = db.unchecked_transaction()?;
-    let after = filter.after.unwrap_or_default().max(anchor(&db)?.seq);
+    let after = filter.after.unwrap_or_default().max(read_anchor(&db)?.seq);
     let before = filter.before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
     let mut statement = db.prepare("SELECT seq, body FROM log WHERE seq > ? AND seq < ? ORDER BY seq DESC")?;
     let mut found = statement.query(params![after, before])?;
-    let needles = needles(filter)?;
+    let needles = required_substrings(filter)?;
     let mut rows = Vec::new();
     while rows.len() < filter.limit
         && let Some(row) = found.next()?
@@ -53,7 +53,7 @@ pub(super) fn rows(db: &Connection, filter: &CallLogFilter) -> Result<Vec<CallLo
 }
 
 /// What a row must contain as text to be worth reading.
-fn needles(filter: &CallLogFilter) -> Result<Vec<String>, StoreError> {
+fn required_substrings(filter: &CallLogFilter) -> Result<Vec<String>, StoreError> {
     let wanted = [&filter.grant, &filter.server, &filter.target, &filter.call];
     let mut needles = Vec::new();
     for word in wanted.into_iter().flatten() {
@@ -63,11 +63,15 @@ fn needles(filter: &CallLogFilter) -> Result<Vec<String>, StoreError> {
 }
 
 /// Walks the whole chain.
-pub(super) fn verify(file: &DbFile, db: &Connection, mut known: Vec<ChainHead>) -> Result<ChainReport, StoreError> {
+pub(super) fn verify_chain(
+    file: &DbFile,
+    db: &Connection,
+    mut known: Vec<ChainHead>,
+) -> Result<ChainReport, StoreError> {
     // The kept heads are read before the log: meanwhile the log can only have become longer.
     known.extend(chain_head_file::read_heads(file)?);
     let db = db.unchecked_transaction()?;
-    let anchor = anchor(&db)?;
+    let anchor = read_anchor(&db)?;
     let mut inspection = ChainInspection::start(anchor, known);
     let mut statement = db.prepare("SELECT seq, at, body, hash FROM log WHERE seq > ? ORDER BY seq")?;
     let mut rows = statement.query([anchor.seq])?;
@@ -84,7 +88,7 @@ pub(super) fn verify(file: &DbFile, db: &Connection, mut known: Vec<ChainHead>) 
 }
 
 /// All counters, by key.
-pub(super) fn usage(db: &Connection) -> Result<Vec<CounterUsage>, StoreError> {
+pub(super) fn counter_usage(db: &Connection) -> Result<Vec<CounterUsage>, StoreError> {
     let mut statement = db.prepare("SELECT key, state, ends FROM counters ORDER BY key")?;
     let mut rows = statement.query([])?;
     let mut usage = Vec::new();
