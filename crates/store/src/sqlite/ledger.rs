@@ -4,13 +4,13 @@ mod counter_cache;
 mod courier;
 mod group;
 mod job;
-mod journal;
 mod ledger_error;
 mod ledger_reads;
 mod open_ledger;
 mod pending;
 mod prune;
 mod queue;
+mod redo_log;
 mod rows;
 mod sync;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use super::counter_cache::Counters;
 use super::group::{Decided, Group};
 use super::job::Job;
-use super::journal::{Journal, Written};
+use super::redo_log::{RedoBatch, RedoLog};
 use super::rows::Rows;
 use super::{CALL_LOG_TABLE, LedgerError, MIGRATIONS};
 use crate::clock::Clock;
@@ -47,7 +47,7 @@ pub(super) enum Patience {
 pub(super) struct OpenLedger {
     file: DbFile,
     // Dropped before the connection, so that who gets the database's lock finds nobody alone.
-    journal: Journal,
+    journal: RedoLog,
     connection: Connection,
     /// Whether a statement waits for another process; looked at by the connection.
     may_wait: Arc<AtomicBool>,
@@ -93,8 +93,8 @@ impl OpenLedger {
         let path = file.sibling_path("-wal");
         let log_file = File::open(&path).map_err(|source| LedgerError::File { path, source })?;
         let head_file = ChainHeadFile::open(file)?;
-        let path = Journal::path_of(file);
-        let journal = Journal::open(file).map_err(|source| LedgerError::File { path, source })?;
+        let path = RedoLog::path_of(file);
+        let journal = RedoLog::open(file).map_err(|source| LedgerError::File { path, source })?;
         let mut open = Self {
             journal,
             file: file.clone(),
@@ -111,14 +111,14 @@ impl OpenLedger {
             is_held: false,
             held_since: Instant::now(),
         };
-        open.journal.enter();
+        open.journal.lock_shared();
         if durability == Durability::Power {
-            open.journal.make_room(2 * MUCH_HELD);
-            open.journal.sync_name().map_err(|source| open.journal_fault(source))?;
+            open.journal.preallocate(2 * MUCH_HELD);
+            open.journal.sync_directory().map_err(|source| open.journal_fault(source))?;
         }
         if open.left_behind()?.is_empty() {
             // With a place among others nobody writes to it; without one it is looked at again.
-            open.journal.note_known();
+            open.journal.mark_inspected();
         } else {
             match open.in_transaction(|_| Ok(())) {
                 // Whoever holds the lock may be the one whose it is. Each transaction begins with it, once there is one.
@@ -130,9 +130,9 @@ impl OpenLedger {
     }
 
     /// What is in the journal and not in the database.
-    fn left_behind(&self) -> Result<Vec<Written>, LedgerError> {
+    fn left_behind(&self) -> Result<Vec<RedoBatch>, LedgerError> {
         let end = chain_head_file::chain_head(&self.connection, CALL_LOG_TABLE)?;
-        self.journal.groups_behind(end).map_err(|source| self.journal_fault(source))
+        self.journal.batches_after(end).map_err(|source| self.journal_fault(source))
     }
 
     /// Puts into the database what somebody left in the journal who is no more. True if there was anything.
@@ -140,13 +140,13 @@ impl OpenLedger {
     /// INVARIANT: nobody alive has groups in the journal while another one holds the write lock. So this is done under the
     /// lock, before anything else is written.
     fn recover(&mut self) -> Result<bool, LedgerError> {
-        if self.journal.is_settled() {
+        if self.journal.is_ready() {
             return Ok(false);
         }
         let groups = self.left_behind()?;
         let count = groups.len();
         let mut put = 0;
-        for Written { end, rows, counters } in groups {
+        for RedoBatch { head: end, rows, counters } in groups {
             let follows = rows.iter().fold(self.end, |end, row| end.next(row.at, &row.body));
             if follows == end {
                 self.group().put(&rows);
@@ -156,7 +156,7 @@ impl OpenLedger {
         }
         self.rows.put(&self.connection)?;
         if put < count {
-            self.journal.set_aside().map_err(|source| self.journal_fault(source))?;
+            self.journal.save_copy().map_err(|source| self.journal_fault(source))?;
         }
         // What is at hand does not know of them.
         self.counters.read_anew(&self.connection)?;
@@ -176,7 +176,7 @@ impl OpenLedger {
     ) -> Result<Vec<Decided>, LedgerError> {
         self.may_wait.store(patience == Patience::Waits, Ordering::Relaxed);
         if patience == Patience::Waits {
-            self.journal.enter();
+            self.journal.lock_shared();
         }
         self.in_transaction(|own| {
             // Read behind the lock: a later group never has an earlier time because it waited.
@@ -198,12 +198,12 @@ impl OpenLedger {
         if is_first {
             self.may_wait.store(false, Ordering::Relaxed);
             // What is left in the journal would be written over.
-            if !self.journal.is_settled() || !self.journal.is_alone() {
+            if !self.journal.is_ready() || !self.journal.try_lock_exclusive() {
                 return Ok(Joined::NotAlone);
             }
             if let Err(fault) = self.begin() {
                 self.roll_back();
-                self.journal.begin_anew();
+                self.journal.reset();
                 return Err(fault);
             }
             (self.is_held, self.held_since) = (true, Instant::now());
@@ -241,7 +241,7 @@ impl OpenLedger {
         // With `power`, SQLite has this on the disk before it says so; only then the journal may be written over.
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         self.is_held = false;
-        self.journal.begin_anew();
+        self.journal.reset();
         Ok(())
     }
 
@@ -258,9 +258,9 @@ impl OpenLedger {
         // It may have been on the disk; only where the database is there, too, the journal says no more. If it is not, that
         // is no fault of what was committed here: the numbers tell that the database has it.
         if has_recovered && self.log_file.sync_data().is_ok() {
-            self.journal.begin_anew();
+            self.journal.reset();
         }
-        self.journal.note_known();
+        self.journal.mark_inspected();
         Ok(done)
     }
 
@@ -326,7 +326,7 @@ impl OpenLedger {
 
     /// The same of the journal as well.
     pub fn has_its_files(&self) -> bool {
-        self.has_its_log() && self.journal.is_in_place()
+        self.has_its_log() && self.journal.is_same_file()
     }
 
     /// Whether a transaction is open whose groups are answered.
@@ -336,22 +336,22 @@ impl OpenLedger {
 
     /// Whether it has a place among those who have the ledger open, and nothing is left of others.
     pub fn is_settled(&self) -> bool {
-        self.journal.is_settled()
+        self.journal.is_ready()
     }
 
     /// How much of what is answered is not committed.
     pub fn held_bytes(&self) -> u64 {
-        self.journal.bytes()
+        self.journal.pending_bytes()
     }
 
     /// Whether the journal takes more groups before a commit.
     pub fn has_room(&self) -> bool {
-        self.journal.bytes() < MOST_HELD
+        self.journal.pending_bytes() < MOST_HELD
     }
 
     /// Whether it is time to commit what is held.
     pub fn holds_much(&self) -> bool {
-        self.journal.bytes() >= MUCH_HELD || (self.is_held && self.held_since.elapsed() > LONG_HELD)
+        self.journal.pending_bytes() >= MUCH_HELD || (self.is_held && self.held_since.elapsed() > LONG_HELD)
     }
 
     /// Whether the connection is worth a further try.

@@ -18,62 +18,62 @@ use crate::hash_chain::{ChainHead, RowHash};
 use crate::sqlite::chain_head_file;
 use crate::sqlite::db_file::DbFile;
 
-const ENDING: &str = "journal";
+const EXTENSION: &str = "journal";
 /// A journal of which not everything follows the log. It stays until somebody has looked and removes it.
-const LOST: &str = "journal.lost";
+const MISMATCH_EXTENSION: &str = "journal.lost";
 /// What each group begins with.
 const MAGIC: &[u8; 4] = b"GLJ1";
 /// Magic, checksum, length.
-const HEAD: usize = 12;
+const HEADER_BYTES: usize = 12;
 /// The longest that is read; twice what is ever held.
-const MOST: u64 = 32 << 20;
+const MAX_FILE_BYTES: u64 = 32 << 20;
 /// How long to wait for one that is alone with the ledger: it lets go when it commits, many times a second.
-const WAIT: Duration = Duration::from_millis(900);
-const STEP: Duration = Duration::from_millis(1);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(900);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// How long others are taken to be there that were there, or not to let go who did not.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The file, and who else has the ledger open by its lock.
-pub(super) struct Journal {
+pub(super) struct RedoLog {
     path: PathBuf,
     file: File,
     /// Held by who wants to enter, so that nobody becomes alone meanwhile. It is the head's file: a lock on a file whose
     /// bytes are of no concern here.
-    turnstile: File,
+    entry_lock: File,
     /// Where the next group goes.
-    place: u64,
-    text: Vec<u8>,
-    standing: Standing,
+    write_offset: u64,
+    buffer: Vec<u8>,
+    lock_mode: LockMode,
     /// Whether what is in it was looked at since it took its place among others.
-    is_known: bool,
+    is_inspected: bool,
     /// When somebody else was last seen, and when it last could not enter.
-    company_at: Option<Instant>,
-    turned_away_at: Option<Instant>,
+    peer_seen_at: Option<Instant>,
+    lock_failed_at: Option<Instant>,
 }
 
 /// What is known of others that have the ledger open. Limits hold by the database's own lock; this one only tells whether
 /// that may be kept for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum LockMode {
     /// Nothing: somebody is alone with it and does not let go, or files cannot be locked here.
-    Outside,
+    Unlocked,
     /// Nobody is alone with it.
-    Among,
+    Shared,
     /// We are.
-    Alone,
+    Exclusive,
 }
 
 /// A group as it was written down.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct RedoBatch {
     /// The end of the log behind it.
-    pub end: ChainHead,
+    pub head: ChainHead,
     pub rows: Vec<Entry>,
     /// Counters that it changed: key, state, and the second from which on nothing of it counts.
     pub counters: Vec<(String, String, i64)>,
 }
 
-impl Journal {
+impl RedoLog {
     pub fn open(database: &DbFile) -> io::Result<Self> {
         let path = Self::path_of(database);
         let is_new = !path.exists();
@@ -86,19 +86,19 @@ impl Journal {
         Ok(Self {
             path,
             file,
-            turnstile,
-            place: 0,
-            text: Vec::new(),
-            standing: Standing::Outside,
-            is_known: false,
-            company_at: None,
-            turned_away_at: None,
+            entry_lock: turnstile,
+            write_offset: 0,
+            buffer: Vec::new(),
+            lock_mode: LockMode::Unlocked,
+            is_inspected: false,
+            peer_seen_at: None,
+            lock_failed_at: None,
         })
     }
 
     /// Where the journal of a database is.
     pub fn path_of(database: &DbFile) -> PathBuf {
-        database.path().with_extension(ENDING)
+        database.path().with_extension(EXTENSION)
     }
 
     pub fn path(&self) -> &Path {
@@ -106,88 +106,88 @@ impl Journal {
     }
 
     /// Takes a place among those who have the ledger open. While somebody is alone with it, it waits, for so long at most.
-    pub fn enter(&mut self) {
-        if self.standing != Standing::Outside {
+    pub fn lock_shared(&mut self) {
+        if self.lock_mode != LockMode::Unlocked {
             return;
         }
-        let wait = if is_recent(self.turned_away_at) { Duration::ZERO } else { WAIT };
+        let wait = if is_recent(self.lock_failed_at) { Duration::ZERO } else { LOCK_TIMEOUT };
         let (since, mut has_turnstile) = (Instant::now(), false);
         loop {
-            has_turnstile = has_turnstile || self.turnstile.try_lock().is_ok();
+            has_turnstile = has_turnstile || self.entry_lock.try_lock().is_ok();
             match self.file.try_lock_shared() {
                 Ok(()) => {
-                    (self.standing, self.is_known, self.turned_away_at) = (Standing::Among, false, None);
+                    (self.lock_mode, self.is_inspected, self.lock_failed_at) = (LockMode::Shared, false, None);
                     break;
                 }
-                Err(TryLockError::WouldBlock) if since.elapsed() < wait => thread::sleep(STEP),
+                Err(TryLockError::WouldBlock) if since.elapsed() < wait => thread::sleep(LOCK_POLL_INTERVAL),
                 Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {
-                    self.turned_away_at = Some(Instant::now());
+                    self.lock_failed_at = Some(Instant::now());
                     break;
                 }
             }
         }
         if has_turnstile {
-            let _ = self.turnstile.unlock();
+            let _ = self.entry_lock.unlock();
         }
     }
 
     /// Whether it has a place among them, and has been looked at since.
-    pub fn is_settled(&self) -> bool {
-        self.standing != Standing::Outside && self.is_known
+    pub fn is_ready(&self) -> bool {
+        self.lock_mode != LockMode::Unlocked && self.is_inspected
     }
 
     /// Whether it has a place among them.
-    pub fn is_inside(&self) -> bool {
-        self.standing != Standing::Outside
+    pub fn is_locked(&self) -> bool {
+        self.lock_mode != LockMode::Unlocked
     }
 
     /// Notes that nothing in it is wanted any more.
-    pub fn note_known(&mut self) {
-        self.is_known = true;
+    pub fn mark_inspected(&mut self) {
+        self.is_inspected = true;
     }
 
-    /// Whether nobody else has the ledger open. Then nobody enters until [`Journal::begin_anew`].
-    pub fn is_alone(&mut self) -> bool {
-        if self.standing != Standing::Among || is_recent(self.company_at) {
-            return self.standing == Standing::Alone;
+    /// Whether nobody else has the ledger open. Then nobody enters until [`RedoLog::reset`].
+    pub fn try_lock_exclusive(&mut self) -> bool {
+        if self.lock_mode != LockMode::Shared || is_recent(self.peer_seen_at) {
+            return self.lock_mode == LockMode::Exclusive;
         }
-        if self.turnstile.try_lock().is_err() {
-            self.company_at = Some(Instant::now());
+        if self.entry_lock.try_lock().is_err() {
+            self.peer_seen_at = Some(Instant::now());
             return false;
         }
         let is_alone = self.file.try_lock().is_ok();
-        let _ = self.turnstile.unlock();
+        let _ = self.entry_lock.unlock();
         if is_alone {
-            self.standing = Standing::Alone;
+            self.lock_mode = LockMode::Exclusive;
         } else {
             // The lock that was there is lost with the try.
-            self.standing = Standing::Outside;
-            self.company_at = Some(Instant::now());
+            self.lock_mode = LockMode::Unlocked;
+            self.peer_seen_at = Some(Instant::now());
         }
         is_alone
     }
 
     /// Everything in it is committed: it says no more, and others may enter.
-    pub fn begin_anew(&mut self) {
-        self.place = 0;
-        if self.standing == Standing::Outside {
+    pub fn reset(&mut self) {
+        self.write_offset = 0;
+        if self.lock_mode == LockMode::Unlocked {
             // Somebody may be writing to it. The numbers of the groups tell that the database has them.
             return;
         }
-        let _ = self.file.write_all_at(&[0; HEAD], 0);
-        if self.standing == Standing::Alone {
-            self.standing = if self.file.lock_shared().is_ok() { Standing::Among } else { Standing::Outside };
+        let _ = self.file.write_all_at(&[0; HEADER_BYTES], 0);
+        if self.lock_mode == LockMode::Exclusive {
+            self.lock_mode = if self.file.lock_shared().is_ok() { LockMode::Shared } else { LockMode::Unlocked };
         }
     }
 
     /// How much of it waits for the commit.
-    pub fn bytes(&self) -> u64 {
-        self.place
+    pub fn pending_bytes(&self) -> u64 {
+        self.write_offset
     }
 
     /// Has it on the disk, with its name, and written out to a length: a sync is quicker where the file need not grow.
     /// Where that cannot be done, a sync is slower.
-    pub fn make_room(&mut self, bytes: u64) {
+    pub fn preallocate(&mut self, bytes: u64) {
         let make = || -> io::Result<()> {
             let length = self.file.metadata()?.len();
             if length < bytes {
@@ -197,13 +197,13 @@ impl Journal {
             self.file.sync_all()
         };
         // With others about, one of them may be writing to it.
-        if self.is_inside() {
+        if self.is_locked() {
             let _ = make();
         }
     }
 
     /// Has its name on the disk.
-    pub fn sync_name(&self) -> io::Result<()> {
+    pub fn sync_directory(&self) -> io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         File::open(folder)?.sync_all()
     }
@@ -211,15 +211,15 @@ impl Journal {
     /// Has the last group on the disk, or takes it back: what is refused must not come back.
     pub fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data().inspect_err(|_| {
-            let start = self.place.saturating_sub(self.text.len() as u64);
-            if self.file.write_all_at(&[0; HEAD], start).is_ok() {
-                self.place = start;
+            let start = self.write_offset.saturating_sub(self.buffer.len() as u64);
+            if self.file.write_all_at(&[0; HEADER_BYTES], start).is_ok() {
+                self.write_offset = start;
             }
         })
     }
 
     /// Whether it is still the file at its path. What goes into another one nobody finds.
-    pub fn is_in_place(&self) -> bool {
+    pub fn is_same_file(&self) -> bool {
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         let own = self.file.metadata().map(identity);
         fs::metadata(&self.path).map(identity).is_ok_and(|at_path| own.is_ok_and(|own| own == at_path))
@@ -227,8 +227,8 @@ impl Journal {
 
     /// Keeps a copy of it apart, for somebody to look at.
     // The first one tells most.
-    pub fn set_aside(&self) -> io::Result<()> {
-        let aside = self.path.with_extension(LOST);
+    pub fn save_copy(&self) -> io::Result<()> {
+        let aside = self.path.with_extension(MISMATCH_EXTENSION);
         if aside.exists() { Ok(()) } else { fs::copy(&self.path, aside).map(drop) }
     }
 
@@ -239,30 +239,30 @@ impl Journal {
         rows: impl Iterator<Item = &'a Entry>,
         counters: impl Iterator<Item = (&'a str, &'a CounterState)>,
     ) -> io::Result<()> {
-        let text = &mut self.text;
+        let text = &mut self.buffer;
         text.clear();
-        text.extend_from_slice(&[0; HEAD]);
+        text.extend_from_slice(&[0; HEADER_BYTES]);
         text.extend_from_slice(&end.seq.to_le_bytes());
         text.extend_from_slice(&end.hash.0);
         for Entry { at, body } in rows {
             text.push(b'r');
             text.extend_from_slice(&at.to_le_bytes());
-            push_text(text, body);
+            push_string(text, body);
         }
         for (key, counter) in counters {
             text.push(b'c');
             text.extend_from_slice(&counter.expiry_second().to_le_bytes());
-            push_text(text, key);
-            push_text(text, &counter.encode());
+            push_string(text, key);
+            push_string(text, &counter.encode());
         }
-        let (head, rest) = text.split_at_mut(HEAD);
+        let (head, rest) = text.split_at_mut(HEADER_BYTES);
         let (magic, sum_and_length) = head.split_at_mut(4);
         magic.copy_from_slice(MAGIC);
         let (sum, length) = sum_and_length.split_at_mut(4);
         sum.copy_from_slice(&crc32fast::hash(rest).to_le_bytes());
-        length.copy_from_slice(&length_of(rest).to_le_bytes());
-        self.file.write_all_at(text, self.place)?;
-        self.place += text.len() as u64;
+        length.copy_from_slice(&length_as_u32(rest).to_le_bytes());
+        self.file.write_all_at(text, self.write_offset)?;
+        self.write_offset += text.len() as u64;
         Ok(())
     }
 
@@ -271,9 +271,9 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be read, or is none of this build's.
-    pub fn groups_behind(&self, end: ChainHead) -> io::Result<Vec<Written>> {
+    pub fn batches_after(&self, end: ChainHead) -> io::Result<Vec<RedoBatch>> {
         let length = self.file.metadata()?.len();
-        let mut begins = [0; HEAD + 8];
+        let mut begins = [0; HEADER_BYTES + 8];
         if length < begins.len() as u64 {
             return Ok(Vec::new());
         }
@@ -281,45 +281,45 @@ impl Journal {
         if begins.starts_with(&[0; 4]) {
             return Ok(Vec::new());
         }
-        if !begins.starts_with(MAGIC) || length > MOST {
+        if !begins.starts_with(MAGIC) || length > MAX_FILE_BYTES {
             return Err(io::Error::other("it is no journal of this build; set it aside by hand"));
         }
-        let (_, first) = begins.split_at(HEAD);
+        let (_, first) = begins.split_at(HEADER_BYTES);
         if first.try_into().is_ok_and(|first| u64::from_le_bytes(first) <= end.seq) {
             return Ok(Vec::new());
         }
         let mut text = vec![0; usize::try_from(length).unwrap_or_default()];
         self.file.read_exact_at(&mut text, 0)?;
         let (mut groups, mut rest) = (Vec::new(), text.as_slice());
-        while let Some((group, behind)) = next_group(rest) {
+        while let Some((group, behind)) = decode_batch(rest) {
             groups.push(group);
             rest = behind;
         }
         // What was cut off in the middle of its writing has nothing behind it but what an earlier transaction left.
-        let last = groups.last().map_or(end.seq, |group: &Written| group.end.seq);
-        if is_behind(rest, last) {
-            self.set_aside()?;
+        let last = groups.last().map_or(end.seq, |group: &RedoBatch| group.head.seq);
+        if has_later_batch(rest, last) {
+            self.save_copy()?;
         }
         Ok(groups)
     }
 }
 
 fn is_recent(at: Option<Instant>) -> bool {
-    at.is_some_and(|at| at.elapsed() < LOOK_AGAIN)
+    at.is_some_and(|at| at.elapsed() < LOCK_RETRY_INTERVAL)
 }
 
 // A row is bounded far below what the length can hold; a longer text fails its checksum and is not taken.
-fn length_of(bytes: &[u8]) -> u32 {
+fn length_as_u32(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-fn push_text(to: &mut Vec<u8>, text: &str) {
-    to.extend_from_slice(&length_of(text.as_bytes()).to_le_bytes());
+fn push_string(to: &mut Vec<u8>, text: &str) {
+    to.extend_from_slice(&length_as_u32(text.as_bytes()).to_le_bytes());
     to.extend_from_slice(text.as_bytes());
 }
 
 /// The group that a text begins with, and what is behind it; none where it begins with no whole one.
-fn next_group(text: &[u8]) -> Option<(Written, &[u8])> {
+fn decode_batch(text: &[u8]) -> Option<(RedoBatch, &[u8])> {
     let rest = text.strip_prefix(MAGIC)?;
     let (sum, rest) = rest.split_first_chunk()?;
     let (length, rest) = rest.split_first_chunk()?;
@@ -328,18 +328,18 @@ fn next_group(text: &[u8]) -> Option<(Written, &[u8])> {
     let (seq, rest) = group.split_first_chunk()?;
     let (hash, mut rest) = rest.split_first_chunk()?;
     let end = ChainHead { seq: u64::from_le_bytes(*seq), hash: RowHash(*hash) };
-    let mut written = Written { end, rows: Vec::new(), counters: Vec::new() };
+    let mut written = RedoBatch { head: end, rows: Vec::new(), counters: Vec::new() };
     while let Some((kind, one)) = rest.split_first() {
         let (number, one) = one.split_first_chunk()?;
         let number = i64::from_le_bytes(*number);
-        let (text, one) = next_text(one)?;
+        let (text, one) = decode_string(one)?;
         rest = match kind {
             b'r' => {
                 written.rows.push(Entry { at: number, body: text });
                 one
             }
             b'c' => {
-                let (state, one) = next_text(one)?;
+                let (state, one) = decode_string(one)?;
                 written.counters.push((text, state, number));
                 one
             }
@@ -350,13 +350,13 @@ fn next_group(text: &[u8]) -> Option<(Written, &[u8])> {
 }
 
 /// Whether a whole group of later rows stands somewhere in a text: something before it was damaged.
-fn is_behind(text: &[u8], last: u64) -> bool {
+fn has_later_batch(text: &[u8], last: u64) -> bool {
     let starts = (0..text.len()).filter(|start| text.get(*start..).is_some_and(|rest| rest.starts_with(MAGIC)));
-    let mut groups = starts.filter_map(|start| next_group(text.get(start..)?));
-    groups.any(|(group, _)| group.end.seq > last)
+    let mut groups = starts.filter_map(|start| decode_batch(text.get(start..)?));
+    groups.any(|(group, _)| group.head.seq > last)
 }
 
-fn next_text(from: &[u8]) -> Option<(String, &[u8])> {
+fn decode_string(from: &[u8]) -> Option<(String, &[u8])> {
     let (length, rest) = from.split_first_chunk()?;
     let (text, behind) = rest.split_at_checked(u32::from_le_bytes(*length).try_into().ok()?)?;
     Some((String::from_utf8(text.to_vec()).ok()?, behind))
@@ -371,10 +371,10 @@ mod tests {
     }
 
     /// A journal with two groups, and the end of the log behind each.
-    fn filled(dir: &Path) -> (Journal, [ChainHead; 2]) {
+    fn filled(dir: &Path) -> (RedoLog, [ChainHead; 2]) {
         fs::write(dir.join("ledger.head"), "").expect("a head");
-        let mut journal = Journal::open(&DbFile::create(dir, "ledger.db").expect("a file")).expect("a journal");
-        journal.enter();
+        let mut journal = RedoLog::open(&DbFile::create(dir, "ledger.db").expect("a file")).expect("a journal");
+        journal.lock_shared();
         let counter = CounterState::decode("3:500", 9).expect("a counter");
         let groups = [entries(&["a", "b"]), entries(&["c"])];
         let mut end = ChainHead::EMPTY;
@@ -391,32 +391,32 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let (mut journal, [first, second]) = filled(dir.path());
         let counters = || vec![("calls".to_owned(), "3:500".to_owned(), 9)];
-        let groups = journal.groups_behind(ChainHead::EMPTY).expect("groups");
+        let groups = journal.batches_after(ChainHead::EMPTY).expect("groups");
         let rows = entries;
         let wanted = [
-            Written { end: first, rows: rows(&["a", "b"]), counters: counters() },
-            Written { end: second, rows: rows(&["c"]), counters: counters() },
+            RedoBatch { head: first, rows: rows(&["a", "b"]), counters: counters() },
+            RedoBatch { head: second, rows: rows(&["c"]), counters: counters() },
         ];
         assert_eq!(groups, wanted);
-        assert_eq!(journal.groups_behind(second).expect("groups"), [], "the log has them");
-        journal.begin_anew();
-        assert_eq!(journal.groups_behind(ChainHead::EMPTY).expect("groups"), [], "they were committed");
+        assert_eq!(journal.batches_after(second).expect("groups"), [], "the log has them");
+        journal.reset();
+        assert_eq!(journal.batches_after(ChainHead::EMPTY).expect("groups"), [], "they were committed");
     }
 
     #[test]
     fn a_group_that_was_cut_off_or_changed_is_none_and_those_before_it_stay() {
         let dir = tempfile::tempdir().expect("a directory");
         let (journal, [first, _]) = filled(dir.path());
-        let ends = |journal: &Journal| -> Vec<ChainHead> {
-            journal.groups_behind(ChainHead::EMPTY).expect("groups").iter().map(|group| group.end).collect()
+        let ends = |journal: &RedoLog| -> Vec<ChainHead> {
+            journal.batches_after(ChainHead::EMPTY).expect("groups").iter().map(|group| group.head).collect()
         };
         let mut last = [0];
-        journal.file.read_exact_at(&mut last, journal.place - 1).expect("a byte");
-        journal.file.write_all_at(&[last[0] ^ 1], journal.place - 1).expect("changed");
+        journal.file.read_exact_at(&mut last, journal.write_offset - 1).expect("a byte");
+        journal.file.write_all_at(&[last[0] ^ 1], journal.write_offset - 1).expect("changed");
         assert_eq!(ends(&journal), [first]);
-        journal.file.set_len(journal.place - 1).expect("cut");
+        journal.file.set_len(journal.write_offset - 1).expect("cut");
         assert_eq!(ends(&journal), [first]);
-        journal.file.set_len(HEAD as u64 + 3).expect("cut");
+        journal.file.set_len(HEADER_BYTES as u64 + 3).expect("cut");
         assert_eq!(ends(&journal), []);
     }
 
@@ -425,16 +425,16 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let (journal, [first, _]) = filled(dir.path());
         let lost = dir.path().join("ledger.journal.lost");
-        let len = |journal: &Journal| journal.groups_behind(ChainHead::EMPTY).expect("groups").len();
+        let len = |journal: &RedoLog| journal.batches_after(ChainHead::EMPTY).expect("groups").len();
         assert_eq!(len(&journal), 2);
-        journal.file.write_all_at(b"!", journal.place - 1).expect("changed");
+        journal.file.write_all_at(b"!", journal.write_offset - 1).expect("changed");
         assert_eq!((len(&journal), lost.exists()), (1, false), "the last one may have been cut off");
-        journal.file.write_all_at(b"!", HEAD as u64 + 20).expect("changed");
+        journal.file.write_all_at(b"!", HEADER_BYTES as u64 + 20).expect("changed");
         assert_eq!((len(&journal), lost.exists()), (0, false), "nor is anything whole");
         let (journal, _) = filled(dir.path());
-        journal.file.write_all_at(b"!", HEAD as u64 + 20).expect("changed");
+        journal.file.write_all_at(b"!", HEADER_BYTES as u64 + 20).expect("changed");
         assert_eq!((len(&journal), lost.exists()), (0, true), "the second does not follow");
-        assert_eq!(journal.groups_behind(first).expect("groups"), [], "what the log has is not looked at");
+        assert_eq!(journal.batches_after(first).expect("groups"), [], "what the log has is not looked at");
     }
 
     #[test]
@@ -442,7 +442,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let (journal, _) = filled(dir.path());
         journal.file.write_all_at(b"GLJ9", 0).expect("changed");
-        let fault = journal.groups_behind(ChainHead::EMPTY).expect_err("not understood");
+        let fault = journal.batches_after(ChainHead::EMPTY).expect_err("not understood");
         assert!(fault.to_string().contains("no journal of this build"), "{fault}");
     }
 }
