@@ -4,9 +4,9 @@ mod counter_cache;
 mod courier;
 mod group;
 mod job;
+mod ledger_db;
 mod ledger_error;
 mod ledger_reads;
-mod open_ledger;
 mod pending;
 mod prune;
 mod queue;
@@ -33,8 +33,8 @@ use tokio::time::timeout;
 
 use self::courier::Couriers;
 use self::job::{Entry, Job, Keep, Reserve, Shared};
+use self::ledger_db::LedgerDb;
 use self::ledger_error::LedgerError;
-use self::open_ledger::OpenLedger;
 use self::queue::{NotTaken, Queue, Tag};
 use self::sync::{SyncBell, Syncer};
 use self::waiting::Waiting;
@@ -111,7 +111,7 @@ impl SqliteLedger {
 
         let shared = Arc::new(Shared::default());
         let queue = Arc::new(Queue::default());
-        let open = OpenLedger::open(&file, durability).map_err(|fault| fault.into_open_error(file.path()))?;
+        let open = LedgerDb::open(&file, durability).map_err(|fault| fault.into_open_error(file.path()))?;
         let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
         let bell = Arc::<SyncBell>::default();
         let couriers = Arc::new(Couriers::new(Arc::clone(&shared), Arc::clone(&queue)));

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use super::courier::{self, Couriers, Letter};
 use super::group::Decided;
 use super::job::{Answer, AnswerTo, Granted, Job, Reserve, Shared};
+use super::ledger_db::{AppendOutcome, BusyPolicy, LedgerDb};
 use super::ledger_error::LedgerError;
-use super::open_ledger::{Joined, OpenLedger, Patience};
 use super::pending::Pending;
 use super::queue::{Queue, Tag};
 use super::sync::SyncBell;
@@ -53,7 +53,7 @@ pub(super) struct Writer {
     couriers: Arc<Couriers>,
     letters: Vec<Letter>,
     /// The database; none after a fault, until the next group opens it again.
-    open: Option<OpenLedger>,
+    open: Option<LedgerDb>,
     /// What could not be written yet, oldest first.
     pending: Pending,
     /// Those who wait until nothing is pending.
@@ -77,7 +77,7 @@ impl Writer {
         durability: Durability,
         clock: Arc<dyn Clock>,
         (queue, shared, couriers): (Arc<Queue>, Arc<Shared>, Arc<Couriers>),
-        open: OpenLedger,
+        open: LedgerDb,
         bell: Arc<SyncBell>,
     ) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Writer {
             return false;
         };
         if !group.is_empty() || !self.flushes.is_empty() || self.is_owing {
-            let written = self.file.check_identity().and_then(|()| Ok(self.transact(&group, Patience::Waits)?));
+            let written = self.file.check_identity().and_then(|()| Ok(self.transact(&group, BusyPolicy::Wait)?));
             if written.is_ok() {
                 self.shared.note_begun_anew();
             }
@@ -127,8 +127,8 @@ impl Writer {
         if !is_plain || self.shared.has_stranded() || !self.is_in_place() {
             return false;
         }
-        let Some(open) = self.open.as_mut().filter(|open| open.has_room()) else { return false };
-        let may_join = open.is_held() || (open.has_its_files() && open.is_settled());
+        let Some(open) = self.open.as_mut().filter(|open| open.has_redo_capacity()) else { return false };
+        let may_join = open.has_open_tx() || (open.has_linked_files() && open.is_ready());
         if !may_join {
             return false;
         }
@@ -160,7 +160,7 @@ impl Writer {
         let is_soon = |since: Instant| now.duration_since(since) < LOOK_AGAIN;
         self.in_a_row = if is_soon(self.asked_at) { self.in_a_row.saturating_add(1) } else { 0 };
         self.asked_at = now;
-        let is_held = self.open.as_ref().is_some_and(OpenLedger::is_held);
+        let is_held = self.open.as_ref().is_some_and(LedgerDb::has_open_tx);
         if is_held && self.in_a_row >= MANY_IN_A_ROW && is_soon(self.looked_at) {
             return true;
         }
@@ -176,18 +176,18 @@ impl Writer {
     /// Writes a group without waiting for anybody; no fault where that cannot be done now.
     fn join(&mut self, group: &[Job]) -> Result<Vec<Decided>, Option<LedgerError>> {
         let Some(open) = &mut self.open else { return Err(None) };
-        let before = open.held_bytes();
-        match open.join(group, self.clock.as_ref()) {
-            Ok(Joined::Decided(decided)) => {
+        let before = open.uncommitted_bytes();
+        match open.append_to_open_tx(group, self.clock.as_ref()) {
+            Ok(AppendOutcome::Appended(decided)) => {
                 self.shared.set_held(true);
                 // With the first of a transaction, what its commit takes.
                 let begun = if before == 0 { COMMIT_BYTES } else { 0 };
-                self.bell.ring(open.log_file(), begun + open.held_bytes().saturating_sub(before));
+                self.bell.ring(open.wal_file(), begun + open.uncommitted_bytes().saturating_sub(before));
                 Ok(decided)
             }
             // The first commit behind a log that was carried over waits for the disk.
-            Ok(Joined::NotAlone) if self.shared.is_carried_over() || !open.is_settled() => Err(None),
-            Ok(Joined::NotAlone) => match self.transact(group, Patience::None) {
+            Ok(AppendOutcome::NotExclusive) if self.shared.is_carried_over() || !open.is_ready() => Err(None),
+            Ok(AppendOutcome::NotExclusive) => match self.transact(group, BusyPolicy::FailFast) {
                 Err(fault) if fault.is_busy() => Err(None),
                 written => written.map_err(Some),
             },
@@ -207,7 +207,7 @@ impl Writer {
     /// Has that done.
     fn pay(&mut self) {
         if self.is_owing && self.file.check_identity().is_ok() {
-            let _ = self.transact(&[], Patience::Waits);
+            let _ = self.transact(&[], BusyPolicy::Wait);
         }
     }
 
@@ -219,16 +219,16 @@ impl Writer {
     /// Commits when much is held, so that no commit takes long.
     fn commit_if_much(&mut self) {
         // The first commit behind a log that was carried over waits for the disk; the thread that syncs makes it.
-        if self.open.as_ref().is_some_and(OpenLedger::holds_much) && !self.shared.is_carried_over() {
+        if self.open.as_ref().is_some_and(LedgerDb::is_commit_due) && !self.shared.is_carried_over() {
             self.commit_held();
         }
     }
 
     /// Commits what is answered and only in the journal yet.
     pub fn commit_held(&mut self) {
-        let Some(open) = self.open.as_mut().filter(|open| open.is_held()) else { return };
+        let Some(open) = self.open.as_mut().filter(|open| open.has_open_tx()) else { return };
         // Into a log without a name nothing is committed: what is in the journal goes into the next one.
-        let is_committed = open.has_its_log() && open.commit_held(self.clock.as_ref()).is_ok();
+        let is_committed = open.has_linked_wal() && open.commit_open_tx(self.clock.as_ref()).is_ok();
         if is_committed {
             if !open.write_head() {
                 self.shared.count_faults(1);
@@ -317,16 +317,16 @@ impl Writer {
     }
 
     /// Writes a group, or leaves everything as it was.
-    fn transact(&mut self, group: &[Job], patience: Patience) -> Result<Vec<Decided>, LedgerError> {
+    fn transact(&mut self, group: &[Job], patience: BusyPolicy) -> Result<Vec<Decided>, LedgerError> {
         self.commit_held();
-        if self.open.as_ref().is_some_and(|open| !open.has_its_files()) {
+        if self.open.as_ref().is_some_and(|open| !open.has_linked_files()) {
             self.open = None;
         }
         let open = match &mut self.open {
             Some(open) => open,
-            None => self.open.insert(OpenLedger::open(&self.file, self.durability)?),
+            None => self.open.insert(LedgerDb::open(&self.file, self.durability)?),
         };
-        match open.transact(group, self.clock.as_ref(), patience) {
+        match open.commit_batch(group, self.clock.as_ref(), patience) {
             Ok(decided) => {
                 // Each transaction begins with what the journal has.
                 if std::mem::take(&mut self.is_owing) {
@@ -335,7 +335,7 @@ impl Writer {
                 if !open.write_head() {
                     self.shared.count_faults(1);
                 }
-                self.bell.ring(open.log_file(), COMMIT_BYTES + ROW_BYTES * group.len() as u64);
+                self.bell.ring(open.wal_file(), COMMIT_BYTES + ROW_BYTES * group.len() as u64);
                 Ok(decided)
             }
             Err(error) => {
