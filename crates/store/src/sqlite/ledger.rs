@@ -7,11 +7,11 @@ mod job;
 mod ledger_db;
 mod ledger_error;
 mod ledger_reads;
-mod pending;
+mod pending_rows;
 mod prune;
 mod queue;
 mod redo_log;
-mod rows;
+mod row_buffer;
 mod sync;
 #[cfg(test)]
 mod tests;

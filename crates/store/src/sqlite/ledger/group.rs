@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::counter_cache::Counters;
 use super::job::{Entry, Job, Keep, Reserve};
 use super::prune;
-use super::rows::Rows;
+use super::row_buffer::RowBuffer;
 use crate::StoreError;
 use crate::counter::AppliedCharge;
 use crate::hash_chain::ChainHead;
@@ -27,7 +27,7 @@ pub(super) struct Group<'a> {
     connection: &'a Connection,
     counters: &'a mut Counters,
     end: &'a mut ChainHead,
-    rows: &'a mut Rows,
+    rows: &'a mut RowBuffer,
 }
 
 impl<'a> Group<'a> {
@@ -35,7 +35,7 @@ impl<'a> Group<'a> {
         connection: &'a Connection,
         counters: &'a mut Counters,
         end: &'a mut ChainHead,
-        rows: &'a mut Rows,
+        rows: &'a mut RowBuffer,
     ) -> Self {
         Self { connection, counters, end, rows }
     }
@@ -48,7 +48,7 @@ impl<'a> Group<'a> {
     fn decide(&mut self, job: &Job, now: Timestamp) -> rusqlite::Result<Decided> {
         if !job.is_row() {
             // It may look into the table.
-            self.rows.put(self.connection)?;
+            self.rows.flush(self.connection)?;
         }
         match job {
             Job::Reserve(reserve) => self.reserve(reserve, now),

@@ -14,7 +14,7 @@ use super::counter_cache::Counters;
 use super::group::{Decided, Group};
 use super::job::Job;
 use super::redo_log::{RedoBatch, RedoLog};
-use super::rows::Rows;
+use super::row_buffer::RowBuffer;
 use super::{CALL_LOG_TABLE, LedgerError, MIGRATIONS};
 use crate::clock::Clock;
 use crate::hash_chain::ChainHead;
@@ -57,7 +57,7 @@ pub(super) struct LedgerDb {
     counters: Counters,
     /// The end of the log, with the rows that are not in the table yet.
     head: ChainHead,
-    row_buffer: Rows,
+    row_buffer: RowBuffer,
     written_head: ChainHead,
     /// What `data_version` was when counters and end were read. None if they are to be read again: at the start,
     /// after a failed transaction, and when another process has written.
@@ -104,7 +104,7 @@ impl LedgerDb {
             head_file,
             counters: Counters::new(),
             head: end,
-            row_buffer: Rows::default(),
+            row_buffer: RowBuffer::default(),
             written_head: end,
             data_version: None,
             durability,
@@ -154,7 +154,7 @@ impl LedgerDb {
                 put += 1;
             }
         }
-        self.row_buffer.put(&self.connection)?;
+        self.row_buffer.flush(&self.connection)?;
         if put < count {
             self.redo_log.save_copy().map_err(|source| self.redo_log_error(source))?;
         }
@@ -182,7 +182,7 @@ impl LedgerDb {
             // Read behind the lock: a later group never has an earlier time because it waited.
             let now = clock.now();
             let decided = own.execute_batch(group, now)?;
-            own.row_buffer.put(&own.connection)?;
+            own.row_buffer.flush(&own.connection)?;
             own.counters.store(&own.connection, now)?;
             Ok(decided)
         })
@@ -211,8 +211,8 @@ impl LedgerDb {
         let before = self.head;
         let decided = self.execute_batch(group, clock.now())?;
         // Before the group is written down: what fails here refuses it. The first ones show whether the database takes any.
-        if is_first || self.row_buffer.are_many() {
-            self.row_buffer.put(&self.connection)?;
+        if is_first || self.row_buffer.is_flush_due() {
+            self.row_buffer.flush(&self.connection)?;
         }
         // A group without a row says nothing: by the numbers of its first group a journal is known.
         if self.head != before {
@@ -236,7 +236,7 @@ impl LedgerDb {
         if !self.has_open_tx {
             return Ok(());
         }
-        self.row_buffer.put(&self.connection)?;
+        self.row_buffer.flush(&self.connection)?;
         self.counters.store(&self.connection, clock.now())?;
         // With `power`, SQLite has this on the disk before it says so; only then the journal may be written over.
         self.connection.prepare_cached("COMMIT")?.execute([])?;

@@ -14,7 +14,7 @@ use super::group::Decided;
 use super::job::{Answer, AnswerTo, Granted, Job, Reserve, Shared};
 use super::ledger_db::{AppendOutcome, BusyPolicy, LedgerDb};
 use super::ledger_error::LedgerError;
-use super::pending::Pending;
+use super::pending_rows::PendingRows;
 use super::queue::{Queue, Tag};
 use super::sync::SyncBell;
 use crate::StoreError;
@@ -55,7 +55,7 @@ pub(super) struct Writer {
     /// The database; none after a fault, until the next group opens it again.
     open: Option<LedgerDb>,
     /// What could not be written yet, oldest first.
-    pending: Pending,
+    pending: PendingRows,
     /// Those who wait until nothing is pending.
     flushes: Vec<AnswerTo<()>>,
     is_failing: bool,
@@ -89,7 +89,7 @@ impl Writer {
             couriers,
             letters: Vec::new(),
             open: Some(open),
-            pending: Pending::default(),
+            pending: PendingRows::default(),
             flushes: Vec::new(),
             is_failing: false,
             is_owing: false,

@@ -5,19 +5,19 @@ use std::collections::VecDeque;
 use super::job::Keep;
 
 /// The most rows that are kept for a database that cannot take them.
-const MAX_ROWS: usize = 100_000;
+const MAX_PENDING_ROWS: usize = 100_000;
 /// The most bytes that their texts may have together.
-const MAX_BYTES: usize = 64 * 1024 * 1024;
+const MAX_PENDING_BYTES: usize = 64 * 1024 * 1024;
 
 /// What waits.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct PendingRows {
     rows: VecDeque<Keep>,
     /// The sum of their texts.
     bytes: usize,
 }
 
-impl Pending {
+impl PendingRows {
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -48,7 +48,7 @@ impl Pending {
     /// Drops the newest beyond the bounds, and tells how many.
     pub fn trim(&mut self) -> u64 {
         let mut lost = 0;
-        while (self.rows.len() > MAX_ROWS || self.bytes > MAX_BYTES)
+        while (self.rows.len() > MAX_PENDING_ROWS || self.bytes > MAX_PENDING_BYTES)
             && let Some(keep) = self.rows.pop_back()
         {
             self.bytes -= keep.entry.body.len();
@@ -69,13 +69,13 @@ mod tests {
 
     #[test]
     fn few_big_rows_are_as_bounded_as_many_small_ones() {
-        let mut pending = Pending::default();
-        (0..100).for_each(|_| pending.push_back(row(MAX_BYTES / 64)));
+        let mut pending = PendingRows::default();
+        (0..100).for_each(|_| pending.push_back(row(MAX_PENDING_BYTES / 64)));
         assert_eq!((pending.trim(), pending.len()), (36, 64));
         assert_eq!(pending.trim(), 0);
         while pending.pop_front().is_some() {}
         assert_eq!(pending.bytes, 0);
-        (0..MAX_ROWS + 5).for_each(|_| pending.push_front(row(1)));
-        assert_eq!((pending.trim(), pending.len()), (5, MAX_ROWS));
+        (0..MAX_PENDING_ROWS + 5).for_each(|_| pending.push_front(row(1)));
+        assert_eq!((pending.trim(), pending.len()), (5, MAX_PENDING_ROWS));
     }
 }

@@ -7,46 +7,46 @@ use super::job::Entry;
 use crate::hash_chain::ChainHead;
 
 /// So many are put in together. That takes a tenth of a millisecond, for which a caller may wait.
-const MANY: usize = 64;
+const FLUSH_ROWS: usize = 64;
 /// What is kept ready for the texts of the next ones.
-const USUAL_BYTES: usize = 64 << 10;
+const RETAINED_BODY_BYTES: usize = 64 << 10;
 
 /// Rows that follow the last one of the table, in their order.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct RowBuffer {
     /// Their bodies, one behind the other.
     bodies: String,
-    rows: Vec<Numbered>,
+    rows: Vec<BufferedRow>,
 }
 
 #[derive(Debug)]
-struct Numbered {
+struct BufferedRow {
     /// The end of the log behind it.
-    end: ChainHead,
+    head: ChainHead,
     at: i64,
     /// Where its body ends.
-    until: usize,
+    body_end: usize,
 }
 
-impl Rows {
+impl RowBuffer {
     pub fn push(&mut self, end: ChainHead, Entry { at, body }: &Entry) {
         self.bodies.push_str(body);
-        self.rows.push(Numbered { end, at: *at, until: self.bodies.len() });
+        self.rows.push(BufferedRow { head: end, at: *at, body_end: self.bodies.len() });
     }
 
     /// Whether it is time to put them in.
-    pub fn are_many(&self) -> bool {
-        self.rows.len() >= MANY
+    pub fn is_flush_due(&self) -> bool {
+        self.rows.len() >= FLUSH_ROWS
     }
 
     /// Puts them into the table. After an error they are still here, and the transaction is to be rolled back.
-    pub fn put(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    pub fn flush(&mut self, db: &Connection) -> rusqlite::Result<()> {
         if self.rows.is_empty() {
             return Ok(());
         }
         let mut insert = db.prepare_cached("INSERT INTO log (seq, at, body, hash) VALUES (?, ?, ?, ?)")?;
         let mut start = 0;
-        for Numbered { end, at, until } in &self.rows {
+        for BufferedRow { head: end, at, body_end: until } in &self.rows {
             // INVARIANT: bodies end where the next ones begin.
             let body = self.bodies.get(start..*until).unwrap_or_default();
             insert.execute(params![end.seq, at, body, end.hash.0])?;
@@ -60,7 +60,7 @@ impl Rows {
     pub fn clear(&mut self) {
         self.rows.clear();
         self.bodies.clear();
-        self.bodies.shrink_to(USUAL_BYTES);
+        self.bodies.shrink_to(RETAINED_BODY_BYTES);
     }
 }
 
@@ -71,16 +71,16 @@ mod tests {
     #[test]
     fn rows_go_in_together_and_in_their_order_and_stay_where_they_cannot() {
         let db = Connection::open_in_memory().expect("a database");
-        let (mut rows, mut end) = (Rows::default(), ChainHead::EMPTY);
+        let (mut rows, mut end) = (RowBuffer::default(), ChainHead::EMPTY);
         for body in ["one", "", "three"] {
             let entry = Entry { at: 7, body: body.to_owned() };
             end = end.next(entry.at, &entry.body);
             rows.push(end, &entry);
         }
-        rows.put(&db).expect_err("there is no table");
+        rows.flush(&db).expect_err("there is no table");
         db.execute_batch("CREATE TABLE log (seq INTEGER PRIMARY KEY, at, body, hash)").expect("a table");
-        rows.put(&db).expect("rows");
-        rows.put(&db).expect("nothing is left");
+        rows.flush(&db).expect("rows");
+        rows.flush(&db).expect("nothing is left");
         let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<_, Vec<u8>>(2)?));
         let last: (u64, String, Vec<u8>) = db
             .query_row("SELECT count(*), group_concat(body, ','), max(hash) FILTER (WHERE seq = 3) FROM log", [], read)
