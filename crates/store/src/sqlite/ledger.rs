@@ -1,9 +1,8 @@
 //! `ledger.db`: counters and the call log. One at a time writes, in groups; reading goes past it.
 
+mod batch_executor;
 mod counter_cache;
 mod courier;
-mod group;
-mod job;
 mod ledger_db;
 mod ledger_error;
 mod ledger_reads;
@@ -17,6 +16,7 @@ mod sync;
 mod tests;
 mod waiting;
 mod writer;
+mod writer_request;
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -32,13 +32,13 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use self::courier::Couriers;
-use self::job::{Entry, Job, Keep, Reserve, Shared};
 use self::ledger_db::LedgerDb;
 use self::ledger_error::LedgerError;
 use self::queue::{NotTaken, Queue, Tag};
 use self::sync::{SyncBell, Syncer};
 use self::waiting::Waiting;
 use self::writer::Writer;
+use self::writer_request::{AppendRequest, EncodedRow, ReserveRequest, SharedWriterState, WriterRequest};
 use super::chain_head_file::{self, LogTable};
 use super::db_file::DbFile;
 use super::{Durability, OpenStoreError, log_table, migrate};
@@ -74,7 +74,7 @@ pub struct SqliteLedger {
     writer_thread: Option<JoinHandle<()>>,
     /// It has the writer for moments; it ends before that does.
     syncer: Option<Syncer>,
-    writer_state: Arc<Shared>,
+    writer_state: Arc<SharedWriterState>,
 }
 
 impl SqliteLedger {
@@ -109,7 +109,7 @@ impl SqliteLedger {
         chain_head_file::reconcile(&connection, &file, CALL_LOG_TABLE)?;
         drop(connection);
 
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedWriterState::default());
         let queue = Arc::new(Queue::default());
         let open = LedgerDb::open(&file, durability).map_err(|fault| fault.into_open_error(file.path()))?;
         let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
@@ -144,7 +144,7 @@ impl SqliteLedger {
     /// How often something was lost or left undone since the start: a row that could not be kept, a head or a
     /// log that could not be written through. None of it undoes a limit; each is for somebody to look at.
     pub fn error_count(&self) -> u64 {
-        self.writer_state.faults()
+        self.writer_state.errors()
     }
 
     /// Reads, away from the async threads, what was answered before.
@@ -155,7 +155,7 @@ impl SqliteLedger {
         let (shared, writer, queue) =
             (Arc::clone(&self.writer_state), Arc::clone(&self.writer), Arc::clone(&self.queue));
         ledger_reads::run_blocking(&self.file, move |file| {
-            if shared.is_held() {
+            if shared.has_uncommitted() {
                 writer::commit(&writer, &queue);
             }
             drop(writer);
@@ -165,7 +165,7 @@ impl SqliteLedger {
     }
 
     /// Queues a job, waiting for room.
-    async fn enqueue(&self, job: Job) -> Result<(), StoreError> {
+    async fn enqueue(&self, job: WriterRequest) -> Result<(), StoreError> {
         self.queue.push_in_time(job, CALL_TIMEOUT).await.map_err(|why| match why {
             NotTaken::Full => StoreError::Unavailable("the ledger's queue stays full".into()),
             NotTaken::Closed => writer_ended_error(),
@@ -174,16 +174,19 @@ impl SqliteLedger {
 
     /// Queues what is to be kept without anybody waiting for it.
     async fn enqueue_row(&self, record: &CallRecord, reservation: Reservation) -> Result<(), StoreError> {
-        let keep = Keep { entry: Entry::of(record)?, taken: reservation.charges };
-        let sent = self.enqueue(Job::Keep(keep)).await;
+        let keep = AppendRequest { row: EncodedRow::of(record)?, refunds: reservation.charges };
+        let sent = self.enqueue(WriterRequest::Append(keep)).await;
         if sent.is_err() {
-            self.writer_state.count_faults(1);
+            self.writer_state.count_errors(1);
         }
         sent
     }
 
     /// Asks the writer and waits for its answer.
-    async fn request<T>(&self, job: impl FnOnce(job::AnswerTo<T>) -> Job) -> Result<T, StoreError> {
+    async fn request<T>(
+        &self,
+        job: impl FnOnce(writer_request::ReplySender<T>) -> WriterRequest,
+    ) -> Result<T, StoreError> {
         let (sender, answer) = oneshot::channel();
         self.enqueue(job(sender)).await?;
         match timeout(CALL_TIMEOUT, answer).await {
@@ -224,7 +227,12 @@ impl Ledger for SqliteLedger {
             Durability::Process => Tag::own(),
             Durability::Power => self.reply_dispatcher.tag(),
         };
-        let job = Job::Reserve(Reserve { tag, claims, intent: Entry::of(intent)?, answer });
+        let job = WriterRequest::Reserve(ReserveRequest {
+            caller: tag,
+            charges: claims,
+            intent: EncodedRow::of(intent)?,
+            reply: answer,
+        });
         let pushed = match self.durability {
             Durability::Process => self.queue.push_quietly(job),
             Durability::Power => self.queue.push(job),
@@ -235,7 +243,7 @@ impl Ledger for SqliteLedger {
         })?;
         let waiting = Waiting { answer: receiver, queue: &self.queue, shared: &self.writer_state };
         if self.durability == Durability::Process {
-            if self.writer_state.has_company() {
+            if self.writer_state.is_batch_likely() {
                 // What they bring is in the same group.
                 yield_once().await;
             }
@@ -255,7 +263,7 @@ impl Ledger for SqliteLedger {
     }
 
     async fn flush(&self) -> Result<(), StoreError> {
-        self.request(Job::Flush).await
+        self.request(WriterRequest::Flush).await
     }
 
     async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {
@@ -276,9 +284,9 @@ impl Ledger for SqliteLedger {
 
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
         let last = self.read(move |_, db| Ok(prune::last_row_before(db, before)?)).await?;
-        let removed = self.request(|answer| Job::Prune { through: last, answer }).await?;
+        let removed = self.request(|answer| WriterRequest::Prune { through: last, answer }).await?;
         // They are gone from every answer now; the rows themselves go in steps, so that no call waits for long.
-        while self.request(Job::Sweep).await? {}
+        while self.request(WriterRequest::Sweep).await? {}
         Ok(removed)
     }
 
@@ -293,7 +301,7 @@ impl Drop for SqliteLedger {
         self.reply_dispatcher.close();
         self.queue.close();
         if self.writer_thread.take().is_some_and(|thread| thread.join().is_err()) {
-            self.writer_state.count_faults(1);
+            self.writer_state.count_errors(1);
         }
         drop(self.syncer.take());
     }

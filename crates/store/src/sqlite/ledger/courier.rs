@@ -11,15 +11,15 @@ use tokio::runtime::{self, Handle};
 use tokio::sync::Notify;
 use tokio::task;
 
-use super::job::{Answer, AnswerTo, Granted, Job, Shared};
 use super::queue::{Queue, Tag};
+use super::writer_request::{GrantedReservation, ReplySender, ReserveReply, SharedWriterState, WriterRequest};
 
 /// An answer, and who waits for it where.
 #[derive(Debug)]
 pub(super) struct Letter {
     pub runtime: runtime::Id,
-    pub to: AnswerTo<Answer>,
-    pub answer: Answer,
+    pub to: ReplySender<ReserveReply>,
+    pub answer: ReserveReply,
 }
 
 /// The couriers of all runtimes from which somebody asked.
@@ -27,7 +27,7 @@ pub(super) struct Letter {
 pub(super) struct Couriers {
     /// Callers put them in; the writer takes out one that has ended.
     all: Mutex<Vec<Arc<Courier>>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedWriterState>,
     queue: Arc<Queue>,
 }
 
@@ -42,7 +42,7 @@ struct Courier {
     /// What is being handed out. Held until it is and what nobody took is stranded, so that who closes waits for that.
     /// What is woken under it only goes into a scheduler's queue.
     round: Mutex<VecDeque<Letter>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedWriterState>,
     queue: Arc<Queue>,
 }
 
@@ -54,13 +54,13 @@ struct Bag {
 
 impl Letter {
     /// Gives it to who waits. What was taken comes back if nobody does.
-    fn hand_out(self) -> Option<Granted> {
+    fn hand_out(self) -> Option<GrantedReservation> {
         hand_out(self.to, self.answer)
     }
 }
 
 impl Couriers {
-    pub fn new(shared: Arc<Shared>, queue: Arc<Queue>) -> Self {
+    pub fn new(shared: Arc<SharedWriterState>, queue: Arc<Queue>) -> Self {
         Self { all: Mutex::default(), shared, queue }
     }
 
@@ -80,7 +80,7 @@ impl Couriers {
     }
 
     /// Sends the letters of a group, those of each runtime together. What was taken comes back where nobody waits.
-    pub fn send(&self, letters: &mut Vec<Letter>) -> Vec<Granted> {
+    pub fn send(&self, letters: &mut Vec<Letter>) -> Vec<GrantedReservation> {
         let mut back = Vec::new();
         while let Some(to) = letters.first().map(|letter| letter.runtime) {
             let round: Vec<Letter> = letters.extract_if(.., |letter| letter.runtime == to).collect();
@@ -142,7 +142,7 @@ impl Courier {
         let is_first = bag.letters.is_empty();
         bag.letters.extend(round);
         drop(bag);
-        self.shared.count_round();
+        self.shared.count_reply_batch();
         if is_first {
             self.bell.notify_one();
         }
@@ -157,13 +157,13 @@ impl Courier {
         // One by one: should a waker panic, the others are still there for who closes.
         while let Some(letter) = round.pop_front() {
             if let Some(granted) = letter.hand_out() {
-                self.shared.strand(granted);
+                self.shared.add_orphan(granted);
                 is_stranded = true;
             }
         }
         if is_stranded {
             // If the queue is full, the writer comes by anyway.
-            let _ = self.queue.push(Job::Wake);
+            let _ = self.queue.push(WriterRequest::Wake);
         }
     }
 
@@ -209,9 +209,9 @@ impl Drop for OnDuty {
 }
 
 /// Gives an answer to who waits for it. What was taken comes back if nobody does.
-pub(super) fn hand_out(to: AnswerTo<Answer>, answer: Answer) -> Option<Granted> {
+pub(super) fn hand_out(to: ReplySender<ReserveReply>, answer: ReserveReply) -> Option<GrantedReservation> {
     match to.send(Ok(answer)) {
-        Err(Ok(Answer::Taken(granted))) => Some(granted),
-        Ok(()) | Err(Ok(Answer::Exhausted(_)) | Err(_)) => None,
+        Err(Ok(ReserveReply::Taken(granted))) => Some(granted),
+        Ok(()) | Err(Ok(ReserveReply::Exhausted(_)) | Err(_)) => None,
     }
 }

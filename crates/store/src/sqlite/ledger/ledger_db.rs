@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use rusqlite::Connection;
 
+use super::batch_executor::{BatchExecutor, WriteOutcome};
 use super::counter_cache::Counters;
-use super::group::{Decided, Group};
-use super::job::Job;
 use super::redo_log::{RedoBatch, RedoLog};
 use super::row_buffer::RowBuffer;
+use super::writer_request::WriterRequest;
 use super::{CALL_LOG_TABLE, LedgerError, MIGRATIONS};
 use crate::clock::Clock;
 use crate::hash_chain::ChainHead;
@@ -71,7 +71,7 @@ pub(super) struct LedgerDb {
 /// What became of a group that somebody who must not wait wants written.
 pub(super) enum AppendOutcome {
     /// It is in the open transaction and in the journal.
-    Appended(Vec<Decided>),
+    Appended(Vec<WriteOutcome>),
     /// Others have the ledger open, so no transaction is kept open.
     NotExclusive,
 }
@@ -149,7 +149,7 @@ impl LedgerDb {
         for RedoBatch { head: end, rows, counters } in groups {
             let follows = rows.iter().fold(self.head, |end, row| end.next(row.at, &row.body));
             if follows == end {
-                self.batch_executor().put(&rows);
+                self.batch_executor().replay_rows(&rows);
                 Counters::put(&self.connection, &counters)?;
                 put += 1;
             }
@@ -170,10 +170,10 @@ impl LedgerDb {
     /// Decides and writes a group, and commits it. After an error nothing of it is left, here or on the disk.
     pub fn commit_batch(
         &mut self,
-        group: &[Job],
+        group: &[WriterRequest],
         clock: &dyn Clock,
         patience: BusyPolicy,
-    ) -> Result<Vec<Decided>, LedgerError> {
+    ) -> Result<Vec<WriteOutcome>, LedgerError> {
         self.may_wait.store(patience == BusyPolicy::Wait, Ordering::Relaxed);
         if patience == BusyPolicy::Wait {
             self.redo_log.lock_shared();
@@ -193,7 +193,11 @@ impl LedgerDb {
     ///
     /// After an error this must not be used again: what was answered before is in the journal alone, and opening the
     /// ledger anew brings it back.
-    pub fn append_to_open_tx(&mut self, group: &[Job], clock: &dyn Clock) -> Result<AppendOutcome, LedgerError> {
+    pub fn append_to_open_tx(
+        &mut self,
+        group: &[WriterRequest],
+        clock: &dyn Clock,
+    ) -> Result<AppendOutcome, LedgerError> {
         let is_first = !self.has_open_tx;
         if is_first {
             self.may_wait.store(false, Ordering::Relaxed);
@@ -222,8 +226,8 @@ impl LedgerDb {
         Ok(AppendOutcome::Appended(decided))
     }
 
-    fn append_to_redo_log(&mut self, group: &[Job], decided: &[Decided]) -> io::Result<()> {
-        let rows = group.iter().zip(decided).filter_map(|(job, decided)| job.row(decided));
+    fn append_to_redo_log(&mut self, group: &[WriterRequest], decided: &[WriteOutcome]) -> io::Result<()> {
+        let rows = group.iter().zip(decided).filter_map(|(job, decided)| job.written_row(decided));
         self.redo_log.append(self.head, rows, self.counters.fresh())?;
         match self.durability {
             Durability::Process => Ok(()),
@@ -279,12 +283,12 @@ impl LedgerDb {
         }
     }
 
-    fn execute_batch(&mut self, group: &[Job], now: Timestamp) -> Result<Vec<Decided>, LedgerError> {
-        Ok(self.batch_executor().decided(group, now)?)
+    fn execute_batch(&mut self, group: &[WriterRequest], now: Timestamp) -> Result<Vec<WriteOutcome>, LedgerError> {
+        Ok(self.batch_executor().execute(group, now)?)
     }
 
-    fn batch_executor(&mut self) -> Group<'_> {
-        Group::new(&self.connection, &mut self.counters, &mut self.head, &mut self.row_buffer)
+    fn batch_executor(&mut self) -> BatchExecutor<'_> {
+        BatchExecutor::new(&self.connection, &mut self.counters, &mut self.head, &mut self.row_buffer)
     }
 
     /// Forgets what is known if another connection has written since.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::job::Keep;
+use super::writer_request::AppendRequest;
 
 /// The most rows that are kept for a database that cannot take them.
 const MAX_PENDING_ROWS: usize = 100_000;
@@ -12,7 +12,7 @@ const MAX_PENDING_BYTES: usize = 64 * 1024 * 1024;
 /// What waits.
 #[derive(Debug, Default)]
 pub(super) struct PendingRows {
-    rows: VecDeque<Keep>,
+    rows: VecDeque<AppendRequest>,
     /// The sum of their texts.
     bytes: usize,
 }
@@ -27,21 +27,21 @@ impl PendingRows {
     }
 
     /// Adds the newest.
-    pub fn push_back(&mut self, keep: Keep) {
-        self.bytes += keep.entry.body.len();
+    pub fn push_back(&mut self, keep: AppendRequest) {
+        self.bytes += keep.row.body.len();
         self.rows.push_back(keep);
     }
 
     /// Puts one back that is older than all others.
-    pub fn push_front(&mut self, keep: Keep) {
-        self.bytes += keep.entry.body.len();
+    pub fn push_front(&mut self, keep: AppendRequest) {
+        self.bytes += keep.row.body.len();
         self.rows.push_front(keep);
     }
 
     /// Takes the oldest out.
-    pub fn pop_front(&mut self) -> Option<Keep> {
+    pub fn pop_front(&mut self) -> Option<AppendRequest> {
         let keep = self.rows.pop_front()?;
-        self.bytes -= keep.entry.body.len();
+        self.bytes -= keep.row.body.len();
         Some(keep)
     }
 
@@ -51,7 +51,7 @@ impl PendingRows {
         while (self.rows.len() > MAX_PENDING_ROWS || self.bytes > MAX_PENDING_BYTES)
             && let Some(keep) = self.rows.pop_back()
         {
-            self.bytes -= keep.entry.body.len();
+            self.bytes -= keep.row.body.len();
             lost += 1;
         }
         lost
@@ -60,11 +60,11 @@ impl PendingRows {
 
 #[cfg(test)]
 mod tests {
-    use super::super::job::Entry;
+    use super::super::writer_request::EncodedRow;
     use super::*;
 
-    fn row(bytes: usize) -> Keep {
-        Keep { entry: Entry { at: 0, body: "x".repeat(bytes) }, taken: Vec::new() }
+    fn row(bytes: usize) -> AppendRequest {
+        AppendRequest { row: EncodedRow { at: 0, body: "x".repeat(bytes) }, refunds: Vec::new() }
     }
 
     #[test]

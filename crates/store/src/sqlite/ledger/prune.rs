@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::job::Entry;
+use super::writer_request::EncodedRow;
 use super::{CALL_LOG_TABLE, ledger_reads};
 use crate::StoreError;
 use crate::call_record::prune_record;
@@ -18,7 +18,7 @@ const MAX_ROWS_PER_SWEEP: u64 = 2_000;
 pub(super) struct AnchorMove {
     pub removed: u64,
     /// The row that says so.
-    pub row: Entry,
+    pub row: EncodedRow,
 }
 
 /// The last row before the first one that is not older than a time; 0 if there is none.
@@ -54,8 +54,8 @@ pub(super) fn move_anchor(
     Ok(Ok(Some(AnchorMove { removed, row })))
 }
 
-fn encode_prune_row(last: ChainHead, removed: u64, now: Timestamp) -> Result<Entry, StoreError> {
-    Entry::of(&prune_record(last, removed, now)?)
+fn encode_prune_row(last: ChainHead, removed: u64, now: Timestamp) -> Result<EncodedRow, StoreError> {
+    EncodedRow::of(&prune_record(last, removed, now)?)
 }
 
 /// Removes some of the rows up to the anchor. True if there are more.

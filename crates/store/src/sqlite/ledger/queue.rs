@@ -10,7 +10,7 @@ use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::job::Job;
+use super::writer_request::WriterRequest;
 
 /// How many jobs may wait. Beyond it, a call is refused rather than kept waiting.
 const ROOM: usize = 4_096;
@@ -31,7 +31,7 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    jobs: Vec<Job>,
+    jobs: Vec<WriterRequest>,
     /// Whether the thread is wanted for one of them.
     is_urgent: bool,
     /// Whether a caller that waits could not write its own, because somebody else had the writer.
@@ -97,17 +97,17 @@ impl Queue {
     ///
     /// # Errors
     /// There is no room, or there will be no writer.
-    pub fn push(&self, job: Job) -> Result<(), NotTaken> {
+    pub fn push(&self, job: WriterRequest) -> Result<(), NotTaken> {
         self.put(job, Bell::Rung).map_err(|(_, why)| why)
     }
 
     /// The same without calling anybody: whoever puts it in sees to it that it is written.
-    pub fn push_quietly(&self, job: Job) -> Result<(), NotTaken> {
+    pub fn push_quietly(&self, job: WriterRequest) -> Result<(), NotTaken> {
         self.put(job, Bell::Still).map_err(|(_, why)| why)
     }
 
     /// Puts a job in, waiting for room for so long at most.
-    pub async fn push_in_time(&self, job: Job, time: Duration) -> Result<(), NotTaken> {
+    pub async fn push_in_time(&self, job: WriterRequest, time: Duration) -> Result<(), NotTaken> {
         // Nearly always there is room, and no timer is needed.
         match self.put(job, Bell::Rung) {
             Ok(()) => Ok(()),
@@ -119,7 +119,7 @@ impl Queue {
         }
     }
 
-    async fn push_when_free(&self, mut job: Job) -> Result<(), NotTaken> {
+    async fn push_when_free(&self, mut job: WriterRequest) -> Result<(), NotTaken> {
         loop {
             let room = self.room.notified();
             job = match self.put(job, Bell::Rung) {
@@ -131,7 +131,7 @@ impl Queue {
         }
     }
 
-    fn put(&self, job: Job, bell: Bell) -> Result<(), (Box<Job>, NotTaken)> {
+    fn put(&self, job: WriterRequest, bell: Bell) -> Result<(), (Box<WriterRequest>, NotTaken)> {
         let mut state = self.lock();
         if state.is_closed {
             return Err((Box::new(job), NotTaken::Closed));
@@ -139,7 +139,7 @@ impl Queue {
         if state.jobs.len() >= ROOM {
             return Err((Box::new(job), NotTaken::Full));
         }
-        let is_urgent = !matches!(job, Job::Keep(_));
+        let is_urgent = !matches!(job, WriterRequest::Append(_));
         state.jobs.push(job);
         state.is_urgent |= is_urgent && bell == Bell::Rung;
         let rings = match state.writer {
@@ -156,7 +156,7 @@ impl Queue {
     }
 
     /// Puts back what was taken and not done, before all others, and calls the thread.
-    pub fn put_back(&self, jobs: Vec<Job>) {
+    pub fn put_back(&self, jobs: Vec<WriterRequest>) {
         let mut state = self.lock();
         state.jobs.splice(0..0, jobs);
         drop(state);
@@ -209,7 +209,7 @@ impl Queue {
     }
 
     /// Gives the oldest of what is there, without waiting. None when it is closed and empty.
-    pub fn take(&self, most: usize) -> Option<Vec<Job>> {
+    pub fn take(&self, most: usize) -> Option<Vec<WriterRequest>> {
         let state = self.lock();
         if state.jobs.is_empty() && state.is_closed {
             return None;
@@ -219,24 +219,24 @@ impl Queue {
 
     /// The same if it is all calls and rows; none where there is anything else to do. Of calls only those of one thread,
     /// if one is named.
-    pub fn take_rows(&self, most: usize, of: Option<Tag>) -> Option<Vec<Job>> {
+    pub fn take_rows(&self, most: usize, of: Option<Tag>) -> Option<Vec<WriterRequest>> {
         let mut state = self.lock();
         let most = most.min(state.jobs.len()).min(few_bytes(&state.jobs));
-        if !state.jobs.iter().take(most).all(Job::is_row) {
+        if !state.jobs.iter().take(most).all(WriterRequest::is_append_only) {
             return None;
         }
-        let is_others = |job: &Job| matches!(job, Job::Reserve(reserve) if of.is_some_and(|own| own != reserve.tag));
+        let is_others = |job: &WriterRequest| matches!(job, WriterRequest::Reserve(reserve) if of.is_some_and(|own| own != reserve.caller));
         if !state.jobs.iter().take(most).any(is_others) {
             return Some(self.taken(state, most));
         }
         let taken = state.jobs.extract_if(..most, |job| !is_others(job)).collect();
-        state.is_emptied = !state.jobs.iter().any(|job| matches!(job, Job::Keep(_)));
+        state.is_emptied = !state.jobs.iter().any(|job| matches!(job, WriterRequest::Append(_)));
         drop(state);
         self.room.notify_waiters();
         Some(taken)
     }
 
-    fn taken(&self, mut state: MutexGuard<'_, State>, most: usize) -> Vec<Job> {
+    fn taken(&self, mut state: MutexGuard<'_, State>, most: usize) -> Vec<WriterRequest> {
         if state.jobs.len() <= most {
             (state.is_urgent, state.is_emptied) = (false, true);
             let next = Vec::with_capacity(state.jobs.len());
@@ -265,13 +265,13 @@ impl Queue {
 }
 
 /// How many of the oldest jobs make a group that is not too large to be written down at once.
-fn few_bytes(jobs: &[Job]) -> usize {
+fn few_bytes(jobs: &[WriterRequest]) -> usize {
     let mut bytes = 0;
-    let is_small = |job: &&Job| {
+    let is_small = |job: &&WriterRequest| {
         let before = bytes;
         bytes += match job {
-            Job::Reserve(reserve) => reserve.intent.body.len(),
-            Job::Keep(keep) => keep.entry.body.len(),
+            WriterRequest::Reserve(reserve) => reserve.intent.body.len(),
+            WriterRequest::Append(keep) => keep.row.body.len(),
             _ => 0,
         };
         before < MOST_BYTES
@@ -283,11 +283,11 @@ fn few_bytes(jobs: &[Job]) -> usize {
 mod tests {
     use tokio::sync::oneshot;
 
-    use super::super::job::{Entry, Keep, Reserve};
+    use super::super::writer_request::{AppendRequest, EncodedRow, ReserveRequest};
     use super::*;
 
-    fn outcome() -> Job {
-        Job::Keep(Keep { entry: Entry { at: 0, body: String::new() }, taken: Vec::new() })
+    fn outcome() -> WriterRequest {
+        WriterRequest::Append(AppendRequest { row: EncodedRow { at: 0, body: String::new() }, refunds: Vec::new() })
     }
 
     #[test]
@@ -323,13 +323,13 @@ mod tests {
     #[test]
     fn outcomes_and_calls_are_taken_in_their_order_and_no_more_than_asked_for() {
         let queue = Queue::default();
-        for job in [outcome(), Job::Wake, outcome()] {
+        for job in [outcome(), WriterRequest::Wake, outcome()] {
             queue.push(job).expect("room");
         }
         assert!(queue.wait());
         let group = queue.take(2).expect("open");
-        assert!(matches!(group.as_slice(), [Job::Keep(_), Job::Wake]), "{group:?}");
-        assert!(matches!(queue.take(2).expect("open").as_slice(), [Job::Keep(_)]));
+        assert!(matches!(group.as_slice(), [WriterRequest::Append(_), WriterRequest::Wake]), "{group:?}");
+        assert!(matches!(queue.take(2).expect("open").as_slice(), [WriterRequest::Append(_)]));
     }
 
     #[test]
@@ -351,27 +351,35 @@ mod tests {
         let queue = Queue::default();
         queue.push(outcome()).expect("room");
         let taken = queue.take_rows(8, None).expect("rows");
-        queue.push(Job::Wake).expect("room");
+        queue.push(WriterRequest::Wake).expect("room");
         assert!(queue.take_rows(8, None).is_none());
         queue.put_back(taken);
-        assert!(matches!(queue.take(8).expect("open").as_slice(), [Job::Keep(_), Job::Wake]));
+        assert!(matches!(queue.take(8).expect("open").as_slice(), [WriterRequest::Append(_), WriterRequest::Wake]));
     }
 
     #[test]
     fn a_thread_takes_its_own_calls_and_nothing_that_is_no_row() {
         let call = |tag| {
-            let entry = Entry { at: 0, body: String::new() };
-            Job::Reserve(Reserve { tag, claims: Vec::new(), intent: entry, answer: oneshot::channel().0 })
+            let entry = EncodedRow { at: 0, body: String::new() };
+            WriterRequest::Reserve(ReserveRequest {
+                caller: tag,
+                charges: Vec::new(),
+                intent: entry,
+                reply: oneshot::channel().0,
+            })
         };
         let other = thread::spawn(Tag::own).join().expect("a tag");
         let queue = Queue::default();
-        for job in [call(Tag::own()), call(other), outcome(), call(Tag::own()), Job::Wake] {
+        for job in [call(Tag::own()), call(other), outcome(), call(Tag::own()), WriterRequest::Wake] {
             queue.push_quietly(job).expect("room");
         }
         assert!(queue.take_rows(5, Some(other)).is_none(), "something else is to be done");
         let own = queue.take_rows(4, Some(Tag::own())).expect("rows");
-        assert!(matches!(own.as_slice(), [Job::Reserve(_), Job::Keep(_), Job::Reserve(_)]), "{own:?}");
-        assert!(matches!(queue.take(8).expect("open").as_slice(), [Job::Reserve(_), Job::Wake]));
+        assert!(
+            matches!(own.as_slice(), [WriterRequest::Reserve(_), WriterRequest::Append(_), WriterRequest::Reserve(_)]),
+            "{own:?}"
+        );
+        assert!(matches!(queue.take(8).expect("open").as_slice(), [WriterRequest::Reserve(_), WriterRequest::Wake]));
     }
 
     #[tokio::test]
@@ -382,7 +390,7 @@ mod tests {
         }
         let waiting = {
             let queue = std::sync::Arc::clone(&queue);
-            tokio::spawn(async move { queue.push_in_time(Job::Wake, Duration::from_secs(60)).await })
+            tokio::spawn(async move { queue.push_in_time(WriterRequest::Wake, Duration::from_secs(60)).await })
         };
         tokio::task::yield_now().await;
         assert_eq!(queue.take(1).expect("open").len(), 1);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::job::Entry;
+use super::writer_request::EncodedRow;
 use crate::counter::CounterState;
 use crate::hash_chain::{ChainHead, RowHash};
 use crate::sqlite::chain_head_file;
@@ -68,7 +68,7 @@ enum LockMode {
 pub(super) struct RedoBatch {
     /// The end of the log behind it.
     pub head: ChainHead,
-    pub rows: Vec<Entry>,
+    pub rows: Vec<EncodedRow>,
     /// Counters that it changed: key, state, and the second from which on nothing of it counts.
     pub counters: Vec<(String, String, i64)>,
 }
@@ -236,7 +236,7 @@ impl RedoLog {
     pub fn append<'a>(
         &mut self,
         end: ChainHead,
-        rows: impl Iterator<Item = &'a Entry>,
+        rows: impl Iterator<Item = &'a EncodedRow>,
         counters: impl Iterator<Item = (&'a str, &'a CounterState)>,
     ) -> io::Result<()> {
         let text = &mut self.buffer;
@@ -244,7 +244,7 @@ impl RedoLog {
         text.extend_from_slice(&[0; HEADER_BYTES]);
         text.extend_from_slice(&end.seq.to_le_bytes());
         text.extend_from_slice(&end.hash.0);
-        for Entry { at, body } in rows {
+        for EncodedRow { at, body } in rows {
             text.push(b'r');
             text.extend_from_slice(&at.to_le_bytes());
             push_string(text, body);
@@ -335,7 +335,7 @@ fn decode_batch(text: &[u8]) -> Option<(RedoBatch, &[u8])> {
         let (text, one) = decode_string(one)?;
         rest = match kind {
             b'r' => {
-                written.rows.push(Entry { at: number, body: text });
+                written.rows.push(EncodedRow { at: number, body: text });
                 one
             }
             b'c' => {
@@ -366,8 +366,8 @@ fn decode_string(from: &[u8]) -> Option<(String, &[u8])> {
 mod tests {
     use super::*;
 
-    fn entries(bodies: &[&str]) -> Vec<Entry> {
-        bodies.iter().map(|body| Entry { at: 7, body: (*body).to_owned() }).collect()
+    fn entries(bodies: &[&str]) -> Vec<EncodedRow> {
+        bodies.iter().map(|body| EncodedRow { at: 7, body: (*body).to_owned() }).collect()
     }
 
     /// A journal with two groups, and the end of the log behind each.

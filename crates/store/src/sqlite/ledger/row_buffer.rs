@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::job::Entry;
+use super::writer_request::EncodedRow;
 use crate::hash_chain::ChainHead;
 
 /// So many are put in together. That takes a tenth of a millisecond, for which a caller may wait.
@@ -29,7 +29,7 @@ struct BufferedRow {
 }
 
 impl RowBuffer {
-    pub fn push(&mut self, end: ChainHead, Entry { at, body }: &Entry) {
+    pub fn push(&mut self, end: ChainHead, EncodedRow { at, body }: &EncodedRow) {
         self.bodies.push_str(body);
         self.rows.push(BufferedRow { head: end, at: *at, body_end: self.bodies.len() });
     }
@@ -73,7 +73,7 @@ mod tests {
         let db = Connection::open_in_memory().expect("a database");
         let (mut rows, mut end) = (RowBuffer::default(), ChainHead::EMPTY);
         for body in ["one", "", "three"] {
-            let entry = Entry { at: 7, body: body.to_owned() };
+            let entry = EncodedRow { at: 7, body: body.to_owned() };
             end = end.next(entry.at, &entry.body);
             rows.push(end, &entry);
         }

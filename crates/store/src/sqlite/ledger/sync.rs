@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::job::Shared;
+use super::writer_request::SharedWriterState;
 use crate::StoreError;
 use crate::sqlite::db_file::DbFile;
 
@@ -43,7 +43,7 @@ impl Syncer {
     /// Starts the thread, which has `commit` done before each sync.
     pub fn start(
         ledger: DbFile,
-        shared: Arc<Shared>,
+        shared: Arc<SharedWriterState>,
         bell: Arc<SyncBell>,
         commit: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
@@ -67,7 +67,7 @@ impl SyncBell {
         wish.bytes += bytes;
     }
 
-    fn run(&self, ledger: &DbFile, shared: &Shared, commit: impl Fn()) {
+    fn run(&self, ledger: &DbFile, shared: &SharedWriterState, commit: impl Fn()) {
         loop {
             let mut wish = self.lock();
             while wish.file.is_none() && !wish.is_closed {
@@ -85,17 +85,17 @@ impl SyncBell {
                 wish.bytes = 0;
             }
             drop(wish);
-            if shared.is_held() {
+            if shared.has_uncommitted() {
                 commit();
             }
             match file.sync_data() {
                 Ok(()) => shared.count_sync(),
-                Err(_) => shared.count_faults(1),
+                Err(_) => shared.count_errors(1),
             }
             if is_large {
                 // If it fails, the writer does it when it must.
                 if carry_over(ledger).is_ok() {
-                    shared.note_carried_over();
+                    shared.set_checkpointed();
                 }
             }
         }

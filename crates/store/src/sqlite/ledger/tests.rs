@@ -44,7 +44,7 @@ async fn count(ledger: &SqliteLedger) -> usize {
 /// Does something to the writer's connection. It lasts until the writer opens the database again, as it does after
 /// any fault but a lock.
 async fn tamper(ledger: &SqliteLedger, with: fn(&Connection)) {
-    ledger.request(|answer| Job::Tamper(with, answer)).await.expect("tampered");
+    ledger.request(|answer| WriterRequest::Tamper(with, answer)).await.expect("tampered");
 }
 
 fn fill(db: &Connection) {
@@ -87,7 +87,7 @@ fn spoil(db: &Connection) {
 /// Queues something done to the connection, without waiting for it.
 fn queue(ledger: &SqliteLedger, with: fn(&Connection)) -> oneshot::Receiver<Result<(), StoreError>> {
     let (sender, answer) = oneshot::channel();
-    ledger.queue.push(Job::Tamper(with, sender)).expect("room");
+    ledger.queue.push(WriterRequest::Tamper(with, sender)).expect("room");
     answer
 }
 
@@ -224,7 +224,7 @@ async fn callers_that_ask_together_are_written_together_by_one_of_them() {
     let (a, b, c, d) = tokio::join!(ask(1), ask(2), ask(3), ask(4));
     let taken = [a, b, c, d].map(|reserved| matches!(reserved, Ok(ReserveOutcome::Taken(_))));
     assert_eq!(taken, [true, true, true, false], "in the order in which they asked");
-    assert_eq!(ledger.writer_state.turns(), 0, "the thread slept");
+    assert_eq!(ledger.writer_state.thread_runs(), 0, "the thread slept");
     assert_eq!(count(&ledger).await, 3);
 }
 

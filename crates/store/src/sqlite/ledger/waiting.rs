@@ -3,17 +3,17 @@
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::timeout;
 
-use super::job::{Answer, Job, Shared};
 use super::queue::Queue;
+use super::writer_request::{ReserveReply, SharedWriterState, WriterRequest};
 use super::{CALL_TIMEOUT, timeout_error, writer_ended_error};
 use crate::StoreError;
 use crate::ledger::{Reservation, ReserveOutcome};
 
 /// Waits for the answer to a reservation. Dropped before the answer was taken, it gives back what was taken.
 pub(super) struct Waiting<'a> {
-    pub answer: oneshot::Receiver<Result<Answer, StoreError>>,
+    pub answer: oneshot::Receiver<Result<ReserveReply, StoreError>>,
     pub queue: &'a Queue,
-    pub shared: &'a Shared,
+    pub shared: &'a SharedWriterState,
 }
 
 impl Waiting<'_> {
@@ -34,8 +34,8 @@ impl Waiting<'_> {
             },
         };
         match answer? {
-            Answer::Taken(granted) => Ok(ReserveOutcome::Taken(Reservation { charges: granted.taken })),
-            Answer::Exhausted(exhausted) => Ok(ReserveOutcome::Exhausted(exhausted)),
+            ReserveReply::Taken(granted) => Ok(ReserveOutcome::Taken(Reservation { charges: granted.charges })),
+            ReserveReply::Exhausted(exhausted) => Ok(ReserveOutcome::Exhausted(exhausted)),
         }
     }
 }
@@ -44,10 +44,10 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         // From here on the writer cannot answer and gives back by itself; an answer that is on its way is taken out.
         self.answer.close();
-        if let Ok(Ok(Answer::Taken(granted))) = self.answer.try_recv() {
-            self.shared.strand(granted);
+        if let Ok(Ok(ReserveReply::Taken(granted))) = self.answer.try_recv() {
+            self.shared.add_orphan(granted);
             // If the queue is full, the writer comes by anyway.
-            let _ = self.queue.push(Job::Wake);
+            let _ = self.queue.push(WriterRequest::Wake);
         }
     }
 }

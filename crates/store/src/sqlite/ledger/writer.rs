@@ -9,14 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::batch_executor::WriteOutcome;
 use super::courier::{self, Couriers, Letter};
-use super::group::Decided;
-use super::job::{Answer, AnswerTo, Granted, Job, Reserve, Shared};
 use super::ledger_db::{AppendOutcome, BusyPolicy, LedgerDb};
 use super::ledger_error::LedgerError;
 use super::pending_rows::PendingRows;
 use super::queue::{Queue, Tag};
 use super::sync::SyncBell;
+use super::writer_request::{
+    GrantedReservation, ReplySender, ReserveReply, ReserveRequest, SharedWriterState, WriterRequest,
+};
 use crate::StoreError;
 use crate::clock::Clock;
 use crate::sqlite::Durability;
@@ -48,7 +50,7 @@ pub(super) struct Writer {
     clock: Arc<dyn Clock>,
     /// From callers. Closed when the ledger is dropped; then what is pending is written, and the thread ends.
     queue: Arc<Queue>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedWriterState>,
     /// To callers, for all answers of a group that do not go by themselves.
     couriers: Arc<Couriers>,
     letters: Vec<Letter>,
@@ -57,7 +59,7 @@ pub(super) struct Writer {
     /// What could not be written yet, oldest first.
     pending: PendingRows,
     /// Those who wait until nothing is pending.
-    flushes: Vec<AnswerTo<()>>,
+    flushes: Vec<ReplySender<()>>,
     is_failing: bool,
     /// Whether the journal has what was answered and the database has not.
     is_owing: bool,
@@ -76,7 +78,7 @@ impl Writer {
         file: DbFile,
         durability: Durability,
         clock: Arc<dyn Clock>,
-        (queue, shared, couriers): (Arc<Queue>, Arc<Shared>, Arc<Couriers>),
+        (queue, shared, couriers): (Arc<Queue>, Arc<SharedWriterState>, Arc<Couriers>),
         open: LedgerDb,
         bell: Arc<SyncBell>,
     ) -> Self {
@@ -107,13 +109,13 @@ impl Writer {
             self.commit_held();
             // If it fails, who opens the ledger next does it.
             self.pay();
-            self.shared.count_faults(self.pending.len() as u64);
+            self.shared.count_errors(self.pending.len() as u64);
             return false;
         };
         if !group.is_empty() || !self.flushes.is_empty() || self.is_owing {
             let written = self.file.check_identity().and_then(|()| Ok(self.transact(&group, BusyPolicy::Wait)?));
             if written.is_ok() {
-                self.shared.note_begun_anew();
+                self.shared.clear_checkpointed();
             }
             self.settle(group, written);
         }
@@ -124,7 +126,7 @@ impl Writer {
     /// the writer's thread has to, which may wait.
     fn help(&mut self, of: Option<Tag>) -> bool {
         let is_plain = !self.is_failing && self.flushes.is_empty() && self.pending.is_empty();
-        if !is_plain || self.shared.has_stranded() || !self.is_in_place() {
+        if !is_plain || self.shared.has_orphans() || !self.is_in_place() {
             return false;
         }
         let Some(open) = self.open.as_mut().filter(|open| open.has_redo_capacity()) else { return false };
@@ -133,11 +135,11 @@ impl Writer {
             return false;
         }
         let Some(mut group) = self.queue.take_rows(GROUP, of) else { return false };
-        group.retain(Job::is_wanted);
+        group.retain(WriterRequest::is_awaited);
         if group.is_empty() {
             return true;
         }
-        self.shared.note_group(group.len());
+        self.shared.record_batch_size(group.len());
         match self.join(&group) {
             Ok(decided) => {
                 self.settle(group, Ok(decided));
@@ -174,19 +176,19 @@ impl Writer {
     }
 
     /// Writes a group without waiting for anybody; no fault where that cannot be done now.
-    fn join(&mut self, group: &[Job]) -> Result<Vec<Decided>, Option<LedgerError>> {
+    fn join(&mut self, group: &[WriterRequest]) -> Result<Vec<WriteOutcome>, Option<LedgerError>> {
         let Some(open) = &mut self.open else { return Err(None) };
         let before = open.uncommitted_bytes();
         match open.append_to_open_tx(group, self.clock.as_ref()) {
             Ok(AppendOutcome::Appended(decided)) => {
-                self.shared.set_held(true);
+                self.shared.set_uncommitted(true);
                 // With the first of a transaction, what its commit takes.
                 let begun = if before == 0 { COMMIT_BYTES } else { 0 };
                 self.bell.ring(open.wal_file(), begun + open.uncommitted_bytes().saturating_sub(before));
                 Ok(decided)
             }
             // The first commit behind a log that was carried over waits for the disk.
-            Ok(AppendOutcome::NotExclusive) if self.shared.is_carried_over() || !open.is_ready() => Err(None),
+            Ok(AppendOutcome::NotExclusive) if self.shared.is_checkpointed() || !open.is_ready() => Err(None),
             Ok(AppendOutcome::NotExclusive) => match self.transact(group, BusyPolicy::FailFast) {
                 Err(fault) if fault.is_busy() => Err(None),
                 written => written.map_err(Some),
@@ -219,7 +221,7 @@ impl Writer {
     /// Commits when much is held, so that no commit takes long.
     fn commit_if_much(&mut self) {
         // The first commit behind a log that was carried over waits for the disk; the thread that syncs makes it.
-        if self.open.as_ref().is_some_and(LedgerDb::is_commit_due) && !self.shared.is_carried_over() {
+        if self.open.as_ref().is_some_and(LedgerDb::is_commit_due) && !self.shared.is_checkpointed() {
             self.commit_held();
         }
     }
@@ -231,10 +233,10 @@ impl Writer {
         let is_committed = open.has_linked_wal() && open.commit_open_tx(self.clock.as_ref()).is_ok();
         if is_committed {
             if !open.write_head() {
-                self.shared.count_faults(1);
+                self.shared.count_errors(1);
             }
-            self.shared.note_begun_anew();
-            self.shared.set_held(false);
+            self.shared.clear_checkpointed();
+            self.shared.set_uncommitted(false);
         } else {
             self.lose_held();
             self.queue.ring();
@@ -242,7 +244,7 @@ impl Writer {
     }
 
     /// Answers all of a group that was written, or refuses it.
-    fn settle(&mut self, group: Vec<Job>, written: Result<Vec<Decided>, StoreError>) {
+    fn settle(&mut self, group: Vec<WriterRequest>, written: Result<Vec<WriteOutcome>, StoreError>) {
         match written {
             Ok(decided) => {
                 self.is_failing = false;
@@ -255,7 +257,7 @@ impl Writer {
                 if !self.flushes.is_empty() {
                     // What is still on its way is given back before, where nobody waits for it.
                     self.couriers.hand_out();
-                    self.shared.take_stranded().into_iter().for_each(|granted| self.give_back(granted));
+                    self.shared.take_orphans().into_iter().for_each(|granted| self.give_back(granted));
                 }
                 // What answering brought back, because nobody waited, is pending; then they wait for it, too.
                 if self.pending.is_empty() {
@@ -274,17 +276,17 @@ impl Writer {
     }
 
     /// Takes what is pending and what is queued. None when there will be no more.
-    fn next_group(&mut self) -> Option<Vec<Job>> {
+    fn next_group(&mut self) -> Option<Vec<WriterRequest>> {
         let came = self.queue.take(GROUP);
         if came.is_none() && self.pending.is_empty() {
             return None;
         }
-        for granted in self.shared.take_stranded() {
+        for granted in self.shared.take_orphans() {
             self.give_back(granted);
         }
         let oldest = self.pending.len().min(PENDING_GROUP);
         let oldest = (0..oldest).map_while(|_| self.pending.pop_front());
-        let mut group: Vec<Job> = oldest.map(Job::Keep).collect();
+        let mut group: Vec<WriterRequest> = oldest.map(WriterRequest::Append).collect();
         let Some(came) = came else { return self.last_group(group) };
         if self.is_failing && came.is_empty() {
             thread::sleep(RETRY);
@@ -293,18 +295,18 @@ impl Writer {
         Some(group)
     }
 
-    fn sort_in(&mut self, job: Job, group: &mut Vec<Job>) {
+    fn sort_in(&mut self, job: WriterRequest, group: &mut Vec<WriterRequest>) {
         match job {
-            job if !job.is_wanted() => {}
-            Job::Flush(answer) => self.flushes.push(answer),
+            job if !job.is_awaited() => {}
+            WriterRequest::Flush(answer) => self.flushes.push(answer),
             // Behind those that are older.
-            Job::Keep(keep) if !self.pending.is_empty() => self.pending.push_back(keep),
+            WriterRequest::Append(keep) if !self.pending.is_empty() => self.pending.push_back(keep),
             job => group.push(job),
         }
     }
 
     /// The ledger is being dropped: a database that takes nothing is tried a few times more.
-    fn last_group(&mut self, group: Vec<Job>) -> Option<Vec<Job>> {
+    fn last_group(&mut self, group: Vec<WriterRequest>) -> Option<Vec<WriterRequest>> {
         if self.is_failing {
             self.tries_left = self.tries_left.saturating_sub(1);
             thread::sleep(RETRY);
@@ -317,7 +319,7 @@ impl Writer {
     }
 
     /// Writes a group, or leaves everything as it was.
-    fn transact(&mut self, group: &[Job], patience: BusyPolicy) -> Result<Vec<Decided>, LedgerError> {
+    fn transact(&mut self, group: &[WriterRequest], patience: BusyPolicy) -> Result<Vec<WriteOutcome>, LedgerError> {
         self.commit_held();
         if self.open.as_ref().is_some_and(|open| !open.has_linked_files()) {
             self.open = None;
@@ -330,10 +332,10 @@ impl Writer {
             Ok(decided) => {
                 // Each transaction begins with what the journal has.
                 if std::mem::take(&mut self.is_owing) {
-                    self.shared.set_held(false);
+                    self.shared.set_uncommitted(false);
                 }
                 if !open.write_head() {
-                    self.shared.count_faults(1);
+                    self.shared.count_errors(1);
                 }
                 self.bell.ring(open.wal_file(), COMMIT_BYTES + ROW_BYTES * group.len() as u64);
                 Ok(decided)
@@ -347,25 +349,39 @@ impl Writer {
         }
     }
 
-    fn answer(&mut self, job: Job, decided: Decided) {
+    fn answer(&mut self, job: WriterRequest, decided: WriteOutcome) {
         match (job, decided) {
-            (Job::Reserve(Reserve { tag, intent, answer, .. }), Decided::Taken(taken)) => {
-                let granted = Granted { taken, intent: intent.body };
-                self.send(tag, answer, Answer::Taken(granted));
+            (
+                WriterRequest::Reserve(ReserveRequest { caller: tag, intent, reply: answer, .. }),
+                WriteOutcome::Taken(taken),
+            ) => {
+                let granted = GrantedReservation { charges: taken, intent: intent.body };
+                self.send(tag, answer, ReserveReply::Taken(granted));
             }
-            (Job::Reserve(Reserve { tag, answer, .. }), Decided::Exhausted(exhausted)) => {
-                self.send(tag, answer, Answer::Exhausted(exhausted));
+            (
+                WriterRequest::Reserve(ReserveRequest { caller: tag, reply: answer, .. }),
+                WriteOutcome::Exhausted(exhausted),
+            ) => {
+                self.send(tag, answer, ReserveReply::Exhausted(exhausted));
             }
-            (Job::Prune { answer, .. }, Decided::Pruned(count)) => drop(answer.send(Ok(count))),
-            (Job::Sweep(answer), Decided::Swept { more }) => drop(answer.send(Ok(more))),
-            (job, Decided::Failed(error)) => self.refuse_one(job, error),
+            (WriterRequest::Prune { answer, .. }, WriteOutcome::Pruned(count)) => drop(answer.send(Ok(count))),
+            (WriterRequest::Sweep(answer), WriteOutcome::Swept { more }) => drop(answer.send(Ok(more))),
+            (job, WriteOutcome::Failed(error)) => self.refuse_one(job, error),
             #[cfg(test)]
-            (Job::Tamper(_, answer), _) => drop(answer.send(Ok(()))),
-            (Job::Reserve(_) | Job::Keep(_) | Job::Flush(_) | Job::Prune { .. } | Job::Sweep(_) | Job::Wake, _) => {}
+            (WriterRequest::Tamper(_, answer), _) => drop(answer.send(Ok(()))),
+            (
+                WriterRequest::Reserve(_)
+                | WriterRequest::Append(_)
+                | WriterRequest::Flush(_)
+                | WriterRequest::Prune { .. }
+                | WriterRequest::Sweep(_)
+                | WriterRequest::Wake,
+                _,
+            ) => {}
         }
     }
 
-    fn send(&mut self, tag: Tag, to: AnswerTo<Answer>, answer: Answer) {
+    fn send(&mut self, tag: Tag, to: ReplySender<ReserveReply>, answer: ReserveReply) {
         match tag.runtime() {
             // What nobody waits for comes back at once: a flush in this group waits for it.
             Some(runtime) if !to.is_closed() => self.letters.push(Letter { runtime, to, answer }),
@@ -378,36 +394,36 @@ impl Writer {
     }
 
     /// Nobody waits for it any more: it goes back with the next group.
-    fn give_back(&mut self, granted: Granted) {
-        match granted.into_keep(self.clock.now()) {
+    fn give_back(&mut self, granted: GrantedReservation) {
+        match granted.into_refund(self.clock.now()) {
             Ok(keep) => self.pending.push_back(keep),
-            Err(_) => self.shared.count_faults(1),
+            Err(_) => self.shared.count_errors(1),
         }
     }
 
     /// Says no to all who wait; what nobody waits for is pending again, before what is newer.
-    fn refuse(&mut self, group: Vec<Job>, why: &str) {
+    fn refuse(&mut self, group: Vec<WriterRequest>, why: &str) {
         let refusal = || StoreError::Unavailable(why.to_owned());
         self.flushes.drain(..).for_each(|answer| drop(answer.send(Err(refusal()))));
         for job in group.into_iter().rev() {
             match job {
-                Job::Keep(keep) => self.pending.push_front(keep),
+                WriterRequest::Append(keep) => self.pending.push_front(keep),
                 job => self.refuse_one(job, refusal()),
             }
         }
-        self.shared.count_faults(self.pending.trim());
+        self.shared.count_errors(self.pending.trim());
     }
 
-    fn refuse_one(&self, job: Job, error: StoreError) {
+    fn refuse_one(&self, job: WriterRequest, error: StoreError) {
         match job {
-            Job::Reserve(reserve) => drop(reserve.answer.send(Err(error))),
-            Job::Flush(answer) => drop(answer.send(Err(error))),
-            Job::Prune { answer, .. } => drop(answer.send(Err(error))),
-            Job::Sweep(answer) => drop(answer.send(Err(error))),
-            Job::Keep(_) => self.shared.count_faults(1),
-            Job::Wake => {}
+            WriterRequest::Reserve(reserve) => drop(reserve.reply.send(Err(error))),
+            WriterRequest::Flush(answer) => drop(answer.send(Err(error))),
+            WriterRequest::Prune { answer, .. } => drop(answer.send(Err(error))),
+            WriterRequest::Sweep(answer) => drop(answer.send(Err(error))),
+            WriterRequest::Append(_) => self.shared.count_errors(1),
+            WriterRequest::Wake => {}
             #[cfg(test)]
-            Job::Tamper(_, answer) => drop(answer.send(Err(error))),
+            WriterRequest::Tamper(_, answer) => drop(answer.send(Err(error))),
         }
     }
 }
@@ -420,7 +436,7 @@ pub(super) fn run(writer: &Mutex<Writer>, queue: &Queue) {
         let Ok(is_idle) = writer.lock().map(|writer| writer.is_idle()) else { return let_go(writer) };
         let is_called = is_idle && queue.wait();
         let Ok(mut writer) = writer.lock() else { return let_go(writer) };
-        writer.shared.count_turn();
+        writer.shared.count_thread_run();
         let is_helped = is_called && writer.help(None);
         if !is_helped && !writer.turn() {
             return;

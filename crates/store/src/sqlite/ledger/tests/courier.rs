@@ -46,7 +46,7 @@ fn under_way(ledger: &Arc<SqliteLedger>, lane: &Runtime) -> Vec<Call> {
     let held = ledger.writer.lock().expect("the writer");
     let calls = queued(ledger, lane);
     drop(held);
-    wait_until(|| ledger.writer_state.rounds() == 1);
+    wait_until(|| ledger.writer_state.reply_batches() == 1);
     calls
 }
 
@@ -161,7 +161,7 @@ fn the_answers_of_a_group_go_to_each_runtime_in_one_round_and_wake_on_its_thread
             assert_eq!(lane.join().expect("no panic"), [own; CALLS as usize]);
         }
     });
-    assert_eq!(ledger.writer_state.rounds(), 2);
+    assert_eq!(ledger.writer_state.reply_batches(), 2);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_call_that_is_alone_is_answered_without_a_courier() {
         let answer = lane.block_on(lane.spawn(call(&ledger, number, 99))).expect("no panic");
         assert!(matches!(answer, Ok(ReserveOutcome::Taken(_))), "{answer:?}");
     }
-    assert_eq!(ledger.writer_state.rounds(), 0);
+    assert_eq!(ledger.writer_state.reply_batches(), 0);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn what_is_on_its_way_to_a_runtime_that_ends_with_its_callers_is_given_back() {
     }
     lane.block_on(yield_once());
     drop(held);
-    wait_until(|| ledger.writer_state.rounds() == 1);
+    wait_until(|| ledger.writer_state.reply_batches() == 1);
     assert_eq!((used(&ledger), told(&ledger)), (CALLS.into(), (CALLS.into(), 0)), "all is taken");
     drop(lane);
     assert_all_is_given_back(&ledger);
@@ -210,7 +210,7 @@ fn after_its_courier_has_ended_nobody_waits_for_it() {
     drop(held);
     lane().block_on(ledger.flush()).expect("written");
     assert!(are_taken(&mut calls));
-    assert_eq!(ledger.writer_state.rounds(), 0);
+    assert_eq!(ledger.writer_state.reply_batches(), 0);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn what_is_on_its_way_when_the_ledger_is_closed_is_given_back() {
     drop(under_way(&ledger, &lane));
     let shared = Arc::clone(&ledger.writer_state);
     drop(Arc::into_inner(ledger).expect("the last"));
-    assert_eq!(shared.faults(), 0);
+    assert_eq!(shared.errors(), 0);
     assert_all_is_given_back(&open_for_power(dir.path()));
 }
 
@@ -280,7 +280,7 @@ fn whatever_ends_when_only_what_was_answered_is_used() {
         drop(ledger);
         let taken: i128 = lanes.into_iter().map(|lane| lane.join().expect("no panic")).sum();
         let ledger = open_for_power(dir.path());
-        assert_eq!((used(&ledger), shared.faults()), (taken, 0));
+        assert_eq!((used(&ledger), shared.errors()), (taken, 0));
         let (begun, never_sent) = told(&ledger);
         assert_eq!(begun as i128, taken + never_sent as i128);
     }
@@ -295,7 +295,7 @@ fn each_runtime_of_a_thread_has_a_courier_of_its_own() {
     let held = ledger.writer.lock().expect("the writer");
     let mut calls = queued(&ledger, &second);
     drop(held);
-    wait_until(|| ledger.writer_state.rounds() == 2);
+    wait_until(|| ledger.writer_state.reply_batches() == 2);
     second.block_on(yield_once());
     assert!(are_taken(&mut calls));
 }
