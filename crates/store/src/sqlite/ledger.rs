@@ -8,7 +8,6 @@ mod ledger_error;
 mod ledger_reads;
 mod pending_rows;
 mod prune;
-mod queue;
 mod redo_log;
 mod row_buffer;
 mod sync;
@@ -16,6 +15,7 @@ mod sync;
 mod tests;
 mod waiting;
 mod writer;
+mod writer_queue;
 mod writer_request;
 
 use std::future::poll_fn;
@@ -34,10 +34,10 @@ use tokio::time::timeout;
 use self::courier::Couriers;
 use self::ledger_db::LedgerDb;
 use self::ledger_error::LedgerError;
-use self::queue::{NotTaken, Queue, Tag};
 use self::sync::{SyncBell, Syncer};
 use self::waiting::Waiting;
 use self::writer::Writer;
+use self::writer_queue::{CallerThread, EnqueueError, WriterQueue};
 use self::writer_request::{AppendRequest, EncodedRow, ReserveRequest, SharedWriterState, WriterRequest};
 use super::chain_head_file::{self, LogTable};
 use super::db_file::DbFile;
@@ -67,7 +67,7 @@ pub struct SqliteLedger {
     file: DbFile,
     durability: Durability,
     /// To the writer. Its thread ends when this is closed.
-    queue: Arc<Queue>,
+    queue: Arc<WriterQueue>,
     /// From the writer to those who wait, where they do not write themselves.
     reply_dispatcher: Arc<Couriers>,
     writer: Arc<Mutex<Writer>>,
@@ -110,7 +110,7 @@ impl SqliteLedger {
         drop(connection);
 
         let shared = Arc::new(SharedWriterState::default());
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(WriterQueue::default());
         let open = LedgerDb::open(&file, durability).map_err(|fault| fault.into_open_error(file.path()))?;
         let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
         let bell = Arc::<SyncBell>::default();
@@ -166,9 +166,9 @@ impl SqliteLedger {
 
     /// Queues a job, waiting for room.
     async fn enqueue(&self, job: WriterRequest) -> Result<(), StoreError> {
-        self.queue.push_in_time(job, CALL_TIMEOUT).await.map_err(|why| match why {
-            NotTaken::Full => StoreError::Unavailable("the ledger's queue stays full".into()),
-            NotTaken::Closed => writer_ended_error(),
+        self.queue.push_timeout(job, CALL_TIMEOUT).await.map_err(|why| match why {
+            EnqueueError::Full => StoreError::Unavailable("the ledger's queue stays full".into()),
+            EnqueueError::Closed => writer_ended_error(),
         })
     }
 
@@ -224,7 +224,7 @@ impl Ledger for SqliteLedger {
     async fn reserve(&self, claims: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
         let (answer, receiver) = oneshot::channel();
         let tag = match self.durability {
-            Durability::Process => Tag::own(),
+            Durability::Process => CallerThread::current(),
             Durability::Power => self.reply_dispatcher.tag(),
         };
         let job = WriterRequest::Reserve(ReserveRequest {
@@ -234,12 +234,12 @@ impl Ledger for SqliteLedger {
             reply: answer,
         });
         let pushed = match self.durability {
-            Durability::Process => self.queue.push_quietly(job),
+            Durability::Process => self.queue.push_without_wake(job),
             Durability::Power => self.queue.push(job),
         };
         pushed.map_err(|why| match why {
-            NotTaken::Full => StoreError::Unavailable("the ledger's queue is full".into()),
-            NotTaken::Closed => writer_ended_error(),
+            EnqueueError::Full => StoreError::Unavailable("the ledger's queue is full".into()),
+            EnqueueError::Closed => writer_ended_error(),
         })?;
         let waiting = Waiting { answer: receiver, queue: &self.queue, shared: &self.writer_state };
         if self.durability == Durability::Process {

@@ -11,7 +11,7 @@ use tokio::runtime::{self, Handle};
 use tokio::sync::Notify;
 use tokio::task;
 
-use super::queue::{Queue, Tag};
+use super::writer_queue::{CallerThread, WriterQueue};
 use super::writer_request::{GrantedReservation, ReplySender, ReserveReply, SharedWriterState, WriterRequest};
 
 /// An answer, and who waits for it where.
@@ -28,7 +28,7 @@ pub(super) struct Couriers {
     /// Callers put them in; the writer takes out one that has ended.
     all: Mutex<Vec<Arc<Courier>>>,
     shared: Arc<SharedWriterState>,
-    queue: Arc<Queue>,
+    queue: Arc<WriterQueue>,
 }
 
 /// What the writer and the task of one runtime have in common.
@@ -43,7 +43,7 @@ struct Courier {
     /// What is woken under it only goes into a scheduler's queue.
     round: Mutex<VecDeque<Letter>>,
     shared: Arc<SharedWriterState>,
-    queue: Arc<Queue>,
+    queue: Arc<WriterQueue>,
 }
 
 #[derive(Debug, Default)]
@@ -60,13 +60,13 @@ impl Letter {
 }
 
 impl Couriers {
-    pub fn new(shared: Arc<SharedWriterState>, queue: Arc<Queue>) -> Self {
+    pub fn new(shared: Arc<SharedWriterState>, queue: Arc<WriterQueue>) -> Self {
         Self { all: Mutex::default(), shared, queue }
     }
 
     /// The tag of the caller. If it is a task, its runtime has a courier from now on.
-    pub fn tag(&self) -> Tag {
-        let own = Tag::own();
+    pub fn tag(&self) -> CallerThread {
+        let own = CallerThread::current();
         // Who is no task may wait where nothing else runs, and no courier would come.
         let (Ok(runtime), Some(_)) = (Handle::try_current(), task::try_id()) else { return own };
         let id = runtime.id();
@@ -76,7 +76,7 @@ impl Couriers {
             all.retain(|courier| !courier.has_ended());
             all.push(self.started(&runtime));
         }
-        own.on(id)
+        own.with_runtime(id)
     }
 
     /// Sends the letters of a group, those of each runtime together. What was taken comes back where nobody waits.

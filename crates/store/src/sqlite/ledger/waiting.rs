@@ -3,7 +3,7 @@
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::timeout;
 
-use super::queue::Queue;
+use super::writer_queue::WriterQueue;
 use super::writer_request::{ReserveReply, SharedWriterState, WriterRequest};
 use super::{CALL_TIMEOUT, timeout_error, writer_ended_error};
 use crate::StoreError;
@@ -12,7 +12,7 @@ use crate::ledger::{Reservation, ReserveOutcome};
 /// Waits for the answer to a reservation. Dropped before the answer was taken, it gives back what was taken.
 pub(super) struct Waiting<'a> {
     pub answer: oneshot::Receiver<Result<ReserveReply, StoreError>>,
-    pub queue: &'a Queue,
+    pub queue: &'a WriterQueue,
     pub shared: &'a SharedWriterState,
 }
 

@@ -14,8 +14,8 @@ use super::courier::{self, Couriers, Letter};
 use super::ledger_db::{AppendOutcome, BusyPolicy, LedgerDb};
 use super::ledger_error::LedgerError;
 use super::pending_rows::PendingRows;
-use super::queue::{Queue, Tag};
 use super::sync::SyncBell;
+use super::writer_queue::{CallerThread, WriterQueue};
 use super::writer_request::{
     GrantedReservation, ReplySender, ReserveReply, ReserveRequest, SharedWriterState, WriterRequest,
 };
@@ -49,7 +49,7 @@ pub(super) struct Writer {
     durability: Durability,
     clock: Arc<dyn Clock>,
     /// From callers. Closed when the ledger is dropped; then what is pending is written, and the thread ends.
-    queue: Arc<Queue>,
+    queue: Arc<WriterQueue>,
     shared: Arc<SharedWriterState>,
     /// To callers, for all answers of a group that do not go by themselves.
     couriers: Arc<Couriers>,
@@ -78,7 +78,7 @@ impl Writer {
         file: DbFile,
         durability: Durability,
         clock: Arc<dyn Clock>,
-        (queue, shared, couriers): (Arc<Queue>, Arc<SharedWriterState>, Arc<Couriers>),
+        (queue, shared, couriers): (Arc<WriterQueue>, Arc<SharedWriterState>, Arc<Couriers>),
         open: LedgerDb,
         bell: Arc<SyncBell>,
     ) -> Self {
@@ -124,7 +124,7 @@ impl Writer {
 
     /// Writes one group without waiting for other processes: what a caller's thread has queued, or everything. False if
     /// the writer's thread has to, which may wait.
-    fn help(&mut self, of: Option<Tag>) -> bool {
+    fn help(&mut self, of: Option<CallerThread>) -> bool {
         let is_plain = !self.is_failing && self.flushes.is_empty() && self.pending.is_empty();
         if !is_plain || self.shared.has_orphans() || !self.is_in_place() {
             return false;
@@ -134,7 +134,7 @@ impl Writer {
         if !may_join {
             return false;
         }
-        let Some(mut group) = self.queue.take_rows(GROUP, of) else { return false };
+        let Some(mut group) = self.queue.take_appends(GROUP, of) else { return false };
         group.retain(WriterRequest::is_awaited);
         if group.is_empty() {
             return true;
@@ -148,7 +148,7 @@ impl Writer {
             Err(Some(fault)) => self.settle(group, Err(fault.into())),
             // It is for the thread, which may wait.
             Err(None) => {
-                self.queue.put_back(group);
+                self.queue.requeue(group);
                 return false;
             }
         }
@@ -239,7 +239,7 @@ impl Writer {
             self.shared.set_uncommitted(false);
         } else {
             self.lose_held();
-            self.queue.ring();
+            self.queue.wake_writer();
         }
     }
 
@@ -381,7 +381,7 @@ impl Writer {
         }
     }
 
-    fn send(&mut self, tag: Tag, to: ReplySender<ReserveReply>, answer: ReserveReply) {
+    fn send(&mut self, tag: CallerThread, to: ReplySender<ReserveReply>, answer: ReserveReply) {
         match tag.runtime() {
             // What nobody waits for comes back at once: a flush in this group waits for it.
             Some(runtime) if !to.is_closed() => self.letters.push(Letter { runtime, to, answer }),
@@ -429,7 +429,7 @@ impl Writer {
 }
 
 /// The thread: writes until the queue is closed and everything is written, or cannot be.
-pub(super) fn run(writer: &Mutex<Writer>, queue: &Queue) {
+pub(super) fn run(writer: &Mutex<Writer>, queue: &WriterQueue) {
     // Also after a panic: nobody should wait for a writer that is not there.
     let _closing = Closing(queue);
     loop {
@@ -451,13 +451,13 @@ fn let_go(writer: &Mutex<Writer>) {
 }
 
 /// A caller that waits: writes what its thread has queued, unless somebody writes already, who then writes it as well.
-pub(super) fn help(writer: &Mutex<Writer>, queue: &Queue, own: Tag) {
+pub(super) fn help(writer: &Mutex<Writer>, queue: &WriterQueue, own: CallerThread) {
     let mut of = Some(own);
     for _ in 0..HELPED_GROUPS {
         let turn = writer.try_lock().or_else(|busy| match busy {
             TryLockError::WouldBlock => {
                 // Looked at by whoever has it, when the turn is over; if that was just now, it is ours.
-                queue.leave();
+                queue.hand_to_leader();
                 writer.try_lock()
             }
             poisoned => Err(poisoned),
@@ -475,24 +475,24 @@ pub(super) fn help(writer: &Mutex<Writer>, queue: &Queue, own: Tag) {
         if is_left_behind {
             break;
         }
-        if !queue.take_left() {
+        if !queue.take_handoff() {
             return;
         }
         of = None;
     }
-    queue.ring();
+    queue.wake_writer();
 }
 
 /// Commits what is held, and writes what came meanwhile, or has the thread look at it.
-pub(super) fn commit(writer: &Mutex<Writer>, queue: &Queue) {
+pub(super) fn commit(writer: &Mutex<Writer>, queue: &WriterQueue) {
     // One that panicked has left it in nobody knows which state.
     let Ok(mut turn) = writer.lock() else { return };
     turn.commit_held();
     turn.pay();
-    let is_helped = !queue.take_left() || turn.help(None);
+    let is_helped = !queue.take_handoff() || turn.help(None);
     drop(turn);
-    if !is_helped || queue.take_left() {
-        queue.ring();
+    if !is_helped || queue.take_handoff() {
+        queue.wake_writer();
     }
 }
 
@@ -502,7 +502,7 @@ impl fmt::Debug for Writer {
     }
 }
 
-struct Closing<'a>(&'a Queue);
+struct Closing<'a>(&'a WriterQueue);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
