@@ -10,10 +10,10 @@ mod pending_rows;
 mod prune;
 mod redo_log;
 mod row_buffer;
-mod sync;
 #[cfg(test)]
 mod tests;
 mod waiting;
+mod wal_sync;
 mod writer;
 mod writer_queue;
 mod writer_request;
@@ -34,8 +34,8 @@ use tokio::time::timeout;
 use self::courier::Couriers;
 use self::ledger_db::LedgerDb;
 use self::ledger_error::LedgerError;
-use self::sync::{SyncBell, Syncer};
 use self::waiting::Waiting;
+use self::wal_sync::{SyncSignal, WalSyncer};
 use self::writer::Writer;
 use self::writer_queue::{CallerThread, EnqueueError, WriterQueue};
 use self::writer_request::{AppendRequest, EncodedRow, ReserveRequest, SharedWriterState, WriterRequest};
@@ -73,7 +73,7 @@ pub struct SqliteLedger {
     writer: Arc<Mutex<Writer>>,
     writer_thread: Option<JoinHandle<()>>,
     /// It has the writer for moments; it ends before that does.
-    syncer: Option<Syncer>,
+    syncer: Option<WalSyncer>,
     writer_state: Arc<SharedWriterState>,
 }
 
@@ -113,7 +113,7 @@ impl SqliteLedger {
         let queue = Arc::new(WriterQueue::default());
         let open = LedgerDb::open(&file, durability).map_err(|fault| fault.into_open_error(file.path()))?;
         let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
-        let bell = Arc::<SyncBell>::default();
+        let bell = Arc::<SyncSignal>::default();
         let couriers = Arc::new(Couriers::new(Arc::clone(&shared), Arc::clone(&queue)));
         let of_writer = (Arc::clone(&queue), Arc::clone(&shared), Arc::clone(&couriers));
         let of_thread = Arc::clone(&shared);
@@ -123,7 +123,7 @@ impl SqliteLedger {
             let (writer, queue) = (Arc::clone(&writer), Arc::clone(&queue));
             move || writer::commit(&writer, &queue)
         };
-        let syncer = Some(Syncer::start(file.clone(), of_thread, bell, commit).map_err(no_thread)?);
+        let syncer = Some(WalSyncer::start(file.clone(), of_thread, bell, commit).map_err(no_thread)?);
         let run = {
             let (writer, queue) = (Arc::clone(&writer), Arc::clone(&queue));
             move || writer::run(&writer, &queue)

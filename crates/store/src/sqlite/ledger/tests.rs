@@ -192,7 +192,7 @@ async fn a_call_is_on_the_disk_shortly_after_it_was_answered() {
         assert!(since.elapsed() < Duration::from_secs(2), "not synced");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert!(sync::GATHER < Duration::from_millis(50));
+    assert!(wal_sync::COMMIT_INTERVAL < Duration::from_millis(50));
 }
 
 /// On one thread: whoever waited for the lock there would keep the one that holds it from letting go.

@@ -14,7 +14,7 @@ use super::courier::{self, Couriers, Letter};
 use super::ledger_db::{AppendOutcome, BusyPolicy, LedgerDb};
 use super::ledger_error::LedgerError;
 use super::pending_rows::PendingRows;
-use super::sync::SyncBell;
+use super::wal_sync::SyncSignal;
 use super::writer_queue::{CallerThread, WriterQueue};
 use super::writer_request::{
     GrantedReservation, ReplySender, ReserveReply, ReserveRequest, SharedWriterState, WriterRequest,
@@ -70,7 +70,7 @@ pub(super) struct Writer {
     asked_at: Instant,
     in_a_row: u32,
     /// Told of what is to be committed and synced.
-    bell: Arc<SyncBell>,
+    bell: Arc<SyncSignal>,
 }
 
 impl Writer {
@@ -80,7 +80,7 @@ impl Writer {
         clock: Arc<dyn Clock>,
         (queue, shared, couriers): (Arc<WriterQueue>, Arc<SharedWriterState>, Arc<Couriers>),
         open: LedgerDb,
-        bell: Arc<SyncBell>,
+        bell: Arc<SyncSignal>,
     ) -> Self {
         Self {
             file,
@@ -184,7 +184,7 @@ impl Writer {
                 self.shared.set_uncommitted(true);
                 // With the first of a transaction, what its commit takes.
                 let begun = if before == 0 { COMMIT_BYTES } else { 0 };
-                self.bell.ring(open.wal_file(), begun + open.uncommitted_bytes().saturating_sub(before));
+                self.bell.request_sync(open.wal_file(), begun + open.uncommitted_bytes().saturating_sub(before));
                 Ok(decided)
             }
             // The first commit behind a log that was carried over waits for the disk.
@@ -337,7 +337,7 @@ impl Writer {
                 if !open.write_head() {
                     self.shared.count_errors(1);
                 }
-                self.bell.ring(open.wal_file(), COMMIT_BYTES + ROW_BYTES * group.len() as u64);
+                self.bell.request_sync(open.wal_file(), COMMIT_BYTES + ROW_BYTES * group.len() as u64);
                 Ok(decided)
             }
             Err(error) => {
