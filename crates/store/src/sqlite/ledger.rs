@@ -2,17 +2,17 @@
 
 mod batch_executor;
 mod counter_cache;
-mod courier;
 mod ledger_db;
 mod ledger_error;
 mod ledger_reads;
 mod pending_rows;
 mod prune;
 mod redo_log;
+mod reply_dispatcher;
+mod reservation_waiter;
 mod row_buffer;
 #[cfg(test)]
 mod tests;
-mod waiting;
 mod wal_sync;
 mod writer;
 mod writer_queue;
@@ -31,10 +31,10 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use self::courier::Couriers;
 use self::ledger_db::LedgerDb;
 use self::ledger_error::LedgerError;
-use self::waiting::Waiting;
+use self::reply_dispatcher::ReplyDispatcher;
+use self::reservation_waiter::ReservationWaiter;
 use self::wal_sync::{SyncSignal, WalSyncer};
 use self::writer::Writer;
 use self::writer_queue::{CallerThread, EnqueueError, WriterQueue};
@@ -69,7 +69,7 @@ pub struct SqliteLedger {
     /// To the writer. Its thread ends when this is closed.
     queue: Arc<WriterQueue>,
     /// From the writer to those who wait, where they do not write themselves.
-    reply_dispatcher: Arc<Couriers>,
+    reply_dispatcher: Arc<ReplyDispatcher>,
     writer: Arc<Mutex<Writer>>,
     writer_thread: Option<JoinHandle<()>>,
     /// It has the writer for moments; it ends before that does.
@@ -114,7 +114,7 @@ impl SqliteLedger {
         let open = LedgerDb::open(&file, durability).map_err(|fault| fault.into_open_error(file.path()))?;
         let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
         let bell = Arc::<SyncSignal>::default();
-        let couriers = Arc::new(Couriers::new(Arc::clone(&shared), Arc::clone(&queue)));
+        let couriers = Arc::new(ReplyDispatcher::new(Arc::clone(&shared), Arc::clone(&queue)));
         let of_writer = (Arc::clone(&queue), Arc::clone(&shared), Arc::clone(&couriers));
         let of_thread = Arc::clone(&shared);
         let writer = Writer::new(file.clone(), durability, clock, of_writer, open, Arc::clone(&bell));
@@ -225,7 +225,7 @@ impl Ledger for SqliteLedger {
         let (answer, receiver) = oneshot::channel();
         let tag = match self.durability {
             Durability::Process => CallerThread::current(),
-            Durability::Power => self.reply_dispatcher.tag(),
+            Durability::Power => self.reply_dispatcher.caller_thread(),
         };
         let job = WriterRequest::Reserve(ReserveRequest {
             caller: tag,
@@ -241,13 +241,13 @@ impl Ledger for SqliteLedger {
             EnqueueError::Full => StoreError::Unavailable("the ledger's queue is full".into()),
             EnqueueError::Closed => writer_ended_error(),
         })?;
-        let waiting = Waiting { answer: receiver, queue: &self.queue, shared: &self.writer_state };
+        let waiting = ReservationWaiter { reply: receiver, queue: &self.queue, shared: &self.writer_state };
         if self.durability == Durability::Process {
             if self.writer_state.is_batch_likely() {
                 // What they bring is in the same group.
                 yield_once().await;
             }
-            if !waiting.is_answered() {
+            if !waiting.has_reply() {
                 writer::help(&self.writer, &self.queue, tag);
             }
         }

@@ -10,10 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::batch_executor::WriteOutcome;
-use super::courier::{self, Couriers, Letter};
 use super::ledger_db::{AppendOutcome, BusyPolicy, LedgerDb};
 use super::ledger_error::LedgerError;
 use super::pending_rows::PendingRows;
+use super::reply_dispatcher::{self, PendingReply, ReplyDispatcher};
 use super::wal_sync::SyncSignal;
 use super::writer_queue::{CallerThread, WriterQueue};
 use super::writer_request::{
@@ -52,8 +52,8 @@ pub(super) struct Writer {
     queue: Arc<WriterQueue>,
     shared: Arc<SharedWriterState>,
     /// To callers, for all answers of a group that do not go by themselves.
-    couriers: Arc<Couriers>,
-    letters: Vec<Letter>,
+    couriers: Arc<ReplyDispatcher>,
+    letters: Vec<PendingReply>,
     /// The database; none after a fault, until the next group opens it again.
     open: Option<LedgerDb>,
     /// What could not be written yet, oldest first.
@@ -78,7 +78,7 @@ impl Writer {
         file: DbFile,
         durability: Durability,
         clock: Arc<dyn Clock>,
-        (queue, shared, couriers): (Arc<WriterQueue>, Arc<SharedWriterState>, Arc<Couriers>),
+        (queue, shared, couriers): (Arc<WriterQueue>, Arc<SharedWriterState>, Arc<ReplyDispatcher>),
         open: LedgerDb,
         bell: Arc<SyncSignal>,
     ) -> Self {
@@ -251,12 +251,12 @@ impl Writer {
                 for (job, decided) in group.into_iter().zip(decided) {
                     self.answer(job, decided);
                 }
-                for granted in self.couriers.send(&mut self.letters) {
+                for granted in self.couriers.send_batch(&mut self.letters) {
                     self.give_back(granted);
                 }
                 if !self.flushes.is_empty() {
                     // What is still on its way is given back before, where nobody waits for it.
-                    self.couriers.hand_out();
+                    self.couriers.deliver_all();
                     self.shared.take_orphans().into_iter().for_each(|granted| self.give_back(granted));
                 }
                 // What answering brought back, because nobody waited, is pending; then they wait for it, too.
@@ -384,9 +384,9 @@ impl Writer {
     fn send(&mut self, tag: CallerThread, to: ReplySender<ReserveReply>, answer: ReserveReply) {
         match tag.runtime() {
             // What nobody waits for comes back at once: a flush in this group waits for it.
-            Some(runtime) if !to.is_closed() => self.letters.push(Letter { runtime, to, answer }),
+            Some(runtime) if !to.is_closed() => self.letters.push(PendingReply { runtime, reply: to, answer }),
             _ => {
-                if let Some(granted) = courier::hand_out(to, answer) {
+                if let Some(granted) = reply_dispatcher::deliver_reply(to, answer) {
                     self.give_back(granted);
                 }
             }

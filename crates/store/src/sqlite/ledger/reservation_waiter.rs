@@ -10,24 +10,24 @@ use crate::StoreError;
 use crate::ledger::{Reservation, ReserveOutcome};
 
 /// Waits for the answer to a reservation. Dropped before the answer was taken, it gives back what was taken.
-pub(super) struct Waiting<'a> {
-    pub answer: oneshot::Receiver<Result<ReserveReply, StoreError>>,
+pub(super) struct ReservationWaiter<'a> {
+    pub reply: oneshot::Receiver<Result<ReserveReply, StoreError>>,
     pub queue: &'a WriterQueue,
     pub shared: &'a SharedWriterState,
 }
 
-impl Waiting<'_> {
+impl ReservationWaiter<'_> {
     /// Whether the answer is there.
-    pub fn is_answered(&self) -> bool {
-        !self.answer.is_empty()
+    pub fn has_reply(&self) -> bool {
+        !self.reply.is_empty()
     }
 
     pub async fn outcome(mut self) -> Result<ReserveOutcome, StoreError> {
         // One that is there already, as where callers write themselves, needs no timer.
-        let answer = match self.answer.try_recv() {
+        let answer = match self.reply.try_recv() {
             Ok(answer) => answer,
             Err(TryRecvError::Closed) => Err(writer_ended_error()),
-            Err(TryRecvError::Empty) => match timeout(CALL_TIMEOUT, &mut self.answer).await {
+            Err(TryRecvError::Empty) => match timeout(CALL_TIMEOUT, &mut self.reply).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(_)) => Err(writer_ended_error()),
                 Err(_) => Err(timeout_error()),
@@ -40,11 +40,11 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for ReservationWaiter<'_> {
     fn drop(&mut self) {
         // From here on the writer cannot answer and gives back by itself; an answer that is on its way is taken out.
-        self.answer.close();
-        if let Ok(Ok(ReserveReply::Taken(granted))) = self.answer.try_recv() {
+        self.reply.close();
+        if let Ok(Ok(ReserveReply::Taken(granted))) = self.reply.try_recv() {
             self.shared.add_orphan(granted);
             // If the queue is full, the writer comes by anyway.
             let _ = self.queue.push(WriterRequest::Wake);
