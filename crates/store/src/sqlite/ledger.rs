@@ -5,6 +5,7 @@ mod counter_cache;
 mod ledger_db;
 mod ledger_error;
 mod ledger_reads;
+mod ledger_writer;
 mod pending_rows;
 mod prune;
 mod redo_log;
@@ -14,7 +15,6 @@ mod row_buffer;
 #[cfg(test)]
 mod tests;
 mod wal_sync;
-mod writer;
 mod writer_queue;
 mod writer_request;
 
@@ -33,10 +33,10 @@ use tokio::time::timeout;
 
 use self::ledger_db::LedgerDb;
 use self::ledger_error::LedgerError;
+use self::ledger_writer::LedgerWriter;
 use self::reply_dispatcher::ReplyDispatcher;
 use self::reservation_waiter::ReservationWaiter;
 use self::wal_sync::{SyncSignal, WalSyncer};
-use self::writer::Writer;
 use self::writer_queue::{CallerThread, EnqueueError, WriterQueue};
 use self::writer_request::{AppendRequest, EncodedRow, ReserveRequest, SharedWriterState, WriterRequest};
 use super::chain_head_file::{self, LogTable};
@@ -70,7 +70,7 @@ pub struct SqliteLedger {
     queue: Arc<WriterQueue>,
     /// From the writer to those who wait, where they do not write themselves.
     reply_dispatcher: Arc<ReplyDispatcher>,
-    writer: Arc<Mutex<Writer>>,
+    writer: Arc<Mutex<LedgerWriter>>,
     writer_thread: Option<JoinHandle<()>>,
     /// It has the writer for moments; it ends before that does.
     syncer: Option<WalSyncer>,
@@ -117,16 +117,16 @@ impl SqliteLedger {
         let couriers = Arc::new(ReplyDispatcher::new(Arc::clone(&shared), Arc::clone(&queue)));
         let of_writer = (Arc::clone(&queue), Arc::clone(&shared), Arc::clone(&couriers));
         let of_thread = Arc::clone(&shared);
-        let writer = Writer::new(file.clone(), durability, clock, of_writer, open, Arc::clone(&bell));
+        let writer = LedgerWriter::new(file.clone(), durability, clock, of_writer, open, Arc::clone(&bell));
         let writer = Arc::new(Mutex::new(writer));
         let commit = {
             let (writer, queue) = (Arc::clone(&writer), Arc::clone(&queue));
-            move || writer::commit(&writer, &queue)
+            move || ledger_writer::commit_and_drain(&writer, &queue)
         };
         let syncer = Some(WalSyncer::start(file.clone(), of_thread, bell, commit).map_err(no_thread)?);
         let run = {
             let (writer, queue) = (Arc::clone(&writer), Arc::clone(&queue));
-            move || writer::run(&writer, &queue)
+            move || ledger_writer::run_writer(&writer, &queue)
         };
         let thread = thread::Builder::new().name("ledger-writer".into()).spawn(run).map_err(no_thread)?;
         Ok(Self {
@@ -156,7 +156,7 @@ impl SqliteLedger {
             (Arc::clone(&self.writer_state), Arc::clone(&self.writer), Arc::clone(&self.queue));
         ledger_reads::run_blocking(&self.file, move |file| {
             if shared.has_uncommitted() {
-                writer::commit(&writer, &queue);
+                ledger_writer::commit_and_drain(&writer, &queue);
             }
             drop(writer);
             read(file, &file.connect_read_only()?)
@@ -248,7 +248,7 @@ impl Ledger for SqliteLedger {
                 yield_once().await;
             }
             if !waiting.has_reply() {
-                writer::help(&self.writer, &self.queue, tag);
+                ledger_writer::lead_batch(&self.writer, &self.queue, tag);
             }
         }
         waiting.outcome().await
