@@ -5,20 +5,20 @@
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a suite fails by panicking")]
 
 pub mod admin_log;
+pub mod call_log;
 pub mod change_feed;
+pub mod counter_window;
 pub mod grants;
 pub mod hash_chain;
-pub mod kit;
 pub mod policies;
-pub mod race;
-pub mod release;
-pub mod reserve;
-pub mod rows;
+pub mod reservation;
+pub mod reservation_races;
+pub mod reservation_release;
 pub mod servers;
 pub mod sessions;
+pub mod support;
 pub mod task_owners;
 pub mod tool_pins;
-pub mod window;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use crate::{AdminLog, ChangeFeed, Grants, Ledger, ManualClock, Policies, Servers, Sessions, TaskOwners, ToolPins};
 
 /// An empty store, all of its parts.
-pub struct Backend {
+pub struct ConformanceBackend {
     pub servers: Arc<dyn Servers>,
     pub tool_pins: Arc<dyn ToolPins>,
     pub sessions: Arc<dyn Sessions>,
@@ -36,13 +36,13 @@ pub struct Backend {
     pub admin_log: Arc<dyn AdminLog>,
     pub change_feed: Arc<dyn ChangeFeed>,
     pub ledger: Arc<dyn Ledger>,
-    /// The clock that the store follows; it stands at [`kit::NOON`].
+    /// The clock that the store follows; it stands at [`support::START_TIME`].
     pub clock: Arc<ManualClock>,
     /// What has to live as long: a directory.
-    pub keeper: Box<dyn Any + Send + Sync>,
+    pub temp_dir_guard: Box<dyn Any + Send + Sync>,
 }
 
-/// Makes one test of each promise. Takes a function that opens an empty [`Backend`](crate::conformance::Backend).
+/// Makes one test of each promise. Takes a function that opens an empty [`ConformanceBackend`](crate::conformance::Backend).
 #[macro_export]
 macro_rules! conformance {
     ($open:path) => {
@@ -80,33 +80,33 @@ macro_rules! conformance {
             admin_log::entries_come_back_newest_first;
             admin_log::the_chain_of_changes_verifies;
             admin_log::concurrent_entries_make_one_chain;
-            admin_log::kept_entries_can_be_verified_elsewhere;
+            admin_log::raw_entries_have_verifiable_hashes;
             admin_log::each_change_brings_its_entry;
             admin_log::what_changes_nothing_leaves_no_entry;
             change_feed::each_change_makes_another_version;
             change_feed::what_fails_or_reads_keeps_the_version;
             change_feed::a_listener_hears_of_a_change_within_a_second;
             reservation::a_reservation_charges_and_writes_the_intent;
-            reservation::all_claims_are_taken_or_none;
-            reservation::the_first_full_claim_is_named;
+            reservation::all_charges_are_taken_or_none;
+            reservation::the_first_exhausted_charge_is_named;
             reservation::a_full_counter_writes_nothing;
-            reservation::a_call_without_claims_is_only_written;
+            reservation::a_call_without_charges_is_only_written;
             reservation::decimal_amounts_are_exact;
             reservation::an_amount_above_the_limit_never_fits;
             reservation::another_limit_meets_what_was_used;
-            reservation::counters_with_other_keys_are_apart;
-            reservation::counters_are_told_by_key;
+            reservation::counters_with_different_keys_are_independent;
+            reservation::counters_are_listed_by_key;
             reservation_races::exactly_the_limit_is_taken_however_many_try;
             reservation_races::exactly_the_decimal_limit_is_taken_however_many_try;
             reservation_races::two_counters_are_taken_together_however_many_try;
             reservation_races::reservations_and_releases_at_once_never_overshoot;
-            reservation_release::a_release_makes_room_and_writes_the_outcome;
-            reservation_release::a_release_after_the_window_gives_nothing_back;
-            reservation_release::a_release_after_a_rolling_window_gives_nothing_back;
-            reservation_release::a_release_in_an_earlier_slot_gives_back_there;
+            reservation_release::a_release_refunds_and_writes_the_outcome;
+            reservation_release::a_release_after_the_window_refunds_nothing;
+            reservation_release::a_release_after_a_rolling_window_refunds_nothing;
+            reservation_release::a_release_refunds_the_slot_of_its_charge;
             reservation_release::a_reservation_that_is_only_dropped_is_spent;
-            reservation_release::a_reservation_nobody_waits_for_is_given_back;
-            reservation_release::an_answer_that_nobody_picks_up_is_given_back;
+            reservation_release::an_abandoned_reservation_is_refunded;
+            reservation_release::an_unread_reply_is_refunded;
             counter_window::a_calendar_day_ends_at_midnight;
             counter_window::seconds_begin_at_their_multiples;
             counter_window::a_week_begins_on_monday;
@@ -119,16 +119,16 @@ macro_rules! conformance {
             call_log::rows_come_oldest_first_and_only_the_newest;
             call_log::each_filter_admits_its_rows_alone;
             call_log::a_record_comes_back_as_it_was_written;
-            call_log::kept_rows_come_in_pages_and_their_hashes_can_be_computed_elsewhere;
-            call_log::kept_rows_begin_behind_what_was_removed;
+            call_log::raw_rows_come_in_pages_with_verifiable_hashes;
+            call_log::raw_rows_begin_after_the_pruned_ones;
             hash_chain::the_chain_verifies_and_ends_at_its_head;
-            hash_chain::a_kept_head_holds_and_a_foreign_one_does_not;
+            hash_chain::a_known_head_verifies_and_a_foreign_one_fails;
             hash_chain::an_empty_log_verifies;
             hash_chain::removed_rows_leave_an_anchor_and_a_row_that_says_so;
             hash_chain::removing_again_moves_the_anchor;
             hash_chain::removing_everything_keeps_the_chain;
             hash_chain::where_nothing_is_old_nothing_is_removed;
-            hash_chain::a_row_behind_a_newer_one_is_kept;
+            hash_chain::an_old_row_after_a_newer_one_stays;
         }
     };
     ($open:path => $($area:ident::$promise:ident;)+) => {$(

@@ -115,7 +115,7 @@ pub struct ChainReport {
 
 /// Counters and the call log.
 ///
-/// Windows follow the ledger's own clock. What a call waits for (`reserve`, `release`, `write`, `flush`) answers within
+/// Windows follow the ledger's own clock. What a call waits for (`reservation`, `release`, `write`, `flush`) answers within
 /// two seconds; where it cannot do what it should, it answers [`StoreError::Unavailable`] and has done nothing. What
 /// reads or removes rows takes as long as there are rows, and nothing else waits for it.
 #[async_trait]
@@ -130,7 +130,7 @@ pub trait Ledger: Send + Sync {
     /// queue, not for the disk. What no longer counts is not given back.
     async fn release(&self, reservation: Reservation, outcome: &CallRecord) -> Result<(), StoreError>;
 
-    /// Writes a row. Queued like [`Ledger::release`].
+    /// Writes a row. Queued like [`Ledger::reservation_release`].
     async fn write(&self, record: &CallRecord) -> Result<(), StoreError>;
 
     /// Waits until everything queued before is written, as durable as a reservation.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use gatelodge_store::conformance::{Backend, kit};
+use gatelodge_store::conformance::{ConformanceBackend, support};
 use gatelodge_store::{ManualClock, MemoryStore};
 
-fn open() -> Backend {
-    let clock = Arc::new(ManualClock::at(kit::at(kit::NOON)));
+fn open() -> ConformanceBackend {
+    let clock = Arc::new(ManualClock::at(support::timestamp(support::START_TIME)));
     let store = Arc::new(MemoryStore::new(clock.clone()));
-    Backend {
+    ConformanceBackend {
         servers: store.clone(),
         tool_pins: store.clone(),
         sessions: store.clone(),
@@ -19,7 +19,7 @@ fn open() -> Backend {
         change_feed: store.clone(),
         ledger: store,
         clock,
-        keeper: Box::new(()),
+        temp_dir_guard: Box::new(()),
     }
 }
 

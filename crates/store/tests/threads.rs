@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gatelodge_store::conformance::kit::{NOON, at, record};
+use gatelodge_store::conformance::support::{START_TIME, record, timestamp};
 use gatelodge_store::{Durability, Ledger, ManualClock, RecordKind, SqliteLedger};
 
 fn threads_of_ledgers() -> usize {
@@ -27,7 +27,7 @@ async fn assert_becomes(count: usize) {
 async fn a_dropped_ledger_leaves_no_thread() {
     let dir = tempfile::tempdir().expect("a directory");
     for durability in [Durability::Process, Durability::Power] {
-        let clock = Arc::new(ManualClock::at(at(NOON)));
+        let clock = Arc::new(ManualClock::at(timestamp(START_TIME)));
         let ledger = SqliteLedger::open(dir.path(), durability, clock).expect("a ledger");
         ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
         ledger.flush().await.expect("written");

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_policy::{Align, LimitWindow};
-use gatelodge_store::conformance::kit::{NOON, at, billionths, claim, not_sent, record};
+use gatelodge_store::conformance::support::{
+    START_TIME, billionths, counter_charge, not_sent_record, record, timestamp,
+};
 use gatelodge_store::{
     Durability, ExhaustedCounter, Ledger, ManualClock, MemoryStore, RecordKind, Reservation, ReserveOutcome,
     SqliteLedger,
@@ -110,7 +112,7 @@ fn assert_room_in(model: &Model, amount: i128, now: Timestamp, exhausted: Exhaus
 }
 
 async fn play(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (LimitWindow, Align), steps: &[Step]) {
-    let mut now = at(NOON);
+    let mut now = timestamp(START_TIME);
     let mut model = Model { window, align, charges: Vec::new(), latest: Timestamp::MIN };
     let mut held: Vec<(usize, Reservation)> = Vec::new();
     for step in steps {
@@ -120,7 +122,7 @@ async fn play(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (LimitW
                 clock.set(now);
             }
             Step::Reserve(amount) => {
-                let claims = vec![claim("calls", (window, align), billionths(MAX), billionths(*amount))];
+                let claims = vec![counter_charge("calls", (window, align), billionths(MAX), billionths(*amount))];
                 match ledger.reserve(claims, &record(RecordKind::Intent)).await.expect("an answer") {
                     ReserveOutcome::Taken(reservation) => {
                         assert!(model.has_room(*amount, now), "taken {amount} at {now}, where there was no room");
@@ -137,7 +139,7 @@ async fn play(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (LimitW
                     continue;
                 }
                 let (charge, reservation) = held.swap_remove(which % held.len());
-                ledger.release(reservation, &not_sent()).await.expect("queued");
+                ledger.release(reservation, &not_sent_record()).await.expect("queued");
                 ledger.flush().await.expect("written");
                 model.charges[charge].1 = 0;
             }
@@ -178,7 +180,7 @@ proptest! {
 
     #[test]
     fn windows_in_memory_follow_the_model((window, steps) in plays()) {
-        let clock = Arc::new(ManualClock::at(at(NOON)));
+        let clock = Arc::new(ManualClock::at(timestamp(START_TIME)));
         let store = MemoryStore::new(clock.clone());
         Runtime::new().expect("a runtime").block_on(play(&store, &clock, window, &steps));
     }
@@ -190,7 +192,7 @@ proptest! {
     #[test]
     fn windows_on_sqlite_follow_the_model((window, steps) in plays()) {
         let dir = tempfile::tempdir().expect("a directory");
-        let clock = Arc::new(ManualClock::at(at(NOON)));
+        let clock = Arc::new(ManualClock::at(timestamp(START_TIME)));
         let ledger = SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
         Runtime::new().expect("a runtime").block_on(play(&ledger, &clock, window, &steps));
     }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::Backend;
+use super::ConformanceBackend;
+use super::call_log::assert_chained;
 use super::grants::{attachment, new_grant};
-use super::kit::{NOON, at, noted};
 use super::policies::policy;
-use super::rows::follow;
 use super::servers::server;
+use super::support::{START_TIME, admin_entry, timestamp};
 use crate::{AdminEntry, ChainBreak, ChainHead, GrantId, GrantToken, NewGrant, RowHash};
 
 pub(super) fn entry(subject: &str) -> AdminEntry {
     AdminEntry {
-        at: at(NOON),
+        at: timestamp(START_TIME),
         by: "ann".into(),
         action: "grant.create".into(),
         subject: subject.into(),
@@ -20,7 +20,7 @@ pub(super) fn entry(subject: &str) -> AdminEntry {
     }
 }
 
-pub async fn entries_come_back_newest_first(store: &Backend) {
+pub async fn entries_come_back_newest_first(store: &ConformanceBackend) {
     assert_eq!(store.admin_log.recent(10).await.expect("entries"), []);
     for subject in ["a", "b", "c"] {
         store.admin_log.append(entry(subject)).await.expect("kept");
@@ -29,7 +29,7 @@ pub async fn entries_come_back_newest_first(store: &Backend) {
     assert_eq!(store.admin_log.recent(usize::MAX).await.expect("entries").len(), 3);
 }
 
-pub async fn the_chain_of_changes_verifies(store: &Backend) {
+pub async fn the_chain_of_changes_verifies(store: &ConformanceBackend) {
     assert_eq!(store.admin_log.head().await.expect("a head"), ChainHead::EMPTY);
     store.admin_log.append(entry("a")).await.expect("kept");
     let early = store.admin_log.head().await.expect("a head");
@@ -48,7 +48,7 @@ pub async fn the_chain_of_changes_verifies(store: &Backend) {
     assert_eq!(verified.chain_break, Some(ChainBreak::Truncated { end: 2, known: 3 }));
 }
 
-pub async fn concurrent_entries_make_one_chain(store: &Backend) {
+pub async fn concurrent_entries_make_one_chain(store: &ConformanceBackend) {
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..16 {
         let log = Arc::clone(&store.admin_log);
@@ -59,36 +59,36 @@ pub async fn concurrent_entries_make_one_chain(store: &Backend) {
     assert_eq!((verified.rows, verified.chain_break), (16, None));
 }
 
-pub async fn kept_entries_can_be_verified_elsewhere(store: &Backend) {
+pub async fn raw_entries_have_verifiable_hashes(store: &ConformanceBackend) {
     for subject in ["a", "b", "c"] {
         store.admin_log.append(entry(subject)).await.expect("kept");
     }
     let rows = store.admin_log.page_after(0).await.expect("entries");
-    let end = follow(&rows, (0, RowHash::ZERO));
+    let end = assert_chained(&rows, (0, RowHash::ZERO));
     let head = store.admin_log.head().await.expect("a head");
     assert_eq!(end, (head.seq, head.hash));
     assert_eq!(store.admin_log.page_after(2).await.expect("entries"), rows[2..]);
 }
 
 /// The entry of a change of this kind.
-fn of(action: &str) -> AdminEntry {
-    AdminEntry { action: action.into(), ..noted() }
+fn entry_of_action(action: &str) -> AdminEntry {
+    AdminEntry { action: action.into(), ..admin_entry() }
 }
 
 fn token() -> crate::TokenHash {
     GrantToken::random().expect("a token").hash()
 }
 
-pub async fn each_change_brings_its_entry(store: &Backend) {
-    store.servers.add(server("zoo"), of("server.add")).await.expect("added");
-    let id = store.grants.create(new_grant("agent"), of("grant.create")).await.expect("made");
-    store.grants.attach(&id, attachment("ark"), of("grant.attach")).await.expect("attached");
-    store.grants.detach(&id, &attachment("ark").server, of("grant.detach")).await.expect("detached");
-    store.grants.rotate(&id, token(), None, of("grant.rotate")).await.expect("rotated");
-    store.grants.revoke(&id, at(NOON), of("grant.revoke")).await.expect("revoked");
-    store.servers.remove(&server("zoo").name, of("server.remove")).await.expect("removed");
-    store.policies.put(policy("books", "{}"), of("policy.put")).await.expect("put");
-    store.policies.put(policy("books", "{}"), of("policy.put")).await.expect("put");
+pub async fn each_change_brings_its_entry(store: &ConformanceBackend) {
+    store.servers.add(server("zoo"), entry_of_action("server.add")).await.expect("added");
+    let id = store.grants.create(new_grant("agent"), entry_of_action("grant.create")).await.expect("made");
+    store.grants.attach(&id, attachment("ark"), entry_of_action("grant.attach")).await.expect("attached");
+    store.grants.detach(&id, &attachment("ark").server, entry_of_action("grant.detach")).await.expect("detached");
+    store.grants.rotate(&id, token(), None, entry_of_action("grant.rotate")).await.expect("rotated");
+    store.grants.revoke(&id, timestamp(START_TIME), entry_of_action("grant.revoke")).await.expect("revoked");
+    store.servers.remove(&server("zoo").name, entry_of_action("server.remove")).await.expect("removed");
+    store.policies.put(policy("books", "{}"), entry_of_action("policy.put")).await.expect("put");
+    store.policies.put(policy("books", "{}"), entry_of_action("policy.put")).await.expect("put");
     let mut entries = store.admin_log.recent(20).await.expect("entries");
     entries.reverse();
     let actions: Vec<_> = entries.iter().map(|entry| entry.action.as_str()).collect();
@@ -99,26 +99,26 @@ pub async fn each_change_brings_its_entry(store: &Backend) {
     assert_eq!((&entries[7].detail["version"], &entries[8].detail["version"]), (&1.into(), &2.into()));
 }
 
-pub async fn what_changes_nothing_leaves_no_entry(store: &Backend) {
-    store.servers.add(server("zoo"), noted()).await.expect("added");
-    let id = store.grants.create(new_grant("agent"), noted()).await.expect("made");
-    store.grants.revoke(&id, at(NOON), noted()).await.expect("revoked");
+pub async fn what_changes_nothing_leaves_no_entry(store: &ConformanceBackend) {
+    store.servers.add(server("zoo"), admin_entry()).await.expect("added");
+    let id = store.grants.create(new_grant("agent"), admin_entry()).await.expect("made");
+    store.grants.revoke(&id, timestamp(START_TIME), admin_entry()).await.expect("revoked");
     let before = store.admin_log.head().await.expect("a head");
     let nobody = GrantId("nobody".into());
-    store.servers.add(server("zoo"), noted()).await.expect_err("there already");
-    store.servers.remove(&server("ark").name, noted()).await.expect_err("not there");
+    store.servers.add(server("zoo"), admin_entry()).await.expect_err("there already");
+    store.servers.remove(&server("ark").name, admin_entry()).await.expect_err("not there");
     store
         .grants
-        .create(NewGrant { token: token_of(store, &id).await, ..new_grant("other") }, noted())
+        .create(NewGrant { token: token_of(store, &id).await, ..new_grant("other") }, admin_entry())
         .await
         .expect_err("taken");
-    store.grants.rotate(&id, token(), None, noted()).await.expect_err("revoked");
-    store.grants.revoke(&id, at(NOON), noted()).await.expect_err("revoked already");
-    store.grants.attach(&nobody, attachment("zoo"), noted()).await.expect_err("not there");
-    store.grants.detach(&id, &attachment("ark").server, noted()).await.expect_err("not there");
+    store.grants.rotate(&id, token(), None, admin_entry()).await.expect_err("revoked");
+    store.grants.revoke(&id, timestamp(START_TIME), admin_entry()).await.expect_err("revoked already");
+    store.grants.attach(&nobody, attachment("zoo"), admin_entry()).await.expect_err("not there");
+    store.grants.detach(&id, &attachment("ark").server, admin_entry()).await.expect_err("not there");
     assert_eq!(store.admin_log.head().await.expect("a head"), before);
 }
 
-async fn token_of(store: &Backend, id: &GrantId) -> crate::TokenHash {
+async fn token_of(store: &ConformanceBackend, id: &GrantId) -> crate::TokenHash {
     store.grants.get(&id.0).await.expect("the grant").token
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Backend;
-use super::kit::{NOON, assert_conflict, assert_not_found, at, noted};
+use super::ConformanceBackend;
+use super::support::{START_TIME, admin_entry, assert_conflict, assert_not_found, timestamp};
 use crate::{EnforcementMode, Grant, GrantAttachment, GrantId, GrantToken, NewGrant};
 
 pub(super) fn attachment(server: &str) -> GrantAttachment {
@@ -20,19 +20,19 @@ pub(super) fn new_grant(label: &str) -> NewGrant {
         labels: [("team".into(), "ops".into())].into(),
         token: GrantToken::random().expect("a token").hash(),
         attachments: vec![attachment("zoo")],
-        created_at: at(NOON),
-        expires_at: Some(at("2027-01-01T00:00:00Z")),
+        created_at: timestamp(START_TIME),
+        expires_at: Some(timestamp("2027-01-01T00:00:00Z")),
         minimum_revision: Some("2025-11-25".into()),
     }
 }
 
-fn nobody() -> GrantId {
+fn unknown_grant_id() -> GrantId {
     GrantId("nobody".into())
 }
 
-pub async fn a_grant_is_found_by_id_and_by_label(store: &Backend) {
+pub async fn a_grant_is_found_by_id_and_by_label(store: &ConformanceBackend) {
     let new = new_grant("agent");
-    let id = store.grants.create(new.clone(), noted()).await.expect("made");
+    let id = store.grants.create(new.clone(), admin_entry()).await.expect("made");
     let expected = Grant {
         id: id.clone(),
         label: new.label,
@@ -49,75 +49,75 @@ pub async fn a_grant_is_found_by_id_and_by_label(store: &Backend) {
     assert_eq!(store.grants.list().await.expect("grants"), [expected]);
 }
 
-pub async fn a_label_is_free_again_after_revoking(store: &Backend) {
-    let first = store.grants.create(new_grant("agent"), noted()).await.expect("made");
-    assert_conflict(store.grants.create(new_grant("agent"), noted()).await);
-    store.grants.revoke(&first, at(NOON), noted()).await.expect("revoked");
+pub async fn a_label_is_free_again_after_revoking(store: &ConformanceBackend) {
+    let first = store.grants.create(new_grant("agent"), admin_entry()).await.expect("made");
+    assert_conflict(store.grants.create(new_grant("agent"), admin_entry()).await);
+    store.grants.revoke(&first, timestamp(START_TIME), admin_entry()).await.expect("revoked");
     assert_not_found(store.grants.get("agent").await);
-    let second = store.grants.create(new_grant("agent"), noted()).await.expect("made");
+    let second = store.grants.create(new_grant("agent"), admin_entry()).await.expect("made");
     assert_ne!(first, second);
     assert_eq!(store.grants.get("agent").await.expect("by label").id, second);
-    assert_eq!(store.grants.get(&first.0).await.expect("by id").revoked_at, Some(at(NOON)));
+    assert_eq!(store.grants.get(&first.0).await.expect("by id").revoked_at, Some(timestamp(START_TIME)));
 }
 
-pub async fn a_token_belongs_to_one_grant(store: &Backend) {
+pub async fn a_token_belongs_to_one_grant(store: &ConformanceBackend) {
     let (first, second) = (new_grant("first"), new_grant("second"));
-    let id = store.grants.create(first.clone(), noted()).await.expect("made");
-    let other = store.grants.create(second, noted()).await.expect("made");
-    store.grants.revoke(&id, at(NOON), noted()).await.expect("revoked");
+    let id = store.grants.create(first.clone(), admin_entry()).await.expect("made");
+    let other = store.grants.create(second, admin_entry()).await.expect("made");
+    store.grants.revoke(&id, timestamp(START_TIME), admin_entry()).await.expect("revoked");
     // Also of one that has ended: its bearer must not become somebody else.
-    assert_conflict(store.grants.create(NewGrant { token: first.token, ..new_grant("third") }, noted()).await);
-    assert_conflict(store.grants.rotate(&other, first.token, None, noted()).await);
+    assert_conflict(store.grants.create(NewGrant { token: first.token, ..new_grant("third") }, admin_entry()).await);
+    assert_conflict(store.grants.rotate(&other, first.token, None, admin_entry()).await);
     assert_not_found(store.grants.get("third").await);
 }
 
-pub async fn a_rotated_grant_keeps_all_but_token_and_expiry(store: &Backend) {
-    let id = store.grants.create(new_grant("agent"), noted()).await.expect("made");
+pub async fn a_rotated_grant_keeps_all_but_token_and_expiry(store: &ConformanceBackend) {
+    let id = store.grants.create(new_grant("agent"), admin_entry()).await.expect("made");
     let before = store.grants.get("agent").await.expect("the grant");
     let token = GrantToken::random().expect("a token").hash();
-    store.grants.rotate(&id, token, None, noted()).await.expect("rotated");
+    store.grants.rotate(&id, token, None, admin_entry()).await.expect("rotated");
     let after = store.grants.get("agent").await.expect("the grant");
     assert_eq!(after, Grant { token, expires_at: None, ..before });
 }
 
-pub async fn a_revoked_grant_stays_revoked(store: &Backend) {
-    let id = store.grants.create(new_grant("agent"), noted()).await.expect("made");
-    store.grants.revoke(&id, at(NOON), noted()).await.expect("revoked");
-    assert_conflict(store.grants.revoke(&id, at("2026-12-24T00:00:00Z"), noted()).await);
-    assert_eq!(store.grants.get(&id.0).await.expect("the grant").revoked_at, Some(at(NOON)));
+pub async fn a_revoked_grant_stays_revoked(store: &ConformanceBackend) {
+    let id = store.grants.create(new_grant("agent"), admin_entry()).await.expect("made");
+    store.grants.revoke(&id, timestamp(START_TIME), admin_entry()).await.expect("revoked");
+    assert_conflict(store.grants.revoke(&id, timestamp("2026-12-24T00:00:00Z"), admin_entry()).await);
+    assert_eq!(store.grants.get(&id.0).await.expect("the grant").revoked_at, Some(timestamp(START_TIME)));
     let token = GrantToken::random().expect("a token").hash();
-    assert_conflict(store.grants.rotate(&id, token, None, noted()).await);
+    assert_conflict(store.grants.rotate(&id, token, None, admin_entry()).await);
     assert_ne!(store.grants.get(&id.0).await.expect("the grant").token, token);
 }
 
-pub async fn attaching_replaces_what_the_grant_had_for_the_server(store: &Backend) {
-    let id = store.grants.create(new_grant("agent"), noted()).await.expect("made");
-    let other = store.grants.create(new_grant("other"), noted()).await.expect("made");
+pub async fn attaching_replaces_what_the_grant_had_for_the_server(store: &ConformanceBackend) {
+    let id = store.grants.create(new_grant("agent"), admin_entry()).await.expect("made");
+    let other = store.grants.create(new_grant("other"), admin_entry()).await.expect("made");
     let watched = GrantAttachment { policy: None, mode: EnforcementMode::Observe, ..attachment("zoo") };
-    store.grants.attach(&id, watched.clone(), noted()).await.expect("attached");
-    store.grants.attach(&id, attachment("ark"), noted()).await.expect("attached");
+    store.grants.attach(&id, watched.clone(), admin_entry()).await.expect("attached");
+    store.grants.attach(&id, attachment("ark"), admin_entry()).await.expect("attached");
     assert_eq!(store.grants.get(&id.0).await.expect("the grant").attachments, [attachment("ark"), watched.clone()]);
-    store.grants.detach(&id, &attachment("ark").server, noted()).await.expect("detached");
+    store.grants.detach(&id, &attachment("ark").server, admin_entry()).await.expect("detached");
     assert_eq!(store.grants.get(&id.0).await.expect("the grant").attachments, [watched]);
-    assert_not_found(store.grants.detach(&id, &attachment("ark").server, noted()).await);
+    assert_not_found(store.grants.detach(&id, &attachment("ark").server, admin_entry()).await);
     assert_eq!(store.grants.get(&other.0).await.expect("the other").attachments, [attachment("zoo")]);
 }
 
-pub async fn what_is_done_to_a_missing_grant_is_not_found(store: &Backend) {
+pub async fn what_is_done_to_a_missing_grant_is_not_found(store: &ConformanceBackend) {
     let token = GrantToken::random().expect("a token").hash();
     assert_not_found(store.grants.get("nobody").await);
-    assert_not_found(store.grants.rotate(&nobody(), token, None, noted()).await);
-    assert_not_found(store.grants.revoke(&nobody(), at(NOON), noted()).await);
-    assert_not_found(store.grants.attach(&nobody(), attachment("zoo"), noted()).await);
-    assert_not_found(store.grants.detach(&nobody(), &attachment("zoo").server, noted()).await);
+    assert_not_found(store.grants.rotate(&unknown_grant_id(), token, None, admin_entry()).await);
+    assert_not_found(store.grants.revoke(&unknown_grant_id(), timestamp(START_TIME), admin_entry()).await);
+    assert_not_found(store.grants.attach(&unknown_grant_id(), attachment("zoo"), admin_entry()).await);
+    assert_not_found(store.grants.detach(&unknown_grant_id(), &attachment("zoo").server, admin_entry()).await);
 }
 
-pub async fn grants_are_listed_by_label_and_then_by_age(store: &Backend) {
-    let later = NewGrant { created_at: at(NOON) + Duration::from_millis(500), ..new_grant("zoo") };
-    let later = store.grants.create(later, noted()).await.expect("made");
-    store.grants.revoke(&later, at(NOON), noted()).await.expect("revoked");
-    let earlier = store.grants.create(new_grant("zoo"), noted()).await.expect("made");
-    let first = store.grants.create(new_grant("ark"), noted()).await.expect("made");
+pub async fn grants_are_listed_by_label_and_then_by_age(store: &ConformanceBackend) {
+    let later = NewGrant { created_at: timestamp(START_TIME) + Duration::from_millis(500), ..new_grant("zoo") };
+    let later = store.grants.create(later, admin_entry()).await.expect("made");
+    store.grants.revoke(&later, timestamp(START_TIME), admin_entry()).await.expect("revoked");
+    let earlier = store.grants.create(new_grant("zoo"), admin_entry()).await.expect("made");
+    let first = store.grants.create(new_grant("ark"), admin_entry()).await.expect("made");
     let ids: Vec<_> = store.grants.list().await.expect("grants").into_iter().map(|grant| grant.id).collect();
     assert_eq!(ids, [first, earlier, later]);
 }

@@ -2,37 +2,40 @@
 
 use std::time::Duration;
 
-use super::Backend;
-use super::kit::{NOON, a_day, at, record};
+use super::ConformanceBackend;
+use super::support::{START_TIME, daily_charge, record, timestamp};
 use crate::{CallRecord, ChainBreak, ChainHead, RecordKind};
 
 /// Writes rows an hour apart, the first at noon.
-async fn write_hourly(store: &Backend, count: u64) {
+async fn write_hourly(store: &ConformanceBackend, count: u64) {
     for hour in 0..count {
         store
-            .write(CallRecord { at: at(NOON) + Duration::from_secs(hour * 3_600), ..record(RecordKind::Unchecked) })
+            .write(CallRecord {
+                at: timestamp(START_TIME) + Duration::from_secs(hour * 3_600),
+                ..record(RecordKind::Unchecked)
+            })
             .await;
     }
     store.flush().await;
 }
 
 fn hour(number: u64) -> jiff::Timestamp {
-    at(NOON) + Duration::from_secs(number * 3_600)
+    timestamp(START_TIME) + Duration::from_secs(number * 3_600)
 }
 
-async fn head(store: &Backend) -> ChainHead {
+async fn head(store: &ConformanceBackend) -> ChainHead {
     store.ledger.head().await.expect("a head")
 }
 
-pub async fn the_chain_verifies_and_ends_at_its_head(store: &Backend) {
-    let _spent = store.take(vec![a_day("calls", 9)]).await;
+pub async fn the_chain_verifies_and_ends_at_its_head(store: &ConformanceBackend) {
+    let _spent = store.reserve_ok(vec![daily_charge("calls", 9)]).await;
     write_hourly(store, 4).await;
     let verified = store.ledger.verify(vec![]).await.expect("a walk");
     assert_eq!((verified.rows, verified.head, verified.chain_break), (5, head(store).await, None));
     assert_eq!(verified.head.seq, 5);
 }
 
-pub async fn a_kept_head_holds_and_a_foreign_one_does_not(store: &Backend) {
+pub async fn a_known_head_verifies_and_a_foreign_one_fails(store: &ConformanceBackend) {
     write_hourly(store, 2).await;
     let kept = head(store).await;
     write_hourly(store, 2).await;
@@ -46,7 +49,7 @@ pub async fn a_kept_head_holds_and_a_foreign_one_does_not(store: &Backend) {
     assert_eq!(verified.chain_break, Some(ChainBreak::Truncated { end: 4, known: 5 }));
 }
 
-pub async fn an_empty_log_verifies(store: &Backend) {
+pub async fn an_empty_log_verifies(store: &ConformanceBackend) {
     let verified = store.ledger.verify(vec![]).await.expect("a walk");
     assert_eq!((verified.rows, verified.head, verified.chain_break), (0, ChainHead::EMPTY, None));
     let once = ChainHead { seq: 1, ..ChainHead::EMPTY };
@@ -56,7 +59,7 @@ pub async fn an_empty_log_verifies(store: &Backend) {
     );
 }
 
-pub async fn removed_rows_leave_an_anchor_and_a_row_that_says_so(store: &Backend) {
+pub async fn removed_rows_leave_an_anchor_and_a_row_that_says_so(store: &ConformanceBackend) {
     write_hourly(store, 2).await;
     let early = head(store).await;
     write_hourly(store, 6).await;
@@ -76,19 +79,19 @@ pub async fn removed_rows_leave_an_anchor_and_a_row_that_says_so(store: &Backend
     assert_eq!(verified.chain_break, Some(ChainBreak::Rewritten { seq: 4 }));
 }
 
-pub async fn removing_again_moves_the_anchor(store: &Backend) {
+pub async fn removing_again_moves_the_anchor(store: &ConformanceBackend) {
     write_hourly(store, 6).await;
     store.clock.set(hour(9));
     assert_eq!(store.ledger.prune(hour(2)).await.expect("removed"), 2);
     assert_eq!(store.ledger.prune(hour(4)).await.expect("removed"), 2);
     assert_eq!(store.ledger.prune(hour(4)).await.expect("nothing"), 0);
     assert_eq!(store.rows().await.iter().map(|row| row.seq).collect::<Vec<_>>(), [5, 6, 7, 8]);
-    store.assert_whole().await;
+    store.assert_chain_valid().await;
     write_hourly(store, 1).await;
-    store.assert_whole().await;
+    store.assert_chain_valid().await;
 }
 
-pub async fn removing_everything_keeps_the_chain(store: &Backend) {
+pub async fn removing_everything_keeps_the_chain(store: &ConformanceBackend) {
     write_hourly(store, 3).await;
     store.clock.set(hour(9));
     assert_eq!(store.ledger.prune(hour(8)).await.expect("removed"), 3);
@@ -96,19 +99,19 @@ pub async fn removing_everything_keeps_the_chain(store: &Backend) {
     assert_eq!(head(store).await.seq, 5);
     write_hourly(store, 1).await;
     assert_eq!(store.rows().await.iter().map(|row| row.seq).collect::<Vec<_>>(), [5, 6]);
-    store.assert_whole().await;
+    store.assert_chain_valid().await;
 }
 
-pub async fn where_nothing_is_old_nothing_is_removed(store: &Backend) {
+pub async fn where_nothing_is_old_nothing_is_removed(store: &ConformanceBackend) {
     assert_eq!(store.ledger.prune(hour(9)).await.expect("nothing"), 0);
     write_hourly(store, 2).await;
     // A row of that very time is not older.
     assert_eq!(store.ledger.prune(hour(0)).await.expect("nothing"), 0);
     assert_eq!(store.rows().await.len(), 2);
-    store.assert_whole().await;
+    store.assert_chain_valid().await;
 }
 
-pub async fn a_row_behind_a_newer_one_is_kept(store: &Backend) {
+pub async fn an_old_row_after_a_newer_one_stays(store: &ConformanceBackend) {
     for number in [0, 5, 1, 6] {
         store.write(CallRecord { at: hour(number), ..record(RecordKind::Unchecked) }).await;
     }
@@ -116,5 +119,5 @@ pub async fn a_row_behind_a_newer_one_is_kept(store: &Backend) {
     // The third is old, too, but a chain is only cut from its start.
     assert_eq!(store.ledger.prune(hour(3)).await.expect("removed"), 1);
     assert_eq!(store.rows().await.iter().map(|row| row.seq).collect::<Vec<_>>(), [2, 3, 4, 5]);
-    store.assert_whole().await;
+    store.assert_chain_valid().await;
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Backend;
-use super::kit::{NOON, assert_not_found, at, noted};
+use super::ConformanceBackend;
+use super::support::{START_TIME, admin_entry, assert_not_found, timestamp};
 use crate::{PolicyName, PolicyVersion, StoredPolicy};
 
 pub(super) fn policy(name: &str, text: &str) -> StoredPolicy {
@@ -13,7 +13,7 @@ pub(super) fn policy(name: &str, text: &str) -> StoredPolicy {
         text: text.into(),
         is_yaml: text.starts_with("version:"),
         restores: None,
-        created_at: at(NOON),
+        created_at: timestamp(START_TIME),
         created_by: "ann".into(),
     }
 }
@@ -22,12 +22,12 @@ fn name(text: &str) -> PolicyName {
     text.parse().expect("a name")
 }
 
-pub async fn each_put_makes_a_new_version(store: &Backend) {
+pub async fn each_put_makes_a_new_version(store: &ConformanceBackend) {
     let first = policy("books", "{}");
     let second = StoredPolicy { restores: Some(PolicyVersion(1)), ..policy("books", "version: 1\n") };
-    assert_eq!(store.policies.put(first.clone(), noted()).await.expect("put"), PolicyVersion(1));
-    assert_eq!(store.policies.put(second.clone(), noted()).await.expect("put"), PolicyVersion(2));
-    assert_eq!(store.policies.put(policy("other", "{}"), noted()).await.expect("put"), PolicyVersion(1));
+    assert_eq!(store.policies.put(first.clone(), admin_entry()).await.expect("put"), PolicyVersion(1));
+    assert_eq!(store.policies.put(second.clone(), admin_entry()).await.expect("put"), PolicyVersion(2));
+    assert_eq!(store.policies.put(policy("other", "{}"), admin_entry()).await.expect("put"), PolicyVersion(1));
     let first = StoredPolicy { version: PolicyVersion(1), ..first };
     let second = StoredPolicy { version: PolicyVersion(2), ..second };
     assert_eq!(store.policies.get(&name("books"), None).await.expect("in force"), second);
@@ -35,30 +35,30 @@ pub async fn each_put_makes_a_new_version(store: &Backend) {
     assert_eq!(store.policies.versions(&name("books")).await.expect("versions"), [second, first]);
 }
 
-pub async fn a_policy_that_is_not_there_is_not_found(store: &Backend) {
+pub async fn a_policy_that_is_not_there_is_not_found(store: &ConformanceBackend) {
     assert_not_found(store.policies.get(&name("books"), None).await);
     assert_not_found(store.policies.versions(&name("books")).await);
-    store.policies.put(policy("books", "{}"), noted()).await.expect("put");
+    store.policies.put(policy("books", "{}"), admin_entry()).await.expect("put");
     assert_not_found(store.policies.get(&name("books"), Some(PolicyVersion(2))).await);
     assert_not_found(store.policies.get(&name("books"), Some(PolicyVersion(0))).await);
 }
 
-pub async fn policies_are_listed_by_name_at_their_last_version(store: &Backend) {
+pub async fn policies_are_listed_by_name_at_their_last_version(store: &ConformanceBackend) {
     for text in ["zoo", "ark", "zoo"] {
-        store.policies.put(policy(text, "{}"), noted()).await.expect("put");
+        store.policies.put(policy(text, "{}"), admin_entry()).await.expect("put");
     }
     let last = StoredPolicy { created_by: "bob".into(), ..policy("zoo", "{}") };
-    store.policies.put(last, noted()).await.expect("put");
+    store.policies.put(last, admin_entry()).await.expect("put");
     let list = store.policies.list().await.expect("policies");
     let told: Vec<_> = list.iter().map(|one| (one.name.as_str(), one.version.0, one.created_by.as_str())).collect();
     assert_eq!(told, [("ark", 1, "ann"), ("zoo", 3, "bob")]);
 }
 
-pub async fn concurrent_puts_have_different_versions(store: &Backend) {
+pub async fn concurrent_puts_have_different_versions(store: &ConformanceBackend) {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..16 {
         let policies = Arc::clone(&store.policies);
-        tasks.spawn(async move { policies.put(policy("books", "{}"), noted()).await.expect("put").0 });
+        tasks.spawn(async move { policies.put(policy("books", "{}"), admin_entry()).await.expect("put").0 });
     }
     let mut versions = tasks.join_all().await;
     versions.sort_unstable();

@@ -1,8 +1,8 @@
 //! What keeping servers owes.
 
-use super::Backend;
+use super::ConformanceBackend;
 use super::grants::{attachment, new_grant};
-use super::kit::{NOON, assert_conflict, assert_not_found, at, noted};
+use super::support::{START_TIME, admin_entry, assert_conflict, assert_not_found, timestamp};
 use crate::StoredServer;
 
 pub(super) fn server(name: &str) -> StoredServer {
@@ -13,33 +13,33 @@ pub(super) fn server(name: &str) -> StoredServer {
         log_arguments: name.starts_with('a'),
         review: name.starts_with('z'),
         accept_new: name.starts_with('a'),
-        created_at: at(NOON),
+        created_at: timestamp(START_TIME),
     }
 }
 
-pub async fn servers_are_listed_by_name(store: &Backend) {
+pub async fn servers_are_listed_by_name(store: &ConformanceBackend) {
     assert_eq!(store.servers.list().await.expect("servers"), []);
-    store.servers.add(server("zoo"), noted()).await.expect("added");
-    store.servers.add(server("ark"), noted()).await.expect("added");
+    store.servers.add(server("zoo"), admin_entry()).await.expect("added");
+    store.servers.add(server("ark"), admin_entry()).await.expect("added");
     assert_eq!(store.servers.list().await.expect("servers"), [server("ark"), server("zoo")]);
 }
 
-pub async fn a_second_server_of_a_name_is_a_conflict(store: &Backend) {
-    store.servers.add(server("zoo"), noted()).await.expect("added");
+pub async fn a_second_server_of_a_name_is_a_conflict(store: &ConformanceBackend) {
+    store.servers.add(server("zoo"), admin_entry()).await.expect("added");
     assert_conflict(
-        store.servers.add(StoredServer { url: "https://other.example".into(), ..server("zoo") }, noted()).await,
+        store.servers.add(StoredServer { url: "https://other.example".into(), ..server("zoo") }, admin_entry()).await,
     );
     assert_eq!(store.servers.list().await.expect("servers"), [server("zoo")]);
 }
 
-pub async fn a_removed_server_is_gone_and_grants_lose_it(store: &Backend) {
-    store.servers.add(server("zoo"), noted()).await.expect("added");
-    store.servers.add(server("ark"), noted()).await.expect("added");
+pub async fn a_removed_server_is_gone_and_grants_lose_it(store: &ConformanceBackend) {
+    store.servers.add(server("zoo"), admin_entry()).await.expect("added");
+    store.servers.add(server("ark"), admin_entry()).await.expect("added");
     let mut grant = new_grant("agent");
     grant.attachments = vec![attachment("zoo"), attachment("ark")];
-    let id = store.grants.create(grant, noted()).await.expect("made");
-    store.servers.remove(&server("zoo").name, noted()).await.expect("removed");
+    let id = store.grants.create(grant, admin_entry()).await.expect("made");
+    store.servers.remove(&server("zoo").name, admin_entry()).await.expect("removed");
     assert_eq!(store.servers.list().await.expect("servers"), [server("ark")]);
     assert_eq!(store.grants.get(&id.0).await.expect("the grant").attachments, [attachment("ark")]);
-    assert_not_found(store.servers.remove(&server("zoo").name, noted()).await);
+    assert_not_found(store.servers.remove(&server("zoo").name, admin_entry()).await);
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Backend;
-use super::kit::{NOON, at};
+use super::ConformanceBackend;
+use super::support::{START_TIME, timestamp};
 use crate::{GrantId, IdHash, SessionRow};
 
 fn session(id: &str) -> SessionRow {
@@ -18,28 +18,28 @@ fn session(id: &str) -> SessionRow {
         is_upstream_stateless: id.ends_with('o'),
         subscribed_uris: if id == "two" { vec!["note://\"1\"\n".to_owned(), String::new()] } else { Vec::new() },
         log_level: (id == "two").then(|| "warning".to_owned()),
-        last_used_at: at(NOON),
+        last_used_at: timestamp(START_TIME),
     }
 }
 
-async fn put_session(store: &Backend, id: &str) -> SessionRow {
+async fn put_session(store: &ConformanceBackend, id: &str) -> SessionRow {
     let session = session(id);
     store.sessions.put(session.clone()).await.expect("kept");
     session
 }
 
-async fn find(store: &Backend, id: &str) -> Option<SessionRow> {
+async fn find(store: &ConformanceBackend, id: &str) -> Option<SessionRow> {
     store.sessions.find(IdHash::of(&[id])).await.expect("an answer")
 }
 
-pub async fn a_session_is_found_by_its_id_as_it_was_put(store: &Backend) {
+pub async fn a_session_is_found_by_its_id_as_it_was_put(store: &ConformanceBackend) {
     assert_eq!(find(store, "one").await, None);
     let kept = put_session(store, "one").await;
     let of_all = put_session(store, "two").await;
     assert_eq!((find(store, "one").await, find(store, "two").await), (Some(kept), Some(of_all)));
 }
 
-pub async fn what_a_session_listens_for_is_kept_with_it(store: &Backend) {
+pub async fn what_a_session_listens_for_is_kept_with_it(store: &ConformanceBackend) {
     put_session(store, "one").await;
     let two = put_session(store, "two").await;
     let uris = vec!["note://1".to_owned(), "note://2".to_owned()];
@@ -51,7 +51,7 @@ pub async fn what_a_session_listens_for_is_kept_with_it(store: &Backend) {
     assert_eq!(find(store, "one").await.expect("kept").subscribed_uris, [""; 0]);
 }
 
-pub async fn which_log_messages_a_session_wants_is_kept_with_it(store: &Backend) {
+pub async fn which_log_messages_a_session_wants_is_kept_with_it(store: &ConformanceBackend) {
     put_session(store, "one").await;
     let two = put_session(store, "two").await;
     store.sessions.set_log_level(IdHash::of(&["one"]), "debug".to_owned()).await.expect("kept");
@@ -60,17 +60,17 @@ pub async fn which_log_messages_a_session_wants_is_kept_with_it(store: &Backend)
     assert_eq!((find(store, "two").await, find(store, "nobody's").await), (Some(two), None));
 }
 
-pub async fn a_forgotten_session_is_gone_and_others_stay(store: &Backend) {
+pub async fn a_forgotten_session_is_gone_and_others_stay(store: &ConformanceBackend) {
     put_session(store, "one").await;
     let two = put_session(store, "two").await;
     store.sessions.delete(vec![IdHash::of(&["one"]), IdHash::of(&["nobody's"])]).await.expect("forgotten");
     assert_eq!((find(store, "one").await, find(store, "two").await), (None, Some(two)));
 }
 
-pub async fn unused_sessions_are_swept(store: &Backend) {
+pub async fn unused_sessions_are_swept(store: &ConformanceBackend) {
     put_session(store, "old").await;
     put_session(store, "used").await;
-    let hour = |hours: u64| at(NOON) + Duration::from_secs(hours * 3_600);
+    let hour = |hours: u64| timestamp(START_TIME) + Duration::from_secs(hours * 3_600);
     store.sessions.touch(vec![IdHash::of(&["used"]), IdHash::of(&["nobody's"])], hour(2)).await.expect("touched");
     store.sessions.touch(vec![IdHash::of(&["used"])], hour(1)).await.expect("touched");
     assert_eq!(find(store, "used").await.expect("kept").last_used_at, hour(2), "it does not get older");
@@ -79,10 +79,10 @@ pub async fn unused_sessions_are_swept(store: &Backend) {
     assert_eq!((find(store, "old").await.is_some(), find(store, "used").await.is_some()), (false, true));
 }
 
-pub async fn a_session_leaves_no_entry_and_no_new_version(store: &Backend) {
+pub async fn a_session_leaves_no_entry_and_no_new_version(store: &ConformanceBackend) {
     let before = store.change_feed.version().await.expect("a version");
     put_session(store, "one").await;
-    store.sessions.touch(vec![IdHash::of(&["one"])], at(NOON)).await.expect("touched");
+    store.sessions.touch(vec![IdHash::of(&["one"])], timestamp(START_TIME)).await.expect("touched");
     store.sessions.delete(vec![IdHash::of(&["one"])]).await.expect("forgotten");
     assert_eq!(store.change_feed.version().await.expect("a version"), before);
     assert_eq!(store.admin_log.recent(9).await.expect("entries"), []);

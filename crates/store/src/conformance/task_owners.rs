@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Backend;
-use super::kit::{NOON, assert_conflict, at};
+use super::ConformanceBackend;
+use super::support::{START_TIME, assert_conflict, timestamp};
 use crate::{GrantId, IdHash, TaskOwner};
 
 fn hour(hours: u64) -> Timestamp {
-    at(NOON) + Duration::from_secs(hours * 3_600)
+    timestamp(START_TIME) + Duration::from_secs(hours * 3_600)
 }
 
 fn task(id: &str, grant: &str, expires_at: Timestamp) -> TaskOwner {
@@ -22,11 +22,11 @@ fn task(id: &str, grant: &str, expires_at: Timestamp) -> TaskOwner {
     }
 }
 
-async fn find(store: &Backend, id: &str) -> Option<TaskOwner> {
+async fn find(store: &ConformanceBackend, id: &str) -> Option<TaskOwner> {
     store.tasks.find(IdHash::of(&[id])).await.expect("an answer")
 }
 
-pub async fn a_task_is_found_by_its_id_as_it_was_put(store: &Backend) {
+pub async fn a_task_is_found_by_its_id_as_it_was_put(store: &ConformanceBackend) {
     assert_eq!(find(store, "one").await, None);
     let one = task("one", "ci", hour(1));
     store.tasks.put(one.clone(), hour(0)).await.expect("kept");
@@ -34,7 +34,7 @@ pub async fn a_task_is_found_by_its_id_as_it_was_put(store: &Backend) {
     assert_eq!(find(store, "one").await, Some(one));
 }
 
-pub async fn a_task_stays_with_its_grant_until_it_expires(store: &Backend) {
+pub async fn a_task_stays_with_its_grant_until_it_expires(store: &ConformanceBackend) {
     let own = task("one", "ci", hour(1));
     store.tasks.put(own.clone(), hour(0)).await.expect("kept");
     assert_conflict(store.tasks.put(task("one", "other", hour(9)), hour(0)).await);
@@ -47,7 +47,7 @@ pub async fn a_task_stays_with_its_grant_until_it_expires(store: &Backend) {
     assert_eq!(find(store, "one").await, Some(other));
 }
 
-pub async fn tasks_of_a_grant_at_a_server_are_listed(store: &Backend) {
+pub async fn tasks_of_a_grant_at_a_server_are_listed(store: &ConformanceBackend) {
     let elsewhere = TaskOwner { server: "ark".parse().expect("a name"), ..task("three", "ci", hour(1)) };
     for row in [task("one", "ci", hour(1)), task("two", "other", hour(1)), elsewhere] {
         store.tasks.put(row, hour(0)).await.expect("kept");
@@ -57,7 +57,7 @@ pub async fn tasks_of_a_grant_at_a_server_are_listed(store: &Backend) {
     assert_eq!(own, [task("one", "ci", hour(1))]);
 }
 
-pub async fn tasks_that_have_expired_are_swept(store: &Backend) {
+pub async fn tasks_that_have_expired_are_swept(store: &ConformanceBackend) {
     store.tasks.put(task("one", "ci", hour(1)), hour(0)).await.expect("kept");
     store.tasks.put(task("two", "ci", hour(3)), hour(0)).await.expect("kept");
     assert_eq!(store.tasks.sweep(hour(2)).await.expect("swept"), 1);

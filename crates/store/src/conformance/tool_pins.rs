@@ -2,8 +2,8 @@
 
 use gatelodge_policy::Category;
 
-use super::Backend;
-use super::kit::{assert_conflict, noted};
+use super::ConformanceBackend;
+use super::support::{admin_entry, assert_conflict};
 use crate::{CategoryOverride, ServerName, StoreError, ToolDefinition};
 
 fn server_name() -> ServerName {
@@ -19,12 +19,12 @@ fn name_and_fingerprint(name: &str, version: u32) -> (String, String) {
     (name.to_owned(), format!("{name}-{version}"))
 }
 
-async fn record_offered(store: &Backend, offered: Vec<ToolDefinition>, first: &[&str]) {
+async fn record_offered(store: &ConformanceBackend, offered: Vec<ToolDefinition>, first: &[&str]) {
     let first = first.iter().map(|name| (*name).to_owned()).collect();
-    store.tool_pins.record_offered(&server_name(), offered, first, noted()).await.expect("kept");
+    store.tool_pins.record_offered(&server_name(), offered, first, admin_entry()).await.expect("kept");
 }
 
-pub async fn an_unlisted_server_differs_from_one_without_tools(store: &Backend) {
+pub async fn an_unlisted_server_differs_from_one_without_tools(store: &ConformanceBackend) {
     assert_eq!(store.tool_pins.server_tools(&server_name()).await.expect("known"), None);
     record_offered(store, Vec::new(), &[]).await;
     let known = store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
@@ -32,11 +32,11 @@ pub async fn an_unlisted_server_differs_from_one_without_tools(store: &Backend) 
     assert_eq!(store.tool_pins.server_tools(&"ark".parse().expect("a name")).await.expect("known"), None);
 }
 
-pub async fn what_is_accepted_stays_while_the_offer_changes(store: &Backend) {
+pub async fn what_is_accepted_stays_while_the_offer_changes(store: &ConformanceBackend) {
     record_offered(store, vec![tool("feed", 1), tool("ask", 1)], &[]).await;
     store
         .tool_pins
-        .accept(&server_name(), vec![name_and_fingerprint("feed", 1), name_and_fingerprint("ask", 1)], noted())
+        .accept(&server_name(), vec![name_and_fingerprint("feed", 1), name_and_fingerprint("ask", 1)], admin_entry())
         .await
         .expect("accepted");
     record_offered(store, vec![tool("feed", 2)], &[]).await;
@@ -44,25 +44,33 @@ pub async fn what_is_accepted_stays_while_the_offer_changes(store: &Backend) {
     let accepted: Vec<_> = known.pinned.iter().map(|pin| pin.definition.clone()).collect();
     assert_eq!(accepted, [tool("ask", 1), tool("feed", 1)], "by name");
     assert_eq!(known.offered, [tool("feed", 2)]);
-    store.tool_pins.accept(&server_name(), vec![name_and_fingerprint("feed", 2)], noted()).await.expect("accepted");
+    store
+        .tool_pins
+        .accept(&server_name(), vec![name_and_fingerprint("feed", 2)], admin_entry())
+        .await
+        .expect("accepted");
     let known = store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
     assert_eq!(known.pinned[1].definition, tool("feed", 2));
 }
 
-pub async fn only_what_is_offered_is_accepted_all_or_nothing(store: &Backend) {
+pub async fn only_what_is_offered_is_accepted_all_or_nothing(store: &ConformanceBackend) {
     record_offered(store, vec![tool("feed", 2), tool("ask", 1)], &[]).await;
     assert_conflict(
         store
             .tool_pins
-            .accept(&server_name(), vec![name_and_fingerprint("ask", 1), name_and_fingerprint("feed", 1)], noted())
+            .accept(
+                &server_name(),
+                vec![name_and_fingerprint("ask", 1), name_and_fingerprint("feed", 1)],
+                admin_entry(),
+            )
             .await,
     );
-    assert_conflict(store.tool_pins.accept(&server_name(), vec![name_and_fingerprint("gone", 1)], noted()).await);
+    assert_conflict(store.tool_pins.accept(&server_name(), vec![name_and_fingerprint("gone", 1)], admin_entry()).await);
     let known = store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
     assert_eq!(known.pinned, []);
 }
 
-pub async fn what_is_offered_first_is_accepted_in_the_same_step(store: &Backend) {
+pub async fn what_is_offered_first_is_accepted_in_the_same_step(store: &ConformanceBackend) {
     record_offered(store, vec![tool("feed", 1), tool("ask", 1)], &["feed"]).await;
     // Whoever asked at the same time comes second.
     record_offered(store, vec![tool("feed", 1), tool("ask", 1)], &["ask"]).await;
@@ -72,38 +80,38 @@ pub async fn what_is_offered_first_is_accepted_in_the_same_step(store: &Backend)
     assert_eq!(store.admin_log.recent(9).await.expect("entries").len(), 1, "one entry");
 }
 
-pub async fn a_category_override_keeps_author_and_reason_until_cleared(store: &Backend) {
+pub async fn a_category_override_keeps_author_and_reason_until_cleared(store: &ConformanceBackend) {
     let said = |tool: &str, category, fingerprint: Option<&str>| CategoryOverride {
         tool: tool.to_owned(),
         category,
         reason: "we looked".to_owned(),
         fingerprint: fingerprint.map(str::to_owned),
-        set_at: noted().at,
+        set_at: admin_entry().at,
         set_by: "ann".to_owned(),
     };
     let first = said("feed", Category::Write, Some("feed-1"));
     assert!(matches!(
-        store.tool_pins.set_category(&server_name(), first.clone(), noted()).await,
+        store.tool_pins.set_category(&server_name(), first.clone(), admin_entry()).await,
         Err(StoreError::NotFound(_))
     ));
     record_offered(store, vec![tool("feed", 1), tool("ask", 1)], &["feed"]).await;
     let known = async || store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
     for said in [&first, &said("ask", Category::Read, None)] {
-        store.tool_pins.set_category(&server_name(), said.clone(), noted()).await.expect("kept");
+        store.tool_pins.set_category(&server_name(), said.clone(), admin_entry()).await.expect("kept");
     }
     assert_eq!(known().await.category_overrides, [said("ask", Category::Read, None), first.clone()], "by name");
     let again = said("feed", Category::Financial, None);
-    store.tool_pins.set_category(&server_name(), again.clone(), noted()).await.expect("kept");
+    store.tool_pins.set_category(&server_name(), again.clone(), admin_entry()).await.expect("kept");
     assert_eq!(known().await.category_overrides[1], again, "in place of what was said before");
     record_offered(store, vec![tool("feed", 2)], &[]).await;
     assert_eq!(known().await.category_overrides.len(), 2, "whatever is offered");
     assert!(
         first.applies_to(&tool("feed", 1)) && !first.applies_to(&tool("feed", 2)) && again.applies_to(&tool("feed", 2))
     );
-    store.tool_pins.clear_category(&server_name(), "ask", noted()).await.expect("taken back");
+    store.tool_pins.clear_category(&server_name(), "ask", admin_entry()).await.expect("taken back");
     assert_eq!(known().await.category_overrides, [again]);
     assert!(matches!(
-        store.tool_pins.clear_category(&server_name(), "ask", noted()).await,
+        store.tool_pins.clear_category(&server_name(), "ask", admin_entry()).await,
         Err(StoreError::NotFound(_))
     ));
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use gatelodge_store::conformance::kit::{NOON, at, noted};
+use gatelodge_store::conformance::support::{START_TIME, admin_entry, timestamp};
 use gatelodge_store::{AdminLog, ChainBreak, ChangeFeed, Servers, SqliteState, StoredServer};
 use rusqlite::Connection;
 
@@ -16,7 +16,7 @@ pub fn server(name: &str) -> StoredServer {
         log_arguments: false,
         review: false,
         accept_new: false,
-        created_at: at(NOON),
+        created_at: timestamp(START_TIME),
     }
 }
 
@@ -24,13 +24,13 @@ pub fn server(name: &str) -> StoredServer {
 async fn a_change_whose_entry_cannot_be_written_is_not_made() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = SqliteState::open(dir.path()).expect("a state");
-    state.add(server("zoo"), noted()).await.expect("added");
+    state.add(server("zoo"), admin_entry()).await.expect("added");
     let (head, version) = (AdminLog::head(&state).await.expect("a head"), state.version().await.expect("a version"));
     let other = Connection::open(dir.path().join("state.db")).expect("a database");
     let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON admin_log BEGIN SELECT RAISE(ABORT, 'no'); END";
     other.execute_batch(refuse).expect("a trigger");
-    state.add(server("ark"), noted()).await.expect_err("no entry");
-    state.remove(&server("zoo").name, noted()).await.expect_err("no entry");
+    state.add(server("ark"), admin_entry()).await.expect_err("no entry");
+    state.remove(&server("zoo").name, admin_entry()).await.expect_err("no entry");
     assert_eq!(state.list().await.expect("servers"), [server("zoo")]);
     assert_eq!(AdminLog::head(&state).await.expect("a head"), head);
     assert_eq!(state.version().await.expect("a version"), version);
@@ -44,7 +44,7 @@ async fn broken(state: &SqliteState) -> Option<ChainBreak> {
 async fn changed(dir: &Path) -> SqliteState {
     let state = SqliteState::open(dir).expect("a state");
     for name in ["ark", "bay", "cot"] {
-        state.add(server(name), noted()).await.expect("added");
+        state.add(server(name), admin_entry()).await.expect("added");
     }
     state
 }
@@ -61,7 +61,7 @@ async fn a_cut_end_of_the_admin_log_is_found_also_after_a_change_and_a_restart()
         assert_eq!(broken(&state).await, None);
         execute(dir.path(), cut);
         assert_eq!(broken(&state).await, Some(ChainBreak::Truncated { end, known: 3 }));
-        state.add(server("dam"), noted()).await.expect("added");
+        state.add(server("dam"), admin_entry()).await.expect("added");
         assert_eq!(broken(&state).await, Some(ChainBreak::Truncated { end: end + 1, known: 3 }));
         drop(state);
         let state = SqliteState::open_existing(dir.path()).expect("a state");
@@ -77,7 +77,7 @@ async fn a_head_that_is_behind_its_admin_log_is_no_tampering() {
     let path = dir.path().join("state.head");
     let state = changed(dir.path()).await;
     let early = fs::read(&path).expect("a head");
-    state.add(server("dam"), noted()).await.expect("added");
+    state.add(server("dam"), admin_entry()).await.expect("added");
     let late = fs::read(&path).expect("a head");
     assert_eq!(String::from_utf8_lossy(&late).trim(), AdminLog::head(&state).await.expect("a head").to_string());
     // Killed between the commit and the file.
@@ -86,7 +86,7 @@ async fn a_head_that_is_behind_its_admin_log_is_no_tampering() {
     drop(state);
     let state = SqliteState::open(dir.path()).expect("a state");
     assert_eq!(broken(&state).await, None);
-    state.add(server("elm"), noted()).await.expect("added");
+    state.add(server("elm"), admin_entry()).await.expect("added");
     execute(dir.path(), "DELETE FROM admin_log WHERE seq = 5");
     assert_eq!(broken(&state).await, Some(ChainBreak::Truncated { end: 4, known: 5 }), "the next change has caught up");
 }
@@ -98,8 +98,9 @@ async fn processes_that_write_at_once_keep_the_last_head() {
     for round in 0..20 {
         let mut tasks = tokio::task::JoinSet::new();
         for (process, state) in states.iter().cloned().enumerate() {
-            tasks
-                .spawn(async move { state.add(server(&format!("s{round}-{process}")), noted()).await.expect("added") });
+            tasks.spawn(async move {
+                state.add(server(&format!("s{round}-{process}")), admin_entry()).await.expect("added")
+            });
         }
         tasks.join_all().await;
         let kept = fs::read_to_string(dir.path().join("state.head")).expect("a head");

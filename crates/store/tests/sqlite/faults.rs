@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gatelodge_store::conformance::kit::{a_day, record};
+use gatelodge_store::conformance::support::{daily_charge, record};
 use gatelodge_store::{
     CallLogFilter, Ledger, RecordKind, ReserveOutcome, Servers, SqliteLedger, SqliteState, StoreError,
 };
@@ -17,7 +17,8 @@ use crate::ledger;
 
 async fn assert_unavailable(ledger: &SqliteLedger) {
     let since = Instant::now();
-    let refused = ledger.reserve(vec![a_day("calls", 9)], &record(RecordKind::Intent)).await.expect_err("refused");
+    let refused =
+        ledger.reserve(vec![daily_charge("calls", 9)], &record(RecordKind::Intent)).await.expect_err("refused");
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
     assert_eq!(refused.to_string().matches("not available").count(), 1, "{refused}");
     assert!(since.elapsed() < Duration::from_millis(2_300), "{:?}", since.elapsed());
@@ -31,7 +32,7 @@ async fn count(ledger: &SqliteLedger) -> usize {
 async fn assert_recovers(ledger: &SqliteLedger) {
     let since = Instant::now();
     loop {
-        let answer = ledger.reserve(vec![a_day("calls", 9)], &record(RecordKind::Intent)).await;
+        let answer = ledger.reserve(vec![daily_charge("calls", 9)], &record(RecordKind::Intent)).await;
         match answer {
             Ok(outcome) => return assert!(matches!(outcome, ReserveOutcome::Taken(_))),
             Err(error) => assert!(since.elapsed() < Duration::from_secs(5), "{error}"),
@@ -264,7 +265,8 @@ async fn a_lock_and_a_missing_table_are_told_with_what_to_do() {
     let (ledger, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
     foreign.execute_batch("BEGIN EXCLUSIVE").expect("locked");
-    let refused = ledger.reserve(vec![a_day("calls", 9)], &record(RecordKind::Intent)).await.expect_err("refused");
+    let refused =
+        ledger.reserve(vec![daily_charge("calls", 9)], &record(RecordKind::Intent)).await.expect_err("refused");
     assert!(refused.to_string().contains("another program holds a lock on it: end that"), "{refused}");
     foreign.execute_batch("COMMIT").expect("unlocked");
     let foreign = Connection::open(dir.path().join("state.db")).expect("a database");

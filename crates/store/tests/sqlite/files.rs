@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use gatelodge_store::conformance::kit::{NOON, a_day, at, noted, record};
+use gatelodge_store::conformance::support::{START_TIME, admin_entry, daily_charge, record, timestamp};
 use gatelodge_store::{
     AdminLog, CallLogFilter, ChangeFeed, Durability, Ledger, OpenStoreError, RecordKind, ReserveOutcome, Servers,
     SqliteLedger, SqliteState, StoreError,
@@ -15,7 +15,8 @@ use crate::desk::server;
 use crate::{clock, ledger};
 
 pub async fn take(ledger: &SqliteLedger, max: u32) -> bool {
-    let outcome = ledger.reserve(vec![a_day("calls", max)], &record(RecordKind::Intent)).await.expect("an answer");
+    let outcome =
+        ledger.reserve(vec![daily_charge("calls", max)], &record(RecordKind::Intent)).await.expect("an answer");
     matches!(outcome, ReserveOutcome::Taken(_))
 }
 
@@ -82,7 +83,7 @@ async fn a_change_by_another_connection_is_heard_within_a_second() {
     let seen = gateway.version().await.expect("a version");
     let server = server("zoo");
     let listener = tokio::spawn(async move { (gateway.wait_for_change(seen).await.expect("a version"), gateway) });
-    command_line.add(server.clone(), noted()).await.expect("added");
+    command_line.add(server.clone(), admin_entry()).await.expect("added");
     let heard = tokio::time::timeout(std::time::Duration::from_secs(1), listener).await.expect("in time");
     let (version, gateway) = heard.expect("a task");
     assert_ne!(version, seen);
@@ -131,7 +132,7 @@ async fn a_running_ledger_refuses_when_a_later_build_brings_the_schema_up() {
     assert!(take(&ledger, 9).await);
     set_schema(&dir.path().join("ledger.db"), 2);
     let refused =
-        ledger.reserve(vec![a_day("calls", 9)], &record(RecordKind::Intent)).await.expect_err("another schema");
+        ledger.reserve(vec![daily_charge("calls", 9)], &record(RecordKind::Intent)).await.expect_err("another schema");
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
 }
 
@@ -171,7 +172,8 @@ async fn a_log_that_lost_its_end_is_noticed_after_the_next_start() {
 }
 
 async fn take_of(ledger: &SqliteLedger, counter: &str, max: u32) -> bool {
-    let outcome = ledger.reserve(vec![a_day(counter, max)], &record(RecordKind::Intent)).await.expect("an answer");
+    let outcome =
+        ledger.reserve(vec![daily_charge(counter, max)], &record(RecordKind::Intent)).await.expect("an answer");
     matches!(outcome, ReserveOutcome::Taken(_))
 }
 
@@ -186,18 +188,18 @@ async fn counters_of_windows_long_past_are_forgotten_and_never_refilled() {
     let open = || SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
     let mut ledger = open();
     assert!(take_of(&ledger, "now", 1).await && take_of(&ledger, "reopened", 1).await);
-    clock.set(at("2026-12-20T12:00:00Z"));
+    clock.set(timestamp("2026-12-20T12:00:00Z"));
     assert!(take_of(&ledger, "other", 9).await);
     assert_eq!(counters(&ledger).await, ["now", "other", "reopened"], "34 days are not long");
-    clock.set(at("2027-01-20T12:00:00Z"));
+    clock.set(timestamp("2027-01-20T12:00:00Z"));
     assert!(take_of(&ledger, "new", 9).await);
     assert_eq!(counters(&ledger).await, ["new", "other"]);
     // The clock goes back to the day that was used up. A counter starts again at the floor, once, and stays there.
     for counter in ["now", "reopened"] {
-        clock.set(at(NOON));
+        clock.set(timestamp(START_TIME));
         assert!(take_of(&ledger, counter, 1).await);
-        for now in [NOON, "2026-11-16T12:00:00Z", "2026-12-10T12:00:00Z"] {
-            clock.set(at(now));
+        for now in [START_TIME, "2026-11-16T12:00:00Z", "2026-12-10T12:00:00Z"] {
+            clock.set(timestamp(now));
             assert!(!take_of(&ledger, counter, 1).await, "{counter} {now}");
         }
         drop(ledger);
@@ -214,7 +216,7 @@ async fn a_counter_that_cannot_be_read_refuses() {
         let other = Connection::open(dir.path().join("ledger.db")).expect("a database");
         other.execute("UPDATE counters SET state = ?", [text]).expect("changed");
         let refused =
-            first.reserve(vec![a_day("calls", 9)], &record(RecordKind::Intent)).await.expect_err("unreadable");
+            first.reserve(vec![daily_charge("calls", 9)], &record(RecordKind::Intent)).await.expect_err("unreadable");
         assert!(matches!(refused, StoreError::Corrupt(_)), "{refused}");
     }
     assert_eq!(first.rows(CallLogFilter { limit: 9, ..CallLogFilter::default() }).await.expect("rows").len(), 1);
@@ -251,7 +253,7 @@ async fn a_head_that_is_missing_beside_rows_is_remarked_on_until_somebody_has_lo
     let dir = tempfile::tempdir().expect("a directory");
     let (first, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
     assert!(take(&first, 1).await);
-    state.add(server("zoo"), noted()).await.expect("added");
+    state.add(server("zoo"), admin_entry()).await.expect("added");
     assert_eq!(first.verify(vec![]).await.expect("a walk").missing_head_marker, None);
     drop((first, state));
     for name in ["ledger.head", "state.head"] {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_store::conformance::kit::{NOON, a_day, at, calls};
+use gatelodge_store::conformance::support::{START_TIME, calls, daily_charge, timestamp};
 use gatelodge_store::{
     CallId, CallLogFilter, CallRecord, Durability, Ledger, RecordKind, ReserveOutcome, SqliteLedger,
 };
@@ -40,17 +40,17 @@ async fn reserve_for_ever(ledger: Arc<SqliteLedger>) {
     loop {
         let mut random = [0; 10];
         getrandom::fill(&mut random).expect("randomness");
-        let call = CallId::new(at(NOON), random);
-        let intent = || CallRecord::new(RecordKind::Intent, call, at(NOON));
-        let both = vec![a_day("large", LARGE), a_day("small", SMALL)];
+        let call = CallId::new(timestamp(START_TIME), random);
+        let intent = || CallRecord::new(RecordKind::Intent, call, timestamp(START_TIME));
+        let both = vec![daily_charge("large", LARGE), daily_charge("small", SMALL)];
         let mut outcome = ledger.reserve(both, &intent()).await.expect("an answer");
         if matches!(outcome, ReserveOutcome::Exhausted(_)) {
-            outcome = ledger.reserve(vec![a_day("large", LARGE)], &intent()).await.expect("an answer");
+            outcome = ledger.reserve(vec![daily_charge("large", LARGE)], &intent()).await.expect("an answer");
         }
         assert!(matches!(outcome, ReserveOutcome::Taken(_)));
         // One write a line: what the parent reads was answered.
         std::io::stdout().write_all(format!("taken {call}\n").as_bytes()).expect("a parent");
-        ledger.write(&CallRecord::new(RecordKind::Outcome, call, at(NOON))).await.expect("queued");
+        ledger.write(&CallRecord::new(RecordKind::Outcome, call, timestamp(START_TIME))).await.expect("queued");
     }
 }
 

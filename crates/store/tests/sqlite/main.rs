@@ -12,23 +12,23 @@ mod two;
 use std::path::Path;
 use std::sync::Arc;
 
-use gatelodge_store::conformance::{Backend, kit};
+use gatelodge_store::conformance::{ConformanceBackend, support};
 use gatelodge_store::{Durability, ManualClock, SqliteLedger, SqliteState};
 
 fn clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::at(kit::at(kit::NOON)))
+    Arc::new(ManualClock::at(support::timestamp(support::START_TIME)))
 }
 
 fn ledger(dir: &Path) -> SqliteLedger {
     SqliteLedger::open(dir, Durability::Process, clock()).expect("a ledger")
 }
 
-fn open() -> Backend {
+fn open() -> ConformanceBackend {
     let dir = tempfile::tempdir().expect("a directory");
     let clock = clock();
     let state = Arc::new(SqliteState::open(dir.path()).expect("a state"));
     let ledger = SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
-    Backend {
+    ConformanceBackend {
         servers: state.clone(),
         tool_pins: state.clone(),
         sessions: state.clone(),
@@ -39,7 +39,7 @@ fn open() -> Backend {
         change_feed: state,
         ledger: Arc::new(ledger),
         clock,
-        keeper: Box::new(dir),
+        temp_dir_guard: Box::new(dir),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gatelodge_store::conformance::kit::{NOON, at, record};
+use gatelodge_store::conformance::support::{START_TIME, record, timestamp};
 use gatelodge_store::{
     AdminEntry, AdminLog, CallRecord, ChainBreak, ChainHead, ChainReport, Ledger, RecordKind, SqliteLedger, SqliteState,
 };
@@ -19,7 +19,7 @@ async fn filled() -> (TempDir, SqliteLedger) {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = ledger(dir.path());
     for second in 0..ROWS {
-        let at = at(NOON) + std::time::Duration::from_secs(second);
+        let at = timestamp(START_TIME) + std::time::Duration::from_secs(second);
         ledger.write(&CallRecord { at, ..record(RecordKind::Unchecked) }).await.expect("queued");
     }
     ledger.flush().await.expect("written");
@@ -86,7 +86,7 @@ async fn a_moved_anchor_is_found() {
     assert_eq!(verify(&ledger).await.chain_break, Some(ChainBreak::Gap { expected: 1, found: 5 }));
 
     let (dir, ledger) = filled().await;
-    ledger.prune(at(NOON) + std::time::Duration::from_secs(3)).await.expect("removed");
+    ledger.prune(timestamp(START_TIME) + std::time::Duration::from_secs(3)).await.expect("removed");
     assert_eq!(verify(&ledger).await.chain_break, None);
     execute(dir.path(), &move_to(7));
     assert_eq!(verify(&ledger).await.chain_break, Some(ChainBreak::Gap { expected: 4, found: 8 }));
@@ -114,7 +114,7 @@ async fn a_changed_entry_of_the_admin_log_is_found() {
     let state = SqliteState::open(dir.path()).expect("a state");
     for subject in ["a", "b", "c"] {
         let entry = AdminEntry {
-            at: at(NOON),
+            at: timestamp(START_TIME),
             by: "ann".into(),
             action: "grant.create".into(),
             subject: subject.into(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_policy::{Align, Amount, LimitWindow};
-use gatelodge_store::conformance::kit::{a_day, calls, claim, not_sent, record};
+use gatelodge_store::conformance::support::{calls, counter_charge, daily_charge, not_sent_record, record};
 use gatelodge_store::{Ledger, RecordKind, Reservation, ReserveOutcome, SqliteLedger};
 use tokio::task::JoinSet;
 
@@ -16,8 +16,8 @@ const LIMIT: u32 = 1_000;
 async fn take_all(ledger: Arc<SqliteLedger>) -> u32 {
     let mut taken = 0;
     loop {
-        let rolling = claim("rolling", (LimitWindow::Seconds(60), Align::Rolling), calls(LIMIT), Amount::ONE);
-        let claims = vec![a_day("calls", LIMIT), rolling];
+        let rolling = counter_charge("rolling", (LimitWindow::Seconds(60), Align::Rolling), calls(LIMIT), Amount::ONE);
+        let claims = vec![daily_charge("calls", LIMIT), rolling];
         match ledger.reserve(claims, &record(RecordKind::Intent)).await.expect("an answer") {
             ReserveOutcome::Taken(_) => taken += 1,
             ReserveOutcome::Exhausted(_) => return taken,
@@ -47,7 +47,7 @@ async fn two_ledgers_never_overshoot_together_and_make_one_chain() {
 }
 
 async fn reserve(ledger: &SqliteLedger) -> Reservation {
-    match ledger.reserve(vec![a_day("calls", 2)], &record(RecordKind::Intent)).await.expect("an answer") {
+    match ledger.reserve(vec![daily_charge("calls", 2)], &record(RecordKind::Intent)).await.expect("an answer") {
         ReserveOutcome::Taken(reservation) => reservation,
         ReserveOutcome::Exhausted(exhausted) => panic!("no room: {exhausted:?}"),
     }
@@ -61,12 +61,12 @@ async fn each_sees_what_the_other_took_and_gave_back() {
     let _spent = reserve(&other).await;
     assert!(!take(&one, 2).await);
     assert!(!take(&other, 2).await);
-    one.release(reservation, &not_sent()).await.expect("queued");
+    one.release(reservation, &not_sent_record()).await.expect("queued");
     one.flush().await.expect("written");
     let from_other = reserve(&other).await;
     assert!(!take(&one, 2).await);
     // What one took, the other can give back.
-    one.release(from_other, &not_sent()).await.expect("queued");
+    one.release(from_other, &not_sent_record()).await.expect("queued");
     one.flush().await.expect("written");
     assert!(take(&other, 2).await);
     assert_eq!(other.verify(vec![]).await.expect("a walk").chain_break, None);

@@ -3,34 +3,46 @@
 use gatelodge_policy::Category;
 use sha2::{Digest, Sha256};
 
-use super::Backend;
-use super::kit::{NOON, at, record};
+use super::ConformanceBackend;
+use super::support::{START_TIME, record, timestamp};
 use crate::{
     CallLogFilter, CallOutcome, CallRecord, CallTimings, ChainedRow, GrantId, PolicyVersion, RecordKind, RowHash,
 };
 
 const NONE: [u64; 0] = [];
 
-pub async fn rows_come_oldest_first_and_only_the_newest(store: &Backend) {
+pub async fn rows_come_oldest_first_and_only_the_newest(store: &ConformanceBackend) {
     for _ in 0..5 {
         store.write(record(RecordKind::Unchecked)).await;
     }
-    assert_eq!(seqs(store, CallLogFilter { limit: 2, ..CallLogFilter::default() }).await, [4, 5]);
-    assert_eq!(seqs(store, CallLogFilter { limit: 9, ..CallLogFilter::default() }).await, [1, 2, 3, 4, 5]);
-    assert_eq!(seqs(store, CallLogFilter { limit: 0, ..CallLogFilter::default() }).await, NONE);
-    assert_eq!(seqs(store, CallLogFilter { limit: 9, after: Some(3), ..CallLogFilter::default() }).await, [4, 5]);
-    assert_eq!(seqs(store, CallLogFilter { limit: 1, after: Some(3), ..CallLogFilter::default() }).await, [5]);
-    assert_eq!(seqs(store, CallLogFilter { limit: 9, after: Some(5), ..CallLogFilter::default() }).await, NONE);
-    assert_eq!(seqs(store, CallLogFilter { limit: 2, before: Some(4), ..CallLogFilter::default() }).await, [2, 3]);
-    assert_eq!(seqs(store, CallLogFilter { limit: 9, before: Some(1), ..CallLogFilter::default() }).await, NONE);
+    assert_eq!(matching_seqs(store, CallLogFilter { limit: 2, ..CallLogFilter::default() }).await, [4, 5]);
+    assert_eq!(matching_seqs(store, CallLogFilter { limit: 9, ..CallLogFilter::default() }).await, [1, 2, 3, 4, 5]);
+    assert_eq!(matching_seqs(store, CallLogFilter { limit: 0, ..CallLogFilter::default() }).await, NONE);
+    assert_eq!(
+        matching_seqs(store, CallLogFilter { limit: 9, after: Some(3), ..CallLogFilter::default() }).await,
+        [4, 5]
+    );
+    assert_eq!(matching_seqs(store, CallLogFilter { limit: 1, after: Some(3), ..CallLogFilter::default() }).await, [5]);
+    assert_eq!(
+        matching_seqs(store, CallLogFilter { limit: 9, after: Some(5), ..CallLogFilter::default() }).await,
+        NONE
+    );
+    assert_eq!(
+        matching_seqs(store, CallLogFilter { limit: 2, before: Some(4), ..CallLogFilter::default() }).await,
+        [2, 3]
+    );
+    assert_eq!(
+        matching_seqs(store, CallLogFilter { limit: 9, before: Some(1), ..CallLogFilter::default() }).await,
+        NONE
+    );
 }
 
-async fn seqs(store: &Backend, filter: CallLogFilter) -> Vec<u64> {
+async fn matching_seqs(store: &ConformanceBackend, filter: CallLogFilter) -> Vec<u64> {
     store.flush().await;
     store.ledger.rows(filter).await.expect("rows").iter().map(|row| row.seq).collect()
 }
 
-pub async fn each_filter_admits_its_rows_alone(store: &Backend) {
+pub async fn each_filter_admits_its_rows_alone(store: &ConformanceBackend) {
     let target = "say \"hi\"\\ä";
     let plain = record(RecordKind::Intent);
     let known = CallRecord {
@@ -48,17 +60,20 @@ pub async fn each_filter_admits_its_rows_alone(store: &Backend) {
         store.write(row).await;
     }
     let all = || CallLogFilter { limit: 9, ..CallLogFilter::default() };
-    assert_eq!(seqs(store, CallLogFilter { grant: Some("g1".into()), ..all() }).await, [2, 4]);
-    assert_eq!(seqs(store, CallLogFilter { grant: Some("agent".into()), ..all() }).await, [2]);
-    assert_eq!(seqs(store, CallLogFilter { server: Some("zoo".into()), ..all() }).await, [2]);
-    assert_eq!(seqs(store, CallLogFilter { target: Some(target.into()), ..all() }).await, [2]);
-    assert_eq!(seqs(store, CallLogFilter { call: Some(known.call.to_string()), ..all() }).await, [2]);
-    assert_eq!(seqs(store, CallLogFilter { refused_only: true, ..all() }).await, [3, 4]);
-    assert_eq!(seqs(store, CallLogFilter { refused_only: true, server: Some("zoo".into()), ..all() }).await, NONE);
-    assert_eq!(seqs(store, CallLogFilter { server: Some("zo".into()), ..all() }).await, NONE);
+    assert_eq!(matching_seqs(store, CallLogFilter { grant: Some("g1".into()), ..all() }).await, [2, 4]);
+    assert_eq!(matching_seqs(store, CallLogFilter { grant: Some("agent".into()), ..all() }).await, [2]);
+    assert_eq!(matching_seqs(store, CallLogFilter { server: Some("zoo".into()), ..all() }).await, [2]);
+    assert_eq!(matching_seqs(store, CallLogFilter { target: Some(target.into()), ..all() }).await, [2]);
+    assert_eq!(matching_seqs(store, CallLogFilter { call: Some(known.call.to_string()), ..all() }).await, [2]);
+    assert_eq!(matching_seqs(store, CallLogFilter { refused_only: true, ..all() }).await, [3, 4]);
+    assert_eq!(
+        matching_seqs(store, CallLogFilter { refused_only: true, server: Some("zoo".into()), ..all() }).await,
+        NONE
+    );
+    assert_eq!(matching_seqs(store, CallLogFilter { server: Some("zo".into()), ..all() }).await, NONE);
 }
 
-pub async fn a_record_comes_back_as_it_was_written(store: &Backend) {
+pub async fn a_record_comes_back_as_it_was_written(store: &ConformanceBackend) {
     let mut full = record(RecordKind::Outcome);
     full.grant = Some(GrantId("g1".into()));
     full.request = Some("\"1\"".into());
@@ -77,7 +92,7 @@ pub async fn a_record_comes_back_as_it_was_written(store: &Backend) {
 }
 
 /// What the documentation says how to verify an export, done by hand: from a line to its number and its two hashes.
-pub(super) fn verified(line: &str) -> (u64, RowHash, RowHash) {
+pub(super) fn parse_exported_line(line: &str) -> (u64, RowHash, RowHash) {
     let told: serde_json::Value = serde_json::from_str(line).expect("JSON");
     let hash = |name: &str| {
         let bytes = data_encoding::HEXLOWER.decode(told[name].as_str().expect("a hash").as_bytes()).expect("digits");
@@ -96,16 +111,16 @@ pub(super) fn verified(line: &str) -> (u64, RowHash, RowHash) {
 }
 
 /// Holds that rows follow each other from `end` on, and gives the new end.
-pub(super) fn follow(rows: &[ChainedRow], mut end: (u64, RowHash)) -> (u64, RowHash) {
+pub(super) fn assert_chained(rows: &[ChainedRow], mut end: (u64, RowHash)) -> (u64, RowHash) {
     for row in rows {
-        let (seq, previous, hash) = verified(&row.to_json_line());
+        let (seq, previous, hash) = parse_exported_line(&row.to_json_line());
         assert_eq!((seq, previous), (end.0 + 1, end.1));
         end = (seq, hash);
     }
     end
 }
 
-pub async fn kept_rows_come_in_pages_and_their_hashes_can_be_computed_elsewhere(store: &Backend) {
+pub async fn raw_rows_come_in_pages_with_verifiable_hashes(store: &ConformanceBackend) {
     let large = CallRecord { message: Some("\u{1f4a1}\"\\".repeat(100_000).into()), ..record(RecordKind::Refused) };
     for number in 0..2_500 {
         store.write(if number % 1_000 == 7 { large.clone() } else { record(RecordKind::Unchecked) }).await;
@@ -119,7 +134,7 @@ pub async fn kept_rows_come_in_pages_and_their_hashes_can_be_computed_elsewhere(
         if page.is_empty() {
             break;
         }
-        end = follow(&page, end);
+        end = assert_chained(&page, end);
         pages += 1;
     }
     let head = store.ledger.head().await.expect("a head");
@@ -131,15 +146,18 @@ pub async fn kept_rows_come_in_pages_and_their_hashes_can_be_computed_elsewhere(
     assert_eq!(later[0].parse_call_row().expect("a row").record.kind, RecordKind::Unchecked);
 }
 
-pub async fn kept_rows_begin_behind_what_was_removed(store: &Backend) {
+pub async fn raw_rows_begin_after_the_pruned_ones(store: &ConformanceBackend) {
     store.write(record(RecordKind::Unchecked)).await;
     store.write(record(RecordKind::Unchecked)).await;
     store.flush().await;
     let removed = store.ledger.head().await.expect("a head");
-    store.write(CallRecord { at: at("2026-11-16T12:00:00Z"), ..record(RecordKind::Unchecked) }).await;
+    store.write(CallRecord { at: timestamp("2026-11-16T12:00:00Z"), ..record(RecordKind::Unchecked) }).await;
     store.flush().await;
-    assert_eq!(store.ledger.prune(at(NOON) + std::time::Duration::from_secs(1)).await.expect("removed"), 2);
+    assert_eq!(
+        store.ledger.prune(timestamp(START_TIME) + std::time::Duration::from_secs(1)).await.expect("removed"),
+        2
+    );
     let rows = store.ledger.page_after(0).await.expect("rows");
     assert_eq!((rows[0].seq, rows[0].previous), (3, removed.hash));
-    follow(&rows, (removed.seq, removed.hash));
+    assert_chained(&rows, (removed.seq, removed.hash));
 }

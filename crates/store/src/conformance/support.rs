@@ -5,24 +5,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use gatelodge_policy::{Align, Amount, LimitWindow};
 use jiff::Timestamp;
 
-use super::Backend;
+use super::ConformanceBackend;
 use crate::{
     AdminEntry, CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, CounterCharge, CounterKey,
     ExhaustedCounter, RecordKind, Reservation, ReserveOutcome, StoreError,
 };
 
 /// When the suite's clock starts: a Sunday.
-pub const NOON: &str = "2026-11-15T12:00:00Z";
-pub const DAY: LimitWindow = LimitWindow::Seconds(86_400);
-const BILLION: i128 = 1_000_000_000;
+pub const START_TIME: &str = "2026-11-15T12:00:00Z";
+pub const DAY_WINDOW: LimitWindow = LimitWindow::Seconds(86_400);
+const BILLIONTHS_PER_UNIT: i128 = 1_000_000_000;
 
-pub fn at(text: &str) -> Timestamp {
+pub fn timestamp(text: &str) -> Timestamp {
     text.parse().expect("a time")
 }
 
 /// So many calls.
 pub fn calls(number: u32) -> Amount {
-    billionths(i128::from(number) * BILLION)
+    billionths(i128::from(number) * BILLIONTHS_PER_UNIT)
 }
 
 pub fn billionths(number: i128) -> Amount {
@@ -30,13 +30,18 @@ pub fn billionths(number: i128) -> Amount {
 }
 
 /// A claim on a counter of this name.
-pub fn claim(counter: &str, (window, align): (LimitWindow, Align), max: Amount, amount: Amount) -> CounterCharge {
+pub fn counter_charge(
+    counter: &str,
+    (window, align): (LimitWindow, Align),
+    max: Amount,
+    amount: Amount,
+) -> CounterCharge {
     CounterCharge { key: CounterKey::from_stored(counter), window, align, max, amount }
 }
 
 /// One of so many calls a calendar day.
-pub fn a_day(counter: &str, max: u32) -> CounterCharge {
-    claim(counter, (DAY, Align::Calendar), calls(max), Amount::ONE)
+pub fn daily_charge(counter: &str, max: u32) -> CounterCharge {
+    counter_charge(counter, (DAY_WINDOW, Align::Calendar), calls(max), Amount::ONE)
 }
 
 /// A record of a call that no other has.
@@ -44,18 +49,18 @@ pub fn record(kind: RecordKind) -> CallRecord {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let mut random = [0; 10];
     random[..8].copy_from_slice(&LAST.fetch_add(1, Ordering::Relaxed).to_be_bytes());
-    let now = at(NOON);
+    let now = timestamp(START_TIME);
     CallRecord::new(kind, CallId::new(now, random), now)
 }
 
-pub fn not_sent() -> CallRecord {
+pub fn not_sent_record() -> CallRecord {
     CallRecord { outcome: Some(CallOutcome::NotSent), ..record(RecordKind::Outcome) }
 }
 
 /// The entry of a change that is not what a promise is about.
-pub fn noted() -> AdminEntry {
+pub fn admin_entry() -> AdminEntry {
     AdminEntry {
-        at: at(NOON),
+        at: timestamp(START_TIME),
         by: "ann".into(),
         action: "some.change".into(),
         subject: "it".into(),
@@ -63,13 +68,13 @@ pub fn noted() -> AdminEntry {
     }
 }
 
-impl Backend {
+impl ConformanceBackend {
     pub async fn reserve(&self, claims: Vec<CounterCharge>) -> ReserveOutcome {
         self.ledger.reserve(claims, &record(RecordKind::Intent)).await.expect("an answer")
     }
 
     /// Takes claims that have room.
-    pub async fn take(&self, claims: Vec<CounterCharge>) -> Reservation {
+    pub async fn reserve_ok(&self, claims: Vec<CounterCharge>) -> Reservation {
         match self.reserve(claims).await {
             ReserveOutcome::Taken(reservation) => reservation,
             ReserveOutcome::Exhausted(exhausted) => panic!("no room: {exhausted:?}"),
@@ -77,7 +82,7 @@ impl Backend {
     }
 
     /// Asks for claims that have no room.
-    pub async fn refused(&self, claims: Vec<CounterCharge>) -> ExhaustedCounter {
+    pub async fn reserve_exhausted(&self, claims: Vec<CounterCharge>) -> ExhaustedCounter {
         match self.reserve(claims).await {
             ReserveOutcome::Taken(reservation) => panic!("taken: {reservation:?}"),
             ReserveOutcome::Exhausted(exhausted) => exhausted,
@@ -85,7 +90,7 @@ impl Backend {
     }
 
     /// What a counter says was used, in billionths.
-    pub async fn used(&self, counter: &str) -> i128 {
+    pub async fn used_billionths(&self, counter: &str) -> i128 {
         self.flush().await;
         let usage = self.ledger.usage().await.expect("counters");
         usage.iter().find(|usage| usage.key.as_str() == counter).map_or(0, |usage| usage.used.billionths())
@@ -106,7 +111,7 @@ impl Backend {
     }
 
     /// Holds that the chain verifies.
-    pub async fn assert_whole(&self) {
+    pub async fn assert_chain_valid(&self) {
         let verified = self.ledger.verify(vec![]).await.expect("a walk");
         assert_eq!(verified.chain_break, None);
     }
