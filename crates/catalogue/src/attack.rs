@@ -3,8 +3,8 @@
 use gatelodge_policy::Category;
 use serde::{Deserialize, Serialize};
 
+use crate::classifier_data::ClassifierData;
 use crate::flow::Flow;
-use crate::rulebook::Rulebook;
 use crate::signals::{Signal, SignalKind};
 
 /// A pattern of attack.
@@ -62,7 +62,7 @@ struct Written {
 
 /// All patterns.
 pub fn patterns() -> &'static [Pattern] {
-    &Rulebook::built_in().patterns
+    &ClassifierData::built_in().patterns
 }
 
 /// Reads `data/attacks.toml`. A line that cannot be understood links to nothing; a test sees to it that there is none.
@@ -87,7 +87,7 @@ fn clause(text: &str) -> Option<Clause> {
 
 /// The patterns that a tool serves.
 pub(crate) fn of_tool<'b>(
-    book: &'b Rulebook,
+    book: &'b ClassifierData,
     category: Category,
     signals: &[Signal],
     flow: &[Flow],

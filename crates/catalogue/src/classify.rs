@@ -4,6 +4,7 @@ use gatelodge_policy::Category;
 use serde::Serialize;
 use serde_json::Value as Json;
 
+use crate::classifier_data::ClassifierData;
 use crate::decide::{Verdict, decide};
 use crate::explain::{Reasons, explain};
 use crate::features::{Feature, Found, find};
@@ -11,7 +12,6 @@ use crate::flow::{self, Flow};
 use crate::letters::mixes;
 use crate::name::Name;
 use crate::parameters::Parameters;
-use crate::rulebook::Rulebook;
 use crate::server::Server;
 use crate::shown::{is_invisible, shown};
 use crate::signals::{MANY_PARAMETERS, Signal, SignalKind};
@@ -151,14 +151,14 @@ pub fn word(category: Category) -> &'static str {
 
 /// Classifies a tool among its siblings.
 pub fn classify(tool: &Tool<'_>, server: &Server) -> Classification {
-    classify_by(tool, server, Rulebook::built_in())
+    classify_by(tool, server, ClassifierData::built_in())
 }
 
 /// Finds what there is to find in a definition, and looks at it.
 pub(crate) fn look<T>(
     tool: &Tool<'_>,
     server: &Server,
-    book: &Rulebook,
+    book: &ClassifierData,
     look: impl FnOnce(&Found<'_>, &[Feature<'_>]) -> T,
 ) -> T {
     let description = plain(tool.description.as_deref().unwrap_or_default());
@@ -172,7 +172,7 @@ pub(crate) fn look<T>(
     look(&found, &features)
 }
 
-fn classify_by(tool: &Tool<'_>, server: &Server, book: &'static Rulebook) -> Classification {
+fn classify_by(tool: &Tool<'_>, server: &Server, book: &'static ClassifierData) -> Classification {
     look(tool, server, book, |found, features| classified(tool, server, found, features, book))
 }
 
@@ -181,7 +181,7 @@ fn classified(
     server: &Server,
     found: &Found<'_>,
     features: &[Feature<'_>],
-    book: &'static Rulebook,
+    book: &'static ClassifierData,
 ) -> Classification {
     let verdict = decide(found, features, tool.annotations, book);
     let category = verdict.category;
@@ -207,7 +207,7 @@ fn classified(
 }
 
 /// How sure the category is. A claim that agrees adds nothing: it is the server's word.
-fn confidence(verdict: &Verdict, tool: &Tool<'_>, book: &Rulebook) -> f64 {
+fn confidence(verdict: &Verdict, tool: &Tool<'_>, book: &ClassifierData) -> f64 {
     /// A claim raised it, against the words: one of two readings.
     const RAISED: f64 = 0.6;
     /// What a claim that contradicts takes away.
@@ -236,7 +236,7 @@ fn signals(
     text: &Text<'_>,
     description: &Plain<'_>,
     parameters: &Parameters<'_>,
-    book: &Rulebook,
+    book: &ClassifierData,
 ) -> Vec<Signal> {
     let mut signals = Vec::new();
     let named = name.words.iter().filter_map(|(_, id)| *id);
@@ -276,7 +276,7 @@ fn signals(
 }
 
 /// Whether a text speaks to the model, however its words are parted.
-fn steers<'t>(texts: impl Iterator<Item = &'t str>, book: &Rulebook) -> bool {
+fn steers<'t>(texts: impl Iterator<Item = &'t str>, book: &ClassifierData) -> bool {
     let mut small = String::new();
     for text in texts {
         for word in text.split_whitespace() {
@@ -285,7 +285,7 @@ fn steers<'t>(texts: impl Iterator<Item = &'t str>, book: &Rulebook) -> bool {
         }
         small.push('\n');
     }
-    book.steering.iter().any(|phrase| small.contains(phrase))
+    book.steering_phrases.iter().any(|phrase| small.contains(phrase))
 }
 
 /// A name in a sentence. What it is set in is written out where the name has it too.

@@ -4,10 +4,10 @@ mod hinder;
 
 use gatelodge_policy::Category;
 
+use crate::classifier_data::ClassifierData;
 use crate::features::{Feature, Flag, Found, Key, Slot};
 use crate::lexicon::Group;
 use crate::model::{Shares, is_of_money, takes_away};
-use crate::rulebook::Rulebook;
 use crate::tool::Annotations;
 pub(crate) use hinder::Hindrance;
 use hinder::{Takes, carries, hindrance, lead_is_either, takes};
@@ -31,7 +31,12 @@ pub(crate) struct Verdict {
 }
 
 /// Decides by what was found; claims of the server are looked at last, and only raise.
-pub(crate) fn decide(found: &Found<'_>, features: &[Feature<'_>], claims: Annotations, book: &Rulebook) -> Verdict {
+pub(crate) fn decide(
+    found: &Found<'_>,
+    features: &[Feature<'_>],
+    claims: Annotations,
+    book: &ClassifierData,
+) -> Verdict {
     let shares = Shares::of(book.model.sum(features));
     let hindrance = hindrance(found, features, book);
     let category = by_words(found, features, shares, hindrance.as_ref(), book);
@@ -47,7 +52,7 @@ fn by_words(
     features: &[Feature<'_>],
     shares: Shares,
     hindrance: Option<&Hindrance>,
-    book: &Rulebook,
+    book: &ClassifierData,
 ) -> Category {
     let seen = |slots: &[Slot], group: Group| {
         let mut keys = features.iter().map(|feature| feature.key);
@@ -60,14 +65,14 @@ fn by_words(
         Takes::ForGood => return Category::Destructive,
     }
     if !has_verb && found.text.tokens.is_empty() && hindrance.is_none() {
-        let is_clear = shares.read >= book.borders.read_by_name;
+        let is_clear = shares.read >= book.thresholds.read_by_name;
         return if is_clear { Category::Read } else { Category::Unknown };
     }
     let looks = seen(&[Slot::Lead, Slot::Says], Group::Read) || found.text.gives(&book.lexicon);
     let border = match (looks, lead_is_either(found, book)) {
-        (true, false) => book.borders.read,
-        (true, true) => book.borders.read_if_either,
-        (false, _) => book.borders.read_without_verb,
+        (true, false) => book.thresholds.read,
+        (true, true) => book.thresholds.read_if_either,
+        (false, _) => book.thresholds.read_without_verb,
     };
     if hindrance.is_none() && shares.read >= border {
         return Category::Read;
@@ -86,8 +91,8 @@ fn by_words(
 }
 
 /// What a tool is that takes away what may be a relation: Write if it is nothing else.
-fn untied(shares: Shares, features: &[Feature<'_>], book: &Rulebook) -> Category {
-    let is_gone = shares.destroy >= book.borders.destroy_if_untied * (1.0 - shares.read);
+fn untied(shares: Shares, features: &[Feature<'_>], book: &ClassifierData) -> Category {
+    let is_gone = shares.destroy >= book.thresholds.destroy_if_untied * (1.0 - shares.read);
     match more_than_read(Shares { destroy: 0.0, ..shares }, features, true, book) {
         Category::Write if !is_gone => Category::Write,
         _ => Category::Destructive,
@@ -96,8 +101,8 @@ fn untied(shares: Shares, features: &[Feature<'_>], book: &Rulebook) -> Category
 
 /// What a tool is that is not Read. A word that takes away lifts no milder outcome more than a riskier one, so that
 /// nothing here gets milder by it.
-fn more_than_read(shares: Shares, features: &[Feature<'_>], has_verb: bool, book: &Rulebook) -> Category {
-    let (borders, leans) = (&book.borders, &book.leans);
+fn more_than_read(shares: Shares, features: &[Feature<'_>], has_verb: bool, book: &ClassifierData) -> Category {
+    let (borders, leans) = (&book.thresholds, &book.biases);
     let takes_away = features.iter().any(|feature| takes_away(feature.key, &book.lexicon));
     let is_of_money = features.iter().any(|feature| is_of_money(feature.key, &book.lexicon));
     let commits = features.iter().any(|feature| feature.key == Key::Flag(Flag::Commits));
@@ -120,8 +125,8 @@ fn more_than_read(shares: Shares, features: &[Feature<'_>], has_verb: bool, book
     if category == Category::Write && !is_understood { Category::Unknown } else { category }
 }
 
-fn by_claims(category: Category, shares: Shares, claims: Annotations, book: &Rulebook) -> Category {
-    let borders = &book.borders;
+fn by_claims(category: Category, shares: Shares, claims: Annotations, book: &ClassifierData) -> Category {
+    let borders = &book.thresholds;
     // A claim of being harmless beside it does not count: two readings, the riskier one.
     let destroys = claims.destructive == Some(true);
     match category {

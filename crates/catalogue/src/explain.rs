@@ -6,11 +6,11 @@ mod siblings;
 
 use gatelodge_policy::Category;
 
+use crate::classifier_data::ClassifierData;
 use crate::classify::{Level, word};
 use crate::decide::Verdict;
 use crate::features::{Feature, Found};
 use crate::model::OUTCOMES;
-use crate::rulebook::Rulebook;
 use crate::server::Server;
 use crate::tool::Tool;
 pub(crate) use fact::is_of_name;
@@ -32,7 +32,7 @@ struct Case<'c, 't> {
     features: &'c [Feature<'c>],
     verdict: &'c Verdict,
     server: &'c Server,
-    book: &'c Rulebook,
+    book: &'c ClassifierData,
 }
 
 /// Why an answer is what it is.
@@ -50,7 +50,7 @@ pub(crate) fn explain(
     features: &[Feature<'_>],
     verdict: &Verdict,
     server: &Server,
-    book: &Rulebook,
+    book: &ClassifierData,
 ) -> Reasons {
     let case = Case { tool, found, features, verdict, server, book };
     let (facts, beside) = (facts(&case), siblings(&case));

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use gatelodge_policy::Category;
 
+use crate::classifier_data::ClassifierData;
 use crate::features::{Found, has};
 use crate::lexicon::{Lexicon, Word, WordId};
-use crate::rulebook::Rulebook;
 use crate::server::Server;
 use crate::signals::SignalKind;
 
@@ -79,7 +79,7 @@ pub(crate) fn read(text: &str, lexicon: &mut Lexicon) -> Result<Vec<String>, tom
 }
 
 /// The labels of a tool.
-pub(crate) fn labels(found: &Found<'_>, category: Category, server: &Server, book: &Rulebook) -> Vec<Flow> {
+pub(crate) fn labels(found: &Found<'_>, category: Category, server: &Server, book: &ClassifierData) -> Vec<Flow> {
     let signal = |kind| has(found.signals, kind);
     // What it runs may read, fetch and send.
     if category == Category::Execute && (signal(SignalKind::TakesCode) || signal(SignalKind::TakesShell)) {
@@ -88,7 +88,7 @@ pub(crate) fn labels(found: &Found<'_>, category: Category, server: &Server, boo
     let words = || spoken_of(found, book);
     let speaks_of = |flow: Flow| {
         words().any(|word| word.flows.contains(&flow))
-            || (flow == Flow::ReadsUntrusted && book.untrusted_servers.iter().any(|word| server.has_word(word)))
+            || (flow == Flow::ReadsUntrusted && book.untrusted_server_words.iter().any(|word| server.has_word(word)))
     };
     let is_read = category == Category::Read || category == Category::Execute;
     let fetches = is_read && signal(SignalKind::TakesUrl);
@@ -111,7 +111,7 @@ pub(crate) fn labels(found: &Found<'_>, category: Category, server: &Server, boo
 }
 
 /// The words of the name and of the first sentence.
-fn spoken_of<'b>(found: &Found<'_>, book: &'b Rulebook) -> impl Iterator<Item = &'b Word> {
+fn spoken_of<'b>(found: &Found<'_>, book: &'b ClassifierData) -> impl Iterator<Item = &'b Word> {
     let named = found.name.words.iter().filter_map(|(_, id)| *id);
     let told = found.text.tokens.iter().take_while(|token| token.is_first).filter_map(|token| token.id);
     let all: Vec<WordId> = named.chain(told).collect();

@@ -6,6 +6,7 @@
 mod archive;
 mod attack;
 mod calibrate;
+mod classifier_data;
 mod classify;
 mod data_files;
 mod decide;
@@ -28,7 +29,6 @@ mod ready;
 mod recommend;
 mod recorded;
 mod release;
-mod rulebook;
 mod server;
 mod shown;
 mod signals;

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use crate::attack;
+use crate::classifier_data::ClassifierData;
 use crate::classify::{Classification, Level, look};
 use crate::decide::{Verdict, decide};
 use crate::explain::{Reasons, explain};
 use crate::index::ToolFacts;
 use crate::model::Shares;
 use crate::recommend::recommended;
-use crate::rulebook::Rulebook;
 use crate::server::Server;
 use crate::signals::{Signal, SignalKind};
 use crate::tool::Tool;
@@ -19,7 +19,7 @@ const READ_AND_NOT_KEPT: &str = "its description, which was read and is not kept
 
 /// What is known of a tool by its facts. `tool` is what is left of its definition.
 pub(crate) fn recorded(tool: &Tool<'_>, server: &Server, facts: &ToolFacts) -> Classification {
-    let book = Rulebook::built_in();
+    let book = ClassifierData::built_in();
     let had_description = !facts.signals.contains(&SignalKind::NoDescription);
     // An empty one is there and not kept: nothing is told of what it says or lacks.
     let tool = &Tool { description: had_description.then_some(Cow::Borrowed("")), ..tool.clone() };

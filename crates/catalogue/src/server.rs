@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::classifier_data::ClassifierData;
 use crate::lexicon::Group;
 use crate::name::{Name, split};
-use crate::rulebook::Rulebook;
 
 /// More tools on one server are very many, and more than anybody looks through.
 pub(crate) const CROWD: usize = 60;
@@ -31,7 +31,7 @@ pub struct Server {
 impl Server {
     /// Takes note of a server's tools. Names that come twice count once.
     pub fn new<'n>(name: &str, description: Option<&str>, tools: impl IntoIterator<Item = &'n str>) -> Self {
-        let book = Rulebook::built_in();
+        let book = ClassifierData::built_in();
         let names: BTreeSet<&str> = tools.into_iter().collect();
         let text = description.unwrap_or_default().chars().take(2_000).collect::<String>();
         let words = split(name).into_iter().chain(text.split_whitespace().flat_map(split)).collect();
@@ -43,12 +43,12 @@ impl Server {
         server
     }
 
-    fn note(&mut self, own: &str, book: &Rulebook) {
+    fn note(&mut self, own: &str, book: &ClassifierData) {
         let name = Name::of(own, &self.prefix, &book.lexicon);
         let Some((verb, _)) = name.verb() else { return };
         let object = name.object();
         let runs = name.group(&book.lexicon) == Some(Group::Run)
-            && object.split('_').any(|word| book.code_things.contains(word));
+            && object.split('_').any(|word| book.code_nouns.contains(word));
         if runs || book.code_verbs.contains(verb.as_str()) {
             keep(&mut self.runs_code, own);
         }
@@ -101,7 +101,7 @@ fn keep(names: &mut BTreeSet<String>, own: &str) {
 }
 
 /// The words that all names begin with, up to the first that says what is done, or that it is about money. Few names have nothing in common by design.
-fn common_prefix(names: &BTreeSet<&str>, book: &Rulebook) -> Vec<String> {
+fn common_prefix(names: &BTreeSet<&str>, book: &ClassifierData) -> Vec<String> {
     // In order, the first and the last differ the most.
     let (Some(first), Some(last)) = (names.first(), names.last()) else { return Vec::new() };
     if names.len() < 3 {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::calibrate::Calibration;
+use crate::classifier_data::ClassifierData;
 use crate::features::{Flag, Key, Slot};
 use crate::lexicon::{Group, Points, WordId};
 use crate::model::kept;
-use crate::rulebook::Rulebook;
 
 /// The file.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub(crate) struct Trained {
 
 impl Trained {
     /// Puts the weights over those of the lexicon.
-    pub fn put_into(&self, book: &mut Rulebook) {
+    pub fn put_into(&self, book: &mut ClassifierData) {
         book.model.bias = self.bias;
         let mut learned = Vec::new();
         for (name, points) in &self.flags {
@@ -75,7 +75,7 @@ impl Trained {
     }
 
     /// Writes down a model.
-    pub fn of(book: &Rulebook, origin: String, calibration: Calibration) -> Self {
+    pub fn of(book: &ClassifierData, origin: String, calibration: Calibration) -> Self {
         let mut trained = Self { origin, bias: book.model.bias.map(rounded), calibration, ..Self::default() };
         for (key, points) in &book.model.weights {
             let points = points.map(rounded);
@@ -114,15 +114,15 @@ const NEXT: &str = "next";
 /// A pair without one of its verbs.
 const NO_VERB: &str = "none";
 
-fn base(id: WordId, book: &Rulebook) -> Option<String> {
+fn base(id: WordId, book: &ClassifierData) -> Option<String> {
     book.lexicon.word(id).map(|word| word.base.to_string())
 }
 
-fn word_id(word: &str, book: &mut Rulebook) -> WordId {
+fn word_id(word: &str, book: &mut ClassifierData) -> WordId {
     book.lexicon.find(word).unwrap_or_else(|| book.lexicon.id_of(word))
 }
 
-fn pair_key(name: &str, pair: &str, book: &mut Rulebook) -> Option<Key> {
+fn pair_key(name: &str, pair: &str, book: &mut ClassifierData) -> Option<Key> {
     let (one, other) = pair.split_once('+')?;
     match name {
         KINDS => Some(Key::Kinds(Group::from_word(one), Group::from_word(other))),

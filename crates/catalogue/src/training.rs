@@ -6,6 +6,7 @@
 use gatelodge_policy::Category;
 
 pub use crate::calibrate::Calibration;
+use crate::classifier_data::{ClassifierData, ClassifierDataError};
 use crate::classify::look;
 use crate::decide::decide;
 use crate::features::{Key, Slot};
@@ -14,7 +15,6 @@ pub use crate::model::OUTCOMES;
 use crate::model::{kept, shared};
 use crate::name::split;
 use crate::parameters::Parameters;
-use crate::rulebook::{Rulebook, RulebookError};
 use crate::server::Server;
 use crate::text::{Text, plain};
 use crate::tool::{Annotations, Tool};
@@ -49,7 +49,7 @@ impl FeatureKey {
 /// Error returned when the data files of the classifier cannot be read, or the weights cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the data of the classifier")]
-pub struct TrainingDataError(#[from] RulebookError);
+pub struct TrainingDataError(#[from] ClassifierDataError);
 
 /// The category that a model in training gives a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +64,7 @@ pub struct Judgement {
 
 /// A classifier in training. It begins with the points of the lexicon.
 #[derive(Debug)]
-pub struct TrainingModel(Rulebook);
+pub struct TrainingModel(ClassifierData);
 
 impl TrainingModel {
     /// A model that has learned nothing.
@@ -72,7 +72,7 @@ impl TrainingModel {
     /// # Errors
     /// A data file of this build cannot be read.
     pub fn untrained() -> Result<Self, TrainingDataError> {
-        Ok(Self(Rulebook::untrained()?))
+        Ok(Self(ClassifierData::untrained()?))
     }
 
     /// The words in the name, the description and the parameters of a tool.
@@ -138,7 +138,7 @@ impl TrainingModel {
     /// The weights cannot be written as JSON.
     pub fn to_text(&self, origin: &str, calibration: Calibration) -> Result<String, TrainingDataError> {
         let text = Trained::of(&self.0, origin.to_owned(), calibration).to_text();
-        Ok(text.map_err(RulebookError::from)?)
+        Ok(text.map_err(ClassifierDataError::from)?)
     }
 }
 

@@ -2,10 +2,10 @@
 //! looking outweighs any number of words that speak of looking.
 
 use super::IN_FRONT;
+use crate::classifier_data::ClassifierData;
 use crate::classify::quoted;
 use crate::features::{Feature, Flag, Found, Key, Phrase, Slot};
 use crate::lexicon::{Group, Word, WordId};
-use crate::rulebook::Rulebook;
 use crate::signals::SignalKind;
 
 /// So many words are the beginning of a description.
@@ -35,7 +35,7 @@ pub(super) fn takes(
     found: &Found<'_>,
     features: &[Feature<'_>],
     hindrance: Option<&Hindrance>,
-    book: &Rulebook,
+    book: &ClassifierData,
 ) -> Takes {
     let mut keys = features.iter().map(|feature| feature.key);
     let is_gone = keys.clone().any(|key| key == Key::Flag(Flag::Phrase(Phrase::Gone)));
@@ -47,13 +47,13 @@ pub(super) fn takes(
 }
 
 /// Finds the weightiest.
-pub(super) fn hindrance(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Option<Hindrance> {
+pub(super) fn hindrance(found: &Found<'_>, features: &[Feature<'_>], book: &ClassifierData) -> Option<Hindrance> {
     destroys(found, features, book)
         .or_else(|| does_more(found, features, book).map(|why| Hindrance { why, takes: said(found, book) }))
 }
 
 /// A word of the name, or a choice, that takes away; the one that does it for good before one that perhaps does.
-fn destroys(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Option<Hindrance> {
+fn destroys(found: &Found<'_>, features: &[Feature<'_>], book: &ClassifierData) -> Option<Hindrance> {
     let known = |id: Option<WordId>| id.and_then(|id| book.lexicon.word(id));
     let takes = |word: &Word| taken(word, found, book).max(said(found, book));
     let named = found.name.words.iter().enumerate().filter_map(|(at, (written, id))| {
@@ -78,7 +78,7 @@ pub(super) fn carries(found: &Found<'_>) -> bool {
 
 /// What a verb of destroying takes: a relation only where one is named. Beside a verb that runs, pays or undoes, or with
 /// code, nothing is a mere relation.
-fn taken(word: &Word, found: &Found<'_>, book: &Rulebook) -> Takes {
+fn taken(word: &Word, found: &Found<'_>, book: &ClassifierData) -> Takes {
     let does_more = |word: &Word| {
         let group = word.group.filter(|group| *group != Group::Destroy && !word.is_doubtful);
         group.is_some_and(|group| group.harm() > Group::Write.harm())
@@ -93,7 +93,7 @@ fn taken(word: &Word, found: &Found<'_>, book: &Rulebook) -> Takes {
 }
 
 /// Whether the name has a relation, or something that is taken `from` another, or the description begins with one.
-fn speaks_of_relation(found: &Found<'_>, book: &Rulebook) -> bool {
+fn speaks_of_relation(found: &Found<'_>, book: &ClassifierData) -> bool {
     let is_relation = |id: Option<WordId>| id.and_then(|id| book.lexicon.word(id)).is_some_and(|word| word.is_relation);
     let mut named = found.name.words.iter();
     let mut told = found.text.tokens.iter().take(BEGINNING);
@@ -101,7 +101,7 @@ fn speaks_of_relation(found: &Found<'_>, book: &Rulebook) -> bool {
 }
 
 /// What the verb in front of the description takes: nothing that stands behind it makes that milder.
-fn said(found: &Found<'_>, book: &Rulebook) -> Takes {
+fn said(found: &Found<'_>, book: &ClassifierData) -> Takes {
     let begins = |at: &usize| *at < IN_FRONT || found.name.lead.is_none();
     let token = found.text.lead.filter(begins).and_then(|at| found.text.tokens.get(at));
     let word = token.and_then(|token| book.lexicon.word(token.id?));
@@ -109,7 +109,7 @@ fn said(found: &Found<'_>, book: &Rulebook) -> Takes {
     word.map_or(Takes::Nothing, |word| taken(word, found, book))
 }
 
-fn does_more(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Option<String> {
+fn does_more(found: &Found<'_>, features: &[Feature<'_>], book: &ClassifierData) -> Option<String> {
     let begins = found.text.lead.is_some_and(|at| at < IN_FRONT);
     // A verb that may leave all as it was is no reason by itself.
     let is_either = lead_is_either(found, book);
@@ -121,12 +121,12 @@ fn does_more(found: &Found<'_>, features: &[Feature<'_>], book: &Rulebook) -> Op
     if let Some(token) = found.text.destroying(&book.lexicon) {
         return Some(format!("its description says {}", quoted(token.written)));
     }
-    let is_cut = |own: &crate::parameters::Parameter<'_>| own.has_more_choices && book.chooses(&own.joined);
+    let is_cut = |own: &crate::parameters::Parameter<'_>| own.has_more_choices && book.is_choice_parameter(&own.joined);
     found.parameters.list.iter().any(is_cut).then(|| "a parameter offers more than is looked at".to_owned())
 }
 
 /// Whether the verb of the name may leave all as it was.
-pub(super) fn lead_is_either(found: &Found<'_>, book: &Rulebook) -> bool {
+pub(super) fn lead_is_either(found: &Found<'_>, book: &ClassifierData) -> bool {
     let word = found.name.verb().and_then(|(_, id)| book.lexicon.word((*id)?));
     word.is_some_and(|word| word.is_either || (word.computes && found.parameters.are_only_numbers()))
 }

@@ -3,11 +3,11 @@
 use gatelodge_policy::Category;
 
 use super::Case;
+use crate::classifier_data::ClassifierData;
 use crate::classify::quoted;
 use crate::features::{Feature, Flag, Found, Key, Phrase, Slot};
 use crate::lexicon::Word;
 use crate::model::OUTCOMES;
-use crate::rulebook::Rulebook;
 use crate::signals::SignalKind;
 
 /// What weighs less is not worth telling.
@@ -99,7 +99,7 @@ fn not_understood(case: &Case<'_, '_>) -> Vec<String> {
 }
 
 /// How much a feature speaks for a category against the others.
-fn weight(key: Key, category: Category, book: &Rulebook) -> f64 {
+fn weight(key: Key, category: Category, book: &ClassifierData) -> f64 {
     let points = book.model.points(key);
     let own = OUTCOMES.iter().zip(points).find(|(outcome, _)| **outcome == category);
     let mean = points.iter().sum::<f64>() / points.len() as f64;

@@ -2,10 +2,10 @@
 
 use super::pairs;
 use super::{Feature, Flag, Key, Phrase, Slot};
+use crate::classifier_data::ClassifierData;
 use crate::lexicon::{Group, Lexicon, Word, WordId};
 use crate::name::{Name, is_noun, split};
 use crate::parameters::Parameters;
-use crate::rulebook::Rulebook;
 use crate::signals::{Signal, SignalKind};
 use crate::text::Text;
 
@@ -20,7 +20,7 @@ pub(crate) struct Found<'t> {
 }
 
 /// Finds all features, in the order of their keys.
-pub(crate) fn find<'t>(found: &Found<'t>, book: &Rulebook) -> Vec<Feature<'t>> {
+pub(crate) fn find<'t>(found: &Found<'t>, book: &ClassifierData) -> Vec<Feature<'t>> {
     let mut features = Vec::with_capacity(64);
     of_name(found, &book.lexicon, &mut features);
     of_text(found.text, book, &mut features);
@@ -79,7 +79,7 @@ fn of_name<'t>(found: &Found<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<
     }
 }
 
-fn of_text<'t>(text: &Text<'t>, book: &Rulebook, features: &mut Vec<Feature<'t>>) {
+fn of_text<'t>(text: &Text<'t>, book: &ClassifierData, features: &mut Vec<Feature<'t>>) {
     for (at, token) in text.tokens.iter().enumerate() {
         let Some(id) = token.id else { continue };
         if let Some((phrase, words)) = phrase_at(text, at, id, book) {
@@ -106,7 +106,7 @@ fn denied<'t>(id: WordId, source: &'t str, lexicon: &Lexicon, features: &mut Vec
     }
 }
 
-fn phrase_at(text: &Text<'_>, at: usize, id: WordId, book: &Rulebook) -> Option<(Phrase, usize)> {
+fn phrase_at(text: &Text<'_>, at: usize, id: WordId, book: &ClassifierData) -> Option<(Phrase, usize)> {
     let candidates = book.phrases.get(&id)?;
     let fits = |words: &[WordId]| {
         let said = text.tokens.get(at..).unwrap_or_default().iter().map(|token| token.id);
@@ -120,7 +120,7 @@ fn phrase_at(text: &Text<'_>, at: usize, id: WordId, book: &Rulebook) -> Option<
         .map(|(words, phrase)| (*phrase, words.len()))
 }
 
-fn of_parameters<'t>(parameters: &'t Parameters<'t>, book: &Rulebook, features: &mut Vec<Feature<'t>>) {
+fn of_parameters<'t>(parameters: &'t Parameters<'t>, book: &ClassifierData, features: &mut Vec<Feature<'t>>) {
     for parameter in &parameters.list {
         if parameter.is_outermost {
             // A name of one word is found as that word.
@@ -135,7 +135,7 @@ fn of_parameters<'t>(parameters: &'t Parameters<'t>, book: &Rulebook, features: 
                 }
             }
         }
-        if !book.chooses(&parameter.joined) {
+        if !book.is_choice_parameter(&parameter.joined) {
             continue;
         }
         for choice in &parameter.choices {

@@ -13,15 +13,15 @@ use crate::name::split;
 use crate::signals::SignalRules;
 use crate::trained::Trained;
 
-const LEXICON: &str = include_str!("../data/lexicon.toml");
-const SIGNALS: &str = include_str!("../data/signals.toml");
-const FLOW: &str = include_str!("../data/flow.toml");
-const ATTACKS: &str = include_str!("../data/attacks.toml");
-const WEIGHTS: &str = include_str!("../data/weights.json");
+const LEXICON_TOML: &str = include_str!("../data/lexicon.toml");
+const SIGNALS_TOML: &str = include_str!("../data/signals.toml");
+const FLOW_TOML: &str = include_str!("../data/flow.toml");
+const ATTACKS_TOML: &str = include_str!("../data/attacks.toml");
+const WEIGHTS_JSON: &str = include_str!("../data/weights.json");
 
 /// The data.
 #[derive(Debug, Default)]
-pub(crate) struct Rulebook {
+pub(crate) struct ClassifierData {
     pub lexicon: Lexicon,
     pub model: Model,
     pub calibration: Calibration,
@@ -29,37 +29,38 @@ pub(crate) struct Rulebook {
     pub patterns: Vec<Pattern>,
     /// Phrases by their first word.
     pub phrases: HashMap<WordId, Vec<(Vec<WordId>, Phrase)>>,
-    pub choice_names: HashSet<Box<str>>,
+    pub choice_words: HashSet<Box<str>>,
     /// Things that run, and verbs that need none, in names that say that a server runs code.
-    pub code_things: HashSet<Box<str>>,
+    pub code_nouns: HashSet<Box<str>>,
     pub code_verbs: HashSet<Box<str>>,
     /// Words in a server's name that say that strangers write what it gives.
-    pub untrusted_servers: Vec<String>,
+    pub untrusted_server_words: Vec<String>,
     /// Texts that are written for the model, in small letters.
-    pub steering: Vec<String>,
-    pub borders: Borders,
-    pub leans: Leans,
+    pub steering_phrases: Vec<String>,
+    pub thresholds: Borders,
+    pub biases: Leans,
 }
 
 /// Why the data cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RulebookError {
+pub(crate) enum ClassifierDataError {
     #[error("cannot read the lexicon")]
     Toml(#[from] toml::de::Error),
     #[error("cannot read the weights")]
     Json(#[from] serde_json::Error),
 }
 
-static BUILT_IN: LazyLock<Rulebook> = LazyLock::new(|| Rulebook::read(WEIGHTS).unwrap_or_default());
+static BUILT_IN_DATA: LazyLock<ClassifierData> =
+    LazyLock::new(|| ClassifierData::read(WEIGHTS_JSON).unwrap_or_default());
 
-impl Rulebook {
+impl ClassifierData {
     /// The data of this build.
     pub fn built_in() -> &'static Self {
-        &BUILT_IN
+        &BUILT_IN_DATA
     }
 
     /// Reads the data, with these weights.
-    pub fn read(weights: &str) -> Result<Self, RulebookError> {
+    pub fn read(weights: &str) -> Result<Self, ClassifierDataError> {
         let mut book = Self::untrained()?;
         let trained: Trained = serde_json::from_str(weights)?;
         trained.put_into(&mut book);
@@ -68,26 +69,26 @@ impl Rulebook {
     }
 
     /// Reads the data, with the points that the lexicon gives before anything is learned.
-    pub fn untrained() -> Result<Self, RulebookError> {
-        let written: Written = toml::from_str(LEXICON)?;
+    pub fn untrained() -> Result<Self, ClassifierDataError> {
+        let written: Written = toml::from_str(LEXICON_TOML)?;
         let mut book = Self { lexicon: written.lexicon(), ..Self::default() };
-        book.signals = SignalRules::read(SIGNALS, &mut book.lexicon)?;
-        book.untrusted_servers = flow::read(FLOW, &mut book.lexicon)?;
-        book.patterns = attack::read(ATTACKS)?;
+        book.signals = SignalRules::read(SIGNALS_TOML, &mut book.lexicon)?;
+        book.untrusted_server_words = flow::read(FLOW_TOML, &mut book.lexicon)?;
+        book.patterns = attack::read(ATTACKS_TOML)?;
         book.add_phrases(&written);
-        book.choice_names = written.choice.names.split_whitespace().map(Into::into).collect();
-        book.code_things = written.code.things.split_whitespace().map(Into::into).collect();
+        book.choice_words = written.choice.names.split_whitespace().map(Into::into).collect();
+        book.code_nouns = written.code.things.split_whitespace().map(Into::into).collect();
         book.code_verbs = written.code.verbs.split_whitespace().map(Into::into).collect();
-        book.steering = written.steering.phrases.clone();
+        book.steering_phrases = written.steering.phrases.clone();
         book.add_priors(&written);
-        book.borders = written.borders;
-        book.leans = written.leans;
+        book.thresholds = written.borders;
+        book.biases = written.leans;
         Ok(book)
     }
 
     /// Whether a parameter of this name chooses what is done.
-    pub fn chooses(&self, joined: &str) -> bool {
-        joined.split('_').any(|word| self.choice_names.contains(word))
+    pub fn is_choice_parameter(&self, joined: &str) -> bool {
+        joined.split('_').any(|word| self.choice_words.contains(word))
     }
 
     fn add_phrases(&mut self, written: &Written) {
@@ -95,7 +96,7 @@ impl Rulebook {
             let Some(phrase) = Phrase::from_word(name) else { continue };
             for text in phrases {
                 let words: Vec<WordId> =
-                    text.split([' ', '-']).flat_map(|part| known_or_new(part, &mut self.lexicon)).collect();
+                    text.split([' ', '-']).flat_map(|part| find_or_add_word(part, &mut self.lexicon)).collect();
                 if let Some(first) = words.first() {
                     self.phrases.entry(*first).or_default().push((words, phrase));
                 }
@@ -131,7 +132,7 @@ impl Rulebook {
             (&parameters.writes, parameters.writes_prior),
             (&parameters.gone, parameters.gone_prior),
         ] {
-            let ids = words.split_whitespace().flat_map(|word| known_or_new(word, &mut self.lexicon));
+            let ids = words.split_whitespace().flat_map(|word| find_or_add_word(word, &mut self.lexicon));
             priors.extend(ids.map(|id| (Key::Word(Slot::Parameter, id), points)).collect::<Vec<_>>());
         }
         for (key, points) in priors {
@@ -142,7 +143,7 @@ impl Rulebook {
 }
 
 /// The word for a form; the apostrophe belongs to it.
-fn known_or_new(form: &str, lexicon: &mut Lexicon) -> Option<WordId> {
+fn find_or_add_word(form: &str, lexicon: &mut Lexicon) -> Option<WordId> {
     if let Some(id) = lexicon.find(form) {
         return Some(id);
     }
@@ -152,11 +153,11 @@ fn known_or_new(form: &str, lexicon: &mut Lexicon) -> Option<WordId> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rulebook, WEIGHTS};
+    use super::{ClassifierData, WEIGHTS_JSON};
 
     #[test]
     fn the_data_of_this_build_can_be_read() {
-        let book = Rulebook::read(WEIGHTS).unwrap();
+        let book = ClassifierData::read(WEIGHTS_JSON).unwrap();
         assert!(book.patterns.len() >= 17);
         assert!(book.lexicon.len() > 500);
     }
