@@ -7,7 +7,7 @@ use crate::attack::{self, Pattern};
 use crate::calibrate::Calibration;
 use crate::features::{Flag, Key, Phrase, Slot};
 use crate::flow;
-use crate::lexicon::{Borders, Group, Leans, Lexicon, WordId, Written};
+use crate::lexicon::{CategoryBiases, CategoryThresholds, Lexicon, LexiconFile, VerbGroup, WordId};
 use crate::model::{Model, kept};
 use crate::name::split;
 use crate::signals::SignalRules;
@@ -37,8 +37,8 @@ pub(crate) struct ClassifierData {
     pub untrusted_server_words: Vec<String>,
     /// Texts that are written for the model, in small letters.
     pub steering_phrases: Vec<String>,
-    pub thresholds: Borders,
-    pub biases: Leans,
+    pub thresholds: CategoryThresholds,
+    pub biases: CategoryBiases,
 }
 
 /// Why the data cannot be used.
@@ -70,19 +70,19 @@ impl ClassifierData {
 
     /// Reads the data, with the points that the lexicon gives before anything is learned.
     pub fn untrained() -> Result<Self, ClassifierDataError> {
-        let written: Written = toml::from_str(LEXICON_TOML)?;
-        let mut book = Self { lexicon: written.lexicon(), ..Self::default() };
+        let written: LexiconFile = toml::from_str(LEXICON_TOML)?;
+        let mut book = Self { lexicon: written.build_lexicon(), ..Self::default() };
         book.signals = SignalRules::read(SIGNALS_TOML, &mut book.lexicon)?;
         book.untrusted_server_words = flow::read(FLOW_TOML, &mut book.lexicon)?;
         book.patterns = attack::read(ATTACKS_TOML)?;
         book.add_phrases(&written);
         book.choice_words = written.choice.names.split_whitespace().map(Into::into).collect();
-        book.code_nouns = written.code.things.split_whitespace().map(Into::into).collect();
+        book.code_nouns = written.code.nouns.split_whitespace().map(Into::into).collect();
         book.code_verbs = written.code.verbs.split_whitespace().map(Into::into).collect();
         book.steering_phrases = written.steering.phrases.clone();
         book.add_priors(&written);
-        book.thresholds = written.borders;
-        book.biases = written.leans;
+        book.thresholds = written.thresholds;
+        book.biases = written.biases;
         Ok(book)
     }
 
@@ -91,7 +91,7 @@ impl ClassifierData {
         joined.split('_').any(|word| self.choice_words.contains(word))
     }
 
-    fn add_phrases(&mut self, written: &Written) {
+    fn add_phrases(&mut self, written: &LexiconFile) {
         for (name, phrases) in &written.phrases {
             let Some(phrase) = Phrase::from_word(name) else { continue };
             for text in phrases {
@@ -108,17 +108,17 @@ impl ClassifierData {
         }
     }
 
-    fn add_priors(&mut self, written: &Written) {
+    fn add_priors(&mut self, written: &LexiconFile) {
         let mut priors = Vec::new();
-        for group in Group::ALL {
-            let Some(entry) = written.group(group) else { continue };
+        for group in VerbGroup::ALL {
+            let Some(entry) = written.find_group(group) else { continue };
             let prior = &entry.prior;
             priors.extend([
-                (Key::Group(Slot::Lead, group), prior.lead),
-                (Key::Group(Slot::Name, group), prior.name),
-                (Key::Group(Slot::Says, group), prior.says),
-                (Key::Group(Slot::First, group), prior.first),
-                (Key::Group(Slot::Rest, group), prior.rest),
+                (Key::Group(Slot::Lead, group), prior.name_verb),
+                (Key::Group(Slot::Name, group), prior.name_word),
+                (Key::Group(Slot::Says, group), prior.description_verb),
+                (Key::Group(Slot::First, group), prior.first_sentence),
+                (Key::Group(Slot::Rest, group), prior.later_sentence),
             ]);
             let choice = written.choice.groups.get(group.as_str());
             priors.extend(choice.map(|points| (Key::Group(Slot::Choice, group), *points)));
@@ -128,9 +128,9 @@ impl ClassifierData {
         }
         let parameters = &written.parameters;
         for (words, points) in [
-            (&parameters.reads, parameters.reads_prior),
-            (&parameters.writes, parameters.writes_prior),
-            (&parameters.gone, parameters.gone_prior),
+            (&parameters.read_words, parameters.reads_prior),
+            (&parameters.write_words, parameters.writes_prior),
+            (&parameters.removal_words, parameters.removal_prior),
         ] {
             let ids = words.split_whitespace().flat_map(|word| find_or_add_word(word, &mut self.lexicon));
             priors.extend(ids.map(|id| (Key::Word(Slot::Parameter, id), points)).collect::<Vec<_>>());
@@ -148,7 +148,7 @@ fn find_or_add_word(form: &str, lexicon: &mut Lexicon) -> Option<WordId> {
         return Some(id);
     }
     let is_one_word = form.contains('\'') || split(form).len() == 1;
-    is_one_word.then(|| lexicon.id_of(form))
+    is_one_word.then(|| lexicon.get_or_insert(form))
 }
 
 #[cfg(test)]

@@ -242,7 +242,7 @@ fn signals(
     let named = name.words.iter().filter_map(|(_, id)| *id);
     let told = text.tokens.iter().take_while(|token| token.is_first).filter_map(|token| token.id);
     let words: Vec<_> = named.chain(told).filter_map(|id| book.lexicon.word(id)).collect();
-    let sends = words.iter().any(|word| word.sends || word.flows.contains(&Flow::SendsOutward));
+    let sends = words.iter().any(|word| word.is_sending_verb || word.flows.contains(&Flow::SendsOutward));
     for parameter in &parameters.list {
         book.signals.look_at(parameter, &description.text, sends, &mut signals);
     }

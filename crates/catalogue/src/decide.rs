@@ -6,7 +6,7 @@ use gatelodge_policy::Category;
 
 use crate::classifier_data::ClassifierData;
 use crate::features::{Feature, Flag, Found, Key, Slot};
-use crate::lexicon::Group;
+use crate::lexicon::VerbGroup;
 use crate::model::{Shares, is_of_money, takes_away};
 use crate::tool::Annotations;
 pub(crate) use hinder::Hindrance;
@@ -54,7 +54,7 @@ fn by_words(
     hindrance: Option<&Hindrance>,
     book: &ClassifierData,
 ) -> Category {
-    let seen = |slots: &[Slot], group: Group| {
+    let seen = |slots: &[Slot], group: VerbGroup| {
         let mut keys = features.iter().map(|feature| feature.key);
         keys.any(|key| matches!(key, Key::Group(slot, own) if own == group && slots.contains(&slot)))
     };
@@ -68,10 +68,10 @@ fn by_words(
         let is_clear = shares.read >= book.thresholds.read_by_name;
         return if is_clear { Category::Read } else { Category::Unknown };
     }
-    let looks = seen(&[Slot::Lead, Slot::Says], Group::Read) || found.text.gives(&book.lexicon);
+    let looks = seen(&[Slot::Lead, Slot::Says], VerbGroup::Read) || found.text.gives(&book.lexicon);
     let border = match (looks, lead_is_either(found, book)) {
         (true, false) => book.thresholds.read,
-        (true, true) => book.thresholds.read_if_either,
+        (true, true) => book.thresholds.read_if_ambiguous,
         (false, _) => book.thresholds.read_without_verb,
     };
     if hindrance.is_none() && shares.read >= border {
@@ -79,11 +79,13 @@ fn by_words(
     }
     match more_than_read(shares, features, has_verb, book) {
         // Where there is nothing but a name, its verb says what is done.
-        Category::Write if found.text.tokens.is_empty() && found.name.group(&book.lexicon) == Some(Group::Run) => {
+        Category::Write if found.text.tokens.is_empty() && found.name.group(&book.lexicon) == Some(VerbGroup::Run) => {
             Category::Execute
         }
         // What would look but for the code, command or query that it takes does what that says.
-        Category::Write if carries(found) && matches!(found.name.group(&book.lexicon), None | Some(Group::Read)) => {
+        Category::Write
+            if carries(found) && matches!(found.name.group(&book.lexicon), None | Some(VerbGroup::Read)) =>
+        {
             Category::Execute
         }
         category => category,
@@ -92,7 +94,7 @@ fn by_words(
 
 /// What a tool is that takes away what may be a relation: Write if it is nothing else.
 fn untied(shares: Shares, features: &[Feature<'_>], book: &ClassifierData) -> Category {
-    let is_gone = shares.destroy >= book.thresholds.destroy_if_untied * (1.0 - shares.read);
+    let is_gone = shares.destroy >= book.thresholds.destroy_if_unlinked * (1.0 - shares.read);
     match more_than_read(Shares { destroy: 0.0, ..shares }, features, true, book) {
         Category::Write if !is_gone => Category::Write,
         _ => Category::Destructive,
@@ -109,7 +111,9 @@ fn more_than_read(shares: Shares, features: &[Feature<'_>], has_verb: bool, book
     let money = if commits { leans.money_if_committed } else { leans.money };
     let of_rest = |share: f64| share / (1.0 - shares.read);
     // Where no word speaks of it, it takes more.
-    let told = |share: f64, is_told: bool| if is_told || of_rest(share) >= borders.without_word { share } else { 0.0 };
+    let told = |share: f64, is_told: bool| {
+        if is_told || of_rest(share) >= borders.without_category_word { share } else { 0.0 }
+    };
     let (mut most, mut category) = (shares.write, Category::Write);
     for (other, share) in [
         (Category::Execute, shares.run * leans.execute),
@@ -135,7 +139,7 @@ fn by_claims(category: Category, shares: Shares, claims: Annotations, book: &Cla
             Category::Destructive
         }
         Category::Read if destroys => Category::Write,
-        Category::Read if claims.read_only == Some(false) && shares.read < borders.sure_of_read => Category::Write,
+        Category::Read if claims.read_only == Some(false) && shares.read < borders.certain_read => Category::Write,
         // What runs may destroy anyway, and says so by its category.
         category => category,
     }

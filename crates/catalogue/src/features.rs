@@ -3,7 +3,7 @@
 mod find;
 mod pairs;
 
-use crate::lexicon::{Group, WordId};
+use crate::lexicon::{VerbGroup, WordId};
 use crate::signals::{Signal, SignalKind};
 pub(crate) use find::{Found, find};
 
@@ -129,13 +129,13 @@ impl Flag {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Key {
     /// A verb of a group in a place.
-    Group(Slot, Group),
+    Group(Slot, VerbGroup),
     /// A word in a place.
     Word(Slot, WordId),
     /// A fact.
     Flag(Flag),
     /// What the verb of the name does, and what the first verb of the description does.
-    Kinds(Option<Group>, Option<Group>),
+    Kinds(Option<VerbGroup>, Option<VerbGroup>),
     /// These two verbs themselves.
     Verbs(WordId, WordId),
     /// Two words that follow each other in the first sentence.

@@ -6,7 +6,7 @@ use gatelodge_policy::Category;
 
 use crate::classifier_data::ClassifierData;
 use crate::features::{Found, has};
-use crate::lexicon::{Lexicon, Word, WordId};
+use crate::lexicon::{Lexicon, LexiconWord, WordId};
 use crate::server::Server;
 use crate::signals::SignalKind;
 
@@ -65,14 +65,14 @@ pub(crate) fn read(text: &str, lexicon: &mut Lexicon) -> Result<Vec<String>, tom
     ];
     for (flow, words) in all {
         for word in words.words.split_whitespace() {
-            lexicon.change(word, |word| {
+            lexicon.update_word(word, |word| {
                 if !word.flows.contains(&flow) {
                     word.flows.push(flow);
                 }
             });
         }
         for verb in words.verbs.split_whitespace() {
-            lexicon.change(verb, |word| word.sends = true);
+            lexicon.update_word(verb, |word| word.is_sending_verb = true);
         }
     }
     Ok(written.reads_untrusted.servers.split_whitespace().map(str::to_owned).collect())
@@ -92,7 +92,8 @@ pub(crate) fn labels(found: &Found<'_>, category: Category, server: &Server, boo
     };
     let is_read = category == Category::Read || category == Category::Execute;
     let fetches = is_read && signal(SignalKind::TakesUrl);
-    let sends = found.name.verb().and_then(|(_, id)| book.lexicon.word((*id)?)).is_some_and(|verb| verb.sends);
+    let sends =
+        found.name.verb().and_then(|(_, id)| book.lexicon.word((*id)?)).is_some_and(|verb| verb.is_sending_verb);
     let changes = matches!(category, Category::Write | Category::Execute | Category::Unknown | Category::Financial);
     let mut labels = Vec::new();
     if is_read && (speaks_of(Flow::ReadsPrivate) || signal(SignalKind::TakesPath) || signal(SignalKind::TakesSql)) {
@@ -111,7 +112,7 @@ pub(crate) fn labels(found: &Found<'_>, category: Category, server: &Server, boo
 }
 
 /// The words of the name and of the first sentence.
-fn spoken_of<'b>(found: &Found<'_>, book: &'b ClassifierData) -> impl Iterator<Item = &'b Word> {
+fn spoken_of<'b>(found: &Found<'_>, book: &'b ClassifierData) -> impl Iterator<Item = &'b LexiconWord> {
     let named = found.name.words.iter().filter_map(|(_, id)| *id);
     let told = found.text.tokens.iter().take_while(|token| token.is_first).filter_map(|token| token.id);
     let all: Vec<WordId> = named.chain(told).collect();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use gatelodge_policy::Category;
 
 use crate::features::{Feature, Flag, Key, Phrase, Slot};
-use crate::lexicon::{Group, Lexicon, Points};
+use crate::lexicon::{CategoryScores, Lexicon, VerbGroup};
 use crate::signals::SignalKind;
 
 /// The outcomes, in the order of their points.
@@ -15,8 +15,8 @@ pub const OUTCOMES: [Category; 5] =
 /// The weights of all features.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Model {
-    pub bias: Points,
-    pub weights: HashMap<Key, Points>,
+    pub bias: CategoryScores,
+    pub weights: HashMap<Key, CategoryScores>,
 }
 
 /// How likely each outcome is.
@@ -31,12 +31,12 @@ pub(crate) struct Shares {
 
 impl Model {
     /// The points of a feature.
-    pub fn points(&self, key: Key) -> Points {
+    pub fn points(&self, key: Key) -> CategoryScores {
         self.weights.get(&key).copied().unwrap_or_default()
     }
 
     /// The points of all features together.
-    pub fn sum<'f>(&self, features: impl IntoIterator<Item = &'f Feature<'f>>) -> Points {
+    pub fn sum<'f>(&self, features: impl IntoIterator<Item = &'f Feature<'f>>) -> CategoryScores {
         let mut sum = self.bias;
         for feature in features {
             add(&mut sum, self.points(feature.key));
@@ -46,14 +46,14 @@ impl Model {
 }
 
 /// Adds points.
-pub(crate) fn add(sum: &mut Points, points: Points) {
+pub(crate) fn add(sum: &mut CategoryScores, points: CategoryScores) {
     for (sum, point) in sum.iter_mut().zip(points) {
         *sum += point;
     }
 }
 
 /// Points as shares: the exponentials, over their sum.
-pub(crate) fn shared(points: Points) -> Points {
+pub(crate) fn shared(points: CategoryScores) -> CategoryScores {
     let most = points.iter().copied().fold(f64::MIN, f64::max);
     let powers = points.map(|point| (point - most).exp());
     let sum: f64 = powers.iter().sum();
@@ -62,7 +62,7 @@ pub(crate) fn shared(points: Points) -> Points {
 
 impl Shares {
     /// The shares that points give.
-    pub fn of(points: Points) -> Self {
+    pub fn of(points: CategoryScores) -> Self {
         let [read, write, run, destroy, pay] = shared(points);
         Self { read, write, run, destroy, pay }
     }
@@ -81,7 +81,7 @@ impl Shares {
 }
 
 /// Points that keep two promises: a word that takes away never makes a tool milder, and what warns never speaks for Read.
-pub(crate) fn kept(key: Key, points: Points, lexicon: &Lexicon) -> Points {
+pub(crate) fn kept(key: Key, points: CategoryScores, lexicon: &Lexicon) -> CategoryScores {
     if takes_away(key, lexicon) {
         rising(points)
     } else if warns(key) {
@@ -107,7 +107,7 @@ fn warns(key: Key) -> bool {
 }
 
 /// Points that rise with the level: from Read over Write and Execute to Destructive and Financial.
-fn rising(points: Points) -> Points {
+fn rising(points: CategoryScores) -> CategoryScores {
     let [read, write, run, destroy, pay] = points;
     let write = write.max(read);
     let run = run.max(write);
@@ -117,13 +117,13 @@ fn rising(points: Points) -> Points {
 /// Whether a feature speaks of taking away.
 pub(crate) fn takes_away(key: Key, lexicon: &Lexicon) -> bool {
     match key {
-        Key::Group(_, group) => group.takes_away(),
+        Key::Group(_, group) => group.is_removal(),
         Key::Word(slot, id) => {
             !matches!(slot, Slot::Parameter | Slot::Whole)
-                && lexicon.word(id).and_then(|word| word.group).is_some_and(Group::takes_away)
+                && lexicon.word(id).and_then(|word| word.group).is_some_and(VerbGroup::is_removal)
         }
         Key::Flag(flag) => matches!(flag, Flag::Phrase(phrase) if phrase.takes_away()),
-        Key::Kinds(lead, says) => lead.into_iter().chain(says).any(Group::takes_away),
+        Key::Kinds(lead, says) => lead.into_iter().chain(says).any(VerbGroup::is_removal),
         Key::Verbs(..) | Key::Next(..) => false,
     }
 }
@@ -131,9 +131,9 @@ pub(crate) fn takes_away(key: Key, lexicon: &Lexicon) -> bool {
 /// Whether a feature speaks of money.
 pub(crate) fn is_of_money(key: Key, lexicon: &Lexicon) -> bool {
     match key {
-        Key::Group(_, group) => group == Group::Money,
+        Key::Group(_, group) => group == VerbGroup::Pay,
         // What may be handed over is not always money: `transfer_issue`.
-        Key::Word(_, id) => lexicon.word(id).is_some_and(|word| word.is_money && !word.commits),
+        Key::Word(_, id) => lexicon.word(id).is_some_and(|word| word.is_money_noun && !word.commits_money),
         Key::Flag(flag) => {
             matches!(flag, Flag::Commits | Flag::Phrase(Phrase::Money) | Flag::Signal(SignalKind::TakesAmount))
         }

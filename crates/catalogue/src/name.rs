@@ -1,7 +1,7 @@
 //! The words of a tool's name, and which of them is its verb.
 
 use crate::letters::fold;
-use crate::lexicon::{Group, Lexicon, Word, WordId};
+use crate::lexicon::{Lexicon, LexiconWord, VerbGroup, WordId};
 use crate::shown::is_unprintable;
 
 /// More words of a name are not looked at.
@@ -35,7 +35,7 @@ impl Name {
     }
 
     /// What the verb does.
-    pub fn group(&self, lexicon: &Lexicon) -> Option<Group> {
+    pub fn group(&self, lexicon: &Lexicon) -> Option<VerbGroup> {
         self.verb().and_then(|(_, id)| lexicon.word((*id)?)?.group)
     }
 
@@ -56,21 +56,21 @@ fn lead(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexicon) -> Op
         })
     };
     let clear = verbs().find(|(_, _, is_doubtful)| !is_doubtful);
-    let looks = || verbs().rev().find(|(_, group, _)| *group == Group::Read);
-    let leads = || verbs().find(|(at, group, _)| *at == own || group.takes_away());
+    let looks = || verbs().rev().find(|(_, group, _)| *group == VerbGroup::Read);
+    let leads = || verbs().find(|(at, group, _)| *at == own || group.is_removal());
     let first = clear.or_else(looks).or_else(leads).map(|(at, _, _)| at)?;
     Some(second(words, first, lexicon).unwrap_or(first))
 }
 
 /// Whether a word of a name may well be a noun: names say `change`, and `changes` are things.
-pub(crate) fn is_noun(written: &str, word: &Word) -> bool {
-    let takes_away = word.group.is_some_and(Group::takes_away);
-    word.is_doubtful || (!takes_away && written != &*word.base)
+pub(crate) fn is_noun(written: &str, word: &LexiconWord) -> bool {
+    let takes_away = word.group.is_some_and(VerbGroup::is_removal);
+    word.is_often_noun || (!takes_away && written != &*word.base_form)
 }
 
 /// Of `find_and_replace` and `read_or_update_or_wipe`, the verb that does the most.
 fn second(words: &[(String, Option<WordId>)], first: usize, lexicon: &Lexicon) -> Option<usize> {
-    let harm = |at: usize| lexicon.word(words.get(at)?.1?)?.group.map(Group::harm);
+    let harm = |at: usize| lexicon.word(words.get(at)?.1?)?.group.map(VerbGroup::harm_rank);
     let joins = |at: &usize| words.get(*at).is_some_and(|(word, _)| matches!(word.as_str(), "and" | "or" | "then"));
     let behind = (first + 1..words.len()).filter(joins).map(|at| at + 1).filter(|at| harm(*at) > harm(first));
     // Of two that do as much, the first.

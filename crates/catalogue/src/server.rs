@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::classifier_data::ClassifierData;
-use crate::lexicon::Group;
+use crate::lexicon::VerbGroup;
 use crate::name::{Name, split};
 
 /// More tools on one server are very many, and more than anybody looks through.
@@ -47,7 +47,7 @@ impl Server {
         let name = Name::of(own, &self.prefix, &book.lexicon);
         let Some((verb, _)) = name.verb() else { return };
         let object = name.object();
-        let runs = name.group(&book.lexicon) == Some(Group::Run)
+        let runs = name.group(&book.lexicon) == Some(VerbGroup::Run)
             && object.split('_').any(|word| book.code_nouns.contains(word));
         if runs || book.code_verbs.contains(verb.as_str()) {
             keep(&mut self.runs_code, own);
@@ -111,7 +111,7 @@ fn common_prefix(names: &BTreeSet<&str>, book: &ClassifierData) -> Vec<String> {
     let common = first.iter().zip(&last).take_while(|(one, other)| one == other).map(|(word, _)| word);
     let has_meaning = |word: &&String| {
         let known = book.lexicon.find(word).and_then(|id| book.lexicon.word(id));
-        known.is_some_and(|word| word.group.is_some() || word.is_money)
+        known.is_some_and(|word| word.group.is_some() || word.is_money_noun)
     };
     common.take_while(|word| !has_meaning(word)).cloned().collect()
 }

@@ -144,7 +144,7 @@ impl SignalRules {
                 rules.if_sent.push((kind, entry.sure));
             }
             for word in entry.tool_word {
-                lexicon.change(&word, |word| word.signals.push(kind));
+                lexicon.update_word(&word, |word| word.signals.push(kind));
             }
         }
         Ok(rules)

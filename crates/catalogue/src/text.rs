@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::letters::fold;
-use crate::lexicon::{Group, Lexicon, WordId};
+use crate::lexicon::{Lexicon, VerbGroup, WordId};
 use crate::shown::is_invisible;
 
 /// More of a description is not read. Whoever needs more than this to say what a tool does hides something in it.
@@ -122,7 +122,7 @@ impl<'t> Text<'t> {
         // Words that take away are not counted: adding one must change nothing here.
         let takes_away = |token: &&Token<'_>| {
             let word = token.id.and_then(|id| lexicon.word(id));
-            word.and_then(|word| word.group).is_some_and(Group::takes_away)
+            word.and_then(|word| word.group).is_some_and(VerbGroup::is_removal)
         };
         let others = || self.tokens.iter().filter(|token| !takes_away(token)).take(LONGEST_SENTENCE);
         let known = others().filter(|token| token.id.is_some()).count();
@@ -135,7 +135,7 @@ impl<'t> Text<'t> {
         self.tokens.iter().filter(|token| !token.is_denied).find(|token| {
             let word = token.id.and_then(|id| lexicon.word(id));
             let does = || token.is_first && token.written.ends_with(['s', 'S']);
-            word.is_some_and(|word| word.group == Some(Group::Destroy) && !word.is_doubtful)
+            word.is_some_and(|word| word.group == Some(VerbGroup::Destroy) && !word.is_often_noun)
                 && (token.is_start || (token.is_first && token.is_joined) || does())
         })
     }
@@ -144,7 +144,7 @@ impl<'t> Text<'t> {
     pub fn gives(&self, lexicon: &Lexicon) -> bool {
         let begins = self.tokens.iter().filter(|token| token.is_start && !token.is_denied);
         let mut words = begins.filter_map(|token| lexicon.word(token.id?));
-        words.any(|word| word.group == Some(Group::Read) && !word.is_doubtful)
+        words.any(|word| word.group == Some(VerbGroup::Read) && !word.is_often_noun)
     }
 
     /// Some words as they are written, with what stands between them.
@@ -172,7 +172,7 @@ impl<'t> Reader<'t, '_> {
         let id = if is_name { None } else { self.find(written) };
         let is_denied = self.denied > 0;
         self.denied = self.denied.saturating_sub(1);
-        if id.and_then(|id| self.lexicon.word(id)).is_some_and(|word| word.denies) {
+        if id.and_then(|id| self.lexicon.word(id)).is_some_and(|word| word.is_negation) {
             self.denied = REACH;
         }
         let (is_first, is_start, is_joined) = (self.is_first, self.is_start, self.is_joined);
@@ -223,7 +223,7 @@ fn lead(tokens: &[Token<'_>], lexicon: &Lexicon) -> Option<usize> {
     let verbs = tokens.iter().take(LEAD_WITHIN).enumerate().filter(|(_, token)| !token.is_denied && token.is_first);
     let mut verbs = verbs.filter_map(|(at, token)| {
         let word = lexicon.word(token.id?)?;
-        word.group.filter(|_| at == 0 || !word.is_doubtful).map(|_| at)
+        word.group.filter(|_| at == 0 || !word.is_often_noun).map(|_| at)
     });
     let first = verbs.next()?;
     Some(harshest(tokens, first, lexicon))
@@ -235,13 +235,13 @@ fn joins(written: &str) -> bool {
 
 /// Of `View or change` and `Gets, sets and deletes`, the verb that does the most.
 fn harshest(tokens: &[Token<'_>], first: usize, lexicon: &Lexicon) -> usize {
-    let group = |at: usize| lexicon.word(tokens.get(at)?.id?).filter(|word| !word.is_doubtful)?.group;
+    let group = |at: usize| lexicon.word(tokens.get(at)?.id?).filter(|word| !word.is_often_noun)?.group;
     let joins = |at: usize| tokens.get(at).is_some_and(|token| joins(token.written));
     let (mut most, mut at) = (first, first + 1);
     // What the next sentence says is not what it begins with.
     while at < first + LEAD_WITHIN && tokens.get(at).is_some_and(|token| token.is_first) {
         match group(at) {
-            Some(own) if group(most).is_none_or(|most| own.harm() > most.harm()) => most = at,
+            Some(own) if group(most).is_none_or(|most| own.harm_rank() > most.harm_rank()) => most = at,
             Some(_) => {}
             None if joins(at) => {}
             None => break,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::calibrate::Calibration;
 use crate::classifier_data::ClassifierData;
 use crate::features::{Flag, Key, Slot};
-use crate::lexicon::{Group, Points, WordId};
+use crate::lexicon::{CategoryScores, VerbGroup, WordId};
 use crate::model::kept;
 
 /// The file.
@@ -16,15 +16,15 @@ use crate::model::kept;
 pub(crate) struct Trained {
     /// What it was made from, in a few words.
     pub origin: String,
-    pub bias: Points,
-    pub flags: BTreeMap<String, Points>,
+    pub bias: CategoryScores,
+    pub flags: BTreeMap<String, CategoryScores>,
     /// By place, then by group.
-    pub groups: BTreeMap<String, BTreeMap<String, Points>>,
+    pub groups: BTreeMap<String, BTreeMap<String, CategoryScores>>,
     /// By place, then by word.
-    pub words: BTreeMap<String, BTreeMap<String, Points>>,
+    pub words: BTreeMap<String, BTreeMap<String, CategoryScores>>,
     /// By what they are, then by the two words or groups with a `+` between them.
     #[serde(default)]
-    pub pairs: BTreeMap<String, BTreeMap<String, Points>>,
+    pub pairs: BTreeMap<String, BTreeMap<String, CategoryScores>>,
     pub calibration: Calibration,
 }
 
@@ -38,7 +38,7 @@ impl Trained {
         }
         for (slot, groups) in &self.groups {
             let Some(slot) = Slot::from_word(slot) else { continue };
-            let group = Group::from_word;
+            let group = VerbGroup::from_word;
             learned.extend(groups.iter().filter_map(|(name, points)| Some((Key::Group(slot, group(name)?), *points))));
         }
         for (slot, words) in &self.words {
@@ -88,10 +88,10 @@ impl Trained {
                 Key::Word(slot, id) => {
                     let Some(word) = book.lexicon.word(*id) else { continue };
                     let words = trained.words.entry(slot.as_str().to_owned()).or_default();
-                    words.insert(word.base.to_string(), points);
+                    words.insert(word.base_form.to_string(), points);
                 }
                 Key::Kinds(lead, says) => {
-                    let name = |group: Option<Group>| group.map_or(NO_VERB, Group::as_str).to_owned();
+                    let name = |group: Option<VerbGroup>| group.map_or(NO_VERB, VerbGroup::as_str).to_owned();
                     trained.add_pair(KINDS, Some(name(*lead)), Some(name(*says)), points);
                 }
                 Key::Verbs(one, other) => trained.add_pair(VERBS, base(*one, book), base(*other, book), points),
@@ -101,7 +101,7 @@ impl Trained {
         trained
     }
 
-    fn add_pair(&mut self, name: &str, one: Option<String>, other: Option<String>, points: Points) {
+    fn add_pair(&mut self, name: &str, one: Option<String>, other: Option<String>, points: CategoryScores) {
         if let (Some(one), Some(other)) = (one, other) {
             self.pairs.entry(name.to_owned()).or_default().insert(format!("{one}+{other}"), points);
         }
@@ -115,17 +115,17 @@ const NEXT: &str = "next";
 const NO_VERB: &str = "none";
 
 fn base(id: WordId, book: &ClassifierData) -> Option<String> {
-    book.lexicon.word(id).map(|word| word.base.to_string())
+    book.lexicon.word(id).map(|word| word.base_form.to_string())
 }
 
 fn word_id(word: &str, book: &mut ClassifierData) -> WordId {
-    book.lexicon.find(word).unwrap_or_else(|| book.lexicon.id_of(word))
+    book.lexicon.find(word).unwrap_or_else(|| book.lexicon.get_or_insert(word))
 }
 
 fn pair_key(name: &str, pair: &str, book: &mut ClassifierData) -> Option<Key> {
     let (one, other) = pair.split_once('+')?;
     match name {
-        KINDS => Some(Key::Kinds(Group::from_word(one), Group::from_word(other))),
+        KINDS => Some(Key::Kinds(VerbGroup::from_word(one), VerbGroup::from_word(other))),
         VERBS => Some(Key::Verbs(word_id(one, book), word_id(other, book))),
         NEXT => Some(Key::Next(word_id(one, book), word_id(other, book))),
         _ => None,

@@ -10,7 +10,7 @@ use crate::classifier_data::{ClassifierData, ClassifierDataError};
 use crate::classify::look;
 use crate::decide::decide;
 use crate::features::{Key, Slot};
-pub use crate::lexicon::Points;
+pub use crate::lexicon::CategoryScores;
 pub use crate::model::OUTCOMES;
 use crate::model::{kept, shared};
 use crate::name::split;
@@ -88,7 +88,7 @@ impl TrainingModel {
     /// Adds a word to those that the model can learn, unless it knows the word already.
     pub fn add_word(&mut self, word: &str) {
         if self.0.lexicon.find(word).is_none() {
-            self.0.lexicon.id_of(word);
+            self.0.lexicon.get_or_insert(word);
         }
     }
 
@@ -106,12 +106,12 @@ impl TrainingModel {
     }
 
     /// The points that every tool has.
-    pub fn bias(&self) -> Points {
+    pub fn bias(&self) -> CategoryScores {
         self.0.model.bias
     }
 
     /// The points of a feature; all zero for one without weights.
-    pub fn points(&self, key: FeatureKey) -> Points {
+    pub fn points(&self, key: FeatureKey) -> CategoryScores {
         self.0.model.points(key.0)
     }
 
@@ -122,12 +122,12 @@ impl TrainingModel {
 
     /// The nearest points that keep the promises of the classifier: a word that takes away never makes a tool milder,
     /// and a warning never speaks for Read.
-    pub fn allowed(&self, key: FeatureKey, points: Points) -> Points {
+    pub fn allowed(&self, key: FeatureKey, points: CategoryScores) -> CategoryScores {
         kept(key.0, points, &self.0.lexicon)
     }
 
     /// Puts learned weights over the present ones.
-    pub fn learn(&mut self, bias: Points, weights: impl IntoIterator<Item = (FeatureKey, Points)>) {
+    pub fn learn(&mut self, bias: CategoryScores, weights: impl IntoIterator<Item = (FeatureKey, CategoryScores)>) {
         self.0.model.bias = bias;
         self.0.model.weights.extend(weights.into_iter().map(|(key, points)| (key.0, points)));
     }
@@ -143,6 +143,6 @@ impl TrainingModel {
 }
 
 /// The shares of the outcomes by their points: the exponentials, divided by their sum.
-pub fn shares(points: Points) -> Points {
+pub fn shares(points: CategoryScores) -> CategoryScores {
     shared(points)
 }

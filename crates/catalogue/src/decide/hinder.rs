@@ -5,7 +5,7 @@ use super::IN_FRONT;
 use crate::classifier_data::ClassifierData;
 use crate::classify::quoted;
 use crate::features::{Feature, Flag, Found, Key, Phrase, Slot};
-use crate::lexicon::{Group, Word, WordId};
+use crate::lexicon::{LexiconWord, VerbGroup, WordId};
 use crate::signals::SignalKind;
 
 /// So many words are the beginning of a description.
@@ -39,7 +39,7 @@ pub(super) fn takes(
 ) -> Takes {
     let mut keys = features.iter().map(|feature| feature.key);
     let is_gone = keys.clone().any(|key| key == Key::Flag(Flag::Phrase(Phrase::Gone)));
-    let destroys = |key| matches!(key, Key::Group(Slot::First | Slot::Rest, Group::Destroy));
+    let destroys = |key| matches!(key, Key::Group(Slot::First | Slot::Rest, VerbGroup::Destroy));
     match hindrance.map_or_else(|| said(found, book), |own| own.takes) {
         Takes::Nothing if is_gone && keys.any(destroys) => Takes::ForGood,
         takes => takes,
@@ -55,15 +55,16 @@ pub(super) fn hindrance(found: &Found<'_>, features: &[Feature<'_>], book: &Clas
 /// A word of the name, or a choice, that takes away; the one that does it for good before one that perhaps does.
 fn destroys(found: &Found<'_>, features: &[Feature<'_>], book: &ClassifierData) -> Option<Hindrance> {
     let known = |id: Option<WordId>| id.and_then(|id| book.lexicon.word(id));
-    let takes = |word: &Word| taken(word, found, book).max(said(found, book));
+    let takes = |word: &LexiconWord| taken(word, found, book).max(said(found, book));
     let named = found.name.words.iter().enumerate().filter_map(|(at, (written, id))| {
         let leads = found.name.lead == Some(at);
-        let word = known(*id).filter(|word| word.group == Some(Group::Destroy) && (leads || !word.is_doubtful))?;
+        let word =
+            known(*id).filter(|word| word.group == Some(VerbGroup::Destroy) && (leads || !word.is_often_noun))?;
         Some(Hindrance { why: format!("its name has {}", quoted(written)), takes: takes(word) })
     });
     let offered = features.iter().filter_map(|feature| {
         let Key::Word(Slot::Choice, id) = feature.key else { return None };
-        let word = known(Some(id)).filter(|word| word.group == Some(Group::Destroy))?;
+        let word = known(Some(id)).filter(|word| word.group == Some(VerbGroup::Destroy))?;
         Some(Hindrance { why: format!("a parameter offers {}", quoted(feature.source)), takes: takes(word) })
     });
     // Of several that do as much, the first.
@@ -78,14 +79,15 @@ pub(super) fn carries(found: &Found<'_>) -> bool {
 
 /// What a verb of destroying takes: a relation only where one is named. Beside a verb that runs, pays or undoes, or with
 /// code, nothing is a mere relation.
-fn taken(word: &Word, found: &Found<'_>, book: &ClassifierData) -> Takes {
-    let does_more = |word: &Word| {
-        let group = word.group.filter(|group| *group != Group::Destroy && !word.is_doubtful);
-        group.is_some_and(|group| group.harm() > Group::Write.harm())
+fn taken(word: &LexiconWord, found: &Found<'_>, book: &ClassifierData) -> Takes {
+    let does_more = |word: &LexiconWord| {
+        let group = word.group.filter(|group| *group != VerbGroup::Destroy && !word.is_often_noun);
+        group.is_some_and(|group| group.harm_rank() > VerbGroup::Write.harm_rank())
     };
     let mut others = found.name.words.iter().filter_map(|(_, id)| book.lexicon.word((*id)?));
     let has_verb = found.name.lead.is_some();
-    if word.unties && has_verb && !carries(found) && !others.any(does_more) && speaks_of_relation(found, book) {
+    if word.may_only_unlink && has_verb && !carries(found) && !others.any(does_more) && speaks_of_relation(found, book)
+    {
         Takes::Perhaps
     } else {
         Takes::ForGood
@@ -105,7 +107,7 @@ fn said(found: &Found<'_>, book: &ClassifierData) -> Takes {
     let begins = |at: &usize| *at < IN_FRONT || found.name.lead.is_none();
     let token = found.text.lead.filter(begins).and_then(|at| found.text.tokens.get(at));
     let word = token.and_then(|token| book.lexicon.word(token.id?));
-    let word = word.filter(|word| word.group == Some(Group::Destroy));
+    let word = word.filter(|word| word.group == Some(VerbGroup::Destroy));
     word.map_or(Takes::Nothing, |word| taken(word, found, book))
 }
 
@@ -113,7 +115,7 @@ fn does_more(found: &Found<'_>, features: &[Feature<'_>], book: &ClassifierData)
     let begins = found.text.lead.is_some_and(|at| at < IN_FRONT);
     // A verb that may leave all as it was is no reason by itself.
     let is_either = lead_is_either(found, book);
-    let may_look = |key| matches!(key, Key::Group(Slot::Lead, Group::Write | Group::Run));
+    let may_look = |key| matches!(key, Key::Group(Slot::Lead, VerbGroup::Write | VerbGroup::Run));
     let counts = |feature: &&Feature<'_>| !(is_either && may_look(feature.key));
     if let Some(why) = features.iter().filter(counts).find_map(|feature| by_feature(feature, begins)) {
         return Some(why);
@@ -128,7 +130,7 @@ fn does_more(found: &Found<'_>, features: &[Feature<'_>], book: &ClassifierData)
 /// Whether the verb of the name may leave all as it was.
 pub(super) fn lead_is_either(found: &Found<'_>, book: &ClassifierData) -> bool {
     let word = found.name.verb().and_then(|(_, id)| book.lexicon.word((*id)?));
-    word.is_some_and(|word| word.is_either || (word.computes && found.parameters.are_only_numbers()))
+    word.is_some_and(|word| word.may_change_nothing || (word.may_only_compute && found.parameters.are_only_numbers()))
 }
 
 fn by_feature(feature: &Feature<'_>, begins: bool) -> Option<String> {
@@ -142,13 +144,13 @@ fn by_feature(feature: &Feature<'_>, begins: bool) -> Option<String> {
         }
         Key::Flag(Flag::Phrase(Phrase::AnyCode)) => Some(format!("its description says {source}")),
         Key::Flag(Flag::Commits) => Some("it commits money".to_owned()),
-        Key::Group(Slot::Choice, group) if group.takes_away() || group == Group::Money => {
+        Key::Group(Slot::Choice, group) if group.is_removal() || group == VerbGroup::Pay => {
             Some(format!("a parameter offers {source}"))
         }
-        Key::Group(Slot::Lead, group) if group.harm() > Group::Think.harm() => {
+        Key::Group(Slot::Lead, group) if group.harm_rank() > VerbGroup::Compute.harm_rank() => {
             Some(format!("the verb of its name is {source}"))
         }
-        Key::Group(Slot::Says, group) if begins && (group.takes_away() || group == Group::Money) => {
+        Key::Group(Slot::Says, group) if begins && (group.is_removal() || group == VerbGroup::Pay) => {
             Some(format!("its description begins with {source}"))
         }
         _ => None,

@@ -6,7 +6,7 @@ use super::Case;
 use crate::classifier_data::ClassifierData;
 use crate::classify::quoted;
 use crate::features::{Feature, Flag, Found, Key, Phrase, Slot};
-use crate::lexicon::Word;
+use crate::lexicon::LexiconWord;
 use crate::model::OUTCOMES;
 use crate::signals::SignalKind;
 
@@ -146,7 +146,7 @@ fn is_lead(feature: &Feature<'_>, found: &Found<'_>) -> bool {
 }
 
 /// A word of the name or the description that is such a one, quoted.
-pub(super) fn spoken(case: &Case<'_, '_>, is_such: impl Fn(&Word) -> bool) -> Option<String> {
+pub(super) fn spoken(case: &Case<'_, '_>, is_such: impl Fn(&LexiconWord) -> bool) -> Option<String> {
     let is_such = |id: Option<u32>| id.and_then(|id| case.book.lexicon.word(id)).is_some_and(&is_such);
     let named = case.found.name.words.iter().find(|(_, id)| is_such(*id)).map(|(word, _)| word.as_str());
     let told = || case.found.text.tokens.iter().find(|token| is_such(token.id)).map(|token| token.written);

@@ -5,7 +5,7 @@ use gatelodge_policy::Category;
 use super::Case;
 use super::fact::spoken;
 use crate::classify::quoted;
-use crate::lexicon::{Group, Word};
+use crate::lexicon::{LexiconWord, VerbGroup};
 use crate::signals::SignalKind;
 
 /// So many parameters are named.
@@ -31,7 +31,7 @@ pub(super) fn not_its_neighbours(case: &Case<'_, '_>) -> String {
 fn not_read(case: &Case<'_, '_>) -> String {
     let (name, lexicon) = (case.found.name, &case.book.lexicon);
     let group = name.group(lexicon);
-    let changes = group.is_some_and(|group| group.harm() > Group::Think.harm());
+    let changes = group.is_some_and(|group| group.harm_rank() > VerbGroup::Compute.harm_rank());
     match (&case.verdict.hindrance, name.verb()) {
         _ if case.verdict.raised => "Not Read: the server itself says that it does more.".to_owned(),
         (_, Some((verb, _))) if changes => format!("Not Read: {} does more than look.", quoted(verb)),
@@ -47,7 +47,9 @@ fn not_a_change(case: &Case<'_, '_>) -> String {
     if let Some(own) = spoken(case, takes_away) {
         return format!("Not Write or Destructive: {own} is spoken of, but not as what a call does.");
     }
-    match spoken(case, |word| !word.is_doubtful && word.group.is_some_and(|own| own.harm() > Group::Think.harm())) {
+    match spoken(case, |word| {
+        !word.is_often_noun && word.group.is_some_and(|own| own.harm_rank() > VerbGroup::Compute.harm_rank())
+    }) {
         Some(own) => format!("Not Write: {own} is spoken of, but not as what a call does."),
         None => format!("Not Write: nothing in {} speaks of a change that a call makes.", looked_at(case)),
     }
@@ -100,14 +102,14 @@ fn gone(case: &Case<'_, '_>) -> String {
 }
 
 fn moved(case: &Case<'_, '_>) -> String {
-    match spoken(case, |word| word.is_money || word.group == Some(Group::Money)) {
+    match spoken(case, |word| word.is_money_noun || word.group == Some(VerbGroup::Pay)) {
         Some(own) => format!("Not Write: {own} is about money, and money that has moved no other call brings back."),
         None => "Not Write: money that has moved no other call brings back.".to_owned(),
     }
 }
 
-fn takes_away(word: &Word) -> bool {
-    word.group.is_some_and(Group::takes_away)
+fn takes_away(word: &LexiconWord) -> bool {
+    word.group.is_some_and(VerbGroup::is_removal)
 }
 
 /// The parameter that takes code, a command or a query, quoted.

@@ -3,7 +3,7 @@
 use super::pairs;
 use super::{Feature, Flag, Key, Phrase, Slot};
 use crate::classifier_data::ClassifierData;
-use crate::lexicon::{Group, Lexicon, Word, WordId};
+use crate::lexicon::{Lexicon, LexiconWord, VerbGroup, WordId};
 use crate::name::{Name, is_noun, split};
 use crate::parameters::Parameters;
 use crate::signals::{Signal, SignalKind};
@@ -49,13 +49,14 @@ pub(crate) fn find<'t>(found: &Found<'t>, book: &ClassifierData) -> Vec<Feature<
 /// Whether the name commits money: a verb that does, and a thing of money.
 fn commits(name: &Name, lexicon: &Lexicon) -> bool {
     let words = || name.words.iter().enumerate().filter_map(|(at, (_, id))| Some((at, lexicon.word((*id)?)?)));
-    let nouns = words().filter(|(_, word)| word.is_money).count();
+    let nouns = words().filter(|(_, word)| word.is_money_noun).count();
     // `transfer_issue` issues nothing.
-    let is_done =
-        |at: usize, word: &Word| word.commits && !(word.is_doubtful && name.lead.is_some_and(|lead| lead != at));
+    let is_done = |at: usize, word: &LexiconWord| {
+        word.commits_money && !(word.is_often_noun && name.lead.is_some_and(|lead| lead != at))
+    };
     // `order` and `transfer` may be both, but not at once, unless there is nothing else.
     let is_alone = name.words.len() == 1;
-    words().any(|(at, word)| is_done(at, word) && (!word.is_money || nouns > 1 || is_alone)) && nouns > 0
+    words().any(|(at, word)| is_done(at, word) && (!word.is_money_noun || nouns > 1 || is_alone)) && nouns > 0
 }
 
 fn word<'t>(slot: Slot, id: Option<WordId>, source: &'t str, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
@@ -68,10 +69,11 @@ fn word<'t>(slot: Slot, id: Option<WordId>, source: &'t str, lexicon: &Lexicon, 
 
 fn of_name<'t>(found: &Found<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
     let name: &'t Name = found.name;
-    let looks = found.text.lead.and_then(|at| lexicon.word(found.text.tokens.get(at)?.id?)?.group) == Some(Group::Read);
+    let looks =
+        found.text.lead.and_then(|at| lexicon.word(found.text.tokens.get(at)?.id?)?.group) == Some(VerbGroup::Read);
     for (at, (written, id)) in name.words.iter().enumerate() {
         // `group_members` that lists something groups nothing; what runs, pays or takes away is not talked away.
-        let is_mild = |group: Group| group.harm() <= Group::Write.harm();
+        let is_mild = |group: VerbGroup| group.harm_rank() <= VerbGroup::Write.harm_rank();
         let known = id.and_then(|id| lexicon.word(id));
         let is_thing = looks && known.is_some_and(|word| is_noun(written, word) && word.group.is_none_or(is_mild));
         let slot = if Some(at) == name.lead && !is_thing { Slot::Lead } else { Slot::Name };
@@ -99,8 +101,8 @@ fn of_text<'t>(text: &Text<'t>, book: &ClassifierData, features: &mut Vec<Featur
 
 /// `does not delete` says that it only looks; nothing else that is denied says anything.
 fn denied<'t>(id: WordId, source: &'t str, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
-    let changes = |group| matches!(group, Group::Write | Group::Destroy);
-    let word = lexicon.word(id).filter(|word| !word.is_doubtful);
+    let changes = |group| matches!(group, VerbGroup::Write | VerbGroup::Destroy);
+    let word = lexicon.word(id).filter(|word| !word.is_often_noun);
     if word.and_then(|word| word.group).is_some_and(changes) {
         features.push(Feature { key: Key::Flag(Flag::Phrase(Phrase::Denies)), source });
     }

@@ -2,7 +2,7 @@
 //! pair, and no pair talks it away.
 
 use super::{Feature, Key, Slot};
-use crate::lexicon::{Group, Lexicon, WordId};
+use crate::lexicon::{Lexicon, VerbGroup, WordId};
 use crate::text::Text;
 
 /// Adds the verb of the name with the first verb of the description, as they were found.
@@ -47,5 +47,5 @@ pub(super) fn of_neighbours<'t>(text: &Text<'t>, lexicon: &Lexicon, features: &m
 }
 
 fn takes_away(id: WordId, lexicon: &Lexicon) -> bool {
-    lexicon.word(id).and_then(|word| word.group).is_some_and(Group::takes_away)
+    lexicon.word(id).and_then(|word| word.group).is_some_and(VerbGroup::is_removal)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gatelodge_catalogue::training::{FeatureKey, FeatureKind, Points, TrainingModel, shares};
+use gatelodge_catalogue::training::{CategoryScores, FeatureKey, FeatureKind, TrainingModel, shares};
 
 use super::Example;
 
@@ -26,8 +26,8 @@ const LEAST_WEIGHT: f64 = 0.05;
 /// What was learned: points for every tool, and points of features.
 #[derive(Debug, Default)]
 pub(super) struct Weights {
-    pub bias: Points,
-    pub points: Vec<(FeatureKey, Points)>,
+    pub bias: CategoryScores,
+    pub points: Vec<(FeatureKey, CategoryScores)>,
 }
 
 /// Fits weights; `begin` holds where they begin.
@@ -42,7 +42,7 @@ pub(super) fn fit(examples: &[&Example], begin: &TrainingModel) -> Weights {
             weight: example.weight,
         })
         .collect();
-    let anchors: Vec<Points> = keys.iter().map(|key| begin.points(*key)).collect();
+    let anchors: Vec<CategoryScores> = keys.iter().map(|key| begin.points(*key)).collect();
     let mut weights = anchors.clone();
     let mut bias = begin.bias();
     let (mut paths, mut path_of_bias) = (vec![Path::default(); keys.len()], Path::default());
@@ -58,8 +58,9 @@ pub(super) fn fit(examples: &[&Example], begin: &TrainingModel) -> Weights {
         path_of_bias.step(&mut bias, &slope_of_bias, begin.bias(), 0.0, &pace);
     }
     let learned = keys.into_iter().zip(weights);
-    let weighs =
-        |key: FeatureKey, points: &Points| begin.has_points(key) || points.iter().any(|own| own.abs() >= LEAST_WEIGHT);
+    let weighs = |key: FeatureKey, points: &CategoryScores| {
+        begin.has_points(key) || points.iter().any(|own| own.abs() >= LEAST_WEIGHT)
+    };
     Weights { bias, points: learned.filter(|(key, points)| weighs(*key, points)).collect() }
 }
 
@@ -93,7 +94,7 @@ fn pull(key: FeatureKey) -> f64 {
     }
 }
 
-fn add(sum: &mut Points, points: Points) {
+fn add(sum: &mut CategoryScores, points: CategoryScores) {
     for (sum, point) in sum.iter_mut().zip(points) {
         *sum += point;
     }
@@ -101,9 +102,9 @@ fn add(sum: &mut Points, points: Points) {
 
 /// How the error changes with each weight. Where a label leaves several outcomes open, the aim is what the model itself
 /// makes of these.
-fn slopes(rows: &[Row], weights: &[Points], bias: Points) -> (Vec<Points>, Points) {
-    let mut slopes = vec![Points::default(); weights.len()];
-    let mut of_bias = Points::default();
+fn slopes(rows: &[Row], weights: &[CategoryScores], bias: CategoryScores) -> (Vec<CategoryScores>, CategoryScores) {
+    let mut slopes = vec![CategoryScores::default(); weights.len()];
+    let mut of_bias = CategoryScores::default();
     for Row { features, may_be, weight } in rows {
         let mut sum = bias;
         features.iter().filter_map(|at| weights.get(*at)).for_each(|points| add(&mut sum, *points));
@@ -153,13 +154,20 @@ impl Pace {
 /// What the last steps of a weight went by.
 #[derive(Clone, Default)]
 struct Path {
-    slope: Points,
-    square: Points,
+    slope: CategoryScores,
+    square: CategoryScores,
 }
 
 impl Path {
     /// One step down. Where the slope turns from step to step, steps become short.
-    fn step(&mut self, own: &mut Points, slope: &Points, anchor: Points, pull: f64, pace: &Pace) {
+    fn step(
+        &mut self,
+        own: &mut CategoryScores,
+        slope: &CategoryScores,
+        anchor: CategoryScores,
+        pull: f64,
+        pace: &Pace,
+    ) {
         let lasting = self.slope.iter_mut().zip(&mut self.square);
         for (((own, slope), anchor), (mean, square)) in own.iter_mut().zip(slope).zip(anchor).zip(lasting) {
             let down = slope + pull * (*own - anchor);

@@ -1,11 +1,11 @@
 //! Forms of words. English is regular enough for the verbs of interfaces.
 
 /// The forms of a verb that say that it is done: `creates`, `creating`. What was done (`created`) is another word.
-pub(super) fn forms(base: &str) -> Vec<String> {
-    vec![third_person(base), going_on(base)]
+pub(super) fn verb_forms(base: &str) -> Vec<String> {
+    vec![third_person_form(base), present_participle(base)]
 }
 
-fn third_person(base: &str) -> String {
+fn third_person_form(base: &str) -> String {
     match base.strip_suffix('y') {
         Some(stem) if !ends_in_vowel(stem) => format!("{stem}ies"),
         _ if ["s", "sh", "ch", "x", "z", "o"].iter().any(|end| base.ends_with(end)) => format!("{base}es"),
@@ -13,10 +13,10 @@ fn third_person(base: &str) -> String {
     }
 }
 
-fn going_on(base: &str) -> String {
+fn present_participle(base: &str) -> String {
     match base.strip_suffix('e') {
         Some(stem) if !stem.ends_with('e') => format!("{stem}ing"),
-        _ if doubles(base) => {
+        _ if doubles_last_letter(base) => {
             let last = base.chars().last().unwrap_or_default();
             format!("{base}{last}ing")
         }
@@ -29,7 +29,7 @@ fn ends_in_vowel(text: &str) -> bool {
 }
 
 /// Whether a short verb doubles its last letter: `get`, `run`, `drop`, `submit`.
-fn doubles(base: &str) -> bool {
+fn doubles_last_letter(base: &str) -> bool {
     let mut letters = base.chars().rev();
     let is_vowel = |letter: char| "aeiou".contains(letter);
     let (Some(last), Some(middle), Some(first)) = (letters.next(), letters.next(), letters.next()) else {
@@ -40,14 +40,14 @@ fn doubles(base: &str) -> bool {
 }
 
 /// A word without the ending of the plural, if it has one.
-pub(super) fn stem(form: &str) -> Option<&str> {
+pub(super) fn singular_stem(form: &str) -> Option<&str> {
     let stem = form.strip_suffix('s')?;
     (stem.len() > 2 && !stem.ends_with(['s', 'u', 'i'])).then_some(stem)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{forms, stem};
+    use super::{singular_stem, verb_forms};
 
     #[test]
     fn forms_are_those_people_write() {
@@ -61,12 +61,15 @@ mod tests {
             ("read", ["reads", "reading"]),
             ("destroy", ["destroys", "destroying"]),
         ] {
-            assert_eq!(forms(base), expected);
+            assert_eq!(verb_forms(base), expected);
         }
     }
 
     #[test]
     fn only_plurals_have_a_stem() {
-        assert_eq!((stem("files"), stem("status"), stem("class"), stem("ls")), (Some("file"), None, None, None));
+        assert_eq!(
+            (singular_stem("files"), singular_stem("status"), singular_stem("class"), singular_stem("ls")),
+            (Some("file"), None, None, None)
+        );
     }
 }

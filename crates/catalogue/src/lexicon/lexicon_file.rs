@@ -4,133 +4,153 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Group, Lexicon};
+use super::{Lexicon, VerbGroup};
 
 /// Points for the five outcomes: Read, Write, Execute, Destructive, Financial.
-pub type Points = [f64; 5];
+pub type CategoryScores = [f64; 5];
 
 /// The file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Written {
-    pub groups: BTreeMap<String, GroupEntry>,
-    pub money: Money,
-    pub relations: Relations,
-    pub code: Code,
-    pub negation: Negation,
+pub(crate) struct LexiconFile {
+    pub groups: BTreeMap<String, VerbGroupEntry>,
+    pub money: MoneyWords,
+    pub relations: RelationWords,
+    pub code: CodeWords,
+    pub negation: NegationWords,
     pub phrases: BTreeMap<String, Vec<String>>,
-    pub steering: Steering,
-    pub flags: BTreeMap<String, Points>,
-    pub choice: Choice,
-    pub parameters: Parameters,
-    pub borders: Borders,
-    pub leans: Leans,
+    pub steering: SteeringPhrases,
+    pub flags: BTreeMap<String, CategoryScores>,
+    pub choice: ChoicePriors,
+    pub parameters: ParameterPriors,
+    #[serde(rename = "borders")]
+    pub thresholds: CategoryThresholds,
+    #[serde(rename = "leans")]
+    pub biases: CategoryBiases,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct GroupEntry {
+pub(crate) struct VerbGroupEntry {
     verbs: String,
     #[serde(default)]
-    doubtful: String,
+    #[serde(rename = "doubtful")]
+    often_nouns: String,
     #[serde(default)]
-    either: String,
+    #[serde(rename = "either")]
+    may_change_nothing: String,
     #[serde(default)]
-    unties: String,
+    #[serde(rename = "unties")]
+    may_only_unlink: String,
     #[serde(default)]
-    computes: String,
-    pub prior: Prior,
+    #[serde(rename = "computes")]
+    may_only_compute: String,
+    pub prior: PositionPriors,
 }
 
 /// Points by the place a word stands in.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Prior {
-    pub lead: Points,
-    pub name: Points,
-    pub says: Points,
-    pub first: Points,
-    pub rest: Points,
+pub(crate) struct PositionPriors {
+    #[serde(rename = "lead")]
+    pub name_verb: CategoryScores,
+    #[serde(rename = "name")]
+    pub name_word: CategoryScores,
+    #[serde(rename = "says")]
+    pub description_verb: CategoryScores,
+    #[serde(rename = "first")]
+    pub first_sentence: CategoryScores,
+    #[serde(rename = "rest")]
+    pub later_sentence: CategoryScores,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Money {
+pub(crate) struct MoneyWords {
     nouns: String,
     commits: String,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Relations {
+pub(crate) struct RelationWords {
     nouns: String,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Code {
-    pub things: String,
+pub(crate) struct CodeWords {
+    #[serde(rename = "things")]
+    pub nouns: String,
     pub verbs: String,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Negation {
+pub(crate) struct NegationWords {
     words: String,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Steering {
+pub(crate) struct SteeringPhrases {
     pub phrases: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Choice {
+pub(crate) struct ChoicePriors {
     pub names: String,
     #[serde(flatten)]
-    pub groups: BTreeMap<String, Points>,
+    pub groups: BTreeMap<String, CategoryScores>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Parameters {
-    pub reads: String,
-    pub reads_prior: Points,
-    pub writes: String,
-    pub writes_prior: Points,
-    pub gone: String,
-    pub gone_prior: Points,
+pub(crate) struct ParameterPriors {
+    #[serde(rename = "reads")]
+    pub read_words: String,
+    pub reads_prior: CategoryScores,
+    #[serde(rename = "writes")]
+    pub write_words: String,
+    pub writes_prior: CategoryScores,
+    #[serde(rename = "gone")]
+    pub removal_words: String,
+    #[serde(rename = "gone_prior")]
+    pub removal_prior: CategoryScores,
 }
 
 /// Where one category ends and the next begins.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Borders {
+pub(crate) struct CategoryThresholds {
     /// The least share of Read that makes a tool one, where a verb or a noun of the name, or the verb of the description, looks.
     pub read: f64,
     /// The same where the verb of the name may leave something behind or not.
-    pub read_if_either: f64,
+    #[serde(rename = "read_if_either")]
+    pub read_if_ambiguous: f64,
     /// The same where no verb looks.
     pub read_without_verb: f64,
     /// The same where there is nothing but a name, and no verb in it.
     pub read_by_name: f64,
     /// The least share of Destructive, of what is not Read, where a verb takes away what may be a relation.
-    pub destroy_if_untied: f64,
+    #[serde(rename = "destroy_if_untied")]
+    pub destroy_if_unlinked: f64,
     /// The least share of Destructive or Financial, of what is not Read, where no word speaks of it.
-    pub without_word: f64,
+    #[serde(rename = "without_word")]
+    pub without_category_word: f64,
     /// The least share of Destructive, of what is not Read, where the server itself says so.
     pub destroy_if_claimed: f64,
     /// The least share of an outcome, of what is not Read, where there is no verb.
     pub without_verb: f64,
     /// The share of Read that a `readOnlyHint: false` does not change.
-    pub sure_of_read: f64,
+    #[serde(rename = "sure_of_read")]
+    pub certain_read: f64,
 }
 
 /// How much more than its share an outcome counts against Write: of two readings the riskier one.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Leans {
+pub(crate) struct CategoryBiases {
     pub execute: f64,
     pub destroy: f64,
     pub money: f64,
@@ -138,46 +158,46 @@ pub(crate) struct Leans {
     pub money_if_committed: f64,
 }
 
-impl Written {
+impl LexiconFile {
     /// The group that is written under a name.
-    pub fn group(&self, group: Group) -> Option<&GroupEntry> {
+    pub fn find_group(&self, group: VerbGroup) -> Option<&VerbGroupEntry> {
         self.groups.get(group.as_str())
     }
 
     /// Makes the words.
-    pub fn lexicon(&self) -> Lexicon {
+    pub fn build_lexicon(&self) -> Lexicon {
         let mut lexicon = Lexicon::default();
-        for group in Group::ALL {
-            let Some(entry) = self.group(group) else { continue };
+        for group in VerbGroup::ALL {
+            let Some(entry) = self.find_group(group) else { continue };
             for verb in entry.verbs.split_whitespace() {
                 lexicon.add_verb(verb, group);
             }
-            for verb in entry.doubtful.split_whitespace() {
+            for verb in entry.often_nouns.split_whitespace() {
                 lexicon.add_verb(verb, group);
-                lexicon.change(verb, |word| word.is_doubtful = true);
+                lexicon.update_word(verb, |word| word.is_often_noun = true);
             }
-            for verb in entry.either.split_whitespace() {
+            for verb in entry.may_change_nothing.split_whitespace() {
                 lexicon.add_verb(verb, group);
-                lexicon.change(verb, |word| word.is_either = true);
+                lexicon.update_word(verb, |word| word.may_change_nothing = true);
             }
-            for verb in entry.unties.split_whitespace() {
-                lexicon.change(verb, |word| word.unties = true);
+            for verb in entry.may_only_unlink.split_whitespace() {
+                lexicon.update_word(verb, |word| word.may_only_unlink = true);
             }
         }
-        for verb in self.groups.values().flat_map(|entry| entry.computes.split_whitespace()) {
-            lexicon.change(verb, |word| word.computes = true);
+        for verb in self.groups.values().flat_map(|entry| entry.may_only_compute.split_whitespace()) {
+            lexicon.update_word(verb, |word| word.may_only_compute = true);
         }
         for noun in self.money.nouns.split_whitespace() {
-            lexicon.change(noun, |word| word.is_money = true);
+            lexicon.update_word(noun, |word| word.is_money_noun = true);
         }
         for noun in self.relations.nouns.split_whitespace() {
-            lexicon.change(noun, |word| word.is_relation = true);
+            lexicon.update_word(noun, |word| word.is_relation = true);
         }
         for verb in self.money.commits.split_whitespace() {
-            lexicon.change(verb, |word| word.commits = true);
+            lexicon.update_word(verb, |word| word.commits_money = true);
         }
         for denial in self.negation.words.split_whitespace() {
-            lexicon.change(denial, |word| word.denies = true);
+            lexicon.update_word(denial, |word| word.is_negation = true);
         }
         lexicon
     }
@@ -187,14 +207,14 @@ impl Written {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::Written;
+    use super::LexiconFile;
 
     #[test]
     fn no_verb_stands_in_two_groups() {
-        let written: Written = toml::from_str(include_str!("../../data/lexicon.toml")).unwrap();
+        let written: LexiconFile = toml::from_str(include_str!("../../data/lexicon.toml")).unwrap();
         let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
         for (group, entry) in &written.groups {
-            for verb in entry.verbs.split_whitespace().chain(entry.doubtful.split_whitespace()) {
+            for verb in entry.verbs.split_whitespace().chain(entry.often_nouns.split_whitespace()) {
                 let owner = owners.entry(verb).or_insert(group);
                 assert_eq!(owner, group, "{verb}");
             }
