@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 
 use crate::attack::{self, Pattern};
 use crate::calibrate::Calibration;
-use crate::features::{Flag, Key, Phrase, Slot};
 use crate::flow;
 use crate::lexicon::{CategoryBiases, CategoryThresholds, Lexicon, LexiconFile, VerbGroup, WordId};
 use crate::model::{Model, kept};
 use crate::name::split;
 use crate::signals::SignalRules;
+use crate::tool_features::{FeatureFlag, FeatureId, PhraseKind, WordPosition};
 use crate::trained::Trained;
 
 const LEXICON_TOML: &str = include_str!("../data/lexicon.toml");
@@ -28,7 +28,7 @@ pub(crate) struct ClassifierData {
     pub signals: SignalRules,
     pub patterns: Vec<Pattern>,
     /// Phrases by their first word.
-    pub phrases: HashMap<WordId, Vec<(Vec<WordId>, Phrase)>>,
+    pub phrases: HashMap<WordId, Vec<(Vec<WordId>, PhraseKind)>>,
     pub choice_words: HashSet<Box<str>>,
     /// Things that run, and verbs that need none, in names that say that a server runs code.
     pub code_nouns: HashSet<Box<str>>,
@@ -93,7 +93,7 @@ impl ClassifierData {
 
     fn add_phrases(&mut self, written: &LexiconFile) {
         for (name, phrases) in &written.phrases {
-            let Some(phrase) = Phrase::from_word(name) else { continue };
+            let Some(phrase) = PhraseKind::from_word(name) else { continue };
             for text in phrases {
                 let words: Vec<WordId> =
                     text.split([' ', '-']).flat_map(|part| find_or_add_word(part, &mut self.lexicon)).collect();
@@ -114,17 +114,17 @@ impl ClassifierData {
             let Some(entry) = written.find_group(group) else { continue };
             let prior = &entry.prior;
             priors.extend([
-                (Key::Group(Slot::Lead, group), prior.name_verb),
-                (Key::Group(Slot::Name, group), prior.name_word),
-                (Key::Group(Slot::Says, group), prior.description_verb),
-                (Key::Group(Slot::First, group), prior.first_sentence),
-                (Key::Group(Slot::Rest, group), prior.later_sentence),
+                (FeatureId::Group(WordPosition::NameVerb, group), prior.name_verb),
+                (FeatureId::Group(WordPosition::NameWord, group), prior.name_word),
+                (FeatureId::Group(WordPosition::DescriptionVerb, group), prior.description_verb),
+                (FeatureId::Group(WordPosition::FirstSentence, group), prior.first_sentence),
+                (FeatureId::Group(WordPosition::LaterSentence, group), prior.later_sentence),
             ]);
             let choice = written.choice.groups.get(group.as_str());
-            priors.extend(choice.map(|points| (Key::Group(Slot::Choice, group), *points)));
+            priors.extend(choice.map(|points| (FeatureId::Group(WordPosition::ChoiceValue, group), *points)));
         }
         for (name, points) in &written.flags {
-            priors.extend(Flag::from_word(name).map(|flag| (Key::Flag(flag), *points)));
+            priors.extend(FeatureFlag::from_word(name).map(|flag| (FeatureId::Flag(flag), *points)));
         }
         let parameters = &written.parameters;
         for (words, points) in [
@@ -133,7 +133,7 @@ impl ClassifierData {
             (&parameters.removal_words, parameters.removal_prior),
         ] {
             let ids = words.split_whitespace().flat_map(|word| find_or_add_word(word, &mut self.lexicon));
-            priors.extend(ids.map(|id| (Key::Word(Slot::Parameter, id), points)).collect::<Vec<_>>());
+            priors.extend(ids.map(|id| (FeatureId::Word(WordPosition::ParameterWord, id), points)).collect::<Vec<_>>());
         }
         for (key, points) in priors {
             let points = kept(key, points, &self.lexicon);

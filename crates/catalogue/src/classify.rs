@@ -7,7 +7,6 @@ use serde_json::Value as Json;
 use crate::classifier_data::ClassifierData;
 use crate::decide::{Verdict, decide};
 use crate::explain::{Reasons, explain};
-use crate::features::{Feature, Found, find};
 use crate::flow::{self, Flow};
 use crate::letters::mixes;
 use crate::name::Name;
@@ -17,6 +16,7 @@ use crate::shown::{is_invisible, shown};
 use crate::signals::{MANY_PARAMETERS, Signal, SignalKind};
 use crate::text::{Plain, Text, plain};
 use crate::tool::Tool;
+use crate::tool_features::{Feature, ParsedTool, extract_features};
 use crate::{attack, recommend};
 
 /// How much harm a call can do.
@@ -159,7 +159,7 @@ pub(crate) fn look<T>(
     tool: &Tool<'_>,
     server: &Server,
     book: &ClassifierData,
-    look: impl FnOnce(&Found<'_>, &[Feature<'_>]) -> T,
+    look: impl FnOnce(&ParsedTool<'_>, &[Feature<'_>]) -> T,
 ) -> T {
     let description = plain(tool.description.as_deref().unwrap_or_default());
     let name = Name::of(&tool.name, server.prefix(), &book.lexicon);
@@ -167,8 +167,9 @@ pub(crate) fn look<T>(
     let parameters = Parameters::of(tool.schema);
     let signals = signals(tool, server, &name, &text, &description, &parameters, book);
     let is_cut = description.is_cut;
-    let found = Found { name: &name, text: &text, parameters: &parameters, signals: &signals, is_cut };
-    let features = find(&found, book);
+    let found =
+        ParsedTool { name: &name, text: &text, parameters: &parameters, signals: &signals, is_truncated: is_cut };
+    let features = extract_features(&found, book);
     look(&found, &features)
 }
 
@@ -179,7 +180,7 @@ fn classify_by(tool: &Tool<'_>, server: &Server, book: &'static ClassifierData) 
 fn classified(
     tool: &Tool<'_>,
     server: &Server,
-    found: &Found<'_>,
+    found: &ParsedTool<'_>,
     features: &[Feature<'_>],
     book: &'static ClassifierData,
 ) -> Classification {

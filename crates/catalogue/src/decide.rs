@@ -5,10 +5,10 @@ mod hinder;
 use gatelodge_policy::Category;
 
 use crate::classifier_data::ClassifierData;
-use crate::features::{Feature, Flag, Found, Key, Slot};
 use crate::lexicon::VerbGroup;
 use crate::model::{Shares, is_of_money, takes_away};
 use crate::tool::Annotations;
+use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, WordPosition};
 pub(crate) use hinder::Hindrance;
 use hinder::{Takes, carries, hindrance, lead_is_either, takes};
 
@@ -32,7 +32,7 @@ pub(crate) struct Verdict {
 
 /// Decides by what was found; claims of the server are looked at last, and only raise.
 pub(crate) fn decide(
-    found: &Found<'_>,
+    found: &ParsedTool<'_>,
     features: &[Feature<'_>],
     claims: Annotations,
     book: &ClassifierData,
@@ -42,21 +42,21 @@ pub(crate) fn decide(
     let category = by_words(found, features, shares, hindrance.as_ref(), book);
     let claimed = by_claims(category, shares, claims, book);
     // What was not read is not known to be harmless.
-    let is_cut = found.is_cut && matches!(claimed, Category::Read | Category::Write);
+    let is_cut = found.is_truncated && matches!(claimed, Category::Read | Category::Write);
     let last = if is_cut { Category::Unknown } else { claimed };
     Verdict { category: last, share: shares.get(last), shares, raised: claimed != category, hindrance, is_cut }
 }
 
 fn by_words(
-    found: &Found<'_>,
+    found: &ParsedTool<'_>,
     features: &[Feature<'_>],
     shares: Shares,
     hindrance: Option<&Hindrance>,
     book: &ClassifierData,
 ) -> Category {
-    let seen = |slots: &[Slot], group: VerbGroup| {
+    let seen = |slots: &[WordPosition], group: VerbGroup| {
         let mut keys = features.iter().map(|feature| feature.key);
-        keys.any(|key| matches!(key, Key::Group(slot, own) if own == group && slots.contains(&slot)))
+        keys.any(|key| matches!(key, FeatureId::Group(slot, own) if own == group && slots.contains(&slot)))
     };
     let has_verb = found.name.lead.is_some() || found.text.lead.is_some();
     match takes(found, features, hindrance, book) {
@@ -68,7 +68,8 @@ fn by_words(
         let is_clear = shares.read >= book.thresholds.read_by_name;
         return if is_clear { Category::Read } else { Category::Unknown };
     }
-    let looks = seen(&[Slot::Lead, Slot::Says], VerbGroup::Read) || found.text.gives(&book.lexicon);
+    let looks = seen(&[WordPosition::NameVerb, WordPosition::DescriptionVerb], VerbGroup::Read)
+        || found.text.gives(&book.lexicon);
     let border = match (looks, lead_is_either(found, book)) {
         (true, false) => book.thresholds.read,
         (true, true) => book.thresholds.read_if_ambiguous,
@@ -107,7 +108,7 @@ fn more_than_read(shares: Shares, features: &[Feature<'_>], has_verb: bool, book
     let (borders, leans) = (&book.thresholds, &book.biases);
     let takes_away = features.iter().any(|feature| takes_away(feature.key, &book.lexicon));
     let is_of_money = features.iter().any(|feature| is_of_money(feature.key, &book.lexicon));
-    let commits = features.iter().any(|feature| feature.key == Key::Flag(Flag::Commits));
+    let commits = features.iter().any(|feature| feature.key == FeatureId::Flag(FeatureFlag::CommitsMoney));
     let money = if commits { leans.money_if_committed } else { leans.money };
     let of_rest = |share: f64| share / (1.0 - shares.read);
     // Where no word speaks of it, it takes more.

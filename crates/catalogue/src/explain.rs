@@ -9,10 +9,10 @@ use gatelodge_policy::Category;
 use crate::classifier_data::ClassifierData;
 use crate::classify::{Level, word};
 use crate::decide::Verdict;
-use crate::features::{Feature, Found};
 use crate::model::OUTCOMES;
 use crate::server::Server;
 use crate::tool::Tool;
+use crate::tool_features::{Feature, ParsedTool};
 pub(crate) use fact::is_of_name;
 use fact::{Fact, facts};
 use neighbours::not_its_neighbours;
@@ -28,7 +28,7 @@ const DOUBT: f64 = 0.25;
 /// A tool and all that was found of it.
 struct Case<'c, 't> {
     tool: &'c Tool<'t>,
-    found: &'c Found<'c>,
+    found: &'c ParsedTool<'c>,
     features: &'c [Feature<'c>],
     verdict: &'c Verdict,
     server: &'c Server,
@@ -46,7 +46,7 @@ pub(crate) struct Reasons {
 /// Tells the reasons.
 pub(crate) fn explain(
     tool: &Tool<'_>,
-    found: &Found<'_>,
+    found: &ParsedTool<'_>,
     features: &[Feature<'_>],
     verdict: &Verdict,
     server: &Server,

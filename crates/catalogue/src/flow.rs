@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use gatelodge_policy::Category;
 
 use crate::classifier_data::ClassifierData;
-use crate::features::{Found, has};
 use crate::lexicon::{Lexicon, LexiconWord, WordId};
 use crate::server::Server;
 use crate::signals::SignalKind;
+use crate::tool_features::{ParsedTool, has_signal};
 
 /// A label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -79,8 +79,8 @@ pub(crate) fn read(text: &str, lexicon: &mut Lexicon) -> Result<Vec<String>, tom
 }
 
 /// The labels of a tool.
-pub(crate) fn labels(found: &Found<'_>, category: Category, server: &Server, book: &ClassifierData) -> Vec<Flow> {
-    let signal = |kind| has(found.signals, kind);
+pub(crate) fn labels(found: &ParsedTool<'_>, category: Category, server: &Server, book: &ClassifierData) -> Vec<Flow> {
+    let signal = |kind| has_signal(found.signals, kind);
     // What it runs may read, fetch and send.
     if category == Category::Execute && (signal(SignalKind::TakesCode) || signal(SignalKind::TakesShell)) {
         return vec![Flow::ReadsPrivate, Flow::ReadsUntrusted, Flow::SendsOutward];
@@ -112,7 +112,7 @@ pub(crate) fn labels(found: &Found<'_>, category: Category, server: &Server, boo
 }
 
 /// The words of the name and of the first sentence.
-fn spoken_of<'b>(found: &Found<'_>, book: &'b ClassifierData) -> impl Iterator<Item = &'b LexiconWord> {
+fn spoken_of<'b>(found: &ParsedTool<'_>, book: &'b ClassifierData) -> impl Iterator<Item = &'b LexiconWord> {
     let named = found.name.words.iter().filter_map(|(_, id)| *id);
     let told = found.text.tokens.iter().take_while(|token| token.is_first).filter_map(|token| token.id);
     let all: Vec<WordId> = named.chain(told).collect();

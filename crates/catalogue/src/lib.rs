@@ -11,7 +11,6 @@ mod classify;
 mod data_files;
 mod decide;
 mod explain;
-mod features;
 mod flow;
 mod found_tool;
 mod grade;
@@ -36,6 +35,7 @@ mod site;
 mod stack;
 mod text;
 mod tool;
+mod tool_features;
 mod trained;
 pub mod training;
 

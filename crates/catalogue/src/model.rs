@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use gatelodge_policy::Category;
 
-use crate::features::{Feature, Flag, Key, Phrase, Slot};
 use crate::lexicon::{CategoryScores, Lexicon, VerbGroup};
 use crate::signals::SignalKind;
+use crate::tool_features::{Feature, FeatureFlag, FeatureId, PhraseKind, WordPosition};
 
 /// The outcomes, in the order of their points.
 pub const OUTCOMES: [Category; 5] =
@@ -16,7 +16,7 @@ pub const OUTCOMES: [Category; 5] =
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Model {
     pub bias: CategoryScores,
-    pub weights: HashMap<Key, CategoryScores>,
+    pub weights: HashMap<FeatureId, CategoryScores>,
 }
 
 /// How likely each outcome is.
@@ -31,7 +31,7 @@ pub(crate) struct Shares {
 
 impl Model {
     /// The points of a feature.
-    pub fn points(&self, key: Key) -> CategoryScores {
+    pub fn points(&self, key: FeatureId) -> CategoryScores {
         self.weights.get(&key).copied().unwrap_or_default()
     }
 
@@ -81,14 +81,14 @@ impl Shares {
 }
 
 /// Points that keep two promises: a word that takes away never makes a tool milder, and what warns never speaks for Read.
-pub(crate) fn kept(key: Key, points: CategoryScores, lexicon: &Lexicon) -> CategoryScores {
+pub(crate) fn kept(key: FeatureId, points: CategoryScores, lexicon: &Lexicon) -> CategoryScores {
     if takes_away(key, lexicon) {
         rising(points)
     } else if warns(key) {
         let [read, rest @ ..] = points;
         let [write, run, destroy, pay] = rest.map(|point| point.max(read));
         [read, write, run, destroy, pay]
-    } else if key == Key::Flag(Flag::NoVerb) {
+    } else if key == FeatureId::Flag(FeatureFlag::NoVerb) {
         // A verb that takes away ends it, which must not be milder either.
         rising(points.map(|point| -point)).map(|point| -point)
     } else {
@@ -97,12 +97,18 @@ pub(crate) fn kept(key: Key, points: CategoryScores, lexicon: &Lexicon) -> Categ
 }
 
 /// Whether a fact warns: all signals do, and all phrases but those of only looking.
-fn warns(key: Key) -> bool {
+fn warns(key: FeatureId) -> bool {
     match key {
-        Key::Flag(Flag::Signal(_) | Flag::Commits) => true,
-        Key::Flag(Flag::Phrase(phrase)) => !matches!(phrase, Phrase::ReadOnly | Phrase::Denies),
-        Key::Flag(Flag::NoParameters | Flag::OnlyNumbers | Flag::NoVerb) => false,
-        Key::Group(..) | Key::Word(..) | Key::Kinds(..) | Key::Verbs(..) | Key::Next(..) => false,
+        FeatureId::Flag(FeatureFlag::Signal(_) | FeatureFlag::CommitsMoney) => true,
+        FeatureId::Flag(FeatureFlag::Phrase(phrase)) => {
+            !matches!(phrase, PhraseKind::ReadOnly | PhraseKind::DeniesChange)
+        }
+        FeatureId::Flag(FeatureFlag::NoParameters | FeatureFlag::OnlyNumbers | FeatureFlag::NoVerb) => false,
+        FeatureId::Group(..)
+        | FeatureId::Word(..)
+        | FeatureId::GroupPair(..)
+        | FeatureId::VerbPair(..)
+        | FeatureId::WordPair(..) => false,
     }
 }
 
@@ -115,28 +121,33 @@ fn rising(points: CategoryScores) -> CategoryScores {
 }
 
 /// Whether a feature speaks of taking away.
-pub(crate) fn takes_away(key: Key, lexicon: &Lexicon) -> bool {
+pub(crate) fn takes_away(key: FeatureId, lexicon: &Lexicon) -> bool {
     match key {
-        Key::Group(_, group) => group.is_removal(),
-        Key::Word(slot, id) => {
-            !matches!(slot, Slot::Parameter | Slot::Whole)
+        FeatureId::Group(_, group) => group.is_removal(),
+        FeatureId::Word(slot, id) => {
+            !matches!(slot, WordPosition::ParameterWord | WordPosition::ParameterName)
                 && lexicon.word(id).and_then(|word| word.group).is_some_and(VerbGroup::is_removal)
         }
-        Key::Flag(flag) => matches!(flag, Flag::Phrase(phrase) if phrase.takes_away()),
-        Key::Kinds(lead, says) => lead.into_iter().chain(says).any(VerbGroup::is_removal),
-        Key::Verbs(..) | Key::Next(..) => false,
+        FeatureId::Flag(flag) => matches!(flag, FeatureFlag::Phrase(phrase) if phrase.is_removal()),
+        FeatureId::GroupPair(lead, says) => lead.into_iter().chain(says).any(VerbGroup::is_removal),
+        FeatureId::VerbPair(..) | FeatureId::WordPair(..) => false,
     }
 }
 
 /// Whether a feature speaks of money.
-pub(crate) fn is_of_money(key: Key, lexicon: &Lexicon) -> bool {
+pub(crate) fn is_of_money(key: FeatureId, lexicon: &Lexicon) -> bool {
     match key {
-        Key::Group(_, group) => group == VerbGroup::Pay,
+        FeatureId::Group(_, group) => group == VerbGroup::Pay,
         // What may be handed over is not always money: `transfer_issue`.
-        Key::Word(_, id) => lexicon.word(id).is_some_and(|word| word.is_money_noun && !word.commits_money),
-        Key::Flag(flag) => {
-            matches!(flag, Flag::Commits | Flag::Phrase(Phrase::Money) | Flag::Signal(SignalKind::TakesAmount))
+        FeatureId::Word(_, id) => lexicon.word(id).is_some_and(|word| word.is_money_noun && !word.commits_money),
+        FeatureId::Flag(flag) => {
+            matches!(
+                flag,
+                FeatureFlag::CommitsMoney
+                    | FeatureFlag::Phrase(PhraseKind::Money)
+                    | FeatureFlag::Signal(SignalKind::TakesAmount)
+            )
         }
-        Key::Kinds(..) | Key::Verbs(..) | Key::Next(..) => false,
+        FeatureId::GroupPair(..) | FeatureId::VerbPair(..) | FeatureId::WordPair(..) => false,
     }
 }

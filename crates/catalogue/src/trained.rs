@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibrate::Calibration;
 use crate::classifier_data::ClassifierData;
-use crate::features::{Flag, Key, Slot};
 use crate::lexicon::{CategoryScores, VerbGroup, WordId};
 use crate::model::kept;
+use crate::tool_features::{FeatureFlag, FeatureId, WordPosition};
 
 /// The file.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -34,17 +34,19 @@ impl Trained {
         book.model.bias = self.bias;
         let mut learned = Vec::new();
         for (name, points) in &self.flags {
-            learned.extend(Flag::from_word(name).map(|flag| (Key::Flag(flag), *points)));
+            learned.extend(FeatureFlag::from_word(name).map(|flag| (FeatureId::Flag(flag), *points)));
         }
         for (slot, groups) in &self.groups {
-            let Some(slot) = Slot::from_word(slot) else { continue };
+            let Some(slot) = WordPosition::from_word(slot) else { continue };
             let group = VerbGroup::from_word;
-            learned.extend(groups.iter().filter_map(|(name, points)| Some((Key::Group(slot, group(name)?), *points))));
+            learned.extend(
+                groups.iter().filter_map(|(name, points)| Some((FeatureId::Group(slot, group(name)?), *points))),
+            );
         }
         for (slot, words) in &self.words {
-            let Some(slot) = Slot::from_word(slot) else { continue };
+            let Some(slot) = WordPosition::from_word(slot) else { continue };
             for (word, points) in words {
-                learned.push((Key::Word(slot, word_id(word, book)), *points));
+                learned.push((FeatureId::Word(slot, word_id(word, book)), *points));
             }
         }
         for (name, pairs) in &self.pairs {
@@ -80,22 +82,24 @@ impl Trained {
         for (key, points) in &book.model.weights {
             let points = points.map(rounded);
             match key {
-                Key::Flag(flag) => drop(trained.flags.insert(flag.as_str().to_owned(), points)),
-                Key::Group(slot, group) => {
+                FeatureId::Flag(flag) => drop(trained.flags.insert(flag.as_str().to_owned(), points)),
+                FeatureId::Group(slot, group) => {
                     let groups = trained.groups.entry(slot.as_str().to_owned()).or_default();
                     groups.insert(group.as_str().to_owned(), points);
                 }
-                Key::Word(slot, id) => {
+                FeatureId::Word(slot, id) => {
                     let Some(word) = book.lexicon.word(*id) else { continue };
                     let words = trained.words.entry(slot.as_str().to_owned()).or_default();
                     words.insert(word.base_form.to_string(), points);
                 }
-                Key::Kinds(lead, says) => {
+                FeatureId::GroupPair(lead, says) => {
                     let name = |group: Option<VerbGroup>| group.map_or(NO_VERB, VerbGroup::as_str).to_owned();
                     trained.add_pair(KINDS, Some(name(*lead)), Some(name(*says)), points);
                 }
-                Key::Verbs(one, other) => trained.add_pair(VERBS, base(*one, book), base(*other, book), points),
-                Key::Next(one, other) => trained.add_pair(NEXT, base(*one, book), base(*other, book), points),
+                FeatureId::VerbPair(one, other) => {
+                    trained.add_pair(VERBS, base(*one, book), base(*other, book), points)
+                }
+                FeatureId::WordPair(one, other) => trained.add_pair(NEXT, base(*one, book), base(*other, book), points),
             }
         }
         trained
@@ -122,12 +126,12 @@ fn word_id(word: &str, book: &mut ClassifierData) -> WordId {
     book.lexicon.find(word).unwrap_or_else(|| book.lexicon.get_or_insert(word))
 }
 
-fn pair_key(name: &str, pair: &str, book: &mut ClassifierData) -> Option<Key> {
+fn pair_key(name: &str, pair: &str, book: &mut ClassifierData) -> Option<FeatureId> {
     let (one, other) = pair.split_once('+')?;
     match name {
-        KINDS => Some(Key::Kinds(VerbGroup::from_word(one), VerbGroup::from_word(other))),
-        VERBS => Some(Key::Verbs(word_id(one, book), word_id(other, book))),
-        NEXT => Some(Key::Next(word_id(one, book), word_id(other, book))),
+        KINDS => Some(FeatureId::GroupPair(VerbGroup::from_word(one), VerbGroup::from_word(other))),
+        VERBS => Some(FeatureId::VerbPair(word_id(one, book), word_id(other, book))),
+        NEXT => Some(FeatureId::WordPair(word_id(one, book), word_id(other, book))),
         _ => None,
     }
 }

@@ -9,7 +9,6 @@ pub use crate::calibrate::Calibration;
 use crate::classifier_data::{ClassifierData, ClassifierDataError};
 use crate::classify::look;
 use crate::decide::decide;
-use crate::features::{Key, Slot};
 pub use crate::lexicon::CategoryScores;
 pub use crate::model::OUTCOMES;
 use crate::model::{kept, shared};
@@ -18,11 +17,12 @@ use crate::parameters::Parameters;
 use crate::server::Server;
 use crate::text::{Text, plain};
 use crate::tool::{Annotations, Tool};
+use crate::tool_features::{FeatureId, WordPosition};
 use crate::trained::Trained;
 
 /// A feature of a tool, as a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FeatureKey(Key);
+pub struct FeatureKey(FeatureId);
 
 /// Kinds of features, by how much one of them says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +39,9 @@ impl FeatureKey {
     /// The kind of the feature.
     pub fn kind(self) -> FeatureKind {
         match self.0 {
-            Key::Word(Slot::Rest, _) => FeatureKind::LaterWord,
-            Key::Word(..) | Key::Verbs(..) | Key::Next(..) => FeatureKind::Word,
-            Key::Group(..) | Key::Flag(_) | Key::Kinds(..) => FeatureKind::Fact,
+            FeatureId::Word(WordPosition::LaterSentence, _) => FeatureKind::LaterWord,
+            FeatureId::Word(..) | FeatureId::VerbPair(..) | FeatureId::WordPair(..) => FeatureKind::Word,
+            FeatureId::Group(..) | FeatureId::Flag(_) | FeatureId::GroupPair(..) => FeatureKind::Fact,
         }
     }
 }

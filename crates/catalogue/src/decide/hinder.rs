@@ -4,9 +4,9 @@
 use super::IN_FRONT;
 use crate::classifier_data::ClassifierData;
 use crate::classify::quoted;
-use crate::features::{Feature, Flag, Found, Key, Phrase, Slot};
 use crate::lexicon::{LexiconWord, VerbGroup, WordId};
 use crate::signals::SignalKind;
+use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, PhraseKind, WordPosition};
 
 /// So many words are the beginning of a description.
 const BEGINNING: usize = 8;
@@ -32,14 +32,16 @@ pub(crate) enum Takes {
 /// Whether a tool takes something away: by what forbids Read, or by its text. A text that says that something is gone for
 /// good, and by which verb, says it of this tool.
 pub(super) fn takes(
-    found: &Found<'_>,
+    found: &ParsedTool<'_>,
     features: &[Feature<'_>],
     hindrance: Option<&Hindrance>,
     book: &ClassifierData,
 ) -> Takes {
     let mut keys = features.iter().map(|feature| feature.key);
-    let is_gone = keys.clone().any(|key| key == Key::Flag(Flag::Phrase(Phrase::Gone)));
-    let destroys = |key| matches!(key, Key::Group(Slot::First | Slot::Rest, VerbGroup::Destroy));
+    let is_gone = keys.clone().any(|key| key == FeatureId::Flag(FeatureFlag::Phrase(PhraseKind::Irreversible)));
+    let destroys = |key| {
+        matches!(key, FeatureId::Group(WordPosition::FirstSentence | WordPosition::LaterSentence, VerbGroup::Destroy))
+    };
     match hindrance.map_or_else(|| said(found, book), |own| own.takes) {
         Takes::Nothing if is_gone && keys.any(destroys) => Takes::ForGood,
         takes => takes,
@@ -47,13 +49,13 @@ pub(super) fn takes(
 }
 
 /// Finds the weightiest.
-pub(super) fn hindrance(found: &Found<'_>, features: &[Feature<'_>], book: &ClassifierData) -> Option<Hindrance> {
+pub(super) fn hindrance(found: &ParsedTool<'_>, features: &[Feature<'_>], book: &ClassifierData) -> Option<Hindrance> {
     destroys(found, features, book)
         .or_else(|| does_more(found, features, book).map(|why| Hindrance { why, takes: said(found, book) }))
 }
 
 /// A word of the name, or a choice, that takes away; the one that does it for good before one that perhaps does.
-fn destroys(found: &Found<'_>, features: &[Feature<'_>], book: &ClassifierData) -> Option<Hindrance> {
+fn destroys(found: &ParsedTool<'_>, features: &[Feature<'_>], book: &ClassifierData) -> Option<Hindrance> {
     let known = |id: Option<WordId>| id.and_then(|id| book.lexicon.word(id));
     let takes = |word: &LexiconWord| taken(word, found, book).max(said(found, book));
     let named = found.name.words.iter().enumerate().filter_map(|(at, (written, id))| {
@@ -63,23 +65,23 @@ fn destroys(found: &Found<'_>, features: &[Feature<'_>], book: &ClassifierData) 
         Some(Hindrance { why: format!("its name has {}", quoted(written)), takes: takes(word) })
     });
     let offered = features.iter().filter_map(|feature| {
-        let Key::Word(Slot::Choice, id) = feature.key else { return None };
+        let FeatureId::Word(WordPosition::ChoiceValue, id) = feature.key else { return None };
         let word = known(Some(id)).filter(|word| word.group == Some(VerbGroup::Destroy))?;
-        Some(Hindrance { why: format!("a parameter offers {}", quoted(feature.source)), takes: takes(word) })
+        Some(Hindrance { why: format!("a parameter offers {}", quoted(feature.source_text)), takes: takes(word) })
     });
     // Of several that do as much, the first.
     named.chain(offered).reduce(|most, own| if own.takes > most.takes { own } else { most })
 }
 
 /// Whether a parameter takes code, a command or a query.
-pub(super) fn carries(found: &Found<'_>) -> bool {
+pub(super) fn carries(found: &ParsedTool<'_>) -> bool {
     let is_program = |kind| matches!(kind, SignalKind::TakesCode | SignalKind::TakesShell | SignalKind::TakesSql);
     found.signals.iter().any(|signal| is_program(signal.kind))
 }
 
 /// What a verb of destroying takes: a relation only where one is named. Beside a verb that runs, pays or undoes, or with
 /// code, nothing is a mere relation.
-fn taken(word: &LexiconWord, found: &Found<'_>, book: &ClassifierData) -> Takes {
+fn taken(word: &LexiconWord, found: &ParsedTool<'_>, book: &ClassifierData) -> Takes {
     let does_more = |word: &LexiconWord| {
         let group = word.group.filter(|group| *group != VerbGroup::Destroy && !word.is_often_noun);
         group.is_some_and(|group| group.harm_rank() > VerbGroup::Write.harm_rank())
@@ -95,7 +97,7 @@ fn taken(word: &LexiconWord, found: &Found<'_>, book: &ClassifierData) -> Takes 
 }
 
 /// Whether the name has a relation, or something that is taken `from` another, or the description begins with one.
-fn speaks_of_relation(found: &Found<'_>, book: &ClassifierData) -> bool {
+fn speaks_of_relation(found: &ParsedTool<'_>, book: &ClassifierData) -> bool {
     let is_relation = |id: Option<WordId>| id.and_then(|id| book.lexicon.word(id)).is_some_and(|word| word.is_relation);
     let mut named = found.name.words.iter();
     let mut told = found.text.tokens.iter().take(BEGINNING);
@@ -103,7 +105,7 @@ fn speaks_of_relation(found: &Found<'_>, book: &ClassifierData) -> bool {
 }
 
 /// What the verb in front of the description takes: nothing that stands behind it makes that milder.
-fn said(found: &Found<'_>, book: &ClassifierData) -> Takes {
+fn said(found: &ParsedTool<'_>, book: &ClassifierData) -> Takes {
     let begins = |at: &usize| *at < IN_FRONT || found.name.lead.is_none();
     let token = found.text.lead.filter(begins).and_then(|at| found.text.tokens.get(at));
     let word = token.and_then(|token| book.lexicon.word(token.id?));
@@ -111,11 +113,11 @@ fn said(found: &Found<'_>, book: &ClassifierData) -> Takes {
     word.map_or(Takes::Nothing, |word| taken(word, found, book))
 }
 
-fn does_more(found: &Found<'_>, features: &[Feature<'_>], book: &ClassifierData) -> Option<String> {
+fn does_more(found: &ParsedTool<'_>, features: &[Feature<'_>], book: &ClassifierData) -> Option<String> {
     let begins = found.text.lead.is_some_and(|at| at < IN_FRONT);
     // A verb that may leave all as it was is no reason by itself.
     let is_either = lead_is_either(found, book);
-    let may_look = |key| matches!(key, Key::Group(Slot::Lead, VerbGroup::Write | VerbGroup::Run));
+    let may_look = |key| matches!(key, FeatureId::Group(WordPosition::NameVerb, VerbGroup::Write | VerbGroup::Run));
     let counts = |feature: &&Feature<'_>| !(is_either && may_look(feature.key));
     if let Some(why) = features.iter().filter(counts).find_map(|feature| by_feature(feature, begins)) {
         return Some(why);
@@ -128,29 +130,31 @@ fn does_more(found: &Found<'_>, features: &[Feature<'_>], book: &ClassifierData)
 }
 
 /// Whether the verb of the name may leave all as it was.
-pub(super) fn lead_is_either(found: &Found<'_>, book: &ClassifierData) -> bool {
+pub(super) fn lead_is_either(found: &ParsedTool<'_>, book: &ClassifierData) -> bool {
     let word = found.name.verb().and_then(|(_, id)| book.lexicon.word((*id)?));
     word.is_some_and(|word| word.may_change_nothing || (word.may_only_compute && found.parameters.are_only_numbers()))
 }
 
 fn by_feature(feature: &Feature<'_>, begins: bool) -> Option<String> {
-    let source = quoted(feature.source);
+    let source = quoted(feature.source_text);
     match feature.key {
-        Key::Flag(Flag::Signal(kind @ (SignalKind::TakesShell | SignalKind::TakesCode | SignalKind::TakesSql))) => {
-            Some(format!("parameter {source} {}", kind.says()))
-        }
-        Key::Flag(Flag::Signal(kind @ (SignalKind::PartlyRead | SignalKind::MixedLetters))) => {
+        FeatureId::Flag(FeatureFlag::Signal(
+            kind @ (SignalKind::TakesShell | SignalKind::TakesCode | SignalKind::TakesSql),
+        )) => Some(format!("parameter {source} {}", kind.says())),
+        FeatureId::Flag(FeatureFlag::Signal(kind @ (SignalKind::PartlyRead | SignalKind::MixedLetters))) => {
             Some(format!("it {}", kind.says()))
         }
-        Key::Flag(Flag::Phrase(Phrase::AnyCode)) => Some(format!("its description says {source}")),
-        Key::Flag(Flag::Commits) => Some("it commits money".to_owned()),
-        Key::Group(Slot::Choice, group) if group.is_removal() || group == VerbGroup::Pay => {
+        FeatureId::Flag(FeatureFlag::Phrase(PhraseKind::AnyCode)) => Some(format!("its description says {source}")),
+        FeatureId::Flag(FeatureFlag::CommitsMoney) => Some("it commits money".to_owned()),
+        FeatureId::Group(WordPosition::ChoiceValue, group) if group.is_removal() || group == VerbGroup::Pay => {
             Some(format!("a parameter offers {source}"))
         }
-        Key::Group(Slot::Lead, group) if group.harm_rank() > VerbGroup::Compute.harm_rank() => {
+        FeatureId::Group(WordPosition::NameVerb, group) if group.harm_rank() > VerbGroup::Compute.harm_rank() => {
             Some(format!("the verb of its name is {source}"))
         }
-        Key::Group(Slot::Says, group) if begins && (group.is_removal() || group == VerbGroup::Pay) => {
+        FeatureId::Group(WordPosition::DescriptionVerb, group)
+            if begins && (group.is_removal() || group == VerbGroup::Pay) =>
+        {
             Some(format!("its description begins with {source}"))
         }
         _ => None,

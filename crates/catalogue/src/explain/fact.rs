@@ -5,10 +5,10 @@ use gatelodge_policy::Category;
 use super::Case;
 use crate::classifier_data::ClassifierData;
 use crate::classify::quoted;
-use crate::features::{Feature, Flag, Found, Key, Phrase, Slot};
 use crate::lexicon::LexiconWord;
 use crate::model::OUTCOMES;
 use crate::signals::SignalKind;
+use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, PhraseKind, WordPosition};
 
 /// What weighs less is not worth telling.
 const LEAST_WEIGHT: f64 = 0.15;
@@ -34,7 +34,11 @@ pub(super) struct Fact {
 pub(super) fn facts(case: &Case<'_, '_>) -> Vec<Fact> {
     let mut told = Vec::new();
     for feature in deciding(case) {
-        let is_weak = matches!(feature.key, Key::Word(Slot::Parameter | Slot::Whole | Slot::Rest, _) | Key::Next(..));
+        let is_weak = matches!(
+            feature.key,
+            FeatureId::Word(WordPosition::ParameterWord | WordPosition::ParameterName | WordPosition::LaterSentence, _)
+                | FeatureId::WordPair(..)
+        );
         tell(fact(feature, case.found), is_weak, &mut told);
     }
     let is_unknown = case.verdict.category == Category::Unknown;
@@ -77,7 +81,9 @@ fn deciding<'c>(case: &Case<'c, '_>) -> Vec<&'c Feature<'c>> {
 
 /// Its verb, where nothing else is worth telling.
 fn verb(case: &Case<'_, '_>) -> Option<String> {
-    let is_verb = |feature: &&Feature<'_>| matches!(feature.key, Key::Group(Slot::Lead | Slot::Says, _));
+    let is_verb = |feature: &&Feature<'_>| {
+        matches!(feature.key, FeatureId::Group(WordPosition::NameVerb | WordPosition::DescriptionVerb, _))
+    };
     case.features.iter().find(is_verb).and_then(|feature| fact(feature, case.found))
 }
 
@@ -99,7 +105,7 @@ fn not_understood(case: &Case<'_, '_>) -> Vec<String> {
 }
 
 /// How much a feature speaks for a category against the others.
-fn weight(key: Key, category: Category, book: &ClassifierData) -> f64 {
+fn weight(key: FeatureId, category: Category, book: &ClassifierData) -> f64 {
     let points = book.model.points(key);
     let own = OUTCOMES.iter().zip(points).find(|(outcome, _)| **outcome == category);
     let mean = points.iter().sum::<f64>() / points.len() as f64;
@@ -107,42 +113,44 @@ fn weight(key: Key, category: Category, book: &ClassifierData) -> f64 {
 }
 
 /// A feature in words.
-pub(super) fn fact(feature: &Feature<'_>, found: &Found<'_>) -> Option<String> {
-    let source = quoted(feature.source);
+pub(super) fn fact(feature: &Feature<'_>, found: &ParsedTool<'_>) -> Option<String> {
+    let source = quoted(feature.source_text);
     let fact = match feature.key {
-        Key::Group(slot, _) | Key::Word(slot, _) => match slot {
-            Slot::Lead => format!("{VERB}{source}"),
+        FeatureId::Group(slot, _) | FeatureId::Word(slot, _) => match slot {
+            WordPosition::NameVerb => format!("{VERB}{source}"),
             // So is the verb of the name.
-            Slot::Name if found.name.verb().is_some_and(|(verb, _)| verb == feature.source) => return None,
-            Slot::Name => format!("{NAMED}{source}"),
-            Slot::Says => format!("its description begins with {source}"),
+            WordPosition::NameWord if found.name.verb().is_some_and(|(verb, _)| verb == feature.source_text) => {
+                return None;
+            }
+            WordPosition::NameWord => format!("{NAMED}{source}"),
+            WordPosition::DescriptionVerb => format!("its description begins with {source}"),
             // The verb it begins with is told already.
-            Slot::First if is_lead(feature, found) => return None,
-            Slot::First => format!("its description says {source}"),
-            Slot::Rest => format!("its description goes on with {source}"),
-            Slot::Choice => format!("a parameter offers {source}"),
-            Slot::Parameter => format!("a parameter's name has {source}"),
-            Slot::Whole => format!("it takes {source}"),
+            WordPosition::FirstSentence if is_lead(feature, found) => return None,
+            WordPosition::FirstSentence => format!("its description says {source}"),
+            WordPosition::LaterSentence => format!("its description goes on with {source}"),
+            WordPosition::ChoiceValue => format!("a parameter offers {source}"),
+            WordPosition::ParameterWord => format!("a parameter's name has {source}"),
+            WordPosition::ParameterName => format!("it takes {source}"),
         },
         // Each of the two verbs is a fact of its own.
-        Key::Kinds(..) | Key::Verbs(..) => return None,
-        Key::Next(..) => format!("its description says {source}"),
-        Key::Flag(Flag::NoParameters) => "it takes no parameters".to_owned(),
-        Key::Flag(Flag::NoVerb) => return None,
-        Key::Flag(Flag::OnlyNumbers) => "it takes nothing but numbers".to_owned(),
-        Key::Flag(Flag::Commits) => "its name commits money".to_owned(),
-        Key::Flag(Flag::Phrase(Phrase::Denies)) => format!("its description denies {source}"),
-        Key::Flag(Flag::Phrase(_)) => format!("its description says {source}"),
-        Key::Flag(Flag::Signal(SignalKind::NoDescription | SignalKind::CrowdedServer)) => return None,
-        Key::Flag(Flag::Signal(kind)) if feature.source.is_empty() => format!("it {}", kind.says()),
-        Key::Flag(Flag::Signal(kind)) => format!("parameter {source} {}", kind.says()),
+        FeatureId::GroupPair(..) | FeatureId::VerbPair(..) => return None,
+        FeatureId::WordPair(..) => format!("its description says {source}"),
+        FeatureId::Flag(FeatureFlag::NoParameters) => "it takes no parameters".to_owned(),
+        FeatureId::Flag(FeatureFlag::NoVerb) => return None,
+        FeatureId::Flag(FeatureFlag::OnlyNumbers) => "it takes nothing but numbers".to_owned(),
+        FeatureId::Flag(FeatureFlag::CommitsMoney) => "its name commits money".to_owned(),
+        FeatureId::Flag(FeatureFlag::Phrase(PhraseKind::DeniesChange)) => format!("its description denies {source}"),
+        FeatureId::Flag(FeatureFlag::Phrase(_)) => format!("its description says {source}"),
+        FeatureId::Flag(FeatureFlag::Signal(SignalKind::NoDescription | SignalKind::CrowdedServer)) => return None,
+        FeatureId::Flag(FeatureFlag::Signal(kind)) if feature.source_text.is_empty() => format!("it {}", kind.says()),
+        FeatureId::Flag(FeatureFlag::Signal(kind)) => format!("parameter {source} {}", kind.says()),
     };
     Some(fact)
 }
 
-fn is_lead(feature: &Feature<'_>, found: &Found<'_>) -> bool {
+fn is_lead(feature: &Feature<'_>, found: &ParsedTool<'_>) -> bool {
     let lead = found.text.lead.and_then(|at| found.text.tokens.get(at));
-    lead.is_some_and(|lead| lead.written == feature.source)
+    lead.is_some_and(|lead| lead.written == feature.source_text)
 }
 
 /// A word of the name or the description that is such a one, quoted.

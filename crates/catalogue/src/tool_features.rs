@@ -1,47 +1,55 @@
 //! What the model looks at: each feature is a fact of the definition that can be named.
 
-mod find;
-mod pairs;
+mod feature_extraction;
+mod feature_pairs;
 
 use crate::lexicon::{VerbGroup, WordId};
 use crate::signals::{Signal, SignalKind};
-pub(crate) use find::{Found, find};
+pub(crate) use feature_extraction::{ParsedTool, extract_features};
 
 /// Where a word stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Slot {
+pub(crate) enum WordPosition {
     /// The verb of the name.
-    Lead,
+    NameVerb,
     /// Any other word of the name.
-    Name,
+    NameWord,
     /// The first verb of the description.
-    Says,
+    DescriptionVerb,
     /// Any word of its first sentence.
-    First,
+    FirstSentence,
     /// Any later word.
-    Rest,
+    LaterSentence,
     /// A value that chooses what is done.
-    Choice,
+    ChoiceValue,
     /// A word of a parameter's name.
-    Parameter,
+    ParameterWord,
     /// The whole name of a parameter that has several words.
-    Whole,
+    ParameterName,
 }
 
-impl Slot {
-    pub const ALL: [Self; 8] =
-        [Self::Lead, Self::Name, Self::Says, Self::First, Self::Rest, Self::Choice, Self::Parameter, Self::Whole];
+impl WordPosition {
+    pub const ALL: [Self; 8] = [
+        Self::NameVerb,
+        Self::NameWord,
+        Self::DescriptionVerb,
+        Self::FirstSentence,
+        Self::LaterSentence,
+        Self::ChoiceValue,
+        Self::ParameterWord,
+        Self::ParameterName,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Lead => "lead",
-            Self::Name => "name",
-            Self::Says => "says",
-            Self::First => "first",
-            Self::Rest => "rest",
-            Self::Choice => "choice",
-            Self::Parameter => "parameter",
-            Self::Whole => "whole",
+            Self::NameVerb => "lead",
+            Self::NameWord => "name",
+            Self::DescriptionVerb => "says",
+            Self::FirstSentence => "first",
+            Self::LaterSentence => "rest",
+            Self::ChoiceValue => "choice",
+            Self::ParameterWord => "parameter",
+            Self::ParameterName => "whole",
         }
     }
 
@@ -52,43 +60,50 @@ impl Slot {
 
 /// A fact that is no word, or a phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Flag {
+pub(crate) enum FeatureFlag {
     NoParameters,
     NoVerb,
     /// It takes two numbers or more, and nothing else.
     OnlyNumbers,
     /// The name commits money: `create_refund`, `cancel_subscription`.
-    Commits,
+    CommitsMoney,
     Signal(SignalKind),
-    Phrase(Phrase),
+    Phrase(PhraseKind),
 }
 
 /// What a phrase says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Phrase {
+pub(crate) enum PhraseKind {
     ReadOnly,
-    Gone,
-    Confirm,
+    Irreversible,
+    NeedsConfirmation,
     Overwrites,
     Money,
     AnyCode,
     /// It says that it does not change or remove.
-    Denies,
+    DeniesChange,
 }
 
-impl Phrase {
-    const ALL: [Self; 7] =
-        [Self::ReadOnly, Self::Gone, Self::Confirm, Self::Overwrites, Self::Money, Self::AnyCode, Self::Denies];
+impl PhraseKind {
+    const ALL: [Self; 7] = [
+        Self::ReadOnly,
+        Self::Irreversible,
+        Self::NeedsConfirmation,
+        Self::Overwrites,
+        Self::Money,
+        Self::AnyCode,
+        Self::DeniesChange,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "says_read_only",
-            Self::Gone => "says_gone",
-            Self::Confirm => "says_confirm",
+            Self::Irreversible => "says_gone",
+            Self::NeedsConfirmation => "says_confirm",
             Self::Overwrites => "says_overwrites",
             Self::Money => "says_money",
             Self::AnyCode => "says_any_code",
-            Self::Denies => "says_denies",
+            Self::DeniesChange => "says_denies",
         }
     }
 
@@ -97,18 +112,18 @@ impl Phrase {
     }
 
     /// Whether it speaks of something that is gone afterwards.
-    pub fn takes_away(self) -> bool {
-        matches!(self, Self::Gone | Self::Overwrites)
+    pub fn is_removal(self) -> bool {
+        matches!(self, Self::Irreversible | Self::Overwrites)
     }
 }
 
-impl Flag {
+impl FeatureFlag {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoParameters => "no_parameters",
             Self::NoVerb => "no_verb",
             Self::OnlyNumbers => "only_numbers",
-            Self::Commits => "commits_money",
+            Self::CommitsMoney => "commits_money",
             Self::Signal(kind) => kind.as_str(),
             Self::Phrase(phrase) => phrase.as_str(),
         }
@@ -119,38 +134,40 @@ impl Flag {
             "no_parameters" => Some(Self::NoParameters),
             "no_verb" => Some(Self::NoVerb),
             "only_numbers" => Some(Self::OnlyNumbers),
-            "commits_money" => Some(Self::Commits),
-            _ => Phrase::from_word(word).map(Self::Phrase).or_else(|| SignalKind::from_word(word).map(Self::Signal)),
+            "commits_money" => Some(Self::CommitsMoney),
+            _ => {
+                PhraseKind::from_word(word).map(Self::Phrase).or_else(|| SignalKind::from_word(word).map(Self::Signal))
+            }
         }
     }
 }
 
 /// What a feature is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Key {
+pub(crate) enum FeatureId {
     /// A verb of a group in a place.
-    Group(Slot, VerbGroup),
+    Group(WordPosition, VerbGroup),
     /// A word in a place.
-    Word(Slot, WordId),
+    Word(WordPosition, WordId),
     /// A fact.
-    Flag(Flag),
+    Flag(FeatureFlag),
     /// What the verb of the name does, and what the first verb of the description does.
-    Kinds(Option<VerbGroup>, Option<VerbGroup>),
+    GroupPair(Option<VerbGroup>, Option<VerbGroup>),
     /// These two verbs themselves.
-    Verbs(WordId, WordId),
+    VerbPair(WordId, WordId),
     /// Two words that follow each other in the first sentence.
-    Next(WordId, WordId),
+    WordPair(WordId, WordId),
 }
 
 /// A feature and what it was seen in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Feature<'t> {
-    pub key: Key,
+    pub key: FeatureId,
     /// The text, as it is written.
-    pub source: &'t str,
+    pub source_text: &'t str,
 }
 
 /// Whether a signal is among those that were found.
-pub(crate) fn has(signals: &[Signal], kind: SignalKind) -> bool {
+pub(crate) fn has_signal(signals: &[Signal], kind: SignalKind) -> bool {
     signals.iter().any(|signal| signal.kind == kind)
 }

@@ -1,0 +1,57 @@
+//! Features of two words. A verb that takes away is in none but the pair of what verbs do: added to a text it parts no
+//! pair, and no pair talks it away.
+
+use super::{Feature, FeatureId, WordPosition};
+use crate::lexicon::{Lexicon, VerbGroup, WordId};
+use crate::text::Text;
+
+/// Adds the verb of the name with the first verb of the description, as they were found.
+pub(super) fn push_verb_pairs(features: &mut Vec<Feature<'_>>, lexicon: &Lexicon) {
+    let group = |slot: WordPosition| {
+        features.iter().find_map(|feature| match feature.key {
+            FeatureId::Group(own, group) if own == slot => Some(group),
+            _ => None,
+        })
+    };
+    let word = |slot: WordPosition| {
+        features.iter().find_map(|feature| match feature.key {
+            FeatureId::Word(own, id) if own == slot => Some(id),
+            _ => None,
+        })
+    };
+    let (kinds, words) = (
+        (group(WordPosition::NameVerb), group(WordPosition::DescriptionVerb)),
+        (word(WordPosition::NameVerb), word(WordPosition::DescriptionVerb)),
+    );
+    if kinds != (None, None) {
+        features.push(Feature { key: FeatureId::GroupPair(kinds.0, kinds.1), source_text: "" });
+    }
+    if let (Some(lead), Some(says)) = words
+        && !is_removal(lead, lexicon)
+        && !is_removal(says, lexicon)
+    {
+        features.push(Feature { key: FeatureId::VerbPair(lead, says), source_text: "" });
+    }
+}
+
+/// Adds words of the first sentence that follow each other.
+pub(super) fn push_word_pairs<'t>(text: &Text<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
+    let mut before: Option<(usize, WordId)> = None;
+    for (at, token) in text.tokens.iter().enumerate().take_while(|(_, token)| token.is_first) {
+        if token.id.is_some_and(|id| is_removal(id, lexicon)) {
+            continue;
+        }
+        let own = token.id.filter(|_| !token.is_denied);
+        if let (Some((begin, first)), Some(second)) = (before, own) {
+            features.push(Feature {
+                key: FeatureId::WordPair(first, second),
+                source_text: text.span(begin, at + 1 - begin),
+            });
+        }
+        before = own.map(|id| (at, id));
+    }
+}
+
+fn is_removal(id: WordId, lexicon: &Lexicon) -> bool {
+    lexicon.word(id).and_then(|word| word.group).is_some_and(VerbGroup::is_removal)
+}
