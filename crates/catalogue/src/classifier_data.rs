@@ -8,9 +8,9 @@ use crate::calibrate::Calibration;
 use crate::flow;
 use crate::lexicon::{CategoryBiases, CategoryThresholds, Lexicon, LexiconFile, VerbGroup, WordId};
 use crate::model::{Model, kept};
-use crate::name::split;
 use crate::signals::SignalRules;
 use crate::tool_features::{FeatureFlag, FeatureId, PhraseKind, WordPosition};
+use crate::tool_name_words::split_words;
 use crate::trained::Trained;
 
 const LEXICON_TOML: &str = include_str!("../data/lexicon.toml");
@@ -147,7 +147,7 @@ fn find_or_add_word(form: &str, lexicon: &mut Lexicon) -> Option<WordId> {
     if let Some(id) = lexicon.find(form) {
         return Some(id);
     }
-    let is_one_word = form.contains('\'') || split(form).len() == 1;
+    let is_one_word = form.contains('\'') || split_words(form).len() == 1;
     is_one_word.then(|| lexicon.get_or_insert(form))
 }
 

@@ -6,17 +6,17 @@ use serde_json::Value as Json;
 
 use crate::classifier_data::ClassifierData;
 use crate::decide::{Verdict, decide};
+use crate::description_text::{DescriptionText, VisibleText, strip_invisible};
+use crate::display_escape::{escape_for_display, is_invisible};
 use crate::explain::{Reasons, explain};
 use crate::flow::{self, Flow};
-use crate::letters::mixes;
-use crate::name::Name;
+use crate::homoglyphs::has_mixed_scripts;
 use crate::parameters::Parameters;
 use crate::server::Server;
-use crate::shown::{is_invisible, shown};
 use crate::signals::{MANY_PARAMETERS, Signal, SignalKind};
-use crate::text::{Plain, Text, plain};
 use crate::tool::Tool;
 use crate::tool_features::{Feature, ParsedTool, extract_features};
+use crate::tool_name_words::ToolNameWords;
 use crate::{attack, recommend};
 
 /// How much harm a call can do.
@@ -161,12 +161,12 @@ pub(crate) fn look<T>(
     book: &ClassifierData,
     look: impl FnOnce(&ParsedTool<'_>, &[Feature<'_>]) -> T,
 ) -> T {
-    let description = plain(tool.description.as_deref().unwrap_or_default());
-    let name = Name::of(&tool.name, server.prefix(), &book.lexicon);
-    let text = Text::of(&description.text, &book.lexicon);
+    let description = strip_invisible(tool.description.as_deref().unwrap_or_default());
+    let name = ToolNameWords::of(&tool.name, server.prefix(), &book.lexicon);
+    let text = DescriptionText::of(&description.text, &book.lexicon);
     let parameters = Parameters::of(tool.schema);
     let signals = signals(tool, server, &name, &text, &description, &parameters, book);
-    let is_cut = description.is_cut;
+    let is_cut = description.is_truncated;
     let found =
         ParsedTool { name: &name, text: &text, parameters: &parameters, signals: &signals, is_truncated: is_cut };
     let features = extract_features(&found, book);
@@ -233,15 +233,15 @@ fn confidence(verdict: &Verdict, tool: &Tool<'_>, book: &ClassifierData) -> f64 
 fn signals(
     tool: &Tool<'_>,
     server: &Server,
-    name: &Name,
-    text: &Text<'_>,
-    description: &Plain<'_>,
+    name: &ToolNameWords,
+    text: &DescriptionText<'_>,
+    description: &VisibleText<'_>,
     parameters: &Parameters<'_>,
     book: &ClassifierData,
 ) -> Vec<Signal> {
     let mut signals = Vec::new();
     let named = name.words.iter().filter_map(|(_, id)| *id);
-    let told = text.tokens.iter().take_while(|token| token.is_first).filter_map(|token| token.id);
+    let told = text.tokens.iter().take_while(|token| token.is_in_first_sentence).filter_map(|token| token.word_id);
     let words: Vec<_> = named.chain(told).filter_map(|id| book.lexicon.word(id)).collect();
     let sends = words.iter().any(|word| word.is_sending_verb || word.flows.contains(&Flow::SendsOutward));
     for parameter in &parameters.list {
@@ -253,17 +253,17 @@ fn signals(
         let title = tool.title.as_deref().into_iter();
         title.chain([&*tool.name]).chain(parameters.texts.iter().map(|text| &**text))
     };
-    let is_hidden = |text: &str| !text.is_ascii() && plain(text).had_hidden;
-    let is_mixed = mixes(&description.text) || texts().any(mixes);
+    let is_hidden = |text: &str| !text.is_ascii() && strip_invisible(text).had_invisible;
+    let is_mixed = has_mixed_scripts(&description.text) || texts().any(has_mixed_scripts);
     let whole = [
         (SignalKind::ManyParameters, parameters.count >= MANY_PARAMETERS),
         (SignalKind::NoDescription, tool.description.is_none()),
-        (SignalKind::LongDescription, description.is_cut),
+        (SignalKind::LongDescription, description.is_truncated),
         (SignalKind::OddSchema, parameters.is_odd),
         (SignalKind::PartlyRead, parameters.is_partly_read),
         (
             SignalKind::HiddenText,
-            description.had_hidden || texts().any(is_hidden) || tool.name.chars().any(is_invisible),
+            description.had_invisible || texts().any(is_hidden) || tool.name.chars().any(is_invisible),
         ),
         (SignalKind::MixedLetters, is_mixed),
         (SignalKind::SteersModel, steers(texts().chain([&*description.text]), book)),
@@ -291,5 +291,5 @@ fn steers<'t>(texts: impl Iterator<Item = &'t str>, book: &ClassifierData) -> bo
 
 /// A name in a sentence. What it is set in is written out where the name has it too.
 pub(crate) fn quoted(name: &str) -> String {
-    format!("`{}`", shown(name).replace('`', "\\u{60}"))
+    format!("`{}`", escape_for_display(name).replace('`', "\\u{60}"))
 }

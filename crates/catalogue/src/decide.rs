@@ -58,7 +58,7 @@ fn by_words(
         let mut keys = features.iter().map(|feature| feature.key);
         keys.any(|key| matches!(key, FeatureId::Group(slot, own) if own == group && slots.contains(&slot)))
     };
-    let has_verb = found.name.lead.is_some() || found.text.lead.is_some();
+    let has_verb = found.name.lead_verb.is_some() || found.text.lead_verb.is_some();
     match takes(found, features, hindrance, book) {
         Takes::Nothing => {}
         Takes::Perhaps => return untied(shares, features, book),
@@ -69,7 +69,7 @@ fn by_words(
         return if is_clear { Category::Read } else { Category::Unknown };
     }
     let looks = seen(&[WordPosition::NameVerb, WordPosition::DescriptionVerb], VerbGroup::Read)
-        || found.text.gives(&book.lexicon);
+        || found.text.has_reading_verb(&book.lexicon);
     let border = match (looks, lead_is_either(found, book)) {
         (true, false) => book.thresholds.read,
         (true, true) => book.thresholds.read_if_ambiguous,
@@ -80,12 +80,14 @@ fn by_words(
     }
     match more_than_read(shares, features, has_verb, book) {
         // Where there is nothing but a name, its verb says what is done.
-        Category::Write if found.text.tokens.is_empty() && found.name.group(&book.lexicon) == Some(VerbGroup::Run) => {
+        Category::Write
+            if found.text.tokens.is_empty() && found.name.verb_group(&book.lexicon) == Some(VerbGroup::Run) =>
+        {
             Category::Execute
         }
         // What would look but for the code, command or query that it takes does what that says.
         Category::Write
-            if carries(found) && matches!(found.name.group(&book.lexicon), None | Some(VerbGroup::Read)) =>
+            if carries(found) && matches!(found.name.verb_group(&book.lexicon), None | Some(VerbGroup::Read)) =>
         {
             Category::Execute
         }

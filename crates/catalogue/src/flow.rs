@@ -114,7 +114,8 @@ pub(crate) fn labels(found: &ParsedTool<'_>, category: Category, server: &Server
 /// The words of the name and of the first sentence.
 fn spoken_of<'b>(found: &ParsedTool<'_>, book: &'b ClassifierData) -> impl Iterator<Item = &'b LexiconWord> {
     let named = found.name.words.iter().filter_map(|(_, id)| *id);
-    let told = found.text.tokens.iter().take_while(|token| token.is_first).filter_map(|token| token.id);
+    let told =
+        found.text.tokens.iter().take_while(|token| token.is_in_first_sentence).filter_map(|token| token.word_id);
     let all: Vec<WordId> = named.chain(told).collect();
     all.into_iter().filter_map(|id| book.lexicon.word(id))
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::classifier_data::ClassifierData;
 use crate::lexicon::VerbGroup;
-use crate::name::{Name, split};
+use crate::tool_name_words::{ToolNameWords, split_words};
 
 /// More tools on one server are very many, and more than anybody looks through.
 pub(crate) const CROWD: usize = 60;
@@ -34,7 +34,7 @@ impl Server {
         let book = ClassifierData::built_in();
         let names: BTreeSet<&str> = tools.into_iter().collect();
         let text = description.unwrap_or_default().chars().take(2_000).collect::<String>();
-        let words = split(name).into_iter().chain(text.split_whitespace().flat_map(split)).collect();
+        let words = split_words(name).into_iter().chain(text.split_whitespace().flat_map(split_words)).collect();
         let prefix = common_prefix(&names, book);
         let mut server = Self { name: name.to_owned(), words, prefix, count: names.len(), ..Self::default() };
         for own in names {
@@ -44,10 +44,10 @@ impl Server {
     }
 
     fn note(&mut self, own: &str, book: &ClassifierData) {
-        let name = Name::of(own, &self.prefix, &book.lexicon);
+        let name = ToolNameWords::of(own, &self.prefix, &book.lexicon);
         let Some((verb, _)) = name.verb() else { return };
-        let object = name.object();
-        let runs = name.group(&book.lexicon) == Some(VerbGroup::Run)
+        let object = name.object_words();
+        let runs = name.verb_group(&book.lexicon) == Some(VerbGroup::Run)
             && object.split('_').any(|word| book.code_nouns.contains(word));
         if runs || book.code_verbs.contains(verb.as_str()) {
             keep(&mut self.runs_code, own);
@@ -74,12 +74,12 @@ impl Server {
     }
 
     /// Siblings that are about the same thing: `export_package` beside `import_package`.
-    pub(crate) fn kin(&self, own: &str, name: &Name) -> Vec<&str> {
-        others(self.by_object.get(&name.object()), own)
+    pub(crate) fn kin(&self, own: &str, name: &ToolNameWords) -> Vec<&str> {
+        others(self.by_object.get(&name.object_words()), own)
     }
 
     /// Siblings with the same verb.
-    pub(crate) fn namesakes(&self, own: &str, name: &Name) -> Vec<&str> {
+    pub(crate) fn namesakes(&self, own: &str, name: &ToolNameWords) -> Vec<&str> {
         others(name.verb().and_then(|(verb, _)| self.by_verb.get(verb)), own)
     }
 
@@ -107,7 +107,7 @@ fn common_prefix(names: &BTreeSet<&str>, book: &ClassifierData) -> Vec<String> {
     if names.len() < 3 {
         return Vec::new();
     }
-    let (first, last) = (split(first), split(last));
+    let (first, last) = (split_words(first), split_words(last));
     let common = first.iter().zip(&last).take_while(|(one, other)| one == other).map(|(word, _)| word);
     let has_meaning = |word: &&String| {
         let known = book.lexicon.find(word).and_then(|id| book.lexicon.word(id));

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
+use crate::display_escape::escape_for_display;
 use crate::lexicon::Lexicon;
 use crate::parameters::{Kind, Parameter};
-use crate::shown::shown;
 
 /// So many parameters are many.
 pub(crate) const MANY_PARAMETERS: usize = 10;
@@ -183,7 +183,7 @@ impl SignalRules {
         kinds.sort_unstable();
         kinds.dedup();
         for kind in kinds {
-            found.push(Signal { kind, parameter: Some(shown(&parameter.path)) });
+            found.push(Signal { kind, parameter: Some(escape_for_display(&parameter.path)) });
         }
     }
 }

@@ -79,7 +79,7 @@ impl<'i> Site<'i> {
     fn of_server<E>(&self, server: &IndexedServer<'_>, put: &mut impl FnMut(Page) -> Result<(), E>) -> Result<(), E> {
         let known = Known::of(server);
         let about = self.index.about();
-        let name = crate::shown(server.package());
+        let name = crate::escape_for_display(server.package());
         let count = known.tools.len();
         let footer = format!(
             "{} catalogued and classified, in an index of {} and {} ({}). It judges what tools could do, not who wrote \

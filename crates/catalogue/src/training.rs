@@ -9,15 +9,15 @@ pub use crate::calibrate::Calibration;
 use crate::classifier_data::{ClassifierData, ClassifierDataError};
 use crate::classify::look;
 use crate::decide::decide;
+use crate::description_text::{DescriptionText, strip_invisible};
 pub use crate::lexicon::CategoryScores;
 pub use crate::model::OUTCOMES;
 use crate::model::{kept, shared};
-use crate::name::split;
 use crate::parameters::Parameters;
 use crate::server::Server;
-use crate::text::{Text, plain};
 use crate::tool::{Annotations, Tool};
 use crate::tool_features::{FeatureId, WordPosition};
+use crate::tool_name_words::split_words;
 use crate::trained::Trained;
 
 /// A feature of a tool, as a key.
@@ -77,12 +77,12 @@ impl TrainingModel {
 
     /// The words in the name, the description and the parameters of a tool.
     pub fn words_of(&self, tool: &Tool<'_>) -> Vec<String> {
-        let description = plain(tool.description.as_deref().unwrap_or_default());
-        let text = Text::of(&description.text, &self.0.lexicon);
-        let told = text.tokens.iter().map(|token| token.written.to_lowercase());
+        let description = strip_invisible(tool.description.as_deref().unwrap_or_default());
+        let text = DescriptionText::of(&description.text, &self.0.lexicon);
+        let told = text.tokens.iter().map(|token| token.text.to_lowercase());
         let parameters = Parameters::of(tool.schema);
         let taken = parameters.list.iter().flat_map(|own| own.joined.split('_').chain([own.joined.as_str()]));
-        split(&tool.name).into_iter().chain(told).chain(taken.map(str::to_owned)).collect()
+        split_words(&tool.name).into_iter().chain(told).chain(taken.map(str::to_owned)).collect()
     }
 
     /// Adds a word to those that the model can learn, unless it knows the word already.

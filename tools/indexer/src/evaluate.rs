@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gatelodge_catalogue::{Classification, category_name, shown};
+use gatelodge_catalogue::{Classification, category_name, escape_for_display};
 use gatelodge_policy::Category;
 use serde::Serialize;
 
@@ -105,8 +105,8 @@ impl Evaluation {
         self.count(label, answer.category, answer.confidence);
         if !label.fits(answer.category) {
             self.mistakes.push(Mistake {
-                server: shown(server),
-                tool: shown(tool),
+                server: escape_for_display(server),
+                tool: escape_for_display(tool),
                 label: label.as_str(),
                 answer: category_name(answer.category),
                 confidence: answer.confidence,

@@ -9,7 +9,7 @@ mod words;
 use std::collections::BTreeMap;
 
 use gatelodge_catalogue::training::{Calibration, FeatureKey, Judgement, OUTCOMES, TrainingDataError, TrainingModel};
-use gatelodge_catalogue::{Item, Server, shown};
+use gatelodge_catalogue::{Item, Server, escape_for_display};
 use gatelodge_policy::Category;
 
 use crate::labels::{Label, Labelled};
@@ -192,7 +192,7 @@ fn judge(tool: &Labelled<'_>, part: usize, servers: &Servers, model: &TrainingMo
     let (item, label) = (&tool.item, tool.label?);
     let Judgement { category, share, against_read } = model.judge(&item.tool, server);
     Some(Unseen {
-        tool: format!("{} / {}", shown(&item.server), shown(&item.tool.name)),
+        tool: format!("{} / {}", escape_for_display(&item.server), escape_for_display(&item.tool.name)),
         label,
         source: Source::of(item),
         category,

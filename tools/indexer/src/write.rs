@@ -8,7 +8,7 @@ use gatelodge_catalogue::index_format::{
     CATEGORIES, FORMAT, HEAD_BYTES, Header, KINDS, MAGIC, MOST_BYTES, REQUIRED, claim_bits, flow_bits, is_day, is_name,
     is_version, signal_bits,
 };
-use gatelodge_catalogue::{About, PackageFacts, SignalKind, Source, ToolFacts, normal_name, shown};
+use gatelodge_catalogue::{About, PackageFacts, SignalKind, Source, ToolFacts, escape_for_display, normal_name};
 
 use column::Column;
 
@@ -68,7 +68,7 @@ pub fn write_index(
 }
 
 fn check(package: &PackageFacts) -> Result<(), WriteIndexError> {
-    let fault = |why: String| Err(WriteIndexError::Fact { package: shown(&package.package), why });
+    let fault = |why: String| Err(WriteIndexError::Fact { package: escape_for_display(&package.package), why });
     let names = package
         .tools
         .iter()
@@ -89,7 +89,7 @@ fn check(package: &PackageFacts) -> Result<(), WriteIndexError> {
     }
     let is_hash = |tool: &&ToolFacts| tool.hash.len() != 16 || u64::from_str_radix(&tool.hash, 16).is_err();
     match package.tools.iter().find(is_hash) {
-        Some(tool) => fault(format!("the hash of `{}` is not 16 hexadecimal digits", shown(&tool.name))),
+        Some(tool) => fault(format!("the hash of `{}` is not 16 hexadecimal digits", escape_for_display(&tool.name))),
         None => Ok(()),
     }
 }

@@ -59,7 +59,7 @@ fn destroys(found: &ParsedTool<'_>, features: &[Feature<'_>], book: &ClassifierD
     let known = |id: Option<WordId>| id.and_then(|id| book.lexicon.word(id));
     let takes = |word: &LexiconWord| taken(word, found, book).max(said(found, book));
     let named = found.name.words.iter().enumerate().filter_map(|(at, (written, id))| {
-        let leads = found.name.lead == Some(at);
+        let leads = found.name.lead_verb == Some(at);
         let word =
             known(*id).filter(|word| word.group == Some(VerbGroup::Destroy) && (leads || !word.is_often_noun))?;
         Some(Hindrance { why: format!("its name has {}", quoted(written)), takes: takes(word) })
@@ -87,7 +87,7 @@ fn taken(word: &LexiconWord, found: &ParsedTool<'_>, book: &ClassifierData) -> T
         group.is_some_and(|group| group.harm_rank() > VerbGroup::Write.harm_rank())
     };
     let mut others = found.name.words.iter().filter_map(|(_, id)| book.lexicon.word((*id)?));
-    let has_verb = found.name.lead.is_some();
+    let has_verb = found.name.lead_verb.is_some();
     if word.may_only_unlink && has_verb && !carries(found) && !others.any(does_more) && speaks_of_relation(found, book)
     {
         Takes::Perhaps
@@ -101,20 +101,20 @@ fn speaks_of_relation(found: &ParsedTool<'_>, book: &ClassifierData) -> bool {
     let is_relation = |id: Option<WordId>| id.and_then(|id| book.lexicon.word(id)).is_some_and(|word| word.is_relation);
     let mut named = found.name.words.iter();
     let mut told = found.text.tokens.iter().take(BEGINNING);
-    named.any(|(written, id)| written == "from" || is_relation(*id)) || told.any(|token| is_relation(token.id))
+    named.any(|(written, id)| written == "from" || is_relation(*id)) || told.any(|token| is_relation(token.word_id))
 }
 
 /// What the verb in front of the description takes: nothing that stands behind it makes that milder.
 fn said(found: &ParsedTool<'_>, book: &ClassifierData) -> Takes {
-    let begins = |at: &usize| *at < IN_FRONT || found.name.lead.is_none();
-    let token = found.text.lead.filter(begins).and_then(|at| found.text.tokens.get(at));
-    let word = token.and_then(|token| book.lexicon.word(token.id?));
+    let begins = |at: &usize| *at < IN_FRONT || found.name.lead_verb.is_none();
+    let token = found.text.lead_verb.filter(begins).and_then(|at| found.text.tokens.get(at));
+    let word = token.and_then(|token| book.lexicon.word(token.word_id?));
     let word = word.filter(|word| word.group == Some(VerbGroup::Destroy));
     word.map_or(Takes::Nothing, |word| taken(word, found, book))
 }
 
 fn does_more(found: &ParsedTool<'_>, features: &[Feature<'_>], book: &ClassifierData) -> Option<String> {
-    let begins = found.text.lead.is_some_and(|at| at < IN_FRONT);
+    let begins = found.text.lead_verb.is_some_and(|at| at < IN_FRONT);
     // A verb that may leave all as it was is no reason by itself.
     let is_either = lead_is_either(found, book);
     let may_look = |key| matches!(key, FeatureId::Group(WordPosition::NameVerb, VerbGroup::Write | VerbGroup::Run));
@@ -122,8 +122,8 @@ fn does_more(found: &ParsedTool<'_>, features: &[Feature<'_>], book: &Classifier
     if let Some(why) = features.iter().filter(counts).find_map(|feature| by_feature(feature, begins)) {
         return Some(why);
     }
-    if let Some(token) = found.text.destroying(&book.lexicon) {
-        return Some(format!("its description says {}", quoted(token.written)));
+    if let Some(token) = found.text.find_destructive_verb(&book.lexicon) {
+        return Some(format!("its description says {}", quoted(token.text)));
     }
     let is_cut = |own: &crate::parameters::Parameter<'_>| own.has_more_choices && book.is_choice_parameter(&own.joined);
     found.parameters.list.iter().any(is_cut).then(|| "a parameter offers more than is looked at".to_owned())

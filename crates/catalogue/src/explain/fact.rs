@@ -91,14 +91,14 @@ fn verb(case: &Case<'_, '_>) -> Option<String> {
 fn not_understood(case: &Case<'_, '_>) -> Vec<String> {
     let (name, text) = (case.found.name, case.found.text);
     let words: Vec<String> = name.words.iter().take(FEW_WORDS).map(|(word, _)| quoted(word)).collect();
-    let named = match (name.lead, words.is_empty()) {
+    let named = match (name.lead_verb, words.is_empty()) {
         (Some(_), _) => None,
         (None, true) => Some("its name has no word".to_owned()),
         (None, false) => {
             Some(format!("no verb that is known here is among the words of its name: {}", words.join(", ")))
         }
     };
-    let is_told = case.tool.has_text() && text.lead.is_none();
+    let is_told = case.tool.has_text() && text.lead_verb.is_none();
     let told = is_told.then(|| "its description does not begin with a verb that is known here".to_owned());
     let is_cut = case.verdict.is_cut.then(|| format!("it {}", SignalKind::LongDescription.says()));
     is_cut.into_iter().chain(named).chain(told).collect()
@@ -149,14 +149,14 @@ pub(super) fn fact(feature: &Feature<'_>, found: &ParsedTool<'_>) -> Option<Stri
 }
 
 fn is_lead(feature: &Feature<'_>, found: &ParsedTool<'_>) -> bool {
-    let lead = found.text.lead.and_then(|at| found.text.tokens.get(at));
-    lead.is_some_and(|lead| lead.written == feature.source_text)
+    let lead = found.text.lead_verb.and_then(|at| found.text.tokens.get(at));
+    lead.is_some_and(|lead| lead.text == feature.source_text)
 }
 
 /// A word of the name or the description that is such a one, quoted.
 pub(super) fn spoken(case: &Case<'_, '_>, is_such: impl Fn(&LexiconWord) -> bool) -> Option<String> {
     let is_such = |id: Option<u32>| id.and_then(|id| case.book.lexicon.word(id)).is_some_and(&is_such);
     let named = case.found.name.words.iter().find(|(_, id)| is_such(*id)).map(|(word, _)| word.as_str());
-    let told = || case.found.text.tokens.iter().find(|token| is_such(token.id)).map(|token| token.written);
+    let told = || case.found.text.tokens.iter().find(|token| is_such(token.word_id)).map(|token| token.text);
     named.or_else(told).map(quoted)
 }

@@ -30,7 +30,7 @@ pub(super) fn not_its_neighbours(case: &Case<'_, '_>) -> String {
 /// Why it is not Read, by the rule that decided.
 fn not_read(case: &Case<'_, '_>) -> String {
     let (name, lexicon) = (case.found.name, &case.book.lexicon);
-    let group = name.group(lexicon);
+    let group = name.verb_group(lexicon);
     let changes = group.is_some_and(|group| group.harm_rank() > VerbGroup::Compute.harm_rank());
     match (&case.verdict.hindrance, name.verb()) {
         _ if case.verdict.raised => "Not Read: the server itself says that it does more.".to_owned(),

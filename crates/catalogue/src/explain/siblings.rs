@@ -5,12 +5,12 @@ use gatelodge_policy::Category;
 use super::Case;
 use crate::classify::quoted;
 use crate::lexicon::VerbGroup;
-use crate::name::Name;
+use crate::tool_name_words::ToolNameWords;
 
 /// What the names beside it say of a tool.
 pub(super) fn siblings(case: &Case<'_, '_>) -> Option<String> {
     let (own, name, server) = (&*case.tool.name, case.found.name, case.server);
-    let runs = name.group(&case.book.lexicon) == Some(VerbGroup::Run);
+    let runs = name.verb_group(&case.book.lexicon) == Some(VerbGroup::Run);
     if case.verdict.category == Category::Execute && runs {
         let runners = server.code_runners(own);
         if !runners.is_empty() {
@@ -30,11 +30,12 @@ pub(super) fn siblings(case: &Case<'_, '_>) -> Option<String> {
 /// Tools about the same thing: where one of them changes it, they are its life cycle.
 fn of_kin(case: &Case<'_, '_>, kin: &[&str]) -> String {
     let lexicon = &case.book.lexicon;
-    let changes =
-        |name: &Name| name.group(lexicon).is_some_and(|group| group.harm_rank() > VerbGroup::Compute.harm_rank());
+    let changes = |name: &ToolNameWords| {
+        name.verb_group(lexicon).is_some_and(|group| group.harm_rank() > VerbGroup::Compute.harm_rank())
+    };
     let is_cycle = changes(case.found.name)
-        || kin.iter().any(|sibling| changes(&Name::of(sibling, case.server.prefix(), lexicon)));
-    let thing = quoted(&case.found.name.object().replace('_', " "));
+        || kin.iter().any(|sibling| changes(&ToolNameWords::of(sibling, case.server.prefix(), lexicon)));
+    let thing = quoted(&case.found.name.object_words().replace('_', " "));
     match (is_cycle, kin.len()) {
         (true, _) => format!("{} and it are the life cycle of {thing}, so the verb tells what it does", list(kin)),
         (false, 1) => format!("{} is about {thing} as well", list(kin)),

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use gatelodge_json::{JsonKind, JsonValue};
 
 use super::{Parameter, Parameters, choices_of, cut, description_of, is_address, kind_of};
-use crate::name::split;
 use crate::tool::LONGEST_NAME;
+use crate::tool_name_words::split_words;
 
 /// More parameters are counted, not looked at.
 const MOST: usize = 256;
@@ -109,7 +109,7 @@ impl<'a> Walk<'a> {
             let (choices, has_more_choices) = choices_of(value);
             self.found.texts.extend(choices.iter().cloned());
             self.found.list.push(Parameter {
-                joined: split(&name).join("_"),
+                joined: split_words(&name).join("_"),
                 is_cut,
                 kind: kind_of(value),
                 is_required,

@@ -4,8 +4,8 @@ use gatelodge_json::quote_for_display;
 use gatelodge_policy::Category;
 
 use crate::classify::Classification;
+use crate::display_escape::escape_for_display;
 use crate::parameters::{Kind, Parameter, Parameters};
-use crate::shown::shown;
 use crate::signals::SignalKind;
 use crate::tool::Tool;
 
@@ -57,7 +57,7 @@ fn rule(parameter: &Parameter<'_>, known: &Classification) -> Option<String> {
         Kind::List => format!("{}[*]", path(&parameter.path)),
         Kind::Number | Kind::Flag | Kind::Other => return None,
     };
-    let own = Some(shown(&parameter.path));
+    let own = Some(escape_for_display(&parameter.path));
     let shows = |kind| known.signals.iter().any(|signal| signal.kind == kind && signal.parameter == own);
     let (op, value) = if shows(SignalKind::TakesPath) {
         ("path_within", "\"/the/directory\"")
@@ -93,7 +93,8 @@ pub(super) fn parameters(tool: &Tool<'_>) -> String {
 fn one(parameter: &Parameter<'_>) -> String {
     let kind = match parameter.kind {
         Kind::Text if !parameter.choices.is_empty() => {
-            let choices: Vec<String> = parameter.choices.iter().take(8).map(|choice| shown(choice)).collect();
+            let choices: Vec<String> =
+                parameter.choices.iter().take(8).map(|choice| escape_for_display(choice)).collect();
             format!("one of {}", choices.join(" | "))
         }
         Kind::Text => "string".to_owned(),
@@ -103,5 +104,5 @@ fn one(parameter: &Parameter<'_>) -> String {
         Kind::Other => "any".to_owned(),
     };
     let required = if parameter.is_required { ", required" } else { "" };
-    format!("{} ({kind}{required})", shown(&parameter.path))
+    format!("{} ({kind}{required})", escape_for_display(&parameter.path))
 }

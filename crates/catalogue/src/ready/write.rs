@@ -9,8 +9,8 @@ use gatelodge_policy::{DocumentFormat, format, parse};
 use super::suggest::{Suggestion, parameters, suggestions};
 use super::{Posture, ReadyError};
 use crate::classify::{Classification, Level, word};
+use crate::display_escape::escape_for_display;
 use crate::recommend::{Remedy, can_be_named};
-use crate::shown::shown;
 use crate::tool::Tool;
 
 /// What comments say.
@@ -60,14 +60,14 @@ fn rank<'e>(tool: &Tool<'_>, known: &'e Classification, posture: Posture) -> (Le
 }
 
 fn heading(server: &str, posture: Posture, odd: &[Entry<'_>]) -> String {
-    let mut out = format!("// Policy `{}` for {}. {}\n", posture.as_str(), shown(server), posture.says());
+    let mut out = format!("// Policy `{}` for {}. {}\n", posture.as_str(), escape_for_display(server), posture.says());
     out.push_str("// A tool that is not named here is refused, so also one that comes later. Resources and prompts can be read.\n");
     out.push_str("// A line marked `suggestion` is a rule to fill in: put your value in, and take the slashes away.\n");
     for (tool, _) in odd {
         let _ = writeln!(
             out,
             "// {} is left out and refused: a policy would take the `*` in it for any text.",
-            shown(&tool.name)
+            escape_for_display(&tool.name)
         );
     }
     out

@@ -59,7 +59,7 @@ pub(super) fn text(text: impl Into<String>) -> Inline {
 }
 
 pub(super) fn code(text: &str) -> Inline {
-    Inline::Code(crate::shown(text))
+    Inline::Code(crate::escape_for_display(text))
 }
 
 pub(super) fn link(text: impl Into<String>, path: impl Into<String>) -> Inline {

@@ -60,7 +60,7 @@ pub(super) fn page(site: &Site<'_>) -> Doc {
         blocks.push(paragraph("Packages that were looked at, by what came of it:"));
         let rows = about.outcomes.iter().map(|(kind, count)| {
             vec![
-                vec![text(crate::shown(kind).replace('_', " "))],
+                vec![text(crate::escape_for_display(kind).replace('_', " "))],
                 vec![text(grouped(usize::try_from(*count).unwrap_or(usize::MAX)))],
             ]
         });

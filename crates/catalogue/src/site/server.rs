@@ -20,7 +20,7 @@ const MOST_CHANGES: usize = 60;
 
 /// A server's name for people.
 pub(super) fn name(server: &IndexedServer<'_>) -> String {
-    crate::shown(server.package())
+    crate::escape_for_display(server.package())
 }
 
 /// How many tools of which category.
@@ -43,7 +43,7 @@ pub(super) fn page(
     let before = format!("{}: {}", advice.verdict.as_str(), advice.reasons.join("; "));
     let level = server.tools().map(|tool| tool.level()).max().unwrap_or(Level::Low);
     let reads = known.tools.iter().filter(|tool| tool.category == Category::Read).count();
-    let date = server.date().map_or_else(|| "not known".to_owned(), crate::shown);
+    let date = server.date().map_or_else(|| "not known".to_owned(), crate::escape_for_display);
     let mut blocks = vec![
         Block::Paragraph(vec![
             Inline::Badge(level),
@@ -55,7 +55,7 @@ pub(super) fn page(
         ]),
         Block::Facts(vec![
             ("Package", vec![code(&format!("{}:{}", server.source().as_str(), server.package()))]),
-            ("Version that was read", vec![text(crate::shown(server.version()))]),
+            ("Version that was read", vec![text(crate::escape_for_display(server.version()))]),
             ("Published", vec![text(date)]),
             ("Before connecting", super::doc::marked(&before)),
             ("Tokens of its list, without descriptions", vec![text(format!("about {}", grouped(known.tokens())))]),
@@ -100,7 +100,7 @@ fn changes(site: &Site<'_>, server: &IndexedServer<'_>) -> Vec<Block> {
 
 /// One change, or how many more there are.
 fn event(date: &str, change: &Change) -> Line {
-    let day = text(format!("{}: ", crate::shown(date)));
+    let day = text(format!("{}: ", crate::escape_for_display(date)));
     if change.kind != ChangeKind::MoreChanges {
         return vec![day, code(&change.tool), text(format!(" {}", change.kind.says()))];
     }
@@ -113,7 +113,7 @@ fn event(date: &str, change: &Change) -> Line {
 
 fn row(tool: &Tool<'_>, own: &Classification, place: &str) -> Vec<Line> {
     vec![
-        vec![Inline::CodeLink(crate::shown(&tool.name), place.to_owned())],
+        vec![Inline::CodeLink(crate::escape_for_display(&tool.name), place.to_owned())],
         vec![Inline::Badge(own.level)],
         vec![text(own.told())],
         vec![text(format!("{:.2}", own.confidence))],
@@ -131,7 +131,7 @@ fn dangerous(tools: &[(Tool<'_>, Classification)], places: &[String]) -> Vec<Blo
         // Other facts weigh as well, and do not say what is dangerous.
         let why = own.evidence.iter().find(|fact| is_of_name(fact)).map(|fact| format!(": {fact}"));
         let mut line = vec![
-            Inline::CodeLink(crate::shown(&tool.name), place.clone()),
+            Inline::CodeLink(crate::escape_for_display(&tool.name), place.clone()),
             text(" "),
             Inline::Badge(own.level),
             text(format!(" {}", own.told())),

@@ -37,7 +37,7 @@ pub(super) fn page(
 ) -> Option<Doc> {
     let (facts, (_, answer)) = (known.tools.get(at)?, tools.get(at)?);
     let about = About {
-        name: crate::shown(&facts.name),
+        name: crate::escape_for_display(&facts.name),
         server: server::name(own),
         server_place: format!("{}/index", place::server(own)),
         known: answer,
@@ -245,7 +245,7 @@ fn related(known: &Known, tools: &[(Tool<'_>, Classification)], places: &[String
     let told = others.into_iter().take(MOST_RELATED).filter_map(|(at, facts)| {
         let path = places.get(at)?.clone();
         Some(vec![
-            Inline::CodeLink(crate::shown(&facts.name), path),
+            Inline::CodeLink(crate::escape_for_display(&facts.name), path),
             text(" "),
             Inline::Badge(Level::of(facts.category)),
         ])

@@ -3,16 +3,16 @@
 use super::feature_pairs;
 use super::{Feature, FeatureFlag, FeatureId, PhraseKind, WordPosition};
 use crate::classifier_data::ClassifierData;
+use crate::description_text::DescriptionText;
 use crate::lexicon::{Lexicon, LexiconWord, VerbGroup, WordId};
-use crate::name::{Name, is_noun, split};
 use crate::parameters::Parameters;
 use crate::signals::{Signal, SignalKind};
-use crate::text::Text;
+use crate::tool_name_words::{ToolNameWords, may_be_noun, split_words};
 
 /// What features are found in.
 pub(crate) struct ParsedTool<'t> {
-    pub name: &'t Name,
-    pub text: &'t Text<'t>,
+    pub name: &'t ToolNameWords,
+    pub text: &'t DescriptionText<'t>,
     pub parameters: &'t Parameters<'t>,
     pub signals: &'t [Signal],
     /// Whether the description was too long to be read whole.
@@ -36,7 +36,9 @@ pub(crate) fn extract_features<'t>(found: &ParsedTool<'t>, book: &ClassifierData
         (FeatureFlag::NoParameters, found.parameters.count == 0 && !found.parameters.is_odd),
         (
             FeatureFlag::NoVerb,
-            found.name.lead.is_none() && found.text.lead.is_none() && found.text.is_known(&book.lexicon),
+            found.name.lead_verb.is_none()
+                && found.text.lead_verb.is_none()
+                && found.text.is_mostly_known(&book.lexicon),
         ),
         (FeatureFlag::OnlyNumbers, found.parameters.are_only_numbers()),
         (FeatureFlag::CommitsMoney, commits_money(found.name, &book.lexicon)),
@@ -50,12 +52,12 @@ pub(crate) fn extract_features<'t>(found: &ParsedTool<'t>, book: &ClassifierData
 }
 
 /// Whether the name commits money: a verb that does, and a thing of money.
-fn commits_money(name: &Name, lexicon: &Lexicon) -> bool {
+fn commits_money(name: &ToolNameWords, lexicon: &Lexicon) -> bool {
     let words = || name.words.iter().enumerate().filter_map(|(at, (_, id))| Some((at, lexicon.word((*id)?)?)));
     let nouns = words().filter(|(_, word)| word.is_money_noun).count();
     // `transfer_issue` issues nothing.
     let is_done = |at: usize, word: &LexiconWord| {
-        word.commits_money && !(word.is_often_noun && name.lead.is_some_and(|lead| lead != at))
+        word.commits_money && !(word.is_often_noun && name.lead_verb.is_some_and(|lead| lead != at))
     };
     // `order` and `transfer` may be both, but not at once, unless there is nothing else.
     let is_alone = name.words.len() == 1;
@@ -77,35 +79,38 @@ fn push_word<'t>(
 }
 
 fn push_name_features<'t>(found: &ParsedTool<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
-    let name: &'t Name = found.name;
-    let looks =
-        found.text.lead.and_then(|at| lexicon.word(found.text.tokens.get(at)?.id?)?.group) == Some(VerbGroup::Read);
+    let name: &'t ToolNameWords = found.name;
+    let looks = found.text.lead_verb.and_then(|at| lexicon.word(found.text.tokens.get(at)?.word_id?)?.group)
+        == Some(VerbGroup::Read);
     for (at, (written, id)) in name.words.iter().enumerate() {
         // `group_members` that lists something groups nothing; what runs, pays or takes away is not talked away.
         let is_mild = |group: VerbGroup| group.harm_rank() <= VerbGroup::Write.harm_rank();
         let known = id.and_then(|id| lexicon.word(id));
-        let is_thing = looks && known.is_some_and(|word| is_noun(written, word) && word.group.is_none_or(is_mild));
-        let slot = if Some(at) == name.lead && !is_thing { WordPosition::NameVerb } else { WordPosition::NameWord };
+        let is_thing = looks && known.is_some_and(|word| may_be_noun(written, word) && word.group.is_none_or(is_mild));
+        let slot =
+            if Some(at) == name.lead_verb && !is_thing { WordPosition::NameVerb } else { WordPosition::NameWord };
         push_word(slot, *id, written, lexicon, features);
     }
 }
 
-fn push_text_features<'t>(text: &Text<'t>, book: &ClassifierData, features: &mut Vec<Feature<'t>>) {
+fn push_text_features<'t>(text: &DescriptionText<'t>, book: &ClassifierData, features: &mut Vec<Feature<'t>>) {
     for (at, token) in text.tokens.iter().enumerate() {
-        let Some(id) = token.id else { continue };
+        let Some(id) = token.word_id else { continue };
         if let Some((phrase, words)) = find_phrase_at(text, at, id, book) {
-            features
-                .push(Feature { key: FeatureId::Flag(FeatureFlag::Phrase(phrase)), source_text: text.span(at, words) });
+            features.push(Feature {
+                key: FeatureId::Flag(FeatureFlag::Phrase(phrase)),
+                source_text: text.text_of_tokens(at, words),
+            });
         }
-        if token.is_denied {
-            push_denied(id, token.written, &book.lexicon, features);
+        if token.is_negated {
+            push_denied(id, token.text, &book.lexicon, features);
             continue;
         }
-        if Some(at) == text.lead {
-            push_word(WordPosition::DescriptionVerb, Some(id), token.written, &book.lexicon, features);
+        if Some(at) == text.lead_verb {
+            push_word(WordPosition::DescriptionVerb, Some(id), token.text, &book.lexicon, features);
         }
-        let slot = if token.is_first { WordPosition::FirstSentence } else { WordPosition::LaterSentence };
-        push_word(slot, Some(id), token.written, &book.lexicon, features);
+        let slot = if token.is_in_first_sentence { WordPosition::FirstSentence } else { WordPosition::LaterSentence };
+        push_word(slot, Some(id), token.text, &book.lexicon, features);
     }
 }
 
@@ -119,13 +124,18 @@ fn push_denied<'t>(id: WordId, source: &'t str, lexicon: &Lexicon, features: &mu
     }
 }
 
-fn find_phrase_at(text: &Text<'_>, at: usize, id: WordId, book: &ClassifierData) -> Option<(PhraseKind, usize)> {
+fn find_phrase_at(
+    text: &DescriptionText<'_>,
+    at: usize,
+    id: WordId,
+    book: &ClassifierData,
+) -> Option<(PhraseKind, usize)> {
     let candidates = book.phrases.get(&id)?;
     let fits = |words: &[WordId]| {
-        let said = text.tokens.get(at..).unwrap_or_default().iter().map(|token| token.id);
+        let said = text.tokens.get(at..).unwrap_or_default().iter().map(|token| token.word_id);
         said.take(words.len()).eq(words.iter().map(|word| Some(*word)))
     };
-    let is_denied = text.tokens.get(at).is_some_and(|token| token.is_denied);
+    let is_denied = text.tokens.get(at).is_some_and(|token| token.is_negated);
     let counts = |phrase: PhraseKind| !is_denied || phrase == PhraseKind::ReadOnly;
     candidates
         .iter()
@@ -155,7 +165,7 @@ fn push_parameter_features<'t>(parameters: &'t Parameters<'t>, book: &Classifier
             continue;
         }
         for choice in &parameter.choices {
-            for part in split(choice) {
+            for part in split_words(choice) {
                 push_word(WordPosition::ChoiceValue, book.lexicon.find(&part), choice, &book.lexicon, features);
             }
         }

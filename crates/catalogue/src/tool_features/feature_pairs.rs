@@ -2,8 +2,8 @@
 //! pair, and no pair talks it away.
 
 use super::{Feature, FeatureId, WordPosition};
+use crate::description_text::DescriptionText;
 use crate::lexicon::{Lexicon, VerbGroup, WordId};
-use crate::text::Text;
 
 /// Adds the verb of the name with the first verb of the description, as they were found.
 pub(super) fn push_verb_pairs(features: &mut Vec<Feature<'_>>, lexicon: &Lexicon) {
@@ -35,17 +35,17 @@ pub(super) fn push_verb_pairs(features: &mut Vec<Feature<'_>>, lexicon: &Lexicon
 }
 
 /// Adds words of the first sentence that follow each other.
-pub(super) fn push_word_pairs<'t>(text: &Text<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
+pub(super) fn push_word_pairs<'t>(text: &DescriptionText<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
     let mut before: Option<(usize, WordId)> = None;
-    for (at, token) in text.tokens.iter().enumerate().take_while(|(_, token)| token.is_first) {
-        if token.id.is_some_and(|id| is_removal(id, lexicon)) {
+    for (at, token) in text.tokens.iter().enumerate().take_while(|(_, token)| token.is_in_first_sentence) {
+        if token.word_id.is_some_and(|id| is_removal(id, lexicon)) {
             continue;
         }
-        let own = token.id.filter(|_| !token.is_denied);
+        let own = token.word_id.filter(|_| !token.is_negated);
         if let (Some((begin, first)), Some(second)) = (before, own) {
             features.push(Feature {
                 key: FeatureId::WordPair(first, second),
-                source_text: text.span(begin, at + 1 - begin),
+                source_text: text.text_of_tokens(begin, at + 1 - begin),
             });
         }
         before = own.map(|id| (at, id));

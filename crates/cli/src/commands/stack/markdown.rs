@@ -1,6 +1,6 @@
 //! The report for a pull request.
 
-use gatelodge_catalogue::{Level, html_code as code, shown};
+use gatelodge_catalogue::{Level, escape_for_display, html_code as code};
 
 use super::{Told, policy, sentence, version};
 
@@ -17,7 +17,8 @@ pub fn page(told: &Told) -> String {
         let mut risky: Vec<_> =
             entry.tools.iter().flatten().filter(|tool| Level::of(tool.category) >= Level::High).collect();
         risky.sort_by_key(|tool| std::cmp::Reverse(Level::of(tool.category)));
-        let mut names: Vec<String> = risky.iter().take(MOST_TOOLS).map(|tool| code(&shown(&tool.name))).collect();
+        let mut names: Vec<String> =
+            risky.iter().take(MOST_TOOLS).map(|tool| code(&escape_for_display(&tool.name))).collect();
         if risky.len() > MOST_TOOLS {
             names.push(format!("and {} more", risky.len() - MOST_TOOLS));
         }

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use unicode_normalization::UnicodeNormalization;
 
 /// Fewer letters of two scripts in a word are a sign or a unit: `µs`, `Δt`.
-const LEAST_LETTERS: usize = 3;
+const MIN_MIXED_SCRIPT_CHARS: usize = 3;
 
 /// A text in plain letters: wide, bold and circled ones become those they stand for.
-pub(crate) fn fold(text: &str) -> Cow<'_, str> {
+pub(crate) fn normalize_letters(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
     }
@@ -24,16 +24,18 @@ pub(crate) fn fold(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a word mixes Latin letters with those of a script that looks like them.
-pub(crate) fn mixes(text: &str) -> bool {
+pub(crate) fn has_mixed_scripts(text: &str) -> bool {
     let is_mixed = |word: &str| {
         let latin = |letter: char| letter.is_ascii_alphabetic();
-        word.chars().count() >= LEAST_LETTERS && word.chars().any(latin) && word.chars().any(looks_latin)
+        word.chars().count() >= MIN_MIXED_SCRIPT_CHARS
+            && word.chars().any(latin)
+            && word.chars().any(is_latin_lookalike)
     };
     !text.is_ascii() && text.split(|letter: char| !letter.is_alphanumeric()).any(is_mixed)
 }
 
 /// Greek, Cyrillic, Armenian, Cherokee, Lisu.
-fn looks_latin(letter: char) -> bool {
+fn is_latin_lookalike(letter: char) -> bool {
     letter.is_alphabetic()
         && (matches!(letter, '\u{370}'..='\u{58f}' | '\u{13a0}'..='\u{13ff}')
             || matches!(letter, '\u{1c80}'..='\u{1c8f}' | '\u{a4d0}'..='\u{a4ff}' | '\u{a640}'..='\u{a69f}'))
@@ -41,16 +43,21 @@ fn looks_latin(letter: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{fold, mixes};
+    use super::{has_mixed_scripts, normalize_letters};
 
     #[test]
     fn letters_become_those_they_stand_for() {
-        assert_eq!(fold("ｄｅｌ 𝐝𝐞𝐥 Ⓓel …"), "del del Del …");
+        assert_eq!(normalize_letters("ｄｅｌ 𝐝𝐞𝐥 Ⓓel …"), "del del Del …");
     }
 
     #[test]
     fn a_word_in_two_scripts_is_told_and_a_language_is_not() {
-        assert!(mixes("get dеlete"));
-        assert!(!mixes("удалить файл") && !mixes("获取PDF文件") && !mixes("10 μs") && !mixes("café"));
+        assert!(has_mixed_scripts("get dеlete"));
+        assert!(
+            !has_mixed_scripts("удалить файл")
+                && !has_mixed_scripts("获取PDF文件")
+                && !has_mixed_scripts("10 μs")
+                && !has_mixed_scripts("café")
+        );
     }
 }

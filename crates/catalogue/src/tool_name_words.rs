@@ -1,75 +1,75 @@
 //! The words of a tool's name, and which of them is its verb.
 
-use crate::letters::fold;
+use crate::display_escape::is_unprintable;
+use crate::homoglyphs::normalize_letters;
 use crate::lexicon::{Lexicon, LexiconWord, VerbGroup, WordId};
-use crate::shown::is_unprintable;
 
 /// More words of a name are not looked at.
-const MOST_WORDS: usize = 24;
+const MAX_NAME_WORDS: usize = 24;
 
 /// A name in words.
 #[derive(Debug)]
-pub(crate) struct Name {
+pub(crate) struct ToolNameWords {
     /// Its words in small letters, and which of ours each is.
     pub words: Vec<(String, Option<WordId>)>,
     /// Where those begin that the server's other names do not share.
-    own: usize,
+    prefix_len: usize,
     /// Which word is its verb.
-    pub lead: Option<usize>,
+    pub lead_verb: Option<usize>,
 }
 
-impl Name {
+impl ToolNameWords {
     /// Reads a name; `prefix` is what all names of the server begin with. Its words count, but none is the verb.
     pub fn of(name: &str, prefix: &[String], lexicon: &Lexicon) -> Self {
-        let words: Vec<_> = split(name).into_iter().map(|word| (lexicon.find(&word), word)).collect();
+        let words: Vec<_> = split_words(name).into_iter().map(|word| (lexicon.find(&word), word)).collect();
         let words: Vec<_> = words.into_iter().map(|(id, word)| (word, id)).collect();
         let begins = words.len() > prefix.len() && words.iter().zip(prefix).all(|((word, _), common)| word == common);
-        let own = if begins { prefix.len() } else { 0 };
-        let lead = lead(&words, own, lexicon);
-        Self { words, own, lead }
+        let prefix_len = if begins { prefix.len() } else { 0 };
+        let lead_verb = find_lead_verb(&words, prefix_len, lexicon);
+        Self { words, prefix_len, lead_verb }
     }
 
     /// The verb.
     pub fn verb(&self) -> Option<&(String, Option<WordId>)> {
-        self.words.get(self.lead?)
+        self.words.get(self.lead_verb?)
     }
 
     /// What the verb does.
-    pub fn group(&self, lexicon: &Lexicon) -> Option<VerbGroup> {
+    pub fn verb_group(&self, lexicon: &Lexicon) -> Option<VerbGroup> {
         self.verb().and_then(|(_, id)| lexicon.word((*id)?)?.group)
     }
 
     /// The name without its verb.
-    pub fn object(&self) -> String {
-        let rest = self.words.iter().enumerate().skip(self.own).filter(|(at, _)| Some(*at) != self.lead);
+    pub fn object_words(&self) -> String {
+        let rest = self.words.iter().enumerate().skip(self.prefix_len).filter(|(at, _)| Some(*at) != self.lead_verb);
         rest.map(|(_, (word, _))| word.as_str()).collect::<Vec<_>>().join("_")
     }
 }
 
 /// A verb that is never a noun wins, the first of them. Of those that may be one, the last that looks (`order_status`
 /// is a status), or the first word of the name: `map_area` may map, `static_map` does not.
-fn lead(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexicon) -> Option<usize> {
+fn find_lead_verb(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexicon) -> Option<usize> {
     let verbs = || {
         words.iter().enumerate().filter_map(|(at, (written, id))| {
             let word = lexicon.word((*id)?)?;
-            word.group.map(|group| (at, group, is_noun(written, word)))
+            word.group.map(|group| (at, group, may_be_noun(written, word)))
         })
     };
     let clear = verbs().find(|(_, _, is_doubtful)| !is_doubtful);
     let looks = || verbs().rev().find(|(_, group, _)| *group == VerbGroup::Read);
     let leads = || verbs().find(|(at, group, _)| *at == own || group.is_removal());
     let first = clear.or_else(looks).or_else(leads).map(|(at, _, _)| at)?;
-    Some(second(words, first, lexicon).unwrap_or(first))
+    Some(find_joined_verb(words, first, lexicon).unwrap_or(first))
 }
 
 /// Whether a word of a name may well be a noun: names say `change`, and `changes` are things.
-pub(crate) fn is_noun(written: &str, word: &LexiconWord) -> bool {
+pub(crate) fn may_be_noun(written: &str, word: &LexiconWord) -> bool {
     let takes_away = word.group.is_some_and(VerbGroup::is_removal);
     word.is_often_noun || (!takes_away && written != &*word.base_form)
 }
 
 /// Of `find_and_replace` and `read_or_update_or_wipe`, the verb that does the most.
-fn second(words: &[(String, Option<WordId>)], first: usize, lexicon: &Lexicon) -> Option<usize> {
+fn find_joined_verb(words: &[(String, Option<WordId>)], first: usize, lexicon: &Lexicon) -> Option<usize> {
     let harm = |at: usize| lexicon.word(words.get(at)?.1?)?.group.map(VerbGroup::harm_rank);
     let joins = |at: &usize| words.get(*at).is_some_and(|(word, _)| matches!(word.as_str(), "and" | "or" | "then"));
     let behind = (first + 1..words.len()).filter(joins).map(|at| at + 1).filter(|at| harm(*at) > harm(first));
@@ -79,29 +79,29 @@ fn second(words: &[(String, Option<WordId>)], first: usize, lexicon: &Lexicon) -
 
 /// Splits at everything that is no letter or digit, and where small letters become large ones. Letters that are not
 /// shown are left out: they hide words.
-pub(crate) fn split(name: &str) -> Vec<String> {
+pub(crate) fn split_words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut word = String::new();
-    let name = fold(name);
+    let name = normalize_letters(name);
     let mut letters = name.chars().filter(|letter| !is_unprintable(*letter)).peekable();
     let mut before = ' ';
     while let Some(letter) = letters.next() {
         let next_is_small = letters.peek().is_some_and(|next| next.is_lowercase());
         let is_hump = letter.is_uppercase() && (before.is_lowercase() || (before.is_uppercase() && next_is_small));
         if is_hump || !letter.is_alphanumeric() {
-            end(&mut word, &mut words);
+            finish_word(&mut word, &mut words);
         }
         if letter.is_alphanumeric() {
             word.extend(letter.to_lowercase());
         }
         before = letter;
     }
-    end(&mut word, &mut words);
-    words.truncate(MOST_WORDS);
+    finish_word(&mut word, &mut words);
+    words.truncate(MAX_NAME_WORDS);
     words
 }
 
-fn end(word: &mut String, words: &mut Vec<String>) {
+fn finish_word(word: &mut String, words: &mut Vec<String>) {
     if !word.is_empty() {
         words.push(std::mem::take(word));
     }
@@ -109,18 +109,18 @@ fn end(word: &mut String, words: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::split;
+    use super::split_words;
 
     #[test]
     fn names_are_split_however_they_are_written() {
         for name in ["get_user_id", "get-user-id", "getUserId", "GetUserID", "get.user/id", "get__user id"] {
-            assert_eq!(split(name), ["get", "user", "id"], "{name}");
+            assert_eq!(split_words(name), ["get", "user", "id"], "{name}");
         }
-        assert_eq!(split("listHTTPRoutes"), ["list", "http", "routes"]);
+        assert_eq!(split_words("listHTTPRoutes"), ["list", "http", "routes"]);
     }
 
     #[test]
     fn letters_that_are_not_shown_hide_no_word() {
-        assert_eq!(split("de\u{200b}lete_\u{202e}file"), ["delete", "file"]);
+        assert_eq!(split_words("de\u{200b}lete_\u{202e}file"), ["delete", "file"]);
     }
 }

@@ -1,0 +1,269 @@
+//! A description in words: which verb it begins with, what its first sentence and the rest of it say.
+
+use std::borrow::Cow;
+
+use crate::display_escape::is_invisible;
+use crate::homoglyphs::normalize_letters;
+use crate::lexicon::{Lexicon, VerbGroup, WordId};
+
+/// More of a description is not read. Whoever needs more than this to say what a tool does hides something in it.
+pub(crate) const MAX_DESCRIPTION_BYTES: usize = 32 << 10;
+/// A sentence that does not end, ends here.
+const MAX_SENTENCE_WORDS: usize = 60;
+/// How far a denial reaches.
+const NEGATION_REACH_WORDS: usize = 3;
+/// The verb of a description is among its first words, or there is none.
+const MAX_LEAD_VERB_POSITION: usize = 12;
+
+/// One word.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TextToken<'t> {
+    /// As it is written.
+    pub text: &'t str,
+    /// Where it begins.
+    pub start: usize,
+    /// Which of ours it is.
+    pub word_id: Option<WordId>,
+    /// Whether it stands in the first sentence.
+    pub is_in_first_sentence: bool,
+    /// Whether a sentence begins with it.
+    pub starts_sentence: bool,
+    /// Whether it follows an `and`, an `or`, a `then` or a comma.
+    pub follows_conjunction: bool,
+    /// Whether a denial stands shortly before it.
+    pub is_negated: bool,
+}
+
+/// A description in words.
+#[derive(Debug, Default)]
+pub(crate) struct DescriptionText<'t> {
+    source: &'t str,
+    pub tokens: Vec<TextToken<'t>>,
+    /// Which word is its first verb.
+    pub lead_verb: Option<usize>,
+}
+
+/// A text without the letters that are not shown, whether it had any, and whether it was cut.
+pub(crate) struct VisibleText<'t> {
+    pub text: Cow<'t, str>,
+    pub had_invisible: bool,
+    pub is_truncated: bool,
+}
+
+/// Takes out what is not shown; it could part words. Emoji are joined by such letters; that alone hides nothing.
+pub(crate) fn strip_invisible(text: &str) -> VisibleText<'_> {
+    let is_cut = text.len() > MAX_DESCRIPTION_BYTES;
+    let mut end = text.len().min(MAX_DESCRIPTION_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let text = text.get(..end).unwrap_or_default();
+    if text.is_ascii() {
+        return VisibleText { text: Cow::Borrowed(text), had_invisible: false, is_truncated: is_cut };
+    }
+    let had_hidden = text
+        .chars()
+        .any(|letter| is_invisible(letter) && !matches!(letter, '\u{200d}' | '\u{feff}' | '\u{2028}' | '\u{2029}'));
+    let seen: String = text.chars().filter(|letter| !is_invisible(*letter)).collect();
+    VisibleText {
+        text: Cow::Owned(normalize_letters(&seen).into_owned()),
+        had_invisible: had_hidden,
+        is_truncated: is_cut,
+    }
+}
+
+impl<'t> DescriptionText<'t> {
+    /// Reads a text.
+    pub fn of(text: &'t str, lexicon: &Lexicon) -> Self {
+        let mut reader = DescriptionTokenizer {
+            lexicon,
+            lowercase: String::new(),
+            is_in_first_sentence: true,
+            starts_sentence: true,
+            follows_conjunction: false,
+            negated_words_left: 0,
+            tokens: Vec::new(),
+        };
+        let mut start = None;
+        let mut before = ' ';
+        for (at, letter) in text.char_indices() {
+            if is_cjk(letter) {
+                if let Some(begin) = start.take() {
+                    reader.push_word(text.get(begin..at).unwrap_or_default(), begin);
+                }
+                let next = text.get(at + letter.len_utf8()..).and_then(|rest| rest.chars().next());
+                let pair = letter.len_utf8() + next.filter(|next| is_cjk(*next)).map_or(0, char::len_utf8);
+                // The last letter of a run is in the pair before.
+                if pair > letter.len_utf8() || !is_cjk(before) {
+                    reader.push_word(text.get(at..at + pair).unwrap_or_default(), at);
+                }
+                before = letter;
+                continue;
+            }
+            before = letter;
+            let is_inside = letter.is_alphanumeric() || matches!(letter, '_' | '\'' | '’');
+            match (is_inside, start) {
+                (true, None) => start = Some(at),
+                (false, Some(begin)) => {
+                    reader.push_word(text.get(begin..at).unwrap_or_default(), begin);
+                    start = None;
+                }
+                _ => {}
+            }
+            if !is_inside {
+                reader.handle_punctuation(letter, text.get(at + letter.len_utf8()..).unwrap_or_default());
+            }
+        }
+        if let Some(begin) = start {
+            reader.push_word(text.get(begin..).unwrap_or_default(), begin);
+        }
+        let lead_verb = find_lead_verb(&reader.tokens, lexicon);
+        Self { source: text, tokens: reader.tokens, lead_verb }
+    }
+
+    /// Whether its words are mostly ours. Of a language that we do not know, a missing verb says nothing.
+    pub fn is_mostly_known(&self, lexicon: &Lexicon) -> bool {
+        // Words that take away are not counted: adding one must change nothing here.
+        let takes_away = |token: &&TextToken<'_>| {
+            let word = token.word_id.and_then(|id| lexicon.word(id));
+            word.and_then(|word| word.group).is_some_and(VerbGroup::is_removal)
+        };
+        let others = || self.tokens.iter().filter(|token| !takes_away(token)).take(MAX_SENTENCE_WORDS);
+        let known = others().filter(|token| token.word_id.is_some()).count();
+        known > 0 && known * 2 >= others().count()
+    }
+
+    /// A verb that says that the tool takes away for good: one that a sentence begins with, that is joined to another,
+    /// or that has the form of what somebody does: `removes`. What may be done elsewhere (`to remove`) says nothing.
+    pub fn find_destructive_verb(&self, lexicon: &Lexicon) -> Option<&TextToken<'t>> {
+        self.tokens.iter().filter(|token| !token.is_negated).find(|token| {
+            let word = token.word_id.and_then(|id| lexicon.word(id));
+            let does = || token.is_in_first_sentence && token.text.ends_with(['s', 'S']);
+            word.is_some_and(|word| word.group == Some(VerbGroup::Destroy) && !word.is_often_noun)
+                && (token.starts_sentence || (token.is_in_first_sentence && token.follows_conjunction) || does())
+        })
+    }
+
+    /// Whether a sentence begins with a verb that looks: `Returns the route.`
+    pub fn has_reading_verb(&self, lexicon: &Lexicon) -> bool {
+        let begins = self.tokens.iter().filter(|token| token.starts_sentence && !token.is_negated);
+        let mut words = begins.filter_map(|token| lexicon.word(token.word_id?));
+        words.any(|word| word.group == Some(VerbGroup::Read) && !word.is_often_noun)
+    }
+
+    /// Some words as they are written, with what stands between them.
+    pub fn text_of_tokens(&self, from: usize, count: usize) -> &'t str {
+        let last = from + count.saturating_sub(1);
+        let (Some(first), Some(last)) = (self.tokens.get(from), self.tokens.get(last)) else { return "" };
+        self.source.get(first.start..last.start + last.text.len()).unwrap_or_default()
+    }
+}
+
+struct DescriptionTokenizer<'t, 'l> {
+    lexicon: &'l Lexicon,
+    lowercase: String,
+    is_in_first_sentence: bool,
+    starts_sentence: bool,
+    follows_conjunction: bool,
+    negated_words_left: usize,
+    tokens: Vec<TextToken<'t>>,
+}
+
+impl<'t> DescriptionTokenizer<'t, '_> {
+    fn push_word(&mut self, written: &'t str, start: usize) {
+        // Names of other tools and of fields say nothing of this one.
+        let is_name = written.contains('_') || written.as_bytes().windows(2).any(is_camel_case_boundary);
+        let id = if is_name { None } else { self.find_word(written) };
+        let is_denied = self.negated_words_left > 0;
+        self.negated_words_left = self.negated_words_left.saturating_sub(1);
+        if id.and_then(|id| self.lexicon.word(id)).is_some_and(|word| word.is_negation) {
+            self.negated_words_left = NEGATION_REACH_WORDS;
+        }
+        let (is_first, is_start, is_joined) =
+            (self.is_in_first_sentence, self.starts_sentence, self.follows_conjunction);
+        self.tokens.push(TextToken {
+            text: written,
+            start,
+            word_id: id,
+            is_in_first_sentence: is_first,
+            starts_sentence: is_start,
+            follows_conjunction: is_joined,
+            is_negated: is_denied,
+        });
+        self.starts_sentence = false;
+        self.follows_conjunction = is_conjunction(written);
+        if self.tokens.len() >= MAX_SENTENCE_WORDS {
+            self.is_in_first_sentence = false;
+        }
+    }
+
+    fn find_word(&mut self, written: &str) -> Option<WordId> {
+        self.lowercase.clear();
+        for letter in written.chars() {
+            self.lowercase.extend(if letter == '’' { '\''.to_lowercase() } else { letter.to_lowercase() });
+        }
+        self.lexicon.find(&self.lowercase)
+    }
+
+    fn handle_punctuation(&mut self, sign: char, behind: &str) {
+        let ends = match sign {
+            '.' | '!' | '?' => behind.is_empty() || behind.starts_with(char::is_whitespace),
+            '\n' => behind.trim_start_matches([' ', '\t', '\r']).starts_with(['\n', '-', '*', '•']),
+            '。' | '；' => true,
+            _ => false,
+        };
+        self.follows_conjunction |= matches!(sign, ',' | ';' | '、');
+        if ends {
+            self.negated_words_left = 0;
+            self.starts_sentence = true;
+            // A heading of one or two words is no sentence.
+            self.is_in_first_sentence &= self.tokens.len() < 3;
+        }
+    }
+}
+
+/// Whether a letter is of a script that is read by pairs: words of Chinese, Japanese and Korean are mostly two letters,
+/// and no sign parts them from what is before and behind.
+fn is_cjk(letter: char) -> bool {
+    matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
+}
+
+fn is_camel_case_boundary(pair: &[u8]) -> bool {
+    matches!(pair, [small, large] if small.is_ascii_lowercase() && large.is_ascii_uppercase())
+}
+
+fn find_lead_verb(tokens: &[TextToken<'_>], lexicon: &Lexicon) -> Option<usize> {
+    let verbs = tokens
+        .iter()
+        .take(MAX_LEAD_VERB_POSITION)
+        .enumerate()
+        .filter(|(_, token)| !token.is_negated && token.is_in_first_sentence);
+    let mut verbs = verbs.filter_map(|(at, token)| {
+        let word = lexicon.word(token.word_id?)?;
+        word.group.filter(|_| at == 0 || !word.is_often_noun).map(|_| at)
+    });
+    let first = verbs.next()?;
+    Some(most_harmful_verb(tokens, first, lexicon))
+}
+
+fn is_conjunction(written: &str) -> bool {
+    ["and", "or", "then"].iter().any(|word| written.eq_ignore_ascii_case(word))
+}
+
+/// Of `View or change` and `Gets, sets and deletes`, the verb that does the most.
+fn most_harmful_verb(tokens: &[TextToken<'_>], first: usize, lexicon: &Lexicon) -> usize {
+    let group = |at: usize| lexicon.word(tokens.get(at)?.word_id?).filter(|word| !word.is_often_noun)?.group;
+    let joins = |at: usize| tokens.get(at).is_some_and(|token| is_conjunction(token.text));
+    let (mut most, mut at) = (first, first + 1);
+    // What the next sentence says is not what it begins with.
+    while at < first + MAX_LEAD_VERB_POSITION && tokens.get(at).is_some_and(|token| token.is_in_first_sentence) {
+        match group(at) {
+            Some(own) if group(most).is_none_or(|most| own.harm_rank() > most.harm_rank()) => most = at,
+            Some(_) => {}
+            None if joins(at) => {}
+            None => break,
+        }
+        at += 1;
+    }
+    most
+}
