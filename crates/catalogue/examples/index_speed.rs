@@ -8,9 +8,9 @@
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{
-    About, Claims, Index, PackageFacts, ParameterFacts, Query, Source, Tool, ToolFacts, classify,
+    About, Claims, Index, PackageFacts, ParameterFacts, Query, Source, ToolFacts, ToolSpec, classify,
 };
-use gatelodge_catalogue::{Level, Server, SignalKind};
+use gatelodge_catalogue::{Level, ServerContext, SignalKind};
 use gatelodge_indexer::write_index;
 
 const VERBS: &[&str] = &[
@@ -106,7 +106,7 @@ fn made_up(servers: usize, tools: usize) -> Result<Vec<u8>, Box<dyn std::error::
                 format!("{}_{}_{}{own}", dice.pick(VERBS), dice.pick(NOUNS), dice.pick(WHERE))
             })
             .collect();
-        let server = Server::new(&package, None, names.iter().map(String::as_str));
+        let server = ServerContext::new(&package, None, names.iter().map(String::as_str));
         let tools = names.iter().map(|name| tool(name, &server, &mut dice)).collect();
         let source = if number % 6 == 0 { Source::Npm } else { Source::Pypi };
         let version = format!("{}.{}.{}", dice.below(4), dice.below(20), dice.below(30));
@@ -116,8 +116,8 @@ fn made_up(servers: usize, tools: usize) -> Result<Vec<u8>, Box<dyn std::error::
     Ok(write_index(packages, &About { date: "2026-11-16".into(), ..About::default() })?)
 }
 
-fn tool(name: &str, server: &Server, dice: &mut Dice) -> ToolFacts {
-    let known = classify(&Tool::named(name), server);
+fn tool(name: &str, server: &ServerContext, dice: &mut Dice) -> ToolFacts {
+    let known = classify(&ToolSpec::from_name(name), server);
     let parameters = (0..dice.below(6))
         .map(|_| ParameterFacts {
             name: format!("{}{}", dice.pick(TAKES), if dice.below(4) == 0 { "_of_it" } else { "" }),

@@ -3,19 +3,19 @@
 
 use std::time::Instant;
 
-use gatelodge_catalogue::{Item, Server, classify, read_tools};
+use gatelodge_catalogue::{ServerContext, ToolEntry, classify, read_tools};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let text = arguments.next().and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
     let wanted: usize = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(1_000_000);
-    let server = Server::new("server", None, ["get_note", "create_note", "delete_note"]);
+    let server = ServerContext::new("server", None, ["get_note", "create_note", "delete_note"]);
     let (mut count, mut sure) = (0, 0.0);
     let start = Instant::now();
     while count < wanted {
         for (number, document) in read_tools(&text) {
             let Ok(document) = document else { continue };
-            for item in Item::all(&document, number).into_iter().flatten() {
+            for item in ToolEntry::read_all(&document, number).into_iter().flatten() {
                 sure += classify(&item.tool, &server).confidence;
                 count += 1;
             }

@@ -11,12 +11,12 @@ use crate::display_escape::{escape_for_display, is_invisible};
 use crate::explain::{Reasons, explain};
 use crate::flow::{self, Flow};
 use crate::homoglyphs::has_mixed_scripts;
-use crate::parameters::Parameters;
-use crate::server::Server;
+use crate::server_context::ServerContext;
 use crate::signals::{MANY_PARAMETERS, Signal, SignalKind};
-use crate::tool::Tool;
 use crate::tool_features::{Feature, ParsedTool, extract_features};
 use crate::tool_name_words::ToolNameWords;
+use crate::tool_parameters::ToolParameters;
+use crate::tool_spec::ToolSpec;
 use crate::{attack, recommend};
 
 /// How much harm a call can do.
@@ -150,21 +150,21 @@ pub fn word(category: Category) -> &'static str {
 }
 
 /// Classifies a tool among its siblings.
-pub fn classify(tool: &Tool<'_>, server: &Server) -> Classification {
+pub fn classify(tool: &ToolSpec<'_>, server: &ServerContext) -> Classification {
     classify_by(tool, server, ClassifierData::built_in())
 }
 
 /// Finds what there is to find in a definition, and looks at it.
 pub(crate) fn look<T>(
-    tool: &Tool<'_>,
-    server: &Server,
+    tool: &ToolSpec<'_>,
+    server: &ServerContext,
     book: &ClassifierData,
     look: impl FnOnce(&ParsedTool<'_>, &[Feature<'_>]) -> T,
 ) -> T {
     let description = strip_invisible(tool.description.as_deref().unwrap_or_default());
-    let name = ToolNameWords::of(&tool.name, server.prefix(), &book.lexicon);
+    let name = ToolNameWords::of(&tool.name, server.name_prefix(), &book.lexicon);
     let text = DescriptionText::of(&description.text, &book.lexicon);
-    let parameters = Parameters::of(tool.schema);
+    let parameters = ToolParameters::of(tool.schema);
     let signals = signals(tool, server, &name, &text, &description, &parameters, book);
     let is_cut = description.is_truncated;
     let found =
@@ -173,13 +173,13 @@ pub(crate) fn look<T>(
     look(&found, &features)
 }
 
-fn classify_by(tool: &Tool<'_>, server: &Server, book: &'static ClassifierData) -> Classification {
+fn classify_by(tool: &ToolSpec<'_>, server: &ServerContext, book: &'static ClassifierData) -> Classification {
     look(tool, server, book, |found, features| classified(tool, server, found, features, book))
 }
 
 fn classified(
-    tool: &Tool<'_>,
-    server: &Server,
+    tool: &ToolSpec<'_>,
+    server: &ServerContext,
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
     book: &'static ClassifierData,
@@ -208,7 +208,7 @@ fn classified(
 }
 
 /// How sure the category is. A claim that agrees adds nothing: it is the server's word.
-fn confidence(verdict: &Verdict, tool: &Tool<'_>, book: &ClassifierData) -> f64 {
+fn confidence(verdict: &Verdict, tool: &ToolSpec<'_>, book: &ClassifierData) -> f64 {
     /// A claim raised it, against the words: one of two readings.
     const RAISED: f64 = 0.6;
     /// What a claim that contradicts takes away.
@@ -231,12 +231,12 @@ fn confidence(verdict: &Verdict, tool: &Tool<'_>, book: &ClassifierData) -> f64 
 }
 
 fn signals(
-    tool: &Tool<'_>,
-    server: &Server,
+    tool: &ToolSpec<'_>,
+    server: &ServerContext,
     name: &ToolNameWords,
     text: &DescriptionText<'_>,
     description: &VisibleText<'_>,
-    parameters: &Parameters<'_>,
+    parameters: &ToolParameters<'_>,
     book: &ClassifierData,
 ) -> Vec<Signal> {
     let mut signals = Vec::new();
@@ -256,10 +256,10 @@ fn signals(
     let is_hidden = |text: &str| !text.is_ascii() && strip_invisible(text).had_invisible;
     let is_mixed = has_mixed_scripts(&description.text) || texts().any(has_mixed_scripts);
     let whole = [
-        (SignalKind::ManyParameters, parameters.count >= MANY_PARAMETERS),
+        (SignalKind::ManyParameters, parameters.top_level_count >= MANY_PARAMETERS),
         (SignalKind::NoDescription, tool.description.is_none()),
         (SignalKind::LongDescription, description.is_truncated),
-        (SignalKind::OddSchema, parameters.is_odd),
+        (SignalKind::OddSchema, parameters.is_invalid_schema),
         (SignalKind::PartlyRead, parameters.is_partly_read),
         (
             SignalKind::HiddenText,
@@ -267,7 +267,7 @@ fn signals(
         ),
         (SignalKind::MixedLetters, is_mixed),
         (SignalKind::SteersModel, steers(texts().chain([&*description.text]), book)),
-        (SignalKind::CrowdedServer, server.is_crowded()),
+        (SignalKind::CrowdedServer, server.has_many_tools()),
     ];
     let whole = whole.into_iter().filter(|(_, is_shown)| *is_shown);
     signals.extend(whole.map(|(kind, _)| Signal { kind, parameter: None }));

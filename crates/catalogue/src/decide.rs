@@ -7,8 +7,8 @@ use gatelodge_policy::Category;
 use crate::classifier_data::ClassifierData;
 use crate::lexicon::VerbGroup;
 use crate::model::{Shares, is_of_money, takes_away};
-use crate::tool::Annotations;
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, WordPosition};
+use crate::tool_spec::ToolAnnotations;
 pub(crate) use hinder::Hindrance;
 use hinder::{Takes, carries, hindrance, lead_is_either, takes};
 
@@ -34,7 +34,7 @@ pub(crate) struct Verdict {
 pub(crate) fn decide(
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
-    claims: Annotations,
+    claims: ToolAnnotations,
     book: &ClassifierData,
 ) -> Verdict {
     let shares = Shares::of(book.model.sum(features));
@@ -132,7 +132,7 @@ fn more_than_read(shares: Shares, features: &[Feature<'_>], has_verb: bool, book
     if category == Category::Write && !is_understood { Category::Unknown } else { category }
 }
 
-fn by_claims(category: Category, shares: Shares, claims: Annotations, book: &ClassifierData) -> Category {
+fn by_claims(category: Category, shares: Shares, claims: ToolAnnotations, book: &ClassifierData) -> Category {
     let borders = &book.thresholds;
     // A claim of being harmless beside it does not count: two readings, the riskier one.
     let destroys = claims.destructive == Some(true);

@@ -10,9 +10,9 @@ use crate::classifier_data::ClassifierData;
 use crate::classify::{Level, word};
 use crate::decide::Verdict;
 use crate::model::OUTCOMES;
-use crate::server::Server;
-use crate::tool::Tool;
+use crate::server_context::ServerContext;
 use crate::tool_features::{Feature, ParsedTool};
+use crate::tool_spec::ToolSpec;
 pub(crate) use fact::is_of_name;
 use fact::{Fact, facts};
 use neighbours::not_its_neighbours;
@@ -27,11 +27,11 @@ const DOUBT: f64 = 0.25;
 
 /// A tool and all that was found of it.
 struct Case<'c, 't> {
-    tool: &'c Tool<'t>,
+    tool: &'c ToolSpec<'t>,
     found: &'c ParsedTool<'c>,
     features: &'c [Feature<'c>],
     verdict: &'c Verdict,
-    server: &'c Server,
+    server: &'c ServerContext,
     book: &'c ClassifierData,
 }
 
@@ -45,11 +45,11 @@ pub(crate) struct Reasons {
 
 /// Tells the reasons.
 pub(crate) fn explain(
-    tool: &Tool<'_>,
+    tool: &ToolSpec<'_>,
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
     verdict: &Verdict,
-    server: &Server,
+    server: &ServerContext,
     book: &ClassifierData,
 ) -> Reasons {
     let case = Case { tool, found, features, verdict, server, book };
@@ -58,7 +58,7 @@ pub(crate) fn explain(
     Reasons { rationale, evidence: evidence(tool, facts, beside) }
 }
 
-fn evidence(tool: &Tool<'_>, facts: Vec<Fact>, beside: Option<String>) -> Vec<String> {
+fn evidence(tool: &ToolSpec<'_>, facts: Vec<Fact>, beside: Option<String>) -> Vec<String> {
     let mut evidence: Vec<String> = facts.into_iter().take(MOST_FACTS).map(|fact| fact.text).collect();
     evidence.extend(beside);
     let claims = tool.annotations;
@@ -106,7 +106,7 @@ fn what_it_is(category: Category, because: &str) -> String {
     if because.is_empty() { format!("{what}.") } else { format!("{what}: {because}.") }
 }
 
-fn doubts(tool: &Tool<'_>, verdict: &Verdict) -> Vec<String> {
+fn doubts(tool: &ToolSpec<'_>, verdict: &Verdict) -> Vec<String> {
     let mut doubts = Vec::new();
     if verdict.raised {
         doubts

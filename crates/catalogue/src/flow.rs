@@ -6,7 +6,7 @@ use gatelodge_policy::Category;
 
 use crate::classifier_data::ClassifierData;
 use crate::lexicon::{Lexicon, LexiconWord, WordId};
-use crate::server::Server;
+use crate::server_context::ServerContext;
 use crate::signals::SignalKind;
 use crate::tool_features::{ParsedTool, has_signal};
 
@@ -79,7 +79,12 @@ pub(crate) fn read(text: &str, lexicon: &mut Lexicon) -> Result<Vec<String>, tom
 }
 
 /// The labels of a tool.
-pub(crate) fn labels(found: &ParsedTool<'_>, category: Category, server: &Server, book: &ClassifierData) -> Vec<Flow> {
+pub(crate) fn labels(
+    found: &ParsedTool<'_>,
+    category: Category,
+    server: &ServerContext,
+    book: &ClassifierData,
+) -> Vec<Flow> {
     let signal = |kind| has_signal(found.signals, kind);
     // What it runs may read, fetch and send.
     if category == Category::Execute && (signal(SignalKind::TakesCode) || signal(SignalKind::TakesShell)) {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::classify::Level;
 use crate::index::ToolFacts;
-use crate::server::CROWD;
+use crate::server_context::MANY_TOOLS;
 use crate::signals::SignalKind;
 use crate::stack::leaks;
 
@@ -49,7 +49,7 @@ pub fn grade(tools: &[ToolFacts]) -> Grade {
         reasons.push(format!("{} code or a command line", take(code)));
         step += usize::from(critical > 0);
     }
-    if tools.len() > CROWD {
+    if tools.len() > MANY_TOOLS {
         reasons.push(format!("it has {} tools, more than anybody looks through", tools.len()));
     }
     if medium > 0 && critical + high == 0 {

@@ -8,7 +8,7 @@ use gatelodge_policy::{Category, Diagnostic};
 
 use crate::classify::Classification;
 use crate::recommend::Remedy;
-use crate::tool::Tool;
+use crate::tool_spec::ToolSpec;
 
 /// How much a policy trusts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct ReadyError(pub Vec<Diagnostic>);
 ///
 /// # Errors
 /// There is so much that no policy can hold it.
-pub fn ready(server: &str, tools: &[(&Tool<'_>, &Classification)], posture: Posture) -> Result<String, ReadyError> {
+pub fn ready(server: &str, tools: &[(&ToolSpec<'_>, &Classification)], posture: Posture) -> Result<String, ReadyError> {
     write::write(server, tools, posture, write::Detail::Reasons)
 }
 
@@ -71,6 +71,10 @@ pub fn ready(server: &str, tools: &[(&Tool<'_>, &Classification)], posture: Post
 ///
 /// # Errors
 /// There is so much that no policy can hold it.
-pub fn scaffold(server: &str, tools: &[(&Tool<'_>, &Classification)], posture: Posture) -> Result<String, ReadyError> {
+pub fn scaffold(
+    server: &str,
+    tools: &[(&ToolSpec<'_>, &Classification)],
+    posture: Posture,
+) -> Result<String, ReadyError> {
     write::write(server, tools, posture, write::Detail::Parameters)
 }

@@ -10,19 +10,19 @@ use crate::explain::{Reasons, explain};
 use crate::index::ToolFacts;
 use crate::model::Shares;
 use crate::recommend::recommended;
-use crate::server::Server;
+use crate::server_context::ServerContext;
 use crate::signals::{Signal, SignalKind};
-use crate::tool::Tool;
+use crate::tool_spec::ToolSpec;
 
 /// Where neither name nor parameters tell, the description did.
 const READ_AND_NOT_KEPT: &str = "its description, which was read and is not kept, decided it";
 
 /// What is known of a tool by its facts. `tool` is what is left of its definition.
-pub(crate) fn recorded(tool: &Tool<'_>, server: &Server, facts: &ToolFacts) -> Classification {
+pub(crate) fn recorded(tool: &ToolSpec<'_>, server: &ServerContext, facts: &ToolFacts) -> Classification {
     let book = ClassifierData::built_in();
     let had_description = !facts.signals.contains(&SignalKind::NoDescription);
     // An empty one is there and not kept: nothing is told of what it says or lacks.
-    let tool = &Tool { description: had_description.then_some(Cow::Borrowed("")), ..tool.clone() };
+    let tool = &ToolSpec { description: had_description.then_some(Cow::Borrowed("")), ..tool.clone() };
     look(tool, server, book, |found, features| {
         let decided = decide(found, features, tool.annotations, book);
         let is_shown = decided.category == facts.category;

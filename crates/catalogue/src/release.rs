@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use crate::classify::{Level, classify};
 use crate::found_tool::FoundTool;
 use crate::index::{Claims, PackageFacts, ParameterFacts, Source, ToolFacts};
-use crate::server::Server;
-use crate::tool::Tool;
+use crate::server_context::ServerContext;
+use crate::tool_spec::ToolSpec;
 
 /// The most tools of one package; what has more makes them up.
 const MOST_TOOLS: usize = 4_000;
@@ -40,7 +40,7 @@ pub fn facts(release: &Release, tools: &[FoundTool]) -> PackageFacts {
     let mut seen = HashSet::new();
     let names = tools.iter().map(|tool| tool.name.as_str()).filter(|name| seen.insert(*name)).take(MOST_TOOLS);
     let names: Vec<&str> = names.collect();
-    let server = Server::new(&release.package, None, names.iter().copied());
+    let server = ServerContext::new(&release.package, None, names.iter().copied());
     let mut by_name: HashMap<&str, Option<ToolFacts>> = HashMap::new();
     for tool in tools.iter().filter(|tool| (1..=LONGEST_NAME).contains(&tool.name.len())) {
         let own = tool_facts(tool, &server);
@@ -66,11 +66,11 @@ fn worse(known: ToolFacts, own: ToolFacts) -> ToolFacts {
     ToolFacts { optional, ..worse }
 }
 
-fn tool_facts(found: &FoundTool, server: &Server) -> Option<ToolFacts> {
+fn tool_facts(found: &FoundTool, server: &ServerContext) -> Option<ToolFacts> {
     // Where it is registered is no part of its definition.
     let text = serde_json::to_string(&FoundTool { optional: false, ..found.clone() }).ok()?;
     let document = read(text.as_bytes(), &JsonLimits::REPLY).ok()?;
-    let tool = Tool::of(document.root()).ok()?;
+    let tool = ToolSpec::of(document.root()).ok()?;
     let known = classify(&tool, server);
     let mut signals: Vec<_> = known.signals.iter().map(|signal| signal.kind).collect();
     signals.dedup();

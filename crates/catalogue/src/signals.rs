@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::display_escape::escape_for_display;
 use crate::lexicon::Lexicon;
-use crate::parameters::{Kind, Parameter};
+use crate::tool_parameters::{ParameterKind, ToolParameter};
 
 /// So many parameters are many.
 pub(crate) const MANY_PARAMETERS: usize = 10;
@@ -151,16 +151,16 @@ impl SignalRules {
     }
 
     /// Adds what a parameter shows; `description` is that of the tool, `sends` whether it speaks of sending.
-    pub fn look_at(&self, parameter: &Parameter<'_>, description: &str, sends: bool, found: &mut Vec<Signal>) {
-        if parameter.kind == Kind::Flag {
+    pub fn look_at(&self, parameter: &ToolParameter<'_>, description: &str, sends: bool, found: &mut Vec<Signal>) {
+        if parameter.kind == ParameterKind::Boolean {
             return;
         }
         let mut kinds: Vec<SignalKind> = Vec::new();
-        kinds.extend(self.exact.get(parameter.joined.as_str()).into_iter().flatten());
-        for word in parameter.joined.split('_') {
+        kinds.extend(self.exact.get(parameter.name_words.as_str()).into_iter().flatten());
+        for word in parameter.name_words.split('_') {
             kinds.extend(self.word.get(word).into_iter().flatten());
         }
-        let last = parameter.joined.rsplit('_').next().unwrap_or_default();
+        let last = parameter.name_words.rsplit('_').next().unwrap_or_default();
         kinds.retain(|kind| !self.unless_last.iter().any(|(word, own)| own == kind && **word == *last));
         if let Some(told) = self.unless_told.get(last).filter(|_| !kinds.is_empty()) {
             let (own, small) = (parameter.description.as_deref().unwrap_or_default(), description.to_lowercase());
@@ -168,18 +168,19 @@ impl SignalRules {
             kinds.retain(|kind| !told.iter().any(|(text, own)| own == kind && is_told(text)));
         }
         if !sends && !parameter.is_address {
-            let is_sure = |sure: &[String]| parameter.joined.split('_').any(|word| sure.iter().any(|own| own == word));
+            let is_sure =
+                |sure: &[String]| parameter.name_words.split('_').any(|word| sure.iter().any(|own| own == word));
             kinds.retain(|kind| !self.if_sent.iter().any(|(own, sure)| own == kind && !is_sure(sure)));
         }
-        if let Some(text) = parameter.description.as_deref().filter(|_| parameter.kind == Kind::Text) {
+        if let Some(text) = parameter.description.as_deref().filter(|_| parameter.kind == ParameterKind::Text) {
             let told = self.described.iter().filter(|(told, _)| text.contains(&**told));
             kinds.extend(told.map(|(_, kind)| *kind));
         }
         // One of a few texts is no program.
         let is_program = |kind| matches!(kind, SignalKind::TakesCode | SignalKind::TakesShell | SignalKind::TakesSql);
-        kinds.retain(|kind| !(parameter.is_one_of && is_program(*kind)));
-        kinds.retain(|kind| parameter.kind == Kind::List || !self.only_lists.contains(kind));
-        kinds.retain(|kind| parameter.kind != Kind::Number || *kind == SignalKind::TakesAmount);
+        kinds.retain(|kind| !(parameter.is_enum && is_program(*kind)));
+        kinds.retain(|kind| parameter.kind == ParameterKind::List || !self.only_lists.contains(kind));
+        kinds.retain(|kind| parameter.kind != ParameterKind::Number || *kind == SignalKind::TakesAmount);
         kinds.sort_unstable();
         kinds.dedup();
         for kind in kinds {

@@ -13,11 +13,11 @@ use crate::description_text::{DescriptionText, strip_invisible};
 pub use crate::lexicon::CategoryScores;
 pub use crate::model::OUTCOMES;
 use crate::model::{kept, shared};
-use crate::parameters::Parameters;
-use crate::server::Server;
-use crate::tool::{Annotations, Tool};
+use crate::server_context::ServerContext;
 use crate::tool_features::{FeatureId, WordPosition};
 use crate::tool_name_words::split_words;
+use crate::tool_parameters::ToolParameters;
+use crate::tool_spec::{ToolAnnotations, ToolSpec};
 use crate::trained::Trained;
 
 /// A feature of a tool, as a key.
@@ -76,12 +76,12 @@ impl TrainingModel {
     }
 
     /// The words in the name, the description and the parameters of a tool.
-    pub fn words_of(&self, tool: &Tool<'_>) -> Vec<String> {
+    pub fn words_of(&self, tool: &ToolSpec<'_>) -> Vec<String> {
         let description = strip_invisible(tool.description.as_deref().unwrap_or_default());
         let text = DescriptionText::of(&description.text, &self.0.lexicon);
         let told = text.tokens.iter().map(|token| token.text.to_lowercase());
-        let parameters = Parameters::of(tool.schema);
-        let taken = parameters.list.iter().flat_map(|own| own.joined.split('_').chain([own.joined.as_str()]));
+        let parameters = ToolParameters::of(tool.schema);
+        let taken = parameters.list.iter().flat_map(|own| own.name_words.split('_').chain([own.name_words.as_str()]));
         split_words(&tool.name).into_iter().chain(told).chain(taken.map(str::to_owned)).collect()
     }
 
@@ -93,14 +93,14 @@ impl TrainingModel {
     }
 
     /// The features of a tool among its siblings.
-    pub fn features(&self, tool: &Tool<'_>, server: &Server) -> Vec<FeatureKey> {
+    pub fn features(&self, tool: &ToolSpec<'_>, server: &ServerContext) -> Vec<FeatureKey> {
         look(tool, server, &self.0, |_, features| features.iter().map(|feature| FeatureKey(feature.key)).collect())
     }
 
     /// Classifies a tool by what the model has learned. Annotations of the server do not count.
-    pub fn judge(&self, tool: &Tool<'_>, server: &Server) -> Judgement {
+    pub fn judge(&self, tool: &ToolSpec<'_>, server: &ServerContext) -> Judgement {
         let verdict =
-            look(tool, server, &self.0, |found, features| decide(found, features, Annotations::default(), &self.0));
+            look(tool, server, &self.0, |found, features| decide(found, features, ToolAnnotations::default(), &self.0));
         let against_read = verdict.hindrance.map(|own| own.why);
         Judgement { category: verdict.category, share: verdict.share, against_read }
     }

@@ -5,17 +5,19 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use gatelodge_catalogue::{Item, Posture, ReadError, Server, Tool, classify, read_tools, ready, scaffold};
+use gatelodge_catalogue::{
+    Posture, ReadToolError, ServerContext, ToolEntry, ToolSpec, classify, read_tools, ready, scaffold,
+};
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use serde_json::json;
 use support::one;
 
-fn errors(text: &str) -> Vec<ReadError> {
+fn errors(text: &str) -> Vec<ReadToolError> {
     let documents = read_tools(text.as_bytes());
     let mut errors = Vec::new();
     for (number, document) in &documents {
         match document {
-            Ok(document) => errors.extend(Item::all(document, *number).into_iter().filter_map(Result::err)),
+            Ok(document) => errors.extend(ToolEntry::read_all(document, *number).into_iter().filter_map(Result::err)),
             Err(error) => errors.push(error.clone()),
         }
     }
@@ -68,9 +70,9 @@ fn hostile_text_stays_text_in_policies() {
     let schema = json!({"type": "object", "properties": {"pa\nth": {"type": "string"}, "a.url": {"type": "string"}}});
     let entry = json!({"tools": [{"name": name, "description": description, "inputSchema": schema}]}).to_string();
     let documents = read_tools(entry.as_bytes());
-    let items = Item::all(documents[0].1.as_ref().expect("JSON"), 1);
+    let items = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
     let tool = &items[0].as_ref().expect("a tool").tool;
-    let server = Server::new("x\n\"default\": \"allow\"", None, [name]);
+    let server = ServerContext::new("x\n\"default\": \"allow\"", None, [name]);
     let known = classify(tool, &server);
     for posture in Posture::ALL {
         for text in [
@@ -110,8 +112,8 @@ fn ten_thousand_tools_are_classified_and_have_a_policy_that_loads() {
     let start = Instant::now();
     let names: Vec<String> =
         (0..10_000).map(|at| format!("{}_thing_{at}", ["get", "create", "delete", "run"][at % 4])).collect();
-    let server = Server::new("many", None, names.iter().map(String::as_str));
-    let tools: Vec<Tool<'_>> = names.iter().map(|name| Tool::named(name)).collect();
+    let server = ServerContext::new("many", None, names.iter().map(String::as_str));
+    let tools: Vec<ToolSpec<'_>> = names.iter().map(|name| ToolSpec::from_name(name)).collect();
     let known: Vec<_> = tools.iter().map(|tool| (tool, classify(tool, &server))).collect();
     let entries: Vec<_> = known.iter().map(|(tool, known)| (*tool, known)).collect();
     let text = ready("many", &entries, Posture::Recommended).expect("a policy");

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use gatelodge_catalogue::{Classification, Item, Level, Posture, Server, classify, read_tools, ready, scaffold};
+use gatelodge_catalogue::{
+    Classification, Level, Posture, ServerContext, ToolEntry, classify, read_tools, ready, scaffold,
+};
 use gatelodge_policy::{CallTarget, Category, CompletionReference, DocumentFormat, Policy, ToolList, lint, parse};
 use serde_json::{Value, json};
 use support::fate::{Fate, expected, judge, of};
@@ -27,7 +29,7 @@ fn servers(file: &str) -> BTreeMap<String, String> {
 }
 
 /// The category of each name; of two tools of one name the riskier one counts.
-fn categories<'k>(known: &'k [(&Item<'_>, Classification)]) -> BTreeMap<&'k str, Category> {
+fn categories<'k>(known: &'k [(&ToolEntry<'_>, Classification)]) -> BTreeMap<&'k str, Category> {
     let mut categories: BTreeMap<&str, Category> = BTreeMap::new();
     for (item, known) in known {
         let own = categories.entry(&item.tool.name).or_insert(known.category);
@@ -74,9 +76,9 @@ fn each(file: &str) -> (usize, usize, usize) {
     let (servers, mut tools_seen, mut reads) = (servers(file), 0, 0);
     for (server, list) in &servers {
         let documents = read_tools(list.as_bytes());
-        let items = Item::all(documents[0].1.as_ref().expect("JSON"), 1);
-        let items: Vec<Item<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
-        let around = Server::new(server, None, items.iter().map(|item| &*item.tool.name));
+        let items = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
+        let items: Vec<ToolEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+        let around = ServerContext::new(server, None, items.iter().map(|item| &*item.tool.name));
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
         let categories = categories(&known);

@@ -3,19 +3,20 @@
 
 mod support;
 
-use gatelodge_catalogue::{Flow, Item, Server, SignalKind, classify, patterns, read_tools};
+use gatelodge_catalogue::{Flow, ServerContext, SignalKind, ToolEntry, classify, patterns, read_tools};
 use gatelodge_indexer::{Evaluation, Labelled, labelled};
 use gatelodge_policy::Category;
 use support::one;
 
 fn evaluate(text: &str) -> Evaluation {
     let documents = read_tools(text.as_bytes());
-    let items = documents.iter().flat_map(|(number, document)| Item::all(document.as_ref().expect("JSON"), *number));
+    let items =
+        documents.iter().flat_map(|(number, document)| ToolEntry::read_all(document.as_ref().expect("JSON"), *number));
     let tools: Vec<Labelled<'_>> = items.map(|item| labelled(item.expect("a tool")).expect("a label")).collect();
     let mut evaluation = Evaluation::default();
     for Labelled { item, label } in &tools {
         let siblings = tools.iter().filter(|other| other.item.server == item.server);
-        let server = Server::new(&item.server, None, siblings.map(|other| &*other.item.tool.name));
+        let server = ServerContext::new(&item.server, None, siblings.map(|other| &*other.item.tool.name));
         evaluation.add(&item.server, &item.tool.name, *label, &classify(&item.tool, &server));
     }
     evaluation.finish();

@@ -1,7 +1,7 @@
 //! What holds for every tool, tried on random ones.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
-use gatelodge_catalogue::{Item, Server, Tool, classify, read_tools, recommended};
+use gatelodge_catalogue::{ServerContext, ToolEntry, ToolSpec, classify, read_tools, recommended};
 use gatelodge_policy::{DocumentFormat, parse};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -92,9 +92,9 @@ fn entry() -> impl Strategy<Value = Value> {
 fn classified(entry: &Value, siblings: &[String]) -> gatelodge_catalogue::Classification {
     let text = entry.to_string();
     let documents = read_tools(text.as_bytes());
-    let tool = Tool::of(documents[0].1.as_ref().expect("JSON").root()).expect("a tool");
+    let tool = ToolSpec::of(documents[0].1.as_ref().expect("JSON").root()).expect("a tool");
     let names = siblings.iter().map(String::as_str).chain([&*tool.name]);
-    classify(&tool, &Server::new("server", None, names))
+    classify(&tool, &ServerContext::new("server", None, names))
 }
 
 proptest! {
@@ -104,8 +104,8 @@ proptest! {
     fn any_bytes_are_classified_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         for (number, document) in read_tools(&bytes) {
             if let Ok(document) = document {
-                for item in Item::all(&document, number).into_iter().flatten() {
-                    classify(&item.tool, &Server::default());
+                for item in ToolEntry::read_all(&document, number).into_iter().flatten() {
+                    classify(&item.tool, &ServerContext::default());
                 }
             }
         }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use gatelodge_catalogue::{Classification, Item, Posture, Server, classify, read_tools, ready, scaffold};
+use gatelodge_catalogue::{Classification, Posture, ServerContext, ToolEntry, classify, read_tools, ready, scaffold};
 use gatelodge_policy::{DocumentFormat, Severity, ToolList, lint, parse};
 use support::fate::{Fate, expected, judge};
 
@@ -24,14 +24,14 @@ fn servers() -> Vec<(String, String)> {
     servers
 }
 
-fn each(look: impl Fn(&str, &[(&Item<'_>, Classification)], Posture, &str)) {
+fn each(look: impl Fn(&str, &[(&ToolEntry<'_>, Classification)], Posture, &str)) {
     for (server, list) in servers() {
         let documents = read_tools(list.as_bytes());
-        let items: Vec<Item<'_>> = Item::all(documents[0].1.as_ref().expect("JSON"), 1)
+        let items: Vec<ToolEntry<'_>> = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1)
             .into_iter()
             .map(|item| item.expect("a tool"))
             .collect();
-        let around = Server::new(&server, None, items.iter().map(|item| &*item.tool.name));
+        let around = ServerContext::new(&server, None, items.iter().map(|item| &*item.tool.name));
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
         for posture in Posture::ALL {
@@ -91,9 +91,9 @@ fn of_two(one: serde_json::Value, other: serde_json::Value) -> [String; 2] {
     [[one.clone(), other.clone()], [other, one]].map(|tools| {
         let list = serde_json::json!({ "tools": tools }).to_string();
         let documents = read_tools(list.as_bytes());
-        let items = Item::all(documents[0].1.as_ref().expect("JSON"), 1);
-        let items: Vec<Item<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
-        let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &Server::default()))).collect();
+        let items = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
+        let items: Vec<ToolEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+        let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &ServerContext::default()))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
         scaffold("x", &entries, Posture::Recommended).expect("a policy")
     })
@@ -125,9 +125,9 @@ fn paths_and_addresses_get_a_suggestion() {
     let mut texts = Vec::new();
     for (server, list) in servers() {
         let documents = read_tools(list.as_bytes());
-        let items = Item::all(documents[0].1.as_ref().expect("JSON"), 1);
-        let items: Vec<Item<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
-        let around = Server::new(&server, None, items.iter().map(|item| &*item.tool.name));
+        let items = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
+        let items: Vec<ToolEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+        let around = ServerContext::new(&server, None, items.iter().map(|item| &*item.tool.name));
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
         texts.push((server, ready("x", &entries, Posture::Recommended).expect("a policy")));
@@ -146,9 +146,9 @@ fn paths_and_addresses_get_a_suggestion() {
 fn a_scaffold_tells_the_parameters() {
     let list = include_str!("pharo.json");
     let documents = read_tools(list.as_bytes());
-    let items = Item::all(documents[0].1.as_ref().expect("JSON"), 1);
-    let items: Vec<Item<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
-    let around = Server::new("pharo", None, items.iter().map(|item| &*item.tool.name));
+    let items = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
+    let items: Vec<ToolEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+    let around = ServerContext::new("pharo", None, items.iter().map(|item| &*item.tool.name));
     let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
     let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
     let text = scaffold("pharo", &entries, Posture::Recommended).expect("a policy");
@@ -160,9 +160,9 @@ fn a_scaffold_tells_the_parameters() {
 fn a_name_with_a_star_is_left_out_and_refused() {
     let entry = r#"{"tools": [{"name": "get_*"}, {"name": "delete_*"}, {"name": "get_x"}]}"#;
     let documents = read_tools(entry.as_bytes());
-    let items = Item::all(documents[0].1.as_ref().expect("JSON"), 1);
-    let items: Vec<Item<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
-    let around = Server::new("stars", None, items.iter().map(|item| &*item.tool.name));
+    let items = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
+    let items: Vec<ToolEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+    let around = ServerContext::new("stars", None, items.iter().map(|item| &*item.tool.name));
     let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
     let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
     for posture in Posture::ALL {

@@ -5,12 +5,12 @@ mod support;
 
 use std::path::Path;
 
-use gatelodge_catalogue::{Classification, Item, Server, Tool, classify, read_tools};
+use gatelodge_catalogue::{Classification, ServerContext, ToolEntry, ToolSpec, classify, read_tools};
 use gatelodge_policy::Category;
 use support::one;
 
 fn among(name: &str, siblings: &[&str]) -> Classification {
-    classify(&Tool::named(name), &Server::new("server", None, siblings.iter().copied()))
+    classify(&ToolSpec::from_name(name), &ServerContext::new("server", None, siblings.iter().copied()))
 }
 
 fn says(found: &Classification, wanted: &str) {
@@ -102,9 +102,9 @@ fn every_collected_tool_has_a_fact_of_its_own_in_evidence_and_rationale() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../checks/catalogue").join(file);
         let text = std::fs::read(&path).expect("collected facts");
         for (number, document) in &read_tools(&text) {
-            for item in Item::all(document.as_ref().expect("JSON"), *number) {
+            for item in ToolEntry::read_all(document.as_ref().expect("JSON"), *number) {
                 let tool = item.expect("a tool").tool;
-                let found = classify(&tool, &Server::new("server", None, [&*tool.name]));
+                let found = classify(&tool, &ServerContext::new("server", None, [&*tool.name]));
                 let own = |fact: &String| fact.contains('`') && !fact.starts_with("the server claims");
                 let says = &found.rationale;
                 assert!(found.evidence.iter().any(own) && says.contains('`'), "{}: {found:#?}", tool.name);

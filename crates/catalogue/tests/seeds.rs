@@ -3,7 +3,7 @@
 
 mod support;
 
-use gatelodge_catalogue::{Classification, Level, Server, Tool, classify};
+use gatelodge_catalogue::{Classification, Level, ServerContext, ToolSpec, classify};
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use serde_json::json;
 
@@ -35,7 +35,7 @@ const NAMES: [&str; 23] = [
 ];
 
 fn seed(name: &str) -> Classification {
-    classify(&Tool::named(name), &Server::new("Pharo Smalltalk Interop", None, NAMES))
+    classify(&ToolSpec::from_name(name), &ServerContext::new("Pharo Smalltalk Interop", None, NAMES))
 }
 
 /// Category, level, rule and number of a seed page.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use gatelodge_catalogue::{
-    About, Change, ChangeKind, Claims, Flow, Index, PackageFacts, ParameterFacts, Server, SignalKind, Site, Source,
-    Tool, ToolFacts, classify, patterns,
+    About, Change, ChangeKind, Claims, Flow, Index, PackageFacts, ParameterFacts, ServerContext, SignalKind, Site,
+    Source, ToolFacts, ToolSpec, classify, patterns,
 };
 use gatelodge_indexer::write_index;
 use gatelodge_policy::{DocumentFormat, parse};
@@ -39,9 +39,9 @@ const PHARO: [(&str, &[&str]); 22] = [
 const NAME: &str = "pharo-smalltalk-interop-mcp-server";
 
 fn facts(source: Source, package: &str, tools: &[(&str, &[&str])]) -> PackageFacts {
-    let server = Server::new(package, None, tools.iter().map(|(name, _)| *name));
+    let server = ServerContext::new(package, None, tools.iter().map(|(name, _)| *name));
     let tools = tools.iter().map(|(name, takes)| {
-        let known = classify(&Tool::named(name), &server);
+        let known = classify(&ToolSpec::from_name(name), &server);
         let parameter = |name: &&str| ParameterFacts { name: (*name).into(), kind: "string".into(), required: true };
         ToolFacts {
             name: (*name).into(),

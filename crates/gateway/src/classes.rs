@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use gatelodge_catalogue::{Classification, Server, Tool, classify};
+use gatelodge_catalogue::{Classification, ServerContext, ToolSpec, classify};
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::Category;
 use gatelodge_store::{CategoryOverride, ServerName, ServerTools, ToolDefinition};
@@ -37,7 +37,7 @@ pub fn classes<'d>(
     said: &[CategoryOverride],
     definitions: impl IntoIterator<Item = &'d ToolDefinition>,
 ) -> BTreeMap<String, Class> {
-    let around = Server::new(server.as_str(), None, siblings);
+    let around = ServerContext::new(server.as_str(), None, siblings);
     let class = |definition: &ToolDefinition| {
         // Of one tool one thing is said.
         let about = said.iter().find(|said| said.tool == definition.name);
@@ -57,9 +57,9 @@ pub fn accepted_classes(server: &ServerName, known: &ServerTools) -> BTreeMap<St
     classes(server, accepted().map(|tool| tool.name.as_str()), &known.category_overrides, accepted())
 }
 
-fn judge(definition: &ToolDefinition, around: &Server) -> Result<Classification, String> {
+fn judge(definition: &ToolDefinition, around: &ServerContext) -> Result<Classification, String> {
     let document = read(definition.text.as_bytes(), &JsonLimits::REPLY).map_err(|fault| fault.to_string())?;
-    let tool = Tool::of(document.root()).map_err(str::to_owned)?;
+    let tool = ToolSpec::of(document.root()).map_err(str::to_owned)?;
     Ok(classify(&tool, around))
 }
 

@@ -1,6 +1,6 @@
 //! Labels: what a tool truly is, as somebody said.
 
-use gatelodge_catalogue::{Annotations, Item, ReadError, category_name};
+use gatelodge_catalogue::{ReadToolError, ToolAnnotations, ToolEntry, category_name};
 use gatelodge_policy::Category;
 
 /// What is said of a tool.
@@ -14,7 +14,7 @@ pub enum Label {
 
 impl Label {
     /// The label that a line has; none if it has none.
-    pub fn of(item: &Item<'_>) -> Result<Option<Self>, ReadError> {
+    pub fn of(item: &ToolEntry<'_>) -> Result<Option<Self>, ReadToolError> {
         let Some(label) = item.entry.get("category") else { return Ok(None) };
         let word = label.as_str().unwrap_or_default();
         if word.is_empty() {
@@ -25,7 +25,7 @@ impl Label {
             word => Category::from_word(&word.to_lowercase()).map(Self::Category),
         };
         let why = || "`category` is Read, Write, Execute, Destructive, Financial or NotReadNotDestructive".to_owned();
-        found.map(Some).ok_or_else(|| ReadError { number: item.number, why: why() })
+        found.map(Some).ok_or_else(|| ReadToolError { number: item.line_number, why: why() })
     }
 
     /// Whether an answer is right.
@@ -59,15 +59,15 @@ impl Label {
 #[derive(Debug)]
 pub struct Labelled<'a> {
     /// The tool, without the server's claims: they are what labels are made from.
-    pub item: Item<'a>,
+    pub item: ToolEntry<'a>,
     /// What it is.
     pub label: Option<Label>,
 }
 
 /// Reads labels beside tools; the server's own claims are hidden.
-pub fn labelled(item: Item<'_>) -> Result<Labelled<'_>, ReadError> {
+pub fn labelled(item: ToolEntry<'_>) -> Result<Labelled<'_>, ReadToolError> {
     let label = Label::of(&item)?;
     let mut item = item;
-    item.tool.annotations = Annotations::default();
+    item.tool.annotations = ToolAnnotations::default();
     Ok(Labelled { item, label })
 }

@@ -9,7 +9,7 @@ mod words;
 use std::collections::BTreeMap;
 
 use gatelodge_catalogue::training::{Calibration, FeatureKey, Judgement, OUTCOMES, TrainingDataError, TrainingModel};
-use gatelodge_catalogue::{Item, Server, escape_for_display};
+use gatelodge_catalogue::{ServerContext, ToolEntry, escape_for_display};
 use gatelodge_policy::Category;
 
 use crate::labels::{Label, Labelled};
@@ -39,7 +39,7 @@ pub enum Source {
 
 impl Source {
     /// Who labelled a line: it has `read` if that was done by reading.
-    fn of(item: &Item<'_>) -> Self {
+    fn of(item: &ToolEntry<'_>) -> Self {
         match item.entry.get("read").and_then(|read| read.as_str()).as_deref() {
             None => Self::Author,
             Some("random") => Self::Random,
@@ -147,22 +147,22 @@ fn calibration<'u>(unseen: impl IntoIterator<Item = &'u Unseen>) -> Calibration 
 }
 
 /// Each server with its number, by its family.
-pub(crate) type Servers = BTreeMap<String, (usize, Server)>;
+pub(crate) type Servers = BTreeMap<String, (usize, ServerContext)>;
 
 fn servers(tools: &[Labelled<'_>]) -> Servers {
     let mut names: BTreeMap<String, Vec<&Labelled<'_>>> = BTreeMap::new();
     for tool in tools {
-        names.entry(tool.item.family()).or_default().push(tool);
+        names.entry(tool.item.server_key()).or_default().push(tool);
     }
     let server = |own: &[&Labelled<'_>]| {
         let name = own.first().map(|tool| &*tool.item.server).unwrap_or_default();
-        Server::new(name, None, own.iter().map(|tool| &*tool.item.tool.name))
+        ServerContext::new(name, None, own.iter().map(|tool| &*tool.item.tool.name))
     };
     names.into_iter().enumerate().map(|(at, (family, own))| (family, (at, server(&own)))).collect()
 }
 
 fn example(tool: &Labelled<'_>, servers: &Servers, model: &TrainingModel) -> Option<Example> {
-    let (at, server) = servers.get(&tool.item.family())?;
+    let (at, server) = servers.get(&tool.item.server_key())?;
     let label = tool.label.filter(|label| *label != Label::Category(Category::Unknown))?;
     let keys = model.features(&tool.item.tool, server);
     let may_be = OUTCOMES.map(|outcome| label.fits(outcome));
@@ -188,7 +188,7 @@ fn weigh(examples: &mut [Example]) {
 
 /// How a tool of a part comes out, if it has a label.
 fn judge(tool: &Labelled<'_>, part: usize, servers: &Servers, model: &TrainingModel) -> Option<Unseen> {
-    let (_, server) = servers.get(&tool.item.family()).filter(|(at, _)| at % PARTS == part)?;
+    let (_, server) = servers.get(&tool.item.server_key()).filter(|(at, _)| at % PARTS == part)?;
     let (item, label) = (&tool.item, tool.label?);
     let Judgement { category, share, against_read } = model.judge(&item.tool, server);
     Some(Unseen {

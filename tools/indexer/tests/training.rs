@@ -1,7 +1,7 @@
 //! Learning: the same labels give the same weights, and what was read outweighs what authors say.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
-use gatelodge_catalogue::{Item, read_tools};
+use gatelodge_catalogue::{ToolEntry, read_tools};
 use gatelodge_indexer::{Evaluation, LabelSource, Labelled, Training, labelled, train};
 use gatelodge_policy::Category;
 use serde_json::json;
@@ -28,7 +28,8 @@ fn lines(read_as: &str) -> String {
 
 fn trained(text: &str) -> Training {
     let documents = read_tools(text.as_bytes());
-    let items = documents.iter().flat_map(|(number, document)| Item::all(document.as_ref().expect("JSON"), *number));
+    let items =
+        documents.iter().flat_map(|(number, document)| ToolEntry::read_all(document.as_ref().expect("JSON"), *number));
     let tools: Vec<Labelled<'_>> = items.map(|item| labelled(item.expect("a tool")).expect("a label")).collect();
     train(&tools, "a test").expect("weights")
 }

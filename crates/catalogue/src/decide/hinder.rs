@@ -125,14 +125,16 @@ fn does_more(found: &ParsedTool<'_>, features: &[Feature<'_>], book: &Classifier
     if let Some(token) = found.text.find_destructive_verb(&book.lexicon) {
         return Some(format!("its description says {}", quoted(token.text)));
     }
-    let is_cut = |own: &crate::parameters::Parameter<'_>| own.has_more_choices && book.is_choice_parameter(&own.joined);
+    let is_cut = |own: &crate::tool_parameters::ToolParameter<'_>| {
+        own.has_more_choices && book.is_choice_parameter(&own.name_words)
+    };
     found.parameters.list.iter().any(is_cut).then(|| "a parameter offers more than is looked at".to_owned())
 }
 
 /// Whether the verb of the name may leave all as it was.
 pub(super) fn lead_is_either(found: &ParsedTool<'_>, book: &ClassifierData) -> bool {
     let word = found.name.verb().and_then(|(_, id)| book.lexicon.word((*id)?));
-    word.is_some_and(|word| word.may_change_nothing || (word.may_only_compute && found.parameters.are_only_numbers()))
+    word.is_some_and(|word| word.may_change_nothing || (word.may_only_compute && found.parameters.has_only_numbers()))
 }
 
 fn by_feature(feature: &Feature<'_>, begins: bool) -> Option<String> {

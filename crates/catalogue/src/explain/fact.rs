@@ -98,7 +98,7 @@ fn not_understood(case: &Case<'_, '_>) -> Vec<String> {
             Some(format!("no verb that is known here is among the words of its name: {}", words.join(", ")))
         }
     };
-    let is_told = case.tool.has_text() && text.lead_verb.is_none();
+    let is_told = case.tool.has_description_text() && text.lead_verb.is_none();
     let told = is_told.then(|| "its description does not begin with a verb that is known here".to_owned());
     let is_cut = case.verdict.is_cut.then(|| format!("it {}", SignalKind::LongDescription.says()));
     is_cut.into_iter().chain(named).chain(told).collect()

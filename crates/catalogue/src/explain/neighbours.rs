@@ -121,7 +121,7 @@ fn carrier(case: &Case<'_, '_>) -> Option<String> {
 
 /// What there is to look at.
 fn looked_at(case: &Case<'_, '_>) -> String {
-    let description = case.tool.has_text().then(|| "its description".to_owned());
+    let description = case.tool.has_description_text().then(|| "its description".to_owned());
     let mut places: Vec<String> =
         [Some("its name".to_owned()), description, parameters(case)].into_iter().flatten().collect();
     let last = places.pop().unwrap_or_default();
@@ -132,9 +132,9 @@ fn looked_at(case: &Case<'_, '_>) -> String {
 fn parameters(case: &Case<'_, '_>) -> Option<String> {
     let all = case.found.parameters;
     let named: Vec<String> =
-        all.list.iter().filter(|own| own.is_outermost).take(FEW_PARAMETERS).map(|own| quoted(&own.path)).collect();
-    let more = all.count.saturating_sub(named.len());
+        all.list.iter().filter(|own| own.is_top_level).take(FEW_PARAMETERS).map(|own| quoted(&own.path)).collect();
+    let more = all.top_level_count.saturating_sub(named.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let noun = if all.count == 1 { "its parameter" } else { "its parameters" };
+    let noun = if all.top_level_count == 1 { "its parameter" } else { "its parameters" };
     (!named.is_empty()).then(|| format!("{noun} {}{more}", named.join(", ")))
 }

@@ -18,11 +18,11 @@ pub(super) fn siblings(case: &Case<'_, '_>) -> Option<String> {
             return Some(format!("{} {say} that this server runs code", list(&runners)));
         }
     }
-    let kin = server.kin(own, name);
+    let kin = server.related_tools(own, name);
     if !kin.is_empty() {
         return Some(of_kin(case, &kin));
     }
-    let namesakes = server.namesakes(own, name);
+    let namesakes = server.same_verb_tools(own, name);
     let share = if namesakes.len() == 1 { "shares" } else { "share" };
     (!namesakes.is_empty()).then(|| format!("{} {share} its verb", list(&namesakes)))
 }
@@ -34,7 +34,7 @@ fn of_kin(case: &Case<'_, '_>, kin: &[&str]) -> String {
         name.verb_group(lexicon).is_some_and(|group| group.harm_rank() > VerbGroup::Compute.harm_rank())
     };
     let is_cycle = changes(case.found.name)
-        || kin.iter().any(|sibling| changes(&ToolNameWords::of(sibling, case.server.prefix(), lexicon)));
+        || kin.iter().any(|sibling| changes(&ToolNameWords::of(sibling, case.server.name_prefix(), lexicon)));
     let thing = quoted(&case.found.name.object_words().replace('_', " "));
     match (is_cycle, kin.len()) {
         (true, _) => format!("{} and it are the life cycle of {thing}, so the verb tells what it does", list(kin)),

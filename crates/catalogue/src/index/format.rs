@@ -10,7 +10,7 @@ use super::about::About;
 use super::facts::Claims;
 use crate::flow::Flow;
 use crate::signals::SignalKind;
-use crate::tool::LONGEST_NAME;
+use crate::tool_spec::MAX_NAME_BYTES;
 
 /// The first bytes of a file.
 pub const MAGIC: &[u8; 8] = b"GLINDEX\n";
@@ -68,10 +68,10 @@ pub fn is_day(text: &str) -> bool {
 
 /// Whether a text can be the name of a package, a tool or a parameter.
 pub fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.len() <= LONGEST_NAME
+    !text.is_empty() && text.len() <= MAX_NAME_BYTES
 }
 
 /// Whether a text can be a version; it stands in each event of a server.
 pub fn is_version(text: &str) -> bool {
-    text.len() <= LONGEST_NAME
+    text.len() <= MAX_NAME_BYTES
 }

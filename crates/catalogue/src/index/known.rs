@@ -8,8 +8,8 @@ use super::facts::ToolFacts;
 use super::rows::IndexedServer;
 use crate::classify::Classification;
 use crate::recorded::recorded;
-use crate::server::Server;
-use crate::tool::Tool;
+use crate::server_context::ServerContext;
+use crate::tool_spec::ToolSpec;
 
 /// A server of an index with its tools as policies and pages want them.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Known {
     /// Its name for people.
     pub name: String,
     /// The server among whose tools each is judged.
-    pub server: Server,
+    pub server: ServerContext,
     /// The facts, by name.
     pub tools: Vec<ToolFacts>,
     /// Each tool as `tools/list` would have it, without its description.
@@ -32,18 +32,18 @@ impl Known {
 
     /// The same from facts.
     pub fn of_facts(name: &str, tools: Vec<ToolFacts>) -> Self {
-        let server = Server::new(name, None, tools.iter().map(|tool| tool.name.as_str()));
+        let server = ServerContext::new(name, None, tools.iter().map(|tool| tool.name.as_str()));
         let definitions = tools.iter().map(|tool| definition(tool).to_string()).collect();
         Self { name: name.to_owned(), server, tools, definitions }
     }
 
     /// Gives each tool with its classification to `work`.
-    pub fn with<T>(&self, work: impl FnOnce(&[(Tool<'_>, Classification)]) -> T) -> T {
+    pub fn with<T>(&self, work: impl FnOnce(&[(ToolSpec<'_>, Classification)]) -> T) -> T {
         let documents: Vec<_> =
             self.definitions.iter().map(|text| read(text.as_bytes(), &JsonLimits::REPLY).ok()).collect();
         let known = documents.iter().zip(&self.tools).map(|(document, facts)| {
-            let tool = document.as_ref().and_then(|document| Tool::of(document.root()).ok());
-            let tool = tool.unwrap_or_else(|| Tool::named(&facts.name));
+            let tool = document.as_ref().and_then(|document| ToolSpec::of(document.root()).ok());
+            let tool = tool.unwrap_or_else(|| ToolSpec::from_name(&facts.name));
             let known = recorded(&tool, &self.server, facts);
             (tool, known)
         });

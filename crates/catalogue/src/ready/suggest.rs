@@ -5,9 +5,9 @@ use gatelodge_policy::Category;
 
 use crate::classify::Classification;
 use crate::display_escape::escape_for_display;
-use crate::parameters::{Kind, Parameter, Parameters};
 use crate::signals::SignalKind;
-use crate::tool::Tool;
+use crate::tool_parameters::{ParameterKind, ToolParameter, ToolParameters};
+use crate::tool_spec::ToolSpec;
 
 /// More parameters of one tool are not told.
 const MOST_TOLD: usize = 40;
@@ -21,13 +21,13 @@ pub(super) struct Suggestion {
 }
 
 /// What is suggested for a tool: at most one `require`, because a block has one, and what its category offers.
-pub(super) fn suggestions(tool: &Tool<'_>, known: &Classification) -> Vec<Suggestion> {
+pub(super) fn suggestions(tool: &ToolSpec<'_>, known: &Classification) -> Vec<Suggestion> {
     let mut suggestions = Vec::new();
-    let all = Parameters::of(tool.schema);
+    let all = ToolParameters::of(tool.schema);
     let rules: Vec<(String, bool)> = all
         .list
         .iter()
-        .filter(|own| own.is_outermost)
+        .filter(|own| own.is_top_level)
         .filter_map(|own| Some((rule(own, known)?, own.is_required)))
         .collect();
     if !rules.is_empty() {
@@ -40,22 +40,22 @@ pub(super) fn suggestions(tool: &Tool<'_>, known: &Classification) -> Vec<Sugges
         let rules: Vec<String> = rules.into_iter().map(|(rule, _)| rule).collect();
         suggestions.push(Suggestion { says, rule: format!("\"require\": [{}]", rules.join(", ")) });
     }
-    if known.category == Category::Execute && !all.is_odd && tool.schema.is_some() {
+    if known.category == Category::Execute && !all.is_invalid_schema && tool.schema.is_some() {
         let says = "hold calls to the tool's own schema.".to_owned();
         suggestions.push(Suggestion { says, rule: "\"validate_arguments\": true".to_owned() });
     }
     suggestions
 }
 
-fn rule(parameter: &Parameter<'_>, known: &Classification) -> Option<String> {
+fn rule(parameter: &ToolParameter<'_>, known: &Classification) -> Option<String> {
     // Half a name is the name of another parameter.
-    if parameter.is_cut {
+    if parameter.is_path_truncated {
         return None;
     }
     let place = match parameter.kind {
-        Kind::Text => path(&parameter.path),
-        Kind::List => format!("{}[*]", path(&parameter.path)),
-        Kind::Number | Kind::Flag | Kind::Other => return None,
+        ParameterKind::Text => path(&parameter.path),
+        ParameterKind::List => format!("{}[*]", path(&parameter.path)),
+        ParameterKind::Number | ParameterKind::Boolean | ParameterKind::Other => return None,
     };
     let own = Some(escape_for_display(&parameter.path));
     let shows = |kind| known.signals.iter().any(|signal| signal.kind == kind && signal.parameter == own);
@@ -77,31 +77,35 @@ fn path(name: &str) -> String {
 }
 
 /// The parameters of a tool in a line.
-pub(super) fn parameters(tool: &Tool<'_>) -> String {
-    let all = Parameters::of(tool.schema);
-    if all.is_odd {
+pub(super) fn parameters(tool: &ToolSpec<'_>) -> String {
+    let all = ToolParameters::of(tool.schema);
+    if all.is_invalid_schema {
         return "Its input schema is none; nothing is known of its parameters.".to_owned();
     }
-    let told: Vec<String> = all.list.iter().filter(|own| own.is_outermost).take(MOST_TOLD).map(one).collect();
+    let told: Vec<String> = all.list.iter().filter(|own| own.is_top_level).take(MOST_TOLD).map(one).collect();
     if told.is_empty() {
         return "Parameters: none.".to_owned();
     }
-    let more = if all.count > told.len() { format!(", and {} more", all.count - told.len()) } else { String::new() };
+    let more = if all.top_level_count > told.len() {
+        format!(", and {} more", all.top_level_count - told.len())
+    } else {
+        String::new()
+    };
     format!("Parameters: {}{more}.", told.join(", "))
 }
 
-fn one(parameter: &Parameter<'_>) -> String {
+fn one(parameter: &ToolParameter<'_>) -> String {
     let kind = match parameter.kind {
-        Kind::Text if !parameter.choices.is_empty() => {
+        ParameterKind::Text if !parameter.choices.is_empty() => {
             let choices: Vec<String> =
                 parameter.choices.iter().take(8).map(|choice| escape_for_display(choice)).collect();
             format!("one of {}", choices.join(" | "))
         }
-        Kind::Text => "string".to_owned(),
-        Kind::Number => "number".to_owned(),
-        Kind::Flag => "boolean".to_owned(),
-        Kind::List => "list".to_owned(),
-        Kind::Other => "any".to_owned(),
+        ParameterKind::Text => "string".to_owned(),
+        ParameterKind::Number => "number".to_owned(),
+        ParameterKind::Boolean => "boolean".to_owned(),
+        ParameterKind::List => "list".to_owned(),
+        ParameterKind::Other => "any".to_owned(),
     };
     let required = if parameter.is_required { ", required" } else { "" };
     format!("{} ({kind}{required})", escape_for_display(&parameter.path))

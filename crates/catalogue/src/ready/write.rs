@@ -11,7 +11,7 @@ use super::{Posture, ReadyError};
 use crate::classify::{Classification, Level, word};
 use crate::display_escape::escape_for_display;
 use crate::recommend::{Remedy, can_be_named};
-use crate::tool::Tool;
+use crate::tool_spec::ToolSpec;
 
 /// What comments say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) enum Detail {
 const REST: &str =
     ",\n\n// What the server gives to read passes.\n\"resources\": {\"*\": {}},\n\"prompts\": {\"*\": {}}";
 
-type Entry<'e> = (&'e Tool<'e>, &'e Classification);
+type Entry<'e> = (&'e ToolSpec<'e>, &'e Classification);
 
 /// Writes a policy.
 pub(super) fn write(server: &str, tools: &[Entry<'_>], posture: Posture, detail: Detail) -> Result<String, ReadyError> {
@@ -55,7 +55,7 @@ pub(super) fn write(server: &str, tools: &[Entry<'_>], posture: Posture, detail:
 }
 
 /// What decides between two tools of one name, in whichever order they come.
-fn rank<'e>(tool: &Tool<'_>, known: &'e Classification, posture: Posture) -> (Level, u8, &'e [String], String) {
+fn rank<'e>(tool: &ToolSpec<'_>, known: &'e Classification, posture: Posture) -> (Level, u8, &'e [String], String) {
     (known.level, posture.remedy(known.category).binds(), &known.evidence, parameters(tool))
 }
 
@@ -102,7 +102,7 @@ fn blocks(mut listed: Vec<Entry<'_>>, posture: Posture, detail: Detail, out: &mu
 }
 
 /// The rule block, with what is suggested as comments that can be uncommented as they stand.
-fn block(tool: &Tool<'_>, known: &Classification, posture: Posture, out: &mut String) {
+fn block(tool: &ToolSpec<'_>, known: &Classification, posture: Posture, out: &mut String) {
     let Some(block) = posture.remedy(known.category).block(&tool.name, known.category) else { return };
     let own = block.to_string();
     let inner = own.strip_prefix('{').and_then(|own| own.strip_suffix('}')).unwrap_or_default();
@@ -117,7 +117,7 @@ fn block(tool: &Tool<'_>, known: &Classification, posture: Posture, out: &mut St
     let _ = write!(out, "{}}}", escape_unprintable(inner));
 }
 
-fn remarks(tool: &Tool<'_>, known: &Classification, detail: Detail, out: &mut String) {
+fn remarks(tool: &ToolSpec<'_>, known: &Classification, detail: Detail, out: &mut String) {
     let (category, level) = (word(known.category), Level::as_str(known.level));
     let why: Vec<String> = known.evidence.iter().take(2).map(|fact| escape_unprintable(fact)).collect();
     let _ = writeln!(out, "// {category}, {level}, {:.2}: {}.", known.confidence, why.join("; "));

@@ -11,7 +11,7 @@ use crate::index::format::CATEGORIES;
 use crate::index::{Change, ChangeKind, IndexedServer, Known};
 use crate::precheck::precheck_read;
 use crate::ready::{Posture, ready};
-use crate::tool::Tool;
+use crate::tool_spec::ToolSpec;
 
 /// So many of the most dangerous are shown above the others.
 const MOST_DANGEROUS: usize = 6;
@@ -35,7 +35,7 @@ pub(super) fn page(
     site: &Site<'_>,
     server: &IndexedServer<'_>,
     known: &Known,
-    tools: &[(Tool<'_>, Classification)],
+    tools: &[(ToolSpec<'_>, Classification)],
 ) -> Doc {
     let (own, folder) = (name(server), place::server(server));
     let grade = grade(&known.tools);
@@ -111,7 +111,7 @@ fn event(date: &str, change: &Change) -> Line {
     vec![day, text(format!("and {}", each.collect::<Vec<_>>().join(", ")))]
 }
 
-fn row(tool: &Tool<'_>, own: &Classification, place: &str) -> Vec<Line> {
+fn row(tool: &ToolSpec<'_>, own: &Classification, place: &str) -> Vec<Line> {
     vec![
         vec![Inline::CodeLink(crate::escape_for_display(&tool.name), place.to_owned())],
         vec![Inline::Badge(own.level)],
@@ -121,7 +121,7 @@ fn row(tool: &Tool<'_>, own: &Classification, place: &str) -> Vec<Line> {
     ]
 }
 
-fn dangerous(tools: &[(Tool<'_>, Classification)], places: &[String]) -> Vec<Block> {
+fn dangerous(tools: &[(ToolSpec<'_>, Classification)], places: &[String]) -> Vec<Block> {
     let mut worst: Vec<_> = tools.iter().zip(places).filter(|((_, own), _)| own.level >= Level::High).collect();
     worst.sort_by_key(|((tool, own), _)| (std::cmp::Reverse(own.level), tool.name.clone()));
     if worst.is_empty() {
@@ -142,7 +142,7 @@ fn dangerous(tools: &[(Tool<'_>, Classification)], places: &[String]) -> Vec<Blo
     vec![Block::Heading("", vec![text("Most dangerous tools")]), Block::List(told.collect())]
 }
 
-fn policies(name: &str, tools: &[(Tool<'_>, Classification)]) -> Vec<Block> {
+fn policies(name: &str, tools: &[(ToolSpec<'_>, Classification)]) -> Vec<Block> {
     let tools: Vec<_> = tools.iter().map(|(tool, own)| (tool, own)).collect();
     let mut blocks = vec![
         Block::Heading("policies", vec![text("Three ready policies")]),

@@ -9,7 +9,7 @@ use crate::classify::{Classification, Level};
 use crate::index::{IndexedServer, Known, ToolFacts};
 use crate::recommend::{Remedy, effect};
 use crate::signals::SignalKind;
-use crate::tool::Tool;
+use crate::tool_spec::ToolSpec;
 
 /// More tools beside it are not named.
 const MOST_RELATED: usize = 8;
@@ -30,7 +30,7 @@ struct About<'p> {
 pub(super) fn page(
     own: &IndexedServer<'_>,
     known: &Known,
-    tools: &[(Tool<'_>, Classification)],
+    tools: &[(ToolSpec<'_>, Classification)],
     places: &[String],
     at: usize,
     path: &str,
@@ -234,7 +234,7 @@ fn takes(about: &About<'_>) -> Vec<Block> {
 }
 
 /// Siblings of the same kind first, and then the riskiest.
-fn related(known: &Known, tools: &[(Tool<'_>, Classification)], places: &[String], at: usize) -> Vec<Block> {
+fn related(known: &Known, tools: &[(ToolSpec<'_>, Classification)], places: &[String], at: usize) -> Vec<Block> {
     let own = tools.get(at).map(|(_, own)| own.category);
     let mut others: Vec<(usize, &ToolFacts)> =
         known.tools.iter().enumerate().filter(|(other, _)| *other != at).collect();

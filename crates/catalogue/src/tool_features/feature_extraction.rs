@@ -5,15 +5,15 @@ use super::{Feature, FeatureFlag, FeatureId, PhraseKind, WordPosition};
 use crate::classifier_data::ClassifierData;
 use crate::description_text::DescriptionText;
 use crate::lexicon::{Lexicon, LexiconWord, VerbGroup, WordId};
-use crate::parameters::Parameters;
 use crate::signals::{Signal, SignalKind};
 use crate::tool_name_words::{ToolNameWords, may_be_noun, split_words};
+use crate::tool_parameters::ToolParameters;
 
 /// What features are found in.
 pub(crate) struct ParsedTool<'t> {
     pub name: &'t ToolNameWords,
     pub text: &'t DescriptionText<'t>,
-    pub parameters: &'t Parameters<'t>,
+    pub parameters: &'t ToolParameters<'t>,
     pub signals: &'t [Signal],
     /// Whether the description was too long to be read whole.
     pub is_truncated: bool,
@@ -33,14 +33,14 @@ pub(crate) fn extract_features<'t>(found: &ParsedTool<'t>, book: &ClassifierData
         features.push(Feature { key: FeatureId::Flag(FeatureFlag::Signal(signal.kind)), source_text: source });
     }
     let flags = [
-        (FeatureFlag::NoParameters, found.parameters.count == 0 && !found.parameters.is_odd),
+        (FeatureFlag::NoParameters, found.parameters.top_level_count == 0 && !found.parameters.is_invalid_schema),
         (
             FeatureFlag::NoVerb,
             found.name.lead_verb.is_none()
                 && found.text.lead_verb.is_none()
                 && found.text.is_mostly_known(&book.lexicon),
         ),
-        (FeatureFlag::OnlyNumbers, found.parameters.are_only_numbers()),
+        (FeatureFlag::OnlyNumbers, found.parameters.has_only_numbers()),
         (FeatureFlag::CommitsMoney, commits_money(found.name, &book.lexicon)),
     ];
     let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
@@ -143,25 +143,29 @@ fn find_phrase_at(
         .map(|(words, phrase)| (*phrase, words.len()))
 }
 
-fn push_parameter_features<'t>(parameters: &'t Parameters<'t>, book: &ClassifierData, features: &mut Vec<Feature<'t>>) {
+fn push_parameter_features<'t>(
+    parameters: &'t ToolParameters<'t>,
+    book: &ClassifierData,
+    features: &mut Vec<Feature<'t>>,
+) {
     for parameter in &parameters.list {
-        if parameter.is_outermost {
+        if parameter.is_top_level {
             // A name of one word is found as that word.
             if let Some(id) =
-                Some(&parameter.joined).filter(|own| own.contains('_')).and_then(|own| book.lexicon.find(own))
+                Some(&parameter.name_words).filter(|own| own.contains('_')).and_then(|own| book.lexicon.find(own))
             {
                 features.push(Feature {
                     key: FeatureId::Word(WordPosition::ParameterName, id),
-                    source_text: &parameter.joined,
+                    source_text: &parameter.name_words,
                 });
             }
-            for part in parameter.joined.split('_') {
+            for part in parameter.name_words.split('_') {
                 if let Some(id) = book.lexicon.find(part) {
                     features.push(Feature { key: FeatureId::Word(WordPosition::ParameterWord, id), source_text: part });
                 }
             }
         }
-        if !book.is_choice_parameter(&parameter.joined) {
+        if !book.is_choice_parameter(&parameter.name_words) {
             continue;
         }
         for choice in &parameter.choices {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Classification, Item, Posture, ReadError, Server, classify, read_tools, scaffold};
+use gatelodge_catalogue::{
+    Classification, Posture, ReadToolError, ServerContext, ToolEntry, classify, read_tools, scaffold,
+};
 use gatelodge_gateway::UpstreamConfig;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::json;
@@ -69,18 +71,18 @@ fn tell(told: &Told, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Result<Ex
     // Cut before anything is read: what is not there cannot be said.
     let list = cut(&json!({"server": told.server, "tools": told.tools}).to_string());
     let documents = read_tools(list.as_bytes());
-    let (mut items, mut errors): (Vec<Item<'_>>, Vec<ReadError>) = (Vec::new(), Vec::new());
+    let (mut items, mut errors): (Vec<ToolEntry<'_>>, Vec<ReadToolError>) = (Vec::new(), Vec::new());
     for (number, document) in &documents {
         match document {
-            Ok(document) => Item::all(document, *number).into_iter().for_each(|item| match item {
+            Ok(document) => ToolEntry::read_all(document, *number).into_iter().for_each(|item| match item {
                 Ok(item) => items.push(item),
                 Err(error) => errors.push(error),
             }),
             Err(error) => errors.push(error.clone()),
         }
     }
-    let server = Server::new(&told.server, None, items.iter().map(|item| &*item.tool.name));
-    let mut known: Vec<(&Item<'_>, Classification)> =
+    let server = ServerContext::new(&told.server, None, items.iter().map(|item| &*item.tool.name));
+    let mut known: Vec<(&ToolEntry<'_>, Classification)> =
         items.iter().map(|item| (item, classify(&item.tool, &server))).collect();
     known.sort_by(|(one, first), (other, second)| {
         second.level.cmp(&first.level).then_with(|| one.tool.name.cmp(&other.tool.name))
@@ -94,7 +96,7 @@ fn tell(told: &Told, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Result<Ex
     Ok(exit)
 }
 
-fn list_all(server: &str, known: &[(&Item<'_>, Classification)], json: bool) -> Result<()> {
+fn list_all(server: &str, known: &[(&ToolEntry<'_>, Classification)], json: bool) -> Result<()> {
     if json {
         let lines = known.iter().map(|(item, known)| output::json_line(&known::told(server, &item.tool, known)?));
         return output::print(&lines.collect::<Result<String>>()?);
@@ -105,7 +107,12 @@ fn list_all(server: &str, known: &[(&Item<'_>, Classification)], json: bool) -> 
     Ok(())
 }
 
-fn policy(server: &str, known: &[(&Item<'_>, Classification)], posture: PostureName, args: &ScanArgs) -> Result<()> {
+fn policy(
+    server: &str,
+    known: &[(&ToolEntry<'_>, Classification)],
+    posture: PostureName,
+    args: &ScanArgs,
+) -> Result<()> {
     let posture = match posture {
         PostureName::Recommended => Posture::Recommended,
         PostureName::Strict => Posture::Strict,

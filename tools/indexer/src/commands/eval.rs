@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Item, ReadError, Server, classify, read_tools};
+use gatelodge_catalogue::{ReadToolError, ServerContext, ToolEntry, classify, read_tools};
 use gatelodge_indexer::{Evaluation, Labelled, Share, labelled};
 use serde_json::json;
 
@@ -15,10 +15,10 @@ use crate::output::{self, say, shown};
 pub fn run(args: &EvalArgs) -> Result<Exit> {
     let text = file::read(&args.labels)?;
     let documents = read_tools(&text);
-    let (mut tools, mut errors): (Vec<Labelled<'_>>, Vec<ReadError>) = (Vec::new(), Vec::new());
+    let (mut tools, mut errors): (Vec<Labelled<'_>>, Vec<ReadToolError>) = (Vec::new(), Vec::new());
     for (number, document) in &documents {
         let items = match document {
-            Ok(document) => Item::all(document, *number),
+            Ok(document) => ToolEntry::read_all(document, *number),
             Err(error) => vec![Err(error.clone())],
         };
         for item in items {
@@ -38,16 +38,16 @@ pub fn run(args: &EvalArgs) -> Result<Exit> {
 }
 
 /// The servers of some tools, by family: tools are classified among their siblings.
-fn servers<'t>(tools: impl IntoIterator<Item = &'t Item<'t>>) -> BTreeMap<String, Server> {
+fn servers<'t>(tools: impl IntoIterator<Item = &'t ToolEntry<'t>>) -> BTreeMap<String, ServerContext> {
     let mut families: BTreeMap<String, (String, Vec<&str>)> = BTreeMap::new();
     for item in tools {
-        let family = families.entry(item.family()).or_insert_with(|| (item.server.to_string(), Vec::new()));
+        let family = families.entry(item.server_key()).or_insert_with(|| (item.server.to_string(), Vec::new()));
         family.1.push(&item.tool.name);
     }
-    families.into_iter().map(|(family, (name, tools))| (family, Server::new(&name, None, tools))).collect()
+    families.into_iter().map(|(family, (name, tools))| (family, ServerContext::new(&name, None, tools))).collect()
 }
 
-fn report_refused(errors: &[ReadError]) {
+fn report_refused(errors: &[ReadToolError]) {
     const MAX_REPORTED: usize = 20;
     for error in errors.iter().take(MAX_REPORTED) {
         say(&format!("not classified: {}", shown(&error.to_string())));
@@ -59,10 +59,10 @@ fn report_refused(errors: &[ReadError]) {
 
 fn evaluate(tools: &[Labelled<'_>]) -> Evaluation {
     let servers = servers(tools.iter().map(|tool| &tool.item));
-    let nobody = Server::default();
+    let nobody = ServerContext::default();
     let mut evaluation = Evaluation::default();
     for Labelled { item, label } in tools {
-        let answer = classify(&item.tool, servers.get(&item.family()).unwrap_or(&nobody));
+        let answer = classify(&item.tool, servers.get(&item.server_key()).unwrap_or(&nobody));
         evaluation.add(&item.server, &item.tool.name, *label, &answer);
     }
     evaluation.finish();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use data_encoding::HEXLOWER;
-use gatelodge_catalogue::{Item, category_name, read_tools};
+use gatelodge_catalogue::{ToolEntry, category_name, read_tools};
 use gatelodge_indexer::{Evaluation, LabelSource, Share, Training, Unseen, labelled, train};
 use sha2::{Digest, Sha256};
 
@@ -19,7 +19,7 @@ pub fn run(args: &TrainArgs) -> Result<Exit> {
     let mut tools = Vec::new();
     for (number, document) in &documents {
         let Ok(document) = document else { continue };
-        let items = Item::all(document, *number).into_iter().flatten();
+        let items = ToolEntry::read_all(document, *number).into_iter().flatten();
         tools.extend(items.filter_map(|item| labelled(item).ok()));
     }
     let origin = format!("{}; SHA-256 of the labels {}", args.origin, digest(&texts));

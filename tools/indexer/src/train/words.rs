@@ -15,7 +15,7 @@ const LEAST_SERVERS: usize = 4;
 pub(super) fn add_common(model: &mut TrainingModel, tools: &[Labelled<'_>], servers: &Servers) {
     let mut users: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for tool in tools.iter().filter(|tool| tool.label.is_some()) {
-        let Some((at, _)) = servers.get(&tool.item.family()) else { continue };
+        let Some((at, _)) = servers.get(&tool.item.server_key()) else { continue };
         for word in model.words_of(&tool.item.tool) {
             let is_one = |letter: char| letter.is_alphabetic() || letter == '_';
             if word.chars().nth(1).is_some() && word.chars().all(is_one) {

@@ -1,7 +1,7 @@
 //! `catalogue classify`: one line for each tool.
 
 use anyhow::Result;
-use gatelodge_catalogue::{Item, ReadError, Server, classify, read_tools};
+use gatelodge_catalogue::{ReadToolError, ServerContext, ToolEntry, classify, read_tools};
 use serde_json::json;
 
 use super::known;
@@ -12,20 +12,20 @@ use crate::output;
 pub fn run(args: &ClassifyArgs) -> Result<Exit> {
     let source = known::read(&args.file)?;
     let documents = read_tools(&source.text);
-    let mut items: Vec<Result<Item<'_>, ReadError>> = Vec::new();
+    let mut items: Vec<Result<ToolEntry<'_>, ReadToolError>> = Vec::new();
     for (number, document) in &documents {
         match document {
-            Ok(document) => items.extend(Item::all(document, *number)),
+            Ok(document) => items.extend(ToolEntry::read_all(document, *number)),
             Err(error) => items.push(Err(error.clone())),
         }
     }
     let servers = known::servers(items.iter().flatten());
     let (mut out, mut rows, mut errors) = (String::new(), Vec::new(), Vec::new());
-    let nobody = Server::default();
+    let nobody = ServerContext::default();
     for item in items {
         match item {
             Ok(item) => {
-                let answer = classify(&item.tool, servers.get(&item.family()).unwrap_or(&nobody));
+                let answer = classify(&item.tool, servers.get(&item.server_key()).unwrap_or(&nobody));
                 match args.json {
                     true => out.push_str(&output::json_line(&known::told(&item.server, &item.tool, &answer)?)?),
                     false => rows.push(known::row(&item.tool, &answer)),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Classification, Item, ReadError, Server, Tool};
+use gatelodge_catalogue::{Classification, ReadToolError, ServerContext, ToolEntry, ToolSpec};
 use gatelodge_json::JsonLimits;
 use serde_json::{Value, json};
 
@@ -22,17 +22,17 @@ pub fn read(path: &Path) -> Result<Source> {
 }
 
 /// The servers of some tools, by family.
-pub fn servers<'t>(tools: impl IntoIterator<Item = &'t Item<'t>>) -> BTreeMap<String, Server> {
+pub fn servers<'t>(tools: impl IntoIterator<Item = &'t ToolEntry<'t>>) -> BTreeMap<String, ServerContext> {
     let mut families: BTreeMap<String, (String, Vec<&str>)> = BTreeMap::new();
     for item in tools {
-        let family = families.entry(item.family()).or_insert_with(|| (item.server.to_string(), Vec::new()));
+        let family = families.entry(item.server_key()).or_insert_with(|| (item.server.to_string(), Vec::new()));
         family.1.push(&item.tool.name);
     }
-    families.into_iter().map(|(family, (name, tools))| (family, Server::new(&name, None, tools))).collect()
+    families.into_iter().map(|(family, (name, tools))| (family, ServerContext::new(&name, None, tools))).collect()
 }
 
 /// Tells what is no tool.
-pub fn refuse(errors: &[ReadError]) {
+pub fn refuse(errors: &[ReadToolError]) {
     refuse_each(errors.iter().map(ToString::to_string).collect());
 }
 
@@ -49,7 +49,7 @@ pub fn refuse_each(errors: Vec<String>) {
 }
 
 /// All that is known of a tool, for programs.
-pub fn told(server: &str, tool: &Tool<'_>, known: &Classification) -> Result<Value> {
+pub fn told(server: &str, tool: &ToolSpec<'_>, known: &Classification) -> Result<Value> {
     let mut all = json!({"server": server, "name": tool.name});
     if let (Value::Object(all), Value::Object(known)) = (&mut all, serde_json::to_value(known)?) {
         all.extend(known);
@@ -58,7 +58,7 @@ pub fn told(server: &str, tool: &Tool<'_>, known: &Classification) -> Result<Val
 }
 
 /// A line of a table, for people.
-pub fn row(tool: &Tool<'_>, known: &Classification) -> Vec<String> {
+pub fn row(tool: &ToolSpec<'_>, known: &Classification) -> Vec<String> {
     let why = known.evidence.first().cloned().unwrap_or_else(|| "nothing in its definition says".to_owned());
     let confidence = format!("{:.2}", known.confidence);
     let (level, category) = (known.level.as_str().to_owned(), known.told());

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    Classification, Index, IndexedServer, Known, Level, Posture, Tool, effect, grade, precheck_read, ready,
+    Classification, Index, IndexedServer, Known, Level, Posture, ToolSpec, effect, grade, precheck_read, ready,
 };
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ pub fn policy(known: &Known, posture: Posture) -> Result<String> {
     })
 }
 
-fn policy_of(server: &str, tools: &[(&Tool<'_>, &Classification)], posture: Posture) -> Result<String> {
+fn policy_of(server: &str, tools: &[(&ToolSpec<'_>, &Classification)], posture: Posture) -> Result<String> {
     ready(server, tools, posture).map_err(|error| Failed(Exit::Findings, error.to_string()).into())
 }
 
@@ -88,7 +88,7 @@ fn for_people(server: &IndexedServer<'_>) -> String {
     let take = if known.tools.len() == 1 { "takes" } else { "take" };
     out.push_str(&format!("{count} {take} about {tokens} tokens of a model's context, without descriptions.\n\n"));
     known.with(|tools| {
-        let mut tools: Vec<&(Tool<'_>, Classification)> = tools.iter().collect();
+        let mut tools: Vec<&(ToolSpec<'_>, Classification)> = tools.iter().collect();
         tools.sort_by(|(one, first), (other, second)| {
             second.level.cmp(&first.level).then_with(|| one.name.cmp(&other.name))
         });

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{FoundTool, Item, PackageFacts, PackageName, Release, facts, read_tools};
+use gatelodge_catalogue::{FoundTool, PackageFacts, PackageName, Release, ToolEntry, facts, read_tools};
 use serde_json::{Map, Value};
 
 use crate::exit::{Exit, Failed, Usage};
@@ -21,14 +21,14 @@ pub fn facts_of(named: &str) -> Result<PackageFacts> {
     let mut tools = Vec::new();
     for (number, document) in read_tools(&text) {
         let document = document.map_err(|error| refused(&error.to_string()))?;
-        for item in Item::all(&document, number) {
+        for item in ToolEntry::read_all(&document, number) {
             tools.push(tool(&item.map_err(|error| refused(&error.to_string()))?));
         }
     }
     Ok(facts(&Release { source, package: package.name, version, date: None }, &tools))
 }
 
-fn tool(item: &Item<'_>) -> FoundTool {
+fn tool(item: &ToolEntry<'_>) -> FoundTool {
     let own = &item.tool;
     let read = |value: Option<gatelodge_json::JsonValue<'_>>| -> Value {
         value.and_then(|value| serde_json::from_str(value.raw()).ok()).unwrap_or_default()

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use gatelodge_json::{JsonKind, JsonValue};
 
 /// The most of a name that is looked at; no client shows more.
-pub(crate) const LONGEST_NAME: usize = 256;
+pub(crate) const MAX_NAME_BYTES: usize = 256;
 
 /// What a server says of a tool.
 #[derive(Debug, Clone)]
-pub struct Tool<'a> {
+pub struct ToolSpec<'a> {
     /// Its name.
     pub name: Cow<'a, str>,
     /// What it does, in the server's words.
@@ -19,32 +19,32 @@ pub struct Tool<'a> {
     /// What it takes.
     pub schema: Option<JsonValue<'a>>,
     /// The server's own claims.
-    pub annotations: Annotations,
+    pub annotations: ToolAnnotations,
 }
 
 /// What a server claims of a tool. Claims may raise the risk; they never lower it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Annotations {
+pub struct ToolAnnotations {
     /// `readOnlyHint`, if it is said.
     pub read_only: Option<bool>,
     /// `destructiveHint`, if it is said.
     pub destructive: Option<bool>,
 }
 
-impl<'a> Tool<'a> {
+impl<'a> ToolSpec<'a> {
     /// A tool of which nothing is known but its name.
-    pub fn named(name: &'a str) -> Self {
+    pub fn from_name(name: &'a str) -> Self {
         Self {
             name: Cow::Borrowed(name),
             description: None,
             title: None,
             schema: None,
-            annotations: Annotations::default(),
+            annotations: ToolAnnotations::default(),
         }
     }
 
     /// Whether its description is at hand. One that was read and not kept is empty.
-    pub(crate) fn has_text(&self) -> bool {
+    pub(crate) fn has_description_text(&self) -> bool {
         self.description.as_ref().is_some_and(|text| !text.is_empty())
     }
 
@@ -61,7 +61,7 @@ impl<'a> Tool<'a> {
         if name.is_empty() {
             return Err("the tool's `name` is empty");
         }
-        if name.len() > LONGEST_NAME {
+        if name.len() > MAX_NAME_BYTES {
             return Err("the tool's `name` is longer than 256 bytes");
         }
         let schema = entry.get("inputSchema").or_else(|| entry.get("input_schema"));
@@ -72,11 +72,11 @@ impl<'a> Tool<'a> {
             (Some(one), Some(other)) if one != other => Some(Cow::Owned(format!("{one}\n{other}"))),
             (one, other) => one.or(other),
         };
-        Ok(Self { name, description, title, schema, annotations: Annotations::of(entry.get("annotations")) })
+        Ok(Self { name, description, title, schema, annotations: ToolAnnotations::of(entry.get("annotations")) })
     }
 }
 
-impl Annotations {
+impl ToolAnnotations {
     fn of(value: Option<JsonValue<'_>>) -> Self {
         let hint = |name: &str| value.and_then(|all| all.get(name)).and_then(|hint| hint.as_bool());
         Self { read_only: hint("readOnlyHint"), destructive: hint("destructiveHint") }

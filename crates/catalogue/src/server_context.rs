@@ -7,28 +7,28 @@ use crate::lexicon::VerbGroup;
 use crate::tool_name_words::{ToolNameWords, split_words};
 
 /// More tools on one server are very many, and more than anybody looks through.
-pub(crate) const CROWD: usize = 60;
+pub(crate) const MANY_TOOLS: usize = 60;
 /// Names of a family that are remembered; more say nothing new.
-const MOST_KIN: usize = 4;
+const MAX_RELATED_TOOLS: usize = 4;
 
 /// A server and the names of its tools.
 #[derive(Debug, Clone, Default)]
-pub struct Server {
+pub struct ServerContext {
     /// Its name, for people.
     pub name: String,
     /// The words of its name and description.
     words: BTreeSet<String>,
-    prefix: Vec<String>,
+    common_prefix: Vec<String>,
     /// Names by what they are about, without their verb.
     by_object: BTreeMap<String, BTreeSet<String>>,
     /// Names by their verb.
     by_verb: BTreeMap<String, BTreeSet<String>>,
     /// Names that say that code runs.
-    runs_code: BTreeSet<String>,
-    count: usize,
+    code_runner_names: BTreeSet<String>,
+    tool_count: usize,
 }
 
-impl Server {
+impl ServerContext {
     /// Takes note of a server's tools. Names that come twice count once.
     pub fn new<'n>(name: &str, description: Option<&str>, tools: impl IntoIterator<Item = &'n str>) -> Self {
         let book = ClassifierData::built_in();
@@ -36,36 +36,37 @@ impl Server {
         let text = description.unwrap_or_default().chars().take(2_000).collect::<String>();
         let words = split_words(name).into_iter().chain(text.split_whitespace().flat_map(split_words)).collect();
         let prefix = common_prefix(&names, book);
-        let mut server = Self { name: name.to_owned(), words, prefix, count: names.len(), ..Self::default() };
+        let mut server =
+            Self { name: name.to_owned(), words, common_prefix: prefix, tool_count: names.len(), ..Self::default() };
         for own in names {
-            server.note(own, book);
+            server.add_tool_name(own, book);
         }
         server
     }
 
-    fn note(&mut self, own: &str, book: &ClassifierData) {
-        let name = ToolNameWords::of(own, &self.prefix, &book.lexicon);
+    fn add_tool_name(&mut self, own: &str, book: &ClassifierData) {
+        let name = ToolNameWords::of(own, &self.common_prefix, &book.lexicon);
         let Some((verb, _)) = name.verb() else { return };
         let object = name.object_words();
         let runs = name.verb_group(&book.lexicon) == Some(VerbGroup::Run)
             && object.split('_').any(|word| book.code_nouns.contains(word));
         if runs || book.code_verbs.contains(verb.as_str()) {
-            keep(&mut self.runs_code, own);
+            insert_bounded(&mut self.code_runner_names, own);
         }
-        keep(self.by_verb.entry(verb.clone()).or_default(), own);
+        insert_bounded(self.by_verb.entry(verb.clone()).or_default(), own);
         if !object.is_empty() {
-            keep(self.by_object.entry(object).or_default(), own);
+            insert_bounded(self.by_object.entry(object).or_default(), own);
         }
     }
 
     /// What all its names begin with.
-    pub(crate) fn prefix(&self) -> &[String] {
-        &self.prefix
+    pub(crate) fn name_prefix(&self) -> &[String] {
+        &self.common_prefix
     }
 
     /// Whether it has very many tools.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.count > CROWD
+    pub(crate) fn has_many_tools(&self) -> bool {
+        self.tool_count > MANY_TOOLS
     }
 
     /// Whether its name or description has a word.
@@ -74,28 +75,28 @@ impl Server {
     }
 
     /// Siblings that are about the same thing: `export_package` beside `import_package`.
-    pub(crate) fn kin(&self, own: &str, name: &ToolNameWords) -> Vec<&str> {
-        others(self.by_object.get(&name.object_words()), own)
+    pub(crate) fn related_tools(&self, own: &str, name: &ToolNameWords) -> Vec<&str> {
+        other_names(self.by_object.get(&name.object_words()), own)
     }
 
     /// Siblings with the same verb.
-    pub(crate) fn namesakes(&self, own: &str, name: &ToolNameWords) -> Vec<&str> {
-        others(name.verb().and_then(|(verb, _)| self.by_verb.get(verb)), own)
+    pub(crate) fn same_verb_tools(&self, own: &str, name: &ToolNameWords) -> Vec<&str> {
+        other_names(name.verb().and_then(|(verb, _)| self.by_verb.get(verb)), own)
     }
 
     /// Siblings that say that code runs here.
     pub(crate) fn code_runners(&self, own: &str) -> Vec<&str> {
-        others(Some(&self.runs_code), own)
+        other_names(Some(&self.code_runner_names), own)
     }
 }
 
-fn others<'s>(names: Option<&'s BTreeSet<String>>, own: &str) -> Vec<&'s str> {
-    names.into_iter().flatten().map(String::as_str).filter(|name| *name != own).take(MOST_KIN - 1).collect()
+fn other_names<'s>(names: Option<&'s BTreeSet<String>>, own: &str) -> Vec<&'s str> {
+    names.into_iter().flatten().map(String::as_str).filter(|name| *name != own).take(MAX_RELATED_TOOLS - 1).collect()
 }
 
 /// Names come in order, so those that stay do not depend on how they were told.
-fn keep(names: &mut BTreeSet<String>, own: &str) {
-    if names.len() < MOST_KIN {
+fn insert_bounded(names: &mut BTreeSet<String>, own: &str) {
+    if names.len() < MAX_RELATED_TOOLS {
         names.insert(own.to_owned());
     }
 }
