@@ -4,8 +4,8 @@ use gatelodge_policy::Category;
 use serde::{Deserialize, Serialize};
 
 use crate::classifier_data::ClassifierData;
-use crate::flow::Flow;
-use crate::signals::{Signal, SignalKind};
+use crate::data_flow::DataFlow;
+use crate::risk_signals::{RiskSignal, RiskSignalKind};
 
 /// A pattern of attack.
 #[derive(Debug, Clone, Serialize)]
@@ -36,8 +36,8 @@ pub struct Pattern {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Clause {
     Category(Category),
-    Signal(SignalKind),
-    Flow(Flow),
+    Signal(RiskSignalKind),
+    Flow(DataFlow),
 }
 
 #[derive(Debug, Deserialize)]
@@ -79,8 +79,8 @@ pub(crate) fn read(text: &str) -> Result<Vec<Pattern>, toml::de::Error> {
 fn clause(text: &str) -> Option<Clause> {
     match text.split_once(':')? {
         ("category", word) => Category::from_word(word).map(Clause::Category),
-        ("signal", word) => SignalKind::from_word(word).map(Clause::Signal),
-        ("flow", word) => Flow::from_word(word).map(Clause::Flow),
+        ("signal", word) => RiskSignalKind::from_word(word).map(Clause::Signal),
+        ("flow", word) => DataFlow::from_word(word).map(Clause::Flow),
         _ => None,
     }
 }
@@ -89,8 +89,8 @@ fn clause(text: &str) -> Option<Clause> {
 pub(crate) fn of_tool<'b>(
     book: &'b ClassifierData,
     category: Category,
-    signals: &[Signal],
-    flow: &[Flow],
+    signals: &[RiskSignal],
+    flow: &[DataFlow],
 ) -> Vec<&'b Pattern> {
     let holds = |clause: &Clause| match clause {
         Clause::Category(own) => *own == category,

@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 
 use crate::attack::{self, Pattern};
 use crate::calibrate::Calibration;
-use crate::flow;
+use crate::data_flow;
 use crate::lexicon::{CategoryBiases, CategoryThresholds, Lexicon, LexiconFile, VerbGroup, WordId};
 use crate::model::{Model, kept};
-use crate::signals::SignalRules;
+use crate::risk_signals::SignalRules;
 use crate::tool_features::{FeatureFlag, FeatureId, PhraseKind, WordPosition};
 use crate::tool_name_words::split_words;
 use crate::trained::Trained;
@@ -73,7 +73,7 @@ impl ClassifierData {
         let written: LexiconFile = toml::from_str(LEXICON_TOML)?;
         let mut book = Self { lexicon: written.build_lexicon(), ..Self::default() };
         book.signals = SignalRules::read(SIGNALS_TOML, &mut book.lexicon)?;
-        book.untrusted_server_words = flow::read(FLOW_TOML, &mut book.lexicon)?;
+        book.untrusted_server_words = data_flow::read_flow_words(FLOW_TOML, &mut book.lexicon)?;
         book.patterns = attack::read(ATTACKS_TOML)?;
         book.add_phrases(&written);
         book.choice_words = written.choice.names.split_whitespace().map(Into::into).collect();

@@ -5,14 +5,14 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::classifier_data::ClassifierData;
+use crate::data_flow::{self, DataFlow};
 use crate::decide::{Verdict, decide};
 use crate::description_text::{DescriptionText, VisibleText, strip_invisible};
 use crate::display_escape::{escape_for_display, is_invisible};
 use crate::explain::{Reasons, explain};
-use crate::flow::{self, Flow};
 use crate::homoglyphs::has_mixed_scripts;
+use crate::risk_signals::{MANY_PARAMETERS, RiskSignal, RiskSignalKind};
 use crate::server_context::ServerContext;
-use crate::signals::{MANY_PARAMETERS, Signal, SignalKind};
 use crate::tool_features::{Feature, ParsedTool, extract_features};
 use crate::tool_name_words::ToolNameWords;
 use crate::tool_parameters::ToolParameters;
@@ -72,9 +72,9 @@ pub struct Classification {
     /// The facts it rests on.
     pub evidence: Vec<String>,
     /// What the definition shows.
-    pub signals: Vec<Signal>,
+    pub signals: Vec<RiskSignal>,
     /// Where data comes from and where it goes.
-    pub flow: Vec<Flow>,
+    pub flow: Vec<DataFlow>,
     /// Slugs of the attack patterns that this access serves.
     pub attacks: Vec<&'static str>,
     /// Ids of the OWASP lists.
@@ -186,7 +186,7 @@ fn classified(
 ) -> Classification {
     let verdict = decide(found, features, tool.annotations, book);
     let category = verdict.category;
-    let flow = flow::labels(found, category, server, book);
+    let flow = data_flow::tool_data_flows(found, category, server, book);
     let patterns = attack::of_tool(book, category, found.signals, &flow);
     let mut owasp: Vec<&str> = patterns.iter().flat_map(|pattern| pattern.owasp.iter().map(String::as_str)).collect();
     owasp.sort_unstable();
@@ -238,17 +238,17 @@ fn signals(
     description: &VisibleText<'_>,
     parameters: &ToolParameters<'_>,
     book: &ClassifierData,
-) -> Vec<Signal> {
+) -> Vec<RiskSignal> {
     let mut signals = Vec::new();
     let named = name.words.iter().filter_map(|(_, id)| *id);
     let told = text.tokens.iter().take_while(|token| token.is_in_first_sentence).filter_map(|token| token.word_id);
     let words: Vec<_> = named.chain(told).filter_map(|id| book.lexicon.word(id)).collect();
-    let sends = words.iter().any(|word| word.is_sending_verb || word.flows.contains(&Flow::SendsOutward));
+    let sends = words.iter().any(|word| word.is_sending_verb || word.flows.contains(&DataFlow::SendsOutward));
     for parameter in &parameters.list {
-        book.signals.look_at(parameter, &description.text, sends, &mut signals);
+        book.signals.add_parameter_signals(parameter, &description.text, sends, &mut signals);
     }
     let shown_by_words = words.iter().flat_map(|word| &word.signals);
-    signals.extend(shown_by_words.map(|kind| Signal { kind: *kind, parameter: None }));
+    signals.extend(shown_by_words.map(|kind| RiskSignal { kind: *kind, parameter: None }));
     let texts = || {
         let title = tool.title.as_deref().into_iter();
         title.chain([&*tool.name]).chain(parameters.texts.iter().map(|text| &**text))
@@ -256,21 +256,21 @@ fn signals(
     let is_hidden = |text: &str| !text.is_ascii() && strip_invisible(text).had_invisible;
     let is_mixed = has_mixed_scripts(&description.text) || texts().any(has_mixed_scripts);
     let whole = [
-        (SignalKind::ManyParameters, parameters.top_level_count >= MANY_PARAMETERS),
-        (SignalKind::NoDescription, tool.description.is_none()),
-        (SignalKind::LongDescription, description.is_truncated),
-        (SignalKind::OddSchema, parameters.is_invalid_schema),
-        (SignalKind::PartlyRead, parameters.is_partly_read),
+        (RiskSignalKind::ManyParameters, parameters.top_level_count >= MANY_PARAMETERS),
+        (RiskSignalKind::NoDescription, tool.description.is_none()),
+        (RiskSignalKind::LongDescription, description.is_truncated),
+        (RiskSignalKind::OddSchema, parameters.is_invalid_schema),
+        (RiskSignalKind::PartlyRead, parameters.is_partly_read),
         (
-            SignalKind::HiddenText,
+            RiskSignalKind::HiddenText,
             description.had_invisible || texts().any(is_hidden) || tool.name.chars().any(is_invisible),
         ),
-        (SignalKind::MixedLetters, is_mixed),
-        (SignalKind::SteersModel, steers(texts().chain([&*description.text]), book)),
-        (SignalKind::CrowdedServer, server.has_many_tools()),
+        (RiskSignalKind::MixedLetters, is_mixed),
+        (RiskSignalKind::SteersModel, steers(texts().chain([&*description.text]), book)),
+        (RiskSignalKind::CrowdedServer, server.has_many_tools()),
     ];
     let whole = whole.into_iter().filter(|(_, is_shown)| *is_shown);
-    signals.extend(whole.map(|(kind, _)| Signal { kind, parameter: None }));
+    signals.extend(whole.map(|(kind, _)| RiskSignal { kind, parameter: None }));
     signals.sort();
     signals.dedup();
     signals

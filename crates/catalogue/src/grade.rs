@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::classify::Level;
 use crate::index::ToolFacts;
+use crate::risk_signals::RiskSignalKind;
 use crate::server_context::MANY_TOOLS;
-use crate::signals::SignalKind;
 use crate::stack::leaks;
 
 /// A grade with its reasons.
@@ -20,10 +20,11 @@ pub struct Grade {
 /// Grades a server by its tools.
 pub fn grade(tools: &[ToolFacts]) -> Grade {
     let count = |level: Level| tools.iter().filter(|tool| Level::of(tool.category) == level).count();
-    let shows =
-        |kinds: &[SignalKind]| tools.iter().filter(|tool| tool.signals.iter().any(|kind| kinds.contains(kind))).count();
+    let shows = |kinds: &[RiskSignalKind]| {
+        tools.iter().filter(|tool| tool.signals.iter().any(|kind| kinds.contains(kind))).count()
+    };
     let mut reasons = Vec::new();
-    let steering = shows(&[SignalKind::SteersModel, SignalKind::HiddenText, SignalKind::MixedLetters]);
+    let steering = shows(&[RiskSignalKind::SteersModel, RiskSignalKind::HiddenText, RiskSignalKind::MixedLetters]);
     if steering > 0 {
         reasons.push(format!("{} text for the model, or letters that are not what they seem", have(steering)));
     }
@@ -44,7 +45,7 @@ pub fn grade(tools: &[ToolFacts]) -> Grade {
         reasons.push("by itself it reads private data, takes in text of strangers, and can send".to_owned());
         step += 1;
     }
-    let code = shows(&[SignalKind::TakesCode, SignalKind::TakesShell]);
+    let code = shows(&[RiskSignalKind::TakesCode, RiskSignalKind::TakesShell]);
     if code > 0 {
         reasons.push(format!("{} code or a command line", take(code)));
         step += usize::from(critical > 0);

@@ -5,8 +5,8 @@ mod verb_forms;
 
 use std::collections::HashMap;
 
-use crate::flow::Flow;
-use crate::signals::SignalKind;
+use crate::data_flow::DataFlow;
+use crate::risk_signals::RiskSignalKind;
 pub use lexicon_file::CategoryScores;
 pub(crate) use lexicon_file::{CategoryBiases, CategoryThresholds, LexiconFile};
 use verb_forms::{singular_stem, verb_forms};
@@ -90,11 +90,11 @@ pub(crate) struct LexiconWord {
     /// Whether doing this to a thing of money commits it.
     pub commits_money: bool,
     /// Which data it speaks of.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<DataFlow>,
     /// Whether it carries something to others.
     pub is_sending_verb: bool,
     /// What it shows in the name of a tool.
-    pub signals: Vec<SignalKind>,
+    pub signals: Vec<RiskSignalKind>,
 }
 
 /// All words, found by any of their forms.

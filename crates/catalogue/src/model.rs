@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use gatelodge_policy::Category;
 
 use crate::lexicon::{CategoryScores, Lexicon, VerbGroup};
-use crate::signals::SignalKind;
+use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, PhraseKind, WordPosition};
 
 /// The outcomes, in the order of their points.
@@ -145,7 +145,7 @@ pub(crate) fn is_of_money(key: FeatureId, lexicon: &Lexicon) -> bool {
                 flag,
                 FeatureFlag::CommitsMoney
                     | FeatureFlag::Phrase(PhraseKind::Money)
-                    | FeatureFlag::Signal(SignalKind::TakesAmount)
+                    | FeatureFlag::Signal(RiskSignalKind::TakesAmount)
             )
         }
         FeatureId::GroupPair(..) | FeatureId::VerbPair(..) | FeatureId::WordPair(..) => false,

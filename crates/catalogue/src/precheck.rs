@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::classify::{Level, quoted};
 use crate::incident::{Concern, concerns};
 use crate::index::{IndexedServer, ToolFacts};
-use crate::signals::SignalKind;
+use crate::risk_signals::RiskSignalKind;
 use crate::stack::leaks;
 use gatelodge_policy::Category;
 
@@ -83,7 +83,7 @@ pub fn precheck(tools: &[ToolFacts]) -> Precheck {
         }
     };
     let steers = |tool: &ToolFacts| {
-        let odd = [SignalKind::SteersModel, SignalKind::HiddenText, SignalKind::MixedLetters];
+        let odd = [RiskSignalKind::SteersModel, RiskSignalKind::HiddenText, RiskSignalKind::MixedLetters];
         tool.signals.iter().any(|kind| odd.contains(kind))
     };
     let mut asks = false;

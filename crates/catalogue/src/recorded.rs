@@ -10,8 +10,8 @@ use crate::explain::{Reasons, explain};
 use crate::index::ToolFacts;
 use crate::model::Shares;
 use crate::recommend::recommended;
+use crate::risk_signals::{RiskSignal, RiskSignalKind};
 use crate::server_context::ServerContext;
-use crate::signals::{Signal, SignalKind};
 use crate::tool_spec::ToolSpec;
 
 /// Where neither name nor parameters tell, the description did.
@@ -20,7 +20,7 @@ const READ_AND_NOT_KEPT: &str = "its description, which was read and is not kept
 /// What is known of a tool by its facts. `tool` is what is left of its definition.
 pub(crate) fn recorded(tool: &ToolSpec<'_>, server: &ServerContext, facts: &ToolFacts) -> Classification {
     let book = ClassifierData::built_in();
-    let had_description = !facts.signals.contains(&SignalKind::NoDescription);
+    let had_description = !facts.signals.contains(&RiskSignalKind::NoDescription);
     // An empty one is there and not kept: nothing is told of what it says or lacks.
     let tool = &ToolSpec { description: had_description.then_some(Cow::Borrowed("")), ..tool.clone() };
     look(tool, server, book, |found, features| {
@@ -59,13 +59,13 @@ pub(crate) fn recorded(tool: &ToolSpec<'_>, server: &ServerContext, facts: &Tool
 }
 
 /// The signals on record, with the parameters that show them as far as that can be seen.
-fn signals(facts: &ToolFacts, seen: &[Signal]) -> Vec<Signal> {
+fn signals(facts: &ToolFacts, seen: &[RiskSignal]) -> Vec<RiskSignal> {
     let mut signals = Vec::new();
     for kind in &facts.signals {
         let before = signals.len();
         signals.extend(seen.iter().filter(|own| own.kind == *kind).cloned());
         if signals.len() == before {
-            signals.push(Signal { kind: *kind, parameter: None });
+            signals.push(RiskSignal { kind: *kind, parameter: None });
         }
     }
     signals

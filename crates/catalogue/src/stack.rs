@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::classify::{Level, word};
-use crate::flow::Flow;
+use crate::data_flow::DataFlow;
 use crate::grade::{Grade, grade};
 use crate::index::ToolFacts;
 
@@ -96,17 +96,17 @@ impl Member {
 /// All three flows.
 const ALL: u8 = 7;
 
-fn flow_bits(flows: impl Iterator<Item = Flow>) -> u8 {
+fn flow_bits(flows: impl Iterator<Item = DataFlow>) -> u8 {
     let bit = |flow| match flow {
-        Flow::ReadsPrivate => 1,
-        Flow::ReadsUntrusted => 2,
-        Flow::SendsOutward => 4,
+        DataFlow::ReadsPrivate => 1,
+        DataFlow::ReadsUntrusted => 2,
+        DataFlow::SendsOutward => 4,
     };
     flows.fold(0, |bits, flow| bits | bit(flow))
 }
 
 /// Whether tools with these flows read private data, take in text of strangers, and can send.
-pub(crate) fn leaks(flows: impl Iterator<Item = Flow>) -> bool {
+pub(crate) fn leaks(flows: impl Iterator<Item = DataFlow>) -> bool {
     flow_bits(flows) == ALL
 }
 
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use crate::index::Claims;
 
-    fn member(name: &str, category: Category, flow: &[Flow]) -> Member {
+    fn member(name: &str, category: Category, flow: &[DataFlow]) -> Member {
         let tool = ToolFacts {
             name: "t".into(),
             parameters: Vec::new(),
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn combinations_have_no_server_too_many() {
-        let (private, strange, send) = (Flow::ReadsPrivate, Flow::ReadsUntrusted, Flow::SendsOutward);
+        let (private, strange, send) = (DataFlow::ReadsPrivate, DataFlow::ReadsUntrusted, DataFlow::SendsOutward);
         let all = [
             member("mail", Category::Read, &[private, strange, send]),
             member("files", Category::Read, &[private]),
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn combinations_of_many_servers_are_counted_and_not_walked() {
-        let all: Vec<Member> = [Flow::ReadsPrivate, Flow::ReadsUntrusted, Flow::SendsOutward]
+        let all: Vec<Member> = [DataFlow::ReadsPrivate, DataFlow::ReadsUntrusted, DataFlow::SendsOutward]
             .iter()
             .flat_map(|flow| (0..5_000).map(move |at| member(&format!("{flow:?}-{at}"), Category::Read, &[*flow])))
             .collect();

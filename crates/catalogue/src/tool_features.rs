@@ -4,7 +4,7 @@ mod feature_extraction;
 mod feature_pairs;
 
 use crate::lexicon::{VerbGroup, WordId};
-use crate::signals::{Signal, SignalKind};
+use crate::risk_signals::{RiskSignal, RiskSignalKind};
 pub(crate) use feature_extraction::{ParsedTool, extract_features};
 
 /// Where a word stands.
@@ -67,7 +67,7 @@ pub(crate) enum FeatureFlag {
     OnlyNumbers,
     /// The name commits money: `create_refund`, `cancel_subscription`.
     CommitsMoney,
-    Signal(SignalKind),
+    Signal(RiskSignalKind),
     Phrase(PhraseKind),
 }
 
@@ -135,9 +135,9 @@ impl FeatureFlag {
             "no_verb" => Some(Self::NoVerb),
             "only_numbers" => Some(Self::OnlyNumbers),
             "commits_money" => Some(Self::CommitsMoney),
-            _ => {
-                PhraseKind::from_word(word).map(Self::Phrase).or_else(|| SignalKind::from_word(word).map(Self::Signal))
-            }
+            _ => PhraseKind::from_word(word)
+                .map(Self::Phrase)
+                .or_else(|| RiskSignalKind::from_word(word).map(Self::Signal)),
         }
     }
 }
@@ -168,6 +168,6 @@ pub(crate) struct Feature<'t> {
 }
 
 /// Whether a signal is among those that were found.
-pub(crate) fn has_signal(signals: &[Signal], kind: SignalKind) -> bool {
+pub(crate) fn has_signal(signals: &[RiskSignal], kind: RiskSignalKind) -> bool {
     signals.iter().any(|signal| signal.kind == kind)
 }

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use gatelodge_catalogue::SignalKind;
+use gatelodge_catalogue::RiskSignalKind;
 use gatelodge_policy::Category;
 use serde_json::{Value, json};
 use support::{all, one};
@@ -173,7 +173,7 @@ fn a_schema_that_is_read_in_part_is_told_and_is_not_read() {
     ] {
         let found = one(&json!({"name": "get_x", "description": "Gets x.", "inputSchema": schema}).to_string());
         assert_ne!(found.category, Category::Read);
-        assert!(found.signals.iter().any(|signal| signal.kind == SignalKind::PartlyRead));
+        assert!(found.signals.iter().any(|signal| signal.kind == RiskSignalKind::PartlyRead));
         assert!(found.rationale.contains("in part"), "{}", found.rationale);
     }
 }
@@ -211,7 +211,7 @@ fn text_for_the_model_is_found_wherever_it_stands() {
         json!({"name": "get_x", "inputSchema": {"properties": {steering: {}}}}),
     ] {
         let found = with(entry.clone());
-        assert!(found.signals.iter().any(|signal| signal.kind == SignalKind::SteersModel), "{entry}");
+        assert!(found.signals.iter().any(|signal| signal.kind == RiskSignalKind::SteersModel), "{entry}");
     }
     for entry in [
         json!({"name": "get_x", "title": "a\u{202e}b"}),
@@ -219,7 +219,7 @@ fn text_for_the_model_is_found_wherever_it_stands() {
         json!({"name": "get_x", "inputSchema": {"properties": {"a\u{200b}": {}}}}),
     ] {
         let found = with(entry.clone());
-        assert!(found.signals.iter().any(|signal| signal.kind == SignalKind::HiddenText), "{entry}");
+        assert!(found.signals.iter().any(|signal| signal.kind == RiskSignalKind::HiddenText), "{entry}");
     }
 }
 
@@ -230,7 +230,7 @@ fn letters_that_look_like_others_hide_no_verb() {
     }
     let mixed = one(r#"{"name": "dеlete_user", "description": "Get a user."}"#);
     assert_ne!(mixed.category, Category::Read);
-    assert!(mixed.signals.iter().any(|signal| signal.kind == SignalKind::MixedLetters));
+    assert!(mixed.signals.iter().any(|signal| signal.kind == RiskSignalKind::MixedLetters));
 }
 
 #[test]

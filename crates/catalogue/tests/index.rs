@@ -4,8 +4,8 @@
 use std::convert::Infallible;
 
 use gatelodge_catalogue::{
-    About, ChangeKind, Claims, Flow, Index, Known, Level, OpenIndexError, PackageFacts, ParameterFacts, Posture, Query,
-    SignalKind, Site, Source, ToolFacts, changes, ready,
+    About, ChangeKind, Claims, DataFlow, Index, Known, Level, OpenIndexError, PackageFacts, ParameterFacts, Posture,
+    Query, RiskSignalKind, Site, Source, ToolFacts, changes, ready,
 };
 use gatelodge_indexer::write_index;
 use gatelodge_policy::Category;
@@ -20,8 +20,8 @@ fn tool(name: &str, category: Category) -> ToolFacts {
         claims: Claims { read_only: Some(false), open_world: Some(true), ..Claims::default() },
         category,
         confidence: 0.87,
-        signals: vec![SignalKind::TakesPath, SignalKind::NoDescription],
-        flow: vec![Flow::ReadsPrivate, Flow::SendsOutward],
+        signals: vec![RiskSignalKind::TakesPath, RiskSignalKind::NoDescription],
+        flow: vec![DataFlow::ReadsPrivate, DataFlow::SendsOutward],
         hash: "0123456789abcdef".into(),
         optional: false,
     }
@@ -283,7 +283,7 @@ fn an_index_that_fits_outside_and_not_inside_is_refused_part_by_part() {
         Err(OpenIndexError::Malformed(why)) => assert!(why.contains(says), "{why} instead of {says}"),
         other => panic!("{says}: {other:?}"),
     };
-    for count in [SignalKind::ALL.len() + 1, 64, 65, 1_000] {
+    for count in [RiskSignalKind::ALL.len() + 1, 64, 65, 1_000] {
         wrong(signals(vec!["takes_path"; count]), "signals than there are");
     }
     wrong(signals(vec!["takes_path", "takes_code", "takes_path"]), "signal twice");
@@ -339,7 +339,7 @@ proptest! {
             for own in all {
                 match own {
                     Wrong::Signals(count) => {
-                        let words = SignalKind::ALL.iter().cycle().take(count).map(|kind| kind.as_str());
+                        let words = RiskSignalKind::ALL.iter().cycle().take(count).map(|kind| kind.as_str());
                         parts.header["signals"] = serde_json::json!(words.collect::<Vec<_>>());
                     }
                     Wrong::Server(row, at, to) => parts.servers.get_mut(row).into_iter().for_each(|own| own[at] = to),
@@ -437,8 +437,8 @@ fn tools_are_found_by_category_level_and_signal() {
     };
     assert_eq!(by(|query| query.category = Some(Category::Execute)), ["run"]);
     assert_eq!(by(|query| query.level = Some(Level::Critical)), ["delete_file"]);
-    assert_eq!(by(|query| query.signal = Some(SignalKind::TakesPath)).len(), 6);
-    assert_eq!(by(|query| query.signal = Some(SignalKind::TakesShell)).len(), 0);
+    assert_eq!(by(|query| query.signal = Some(RiskSignalKind::TakesPath)).len(), 6);
+    assert_eq!(by(|query| query.signal = Some(RiskSignalKind::TakesShell)).len(), 0);
     let mut both = Query::words("run");
     both.level = Some(Level::High);
     assert_eq!(names(&index, &both), ["run"]);
@@ -484,7 +484,7 @@ fn python_packages_are_kept_by_the_name_that_their_index_compares() {
 #[test]
 fn a_recorded_category_stays_whatever_the_name_says_and_the_reasons_say_so() {
     let mut odd = tool("list_things", Category::Destructive);
-    odd.signals = vec![SignalKind::TakesPath];
+    odd.signals = vec![RiskSignalKind::TakesPath];
     let known = Known::of_facts("things", vec![odd, tool("delete_thing", Category::Destructive)]);
     known.with(|tools| {
         let (_, odd) = &tools[0];
@@ -515,7 +515,7 @@ fn nothing_is_told_of_what_a_description_says_that_is_not_kept() {
     for name in ["get_thing", "frobnicate", "git_reset", "thing"] {
         for category in categories {
             let mut own = tool(name, category);
-            own.signals = vec![SignalKind::TakesPath];
+            own.signals = vec![RiskSignalKind::TakesPath];
             Known::of_facts("things", vec![own]).with(|tools| {
                 let (_, known) = &tools[0];
                 let all = format!("{} {}", known.rationale, known.evidence.join(" "));

@@ -3,7 +3,7 @@
 
 mod support;
 
-use gatelodge_catalogue::{Flow, ServerContext, SignalKind, ToolEntry, classify, patterns, read_tools};
+use gatelodge_catalogue::{DataFlow, RiskSignalKind, ServerContext, ToolEntry, classify, patterns, read_tools};
 use gatelodge_indexer::{Evaluation, Labelled, labelled};
 use gatelodge_policy::Category;
 use support::one;
@@ -132,7 +132,7 @@ fn a_missing_description_makes_it_less_sure_and_is_told() {
     let without = one(r#"{"name": "create_issue"}"#);
     assert_eq!(with.category, without.category);
     assert!(without.confidence < with.confidence, "{} {}", without.confidence, with.confidence);
-    assert!(without.signals.iter().any(|signal| signal.kind == SignalKind::NoDescription));
+    assert!(without.signals.iter().any(|signal| signal.kind == RiskSignalKind::NoDescription));
 }
 
 #[test]
@@ -167,11 +167,11 @@ fn flows_are_labelled() {
     let flow = |entry: &str| one(entry).flow;
     assert_eq!(
         flow(r#"{"name": "read_email", "description": "Gives an email."}"#),
-        [Flow::ReadsPrivate, Flow::ReadsUntrusted]
+        [DataFlow::ReadsPrivate, DataFlow::ReadsUntrusted]
     );
-    assert!(flow(r#"{"name": "send_email", "description": "Sends an email."}"#).contains(&Flow::SendsOutward));
+    assert!(flow(r#"{"name": "send_email", "description": "Sends an email."}"#).contains(&DataFlow::SendsOutward));
     let fetch = r#"{"name": "fetch", "description": "Fetches a page.", "inputSchema": {"type": "object", "properties": {"url": {"type": "string"}}}}"#;
-    assert!(flow(fetch).contains(&Flow::ReadsUntrusted) && flow(fetch).contains(&Flow::SendsOutward));
+    assert!(flow(fetch).contains(&DataFlow::ReadsUntrusted) && flow(fetch).contains(&DataFlow::SendsOutward));
     let shell =
         r#"{"name": "run_command", "inputSchema": {"type": "object", "properties": {"command": {"type": "string"}}}}"#;
     assert_eq!(flow(shell).len(), 3);
@@ -249,8 +249,8 @@ fn ends_of_a_relation_are_no_recipients_and_those_to_whom_something_goes_are() {
     let takes = |line: &str| {
         let known = one(line);
         (
-            known.signals.iter().any(|own| own.kind == SignalKind::TakesRecipients),
-            known.flow.contains(&Flow::SendsOutward),
+            known.signals.iter().any(|own| own.kind == RiskSignalKind::TakesRecipients),
+            known.flow.contains(&DataFlow::SendsOutward),
         )
     };
     let of = |name: &str, says: &str, schema: &str| {

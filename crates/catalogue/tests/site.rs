@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use gatelodge_catalogue::{
-    About, Change, ChangeKind, Claims, Flow, Index, PackageFacts, ParameterFacts, ServerContext, SignalKind, Site,
-    Source, ToolFacts, ToolSpec, classify, patterns,
+    About, Change, ChangeKind, Claims, DataFlow, Index, PackageFacts, ParameterFacts, RiskSignalKind, ServerContext,
+    Site, Source, ToolFacts, ToolSpec, classify, patterns,
 };
 use gatelodge_indexer::write_index;
 use gatelodge_policy::{DocumentFormat, parse};
@@ -281,8 +281,8 @@ fn names_of_others_are_text_wherever_they_turn_up() {
     let taken: &[&str] = &["<img src=x onerror=alert(1)>", "a|b`c"];
     let mut package = facts(Source::Npm, "@evil/../../x<b>|[x](y)", &[(odd, taken), ("rm|x](y)", &[])]);
     package.version = "<u>1</u>".into();
-    package.tools[0].signals = vec![SignalKind::TakesPath, SignalKind::SteersModel];
-    package.tools[0].flow = vec![Flow::SendsOutward];
+    package.tools[0].signals = vec![RiskSignalKind::TakesPath, RiskSignalKind::SteersModel];
+    package.tools[0].flow = vec![DataFlow::SendsOutward];
     for (path, text) in site(vec![package]) {
         assert!(!path.contains("..") && !path.starts_with('/'), "{path}");
         assert!(!text.contains('\u{202e}'), "{path}");

@@ -8,7 +8,7 @@ use gatelodge_catalogue::index_format::{
     CATEGORIES, FORMAT, HEAD_BYTES, Header, KINDS, MAGIC, MOST_BYTES, REQUIRED, claim_bits, flow_bits, is_day, is_name,
     is_version, signal_bits,
 };
-use gatelodge_catalogue::{About, PackageFacts, SignalKind, Source, ToolFacts, escape_for_display, normal_name};
+use gatelodge_catalogue::{About, PackageFacts, RiskSignalKind, Source, ToolFacts, escape_for_display, normal_name};
 
 use column::Column;
 
@@ -51,8 +51,10 @@ pub fn write_index(
         by_name.insert((package.source, package.package.clone()), package);
     }
     let packages: Vec<PackageFacts> = by_name.into_values().collect();
-    let header =
-        Header { about: about.clone(), signals: SignalKind::ALL.iter().map(|kind| kind.as_str().to_owned()).collect() };
+    let header = Header {
+        about: about.clone(),
+        signals: RiskSignalKind::ALL.iter().map(|kind| kind.as_str().to_owned()).collect(),
+    };
     let mut body = Column::default();
     let mut said = Column::default();
     said.bytes(&serde_json::to_vec(&header).unwrap_or_default());

@@ -5,7 +5,7 @@ use super::IN_FRONT;
 use crate::classifier_data::ClassifierData;
 use crate::classify::quoted;
 use crate::lexicon::{LexiconWord, VerbGroup, WordId};
-use crate::signals::SignalKind;
+use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, PhraseKind, WordPosition};
 
 /// So many words are the beginning of a description.
@@ -75,7 +75,8 @@ fn destroys(found: &ParsedTool<'_>, features: &[Feature<'_>], book: &ClassifierD
 
 /// Whether a parameter takes code, a command or a query.
 pub(super) fn carries(found: &ParsedTool<'_>) -> bool {
-    let is_program = |kind| matches!(kind, SignalKind::TakesCode | SignalKind::TakesShell | SignalKind::TakesSql);
+    let is_program =
+        |kind| matches!(kind, RiskSignalKind::TakesCode | RiskSignalKind::TakesShell | RiskSignalKind::TakesSql);
     found.signals.iter().any(|signal| is_program(signal.kind))
 }
 
@@ -141,9 +142,9 @@ fn by_feature(feature: &Feature<'_>, begins: bool) -> Option<String> {
     let source = quoted(feature.source_text);
     match feature.key {
         FeatureId::Flag(FeatureFlag::Signal(
-            kind @ (SignalKind::TakesShell | SignalKind::TakesCode | SignalKind::TakesSql),
+            kind @ (RiskSignalKind::TakesShell | RiskSignalKind::TakesCode | RiskSignalKind::TakesSql),
         )) => Some(format!("parameter {source} {}", kind.says())),
-        FeatureId::Flag(FeatureFlag::Signal(kind @ (SignalKind::PartlyRead | SignalKind::MixedLetters))) => {
+        FeatureId::Flag(FeatureFlag::Signal(kind @ (RiskSignalKind::PartlyRead | RiskSignalKind::MixedLetters))) => {
             Some(format!("it {}", kind.says()))
         }
         FeatureId::Flag(FeatureFlag::Phrase(PhraseKind::AnyCode)) => Some(format!("its description says {source}")),

@@ -7,7 +7,7 @@ use crate::classifier_data::ClassifierData;
 use crate::classify::quoted;
 use crate::lexicon::LexiconWord;
 use crate::model::OUTCOMES;
-use crate::signals::SignalKind;
+use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, PhraseKind, WordPosition};
 
 /// What weighs less is not worth telling.
@@ -100,7 +100,7 @@ fn not_understood(case: &Case<'_, '_>) -> Vec<String> {
     };
     let is_told = case.tool.has_description_text() && text.lead_verb.is_none();
     let told = is_told.then(|| "its description does not begin with a verb that is known here".to_owned());
-    let is_cut = case.verdict.is_cut.then(|| format!("it {}", SignalKind::LongDescription.says()));
+    let is_cut = case.verdict.is_cut.then(|| format!("it {}", RiskSignalKind::LongDescription.says()));
     is_cut.into_iter().chain(named).chain(told).collect()
 }
 
@@ -141,7 +141,9 @@ pub(super) fn fact(feature: &Feature<'_>, found: &ParsedTool<'_>) -> Option<Stri
         FeatureId::Flag(FeatureFlag::CommitsMoney) => "its name commits money".to_owned(),
         FeatureId::Flag(FeatureFlag::Phrase(PhraseKind::DeniesChange)) => format!("its description denies {source}"),
         FeatureId::Flag(FeatureFlag::Phrase(_)) => format!("its description says {source}"),
-        FeatureId::Flag(FeatureFlag::Signal(SignalKind::NoDescription | SignalKind::CrowdedServer)) => return None,
+        FeatureId::Flag(FeatureFlag::Signal(RiskSignalKind::NoDescription | RiskSignalKind::CrowdedServer)) => {
+            return None;
+        }
         FeatureId::Flag(FeatureFlag::Signal(kind)) if feature.source_text.is_empty() => format!("it {}", kind.says()),
         FeatureId::Flag(FeatureFlag::Signal(kind)) => format!("parameter {source} {}", kind.says()),
     };

@@ -6,7 +6,7 @@ use super::Case;
 use super::fact::spoken;
 use crate::classify::quoted;
 use crate::lexicon::{LexiconWord, VerbGroup};
-use crate::signals::SignalKind;
+use crate::risk_signals::RiskSignalKind;
 
 /// So many parameters are named.
 const FEW_PARAMETERS: usize = 3;
@@ -114,7 +114,8 @@ fn takes_away(word: &LexiconWord) -> bool {
 
 /// The parameter that takes code, a command or a query, quoted.
 fn carrier(case: &Case<'_, '_>) -> Option<String> {
-    let carries = |kind| matches!(kind, SignalKind::TakesCode | SignalKind::TakesShell | SignalKind::TakesSql);
+    let carries =
+        |kind| matches!(kind, RiskSignalKind::TakesCode | RiskSignalKind::TakesShell | RiskSignalKind::TakesSql);
     let signal = case.found.signals.iter().find(|signal| carries(signal.kind))?;
     signal.parameter.as_deref().map(quoted)
 }

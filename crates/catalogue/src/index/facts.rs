@@ -4,8 +4,8 @@ use gatelodge_policy::Category;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::classify::word;
-use crate::flow::Flow;
-use crate::signals::SignalKind;
+use crate::data_flow::DataFlow;
+use crate::risk_signals::RiskSignalKind;
 
 /// Where a package is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -60,9 +60,9 @@ pub struct ToolFacts {
     pub confidence: f64,
     /// What its definition shows.
     #[serde(serialize_with = "signals_out", deserialize_with = "signals_in")]
-    pub signals: Vec<SignalKind>,
+    pub signals: Vec<RiskSignalKind>,
     /// Labels of data flow.
-    pub flow: Vec<Flow>,
+    pub flow: Vec<DataFlow>,
     /// The first 16 hexadecimal digits of the hash of what was read of it. A better reader gives another one.
     pub hash: String,
     /// Whether it is there only under a setting: by default it is off, or in another program of the package.
@@ -117,14 +117,14 @@ fn category_in<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Category, D
     Category::from_word(&word.to_lowercase()).ok_or_else(|| serde::de::Error::custom("a category that is not known"))
 }
 
-fn signals_out<S: Serializer>(signals: &[SignalKind], serializer: S) -> Result<S::Ok, S::Error> {
+fn signals_out<S: Serializer>(signals: &[RiskSignalKind], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(signals.iter().map(|signal| signal.as_str()))
 }
 
-fn signals_in<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SignalKind>, D::Error> {
+fn signals_in<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<RiskSignalKind>, D::Error> {
     let words = Vec::<String>::deserialize(deserializer)?;
     let known = |word: &String| {
-        SignalKind::from_word(word).ok_or_else(|| serde::de::Error::custom("a signal that is not known"))
+        RiskSignalKind::from_word(word).ok_or_else(|| serde::de::Error::custom("a signal that is not known"))
     };
     words.iter().map(known).collect()
 }

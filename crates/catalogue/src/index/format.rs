@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::about::About;
 use super::facts::Claims;
-use crate::flow::Flow;
-use crate::signals::SignalKind;
+use crate::data_flow::DataFlow;
+use crate::risk_signals::RiskSignalKind;
 use crate::tool_spec::MAX_NAME_BYTES;
 
 /// The first bytes of a file.
@@ -28,7 +28,7 @@ pub const KINDS: [&str; 7] = ["", "string", "integer", "number", "boolean", "arr
 /// Marks a required parameter, next to its type.
 pub const REQUIRED: u8 = 0x80;
 
-pub(super) const FLOWS: [Flow; 3] = [Flow::ReadsPrivate, Flow::ReadsUntrusted, Flow::SendsOutward];
+pub(super) const FLOWS: [DataFlow; 3] = [DataFlow::ReadsPrivate, DataFlow::ReadsUntrusted, DataFlow::SendsOutward];
 /// The bit next to the flows of a tool that is offered only under a setting.
 pub(super) const OPTIONAL: u8 = 1 << 7;
 
@@ -41,14 +41,14 @@ pub struct Header {
     pub signals: Vec<String>,
 }
 
-/// Signals as bits, in the order of [`SignalKind::ALL`].
-pub fn signal_bits(signals: &[SignalKind]) -> u32 {
-    let bit = |kind: &SignalKind| SignalKind::ALL.iter().position(|own| own == kind).unwrap_or_default();
+/// Signals as bits, in the order of [`RiskSignalKind::ALL`].
+pub fn signal_bits(signals: &[RiskSignalKind]) -> u32 {
+    let bit = |kind: &RiskSignalKind| RiskSignalKind::ALL.iter().position(|own| own == kind).unwrap_or_default();
     signals.iter().fold(0, |bits, kind| bits | 1 << bit(kind))
 }
 
 /// Flows as bits, with the bit for a tool that is offered only under a setting.
-pub fn flow_bits(flow: &[Flow], optional: bool) -> u8 {
+pub fn flow_bits(flow: &[DataFlow], optional: bool) -> u8 {
     let flows = FLOWS.iter().enumerate().filter(|(_, own)| flow.contains(own));
     flows.fold(if optional { OPTIONAL } else { 0 }, |bits, (at, _)| bits | 1 << at)
 }

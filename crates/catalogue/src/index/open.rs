@@ -9,7 +9,7 @@ use super::format::{
 use super::pool::Pool;
 use super::rows::{Index, ParameterRow, ServerRow, ToolRow};
 use crate::index::facts::Source;
-use crate::signals::SignalKind;
+use crate::risk_signals::RiskSignalKind;
 
 /// The oldest that it reads: it does not say which tools are optional.
 const OLDEST: u32 = 1;
@@ -113,12 +113,12 @@ fn read(body: &[u8]) -> Result<Index, OpenIndexError> {
     let header: Header = serde_json::from_slice(body.column()?.rest())
         .map_err(|_| OpenIndexError::Malformed("what it says of itself cannot be read"))?;
     let known = |word: &String| {
-        SignalKind::from_word(word).ok_or(OpenIndexError::Malformed("it has a signal that is not known here"))
+        RiskSignalKind::from_word(word).ok_or(OpenIndexError::Malformed("it has a signal that is not known here"))
     };
-    if header.signals.len() > SignalKind::ALL.len() {
+    if header.signals.len() > RiskSignalKind::ALL.len() {
         return Err(OpenIndexError::Malformed("it has more signals than there are"));
     }
-    let signals: Vec<SignalKind> = header.signals.iter().map(known).collect::<Result<_, _>>()?;
+    let signals: Vec<RiskSignalKind> = header.signals.iter().map(known).collect::<Result<_, _>>()?;
     if signals.iter().enumerate().any(|(at, kind)| signals.iter().take(at).any(|own| own == kind)) {
         return Err(OpenIndexError::Malformed("it has a signal twice"));
     }
@@ -199,7 +199,7 @@ fn tools(
     body: &mut Reader<'_>,
     index: &mut Index,
     counts: &[usize],
-    known: &[SignalKind],
+    known: &[RiskSignalKind],
 ) -> Result<usize, OpenIndexError> {
     let mut columns = [(); 7].map(|()| Reader::new(&[]));
     for column in &mut columns {
@@ -223,7 +223,7 @@ fn tools(
             if bits >> known.len() != 0 {
                 return Err(OpenIndexError::Malformed("a tool has a signal that is none"));
             }
-            let signals: Vec<SignalKind> =
+            let signals: Vec<RiskSignalKind> =
                 known.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, kind)| *kind).collect();
             let count = taken.count(MOST_BYTES)?;
             index.tools.push(ToolRow {

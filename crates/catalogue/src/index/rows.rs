@@ -8,9 +8,9 @@ use super::format::{FLOWS, KINDS, OPTIONAL, REQUIRED};
 use super::pool::Pool;
 use super::search::Folded;
 use crate::classify::Level;
-use crate::flow::Flow;
+use crate::data_flow::DataFlow;
 use crate::grade::grade;
-use crate::signals::SignalKind;
+use crate::risk_signals::RiskSignalKind;
 
 /// What is known of published packages and their tools.
 #[derive(Debug, Default)]
@@ -243,13 +243,13 @@ impl<'i> IndexedTool<'i> {
     }
 
     /// What its definition shows.
-    pub fn signals(&self) -> impl Iterator<Item = SignalKind> + use<> {
+    pub fn signals(&self) -> impl Iterator<Item = RiskSignalKind> + use<> {
         let bits = self.row.signals;
-        SignalKind::ALL.iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, kind)| *kind)
+        RiskSignalKind::ALL.iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, kind)| *kind)
     }
 
     /// Where data comes from and goes.
-    pub fn flow(&self) -> impl Iterator<Item = Flow> + use<> {
+    pub fn flow(&self) -> impl Iterator<Item = DataFlow> + use<> {
         let bits = self.row.flow;
         FLOWS.into_iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, flow)| flow)
     }

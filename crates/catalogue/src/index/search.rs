@@ -7,7 +7,7 @@ use super::format::signal_bits;
 use super::pool::Pool;
 use super::rows::{Index, IndexedServer, IndexedTool, ToolRow};
 use crate::classify::Level;
-use crate::signals::SignalKind;
+use crate::risk_signals::RiskSignalKind;
 
 /// More words of a query are not looked at.
 const MOST_WORDS: usize = 8;
@@ -26,7 +26,7 @@ pub struct Query {
     /// How much harm a call can do.
     pub level: Option<Level>,
     /// What its definition shows.
-    pub signal: Option<SignalKind>,
+    pub signal: Option<RiskSignalKind>,
 }
 
 impl Query {

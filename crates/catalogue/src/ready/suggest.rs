@@ -5,7 +5,7 @@ use gatelodge_policy::Category;
 
 use crate::classify::Classification;
 use crate::display_escape::escape_for_display;
-use crate::signals::SignalKind;
+use crate::risk_signals::RiskSignalKind;
 use crate::tool_parameters::{ParameterKind, ToolParameter, ToolParameters};
 use crate::tool_spec::ToolSpec;
 
@@ -59,9 +59,9 @@ fn rule(parameter: &ToolParameter<'_>, known: &Classification) -> Option<String>
     };
     let own = Some(escape_for_display(&parameter.path));
     let shows = |kind| known.signals.iter().any(|signal| signal.kind == kind && signal.parameter == own);
-    let (op, value) = if shows(SignalKind::TakesPath) {
+    let (op, value) = if shows(RiskSignalKind::TakesPath) {
         ("path_within", "\"/the/directory\"")
-    } else if shows(SignalKind::TakesUrl) {
+    } else if shows(RiskSignalKind::TakesUrl) {
         ("host_in", "[\"host.example.com\"]")
     } else {
         return None;

@@ -8,7 +8,7 @@ use crate::attack::patterns;
 use crate::classify::{Classification, Level};
 use crate::index::{IndexedServer, Known, ToolFacts};
 use crate::recommend::{Remedy, effect};
-use crate::signals::SignalKind;
+use crate::risk_signals::RiskSignalKind;
 use crate::tool_spec::ToolSpec;
 
 /// More tools beside it are not named.
@@ -54,7 +54,7 @@ pub(super) fn page(
             text(" · "),
             link("How to control it ↓", "#control"),
         ]),
-        paragraph(if facts.signals.contains(&SignalKind::NoDescription) {
+        paragraph(if facts.signals.contains(&RiskSignalKind::NoDescription) {
             "It has no description of its own."
         } else {
             "Its own description was read to classify it, and is not kept."

@@ -5,7 +5,7 @@ use super::{Feature, FeatureFlag, FeatureId, PhraseKind, WordPosition};
 use crate::classifier_data::ClassifierData;
 use crate::description_text::DescriptionText;
 use crate::lexicon::{Lexicon, LexiconWord, VerbGroup, WordId};
-use crate::signals::{Signal, SignalKind};
+use crate::risk_signals::{RiskSignal, RiskSignalKind};
 use crate::tool_name_words::{ToolNameWords, may_be_noun, split_words};
 use crate::tool_parameters::ToolParameters;
 
@@ -14,7 +14,7 @@ pub(crate) struct ParsedTool<'t> {
     pub name: &'t ToolNameWords,
     pub text: &'t DescriptionText<'t>,
     pub parameters: &'t ToolParameters<'t>,
-    pub signals: &'t [Signal],
+    pub signals: &'t [RiskSignal],
     /// Whether the description was too long to be read whole.
     pub is_truncated: bool,
 }
@@ -28,7 +28,7 @@ pub(crate) fn extract_features<'t>(found: &ParsedTool<'t>, book: &ClassifierData
     feature_pairs::push_word_pairs(found.text, &book.lexicon, &mut features);
     push_parameter_features(found.parameters, book, &mut features);
     // How many siblings there are says nothing of what a tool does.
-    for signal in found.signals.iter().filter(|signal| signal.kind != SignalKind::CrowdedServer) {
+    for signal in found.signals.iter().filter(|signal| signal.kind != RiskSignalKind::CrowdedServer) {
         let source = signal.parameter.as_deref().unwrap_or_default();
         features.push(Feature { key: FeatureId::Flag(FeatureFlag::Signal(signal.kind)), source_text: source });
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gatelodge_catalogue::{Level, SignalKind};
+use gatelodge_catalogue::{Level, RiskSignalKind};
 use gatelodge_policy::Category;
 
 use super::StoreArgs;
@@ -45,7 +45,7 @@ pub struct SearchArgs {
     pub level: Option<Level>,
     /// Only tools whose definition shows something, as `takes_code`; docs/catalogue.md has the list.
     #[arg(long, value_parser = signal)]
-    pub signal: Option<SignalKind>,
+    pub signal: Option<RiskSignalKind>,
     /// Leave out so many of the first.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skip: usize,
@@ -203,9 +203,9 @@ pub fn level(text: &str) -> Result<Level, String> {
         .ok_or_else(|| "a level is low, medium, high or critical".to_owned())
 }
 
-fn signal(text: &str) -> Result<SignalKind, String> {
-    SignalKind::from_word(&text.to_ascii_lowercase().replace('-', "_")).ok_or_else(|| {
-        let all: Vec<&str> = SignalKind::ALL.iter().map(|kind| kind.as_str()).collect();
+fn signal(text: &str) -> Result<RiskSignalKind, String> {
+    RiskSignalKind::from_word(&text.to_ascii_lowercase().replace('-', "_")).ok_or_else(|| {
+        let all: Vec<&str> = RiskSignalKind::ALL.iter().map(|kind| kind.as_str()).collect();
         format!("a signal is one of {}", all.join(", "))
     })
 }

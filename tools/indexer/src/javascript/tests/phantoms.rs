@@ -1,4 +1,4 @@
-use gatelodge_catalogue::{Level, SignalKind, Source};
+use gatelodge_catalogue::{Level, RiskSignalKind, Source};
 
 use super::*;
 
@@ -163,8 +163,8 @@ fn a_registered_name_of_other_letters_is_kept_and_judged_and_one_that_is_only_de
     let kept = gatelodge_catalogue::facts(&release, &tools).tools;
     let kept_names: Vec<&str> = kept.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(kept_names, ["has space", "plain", "read\u{200b}_file", "dеlete_all", "also here"]);
-    assert!(kept[2].signals.contains(&SignalKind::HiddenText), "{:?}", kept[2].signals);
-    assert!(kept[3].signals.contains(&SignalKind::MixedLetters), "{:?}", kept[3].signals);
+    assert!(kept[2].signals.contains(&RiskSignalKind::HiddenText), "{:?}", kept[2].signals);
+    assert!(kept[3].signals.contains(&RiskSignalKind::MixedLetters), "{:?}", kept[3].signals);
 }
 
 #[test]

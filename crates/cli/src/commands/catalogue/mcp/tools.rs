@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::path::PathBuf;
 
 use gatelodge_catalogue::{
-    Index, IndexedServer, Known, Level, Member, PackageName, Posture, Query, SignalKind, ToolFacts, category_name,
+    Index, IndexedServer, Known, Level, Member, PackageName, Posture, Query, RiskSignalKind, ToolFacts, category_name,
     grade, stack,
 };
 use gatelodge_policy::Category;
@@ -171,7 +171,7 @@ fn search_all(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     let mut query = Query::words(&given.find_text("query")?.unwrap_or_default());
     query.category = given.word("category", Category::from_word)?;
     query.level = given.level()?;
-    query.signal = given.word("signal", SignalKind::from_word)?;
+    query.signal = given.word("signal", RiskSignalKind::from_word)?;
     let limit = given.number("limit", 20)?.clamp(1, MOST) as usize;
     let found = desk.index.search(&query, 0, limit);
     Ok(json!({

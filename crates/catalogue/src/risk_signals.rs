@@ -11,13 +11,13 @@ use crate::tool_parameters::{ParameterKind, ToolParameter};
 /// So many parameters are many.
 pub(crate) const MANY_PARAMETERS: usize = 10;
 
-macro_rules! kinds {
+macro_rules! signal_kinds {
     ($($variant:ident = $word:literal, $says:literal;)+) => {
         /// Kinds of signals.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum SignalKind { $(#[doc = $says] $variant,)+ }
+        pub enum RiskSignalKind { $(#[doc = $says] $variant,)+ }
 
-        impl SignalKind {
+        impl RiskSignalKind {
             /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
@@ -27,14 +27,14 @@ macro_rules! kinds {
             }
 
             /// What it says, for people.
-            pub fn says(self) -> &'static str {
+            pub fn description(self) -> &'static str {
                 match self { $(Self::$variant => $says,)+ }
             }
         }
     };
 }
 
-kinds! {
+signal_kinds! {
     TakesCode = "takes_code", "takes code";
     TakesShell = "takes_shell", "takes a command line";
     TakesSql = "takes_sql", "takes a query in a language";
@@ -58,7 +58,7 @@ kinds! {
     CrowdedServer = "crowded_server", "is one of very many on its server";
 }
 
-impl SignalKind {
+impl RiskSignalKind {
     /// Finds one by its word.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == word)
@@ -67,83 +67,92 @@ impl SignalKind {
 
 /// Something that a definition shows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Signal {
+pub struct RiskSignal {
     /// What.
-    #[serde(rename = "signal", serialize_with = "as_word")]
-    pub kind: SignalKind,
+    #[serde(rename = "signal", serialize_with = "serialize_kind")]
+    pub kind: RiskSignalKind,
     /// At which parameter, made visible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
 }
 
-fn as_word<S: serde::Serializer>(kind: &SignalKind, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_kind<S: serde::Serializer>(kind: &RiskSignalKind, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(kind.as_str())
 }
 
 /// One entry of `data/signals.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct SignalRuleEntry {
     #[serde(default)]
-    exact: Vec<String>,
+    #[serde(rename = "exact")]
+    exact_names: Vec<String>,
     #[serde(default)]
-    word: Vec<String>,
+    #[serde(rename = "word")]
+    name_words: Vec<String>,
     #[serde(default)]
-    described: Vec<String>,
+    #[serde(rename = "described")]
+    description_texts: Vec<String>,
     #[serde(default)]
-    unless_last: Vec<String>,
+    #[serde(rename = "unless_last")]
+    unless_last_word: Vec<String>,
     #[serde(default)]
-    unless_told: BTreeMap<String, Vec<String>>,
+    #[serde(rename = "unless_told")]
+    unless_described: BTreeMap<String, Vec<String>>,
     #[serde(default)]
-    list: bool,
+    #[serde(rename = "list")]
+    only_lists: bool,
     #[serde(default)]
-    if_sent: bool,
+    #[serde(rename = "if_sent")]
+    only_if_sent: bool,
     #[serde(default)]
-    sure: Vec<String>,
+    #[serde(rename = "sure")]
+    certain_words: Vec<String>,
     #[serde(default)]
-    tool_word: Vec<String>,
+    #[serde(rename = "tool_word")]
+    tool_words: Vec<String>,
 }
 
 /// How parameters are told apart.
 #[derive(Debug, Default)]
 pub(crate) struct SignalRules {
-    exact: HashMap<Box<str>, Vec<SignalKind>>,
-    word: HashMap<Box<str>, Vec<SignalKind>>,
-    described: Vec<(Box<str>, SignalKind)>,
-    unless_last: Vec<(Box<str>, SignalKind)>,
+    by_exact_name: HashMap<Box<str>, Vec<RiskSignalKind>>,
+    by_name_word: HashMap<Box<str>, Vec<RiskSignalKind>>,
+    by_description: Vec<(Box<str>, RiskSignalKind)>,
+    unless_last_word: Vec<(Box<str>, RiskSignalKind)>,
     /// By the last word of the parameter's name: what tells that it is something else.
-    unless_told: HashMap<Box<str>, Vec<(Box<str>, SignalKind)>>,
-    only_lists: Vec<SignalKind>,
+    unless_described: HashMap<Box<str>, Vec<(Box<str>, RiskSignalKind)>>,
+    only_lists: Vec<RiskSignalKind>,
     /// What counts only where something is sent, and the words that say so by themselves.
-    if_sent: Vec<(SignalKind, Vec<String>)>,
+    only_if_sent: Vec<(RiskSignalKind, Vec<String>)>,
 }
 
 impl SignalRules {
     /// Reads the file; words of tools go to the lexicon.
     pub fn read(text: &str, lexicon: &mut Lexicon) -> Result<Self, toml::de::Error> {
-        let entries: BTreeMap<String, Entry> = toml::from_str(text)?;
+        let entries: BTreeMap<String, SignalRuleEntry> = toml::from_str(text)?;
         let mut rules = Self::default();
         for (name, entry) in entries {
-            let Some(kind) = SignalKind::from_word(&name) else { continue };
-            for exact in entry.exact {
-                rules.exact.entry(exact.into()).or_default().push(kind);
+            let Some(kind) = RiskSignalKind::from_word(&name) else { continue };
+            for exact in entry.exact_names {
+                rules.by_exact_name.entry(exact.into()).or_default().push(kind);
             }
-            for word in entry.word {
-                rules.word.entry(word.into()).or_default().push(kind);
+            for word in entry.name_words {
+                rules.by_name_word.entry(word.into()).or_default().push(kind);
             }
-            rules.described.extend(entry.described.into_iter().map(|text| (text.into(), kind)));
-            rules.unless_last.extend(entry.unless_last.into_iter().map(|text| (text.into(), kind)));
-            for (last, told) in entry.unless_told {
+            rules.by_description.extend(entry.description_texts.into_iter().map(|text| (text.into(), kind)));
+            rules.unless_last_word.extend(entry.unless_last_word.into_iter().map(|text| (text.into(), kind)));
+            for (last, told) in entry.unless_described {
                 let told = told.into_iter().map(|text| (text.into(), kind));
-                rules.unless_told.entry(last.into()).or_default().extend(told);
+                rules.unless_described.entry(last.into()).or_default().extend(told);
             }
-            if entry.list {
+            if entry.only_lists {
                 rules.only_lists.push(kind);
             }
-            if entry.if_sent {
-                rules.if_sent.push((kind, entry.sure));
+            if entry.only_if_sent {
+                rules.only_if_sent.push((kind, entry.certain_words));
             }
-            for word in entry.tool_word {
+            for word in entry.tool_words {
                 lexicon.update_word(&word, |word| word.signals.push(kind));
             }
         }
@@ -151,18 +160,24 @@ impl SignalRules {
     }
 
     /// Adds what a parameter shows; `description` is that of the tool, `sends` whether it speaks of sending.
-    pub fn look_at(&self, parameter: &ToolParameter<'_>, description: &str, sends: bool, found: &mut Vec<Signal>) {
+    pub fn add_parameter_signals(
+        &self,
+        parameter: &ToolParameter<'_>,
+        description: &str,
+        sends: bool,
+        found: &mut Vec<RiskSignal>,
+    ) {
         if parameter.kind == ParameterKind::Boolean {
             return;
         }
-        let mut kinds: Vec<SignalKind> = Vec::new();
-        kinds.extend(self.exact.get(parameter.name_words.as_str()).into_iter().flatten());
+        let mut kinds: Vec<RiskSignalKind> = Vec::new();
+        kinds.extend(self.by_exact_name.get(parameter.name_words.as_str()).into_iter().flatten());
         for word in parameter.name_words.split('_') {
-            kinds.extend(self.word.get(word).into_iter().flatten());
+            kinds.extend(self.by_name_word.get(word).into_iter().flatten());
         }
         let last = parameter.name_words.rsplit('_').next().unwrap_or_default();
-        kinds.retain(|kind| !self.unless_last.iter().any(|(word, own)| own == kind && **word == *last));
-        if let Some(told) = self.unless_told.get(last).filter(|_| !kinds.is_empty()) {
+        kinds.retain(|kind| !self.unless_last_word.iter().any(|(word, own)| own == kind && **word == *last));
+        if let Some(told) = self.unless_described.get(last).filter(|_| !kinds.is_empty()) {
             let (own, small) = (parameter.description.as_deref().unwrap_or_default(), description.to_lowercase());
             let is_told = |text: &str| own.contains(text) || small.contains(text);
             kinds.retain(|kind| !told.iter().any(|(text, own)| own == kind && is_told(text)));
@@ -170,21 +185,22 @@ impl SignalRules {
         if !sends && !parameter.is_address {
             let is_sure =
                 |sure: &[String]| parameter.name_words.split('_').any(|word| sure.iter().any(|own| own == word));
-            kinds.retain(|kind| !self.if_sent.iter().any(|(own, sure)| own == kind && !is_sure(sure)));
+            kinds.retain(|kind| !self.only_if_sent.iter().any(|(own, sure)| own == kind && !is_sure(sure)));
         }
         if let Some(text) = parameter.description.as_deref().filter(|_| parameter.kind == ParameterKind::Text) {
-            let told = self.described.iter().filter(|(told, _)| text.contains(&**told));
+            let told = self.by_description.iter().filter(|(told, _)| text.contains(&**told));
             kinds.extend(told.map(|(_, kind)| *kind));
         }
         // One of a few texts is no program.
-        let is_program = |kind| matches!(kind, SignalKind::TakesCode | SignalKind::TakesShell | SignalKind::TakesSql);
+        let is_program =
+            |kind| matches!(kind, RiskSignalKind::TakesCode | RiskSignalKind::TakesShell | RiskSignalKind::TakesSql);
         kinds.retain(|kind| !(parameter.is_enum && is_program(*kind)));
         kinds.retain(|kind| parameter.kind == ParameterKind::List || !self.only_lists.contains(kind));
-        kinds.retain(|kind| parameter.kind != ParameterKind::Number || *kind == SignalKind::TakesAmount);
+        kinds.retain(|kind| parameter.kind != ParameterKind::Number || *kind == RiskSignalKind::TakesAmount);
         kinds.sort_unstable();
         kinds.dedup();
         for kind in kinds {
-            found.push(Signal { kind, parameter: Some(escape_for_display(&parameter.path)) });
+            found.push(RiskSignal { kind, parameter: Some(escape_for_display(&parameter.path)) });
         }
     }
 }
