@@ -4,14 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use crate::attack::{self, Pattern};
-use crate::calibrate::Calibration;
+use crate::classifier_model::{ClassifierModel, constrain_scores};
+use crate::confidence_calibration::ConfidenceCalibration;
 use crate::data_flow;
 use crate::lexicon::{CategoryBiases, CategoryThresholds, Lexicon, LexiconFile, VerbGroup, WordId};
-use crate::model::{Model, kept};
 use crate::risk_signals::SignalRules;
 use crate::tool_features::{FeatureFlag, FeatureId, PhraseKind, WordPosition};
 use crate::tool_name_words::split_words;
-use crate::trained::Trained;
+use crate::weights_file::WeightsFile;
 
 const LEXICON_TOML: &str = include_str!("../data/lexicon.toml");
 const SIGNALS_TOML: &str = include_str!("../data/signals.toml");
@@ -23,8 +23,8 @@ const WEIGHTS_JSON: &str = include_str!("../data/weights.json");
 #[derive(Debug, Default)]
 pub(crate) struct ClassifierData {
     pub lexicon: Lexicon,
-    pub model: Model,
-    pub calibration: Calibration,
+    pub model: ClassifierModel,
+    pub calibration: ConfidenceCalibration,
     pub signals: SignalRules,
     pub patterns: Vec<Pattern>,
     /// Phrases by their first word.
@@ -62,8 +62,8 @@ impl ClassifierData {
     /// Reads the data, with these weights.
     pub fn read(weights: &str) -> Result<Self, ClassifierDataError> {
         let mut book = Self::untrained()?;
-        let trained: Trained = serde_json::from_str(weights)?;
-        trained.put_into(&mut book);
+        let trained: WeightsFile = serde_json::from_str(weights)?;
+        trained.apply_to(&mut book);
         book.calibration = trained.calibration;
         Ok(book)
     }
@@ -136,7 +136,7 @@ impl ClassifierData {
             priors.extend(ids.map(|id| (FeatureId::Word(WordPosition::ParameterWord, id), points)).collect::<Vec<_>>());
         }
         for (key, points) in priors {
-            let points = kept(key, points, &self.lexicon);
+            let points = constrain_scores(key, points, &self.lexicon);
             self.model.weights.insert(key, points);
         }
     }

@@ -5,8 +5,8 @@ mod hinder;
 use gatelodge_policy::Category;
 
 use crate::classifier_data::ClassifierData;
+use crate::classifier_model::{CategoryProbabilities, is_money_feature, is_removal_feature};
 use crate::lexicon::VerbGroup;
-use crate::model::{Shares, is_of_money, takes_away};
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, WordPosition};
 use crate::tool_spec::ToolAnnotations;
 pub(crate) use hinder::Hindrance;
@@ -21,7 +21,7 @@ pub(crate) struct Verdict {
     pub category: Category,
     /// The model's share for it.
     pub share: f64,
-    pub shares: Shares,
+    pub shares: CategoryProbabilities,
     /// Whether a claim of the server raised it.
     pub raised: bool,
     /// What forbids Read.
@@ -37,7 +37,7 @@ pub(crate) fn decide(
     claims: ToolAnnotations,
     book: &ClassifierData,
 ) -> Verdict {
-    let shares = Shares::of(book.model.sum(features));
+    let shares = CategoryProbabilities::of(book.model.total_scores(features));
     let hindrance = hindrance(found, features, book);
     let category = by_words(found, features, shares, hindrance.as_ref(), book);
     let claimed = by_claims(category, shares, claims, book);
@@ -50,7 +50,7 @@ pub(crate) fn decide(
 fn by_words(
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
-    shares: Shares,
+    shares: CategoryProbabilities,
     hindrance: Option<&Hindrance>,
     book: &ClassifierData,
 ) -> Category {
@@ -96,9 +96,9 @@ fn by_words(
 }
 
 /// What a tool is that takes away what may be a relation: Write if it is nothing else.
-fn untied(shares: Shares, features: &[Feature<'_>], book: &ClassifierData) -> Category {
-    let is_gone = shares.destroy >= book.thresholds.destroy_if_unlinked * (1.0 - shares.read);
-    match more_than_read(Shares { destroy: 0.0, ..shares }, features, true, book) {
+fn untied(shares: CategoryProbabilities, features: &[Feature<'_>], book: &ClassifierData) -> Category {
+    let is_gone = shares.destructive >= book.thresholds.destroy_if_unlinked * (1.0 - shares.read);
+    match more_than_read(CategoryProbabilities { destructive: 0.0, ..shares }, features, true, book) {
         Category::Write if !is_gone => Category::Write,
         _ => Category::Destructive,
     }
@@ -106,10 +106,15 @@ fn untied(shares: Shares, features: &[Feature<'_>], book: &ClassifierData) -> Ca
 
 /// What a tool is that is not Read. A word that takes away lifts no milder outcome more than a riskier one, so that
 /// nothing here gets milder by it.
-fn more_than_read(shares: Shares, features: &[Feature<'_>], has_verb: bool, book: &ClassifierData) -> Category {
+fn more_than_read(
+    shares: CategoryProbabilities,
+    features: &[Feature<'_>],
+    has_verb: bool,
+    book: &ClassifierData,
+) -> Category {
     let (borders, leans) = (&book.thresholds, &book.biases);
-    let takes_away = features.iter().any(|feature| takes_away(feature.key, &book.lexicon));
-    let is_of_money = features.iter().any(|feature| is_of_money(feature.key, &book.lexicon));
+    let takes_away = features.iter().any(|feature| is_removal_feature(feature.key, &book.lexicon));
+    let is_of_money = features.iter().any(|feature| is_money_feature(feature.key, &book.lexicon));
     let commits = features.iter().any(|feature| feature.key == FeatureId::Flag(FeatureFlag::CommitsMoney));
     let money = if commits { leans.money_if_committed } else { leans.money };
     let of_rest = |share: f64| share / (1.0 - shares.read);
@@ -119,9 +124,9 @@ fn more_than_read(shares: Shares, features: &[Feature<'_>], has_verb: bool, book
     };
     let (mut most, mut category) = (shares.write, Category::Write);
     for (other, share) in [
-        (Category::Execute, shares.run * leans.execute),
-        (Category::Destructive, told(shares.destroy, takes_away) * leans.destroy),
-        (Category::Financial, told(shares.pay, is_of_money) * money),
+        (Category::Execute, shares.execute * leans.execute),
+        (Category::Destructive, told(shares.destructive, takes_away) * leans.destroy),
+        (Category::Financial, told(shares.financial, is_of_money) * money),
     ] {
         if share >= most {
             (most, category) = (share, other);
@@ -132,13 +137,18 @@ fn more_than_read(shares: Shares, features: &[Feature<'_>], has_verb: bool, book
     if category == Category::Write && !is_understood { Category::Unknown } else { category }
 }
 
-fn by_claims(category: Category, shares: Shares, claims: ToolAnnotations, book: &ClassifierData) -> Category {
+fn by_claims(
+    category: Category,
+    shares: CategoryProbabilities,
+    claims: ToolAnnotations,
+    book: &ClassifierData,
+) -> Category {
     let borders = &book.thresholds;
     // A claim of being harmless beside it does not count: two readings, the riskier one.
     let destroys = claims.destructive == Some(true);
     match category {
         Category::Unknown if destroys => Category::Destructive,
-        Category::Write if destroys && shares.destroy >= borders.destroy_if_claimed * (1.0 - shares.read) => {
+        Category::Write if destroys && shares.destructive >= borders.destroy_if_claimed * (1.0 - shares.read) => {
             Category::Destructive
         }
         Category::Read if destroys => Category::Write,

@@ -7,9 +7,9 @@ mod siblings;
 use gatelodge_policy::Category;
 
 use crate::classifier_data::ClassifierData;
+use crate::classifier_model::MODEL_CATEGORIES;
 use crate::classify::{Level, word};
 use crate::decide::Verdict;
-use crate::model::OUTCOMES;
 use crate::server_context::ServerContext;
 use crate::tool_features::{Feature, ParsedTool};
 use crate::tool_spec::ToolSpec;
@@ -119,7 +119,7 @@ fn doubts(tool: &ToolSpec<'_>, verdict: &Verdict) -> Vec<String> {
         doubts.push("There is no description, so this is less sure.".to_owned());
     }
     let is_doubt = |other: &Category| *other != verdict.category && verdict.shares.get(*other) > DOUBT;
-    for other in OUTCOMES.into_iter().filter(is_doubt) {
+    for other in MODEL_CATEGORIES.into_iter().filter(is_doubt) {
         let other_word = word(other);
         doubts.push(if Level::of(other) < Level::of(verdict.category) {
             format!("It could also be {other_word}; of two readings the riskier one counts.")

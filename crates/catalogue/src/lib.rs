@@ -5,9 +5,10 @@
 
 mod archive;
 mod attack;
-mod calibrate;
 mod classifier_data;
+mod classifier_model;
 mod classify;
+mod confidence_calibration;
 mod data_files;
 mod data_flow;
 mod decide;
@@ -20,7 +21,6 @@ mod homoglyphs;
 mod incident;
 mod index;
 mod lexicon;
-mod model;
 mod package;
 mod precheck;
 mod ready;
@@ -36,8 +36,8 @@ mod tool_name_words;
 mod tool_parameters;
 mod tool_reader;
 mod tool_spec;
-mod trained;
 pub mod training;
+mod weights_file;
 
 pub use archive::{Bounds, Form, Skip, SourceFile, Unpacked, Want, unpack};
 pub use attack::{Pattern, patterns};

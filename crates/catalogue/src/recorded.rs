@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use crate::attack;
 use crate::classifier_data::ClassifierData;
+use crate::classifier_model::CategoryProbabilities;
 use crate::classify::{Classification, Level, look};
 use crate::decide::{Verdict, decide};
 use crate::explain::{Reasons, explain};
 use crate::index::ToolFacts;
-use crate::model::Shares;
 use crate::recommend::recommended;
 use crate::risk_signals::{RiskSignal, RiskSignalKind};
 use crate::server_context::ServerContext;
@@ -27,7 +27,7 @@ pub(crate) fn recorded(tool: &ToolSpec<'_>, server: &ServerContext, facts: &Tool
         let decided = decide(found, features, tool.annotations, book);
         let is_shown = decided.category == facts.category;
         // How the name alone reads says little where there was more to read.
-        let shares = if had_description { Shares::default() } else { decided.shares };
+        let shares = if had_description { CategoryProbabilities::default() } else { decided.shares };
         let verdict = Verdict { category: facts.category, raised: decided.raised && is_shown, shares, ..decided };
         let Reasons { rationale: mut why, evidence: mut rests_on } =
             explain(tool, found, features, &verdict, server, book);

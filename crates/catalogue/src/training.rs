@@ -5,20 +5,20 @@
 
 use gatelodge_policy::Category;
 
-pub use crate::calibrate::Calibration;
 use crate::classifier_data::{ClassifierData, ClassifierDataError};
+pub use crate::classifier_model::MODEL_CATEGORIES;
+use crate::classifier_model::{constrain_scores, softmax};
 use crate::classify::look;
+pub use crate::confidence_calibration::ConfidenceCalibration;
 use crate::decide::decide;
 use crate::description_text::{DescriptionText, strip_invisible};
 pub use crate::lexicon::CategoryScores;
-pub use crate::model::OUTCOMES;
-use crate::model::{kept, shared};
 use crate::server_context::ServerContext;
 use crate::tool_features::{FeatureId, WordPosition};
 use crate::tool_name_words::split_words;
 use crate::tool_parameters::ToolParameters;
 use crate::tool_spec::{ToolAnnotations, ToolSpec};
-use crate::trained::Trained;
+use crate::weights_file::WeightsFile;
 
 /// A feature of a tool, as a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,7 +112,7 @@ impl TrainingModel {
 
     /// The points of a feature; all zero for one without weights.
     pub fn points(&self, key: FeatureKey) -> CategoryScores {
-        self.0.model.points(key.0)
+        self.0.model.scores(key.0)
     }
 
     /// Whether a feature has weights.
@@ -123,7 +123,7 @@ impl TrainingModel {
     /// The nearest points that keep the promises of the classifier: a word that takes away never makes a tool milder,
     /// and a warning never speaks for Read.
     pub fn allowed(&self, key: FeatureKey, points: CategoryScores) -> CategoryScores {
-        kept(key.0, points, &self.0.lexicon)
+        constrain_scores(key.0, points, &self.0.lexicon)
     }
 
     /// Puts learned weights over the present ones.
@@ -136,13 +136,13 @@ impl TrainingModel {
     ///
     /// # Errors
     /// The weights cannot be written as JSON.
-    pub fn to_text(&self, origin: &str, calibration: Calibration) -> Result<String, TrainingDataError> {
-        let text = Trained::of(&self.0, origin.to_owned(), calibration).to_text();
+    pub fn to_text(&self, origin: &str, calibration: ConfidenceCalibration) -> Result<String, TrainingDataError> {
+        let text = WeightsFile::of(&self.0, origin.to_owned(), calibration).to_text();
         Ok(text.map_err(ClassifierDataError::from)?)
     }
 }
 
 /// The shares of the outcomes by their points: the exponentials, divided by their sum.
 pub fn shares(points: CategoryScores) -> CategoryScores {
-    shared(points)
+    softmax(points)
 }

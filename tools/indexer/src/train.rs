@@ -8,7 +8,9 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use gatelodge_catalogue::training::{Calibration, FeatureKey, Judgement, OUTCOMES, TrainingDataError, TrainingModel};
+use gatelodge_catalogue::training::{
+    ConfidenceCalibration, FeatureKey, Judgement, MODEL_CATEGORIES, TrainingDataError, TrainingModel,
+};
 use gatelodge_catalogue::{ServerContext, ToolEntry, escape_for_display};
 use gatelodge_policy::Category;
 
@@ -137,13 +139,13 @@ fn in_parts(examples: &[Example], model: &TrainingModel) -> Vec<Weights> {
 }
 
 /// How sure to be, by tools that chance drew and somebody read: they are as frequent as they come.
-fn calibration<'u>(unseen: impl IntoIterator<Item = &'u Unseen>) -> Calibration {
+fn calibration<'u>(unseen: impl IntoIterator<Item = &'u Unseen>) -> ConfidenceCalibration {
     let mut seen: BTreeMap<String, Vec<(f64, bool)>> = BTreeMap::new();
     for one in unseen.into_iter().filter(|one| matches!(one.source, Source::Random | Source::Servers)) {
         let right = seen.entry(one.category.as_str().to_owned()).or_default();
         right.push((one.share, one.label.fits(one.category)));
     }
-    Calibration { lines: seen.into_iter().map(|(category, seen)| (category, fit_line(seen))).collect() }
+    ConfidenceCalibration { curves: seen.into_iter().map(|(category, seen)| (category, fit_line(seen))).collect() }
 }
 
 /// Each server with its number, by its family.
@@ -165,7 +167,7 @@ fn example(tool: &Labelled<'_>, servers: &Servers, model: &TrainingModel) -> Opt
     let (at, server) = servers.get(&tool.item.server_key())?;
     let label = tool.label.filter(|label| *label != Label::Category(Category::Unknown))?;
     let keys = model.features(&tool.item.tool, server);
-    let may_be = OUTCOMES.map(|outcome| label.fits(outcome));
+    let may_be = MODEL_CATEGORIES.map(|outcome| label.fits(outcome));
     let is_sure = tool.item.entry.get("sure").and_then(|sure| sure.as_bool()) != Some(false);
     Some(Example { server: *at, label, source: Source::of(&tool.item), is_sure, may_be, keys, weight: 1.0 })
 }

@@ -4,9 +4,9 @@ use gatelodge_policy::Category;
 
 use super::Case;
 use crate::classifier_data::ClassifierData;
+use crate::classifier_model::MODEL_CATEGORIES;
 use crate::classify::quoted;
 use crate::lexicon::LexiconWord;
-use crate::model::OUTCOMES;
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, PhraseKind, WordPosition};
 
@@ -106,8 +106,8 @@ fn not_understood(case: &Case<'_, '_>) -> Vec<String> {
 
 /// How much a feature speaks for a category against the others.
 fn weight(key: FeatureId, category: Category, book: &ClassifierData) -> f64 {
-    let points = book.model.points(key);
-    let own = OUTCOMES.iter().zip(points).find(|(outcome, _)| **outcome == category);
+    let points = book.model.scores(key);
+    let own = MODEL_CATEGORIES.iter().zip(points).find(|(outcome, _)| **outcome == category);
     let mean = points.iter().sum::<f64>() / points.len() as f64;
     own.map_or(0.0, |(_, own)| own - mean)
 }

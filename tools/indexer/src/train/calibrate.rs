@@ -1,12 +1,12 @@
-//! Fits the lines of a [`Calibration`](gatelodge_catalogue::training::Calibration) to what was right and what was not.
+//! Fits the lines of a [`ConfidenceCalibration`](gatelodge_catalogue::training::Calibration) to what was right and what was not.
 
 /// Fits a line that never falls to what was right and what was not: neighbours that fall are pooled.
 pub(super) fn fit(mut seen: Vec<(f64, bool)>) -> Vec<(f64, f64)> {
     /// Fewer than this in a pool say little; a new point needs so many.
-    const LEAST: usize = 25;
+    const MIN_POOL_SIZE: usize = 25;
     seen.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut pools: Vec<(f64, f64, f64)> = Vec::new();
-    for chunk in seen.chunks(LEAST) {
+    for chunk in seen.chunks(MIN_POOL_SIZE) {
         let count = chunk.len() as f64;
         let share = chunk.iter().map(|(share, _)| share).sum::<f64>();
         let right = chunk.iter().filter(|(_, is_right)| *is_right).count() as f64;
@@ -26,7 +26,7 @@ pub(super) fn fit(mut seen: Vec<(f64, bool)>) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_catalogue::training::Calibration;
+    use gatelodge_catalogue::training::ConfidenceCalibration;
     use gatelodge_policy::Category;
 
     use super::fit;
@@ -36,7 +36,7 @@ mod tests {
         let seen = (0..1_000).map(|at| (f64::from(at) / 1_000.0, (at * 7_919) % 1_000 < at)).collect();
         let line = fit(seen);
         assert!(line.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1 + 0.02), "{line:?}");
-        let calibration = Calibration { lines: [(Category::Write.as_str().to_owned(), line)].into() };
+        let calibration = ConfidenceCalibration { curves: [(Category::Write.as_str().to_owned(), line)].into() };
         let confidence = |share: f64| calibration.confidence(Category::Write, share);
         assert!((confidence(0.5) - 0.5).abs() < 0.12);
         assert!(confidence(0.0) < 0.2 && confidence(1.0) > 0.8);

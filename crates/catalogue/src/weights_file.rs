@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::calibrate::Calibration;
 use crate::classifier_data::ClassifierData;
+use crate::classifier_model::constrain_scores;
+use crate::confidence_calibration::ConfidenceCalibration;
 use crate::lexicon::{CategoryScores, VerbGroup, WordId};
-use crate::model::kept;
 use crate::tool_features::{FeatureFlag, FeatureId, WordPosition};
 
 /// The file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Trained {
+pub(crate) struct WeightsFile {
     /// What it was made from, in a few words.
     pub origin: String,
     pub bias: CategoryScores,
@@ -25,12 +25,12 @@ pub(crate) struct Trained {
     /// By what they are, then by the two words or groups with a `+` between them.
     #[serde(default)]
     pub pairs: BTreeMap<String, BTreeMap<String, CategoryScores>>,
-    pub calibration: Calibration,
+    pub calibration: ConfidenceCalibration,
 }
 
-impl Trained {
+impl WeightsFile {
     /// Puts the weights over those of the lexicon.
-    pub fn put_into(&self, book: &mut ClassifierData) {
+    pub fn apply_to(&self, book: &mut ClassifierData) {
         book.model.bias = self.bias;
         let mut learned = Vec::new();
         for (name, points) in &self.flags {
@@ -46,15 +46,16 @@ impl Trained {
         for (slot, words) in &self.words {
             let Some(slot) = WordPosition::from_word(slot) else { continue };
             for (word, points) in words {
-                learned.push((FeatureId::Word(slot, word_id(word, book)), *points));
+                learned.push((FeatureId::Word(slot, find_or_add_word_id(word, book)), *points));
             }
         }
         for (name, pairs) in &self.pairs {
-            learned.extend(pairs.iter().filter_map(|(pair, points)| Some((pair_key(name, pair, book)?, *points))));
+            learned
+                .extend(pairs.iter().filter_map(|(pair, points)| Some((parse_pair_key(name, pair, book)?, *points))));
         }
         for (key, points) in learned {
             // The file may have been edited; the promise holds all the same.
-            let points = kept(key, points, &book.lexicon);
+            let points = constrain_scores(key, points, &book.lexicon);
             book.model.weights.insert(key, points);
         }
     }
@@ -77,10 +78,10 @@ impl Trained {
     }
 
     /// Writes down a model.
-    pub fn of(book: &ClassifierData, origin: String, calibration: Calibration) -> Self {
-        let mut trained = Self { origin, bias: book.model.bias.map(rounded), calibration, ..Self::default() };
+    pub fn of(book: &ClassifierData, origin: String, calibration: ConfidenceCalibration) -> Self {
+        let mut trained = Self { origin, bias: book.model.bias.map(round_weight), calibration, ..Self::default() };
         for (key, points) in &book.model.weights {
-            let points = points.map(rounded);
+            let points = points.map(round_weight);
             match key {
                 FeatureId::Flag(flag) => drop(trained.flags.insert(flag.as_str().to_owned(), points)),
                 FeatureId::Group(slot, group) => {
@@ -93,13 +94,15 @@ impl Trained {
                     words.insert(word.base_form.to_string(), points);
                 }
                 FeatureId::GroupPair(lead, says) => {
-                    let name = |group: Option<VerbGroup>| group.map_or(NO_VERB, VerbGroup::as_str).to_owned();
-                    trained.add_pair(KINDS, Some(name(*lead)), Some(name(*says)), points);
+                    let name = |group: Option<VerbGroup>| group.map_or(NO_VERB_WORD, VerbGroup::as_str).to_owned();
+                    trained.add_pair(GROUP_PAIRS_KEY, Some(name(*lead)), Some(name(*says)), points);
                 }
                 FeatureId::VerbPair(one, other) => {
-                    trained.add_pair(VERBS, base(*one, book), base(*other, book), points)
+                    trained.add_pair(VERB_PAIRS_KEY, word_base(*one, book), word_base(*other, book), points)
                 }
-                FeatureId::WordPair(one, other) => trained.add_pair(NEXT, base(*one, book), base(*other, book), points),
+                FeatureId::WordPair(one, other) => {
+                    trained.add_pair(WORD_PAIRS_KEY, word_base(*one, book), word_base(*other, book), points)
+                }
             }
         }
         trained
@@ -112,31 +115,31 @@ impl Trained {
     }
 }
 
-const KINDS: &str = "kinds";
-const VERBS: &str = "verbs";
-const NEXT: &str = "next";
+const GROUP_PAIRS_KEY: &str = "kinds";
+const VERB_PAIRS_KEY: &str = "verbs";
+const WORD_PAIRS_KEY: &str = "next";
 /// A pair without one of its verbs.
-const NO_VERB: &str = "none";
+const NO_VERB_WORD: &str = "none";
 
-fn base(id: WordId, book: &ClassifierData) -> Option<String> {
+fn word_base(id: WordId, book: &ClassifierData) -> Option<String> {
     book.lexicon.word(id).map(|word| word.base_form.to_string())
 }
 
-fn word_id(word: &str, book: &mut ClassifierData) -> WordId {
+fn find_or_add_word_id(word: &str, book: &mut ClassifierData) -> WordId {
     book.lexicon.find(word).unwrap_or_else(|| book.lexicon.get_or_insert(word))
 }
 
-fn pair_key(name: &str, pair: &str, book: &mut ClassifierData) -> Option<FeatureId> {
+fn parse_pair_key(name: &str, pair: &str, book: &mut ClassifierData) -> Option<FeatureId> {
     let (one, other) = pair.split_once('+')?;
     match name {
-        KINDS => Some(FeatureId::GroupPair(VerbGroup::from_word(one), VerbGroup::from_word(other))),
-        VERBS => Some(FeatureId::VerbPair(word_id(one, book), word_id(other, book))),
-        NEXT => Some(FeatureId::WordPair(word_id(one, book), word_id(other, book))),
+        GROUP_PAIRS_KEY => Some(FeatureId::GroupPair(VerbGroup::from_word(one), VerbGroup::from_word(other))),
+        VERB_PAIRS_KEY => Some(FeatureId::VerbPair(find_or_add_word_id(one, book), find_or_add_word_id(other, book))),
+        WORD_PAIRS_KEY => Some(FeatureId::WordPair(find_or_add_word_id(one, book), find_or_add_word_id(other, book))),
         _ => None,
     }
 }
 
 /// Two places: more would be noise, and the file is read in reviews. Nothing is written as less than nothing.
-fn rounded(value: f64) -> f64 {
+fn round_weight(value: f64) -> f64 {
     (value * 100.0).round() / 100.0 + 0.0
 }
