@@ -4,9 +4,9 @@ use gatelodge_policy::Category;
 use serde::Serialize;
 use serde_json::Value as Json;
 
+use crate::categorize::{CategoryDecision, categorize};
 use crate::classifier_data::ClassifierData;
 use crate::data_flow::{self, DataFlow};
-use crate::decide::{Verdict, decide};
 use crate::description_text::{DescriptionText, VisibleText, strip_invisible};
 use crate::display_escape::{escape_for_display, is_invisible};
 use crate::explain::{Reasons, explain};
@@ -184,7 +184,7 @@ fn classified(
     features: &[Feature<'_>],
     book: &'static ClassifierData,
 ) -> Classification {
-    let verdict = decide(found, features, tool.annotations, book);
+    let verdict = categorize(found, features, tool.annotations, book);
     let category = verdict.category;
     let flow = data_flow::tool_data_flows(found, category, server, book);
     let patterns = attack::of_tool(book, category, found.signals, &flow);
@@ -208,17 +208,17 @@ fn classified(
 }
 
 /// How sure the category is. A claim that agrees adds nothing: it is the server's word.
-fn confidence(verdict: &Verdict, tool: &ToolSpec<'_>, book: &ClassifierData) -> f64 {
+fn confidence(verdict: &CategoryDecision, tool: &ToolSpec<'_>, book: &ClassifierData) -> f64 {
     /// A claim raised it, against the words: one of two readings.
     const RAISED: f64 = 0.6;
     /// What a claim that contradicts takes away.
     const CONTRADICTED: f64 = 0.85;
     /// What a missing description takes away.
     const NAME_ALONE: f64 = 0.95;
-    if verdict.raised {
+    if verdict.raised_by_claim {
         return RAISED;
     }
-    let sure = book.calibration.confidence(verdict.category, verdict.share);
+    let sure = book.calibration.confidence(verdict.category, verdict.probability);
     let claims = tool.annotations;
     let contradicts = match verdict.category {
         Category::Read => claims.read_only == Some(false) || claims.destructive == Some(true),

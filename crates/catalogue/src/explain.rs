@@ -6,10 +6,10 @@ mod siblings;
 
 use gatelodge_policy::Category;
 
+use crate::categorize::CategoryDecision;
 use crate::classifier_data::ClassifierData;
 use crate::classifier_model::MODEL_CATEGORIES;
 use crate::classify::{Level, word};
-use crate::decide::Verdict;
 use crate::server_context::ServerContext;
 use crate::tool_features::{Feature, ParsedTool};
 use crate::tool_spec::ToolSpec;
@@ -30,7 +30,7 @@ struct Case<'c, 't> {
     tool: &'c ToolSpec<'t>,
     found: &'c ParsedTool<'c>,
     features: &'c [Feature<'c>],
-    verdict: &'c Verdict,
+    verdict: &'c CategoryDecision,
     server: &'c ServerContext,
     book: &'c ClassifierData,
 }
@@ -48,7 +48,7 @@ pub(crate) fn explain(
     tool: &ToolSpec<'_>,
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
-    verdict: &Verdict,
+    verdict: &CategoryDecision,
     server: &ServerContext,
     book: &ClassifierData,
 ) -> Reasons {
@@ -91,7 +91,7 @@ fn rationale(case: &Case<'_, '_>, facts: &[Fact], beside: Option<&str>) -> Strin
 fn raising_claim(case: &Case<'_, '_>) -> Option<String> {
     let destroys = case.tool.annotations.destructive == Some(true);
     let claim = if destroys { "destructiveHint: true" } else { "readOnlyHint: false" };
-    case.verdict.raised.then(|| format!("the server claims `{claim}`"))
+    case.verdict.raised_by_claim.then(|| format!("the server claims `{claim}`"))
 }
 
 fn what_it_is(category: Category, because: &str) -> String {
@@ -106,9 +106,9 @@ fn what_it_is(category: Category, because: &str) -> String {
     if because.is_empty() { format!("{what}.") } else { format!("{what}: {because}.") }
 }
 
-fn doubts(tool: &ToolSpec<'_>, verdict: &Verdict) -> Vec<String> {
+fn doubts(tool: &ToolSpec<'_>, verdict: &CategoryDecision) -> Vec<String> {
     let mut doubts = Vec::new();
-    if verdict.raised {
+    if verdict.raised_by_claim {
         doubts
             .push("The server's own claim makes it riskier than its words do; the riskier reading counts.".to_owned());
     }
@@ -118,7 +118,7 @@ fn doubts(tool: &ToolSpec<'_>, verdict: &Verdict) -> Vec<String> {
     if tool.description.is_none() {
         doubts.push("There is no description, so this is less sure.".to_owned());
     }
-    let is_doubt = |other: &Category| *other != verdict.category && verdict.shares.get(*other) > DOUBT;
+    let is_doubt = |other: &Category| *other != verdict.category && verdict.probabilities.get(*other) > DOUBT;
     for other in MODEL_CATEGORIES.into_iter().filter(is_doubt) {
         let other_word = word(other);
         doubts.push(if Level::of(other) < Level::of(verdict.category) {

@@ -5,13 +5,13 @@
 
 mod archive;
 mod attack;
+mod categorize;
 mod classifier_data;
 mod classifier_model;
 mod classify;
 mod confidence_calibration;
 mod data_files;
 mod data_flow;
-mod decide;
 mod description_text;
 mod display_escape;
 mod explain;

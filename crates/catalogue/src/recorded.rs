@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use crate::attack;
+use crate::categorize::{CategoryDecision, categorize};
 use crate::classifier_data::ClassifierData;
 use crate::classifier_model::CategoryProbabilities;
 use crate::classify::{Classification, Level, look};
-use crate::decide::{Verdict, decide};
 use crate::explain::{Reasons, explain};
 use crate::index::ToolFacts;
 use crate::recommend::recommended;
@@ -24,11 +24,16 @@ pub(crate) fn recorded(tool: &ToolSpec<'_>, server: &ServerContext, facts: &Tool
     // An empty one is there and not kept: nothing is told of what it says or lacks.
     let tool = &ToolSpec { description: had_description.then_some(Cow::Borrowed("")), ..tool.clone() };
     look(tool, server, book, |found, features| {
-        let decided = decide(found, features, tool.annotations, book);
+        let decided = categorize(found, features, tool.annotations, book);
         let is_shown = decided.category == facts.category;
         // How the name alone reads says little where there was more to read.
-        let shares = if had_description { CategoryProbabilities::default() } else { decided.shares };
-        let verdict = Verdict { category: facts.category, raised: decided.raised && is_shown, shares, ..decided };
+        let shares = if had_description { CategoryProbabilities::default() } else { decided.probabilities };
+        let verdict = CategoryDecision {
+            category: facts.category,
+            raised_by_claim: decided.raised_by_claim && is_shown,
+            probabilities: shares,
+            ..decided
+        };
         let Reasons { rationale: mut why, evidence: mut rests_on } =
             explain(tool, found, features, &verdict, server, book);
         if !is_shown && had_description {

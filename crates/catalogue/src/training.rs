@@ -5,12 +5,12 @@
 
 use gatelodge_policy::Category;
 
+use crate::categorize::categorize;
 use crate::classifier_data::{ClassifierData, ClassifierDataError};
 pub use crate::classifier_model::MODEL_CATEGORIES;
 use crate::classifier_model::{constrain_scores, softmax};
 use crate::classify::look;
 pub use crate::confidence_calibration::ConfidenceCalibration;
-use crate::decide::decide;
 use crate::description_text::{DescriptionText, strip_invisible};
 pub use crate::lexicon::CategoryScores;
 use crate::server_context::ServerContext;
@@ -99,10 +99,11 @@ impl TrainingModel {
 
     /// Classifies a tool by what the model has learned. Annotations of the server do not count.
     pub fn judge(&self, tool: &ToolSpec<'_>, server: &ServerContext) -> Judgement {
-        let verdict =
-            look(tool, server, &self.0, |found, features| decide(found, features, ToolAnnotations::default(), &self.0));
-        let against_read = verdict.hindrance.map(|own| own.why);
-        Judgement { category: verdict.category, share: verdict.share, against_read }
+        let verdict = look(tool, server, &self.0, |found, features| {
+            categorize(found, features, ToolAnnotations::default(), &self.0)
+        });
+        let against_read = verdict.not_read_reason.map(|own| own.reason);
+        Judgement { category: verdict.category, share: verdict.probability, against_read }
     }
 
     /// The points that every tool has.

@@ -52,7 +52,7 @@ pub(super) fn facts(case: &Case<'_, '_>) -> Vec<Fact> {
     if case.verdict.category != Category::Read {
         // It is often the verb, which is told already.
         let is_new = |why: &&String| why.split('`').nth(1).is_none_or(|word| !names(&told, word));
-        let why = case.verdict.hindrance.as_ref().map(|hindrance| &hindrance.why).filter(is_new).cloned();
+        let why = case.verdict.not_read_reason.as_ref().map(|hindrance| &hindrance.reason).filter(is_new).cloned();
         tell(why, false, &mut told);
     }
     told
@@ -100,7 +100,7 @@ fn not_understood(case: &Case<'_, '_>) -> Vec<String> {
     };
     let is_told = case.tool.has_description_text() && text.lead_verb.is_none();
     let told = is_told.then(|| "its description does not begin with a verb that is known here".to_owned());
-    let is_cut = case.verdict.is_cut.then(|| format!("it {}", RiskSignalKind::LongDescription.says()));
+    let is_cut = case.verdict.is_truncated.then(|| format!("it {}", RiskSignalKind::LongDescription.says()));
     is_cut.into_iter().chain(named).chain(told).collect()
 }
 

@@ -18,7 +18,7 @@ pub(super) fn not_its_neighbours(case: &Case<'_, '_>) -> String {
         Category::Execute => format!("{} {} {}", not_read(case), more_than_write(case), not_for_removing(case)),
         Category::Destructive => gone(case),
         Category::Financial => moved(case),
-        Category::Unknown if case.verdict.is_cut => {
+        Category::Unknown if case.verdict.is_truncated => {
             let bytes = case.tool.description.as_deref().unwrap_or_default().len();
             let why = "and what was not read is not known to be harmless";
             format!("Not Read: its description of {bytes} bytes is too long to be read whole, {why}.")
@@ -32,10 +32,10 @@ fn not_read(case: &Case<'_, '_>) -> String {
     let (name, lexicon) = (case.found.name, &case.book.lexicon);
     let group = name.verb_group(lexicon);
     let changes = group.is_some_and(|group| group.harm_rank() > VerbGroup::Compute.harm_rank());
-    match (&case.verdict.hindrance, name.verb()) {
-        _ if case.verdict.raised => "Not Read: the server itself says that it does more.".to_owned(),
+    match (&case.verdict.not_read_reason, name.verb()) {
+        _ if case.verdict.raised_by_claim => "Not Read: the server itself says that it does more.".to_owned(),
         (_, Some((verb, _))) if changes => format!("Not Read: {} does more than look.", quoted(verb)),
-        (Some(hindrance), _) => format!("Not Read: {}.", hindrance.why),
+        (Some(hindrance), _) => format!("Not Read: {}.", hindrance.reason),
         (None, Some((verb, _))) => {
             format!("Not Read: {} alone does not say for certain that it only looks.", quoted(verb))
         }
@@ -92,7 +92,7 @@ fn not_for_removing(case: &Case<'_, '_>) -> String {
 
 fn gone(case: &Case<'_, '_>) -> String {
     match (spoken(case, takes_away), case.found.name.verb()) {
-        _ if case.verdict.raised => "Not Write: the server itself says that it destroys.".to_owned(),
+        _ if case.verdict.raised_by_claim => "Not Write: the server itself says that it destroys.".to_owned(),
         (Some(own), _) => format!("Not Write: what falls to {own} cannot simply be brought back."),
         (None, Some((verb, _))) => {
             format!("Not Write: nothing says that what {} writes over can be brought back.", quoted(verb))

@@ -1,6 +1,6 @@
 //! From points to a category. Severity wins where several fit; two readings, the riskier one.
 
-mod hinder;
+mod not_read_reason;
 
 use gatelodge_policy::Category;
 
@@ -9,49 +9,56 @@ use crate::classifier_model::{CategoryProbabilities, is_money_feature, is_remova
 use crate::lexicon::VerbGroup;
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, WordPosition};
 use crate::tool_spec::ToolAnnotations;
-pub(crate) use hinder::Hindrance;
-use hinder::{Takes, carries, hindrance, lead_is_either, takes};
+pub(crate) use not_read_reason::NotReadReason;
+use not_read_reason::{RemovalExtent, find_not_read_reason, is_lead_verb_ambiguous, removal_extent, takes_program};
 
 /// A description begins with its verb if that is among so many words: `This tool deletes`.
-const IN_FRONT: usize = 4;
+const MAX_LEADING_WORDS: usize = 4;
 
 /// A category, and what it rests on.
 #[derive(Debug, Clone)]
-pub(crate) struct Verdict {
+pub(crate) struct CategoryDecision {
     pub category: Category,
     /// The model's share for it.
-    pub share: f64,
-    pub shares: CategoryProbabilities,
+    pub probability: f64,
+    pub probabilities: CategoryProbabilities,
     /// Whether a claim of the server raised it.
-    pub raised: bool,
+    pub raised_by_claim: bool,
     /// What forbids Read.
-    pub hindrance: Option<Hindrance>,
+    pub not_read_reason: Option<NotReadReason>,
     /// Whether the description is too long to be read whole, and it is Unknown for that.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// Decides by what was found; claims of the server are looked at last, and only raise.
-pub(crate) fn decide(
+pub(crate) fn categorize(
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
     claims: ToolAnnotations,
     book: &ClassifierData,
-) -> Verdict {
+) -> CategoryDecision {
     let shares = CategoryProbabilities::of(book.model.total_scores(features));
-    let hindrance = hindrance(found, features, book);
-    let category = by_words(found, features, shares, hindrance.as_ref(), book);
-    let claimed = by_claims(category, shares, claims, book);
+    let hindrance = find_not_read_reason(found, features, book);
+    let category = category_from_words(found, features, shares, hindrance.as_ref(), book);
+    let claimed = raise_by_claims(category, shares, claims, book);
     // What was not read is not known to be harmless.
     let is_cut = found.is_truncated && matches!(claimed, Category::Read | Category::Write);
     let last = if is_cut { Category::Unknown } else { claimed };
-    Verdict { category: last, share: shares.get(last), shares, raised: claimed != category, hindrance, is_cut }
+    CategoryDecision {
+        category: last,
+        probability: shares.get(last),
+        probabilities: shares,
+        raised_by_claim: claimed != category,
+        not_read_reason: hindrance,
+        is_truncated: is_cut,
+    }
 }
 
-fn by_words(
+fn category_from_words(
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
     shares: CategoryProbabilities,
-    hindrance: Option<&Hindrance>,
+    hindrance: Option<&NotReadReason>,
     book: &ClassifierData,
 ) -> Category {
     let seen = |slots: &[WordPosition], group: VerbGroup| {
@@ -59,10 +66,10 @@ fn by_words(
         keys.any(|key| matches!(key, FeatureId::Group(slot, own) if own == group && slots.contains(&slot)))
     };
     let has_verb = found.name.lead_verb.is_some() || found.text.lead_verb.is_some();
-    match takes(found, features, hindrance, book) {
-        Takes::Nothing => {}
-        Takes::Perhaps => return untied(shares, features, book),
-        Takes::ForGood => return Category::Destructive,
+    match removal_extent(found, features, hindrance, book) {
+        RemovalExtent::Nothing => {}
+        RemovalExtent::Possible => return category_of_unlinking(shares, features, book),
+        RemovalExtent::Permanent => return Category::Destructive,
     }
     if !has_verb && found.text.tokens.is_empty() && hindrance.is_none() {
         let is_clear = shares.read >= book.thresholds.read_by_name;
@@ -70,7 +77,7 @@ fn by_words(
     }
     let looks = seen(&[WordPosition::NameVerb, WordPosition::DescriptionVerb], VerbGroup::Read)
         || found.text.has_reading_verb(&book.lexicon);
-    let border = match (looks, lead_is_either(found, book)) {
+    let border = match (looks, is_lead_verb_ambiguous(found, book)) {
         (true, false) => book.thresholds.read,
         (true, true) => book.thresholds.read_if_ambiguous,
         (false, _) => book.thresholds.read_without_verb,
@@ -78,7 +85,7 @@ fn by_words(
     if hindrance.is_none() && shares.read >= border {
         return Category::Read;
     }
-    match more_than_read(shares, features, has_verb, book) {
+    match category_above_read(shares, features, has_verb, book) {
         // Where there is nothing but a name, its verb says what is done.
         Category::Write
             if found.text.tokens.is_empty() && found.name.verb_group(&book.lexicon) == Some(VerbGroup::Run) =>
@@ -87,7 +94,7 @@ fn by_words(
         }
         // What would look but for the code, command or query that it takes does what that says.
         Category::Write
-            if carries(found) && matches!(found.name.verb_group(&book.lexicon), None | Some(VerbGroup::Read)) =>
+            if takes_program(found) && matches!(found.name.verb_group(&book.lexicon), None | Some(VerbGroup::Read)) =>
         {
             Category::Execute
         }
@@ -96,9 +103,9 @@ fn by_words(
 }
 
 /// What a tool is that takes away what may be a relation: Write if it is nothing else.
-fn untied(shares: CategoryProbabilities, features: &[Feature<'_>], book: &ClassifierData) -> Category {
+fn category_of_unlinking(shares: CategoryProbabilities, features: &[Feature<'_>], book: &ClassifierData) -> Category {
     let is_gone = shares.destructive >= book.thresholds.destroy_if_unlinked * (1.0 - shares.read);
-    match more_than_read(CategoryProbabilities { destructive: 0.0, ..shares }, features, true, book) {
+    match category_above_read(CategoryProbabilities { destructive: 0.0, ..shares }, features, true, book) {
         Category::Write if !is_gone => Category::Write,
         _ => Category::Destructive,
     }
@@ -106,7 +113,7 @@ fn untied(shares: CategoryProbabilities, features: &[Feature<'_>], book: &Classi
 
 /// What a tool is that is not Read. A word that takes away lifts no milder outcome more than a riskier one, so that
 /// nothing here gets milder by it.
-fn more_than_read(
+fn category_above_read(
     shares: CategoryProbabilities,
     features: &[Feature<'_>],
     has_verb: bool,
@@ -137,7 +144,7 @@ fn more_than_read(
     if category == Category::Write && !is_understood { Category::Unknown } else { category }
 }
 
-fn by_claims(
+fn raise_by_claims(
     category: Category,
     shares: CategoryProbabilities,
     claims: ToolAnnotations,
