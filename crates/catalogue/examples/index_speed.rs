@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use gatelodge_catalogue::{
     About, Claims, Index, PackageFacts, ParameterFacts, Query, Source, ToolFacts, ToolSpec, classify,
 };
-use gatelodge_catalogue::{Level, RiskSignalKind, ServerContext};
+use gatelodge_catalogue::{RiskLevel, RiskSignalKind, ServerContext};
 use gatelodge_indexer::write_index;
 
 const VERBS: &[&str] = &[
@@ -74,7 +74,7 @@ fn search(index: &Index) {
         };
         let mut query = Query::words(&text);
         query.is_prefix = round % 7 == 0;
-        query.level = (round % 3 == 0).then_some(Level::Critical);
+        query.level = (round % 3 == 0).then_some(RiskLevel::Critical);
         query.signal = (round % 11 == 0).then_some(RiskSignalKind::TakesPath);
         let timed = || {
             let start = Instant::now();

@@ -21,7 +21,7 @@ use crate::{attack, recommend};
 
 /// How much harm a call can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum Level {
+pub enum RiskLevel {
     /// It looks.
     Low,
     /// It changes what can be changed back.
@@ -32,7 +32,7 @@ pub enum Level {
     Critical,
 }
 
-impl Level {
+impl RiskLevel {
     /// All, the mildest first.
     pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Critical];
 
@@ -61,10 +61,10 @@ impl Level {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Classification {
     /// What it can do.
-    #[serde(serialize_with = "for_people")]
+    #[serde(serialize_with = "serialize_category_name")]
     pub category: Category,
     /// How much harm a call can do.
-    pub level: Level,
+    pub level: RiskLevel,
     /// How sure the category is: of the tools given 0.9, nine in ten are right.
     pub confidence: f64,
     /// Why this category and not its neighbours.
@@ -87,58 +87,58 @@ pub struct Classification {
 }
 
 /// Below this confidence a category is likely, and is told as no more than that.
-const SURE: f64 = 0.7;
+const CERTAIN_CONFIDENCE: f64 = 0.7;
 /// Below this, something else is likelier than what is told.
-const LIKELY: f64 = 0.5;
+const LIKELY_CONFIDENCE: f64 = 0.5;
 
 /// A category as it is told to people: `Write`, `likely Write` where that is not sure, `maybe Write` where it is a guess.
-pub fn told(category: Category, confidence: f64) -> String {
-    let word = word(category);
-    if is_unsure(category, confidence) { format!("{} {word}", how_sure(confidence)) } else { word.to_owned() }
+pub fn qualified_category_name(category: Category, confidence: f64) -> String {
+    let word = category_name(category);
+    if is_uncertain(category, confidence) { format!("{} {word}", certainty_word(confidence)) } else { word.to_owned() }
 }
 
-fn how_sure(confidence: f64) -> &'static str {
-    if confidence < LIKELY { "maybe" } else { "likely" }
+fn certainty_word(confidence: f64) -> &'static str {
+    if confidence < LIKELY_CONFIDENCE { "maybe" } else { "likely" }
 }
 
-fn is_unsure(category: Category, confidence: f64) -> bool {
-    confidence < SURE && category != Category::Unknown
+fn is_uncertain(category: Category, confidence: f64) -> bool {
+    confidence < CERTAIN_CONFIDENCE && category != Category::Unknown
 }
 
 impl Classification {
     /// The category as it is told to people.
-    pub fn told(&self) -> String {
-        told(self.category, self.confidence)
+    pub fn qualified_category_name(&self) -> String {
+        qualified_category_name(self.category, self.confidence)
     }
 
     /// How sure a category is that is not certain.
-    pub(crate) fn how_sure(&self) -> &'static str {
-        how_sure(self.confidence)
+    pub(crate) fn certainty_word(&self) -> &'static str {
+        certainty_word(self.confidence)
     }
 
     /// What is said of such a category.
-    pub fn doubt(&self) -> Option<&'static str> {
-        let doubt = if self.confidence < LIKELY { "This is a guess" } else { "This is likely, not certain" };
-        self.is_unsure().then_some(doubt)
+    pub fn uncertainty_note(&self) -> Option<&'static str> {
+        let doubt = if self.confidence < LIKELY_CONFIDENCE { "This is a guess" } else { "This is likely, not certain" };
+        self.is_uncertain().then_some(doubt)
     }
 
     /// Whether the category is no more than likely.
-    pub fn is_unsure(&self) -> bool {
-        is_unsure(self.category, self.confidence)
+    pub fn is_uncertain(&self) -> bool {
+        is_uncertain(self.category, self.confidence)
     }
 
     /// The category for people, with a capital.
     pub fn category_name(&self) -> &'static str {
-        word(self.category)
+        category_name(self.category)
     }
 }
 
-fn for_people<S: serde::Serializer>(category: &Category, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(word(*category))
+fn serialize_category_name<S: serde::Serializer>(category: &Category, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(category_name(*category))
 }
 
 /// A category for people, with a capital.
-pub fn word(category: Category) -> &'static str {
+pub fn category_name(category: Category) -> &'static str {
     match category {
         Category::Read => "Read",
         Category::Write => "Write",
@@ -151,11 +151,11 @@ pub fn word(category: Category) -> &'static str {
 
 /// Classifies a tool among its siblings.
 pub fn classify(tool: &ToolSpec<'_>, server: &ServerContext) -> Classification {
-    classify_by(tool, server, ClassifierData::built_in())
+    classify_with_data(tool, server, ClassifierData::built_in())
 }
 
 /// Finds what there is to find in a definition, and looks at it.
-pub(crate) fn look<T>(
+pub(crate) fn with_features<T>(
     tool: &ToolSpec<'_>,
     server: &ServerContext,
     book: &ClassifierData,
@@ -165,7 +165,7 @@ pub(crate) fn look<T>(
     let name = ToolNameWords::of(&tool.name, server.name_prefix(), &book.lexicon);
     let text = DescriptionText::of(&description.text, &book.lexicon);
     let parameters = ToolParameters::of(tool.schema);
-    let signals = signals(tool, server, &name, &text, &description, &parameters, book);
+    let signals = find_signals(tool, server, &name, &text, &description, &parameters, book);
     let is_cut = description.is_truncated;
     let found =
         ParsedTool { name: &name, text: &text, parameters: &parameters, signals: &signals, is_truncated: is_cut };
@@ -173,11 +173,11 @@ pub(crate) fn look<T>(
     look(&found, &features)
 }
 
-fn classify_by(tool: &ToolSpec<'_>, server: &ServerContext, book: &'static ClassifierData) -> Classification {
-    look(tool, server, book, |found, features| classified(tool, server, found, features, book))
+fn classify_with_data(tool: &ToolSpec<'_>, server: &ServerContext, book: &'static ClassifierData) -> Classification {
+    with_features(tool, server, book, |found, features| build_classification(tool, server, found, features, book))
 }
 
-fn classified(
+fn build_classification(
     tool: &ToolSpec<'_>,
     server: &ServerContext,
     found: &ParsedTool<'_>,
@@ -194,8 +194,8 @@ fn classified(
     let Reasons { rationale, evidence } = explain(tool, found, features, &verdict, server, book);
     Classification {
         category,
-        level: Level::of(category),
-        confidence: confidence(&verdict, tool, book),
+        level: RiskLevel::of(category),
+        confidence: classification_confidence(&verdict, tool, book),
         rationale,
         evidence,
         attacks: patterns.iter().map(|pattern| pattern.slug.as_str()).collect(),
@@ -208,15 +208,15 @@ fn classified(
 }
 
 /// How sure the category is. A claim that agrees adds nothing: it is the server's word.
-fn confidence(verdict: &CategoryDecision, tool: &ToolSpec<'_>, book: &ClassifierData) -> f64 {
+fn classification_confidence(verdict: &CategoryDecision, tool: &ToolSpec<'_>, book: &ClassifierData) -> f64 {
     /// A claim raised it, against the words: one of two readings.
-    const RAISED: f64 = 0.6;
+    const RAISED_CONFIDENCE: f64 = 0.6;
     /// What a claim that contradicts takes away.
-    const CONTRADICTED: f64 = 0.85;
+    const CONTRADICTED_FACTOR: f64 = 0.85;
     /// What a missing description takes away.
-    const NAME_ALONE: f64 = 0.95;
+    const NO_DESCRIPTION_FACTOR: f64 = 0.95;
     if verdict.raised_by_claim {
-        return RAISED;
+        return RAISED_CONFIDENCE;
     }
     let sure = book.calibration.confidence(verdict.category, verdict.probability);
     let claims = tool.annotations;
@@ -225,12 +225,12 @@ fn confidence(verdict: &CategoryDecision, tool: &ToolSpec<'_>, book: &Classifier
         Category::Destructive => claims.destructive == Some(false),
         _ => claims.read_only == Some(true),
     };
-    let sure = if contradicts { sure * CONTRADICTED } else { sure };
-    let sure = if tool.description.is_none() { sure * NAME_ALONE } else { sure };
+    let sure = if contradicts { sure * CONTRADICTED_FACTOR } else { sure };
+    let sure = if tool.description.is_none() { sure * NO_DESCRIPTION_FACTOR } else { sure };
     (sure * 100.0).round() / 100.0
 }
 
-fn signals(
+fn find_signals(
     tool: &ToolSpec<'_>,
     server: &ServerContext,
     name: &ToolNameWords,
@@ -266,7 +266,7 @@ fn signals(
             description.had_invisible || texts().any(is_hidden) || tool.name.chars().any(is_invisible),
         ),
         (RiskSignalKind::MixedLetters, is_mixed),
-        (RiskSignalKind::SteersModel, steers(texts().chain([&*description.text]), book)),
+        (RiskSignalKind::SteersModel, has_model_instructions(texts().chain([&*description.text]), book)),
         (RiskSignalKind::CrowdedServer, server.has_many_tools()),
     ];
     let whole = whole.into_iter().filter(|(_, is_shown)| *is_shown);
@@ -277,7 +277,7 @@ fn signals(
 }
 
 /// Whether a text speaks to the model, however its words are parted.
-fn steers<'t>(texts: impl Iterator<Item = &'t str>, book: &ClassifierData) -> bool {
+fn has_model_instructions<'t>(texts: impl Iterator<Item = &'t str>, book: &ClassifierData) -> bool {
     let mut small = String::new();
     for text in texts {
         for word in text.split_whitespace() {
@@ -290,6 +290,6 @@ fn steers<'t>(texts: impl Iterator<Item = &'t str>, book: &ClassifierData) -> bo
 }
 
 /// A name in a sentence. What it is set in is written out where the name has it too.
-pub(crate) fn quoted(name: &str) -> String {
+pub(crate) fn backtick_quoted(name: &str) -> String {
     format!("`{}`", escape_for_display(name).replace('`', "\\u{60}"))
 }

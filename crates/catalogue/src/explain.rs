@@ -9,7 +9,7 @@ use gatelodge_policy::Category;
 use crate::categorize::CategoryDecision;
 use crate::classifier_data::ClassifierData;
 use crate::classifier_model::MODEL_CATEGORIES;
-use crate::classify::{Level, word};
+use crate::classify::{RiskLevel, category_name};
 use crate::server_context::ServerContext;
 use crate::tool_features::{Feature, ParsedTool};
 use crate::tool_spec::ToolSpec;
@@ -120,8 +120,8 @@ fn doubts(tool: &ToolSpec<'_>, verdict: &CategoryDecision) -> Vec<String> {
     }
     let is_doubt = |other: &Category| *other != verdict.category && verdict.probabilities.get(*other) > DOUBT;
     for other in MODEL_CATEGORIES.into_iter().filter(is_doubt) {
-        let other_word = word(other);
-        doubts.push(if Level::of(other) < Level::of(verdict.category) {
+        let other_word = category_name(other);
+        doubts.push(if RiskLevel::of(other) < RiskLevel::of(verdict.category) {
             format!("It could also be {other_word}; of two readings the riskier one counts.")
         } else {
             format!("It could also be {other_word}; nothing says so plainly, so this is less sure.")

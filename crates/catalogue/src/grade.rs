@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::classify::Level;
+use crate::classify::RiskLevel;
 use crate::index::ToolFacts;
 use crate::risk_signals::RiskSignalKind;
 use crate::server_context::MANY_TOOLS;
@@ -19,7 +19,7 @@ pub struct Grade {
 
 /// Grades a server by its tools.
 pub fn grade(tools: &[ToolFacts]) -> Grade {
-    let count = |level: Level| tools.iter().filter(|tool| Level::of(tool.category) == level).count();
+    let count = |level: RiskLevel| tools.iter().filter(|tool| RiskLevel::of(tool.category) == level).count();
     let shows = |kinds: &[RiskSignalKind]| {
         tools.iter().filter(|tool| tool.signals.iter().any(|kind| kinds.contains(kind))).count()
     };
@@ -28,7 +28,7 @@ pub fn grade(tools: &[ToolFacts]) -> Grade {
     if steering > 0 {
         reasons.push(format!("{} text for the model, or letters that are not what they seem", have(steering)));
     }
-    let (critical, high, medium) = (count(Level::Critical), count(Level::High), count(Level::Medium));
+    let (critical, high, medium) = (count(RiskLevel::Critical), count(RiskLevel::High), count(RiskLevel::Medium));
     let mut step = match (critical, high, medium) {
         (0, 0, 0) => 0,
         (0, 0, _) => 1,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::classify::{Level, quoted};
+use crate::classify::{RiskLevel, backtick_quoted};
 use crate::incident::{Concern, concerns};
 use crate::index::{IndexedServer, ToolFacts};
 use crate::risk_signals::RiskSignalKind;
@@ -73,7 +73,8 @@ pub fn precheck_read(server: &IndexedServer<'_>, tools: &[ToolFacts]) -> Prechec
 pub fn precheck(tools: &[ToolFacts]) -> Precheck {
     let mut reasons: Vec<String> = Vec::new();
     let names = |wanted: &dyn Fn(&ToolFacts) -> bool| {
-        let all: Vec<String> = tools.iter().filter(|tool| wanted(tool)).map(|tool| quoted(&tool.name)).collect();
+        let all: Vec<String> =
+            tools.iter().filter(|tool| wanted(tool)).map(|tool| backtick_quoted(&tool.name)).collect();
         match all.len() {
             0 => None,
             1..=3 => Some(all.join(", ")),
@@ -112,10 +113,10 @@ pub fn precheck(tools: &[ToolFacts]) -> Precheck {
             reasons.push(format!("{names}: {says}"));
         }
     }
-    let worst = tools.iter().map(|tool| Level::of(tool.category)).max().unwrap_or(Level::Low);
+    let worst = tools.iter().map(|tool| RiskLevel::of(tool.category)).max().unwrap_or(RiskLevel::Low);
     let verdict = match (asks, worst) {
         (true, _) => Advice::AskFirst,
-        (false, Level::Low) => Advice::Proceed,
+        (false, RiskLevel::Low) => Advice::Proceed,
         (false, _) => Advice::ConnectWithRule,
     };
     if reasons.is_empty() {

@@ -7,7 +7,7 @@ use gatelodge_json::{JsonLimits, read};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-use crate::classify::{Level, classify};
+use crate::classify::{RiskLevel, classify};
 use crate::found_tool::FoundTool;
 use crate::index::{Claims, PackageFacts, ParameterFacts, Source, ToolFacts};
 use crate::server_context::ServerContext;
@@ -62,7 +62,7 @@ pub fn facts(release: &Release, tools: &[FoundTool]) -> PackageFacts {
 /// The one of two that can do more harm. It is optional only if both are.
 fn worse(known: ToolFacts, own: ToolFacts) -> ToolFacts {
     let optional = known.optional && own.optional;
-    let worse = if Level::of(own.category) > Level::of(known.category) { own } else { known };
+    let worse = if RiskLevel::of(own.category) > RiskLevel::of(known.category) { own } else { known };
     ToolFacts { optional, ..worse }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::classify::{Level, word};
+use crate::classify::{RiskLevel, category_name};
 use crate::data_flow::DataFlow;
 use crate::grade::{Grade, grade};
 use crate::index::ToolFacts;
@@ -27,7 +27,7 @@ pub struct Member {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stack {
     /// The highest level of any tool; a server that nobody knows counts as High. None where there is nothing.
-    pub level: Option<Level>,
+    pub level: Option<RiskLevel>,
     /// How many tools are known.
     pub tool_count: usize,
     /// Tools by category.
@@ -46,19 +46,19 @@ pub struct Stack {
 impl Stack {
     /// How bad it is, all in all: servers that leak together, and a package that was part of a public case in the version
     /// that starts, are worse than their tools are one by one.
-    pub fn overall(&self, leaks: bool, has_case: bool) -> Option<Level> {
-        if leaks || has_case { Some(Level::Critical) } else { self.level }
+    pub fn overall(&self, leaks: bool, has_case: bool) -> Option<RiskLevel> {
+        if leaks || has_case { Some(RiskLevel::Critical) } else { self.level }
     }
 }
 
 /// Adds up servers.
 pub fn stack(members: &[Member]) -> Stack {
     let (mut categories, mut levels) = (BTreeMap::new(), BTreeMap::new());
-    let mut level: Option<Level> = None;
+    let mut level: Option<RiskLevel> = None;
     let mut tool_count = 0;
     for tool in members.iter().filter_map(|member| member.tools.as_ref()).flatten() {
-        let own = Level::of(tool.category);
-        *categories.entry(word(tool.category)).or_default() += 1;
+        let own = RiskLevel::of(tool.category);
+        *categories.entry(category_name(tool.category)).or_default() += 1;
         *levels.entry(own.as_str()).or_default() += 1;
         level = level.max(Some(own));
         tool_count += 1;
@@ -66,7 +66,7 @@ pub fn stack(members: &[Member]) -> Stack {
     let unknown: Vec<String> =
         members.iter().filter(|member| member.tools.is_none()).map(|member| member.name.clone()).collect();
     if members.iter().any(|member| member.tools.is_none() || member.is_guess) {
-        level = level.max(Some(Level::High));
+        level = level.max(Some(RiskLevel::High));
     }
     let (sets, combination_count) = combinations(&members.iter().collect::<Vec<_>>());
     let named = |set: &Vec<usize>| set.iter().filter_map(|at| members.get(*at)).map(|own| own.name.clone()).collect();
@@ -82,9 +82,9 @@ impl Member {
     }
 
     /// The highest level of its tools; at least High where nothing is known of it for certain.
-    pub fn level(&self) -> Level {
-        let least = if self.is_guess || self.tools.is_none() { Level::High } else { Level::Low };
-        self.tools.iter().flatten().map(|tool| Level::of(tool.category)).fold(least, Level::max)
+    pub fn level(&self) -> RiskLevel {
+        let least = if self.is_guess || self.tools.is_none() { RiskLevel::High } else { RiskLevel::Low };
+        self.tools.iter().flatten().map(|tool| RiskLevel::of(tool.category)).fold(least, RiskLevel::max)
     }
 
     /// Which of the three its tools have, as bits.
@@ -188,23 +188,23 @@ mod tests {
         let told = stack(&all);
         let expected = [&["mail"][..], &["files", "chat"], &["files", "web", "post"]];
         assert_eq!(told.combinations, expected);
-        assert_eq!((told.combination_count, told.level, told.tool_count), (3, Some(Level::Medium), 6));
+        assert_eq!((told.combination_count, told.level, told.tool_count), (3, Some(RiskLevel::Medium), 6));
     }
 
     #[test]
     fn a_server_that_nobody_knows_counts_as_high() {
         let told =
             stack(&[Member { name: "x".into(), tools: None, is_guess: false }, member("files", Category::Read, &[])]);
-        assert_eq!((told.level, told.unknown), (Some(Level::High), vec!["x".to_owned()]));
+        assert_eq!((told.level, told.unknown), (Some(RiskLevel::High), vec!["x".to_owned()]));
         assert_eq!(stack(&[]).level, None);
     }
 
     #[test]
     fn what_is_only_guessed_counts_as_high_at_least() {
         let guessed = Member { is_guess: true, ..member("x", Category::Read, &[]) };
-        assert_eq!((guessed.level(), stack(&[guessed]).level), (Level::High, Some(Level::High)));
+        assert_eq!((guessed.level(), stack(&[guessed]).level), (RiskLevel::High, Some(RiskLevel::High)));
         let guessed = Member { is_guess: true, ..member("x", Category::Destructive, &[]) };
-        assert_eq!((guessed.level(), stack(&[guessed]).level), (Level::Critical, Some(Level::Critical)));
+        assert_eq!((guessed.level(), stack(&[guessed]).level), (RiskLevel::Critical, Some(RiskLevel::Critical)));
     }
 
     #[test]

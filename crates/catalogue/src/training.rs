@@ -9,7 +9,7 @@ use crate::categorize::categorize;
 use crate::classifier_data::{ClassifierData, ClassifierDataError};
 pub use crate::classifier_model::MODEL_CATEGORIES;
 use crate::classifier_model::{constrain_scores, softmax};
-use crate::classify::look;
+use crate::classify::with_features;
 pub use crate::confidence_calibration::ConfidenceCalibration;
 use crate::description_text::{DescriptionText, strip_invisible};
 pub use crate::lexicon::CategoryScores;
@@ -94,12 +94,14 @@ impl TrainingModel {
 
     /// The features of a tool among its siblings.
     pub fn features(&self, tool: &ToolSpec<'_>, server: &ServerContext) -> Vec<FeatureKey> {
-        look(tool, server, &self.0, |_, features| features.iter().map(|feature| FeatureKey(feature.key)).collect())
+        with_features(tool, server, &self.0, |_, features| {
+            features.iter().map(|feature| FeatureKey(feature.key)).collect()
+        })
     }
 
     /// Classifies a tool by what the model has learned. Annotations of the server do not count.
     pub fn judge(&self, tool: &ToolSpec<'_>, server: &ServerContext) -> Judgement {
-        let verdict = look(tool, server, &self.0, |found, features| {
+        let verdict = with_features(tool, server, &self.0, |found, features| {
             categorize(found, features, ToolAnnotations::default(), &self.0)
         });
         let against_read = verdict.not_read_reason.map(|own| own.reason);

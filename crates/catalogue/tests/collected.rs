@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{
-    Classification, Level, Posture, ServerContext, ToolEntry, classify, read_tools, ready, scaffold,
+    Classification, Posture, RiskLevel, ServerContext, ToolEntry, classify, read_tools, ready, scaffold,
 };
 use gatelodge_policy::{CallTarget, Category, CompletionReference, DocumentFormat, Policy, ToolList, lint, parse};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn categories<'k>(known: &'k [(&ToolEntry<'_>, Classification)]) -> BTreeMap<&'k
     let mut categories: BTreeMap<&str, Category> = BTreeMap::new();
     for (item, known) in known {
         let own = categories.entry(&item.tool.name).or_insert(known.category);
-        if Level::of(known.category) > Level::of(*own) {
+        if RiskLevel::of(known.category) > RiskLevel::of(*own) {
             *own = known.category;
         }
     }

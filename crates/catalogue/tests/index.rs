@@ -4,8 +4,8 @@
 use std::convert::Infallible;
 
 use gatelodge_catalogue::{
-    About, ChangeKind, Claims, DataFlow, Index, Known, Level, OpenIndexError, PackageFacts, ParameterFacts, Posture,
-    Query, RiskSignalKind, Site, Source, ToolFacts, changes, ready,
+    About, ChangeKind, Claims, DataFlow, Index, Known, OpenIndexError, PackageFacts, ParameterFacts, Posture, Query,
+    RiskLevel, RiskSignalKind, Site, Source, ToolFacts, changes, ready,
 };
 use gatelodge_indexer::write_index;
 use gatelodge_policy::Category;
@@ -436,11 +436,11 @@ fn tools_are_found_by_category_level_and_signal() {
         names(&index, &query)
     };
     assert_eq!(by(|query| query.category = Some(Category::Execute)), ["run"]);
-    assert_eq!(by(|query| query.level = Some(Level::Critical)), ["delete_file"]);
+    assert_eq!(by(|query| query.level = Some(RiskLevel::Critical)), ["delete_file"]);
     assert_eq!(by(|query| query.signal = Some(RiskSignalKind::TakesPath)).len(), 6);
     assert_eq!(by(|query| query.signal = Some(RiskSignalKind::TakesShell)).len(), 0);
     let mut both = Query::words("run");
-    both.level = Some(Level::High);
+    both.level = Some(RiskLevel::High);
     assert_eq!(names(&index, &both), ["run"]);
 }
 
@@ -488,7 +488,7 @@ fn a_recorded_category_stays_whatever_the_name_says_and_the_reasons_say_so() {
     let known = Known::of_facts("things", vec![odd, tool("delete_thing", Category::Destructive)]);
     known.with(|tools| {
         let (_, odd) = &tools[0];
-        assert_eq!((odd.category, odd.level, odd.confidence), (Category::Destructive, Level::Critical, 0.87));
+        assert_eq!((odd.category, odd.level, odd.confidence), (Category::Destructive, RiskLevel::Critical, 0.87));
         assert!(odd.rationale.starts_with("What it takes away"), "{}", odd.rationale);
         assert!(odd.rationale.contains("its description decided"), "{}", odd.rationale);
         assert!(!odd.rationale.contains("nothing in its name, its description"), "{}", odd.rationale);

@@ -3,7 +3,7 @@
 
 mod support;
 
-use gatelodge_catalogue::{Classification, Level, ServerContext, ToolSpec, classify};
+use gatelodge_catalogue::{Classification, RiskLevel, ServerContext, ToolSpec, classify};
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use serde_json::json;
 
@@ -39,7 +39,7 @@ fn seed(name: &str) -> Classification {
 }
 
 /// Category, level, rule and number of a seed page.
-fn is_as_on_its_page(name: &str, category: Category, level: Level, max: u32) {
+fn is_as_on_its_page(name: &str, category: Category, level: RiskLevel, max: u32) {
     let found = seed(name);
     assert_eq!((found.category, found.level), (category, level), "{found:?}");
     let limit = json!({"counter": format!("{name}_rate"), "window": "minute", "max": max, "scope": "grant"});
@@ -52,29 +52,29 @@ fn is_as_on_its_page(name: &str, category: Category, level: Level, max: u32) {
 
 #[test]
 fn import_package_is_write_and_may_be_called_30_times_a_minute() {
-    is_as_on_its_page("import_package", Category::Write, Level::Medium, 30);
+    is_as_on_its_page("import_package", Category::Write, RiskLevel::Medium, 30);
     assert!(seed("import_package").evidence.iter().any(|fact| fact.contains("`export_package`")));
 }
 
 #[test]
 fn export_package_is_write_and_may_be_called_30_times_a_minute() {
-    is_as_on_its_page("export_package", Category::Write, Level::Medium, 30);
+    is_as_on_its_page("export_package", Category::Write, RiskLevel::Medium, 30);
 }
 
 #[test]
 fn run_package_test_is_execute_and_may_be_called_10_times_a_minute() {
-    is_as_on_its_page("run_package_test", Category::Execute, Level::High, 10);
+    is_as_on_its_page("run_package_test", Category::Execute, RiskLevel::High, 10);
     assert!(seed("run_package_test").rationale.contains("`eval`"));
 }
 
 #[test]
 fn run_class_test_is_execute_and_may_be_called_10_times_a_minute() {
-    is_as_on_its_page("run_class_test", Category::Execute, Level::High, 10);
+    is_as_on_its_page("run_class_test", Category::Execute, RiskLevel::High, 10);
 }
 
 #[test]
 fn eval_is_execute_and_its_sibling_confirms_it() {
-    is_as_on_its_page("eval", Category::Execute, Level::High, 10);
+    is_as_on_its_page("eval", Category::Execute, RiskLevel::High, 10);
     assert!(seed("eval").evidence.iter().any(|fact| fact.contains("`eval_code`")));
 }
 

@@ -3,7 +3,7 @@
 
 use super::MAX_LEADING_WORDS;
 use crate::classifier_data::ClassifierData;
-use crate::classify::quoted;
+use crate::classify::backtick_quoted;
 use crate::lexicon::{LexiconWord, VerbGroup, WordId};
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, PhraseKind, WordPosition};
@@ -73,13 +73,13 @@ fn find_destructive_word(
         let leads = found.name.lead_verb == Some(at);
         let word =
             known(*id).filter(|word| word.group == Some(VerbGroup::Destroy) && (leads || !word.is_often_noun))?;
-        Some(NotReadReason { reason: format!("its name has {}", quoted(written)), removal: takes(word) })
+        Some(NotReadReason { reason: format!("its name has {}", backtick_quoted(written)), removal: takes(word) })
     });
     let offered = features.iter().filter_map(|feature| {
         let FeatureId::Word(WordPosition::ChoiceValue, id) = feature.key else { return None };
         let word = known(Some(id)).filter(|word| word.group == Some(VerbGroup::Destroy))?;
         Some(NotReadReason {
-            reason: format!("a parameter offers {}", quoted(feature.source_text)),
+            reason: format!("a parameter offers {}", backtick_quoted(feature.source_text)),
             removal: takes(word),
         })
     });
@@ -142,7 +142,7 @@ fn find_non_read_fact(found: &ParsedTool<'_>, features: &[Feature<'_>], book: &C
         return Some(why);
     }
     if let Some(token) = found.text.find_destructive_verb(&book.lexicon) {
-        return Some(format!("its description says {}", quoted(token.text)));
+        return Some(format!("its description says {}", backtick_quoted(token.text)));
     }
     let is_cut = |own: &crate::tool_parameters::ToolParameter<'_>| {
         own.has_more_choices && book.is_choice_parameter(&own.name_words)
@@ -157,7 +157,7 @@ pub(super) fn is_lead_verb_ambiguous(found: &ParsedTool<'_>, book: &ClassifierDa
 }
 
 fn feature_reason(feature: &Feature<'_>, begins: bool) -> Option<String> {
-    let source = quoted(feature.source_text);
+    let source = backtick_quoted(feature.source_text);
     match feature.key {
         FeatureId::Flag(FeatureFlag::Signal(
             kind @ (RiskSignalKind::TakesShell | RiskSignalKind::TakesCode | RiskSignalKind::TakesSql),

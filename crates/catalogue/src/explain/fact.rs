@@ -5,7 +5,7 @@ use gatelodge_policy::Category;
 use super::Case;
 use crate::classifier_data::ClassifierData;
 use crate::classifier_model::MODEL_CATEGORIES;
-use crate::classify::quoted;
+use crate::classify::backtick_quoted;
 use crate::lexicon::LexiconWord;
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, PhraseKind, WordPosition};
@@ -90,7 +90,7 @@ fn verb(case: &Case<'_, '_>) -> Option<String> {
 /// What was looked at in vain.
 fn not_understood(case: &Case<'_, '_>) -> Vec<String> {
     let (name, text) = (case.found.name, case.found.text);
-    let words: Vec<String> = name.words.iter().take(FEW_WORDS).map(|(word, _)| quoted(word)).collect();
+    let words: Vec<String> = name.words.iter().take(FEW_WORDS).map(|(word, _)| backtick_quoted(word)).collect();
     let named = match (name.lead_verb, words.is_empty()) {
         (Some(_), _) => None,
         (None, true) => Some("its name has no word".to_owned()),
@@ -114,7 +114,7 @@ fn weight(key: FeatureId, category: Category, book: &ClassifierData) -> f64 {
 
 /// A feature in words.
 pub(super) fn fact(feature: &Feature<'_>, found: &ParsedTool<'_>) -> Option<String> {
-    let source = quoted(feature.source_text);
+    let source = backtick_quoted(feature.source_text);
     let fact = match feature.key {
         FeatureId::Group(slot, _) | FeatureId::Word(slot, _) => match slot {
             WordPosition::NameVerb => format!("{VERB}{source}"),
@@ -160,5 +160,5 @@ pub(super) fn spoken(case: &Case<'_, '_>, is_such: impl Fn(&LexiconWord) -> bool
     let is_such = |id: Option<u32>| id.and_then(|id| case.book.lexicon.word(id)).is_some_and(&is_such);
     let named = case.found.name.words.iter().find(|(_, id)| is_such(*id)).map(|(word, _)| word.as_str());
     let told = || case.found.text.tokens.iter().find(|token| is_such(token.word_id)).map(|token| token.text);
-    named.or_else(told).map(quoted)
+    named.or_else(told).map(backtick_quoted)
 }

@@ -4,7 +4,7 @@ use gatelodge_policy::Category;
 
 use super::Case;
 use super::fact::spoken;
-use crate::classify::quoted;
+use crate::classify::backtick_quoted;
 use crate::lexicon::{LexiconWord, VerbGroup};
 use crate::risk_signals::RiskSignalKind;
 
@@ -34,10 +34,10 @@ fn not_read(case: &Case<'_, '_>) -> String {
     let changes = group.is_some_and(|group| group.harm_rank() > VerbGroup::Compute.harm_rank());
     match (&case.verdict.not_read_reason, name.verb()) {
         _ if case.verdict.raised_by_claim => "Not Read: the server itself says that it does more.".to_owned(),
-        (_, Some((verb, _))) if changes => format!("Not Read: {} does more than look.", quoted(verb)),
+        (_, Some((verb, _))) if changes => format!("Not Read: {} does more than look.", backtick_quoted(verb)),
         (Some(hindrance), _) => format!("Not Read: {}.", hindrance.reason),
         (None, Some((verb, _))) => {
-            format!("Not Read: {} alone does not say for certain that it only looks.", quoted(verb))
+            format!("Not Read: {} alone does not say for certain that it only looks.", backtick_quoted(verb))
         }
         (None, None) => "Not Read: its name has no verb, so nothing says for certain that it only looks.".to_owned(),
     }
@@ -76,7 +76,7 @@ fn more_than_write(case: &Case<'_, '_>) -> String {
         (None, Some((verb, _))) => {
             format!(
                 "Not Write: {} sets something off, and how far that goes the definition does not say.",
-                quoted(verb)
+                backtick_quoted(verb)
             )
         }
         (None, None) => "Not Write: what it sets off may do more.".to_owned(),
@@ -95,7 +95,7 @@ fn gone(case: &Case<'_, '_>) -> String {
         _ if case.verdict.raised_by_claim => "Not Write: the server itself says that it destroys.".to_owned(),
         (Some(own), _) => format!("Not Write: what falls to {own} cannot simply be brought back."),
         (None, Some((verb, _))) => {
-            format!("Not Write: nothing says that what {} writes over can be brought back.", quoted(verb))
+            format!("Not Write: nothing says that what {} writes over can be brought back.", backtick_quoted(verb))
         }
         (None, None) => "Not Write: nothing says that what it writes over can be brought back.".to_owned(),
     }
@@ -117,7 +117,7 @@ fn carrier(case: &Case<'_, '_>) -> Option<String> {
     let carries =
         |kind| matches!(kind, RiskSignalKind::TakesCode | RiskSignalKind::TakesShell | RiskSignalKind::TakesSql);
     let signal = case.found.signals.iter().find(|signal| carries(signal.kind))?;
-    signal.parameter.as_deref().map(quoted)
+    signal.parameter.as_deref().map(backtick_quoted)
 }
 
 /// What there is to look at.
@@ -132,8 +132,13 @@ fn looked_at(case: &Case<'_, '_>) -> String {
 /// The first of its parameters, by name.
 fn parameters(case: &Case<'_, '_>) -> Option<String> {
     let all = case.found.parameters;
-    let named: Vec<String> =
-        all.list.iter().filter(|own| own.is_top_level).take(FEW_PARAMETERS).map(|own| quoted(&own.path)).collect();
+    let named: Vec<String> = all
+        .list
+        .iter()
+        .filter(|own| own.is_top_level)
+        .take(FEW_PARAMETERS)
+        .map(|own| backtick_quoted(&own.path))
+        .collect();
     let more = all.top_level_count.saturating_sub(named.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let noun = if all.top_level_count == 1 { "its parameter" } else { "its parameters" };

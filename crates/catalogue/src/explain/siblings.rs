@@ -3,7 +3,7 @@
 use gatelodge_policy::Category;
 
 use super::Case;
-use crate::classify::quoted;
+use crate::classify::backtick_quoted;
 use crate::lexicon::VerbGroup;
 use crate::tool_name_words::ToolNameWords;
 
@@ -35,7 +35,7 @@ fn of_kin(case: &Case<'_, '_>, kin: &[&str]) -> String {
     };
     let is_cycle = changes(case.found.name)
         || kin.iter().any(|sibling| changes(&ToolNameWords::of(sibling, case.server.name_prefix(), lexicon)));
-    let thing = quoted(&case.found.name.object_words().replace('_', " "));
+    let thing = backtick_quoted(&case.found.name.object_words().replace('_', " "));
     match (is_cycle, kin.len()) {
         (true, _) => format!("{} and it are the life cycle of {thing}, so the verb tells what it does", list(kin)),
         (false, 1) => format!("{} is about {thing} as well", list(kin)),
@@ -44,6 +44,6 @@ fn of_kin(case: &Case<'_, '_>, kin: &[&str]) -> String {
 }
 
 fn list(names: &[&str]) -> String {
-    let all = names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+    let all = names.iter().map(|name| backtick_quoted(name)).collect::<Vec<_>>().join(", ");
     if names.len() == 1 { format!("its sibling {all}") } else { format!("its siblings {all}") }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::Source;
 use super::rows::{Index, IndexedServer, IndexedTool, normal_name};
-use crate::classify::Level;
+use crate::classify::RiskLevel;
 
 /// What happened to a tool. The gravest comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -118,7 +118,7 @@ impl ServerChanges<'_> {
         told
     }
 
-    fn change(&self, kind: ChangeKind, tool: &str, level: Level) -> Change {
+    fn change(&self, kind: ChangeKind, tool: &str, level: RiskLevel) -> Change {
         Change {
             kind,
             source: self.server.source(),

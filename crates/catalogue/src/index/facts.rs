@@ -3,7 +3,7 @@
 use gatelodge_policy::Category;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::classify::word;
+use crate::classify::category_name;
 use crate::data_flow::DataFlow;
 use crate::risk_signals::RiskSignalKind;
 
@@ -109,7 +109,7 @@ impl Claims {
 }
 
 fn category_out<S: Serializer>(category: &Category, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(word(*category))
+    serializer.serialize_str(category_name(*category))
 }
 
 fn category_in<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Category, D::Error> {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use super::facts::ToolFacts;
 use super::rows::IndexedServer;
 use crate::classify::Classification;
-use crate::recorded::recorded;
+use crate::indexed_classification::classify_from_facts;
 use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
@@ -44,7 +44,7 @@ impl Known {
         let known = documents.iter().zip(&self.tools).map(|(document, facts)| {
             let tool = document.as_ref().and_then(|document| ToolSpec::of(document.root()).ok());
             let tool = tool.unwrap_or_else(|| ToolSpec::from_name(&facts.name));
-            let known = recorded(&tool, &self.server, facts);
+            let known = classify_from_facts(&tool, &self.server, facts);
             (tool, known)
         });
         work(&known.collect::<Vec<_>>())

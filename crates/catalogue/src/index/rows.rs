@@ -7,7 +7,7 @@ use super::facts::{Claims, PackageFacts, ParameterFacts, Source, ToolFacts};
 use super::format::{FLOWS, KINDS, OPTIONAL, REQUIRED};
 use super::pool::Pool;
 use super::search::Folded;
-use crate::classify::Level;
+use crate::classify::RiskLevel;
 use crate::data_flow::DataFlow;
 use crate::grade::grade;
 use crate::risk_signals::RiskSignalKind;
@@ -184,7 +184,7 @@ impl<'i> IndexedServer<'i> {
     }
 
     /// How much harm it can do: its worst tool, then its grade.
-    fn risk(&self) -> (Option<Level>, char) {
+    fn risk(&self) -> (Option<RiskLevel>, char) {
         let tools: Vec<ToolFacts> = self.tools().map(|tool| tool.facts()).collect();
         (self.tools().map(|tool| tool.level()).max(), grade(&tools).letter)
     }
@@ -223,8 +223,8 @@ impl<'i> IndexedTool<'i> {
     }
 
     /// How much harm a call can do.
-    pub fn level(&self) -> Level {
-        Level::of(self.row.category)
+    pub fn level(&self) -> RiskLevel {
+        RiskLevel::of(self.row.category)
     }
 
     /// How sure the category is.

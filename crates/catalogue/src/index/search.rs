@@ -6,7 +6,7 @@ use memchr::memmem;
 use super::format::signal_bits;
 use super::pool::Pool;
 use super::rows::{Index, IndexedServer, IndexedTool, ToolRow};
-use crate::classify::Level;
+use crate::classify::RiskLevel;
 use crate::risk_signals::RiskSignalKind;
 
 /// More words of a query are not looked at.
@@ -24,7 +24,7 @@ pub struct Query {
     /// What a tool is taken for.
     pub category: Option<Category>,
     /// How much harm a call can do.
-    pub level: Option<Level>,
+    pub level: Option<RiskLevel>,
     /// What its definition shows.
     pub signal: Option<RiskSignalKind>,
 }
@@ -139,7 +139,7 @@ impl Index {
             if fits.clone().all(|fit| fit != NOT_AT_ALL) {
                 // Of two alike, the shorter name is more likely meant.
                 let length = self.packages.get(row.package).len() as u32;
-                keys.push(key(fits.min().unwrap_or(WITHIN), Level::Low, length, at));
+                keys.push(key(fits.min().unwrap_or(WITHIN), RiskLevel::Low, length, at));
             }
         }
         keys
@@ -149,7 +149,7 @@ impl Index {
         let signals = query.signal.map_or(0, |kind| signal_bits(&[kind]));
         let mut keys = Vec::new();
         for (at, row) in self.tools.iter().enumerate() {
-            let level = Level::of(row.category);
+            let level = RiskLevel::of(row.category);
             let is_wanted = query.category.is_none_or(|category| category == row.category)
                 && query.level.is_none_or(|own| own == level)
                 && row.signals & signals == signals;
@@ -178,7 +178,7 @@ fn fit(fits: &[u8], at: u32) -> u8 {
 }
 
 /// What is sorted by, in one number: how well it fits, how risky it is, its name, and its place.
-fn key(fit: u8, level: Level, name: u32, at: usize) -> u64 {
+fn key(fit: u8, level: RiskLevel, name: u32, at: usize) -> u64 {
     let risk = 3 - level as u64;
     u64::from(fit) << 62 | risk << 60 | u64::from(name & 0x0fff_ffff) << 32 | at as u64 & 0xffff_ffff
 }

@@ -8,7 +8,7 @@ use gatelodge_policy::{DocumentFormat, format, parse};
 
 use super::suggest::{Suggestion, parameters, suggestions};
 use super::{Posture, ReadyError};
-use crate::classify::{Classification, Level, word};
+use crate::classify::{Classification, RiskLevel, category_name};
 use crate::display_escape::escape_for_display;
 use crate::recommend::{Remedy, can_be_named};
 use crate::tool_spec::ToolSpec;
@@ -55,7 +55,7 @@ pub(super) fn write(server: &str, tools: &[Entry<'_>], posture: Posture, detail:
 }
 
 /// What decides between two tools of one name, in whichever order they come.
-fn rank<'e>(tool: &ToolSpec<'_>, known: &'e Classification, posture: Posture) -> (Level, u8, &'e [String], String) {
+fn rank<'e>(tool: &ToolSpec<'_>, known: &'e Classification, posture: Posture) -> (RiskLevel, u8, &'e [String], String) {
     (known.level, posture.remedy(known.category).binds(), &known.evidence, parameters(tool))
 }
 
@@ -118,7 +118,7 @@ fn block(tool: &ToolSpec<'_>, known: &Classification, posture: Posture, out: &mu
 }
 
 fn remarks(tool: &ToolSpec<'_>, known: &Classification, detail: Detail, out: &mut String) {
-    let (category, level) = (word(known.category), Level::as_str(known.level));
+    let (category, level) = (category_name(known.category), RiskLevel::as_str(known.level));
     let why: Vec<String> = known.evidence.iter().take(2).map(|fact| escape_unprintable(fact)).collect();
     let _ = writeln!(out, "// {category}, {level}, {:.2}: {}.", known.confidence, why.join("; "));
     if detail == Detail::Parameters {

@@ -1,6 +1,6 @@
 //! A page before it is HTML or Markdown. Texts in it are plain; each form escapes them in its own way.
 
-use crate::classify::Level;
+use crate::classify::RiskLevel;
 
 /// A page.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) enum Inline {
     Link(String, String),
     /// The same for a name.
     CodeLink(String, String),
-    Badge(Level),
+    Badge(RiskLevel),
 }
 
 /// Several runs.

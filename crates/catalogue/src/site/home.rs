@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::doc::{Block, Doc, Inline, link, paragraph, text};
 use super::{Site, counted, grouped, place, server};
 use crate::attack::patterns;
-use crate::classify::Level;
+use crate::classify::RiskLevel;
 use crate::incident::incidents;
 
 /// More servers are not listed for models; the pages lead to the others.
@@ -15,7 +15,7 @@ const LATEST: usize = 5;
 
 pub(super) fn page(site: &Site<'_>) -> Doc {
     let about = site.index.about();
-    let levels = Level::ALL.into_iter().rev().map(|level| {
+    let levels = RiskLevel::ALL.into_iter().rev().map(|level| {
         let count = site.index.tools().filter(|tool| tool.level() == level).count();
         vec![
             Inline::Badge(level),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::doc::{Block, Doc, Inline, Line};
-use crate::classify::Level;
+use crate::classify::RiskLevel;
 
 /// The style of all pages.
 pub(super) const STYLE: &str = include_str!("style.css");
@@ -183,7 +183,7 @@ fn runs(line: &Line, root: &str) -> String {
                 write!(out, "<a href=\"{}\"><code>{}</code></a>", href(root, path), escaped(own))
             }
             Inline::Badge(level) => {
-                let word = Level::as_str(*level);
+                let word = RiskLevel::as_str(*level);
                 write!(out, "<span class=\"badge {}\">{word}</span>", word.to_lowercase())
             }
         };

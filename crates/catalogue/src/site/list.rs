@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::doc::{Block, Doc, Inline, Line, link, marked, text};
 use super::server::name;
 use super::{Site, counted, grouped, place};
-use crate::classify::Level;
+use crate::classify::RiskLevel;
 use crate::grade::grade;
 use crate::index::IndexedServer;
 
@@ -98,7 +98,7 @@ fn path(letter: char, at: usize) -> String {
 /// A server in a table.
 pub(super) fn row(server: &IndexedServer<'_>) -> Vec<Line> {
     let facts = server.facts();
-    let level = server.tools().map(|tool| tool.level()).max().unwrap_or(Level::Low);
+    let level = server.tools().map(|tool| tool.level()).max().unwrap_or(RiskLevel::Low);
     vec![
         vec![Inline::CodeLink(name(server), format!("{}/index", place::server(server)))],
         vec![text(grade(&facts.tools).letter)],

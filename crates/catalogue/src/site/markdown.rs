@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::doc::{Block, Doc, Inline, Line};
-use crate::classify::Level;
+use crate::classify::RiskLevel;
 
 /// Writes a page.
 pub(super) fn page(doc: &Doc, footer: &str) -> String {
@@ -69,7 +69,7 @@ fn runs(line: &Line, root: &str) -> String {
             Inline::Link(own, path) if path.starts_with('#') => write!(out, "{}", plain(own)),
             Inline::Link(own, path) => write!(out, "[{}]({root}{path}.md)", plain(own)),
             Inline::CodeLink(own, path) => write!(out, "[{}]({root}{path}.md)", code(own)),
-            Inline::Badge(level) => write!(out, "**{}**", Level::as_str(*level)),
+            Inline::Badge(level) => write!(out, "**{}**", RiskLevel::as_str(*level)),
         };
     }
     out

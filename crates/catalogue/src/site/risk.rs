@@ -5,14 +5,14 @@ use gatelodge_policy::Category;
 use super::doc::{Block, Doc, Inline, code, link, marked, paragraph, text};
 use super::{Site, counted, grouped, place, server, tool};
 use crate::attack::patterns;
-use crate::classify::Level;
+use crate::classify::RiskLevel;
 use crate::recommend::{effect, recommended};
 
 /// So many servers with the most tools of a level are named.
 const MOST_SERVERS: usize = 100;
 
 pub(super) fn pages(site: &Site<'_>) -> Vec<Doc> {
-    let counts: Vec<(Level, usize)> = Level::ALL
+    let counts: Vec<(RiskLevel, usize)> = RiskLevel::ALL
         .iter()
         .rev()
         .map(|level| (*level, site.index.tools().filter(|tool| tool.level() == *level).count()))
@@ -42,28 +42,28 @@ pub(super) fn pages(site: &Site<'_>) -> Vec<Doc> {
     docs
 }
 
-fn says(level: Level) -> &'static str {
+fn says(level: RiskLevel) -> &'static str {
     match level {
-        Level::Low => "It gives data and changes nothing. What is left is cost, and where the data goes.",
-        Level::Medium => "It adds or changes what can be changed back.",
-        Level::High => "It runs something and the arguments decide what; or nobody can tell what it does.",
-        Level::Critical => "Something is gone for good, or paid.",
+        RiskLevel::Low => "It gives data and changes nothing. What is left is cost, and where the data goes.",
+        RiskLevel::Medium => "It adds or changes what can be changed back.",
+        RiskLevel::High => "It runs something and the arguments decide what; or nobody can tell what it does.",
+        RiskLevel::Critical => "Something is gone for good, or paid.",
     }
 }
 
-fn page(site: &Site<'_>, level: Level, count: usize) -> Doc {
+fn page(site: &Site<'_>, level: RiskLevel, count: usize) -> Doc {
     let categories: &[Category] = match level {
-        Level::Low => &[Category::Read],
-        Level::Medium => &[Category::Write],
-        Level::High => &[Category::Execute, Category::Unknown],
-        Level::Critical => &[Category::Destructive, Category::Financial],
+        RiskLevel::Low => &[Category::Read],
+        RiskLevel::Medium => &[Category::Write],
+        RiskLevel::High => &[Category::Execute, Category::Unknown],
+        RiskLevel::Critical => &[Category::Destructive, Category::Financial],
     };
     let mut blocks = vec![
         Block::Paragraph(vec![Inline::Badge(level), text(format!(" {}", says(level)))]),
         paragraph(format!("{} of {} in the index.", grouped(count), counted(site.index.about().tools, "tool"))),
     ];
     for category in categories {
-        let name = crate::classify::word(*category);
+        let name = crate::classify::category_name(*category);
         let policy = serde_json::to_string_pretty(&recommended("the_tool", *category)).unwrap_or_default();
         blocks.push(Block::Heading("", vec![text(format!("{name}: the rule that fits"))]));
         let article = tool::article(name);
@@ -94,7 +94,7 @@ fn page(site: &Site<'_>, level: Level, count: usize) -> Doc {
 }
 
 /// The servers with the most tools of a level.
-fn most(site: &Site<'_>, level: Level) -> Vec<Block> {
+fn most(site: &Site<'_>, level: RiskLevel) -> Vec<Block> {
     let mut servers: Vec<_> = site
         .servers
         .iter()

@@ -4,7 +4,7 @@ use gatelodge_policy::Category;
 
 use super::doc::{Block, Doc, Inline, Line, code, paragraph, text};
 use super::{Site, counted, grouped, place};
-use crate::classify::{Classification, Level, word};
+use crate::classify::{Classification, RiskLevel, category_name};
 use crate::explain::is_of_name;
 use crate::grade::grade;
 use crate::index::format::CATEGORIES;
@@ -26,7 +26,7 @@ pub(super) fn name(server: &IndexedServer<'_>) -> String {
 /// How many tools of which category.
 pub(super) fn counts(categories: impl Iterator<Item = Category> + Clone) -> Vec<(&'static str, usize)> {
     let count = |wanted: Category| categories.clone().filter(|own| *own == wanted).count();
-    let all = CATEGORIES.iter().map(|own| (word(*own), count(*own)));
+    let all = CATEGORIES.iter().map(|own| (category_name(*own), count(*own)));
     all.filter(|(name, count)| *count > 0 || *name != "Unknown").collect()
 }
 
@@ -41,7 +41,7 @@ pub(super) fn page(
     let grade = grade(&known.tools);
     let advice = precheck_read(server, &known.tools);
     let before = format!("{}: {}", advice.verdict.as_str(), advice.reasons.join("; "));
-    let level = server.tools().map(|tool| tool.level()).max().unwrap_or(Level::Low);
+    let level = server.tools().map(|tool| tool.level()).max().unwrap_or(RiskLevel::Low);
     let reads = known.tools.iter().filter(|tool| tool.category == Category::Read).count();
     let date = server.date().map_or_else(|| "not known".to_owned(), crate::escape_for_display);
     let mut blocks = vec![
@@ -115,14 +115,14 @@ fn row(tool: &ToolSpec<'_>, own: &Classification, place: &str) -> Vec<Line> {
     vec![
         vec![Inline::CodeLink(crate::escape_for_display(&tool.name), place.to_owned())],
         vec![Inline::Badge(own.level)],
-        vec![text(own.told())],
+        vec![text(own.qualified_category_name())],
         vec![text(format!("{:.2}", own.confidence))],
         vec![text(if own.optional { "only under a setting" } else { "by default" })],
     ]
 }
 
 fn dangerous(tools: &[(ToolSpec<'_>, Classification)], places: &[String]) -> Vec<Block> {
-    let mut worst: Vec<_> = tools.iter().zip(places).filter(|((_, own), _)| own.level >= Level::High).collect();
+    let mut worst: Vec<_> = tools.iter().zip(places).filter(|((_, own), _)| own.level >= RiskLevel::High).collect();
     worst.sort_by_key(|((tool, own), _)| (std::cmp::Reverse(own.level), tool.name.clone()));
     if worst.is_empty() {
         return Vec::new();
@@ -134,7 +134,7 @@ fn dangerous(tools: &[(ToolSpec<'_>, Classification)], places: &[String]) -> Vec
             Inline::CodeLink(crate::escape_for_display(&tool.name), place.clone()),
             text(" "),
             Inline::Badge(own.level),
-            text(format!(" {}", own.told())),
+            text(format!(" {}", own.qualified_category_name())),
         ];
         line.extend(super::doc::marked(&why.unwrap_or_default()));
         line

@@ -5,7 +5,7 @@ use gatelodge_policy::Category;
 use super::doc::{Block, Doc, Inline, Line, code, link, marked, paragraph, text};
 use super::{place, server};
 use crate::attack::patterns;
-use crate::classify::{Classification, Level};
+use crate::classify::{Classification, RiskLevel};
 use crate::index::{IndexedServer, Known, ToolFacts};
 use crate::recommend::{Remedy, effect};
 use crate::risk_signals::RiskSignalKind;
@@ -43,13 +43,13 @@ pub(super) fn page(
         known: answer,
         facts,
     };
-    let level = Level::as_str(answer.level);
+    let level = RiskLevel::as_str(answer.level);
     let mut blocks = vec![
         Block::Paragraph(vec![
             Inline::Badge(answer.level),
             text(" "),
             link(format!("{level} risk"), format!("risk/{}", level.to_lowercase())),
-            text(format!(" · {} tool of ", answer.told())),
+            text(format!(" · {} tool of ", answer.qualified_category_name())),
             link(about.server.clone(), about.server_place.clone()),
             text(" · "),
             link("How to control it ↓", "#control"),
@@ -96,9 +96,14 @@ pub(super) fn article(category: &str) -> &'static str {
 /// What kind of tool it is, and how sure that is where it is not.
 fn a_tool(known: &Classification) -> String {
     let category = known.category_name();
-    match known.is_unsure() {
+    match known.is_uncertain() {
         true => {
-            format!("{} {} {category} tool (confidence {:.2})", known.how_sure(), article(category), known.confidence)
+            format!(
+                "{} {} {category} tool (confidence {:.2})",
+                known.certainty_word(),
+                article(category),
+                known.confidence
+            )
         }
         false => format!("{} {category} tool", article(category)),
     }
@@ -126,7 +131,7 @@ fn what(about: &About<'_>) -> Vec<Block> {
             "Nothing in its definition says for certain what it does in {server}. What is not understood is treated as risky."
         ),
     };
-    let does = match about.known.is_unsure() {
+    let does = match about.known.is_uncertain() {
         true => format!("It is {}; this is what such tools do. {does}", a_tool(about.known)),
         false => does,
     };
@@ -139,7 +144,8 @@ fn what(about: &About<'_>) -> Vec<Block> {
 fn why(about: &About<'_>) -> Vec<Block> {
     let known = about.known;
     let mut sentence = vec![Inline::Badge(known.level), text(" ")];
-    sentence.extend(known.doubt().map(|doubt| text(format!("{doubt} (confidence {:.2}). ", known.confidence))));
+    sentence
+        .extend(known.uncertainty_note().map(|doubt| text(format!("{doubt} (confidence {:.2}). ", known.confidence))));
     sentence.extend(marked(&known.rationale));
     let mut blocks = vec![
         Block::Heading("", vec![text("Why "), code(&about.facts.name), text(" needs a policy")]),
@@ -238,7 +244,9 @@ fn related(known: &Known, tools: &[(ToolSpec<'_>, Classification)], places: &[St
     let own = tools.get(at).map(|(_, own)| own.category);
     let mut others: Vec<(usize, &ToolFacts)> =
         known.tools.iter().enumerate().filter(|(other, _)| *other != at).collect();
-    others.sort_by_key(|(at, facts)| (Some(facts.category) != own, std::cmp::Reverse(Level::of(facts.category)), *at));
+    others.sort_by_key(|(at, facts)| {
+        (Some(facts.category) != own, std::cmp::Reverse(RiskLevel::of(facts.category)), *at)
+    });
     if others.is_empty() {
         return Vec::new();
     }
@@ -247,14 +255,14 @@ fn related(known: &Known, tools: &[(ToolSpec<'_>, Classification)], places: &[St
         Some(vec![
             Inline::CodeLink(crate::escape_for_display(&facts.name), path),
             text(" "),
-            Inline::Badge(Level::of(facts.category)),
+            Inline::Badge(RiskLevel::of(facts.category)),
         ])
     });
     vec![Block::Heading("", vec![text("Related tools")]), Block::List(told.collect())]
 }
 
 fn deeper(about: &About<'_>) -> Vec<Block> {
-    let level = Level::as_str(about.known.level);
+    let level = RiskLevel::as_str(about.known.level);
     vec![
         Block::Heading("", vec![text("Go deeper")]),
         Block::List(vec![
@@ -271,7 +279,7 @@ fn deeper(about: &About<'_>) -> Vec<Block> {
 fn questions(about: &About<'_>) -> Vec<Block> {
     let (name, server, known) = (&about.name, &about.server, about.known);
     let category = known.category_name();
-    let could = if known.is_unsure() { "such tools can" } else { "so it can" };
+    let could = if known.is_uncertain() { "such tools can" } else { "so it can" };
     let (can, advice) = match known.category {
         Category::Read => ("look things up", "Reads may pass; mind where the results go."),
         Category::Write => {
@@ -301,8 +309,8 @@ fn questions(about: &About<'_>) -> Vec<Block> {
             format!("What risk level is {name}?"),
             marked(&format!(
                 "{}. {category} tools are {} risk: the level follows from how far a call can be taken back.",
-                Level::as_str(known.level),
-                Level::as_str(known.level)
+                RiskLevel::as_str(known.level),
+                RiskLevel::as_str(known.level)
             )),
         ),
         (

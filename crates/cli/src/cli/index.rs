@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gatelodge_catalogue::{Level, RiskSignalKind};
+use gatelodge_catalogue::{RiskLevel, RiskSignalKind};
 use gatelodge_policy::Category;
 
 use super::StoreArgs;
@@ -42,7 +42,7 @@ pub struct SearchArgs {
     pub category: Option<Category>,
     /// Only tools of a level: low, medium, high, critical.
     #[arg(long, value_parser = level)]
-    pub level: Option<Level>,
+    pub level: Option<RiskLevel>,
     /// Only tools whose definition shows something, as `takes_code`; docs/catalogue.md has the list.
     #[arg(long, value_parser = signal)]
     pub signal: Option<RiskSignalKind>,
@@ -150,7 +150,7 @@ pub struct ChangesArgs {
     pub since: Option<u64>,
     /// Only tools of this level or a higher one: low, medium, high, critical.
     #[arg(long, value_parser = level)]
-    pub level: Option<Level>,
+    pub level: Option<RiskLevel>,
     /// Tell at most so many.
     #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "post")]
     pub limit: usize,
@@ -196,8 +196,8 @@ fn category(text: &str) -> Result<Category, String> {
 }
 
 /// A level, in any case of letters.
-pub fn level(text: &str) -> Result<Level, String> {
-    Level::ALL
+pub fn level(text: &str) -> Result<RiskLevel, String> {
+    RiskLevel::ALL
         .into_iter()
         .find(|level| level.as_str().eq_ignore_ascii_case(text))
         .ok_or_else(|| "a level is low, medium, high or critical".to_owned())

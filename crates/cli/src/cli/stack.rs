@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use gatelodge_catalogue::Level;
+use gatelodge_catalogue::RiskLevel;
 
 use super::index::{FromArgs, level};
 
@@ -66,7 +66,7 @@ pub struct StackArgs {
     pub format: Option<StackFormat>,
     /// End with code 1 if something has this level or a higher one: low, medium, high, critical.
     #[arg(long, value_name = "LEVEL", value_parser = level)]
-    pub fail_on: Option<Level>,
+    pub fail_on: Option<RiskLevel>,
     /// Write a recommended policy for each known server into this folder.
     #[arg(long, value_name = "DIR")]
     pub policies: Option<PathBuf>,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use gatelodge_catalogue::{
-    Advice, Known, Level, Member, Posture, Precheck, Reading, Stack, combinations, precheck, stack,
+    Advice, Known, Member, Posture, Precheck, Reading, RiskLevel, Stack, combinations, precheck, stack,
 };
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ impl Told {
     }
 
     /// How bad it is, all in all.
-    fn level(&self) -> Option<Level> {
+    fn level(&self) -> Option<RiskLevel> {
         self.sum.overall(self.leak_count > 0, self.cases().next().is_some())
     }
 
@@ -191,7 +191,7 @@ fn json_of(told: &Told) -> Value {
     let servers = told.entries.iter().zip(&told.members).map(|(entry, member)| {
         let tools = entry.tools.iter().flatten().map(|tool| {
             json!({"name": shown(&tool.name), "category": gatelodge_catalogue::category_name(tool.category),
-                "level": Level::of(tool.category), "confidence": tool.confidence, "flow": tool.flow, "optional": tool.optional})
+                "level": RiskLevel::of(tool.category), "confidence": tool.confidence, "flow": tool.flow, "optional": tool.optional})
         });
         let advice = entry.advice();
         json!({
@@ -271,7 +271,7 @@ fn sentence(told: &Told) -> String {
     let Some(level) = told.level() else {
         return format!("{}{off}", if off.is_empty() { "No server was found." } else { "No server is switched on." });
     };
-    let by_level: Vec<String> = Level::ALL
+    let by_level: Vec<String> = RiskLevel::ALL
         .iter()
         .rev()
         .filter_map(|level| sum.levels.get(level.as_str()).map(|count| format!("{count} {}", level.as_str())))

@@ -1,6 +1,6 @@
 //! What is known of a package in part is not told as the whole.
 
-use gatelodge_catalogue::{FoundTool, Level, PackageFacts, Release, Source, facts};
+use gatelodge_catalogue::{FoundTool, PackageFacts, Release, RiskLevel, Source, facts};
 use gatelodge_indexer::Found;
 
 use crate::support::{found_in, names_of};
@@ -42,14 +42,14 @@ fn the_definition_that_can_do_most_harm_counts_and_not_the_one_that_says_most() 
         assert_eq!((found.tools.len(), found.others.len()), (1, 1));
         let kept = facts_of(found).tools;
         assert_eq!(kept.len(), 1);
-        assert!(Level::of(kept[0].category) >= Level::High, "{:?}", kept[0].category);
+        assert!(RiskLevel::of(kept[0].category) >= RiskLevel::High, "{:?}", kept[0].category);
     }
     let described = |description: &str, more: &str| {
         format!("Tool(name='get_it', description='{description}', inputSchema={{'properties': {{'a': {{}}{more}}}}})\n")
     };
     let (mild, harm) = (described("Looks up a book.", ", 'b': {}"), described("Deletes all files for good.", ""));
     let kept = facts_of(found(&format!("{mild}{harm}"))).tools;
-    assert_eq!((kept.len(), Level::of(kept[0].category)), (1, Level::Critical));
+    assert_eq!((kept.len(), RiskLevel::of(kept[0].category)), (1, RiskLevel::Critical));
 }
 
 #[test]

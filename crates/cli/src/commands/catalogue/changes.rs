@@ -3,7 +3,7 @@
 mod post;
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::Level;
+use gatelodge_catalogue::RiskLevel;
 use serde_json::{Value, json};
 
 use super::feed::{self, Page};
@@ -29,7 +29,7 @@ pub fn run(args: &ChangesArgs) -> Result<Exit> {
 
 /// The events behind a cursor, of the level that was asked for.
 fn page(log: &std::path::Path, cursor: u64, args: &ChangesArgs, limit: usize) -> Result<Page> {
-    let page = feed::behind(log, cursor, args.level.unwrap_or(Level::Low), limit);
+    let page = feed::behind(log, cursor, args.level.unwrap_or(RiskLevel::Low), limit);
     let page = page.with_context(|| format!("cannot read `{}`", log.display()))?;
     page.map_err(|ahead| Failed(Exit::Findings, ahead.to_string()).into())
 }

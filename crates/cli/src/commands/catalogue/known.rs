@@ -61,7 +61,7 @@ pub fn told(server: &str, tool: &ToolSpec<'_>, known: &Classification) -> Result
 pub fn row(tool: &ToolSpec<'_>, known: &Classification) -> Vec<String> {
     let why = known.evidence.first().cloned().unwrap_or_else(|| "nothing in its definition says".to_owned());
     let confidence = format!("{:.2}", known.confidence);
-    let (level, category) = (known.level.as_str().to_owned(), known.told());
+    let (level, category) = (known.level.as_str().to_owned(), known.qualified_category_name());
     let why = if known.optional { format!("{why}; only under a setting") } else { why };
     vec![level, category, confidence, shown(&tool.name), why]
 }

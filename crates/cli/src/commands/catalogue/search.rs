@@ -1,7 +1,7 @@
 //! `catalogue search`: servers and tools by parts of their names.
 
 use anyhow::Result;
-use gatelodge_catalogue::{IndexedServer, IndexedTool, Level, Query, category_name, grade, told_category};
+use gatelodge_catalogue::{IndexedServer, IndexedTool, Query, RiskLevel, category_name, grade, told_category};
 use serde_json::{Value, json};
 
 use super::open;
@@ -44,7 +44,7 @@ pub fn server(server: &IndexedServer<'_>) -> Value {
     json!({
         "source": server.source(), "package": shown(server.package()), "version": shown(server.version()),
         "date": server.date().map(shown), "tool_count": facts.tools.len(), "grade": grade(&facts.tools).letter,
-        "level": server.tools().map(|tool| tool.level()).max().map(Level::as_str),
+        "level": server.tools().map(|tool| tool.level()).max().map(RiskLevel::as_str),
     })
 }
 
@@ -60,7 +60,7 @@ pub fn tool(tool: &IndexedTool<'_>) -> Value {
 
 fn server_row(server: &IndexedServer<'_>) -> Vec<String> {
     let facts = server.facts();
-    let level = server.tools().map(|tool| tool.level()).max().unwrap_or(Level::Low);
+    let level = server.tools().map(|tool| tool.level()).max().unwrap_or(RiskLevel::Low);
     let source = source(server);
     let name = format!("{source}:{}", shown(server.package()));
     let grade = format!("grade {}", grade(&facts.tools).letter);

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    Classification, Index, IndexedServer, Known, Level, Posture, ToolSpec, effect, grade, precheck_read, ready,
+    Classification, Index, IndexedServer, Known, Posture, RiskLevel, ToolSpec, effect, grade, precheck_read, ready,
 };
 use serde_json::{Value, json};
 
@@ -115,11 +115,15 @@ fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowArgs) -> Result<
         if args.json {
             return output::json(&known::told(server.package(), tool, own)?);
         }
-        let level = Level::as_str(own.level);
+        let level = RiskLevel::as_str(own.level);
         let mut out = format!("{} on {}\n", shown(&tool.name), shown(server.package()));
         let there = if own.optional { ", only under a setting" } else { "" };
-        out.push_str(&format!("{level} risk, {}, confidence {:.2}{there}\n\n", own.told(), own.confidence));
-        let doubt = own.doubt().map(|doubt| format!("{doubt}. ")).unwrap_or_default();
+        out.push_str(&format!(
+            "{level} risk, {}, confidence {:.2}{there}\n\n",
+            own.qualified_category_name(),
+            own.confidence
+        ));
+        let doubt = own.uncertainty_note().map(|doubt| format!("{doubt}. ")).unwrap_or_default();
         out.push_str(&format!("{doubt}{}\n", own.rationale));
         own.evidence.iter().for_each(|fact| out.push_str(&format!("  - {fact}\n")));
         if !own.attacks.is_empty() {

@@ -1,6 +1,6 @@
 //! What a server's accepted tools can do, the riskiest first.
 
-use gatelodge_catalogue::{Level, category_name};
+use gatelodge_catalogue::{RiskLevel, category_name};
 use gatelodge_gateway::{Class, accepted_classes};
 use gatelodge_policy::Category;
 use gatelodge_store::{ServerName, ServerTools};
@@ -15,7 +15,7 @@ pub struct Risk {
     pub tool: String,
     #[serde(serialize_with = "as_word")]
     pub category: Category,
-    pub level: Level,
+    pub level: RiskLevel,
     /// How sure the catalogue is; none where somebody said it, or where the definition cannot be read.
     pub confidence: Option<f64>,
     /// What it rests on.
@@ -48,7 +48,7 @@ fn risk(tool: String, class: Class) -> Risk {
         |said| json!({"by": said.set_by, "at": said.set_at, "why": said.reason, "category": said.category.as_str()}),
     );
     let confidence = confidence.filter(|_| said.is_none());
-    Risk { tool, category, level: Level::of(category), confidence, evidence, said, lapsed }
+    Risk { tool, category, level: RiskLevel::of(category), confidence, evidence, said, lapsed }
 }
 
 impl Risk {

@@ -1,6 +1,6 @@
 //! The report for a pull request.
 
-use gatelodge_catalogue::{Level, escape_for_display, html_code as code};
+use gatelodge_catalogue::{RiskLevel, escape_for_display, html_code as code};
 
 use super::{Told, policy, sentence, version};
 
@@ -15,8 +15,8 @@ pub fn page(told: &Told) -> String {
         let package = entry.package.as_deref().unwrap_or("not in the index");
         let likely = if entry.is_guess { "perhaps " } else { "" };
         let mut risky: Vec<_> =
-            entry.tools.iter().flatten().filter(|tool| Level::of(tool.category) >= Level::High).collect();
-        risky.sort_by_key(|tool| std::cmp::Reverse(Level::of(tool.category)));
+            entry.tools.iter().flatten().filter(|tool| RiskLevel::of(tool.category) >= RiskLevel::High).collect();
+        risky.sort_by_key(|tool| std::cmp::Reverse(RiskLevel::of(tool.category)));
         let mut names: Vec<String> =
             risky.iter().take(MOST_TOOLS).map(|tool| code(&escape_for_display(&tool.name))).collect();
         if risky.len() > MOST_TOOLS {

@@ -1,6 +1,6 @@
 //! The report for code scanning, as SARIF 2.1.0.
 
-use gatelodge_catalogue::{Level, category_name};
+use gatelodge_catalogue::{RiskLevel, category_name};
 use gatelodge_policy::Category;
 use serde_json::{Value, json};
 
@@ -30,8 +30,8 @@ pub fn report(told: &Told) -> Value {
             let text = format!("The server `{name}` may have other tools than are known: {}.", plain(&why));
             results.push(result("unread-version", "note", &text, entry, ""));
         }
-        for tool in tools.iter().filter(|tool| Level::of(tool.category) >= Level::High) {
-            let level = Level::of(tool.category);
+        for tool in tools.iter().filter(|tool| RiskLevel::of(tool.category) >= RiskLevel::High) {
+            let level = RiskLevel::of(tool.category);
             let text = format!(
                 "The tool `{}` of the server `{}` is {} ({} risk).",
                 plain(&shown(&tool.name)),
@@ -39,7 +39,7 @@ pub fn report(told: &Told) -> Value {
                 category_name(tool.category),
                 level.as_str()
             );
-            let kind = if level == Level::Critical { "error" } else { "warning" };
+            let kind = if level == RiskLevel::Critical { "error" } else { "warning" };
             results.push(result(rule_of(tool.category), kind, &text, entry, &shown(&tool.name)));
         }
     }

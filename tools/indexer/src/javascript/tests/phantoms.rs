@@ -1,4 +1,4 @@
-use gatelodge_catalogue::{Level, RiskSignalKind, Source};
+use gatelodge_catalogue::{RiskLevel, RiskSignalKind, Source};
 
 use super::*;
 
@@ -231,5 +231,5 @@ fn of_two_definitions_the_one_that_can_do_most_harm_counts() {
     let release =
         gatelodge_catalogue::Release { source: Source::Npm, package: "x".into(), version: "1.0.0".into(), date: None };
     let kept = gatelodge_catalogue::facts(&release, &[found.tools, found.others].concat()).tools;
-    assert_eq!((kept.len(), Level::of(kept[0].category)), (1, Level::Critical));
+    assert_eq!((kept.len(), RiskLevel::of(kept[0].category)), (1, RiskLevel::Critical));
 }

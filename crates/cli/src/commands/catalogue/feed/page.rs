@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use gatelodge_catalogue::Level;
+use gatelodge_catalogue::RiskLevel;
 use serde_json::Value;
 
 use super::lines;
@@ -33,7 +33,7 @@ pub struct Ahead {
 }
 
 /// The events behind a cursor that are of a level at least.
-pub fn behind(log: &Path, cursor: u64, least: Level, limit: usize) -> io::Result<Result<Page, Ahead>> {
+pub fn behind(log: &Path, cursor: u64, least: RiskLevel, limit: usize) -> io::Result<Result<Page, Ahead>> {
     let mut page = Page { events: Vec::new(), cursor, has_more: false, left_out: 0 };
     let (mut first, mut newest): (Option<u64>, u64) = (None, 0);
     for line in lines(log)? {
@@ -58,7 +58,7 @@ pub fn behind(log: &Path, cursor: u64, least: Level, limit: usize) -> io::Result
         }
         page.cursor = own;
         let level = event.get("level").and_then(Value::as_str).unwrap_or_default();
-        if Level::ALL.into_iter().any(|known| known.as_str() == level && known >= least) {
+        if RiskLevel::ALL.into_iter().any(|known| known.as_str() == level && known >= least) {
             page.events.push(visible(event));
         }
     }

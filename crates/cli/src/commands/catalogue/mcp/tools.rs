@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::path::PathBuf;
 
 use gatelodge_catalogue::{
-    Index, IndexedServer, Known, Level, Member, PackageName, Posture, Query, RiskSignalKind, ToolFacts, category_name,
-    grade, stack,
+    Index, IndexedServer, Known, Member, PackageName, Posture, Query, RiskLevel, RiskSignalKind, ToolFacts,
+    category_name, grade, stack,
 };
 use gatelodge_policy::Category;
 use serde_json::{Map, Value, json};
@@ -102,8 +102,8 @@ impl<'a> Given<'a> {
         read(&text.to_ascii_lowercase()).map(Some).ok_or_else(|| format!("`{name}` is none of the known words"))
     }
 
-    fn level(&self) -> Result<Option<Level>, String> {
-        self.word("level", |word| Level::ALL.into_iter().find(|level| level.as_str().eq_ignore_ascii_case(word)))
+    fn level(&self) -> Result<Option<RiskLevel>, String> {
+        self.word("level", |word| RiskLevel::ALL.into_iter().find(|level| level.as_str().eq_ignore_ascii_case(word)))
     }
 }
 
@@ -127,7 +127,7 @@ fn check_server(desk: &Desk, text: &str, given: &Given<'_>) -> Result<Value, Str
     let skip = usize::try_from(given.number("skip", 0)?).unwrap_or(usize::MAX);
     let limit = given.number("limit", USUAL_TOOLS)?.clamp(1, MOST) as usize;
     let mut tools: Vec<&ToolFacts> = known.tools.iter().collect();
-    tools.sort_by_key(|tool| Reverse(Level::of(tool.category)));
+    tools.sort_by_key(|tool| Reverse(RiskLevel::of(tool.category)));
     let part: Vec<Value> = tools.iter().skip(skip).take(limit).map(|tool| row(tool)).collect();
     let next = skip.saturating_add(part.len());
     let mut told = search::server(&server);
@@ -147,7 +147,7 @@ fn check_server(desk: &Desk, text: &str, given: &Given<'_>) -> Result<Value, Str
 
 /// A tool of a list.
 fn row(tool: &ToolFacts) -> Value {
-    json!({"name": shown(&tool.name), "category": category_name(tool.category), "level": Level::of(tool.category),
+    json!({"name": shown(&tool.name), "category": category_name(tool.category), "level": RiskLevel::of(tool.category),
         "confidence": tool.confidence, "optional": tool.optional})
 }
 
@@ -230,7 +230,7 @@ fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
 fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     let cursor = given.number("cursor", 0)?;
     let limit = given.number("limit", MOST)?.clamp(1, MOST) as usize;
-    let least = given.level()?.unwrap_or(Level::Low);
+    let least = given.level()?.unwrap_or(RiskLevel::Low);
     if desk.is_named {
         return Err("no changes are kept of this index, which was named with `--index`".to_owned());
     }

@@ -6,7 +6,7 @@ use crate::attack;
 use crate::categorize::{CategoryDecision, categorize};
 use crate::classifier_data::ClassifierData;
 use crate::classifier_model::CategoryProbabilities;
-use crate::classify::{Classification, Level, look};
+use crate::classify::{Classification, RiskLevel, with_features};
 use crate::explain::{Reasons, explain};
 use crate::index::ToolFacts;
 use crate::recommend::recommended;
@@ -15,15 +15,15 @@ use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
 /// Where neither name nor parameters tell, the description did.
-const READ_AND_NOT_KEPT: &str = "its description, which was read and is not kept, decided it";
+const DESCRIPTION_NOT_STORED_NOTE: &str = "its description, which was read and is not kept, decided it";
 
 /// What is known of a tool by its facts. `tool` is what is left of its definition.
-pub(crate) fn recorded(tool: &ToolSpec<'_>, server: &ServerContext, facts: &ToolFacts) -> Classification {
+pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, facts: &ToolFacts) -> Classification {
     let book = ClassifierData::built_in();
     let had_description = !facts.signals.contains(&RiskSignalKind::NoDescription);
     // An empty one is there and not kept: nothing is told of what it says or lacks.
     let tool = &ToolSpec { description: had_description.then_some(Cow::Borrowed("")), ..tool.clone() };
-    look(tool, server, book, |found, features| {
+    with_features(tool, server, book, |found, features| {
         let decided = categorize(found, features, tool.annotations, book);
         let is_shown = decided.category == facts.category;
         // How the name alone reads says little where there was more to read.
@@ -40,16 +40,16 @@ pub(crate) fn recorded(tool: &ToolSpec<'_>, server: &ServerContext, facts: &Tool
             why.push_str(
                 " Name and parameters alone would say less: its description decided, which was read and is not kept.",
             );
-            rests_on.push(READ_AND_NOT_KEPT.to_owned());
+            rests_on.push(DESCRIPTION_NOT_STORED_NOTE.to_owned());
         }
-        let signals = signals(facts, found.signals);
+        let signals = signals_from_facts(facts, found.signals);
         let patterns = attack::of_tool(book, facts.category, &signals, &facts.flow);
         let mut owasp: Vec<&str> = patterns.iter().flat_map(|own| own.owasp.iter().map(String::as_str)).collect();
         owasp.sort_unstable();
         owasp.dedup();
         Classification {
             category: facts.category,
-            level: Level::of(facts.category),
+            level: RiskLevel::of(facts.category),
             confidence: facts.confidence,
             rationale: why,
             evidence: rests_on,
@@ -64,7 +64,7 @@ pub(crate) fn recorded(tool: &ToolSpec<'_>, server: &ServerContext, facts: &Tool
 }
 
 /// The signals on record, with the parameters that show them as far as that can be seen.
-fn signals(facts: &ToolFacts, seen: &[RiskSignal]) -> Vec<RiskSignal> {
+fn signals_from_facts(facts: &ToolFacts, seen: &[RiskSignal]) -> Vec<RiskSignal> {
     let mut signals = Vec::new();
     for kind in &facts.signals {
         let before = signals.len();
