@@ -5,11 +5,11 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::categorize::{CategoryDecision, categorize};
+use crate::classification_rationale::{ClassificationReasons, explain_category};
 use crate::classifier_data::ClassifierData;
 use crate::data_flow::{self, DataFlow};
 use crate::description_text::{DescriptionText, VisibleText, strip_invisible};
 use crate::display_escape::{escape_for_display, is_invisible};
-use crate::explain::{Reasons, explain};
 use crate::homoglyphs::has_mixed_scripts;
 use crate::risk_signals::{MANY_PARAMETERS, RiskSignal, RiskSignalKind};
 use crate::server_context::ServerContext;
@@ -191,7 +191,7 @@ fn build_classification(
     let mut owasp: Vec<&str> = patterns.iter().flat_map(|pattern| pattern.owasp.iter().map(String::as_str)).collect();
     owasp.sort_unstable();
     owasp.dedup();
-    let Reasons { rationale, evidence } = explain(tool, found, features, &verdict, server, book);
+    let ClassificationReasons { rationale, evidence } = explain_category(tool, found, features, &verdict, server, book);
     Classification {
         category,
         level: RiskLevel::of(category),

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use crate::attack;
 use crate::categorize::{CategoryDecision, categorize};
+use crate::classification_rationale::{ClassificationReasons, explain_category};
 use crate::classifier_data::ClassifierData;
 use crate::classifier_model::CategoryProbabilities;
 use crate::classify::{Classification, RiskLevel, with_features};
-use crate::explain::{Reasons, explain};
 use crate::index::ToolFacts;
 use crate::recommend::recommended;
 use crate::risk_signals::{RiskSignal, RiskSignalKind};
@@ -34,8 +34,8 @@ pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, f
             probabilities: shares,
             ..decided
         };
-        let Reasons { rationale: mut why, evidence: mut rests_on } =
-            explain(tool, found, features, &verdict, server, book);
+        let ClassificationReasons { rationale: mut why, evidence: mut rests_on } =
+            explain_category(tool, found, features, &verdict, server, book);
         if !is_shown && had_description {
             why.push_str(
                 " Name and parameters alone would say less: its description decided, which was read and is not kept.",

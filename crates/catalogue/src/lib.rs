@@ -6,6 +6,7 @@
 mod archive;
 mod attack;
 mod categorize;
+mod classification_rationale;
 mod classifier_data;
 mod classifier_model;
 mod classify;
@@ -14,7 +15,6 @@ mod data_files;
 mod data_flow;
 mod description_text;
 mod display_escape;
-mod explain;
 mod found_tool;
 mod grade;
 mod homoglyphs;

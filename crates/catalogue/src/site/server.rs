@@ -4,8 +4,8 @@ use gatelodge_policy::Category;
 
 use super::doc::{Block, Doc, Inline, Line, code, paragraph, text};
 use super::{Site, counted, grouped, place};
+use crate::classification_rationale::is_about_name;
 use crate::classify::{Classification, RiskLevel, category_name};
-use crate::explain::is_of_name;
 use crate::grade::grade;
 use crate::index::format::CATEGORIES;
 use crate::index::{Change, ChangeKind, IndexedServer, Known};
@@ -129,7 +129,7 @@ fn dangerous(tools: &[(ToolSpec<'_>, Classification)], places: &[String]) -> Vec
     }
     let told = worst.into_iter().take(MOST_DANGEROUS).map(|((tool, own), place)| {
         // Other facts weigh as well, and do not say what is dangerous.
-        let why = own.evidence.iter().find(|fact| is_of_name(fact)).map(|fact| format!(": {fact}"));
+        let why = own.evidence.iter().find(|fact| is_about_name(fact)).map(|fact| format!(": {fact}"));
         let mut line = vec![
             Inline::CodeLink(crate::escape_for_display(&tool.name), place.clone()),
             text(" "),

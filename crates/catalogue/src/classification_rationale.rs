@@ -1,8 +1,8 @@
 //! Reasons in words. They name the facts that the answer rests on, and say why it is not a neighbour.
 
-mod fact;
-mod neighbours;
-mod siblings;
+mod evidence_facts;
+mod other_categories;
+mod sibling_tools;
 
 use gatelodge_policy::Category;
 
@@ -13,30 +13,30 @@ use crate::classify::{RiskLevel, category_name};
 use crate::server_context::ServerContext;
 use crate::tool_features::{Feature, ParsedTool};
 use crate::tool_spec::ToolSpec;
-pub(crate) use fact::is_of_name;
-use fact::{Fact, facts};
-use neighbours::not_its_neighbours;
-use siblings::siblings;
+pub(crate) use evidence_facts::is_about_name;
+use evidence_facts::{EvidenceFact, evidence_facts};
+use other_categories::explain_other_categories;
+use sibling_tools::explain_siblings;
 
 /// More facts than these are not told.
-const MOST_FACTS: usize = 6;
+const MAX_EVIDENCE_FACTS: usize = 6;
 /// So many of them are told in the rationale.
-const FEW_FACTS: usize = 2;
+const MAX_RATIONALE_FACTS: usize = 2;
 /// A reading with this share is worth a doubt.
-const DOUBT: f64 = 0.25;
+const DOUBT_PROBABILITY: f64 = 0.25;
 
 /// A tool and all that was found of it.
-struct Case<'c, 't> {
+struct RationaleContext<'c, 't> {
     tool: &'c ToolSpec<'t>,
-    found: &'c ParsedTool<'c>,
+    parsed: &'c ParsedTool<'c>,
     features: &'c [Feature<'c>],
-    verdict: &'c CategoryDecision,
+    decision: &'c CategoryDecision,
     server: &'c ServerContext,
-    book: &'c ClassifierData,
+    data: &'c ClassifierData,
 }
 
 /// Why an answer is what it is.
-pub(crate) struct Reasons {
+pub(crate) struct ClassificationReasons {
     /// Why this category and not its neighbours.
     pub rationale: String,
     /// The facts that it rests on, the weightiest first.
@@ -44,22 +44,22 @@ pub(crate) struct Reasons {
 }
 
 /// Tells the reasons.
-pub(crate) fn explain(
+pub(crate) fn explain_category(
     tool: &ToolSpec<'_>,
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
     verdict: &CategoryDecision,
     server: &ServerContext,
     book: &ClassifierData,
-) -> Reasons {
-    let case = Case { tool, found, features, verdict, server, book };
-    let (facts, beside) = (facts(&case), siblings(&case));
-    let rationale = rationale(&case, &facts, beside.as_deref());
-    Reasons { rationale, evidence: evidence(tool, facts, beside) }
+) -> ClassificationReasons {
+    let case = RationaleContext { tool, parsed: found, features, decision: verdict, server, data: book };
+    let (facts, beside) = (evidence_facts(&case), explain_siblings(&case));
+    let rationale = rationale_text(&case, &facts, beside.as_deref());
+    ClassificationReasons { rationale, evidence: evidence_texts(tool, facts, beside) }
 }
 
-fn evidence(tool: &ToolSpec<'_>, facts: Vec<Fact>, beside: Option<String>) -> Vec<String> {
-    let mut evidence: Vec<String> = facts.into_iter().take(MOST_FACTS).map(|fact| fact.text).collect();
+fn evidence_texts(tool: &ToolSpec<'_>, facts: Vec<EvidenceFact>, beside: Option<String>) -> Vec<String> {
+    let mut evidence: Vec<String> = facts.into_iter().take(MAX_EVIDENCE_FACTS).map(|fact| fact.text).collect();
     evidence.extend(beside);
     let claims = tool.annotations;
     let claim = |name: &str, value: Option<bool>| value.map(|value| format!("the server claims `{name}: {value}`"));
@@ -71,30 +71,30 @@ fn evidence(tool: &ToolSpec<'_>, facts: Vec<Fact>, beside: Option<String>) -> Ve
     evidence
 }
 
-fn rationale(case: &Case<'_, '_>, facts: &[Fact], beside: Option<&str>) -> String {
+fn rationale_text(case: &RationaleContext<'_, '_>, facts: &[EvidenceFact], beside: Option<&str>) -> String {
     let strong = facts.iter().filter(|fact| !fact.is_weak);
     // Where only what proves little was found, the weightiest of that.
     let last = facts.first().filter(|_| facts.iter().all(|fact| fact.is_weak));
     let strong = strong.chain(last).map(|fact| fact.text.clone());
     let claim = raising_claim(case);
-    let because: Vec<String> = claim.into_iter().chain(strong).take(FEW_FACTS).collect();
-    let mut sentences = vec![what_it_is(case.verdict.category, &because.join(", and "))];
+    let because: Vec<String> = claim.into_iter().chain(strong).take(MAX_RATIONALE_FACTS).collect();
+    let mut sentences = vec![category_sentence(case.decision.category, &because.join(", and "))];
     if let Some(beside) = beside {
-        sentences.push(format!("{}.", capital(beside)));
+        sentences.push(format!("{}.", capitalize(beside)));
     }
-    sentences.push(not_its_neighbours(case));
-    sentences.extend(doubts(case.tool, case.verdict));
+    sentences.push(explain_other_categories(case));
+    sentences.extend(doubt_sentences(case.tool, case.decision));
     sentences.join(" ")
 }
 
 /// The claim of the server that made it riskier than its words do.
-fn raising_claim(case: &Case<'_, '_>) -> Option<String> {
+fn raising_claim(case: &RationaleContext<'_, '_>) -> Option<String> {
     let destroys = case.tool.annotations.destructive == Some(true);
     let claim = if destroys { "destructiveHint: true" } else { "readOnlyHint: false" };
-    case.verdict.raised_by_claim.then(|| format!("the server claims `{claim}`"))
+    case.decision.raised_by_claim.then(|| format!("the server claims `{claim}`"))
 }
 
-fn what_it_is(category: Category, because: &str) -> String {
+fn category_sentence(category: Category, because: &str) -> String {
     let what = match category {
         Category::Read => "It gives data and changes nothing",
         Category::Write => "It adds or changes something that can be changed back",
@@ -106,7 +106,7 @@ fn what_it_is(category: Category, because: &str) -> String {
     if because.is_empty() { format!("{what}.") } else { format!("{what}: {because}.") }
 }
 
-fn doubts(tool: &ToolSpec<'_>, verdict: &CategoryDecision) -> Vec<String> {
+fn doubt_sentences(tool: &ToolSpec<'_>, verdict: &CategoryDecision) -> Vec<String> {
     let mut doubts = Vec::new();
     if verdict.raised_by_claim {
         doubts
@@ -118,7 +118,8 @@ fn doubts(tool: &ToolSpec<'_>, verdict: &CategoryDecision) -> Vec<String> {
     if tool.description.is_none() {
         doubts.push("There is no description, so this is less sure.".to_owned());
     }
-    let is_doubt = |other: &Category| *other != verdict.category && verdict.probabilities.get(*other) > DOUBT;
+    let is_doubt =
+        |other: &Category| *other != verdict.category && verdict.probabilities.get(*other) > DOUBT_PROBABILITY;
     for other in MODEL_CATEGORIES.into_iter().filter(is_doubt) {
         let other_word = category_name(other);
         doubts.push(if RiskLevel::of(other) < RiskLevel::of(verdict.category) {
@@ -130,7 +131,7 @@ fn doubts(tool: &ToolSpec<'_>, verdict: &CategoryDecision) -> Vec<String> {
     doubts
 }
 
-fn capital(text: &str) -> String {
+fn capitalize(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
