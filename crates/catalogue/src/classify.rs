@@ -17,7 +17,7 @@ use crate::tool_features::{Feature, ParsedTool, extract_features};
 use crate::tool_name_words::ToolNameWords;
 use crate::tool_parameters::ToolParameters;
 use crate::tool_spec::ToolSpec;
-use crate::{attack, recommend};
+use crate::{attack, recommendation};
 
 /// How much harm a call can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -200,7 +200,7 @@ fn build_classification(
         evidence,
         attacks: patterns.iter().map(|pattern| pattern.slug.as_str()).collect(),
         owasp,
-        recommended: recommend::recommended(&tool.name, category),
+        recommended: recommendation::recommended_policy(&tool.name, category),
         optional: false,
         flow,
         signals: found.signals.to_vec(),

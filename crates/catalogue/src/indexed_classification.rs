@@ -9,7 +9,7 @@ use crate::classifier_data::ClassifierData;
 use crate::classifier_model::CategoryProbabilities;
 use crate::classify::{Classification, RiskLevel, with_features};
 use crate::index::ToolFacts;
-use crate::recommend::recommended;
+use crate::recommendation::recommended_policy;
 use crate::risk_signals::{RiskSignal, RiskSignalKind};
 use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
@@ -55,7 +55,7 @@ pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, f
             evidence: rests_on,
             attacks: patterns.iter().map(|pattern| pattern.slug.as_str()).collect(),
             owasp,
-            recommended: recommended(&tool.name, facts.category),
+            recommended: recommended_policy(&tool.name, facts.category),
             flow: facts.flow.clone(),
             optional: facts.optional,
             signals,

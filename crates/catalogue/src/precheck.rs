@@ -6,13 +6,13 @@ use crate::classify::{RiskLevel, backtick_quoted};
 use crate::incident::{Concern, concerns};
 use crate::index::{IndexedServer, ToolFacts};
 use crate::risk_signals::RiskSignalKind;
-use crate::stack::leaks;
+use crate::server_stack::has_all_flows;
 use gatelodge_policy::Category;
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Advice {
+pub enum PrecheckVerdict {
     /// Nothing that is known asks for more than the usual policy.
     Proceed,
     /// Connect with the rule that is given.
@@ -21,7 +21,7 @@ pub enum Advice {
     AskFirst,
 }
 
-impl Advice {
+impl PrecheckVerdict {
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -34,25 +34,25 @@ impl Advice {
 
 /// Advice with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Precheck {
+pub struct PrecheckResult {
     /// What to do.
-    pub verdict: Advice,
+    pub verdict: PrecheckVerdict,
     /// Why.
     pub reasons: Vec<String>,
 }
 
-impl Precheck {
+impl PrecheckResult {
     /// With a reason to go no further than `least` on one's own.
-    pub fn at_least(mut self, least: Advice, why: String) -> Self {
+    pub fn at_least(mut self, least: PrecheckVerdict, why: String) -> Self {
         self.verdict = self.verdict.max(least);
         self.reasons.push(why);
         self
     }
 
     /// With what is told of public cases of the package. A version that was part of one is asked about first.
-    pub fn with_concerns(mut self, concerns: &[Concern]) -> Self {
+    pub fn with_incidents(mut self, concerns: &[Concern]) -> Self {
         for concern in concerns {
-            let least = if concern.is_affected { Advice::AskFirst } else { self.verdict };
+            let least = if concern.is_affected { PrecheckVerdict::AskFirst } else { self.verdict };
             self = self.at_least(least, concern.says.clone());
         }
         self
@@ -60,17 +60,17 @@ impl Precheck {
 
     /// Nothing is known.
     pub fn unknown(why: &str) -> Self {
-        Self { verdict: Advice::AskFirst, reasons: vec![why.to_owned()] }
+        Self { verdict: PrecheckVerdict::AskFirst, reasons: vec![why.to_owned()] }
     }
 }
 
 /// Advises on a server of an index, in the version that was read.
-pub fn precheck_read(server: &IndexedServer<'_>, tools: &[ToolFacts]) -> Precheck {
-    precheck(tools).with_concerns(&concerns(server.source(), server.package(), Some(server.version())))
+pub fn precheck_indexed(server: &IndexedServer<'_>, tools: &[ToolFacts]) -> PrecheckResult {
+    precheck(tools).with_incidents(&concerns(server.source(), server.package(), Some(server.version())))
 }
 
 /// Advises on a server by its tools.
-pub fn precheck(tools: &[ToolFacts]) -> Precheck {
+pub fn precheck(tools: &[ToolFacts]) -> PrecheckResult {
     let mut reasons: Vec<String> = Vec::new();
     let names = |wanted: &dyn Fn(&ToolFacts) -> bool| {
         let all: Vec<String> =
@@ -92,7 +92,7 @@ pub fn precheck(tools: &[ToolFacts]) -> Precheck {
         reasons.push(format!("{names}: text that is written for the model, or letters that are not what they seem"));
         asks = true;
     }
-    if leaks(tools.iter().flat_map(|tool| tool.flow.iter().copied())) {
+    if has_all_flows(tools.iter().flat_map(|tool| tool.flow.iter().copied())) {
         reasons.push("by itself it reads private data, takes in text of strangers, and can send".to_owned());
         asks = true;
     }
@@ -115,12 +115,12 @@ pub fn precheck(tools: &[ToolFacts]) -> Precheck {
     }
     let worst = tools.iter().map(|tool| RiskLevel::of(tool.category)).max().unwrap_or(RiskLevel::Low);
     let verdict = match (asks, worst) {
-        (true, _) => Advice::AskFirst,
-        (false, RiskLevel::Low) => Advice::Proceed,
-        (false, _) => Advice::ConnectWithRule,
+        (true, _) => PrecheckVerdict::AskFirst,
+        (false, RiskLevel::Low) => PrecheckVerdict::Proceed,
+        (false, _) => PrecheckVerdict::ConnectWithRule,
     };
     if reasons.is_empty() {
         reasons.push("all tools that were found only read; what they read still ends up with the model".to_owned());
     }
-    Precheck { verdict, reasons }
+    PrecheckResult { verdict, reasons }
 }

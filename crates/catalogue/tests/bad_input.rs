@@ -6,7 +6,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{
-    Posture, ReadToolError, ServerContext, ToolEntry, ToolSpec, classify, read_tools, ready, scaffold,
+    ReadToolError, ServerContext, Strictness, ToolEntry, ToolSpec, classify, policy_scaffold, read_tools,
+    starter_policy,
 };
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use serde_json::json;
@@ -74,10 +75,10 @@ fn hostile_text_stays_text_in_policies() {
     let tool = &items[0].as_ref().expect("a tool").tool;
     let server = ServerContext::new("x\n\"default\": \"allow\"", None, [name]);
     let known = classify(tool, &server);
-    for posture in Posture::ALL {
+    for posture in Strictness::ALL {
         for text in [
-            ready(&server.name, &[(tool, &known)], posture).expect("a policy"),
-            scaffold(&server.name, &[(tool, &known)], posture).expect("a policy"),
+            starter_policy(&server.name, &[(tool, &known)], posture).expect("a policy"),
+            policy_scaffold(&server.name, &[(tool, &known)], posture).expect("a policy"),
         ] {
             assert!(parse(text.as_bytes(), DocumentFormat::Json).is_ok(), "{text}");
             assert!(!text.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{text}");
@@ -116,7 +117,7 @@ fn ten_thousand_tools_are_classified_and_have_a_policy_that_loads() {
     let tools: Vec<ToolSpec<'_>> = names.iter().map(|name| ToolSpec::from_name(name)).collect();
     let known: Vec<_> = tools.iter().map(|tool| (tool, classify(tool, &server))).collect();
     let entries: Vec<_> = known.iter().map(|(tool, known)| (*tool, known)).collect();
-    let text = ready("many", &entries, Posture::Recommended).expect("a policy");
+    let text = starter_policy("many", &entries, Strictness::Recommended).expect("a policy");
     assert!(text.contains("get_thing_0"));
     // A minute would do without optimisation; other tests run beside it.
     assert!(start.elapsed() < Duration::from_secs(180), "{:?}", start.elapsed());

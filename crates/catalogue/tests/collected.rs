@@ -9,7 +9,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{
-    Classification, Posture, RiskLevel, ServerContext, ToolEntry, classify, read_tools, ready, scaffold,
+    Classification, RiskLevel, ServerContext, Strictness, ToolEntry, classify, policy_scaffold, read_tools,
+    starter_policy,
 };
 use gatelodge_policy::{CallTarget, Category, CompletionReference, DocumentFormat, Policy, ToolList, lint, parse};
 use serde_json::{Value, json};
@@ -40,7 +41,13 @@ fn categories<'k>(known: &'k [(&ToolEntry<'_>, Classification)]) -> BTreeMap<&'k
     categories
 }
 
-fn hold(server: &str, text: &str, posture: Posture, categories: &BTreeMap<&str, Category>, tools: &ToolList) -> Policy {
+fn hold(
+    server: &str,
+    text: &str,
+    posture: Strictness,
+    categories: &BTreeMap<&str, Category>,
+    tools: &ToolList,
+) -> Policy {
     let findings = lint(text.as_bytes(), DocumentFormat::Json, Some(tools));
     assert!(findings.is_empty(), "{server}, {posture:?}: {findings:?}\n{text}");
     let policy = parse(text.as_bytes(), DocumentFormat::Json).expect("a policy");
@@ -83,10 +90,10 @@ fn each(file: &str) -> (usize, usize, usize) {
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
         let categories = categories(&known);
         let tools = ToolList::read(list.as_bytes()).expect("tools");
-        for posture in Posture::ALL {
-            let policy = ready(server, &entries, posture).expect("a policy");
+        for posture in Strictness::ALL {
+            let policy = starter_policy(server, &entries, posture).expect("a policy");
             rest(server, &hold(server, &policy, posture, &categories, &tools));
-            let scaffold = scaffold(server, &entries, posture).expect("a policy");
+            let scaffold = policy_scaffold(server, &entries, posture).expect("a policy");
             hold(server, &scaffold, posture, &categories, &tools);
         }
         tools_seen += categories.len();

@@ -4,8 +4,8 @@
 use std::convert::Infallible;
 
 use gatelodge_catalogue::{
-    About, ChangeKind, Claims, DataFlow, Index, Known, OpenIndexError, PackageFacts, ParameterFacts, Posture, Query,
-    RiskLevel, RiskSignalKind, Site, Source, ToolFacts, changes, ready,
+    About, ChangeKind, Claims, DataFlow, Index, Known, OpenIndexError, PackageFacts, ParameterFacts, Query, RiskLevel,
+    RiskSignalKind, Site, Source, Strictness, ToolFacts, changes, starter_policy,
 };
 use gatelodge_indexer::write_index;
 use gatelodge_policy::Category;
@@ -542,8 +542,8 @@ fn ready_policies_of_indexed_servers_load() {
         assert!(known.tokens() > 0);
         known.with(|tools| {
             let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
-            for posture in Posture::ALL {
-                assert!(ready(server.package(), &tools, posture).unwrap().contains("\"default\": \"deny\""));
+            for posture in Strictness::ALL {
+                assert!(starter_policy(server.package(), &tools, posture).unwrap().contains("\"default\": \"deny\""));
             }
         });
     }

@@ -1,7 +1,7 @@
 //! What holds for every tool, tried on random ones.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
-use gatelodge_catalogue::{ServerContext, ToolEntry, ToolSpec, classify, read_tools, recommended};
+use gatelodge_catalogue::{ServerContext, ToolEntry, ToolSpec, classify, read_tools, recommended_policy};
 use gatelodge_policy::{DocumentFormat, parse};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -118,7 +118,7 @@ proptest! {
         prop_assert_eq!(&one, &other);
         prop_assert!((0.0..=1.0).contains(&one.confidence));
         prop_assert!(parse(one.recommended.to_string().as_bytes(), DocumentFormat::Json).is_ok());
-        prop_assert_eq!(&one.recommended, &recommended(&name, one.category));
+        prop_assert_eq!(&one.recommended, &recommended_policy(&name, one.category));
     }
 
     #[test]

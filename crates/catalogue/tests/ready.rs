@@ -3,7 +3,9 @@
 
 mod support;
 
-use gatelodge_catalogue::{Classification, Posture, ServerContext, ToolEntry, classify, read_tools, ready, scaffold};
+use gatelodge_catalogue::{
+    Classification, ServerContext, Strictness, ToolEntry, classify, policy_scaffold, read_tools, starter_policy,
+};
 use gatelodge_policy::{DocumentFormat, Severity, ToolList, lint, parse};
 use support::fate::{Fate, expected, judge};
 
@@ -24,7 +26,7 @@ fn servers() -> Vec<(String, String)> {
     servers
 }
 
-fn each(look: impl Fn(&str, &[(&ToolEntry<'_>, Classification)], Posture, &str)) {
+fn each(look: impl Fn(&str, &[(&ToolEntry<'_>, Classification)], Strictness, &str)) {
     for (server, list) in servers() {
         let documents = read_tools(list.as_bytes());
         let items: Vec<ToolEntry<'_>> = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1)
@@ -34,9 +36,9 @@ fn each(look: impl Fn(&str, &[(&ToolEntry<'_>, Classification)], Posture, &str))
         let around = ServerContext::new(&server, None, items.iter().map(|item| &*item.tool.name));
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-        for posture in Posture::ALL {
-            look(&list, &known, posture, &ready(&server, &entries, posture).expect("a policy"));
-            look(&list, &known, posture, &scaffold(&server, &entries, posture).expect("a policy"));
+        for posture in Strictness::ALL {
+            look(&list, &known, posture, &starter_policy(&server, &entries, posture).expect("a policy"));
+            look(&list, &known, posture, &policy_scaffold(&server, &entries, posture).expect("a policy"));
         }
     }
 }
@@ -95,7 +97,7 @@ fn of_two(one: serde_json::Value, other: serde_json::Value) -> [String; 2] {
         let items: Vec<ToolEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &ServerContext::default()))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-        scaffold("x", &entries, Posture::Recommended).expect("a policy")
+        policy_scaffold("x", &entries, Strictness::Recommended).expect("a policy")
     })
 }
 
@@ -130,7 +132,7 @@ fn paths_and_addresses_get_a_suggestion() {
         let around = ServerContext::new(&server, None, items.iter().map(|item| &*item.tool.name));
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-        texts.push((server, ready("x", &entries, Posture::Recommended).expect("a policy")));
+        texts.push((server, starter_policy("x", &entries, Strictness::Recommended).expect("a policy")));
     }
     let text = |name: &str| texts.iter().find(|(own, _)| own == name).map(|(_, text)| text.as_str()).expect("a server");
     assert!(
@@ -151,7 +153,7 @@ fn a_scaffold_tells_the_parameters() {
     let around = ServerContext::new("pharo", None, items.iter().map(|item| &*item.tool.name));
     let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
     let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-    let text = scaffold("pharo", &entries, Posture::Recommended).expect("a policy");
+    let text = policy_scaffold("pharo", &entries, Strictness::Recommended).expect("a policy");
     assert!(text.contains("// Parameters: package_name (string, required), path (string)."), "{text}");
     assert!(text.contains("// Parameters: none."), "{text}");
 }
@@ -165,9 +167,10 @@ fn a_name_with_a_star_is_left_out_and_refused() {
     let around = ServerContext::new("stars", None, items.iter().map(|item| &*item.tool.name));
     let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
     let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-    for posture in Posture::ALL {
-        let policy = parse(ready("stars", &entries, posture).expect("a policy").as_bytes(), DocumentFormat::Json)
-            .expect("a policy");
+    for posture in Strictness::ALL {
+        let policy =
+            parse(starter_policy("stars", &entries, posture).expect("a policy").as_bytes(), DocumentFormat::Json)
+                .expect("a policy");
         assert_eq!(judge(&policy, "get_x"), Fate::Passes);
         assert_eq!(judge(&policy, "get_y"), Fate::Refused);
         assert_eq!(judge(&policy, "get_*"), Fate::Refused);

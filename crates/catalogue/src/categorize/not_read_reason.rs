@@ -161,9 +161,9 @@ fn feature_reason(feature: &Feature<'_>, begins: bool) -> Option<String> {
     match feature.key {
         FeatureId::Flag(FeatureFlag::Signal(
             kind @ (RiskSignalKind::TakesShell | RiskSignalKind::TakesCode | RiskSignalKind::TakesSql),
-        )) => Some(format!("parameter {source} {}", kind.says())),
+        )) => Some(format!("parameter {source} {}", kind.description())),
         FeatureId::Flag(FeatureFlag::Signal(kind @ (RiskSignalKind::PartlyRead | RiskSignalKind::MixedLetters))) => {
-            Some(format!("it {}", kind.says()))
+            Some(format!("it {}", kind.description()))
         }
         FeatureId::Flag(FeatureFlag::Phrase(PhraseKind::AnyCode)) => Some(format!("its description says {source}")),
         FeatureId::Flag(FeatureFlag::CommitsMoney) => Some("it commits money".to_owned()),

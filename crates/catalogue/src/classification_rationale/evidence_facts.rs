@@ -100,7 +100,7 @@ fn unrecognized_facts(case: &RationaleContext<'_, '_>) -> Vec<String> {
     };
     let is_told = case.tool.has_description_text() && text.lead_verb.is_none();
     let told = is_told.then(|| "its description does not begin with a verb that is known here".to_owned());
-    let is_cut = case.decision.is_truncated.then(|| format!("it {}", RiskSignalKind::LongDescription.says()));
+    let is_cut = case.decision.is_truncated.then(|| format!("it {}", RiskSignalKind::LongDescription.description()));
     is_cut.into_iter().chain(named).chain(told).collect()
 }
 
@@ -144,8 +144,10 @@ pub(super) fn describe_feature(feature: &Feature<'_>, found: &ParsedTool<'_>) ->
         FeatureId::Flag(FeatureFlag::Signal(RiskSignalKind::NoDescription | RiskSignalKind::CrowdedServer)) => {
             return None;
         }
-        FeatureId::Flag(FeatureFlag::Signal(kind)) if feature.source_text.is_empty() => format!("it {}", kind.says()),
-        FeatureId::Flag(FeatureFlag::Signal(kind)) => format!("parameter {source} {}", kind.says()),
+        FeatureId::Flag(FeatureFlag::Signal(kind)) if feature.source_text.is_empty() => {
+            format!("it {}", kind.description())
+        }
+        FeatureId::Flag(FeatureFlag::Signal(kind)) => format!("parameter {source} {}", kind.description()),
     };
     Some(fact)
 }

@@ -9,8 +9,8 @@ use super::pool::Pool;
 use super::search::Folded;
 use crate::classify::RiskLevel;
 use crate::data_flow::DataFlow;
-use crate::grade::grade;
 use crate::risk_signals::RiskSignalKind;
+use crate::server_grade::grade_server;
 
 /// What is known of published packages and their tools.
 #[derive(Debug, Default)]
@@ -186,7 +186,7 @@ impl<'i> IndexedServer<'i> {
     /// How much harm it can do: its worst tool, then its grade.
     fn risk(&self) -> (Option<RiskLevel>, char) {
         let tools: Vec<ToolFacts> = self.tools().map(|tool| tool.facts()).collect();
-        (self.tools().map(|tool| tool.level()).max(), grade(&tools).letter)
+        (self.tools().map(|tool| tool.level()).max(), grade_server(&tools).letter)
     }
 
     fn rows(&self) -> &'i [ToolRow] {

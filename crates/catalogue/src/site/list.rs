@@ -6,8 +6,8 @@ use super::doc::{Block, Doc, Inline, Line, link, marked, text};
 use super::server::name;
 use super::{Site, counted, grouped, place};
 use crate::classify::RiskLevel;
-use crate::grade::grade;
 use crate::index::IndexedServer;
+use crate::server_grade::grade_server;
 
 /// More servers on one page are more than a browser likes, or a person.
 const MOST_ON_PAGE: usize = 500;
@@ -101,7 +101,7 @@ pub(super) fn row(server: &IndexedServer<'_>) -> Vec<Line> {
     let level = server.tools().map(|tool| tool.level()).max().unwrap_or(RiskLevel::Low);
     vec![
         vec![Inline::CodeLink(name(server), format!("{}/index", place::server(server)))],
-        vec![text(grade(&facts.tools).letter)],
+        vec![text(grade_server(&facts.tools).letter)],
         vec![Inline::Badge(level)],
         vec![text(facts.tools.len().to_string())],
     ]

@@ -6,7 +6,7 @@ use super::doc::{Block, Doc, Inline, code, link, marked, paragraph, text};
 use super::{Site, counted, grouped, place, server, tool};
 use crate::attack::patterns;
 use crate::classify::RiskLevel;
-use crate::recommend::{effect, recommended};
+use crate::recommendation::{recommendation_effect, recommended_policy};
 
 /// So many servers with the most tools of a level are named.
 const MOST_SERVERS: usize = 100;
@@ -64,11 +64,11 @@ fn page(site: &Site<'_>, level: RiskLevel, count: usize) -> Doc {
     ];
     for category in categories {
         let name = crate::classify::category_name(*category);
-        let policy = serde_json::to_string_pretty(&recommended("the_tool", *category)).unwrap_or_default();
+        let policy = serde_json::to_string_pretty(&recommended_policy("the_tool", *category)).unwrap_or_default();
         blocks.push(Block::Heading("", vec![text(format!("{name}: the rule that fits"))]));
         let article = tool::article(name);
         blocks.push(Block::Code(format!("policy.json for {article} {name} tool"), policy));
-        blocks.push(Block::Paragraph(marked(effect(*category))));
+        blocks.push(Block::Paragraph(marked(recommendation_effect(*category))));
     }
     let served = patterns().iter().filter(|own| {
         own.when

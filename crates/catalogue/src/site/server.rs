@@ -6,11 +6,11 @@ use super::doc::{Block, Doc, Inline, Line, code, paragraph, text};
 use super::{Site, counted, grouped, place};
 use crate::classification_rationale::is_about_name;
 use crate::classify::{Classification, RiskLevel, category_name};
-use crate::grade::grade;
 use crate::index::format::CATEGORIES;
 use crate::index::{Change, ChangeKind, IndexedServer, Known};
-use crate::precheck::precheck_read;
-use crate::ready::{Posture, ready};
+use crate::precheck::precheck_indexed;
+use crate::server_grade::grade_server;
+use crate::starter_policy::{Strictness, starter_policy};
 use crate::tool_spec::ToolSpec;
 
 /// So many of the most dangerous are shown above the others.
@@ -38,8 +38,8 @@ pub(super) fn page(
     tools: &[(ToolSpec<'_>, Classification)],
 ) -> Doc {
     let (own, folder) = (name(server), place::server(server));
-    let grade = grade(&known.tools);
-    let advice = precheck_read(server, &known.tools);
+    let grade = grade_server(&known.tools);
+    let advice = precheck_indexed(server, &known.tools);
     let before = format!("{}: {}", advice.verdict.as_str(), advice.reasons.join("; "));
     let level = server.tools().map(|tool| tool.level()).max().unwrap_or(RiskLevel::Low);
     let reads = known.tools.iter().filter(|tool| tool.category == Category::Read).count();
@@ -150,9 +150,9 @@ fn policies(name: &str, tools: &[(ToolSpec<'_>, Classification)]) -> Vec<Block> 
             "Each is a whole document. It names every tool, keeps what is harmless working, and refuses what comes later.",
         ),
     ];
-    for posture in Posture::ALL {
-        let title = format!("{}: {}", posture.as_str(), posture.says().trim_end_matches('.'));
-        match ready(name, &tools, posture) {
+    for posture in Strictness::ALL {
+        let title = format!("{}: {}", posture.as_str(), posture.description().trim_end_matches('.'));
+        match starter_policy(name, &tools, posture) {
             Ok(policy) => blocks.push(Block::Folded(title, policy)),
             Err(error) => blocks.push(paragraph(error.to_string())),
         }

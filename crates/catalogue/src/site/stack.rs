@@ -4,18 +4,18 @@ use std::cmp::Reverse;
 
 use super::doc::{Block, Doc, Inline, link, marked, paragraph, text};
 use super::{Site, list};
-use crate::grade::grade;
 use crate::index::IndexedServer;
-use crate::stack::leaks;
+use crate::server_grade::grade_server;
+use crate::server_stack::has_all_flows;
 
 /// So many servers are named.
 const MOST: usize = 50;
 
 pub(super) fn page(site: &Site<'_>) -> Doc {
-    let all = |server: &&IndexedServer<'_>| leaks(server.tools().flat_map(|tool| tool.flow()));
+    let all = |server: &&IndexedServer<'_>| has_all_flows(server.tools().flat_map(|tool| tool.flow()));
     let mut complete: Vec<_> = site.servers.iter().filter(all).collect();
     // The worst first, of those the largest.
-    complete.sort_by_cached_key(|own| Reverse((grade(&own.facts().tools).letter, own.tools().len())));
+    complete.sort_by_cached_key(|own| Reverse((grade_server(&own.facts().tools).letter, own.tools().len())));
     let rows = complete.iter().take(MOST).map(|own| list::row(own));
     let mut blocks = vec![
         paragraph(

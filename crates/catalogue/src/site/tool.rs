@@ -7,7 +7,7 @@ use super::{place, server};
 use crate::attack::patterns;
 use crate::classify::{Classification, RiskLevel};
 use crate::index::{IndexedServer, Known, ToolFacts};
-use crate::recommend::{Remedy, effect};
+use crate::recommendation::{RecommendedAction, recommendation_effect};
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_spec::ToolSpec;
 
@@ -165,7 +165,7 @@ fn why(about: &About<'_>) -> Vec<Block> {
                 Some(parameter) => vec![Inline::Code(parameter.clone()), text(" ")],
                 None => vec![text("It ")],
             };
-            line.push(text(signal.kind.says()));
+            line.push(text(signal.kind.description()));
             line
         });
         blocks.push(Block::List(told.collect()));
@@ -197,7 +197,7 @@ fn control(about: &About<'_>, own: &IndexedServer<'_>) -> Vec<Block> {
         Block::Code("policy.json".to_owned(), policy),
         Block::Paragraph(marked(&format!(
             "{} Everything else on the server is refused unless you say otherwise.",
-            effect(about.known.category)
+            recommendation_effect(about.known.category)
         ))),
     ];
     blocks.push(Block::Steps(vec![
@@ -290,9 +290,9 @@ fn questions(about: &About<'_>) -> Vec<Block> {
         Category::Financial => ("commit money", "Let a person agree to each call."),
         Category::Unknown => ("do what cannot be told", "Let a person agree to each call until it is known."),
     };
-    let rate = match Remedy::of(known.category) {
-        Remedy::Limit(max) => max,
-        Remedy::Allow | Remedy::Approve | Remedy::Hide => 10,
+    let rate = match RecommendedAction::of(known.category) {
+        RecommendedAction::RateLimit(max) => max,
+        RecommendedAction::Allow | RecommendedAction::Approve | RecommendedAction::Hide => 10,
     };
     let all = vec![
         (

@@ -1,6 +1,6 @@
 //! What becomes of a call under a ready policy, and what should.
 
-use gatelodge_catalogue::Posture;
+use gatelodge_catalogue::Strictness;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
     Call, CallTarget, CalledTool, Category, ClientFacts, Code, Decision, Definition, LimitWindow, Policy, Scope, decide,
@@ -58,14 +58,14 @@ pub fn of(policy: &Policy, subject: CallTarget<'_>) -> Fate {
 }
 
 /// What a posture owes a category.
-pub fn expected(posture: Posture, category: Category) -> Fate {
+pub fn expected(posture: Strictness, category: Category) -> Fate {
     match (posture, category) {
         (_, Category::Read) => Fate::Passes,
-        (Posture::Strict, Category::Destructive | Category::Financial)
-        | (Posture::Recommended, Category::Destructive) => Fate::Refused,
-        (Posture::Strict, _) | (_, Category::Financial | Category::Destructive) => Fate::Waits,
-        (Posture::Recommended, Category::Unknown) => Fate::Waits,
-        (Posture::Recommended | Posture::Permissive, Category::Write) => Fate::Limited("30".to_owned()),
-        (Posture::Recommended | Posture::Permissive, _) => Fate::Limited("10".to_owned()),
+        (Strictness::Strict, Category::Destructive | Category::Financial)
+        | (Strictness::Recommended, Category::Destructive) => Fate::Refused,
+        (Strictness::Strict, _) | (_, Category::Financial | Category::Destructive) => Fate::Waits,
+        (Strictness::Recommended, Category::Unknown) => Fate::Waits,
+        (Strictness::Recommended | Strictness::Permissive, Category::Write) => Fate::Limited("30".to_owned()),
+        (Strictness::Recommended | Strictness::Permissive, _) => Fate::Limited("10".to_owned()),
     }
 }

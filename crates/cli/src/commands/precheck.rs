@@ -9,7 +9,9 @@ mod server_json;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Advice, Index, Known, PackageName, Posture, Precheck, grade, precheck};
+use gatelodge_catalogue::{
+    Index, Known, PackageName, PrecheckResult, PrecheckVerdict, Strictness, grade_server, precheck,
+};
 use serde_json::{Value, json};
 
 use self::named::Named;
@@ -23,7 +25,7 @@ use crate::{address, file, output};
 struct Asked {
     /// What it is called, for people.
     name: String,
-    advice: Precheck,
+    advice: PrecheckResult,
     grade: Option<char>,
     version: Option<String>,
     rule: Option<String>,
@@ -32,14 +34,14 @@ struct Asked {
 pub fn run(args: &PrecheckArgs) -> Result<Exit> {
     let index = open::index(&args.from)?;
     let asked = asked(&index, &args.what)?;
-    let verdict = asked.iter().map(|own| own.advice.verdict).max().unwrap_or(Advice::AskFirst);
+    let verdict = asked.iter().map(|own| own.advice.verdict).max().unwrap_or(PrecheckVerdict::AskFirst);
     match args.json {
         true => output::json(&json!({
             "verdict": verdict, "servers": asked.iter().map(told).collect::<Vec<_>>(), "index": index.about(),
         }))?,
         false => asked.iter().try_for_each(print)?,
     }
-    Ok(if verdict == Advice::AskFirst { Exit::Findings } else { Exit::Fine })
+    Ok(if verdict == PrecheckVerdict::AskFirst { Exit::Findings } else { Exit::Fine })
 }
 
 /// What was named: by its form, and a file by its name.
@@ -77,9 +79,9 @@ fn of_package(index: &Index, named: &PackageName) -> Asked {
             let known = Known::of(&server);
             Asked {
                 name: format!("{}:{}", server.source().as_str(), shown(server.package())),
-                grade: Some(grade(&known.tools).letter),
+                grade: Some(grade_server(&known.tools).letter),
                 version: Some(shown(server.version())),
-                rule: show::policy(&known, Posture::Recommended).ok(),
+                rule: show::policy(&known, Strictness::Recommended).ok(),
                 advice: open::advise(index, named, &server, &known.tools),
             }
         }
@@ -91,7 +93,7 @@ fn of_package(index: &Index, named: &PackageName) -> Asked {
 }
 
 fn unknown(name: &str, why: &str) -> Asked {
-    Asked { name: name.to_owned(), advice: Precheck::unknown(why), grade: None, version: None, rule: None }
+    Asked { name: name.to_owned(), advice: PrecheckResult::unknown(why), grade: None, version: None, rule: None }
 }
 
 impl Asked {
@@ -101,14 +103,14 @@ impl Asked {
         own.advice.reasons.extend(named.concern());
         if !named.tools.is_empty() {
             own.advice.reasons.extend(precheck(&named.tools).reasons);
-            own.rule = show::policy(&Known::of_facts(name, named.tools), Posture::Recommended).ok();
+            own.rule = show::policy(&Known::of_facts(name, named.tools), Strictness::Recommended).ok();
         }
         own
     }
 
     /// With a reason to ask first.
     fn doubted(mut self, why: &str) -> Self {
-        self.advice = self.advice.at_least(Advice::AskFirst, why.to_owned());
+        self.advice = self.advice.at_least(PrecheckVerdict::AskFirst, why.to_owned());
         self
     }
 }
@@ -154,7 +156,7 @@ fn print(own: &Asked) -> Result<()> {
     let grade = own.grade.map(|grade| format!(", grade {grade}")).unwrap_or_default();
     let mut out = format!("{}: {}{grade}\n", own.name, own.advice.verdict.as_str());
     own.advice.reasons.iter().for_each(|reason| out.push_str(&format!("  - {reason}\n")));
-    if let Some(rule) = own.rule.as_ref().filter(|_| own.advice.verdict != Advice::Proceed) {
+    if let Some(rule) = own.rule.as_ref().filter(|_| own.advice.verdict != PrecheckVerdict::Proceed) {
         out.push_str(&format!("\n{rule}\n"));
     }
     output::print(&out)?;

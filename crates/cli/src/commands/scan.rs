@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    Classification, Posture, ReadToolError, ServerContext, ToolEntry, classify, read_tools, scaffold,
+    Classification, ReadToolError, ServerContext, Strictness, ToolEntry, classify, policy_scaffold, read_tools,
 };
 use gatelodge_gateway::UpstreamConfig;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
@@ -114,12 +114,12 @@ fn policy(
     args: &ScanArgs,
 ) -> Result<()> {
     let posture = match posture {
-        PostureName::Recommended => Posture::Recommended,
-        PostureName::Strict => Posture::Strict,
-        PostureName::Permissive => Posture::Permissive,
+        PostureName::Recommended => Strictness::Recommended,
+        PostureName::Strict => Strictness::Strict,
+        PostureName::Permissive => Strictness::Permissive,
     };
     let tools: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-    let text = scaffold(server, &tools, posture).map_err(|error| Failed(Exit::Findings, error.to_string()))?;
+    let text = policy_scaffold(server, &tools, posture).map_err(|error| Failed(Exit::Findings, error.to_string()))?;
     match &args.out {
         Some(path) => {
             file::write_new(path, &text)?;

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use gatelodge_catalogue::{
-    Advice, Known, Member, Posture, Precheck, Reading, RiskLevel, Stack, combinations, precheck, stack,
+    Known, PrecheckResult, PrecheckVerdict, Reading, RiskLevel, StackMember, StackSummary, Strictness,
+    leaking_combinations, precheck, summarize_stack,
 };
 use serde_json::{Value, json};
 
@@ -32,9 +33,9 @@ const MOST_LEAKS: usize = 20;
 /// Everything that is told.
 struct Told {
     entries: Vec<Entry>,
-    members: Vec<Member>,
+    members: Vec<StackMember>,
     /// What those add up to that are switched on.
-    sum: Stack,
+    sum: StackSummary,
     /// What agents have together that leaks: the first, and how many there are.
     leaks: Vec<Leak>,
     leak_count: usize,
@@ -53,14 +54,18 @@ struct Leak {
 
 impl Told {
     fn new(entries: Vec<Entry>, unread: Vec<String>, date: String) -> Self {
-        let member = |own: &Entry| Member { name: own.name.clone(), tools: own.tools.clone(), is_guess: own.is_guess };
-        let members: Vec<Member> = entries.iter().map(member).collect();
-        let on: Vec<Member> = entries.iter().filter(|own| !own.is_off).map(member).collect();
+        let member = |own: &Entry| StackMember {
+            name: own.name.clone(),
+            tools: own.tools.clone(),
+            is_package_guessed: own.is_guess,
+        };
+        let members: Vec<StackMember> = entries.iter().map(member).collect();
+        let on: Vec<StackMember> = entries.iter().filter(|own| !own.is_off).map(member).collect();
         let (mut leaks, mut leak_count, mut is_whole) = (Vec::new(), 0_usize, true);
         let mut told = HashSet::new();
         for (client, own) in gather::agents(&entries) {
-            let together: Vec<&Member> = own.iter().filter_map(|at| members.get(*at)).collect();
-            let (sets, count) = combinations(&together);
+            let together: Vec<&StackMember> = own.iter().filter_map(|at| members.get(*at)).collect();
+            let (sets, count) = leaking_combinations(&together);
             is_whole &= sets.len() == count;
             leak_count = leak_count.saturating_add(count);
             for set in sets {
@@ -74,7 +79,7 @@ impl Told {
         }
         let leak_count = if is_whole { leaks.len() } else { leak_count };
         leaks.truncate(MOST_LEAKS);
-        Self { sum: stack(&on), members, entries, leaks, leak_count, unread, date }
+        Self { sum: summarize_stack(&on), members, entries, leaks, leak_count, unread, date }
     }
 
     /// The names of servers that leak together.
@@ -91,7 +96,7 @@ impl Told {
 
     /// How bad it is, all in all.
     fn level(&self) -> Option<RiskLevel> {
-        self.sum.overall(self.leak_count > 0, self.cases().next().is_some())
+        self.sum.overall_level(self.leak_count > 0, self.cases().next().is_some())
     }
 
     fn off_count(&self) -> usize {
@@ -141,7 +146,7 @@ fn look(args: &StackArgs) -> Result<Told, (String, anyhow::Error)> {
 fn policy(entry: &Entry) -> Option<String> {
     let package = entry.package.as_ref()?;
     let known = Known::of_facts(package, entry.tools.clone()?);
-    show::policy(&known, Posture::Recommended).ok()
+    show::policy(&known, Strictness::Recommended).ok()
 }
 
 /// Writes policies where no file is, and says what became of each.
@@ -297,20 +302,20 @@ fn sentence(told: &Told) -> String {
 
 impl Entry {
     /// What to do about it.
-    fn advice(&self) -> Precheck {
+    fn advice(&self) -> PrecheckResult {
         let mut advice = match &self.tools {
             Some(tools) => precheck(tools),
-            None => Precheck::unknown("it is not in the index; `gatelodge scan` looks at it"),
+            None => PrecheckResult::unknown("it is not in the index; `gatelodge scan` looks at it"),
         };
         if self.is_guess {
             let why =
                 "that it starts this package is a guess by its command and variables; `gatelodge scan` looks at it";
-            advice = advice.at_least(Advice::AskFirst, why.to_owned());
+            advice = advice.at_least(PrecheckVerdict::AskFirst, why.to_owned());
         }
         if let Some(why) = self.unread() {
-            advice = advice.at_least(Advice::ConnectWithRule, why);
+            advice = advice.at_least(PrecheckVerdict::ConnectWithRule, why);
         }
-        advice.with_concerns(&self.concerns)
+        advice.with_incidents(&self.concerns)
     }
 
     /// Why what the index knows may not be what starts.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    Advice, CHANGES_FILE, INDEX_FILE, Index, IndexedServer, PackageName, Precheck, Reading, Source, ToolFacts,
-    index_hash, precheck,
+    CHANGES_FILE, INDEX_FILE, Index, IndexedServer, PackageName, PrecheckResult, PrecheckVerdict, Reading, Source,
+    ToolFacts, index_hash, precheck,
 };
 
 use super::feed;
@@ -113,17 +113,17 @@ pub fn server<'i>(index: &'i Index, package: &str) -> Result<(PackageName, Index
 }
 
 /// Advice on a package as it was named, by the tools of the one that was found for it.
-pub fn advise(index: &Index, named: &PackageName, server: &IndexedServer<'_>, tools: &[ToolFacts]) -> Precheck {
+pub fn advise(index: &Index, named: &PackageName, server: &IndexedServer<'_>, tools: &[ToolFacts]) -> PrecheckResult {
     let advice = precheck(tools);
     let mut advice = match unread(named, server) {
-        Some(why) => advice.at_least(Advice::ConnectWithRule, why),
+        Some(why) => advice.at_least(PrecheckVerdict::ConnectWithRule, why),
         None => advice,
     };
     if let Some(why) = alone(index, named, server) {
-        advice = advice.at_least(Advice::ConnectWithRule, why);
+        advice = advice.at_least(PrecheckVerdict::ConnectWithRule, why);
     }
     advice.reasons.extend(doubt(index, named, server));
-    advice.with_concerns(&named.concerns(Some(server)))
+    advice.with_incidents(&named.concerns(Some(server)))
 }
 
 /// What is to be said where another version is named than was read, or it cannot be told which.
@@ -164,9 +164,9 @@ pub fn doubt(index: &Index, named: &PackageName, server: &IndexedServer<'_>) -> 
 }
 
 /// Advice on a package that is not in the index.
-pub fn advise_unknown(index: &Index, named: &PackageName) -> Precheck {
-    let advice = Precheck::unknown("it is not in the index, so nothing is known of its tools");
-    let mut advice = advice.with_concerns(&named.concerns(None));
+pub fn advise_unknown(index: &Index, named: &PackageName) -> PrecheckResult {
+    let advice = PrecheckResult::unknown("it is not in the index, so nothing is known of its tools");
+    let mut advice = advice.with_incidents(&named.concerns(None));
     advice.reasons.extend(alike(index, named).map(|alike| {
         format!("{alike} has a name like this one: it is another package, perhaps a stranger's, and not meant as a replacement")
     }));

@@ -1,7 +1,7 @@
 //! `catalogue search`: servers and tools by parts of their names.
 
 use anyhow::Result;
-use gatelodge_catalogue::{IndexedServer, IndexedTool, Query, RiskLevel, category_name, grade, told_category};
+use gatelodge_catalogue::{IndexedServer, IndexedTool, Query, RiskLevel, category_name, grade_server, told_category};
 use serde_json::{Value, json};
 
 use super::open;
@@ -43,7 +43,7 @@ pub fn server(server: &IndexedServer<'_>) -> Value {
     let facts = server.facts();
     json!({
         "source": server.source(), "package": shown(server.package()), "version": shown(server.version()),
-        "date": server.date().map(shown), "tool_count": facts.tools.len(), "grade": grade(&facts.tools).letter,
+        "date": server.date().map(shown), "tool_count": facts.tools.len(), "grade": grade_server(&facts.tools).letter,
         "level": server.tools().map(|tool| tool.level()).max().map(RiskLevel::as_str),
     })
 }
@@ -63,7 +63,7 @@ fn server_row(server: &IndexedServer<'_>) -> Vec<String> {
     let level = server.tools().map(|tool| tool.level()).max().unwrap_or(RiskLevel::Low);
     let source = source(server);
     let name = format!("{source}:{}", shown(server.package()));
-    let grade = format!("grade {}", grade(&facts.tools).letter);
+    let grade = format!("grade {}", grade_server(&facts.tools).letter);
     vec![level.as_str().to_owned(), grade, name, shown(server.version()), counted(facts.tools.len(), "tool")]
 }
 

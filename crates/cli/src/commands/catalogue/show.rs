@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    Classification, Index, IndexedServer, Known, Posture, RiskLevel, ToolSpec, effect, grade, precheck_read, ready,
+    Classification, Index, IndexedServer, Known, RiskLevel, Strictness, ToolSpec, grade_server, precheck_indexed,
+    recommendation_effect, starter_policy,
 };
 use serde_json::{Value, json};
 
@@ -34,7 +35,7 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
     Ok(Exit::Fine)
 }
 
-impl From<PostureName> for Posture {
+impl From<PostureName> for Strictness {
     fn from(name: PostureName) -> Self {
         match name {
             PostureName::Recommended => Self::Recommended,
@@ -45,15 +46,15 @@ impl From<PostureName> for Posture {
 }
 
 /// A ready policy for a server.
-pub fn policy(known: &Known, posture: Posture) -> Result<String> {
+pub fn policy(known: &Known, posture: Strictness) -> Result<String> {
     known.with(|tools| {
         let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
         policy_of(&known.name, &tools, posture)
     })
 }
 
-fn policy_of(server: &str, tools: &[(&ToolSpec<'_>, &Classification)], posture: Posture) -> Result<String> {
-    ready(server, tools, posture).map_err(|error| Failed(Exit::Findings, error.to_string()).into())
+fn policy_of(server: &str, tools: &[(&ToolSpec<'_>, &Classification)], posture: Strictness) -> Result<String> {
+    starter_policy(server, tools, posture).map_err(|error| Failed(Exit::Findings, error.to_string()).into())
 }
 
 /// All that is known of a server, for programs.
@@ -64,11 +65,11 @@ pub fn told(index: &Index, server: &IndexedServer<'_>) -> Result<Value> {
     let tools: Result<Vec<Value>> =
         known.with(|tools| tools.iter().map(|(tool, own)| known::told(&name, tool, own)).collect());
     if let Value::Object(all) = &mut all {
-        all.insert("reasons".to_owned(), json!(grade(&known.tools).reasons));
-        all.insert("precheck".to_owned(), serde_json::to_value(precheck_read(server, &known.tools))?);
+        all.insert("reasons".to_owned(), json!(grade_server(&known.tools).reasons));
+        all.insert("precheck".to_owned(), serde_json::to_value(precheck_indexed(server, &known.tools))?);
         all.insert("tokens".to_owned(), known.tokens().into());
         all.insert("tools".to_owned(), tools?.into());
-        all.insert("policy".to_owned(), policy(&known, Posture::Recommended)?.into());
+        all.insert("policy".to_owned(), policy(&known, Strictness::Recommended)?.into());
         all.insert("index".to_owned(), serde_json::to_value(index.about())?);
     }
     Ok(all)
@@ -76,12 +77,12 @@ pub fn told(index: &Index, server: &IndexedServer<'_>) -> Result<Value> {
 
 fn for_people(server: &IndexedServer<'_>) -> String {
     let known = Known::of(server);
-    let grade = grade(&known.tools);
+    let grade = grade_server(&known.tools);
     let date = server.date().map(|date| format!(", {}", shown(date))).unwrap_or_default();
     let mut out =
         format!("{} {}{date} ({})\n", shown(server.package()), shown(server.version()), server.source().as_str());
     out.push_str(&format!("Grade {}: {}.\n", grade.letter, grade.reasons.join("; ")));
-    let advice = precheck_read(server, &known.tools);
+    let advice = precheck_indexed(server, &known.tools);
     out.push_str(&format!("Before connecting: {}\n", advice.verdict.as_str()));
     advice.reasons.iter().for_each(|reason| out.push_str(&format!("  - {reason}\n")));
     let (count, tokens) = (counted(known.tools.len(), "tool"), known.tokens());
@@ -129,7 +130,7 @@ fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowArgs) -> Result<
         if !own.attacks.is_empty() {
             out.push_str(&format!("\nAttack patterns: {}\n", own.attacks.join(", ")));
         }
-        out.push_str(&format!("\n{}{}\n", output::json_text(&own.recommended)?, effect(own.category)));
+        out.push_str(&format!("\n{}{}\n", output::json_text(&own.recommended)?, recommendation_effect(own.category)));
         output::print(&out)
     })
 }

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::path::PathBuf;
 
 use gatelodge_catalogue::{
-    Index, IndexedServer, Known, Member, PackageName, Posture, Query, RiskLevel, RiskSignalKind, ToolFacts,
-    category_name, grade, stack,
+    Index, IndexedServer, Known, PackageName, Query, RiskLevel, RiskSignalKind, StackMember, Strictness, ToolFacts,
+    category_name, grade_server, summarize_stack,
 };
 use gatelodge_policy::Category;
 use serde_json::{Map, Value, json};
@@ -123,7 +123,7 @@ fn check_server(desk: &Desk, text: &str, given: &Given<'_>) -> Result<Value, Str
         );
     };
     let known = Known::of(&server);
-    let (grade, advice) = (grade(&known.tools), open::advise(&desk.index, &named, &server, &known.tools));
+    let (grade, advice) = (grade_server(&known.tools), open::advise(&desk.index, &named, &server, &known.tools));
     let skip = usize::try_from(given.number("skip", 0)?).unwrap_or(usize::MAX);
     let limit = given.number("limit", USUAL_TOOLS)?.clamp(1, MOST) as usize;
     let mut tools: Vec<&ToolFacts> = known.tools.iter().collect();
@@ -153,7 +153,7 @@ fn row(tool: &ToolFacts) -> Value {
 
 /// The policy that fits, or where to get it if it would fill a model's context.
 fn short_policy(server: &IndexedServer<'_>, known: &Known) -> Value {
-    let policy = show::policy(known, Posture::Recommended).ok();
+    let policy = show::policy(known, Strictness::Recommended).ok();
     match policy {
         Some(policy) if policy.len() > LONGEST_POLICY => {
             let package = format!("{}:{}", server.source().as_str(), shown(server.package()));
@@ -216,14 +216,14 @@ fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
             (Some(server), Some(tools)) => open::advise(&desk.index, &named, &server, tools),
             _ => open::advise_unknown(&desk.index, &named),
         });
-        members.push(Member { name: shown(name), tools, is_guess: false });
+        members.push(StackMember { name: shown(name), tools, is_package_guessed: false });
     }
     let servers = members.iter().zip(counsels).map(|(member, advice)| {
         json!({"server": member.name, "is_known": member.tools.is_some(), "verdict": advice.verdict, "level": member.level(),
             "grade": member.grade().map(|grade| grade.letter), "reasons": advice.reasons})
     });
-    let mut sum = stack(&members);
-    sum.level = sum.overall(sum.combination_count > 0, has_case);
+    let mut sum = summarize_stack(&members);
+    sum.level = sum.overall_level(sum.combination_count > 0, has_case);
     Ok(json!({"stack": sum, "servers": servers.collect::<Vec<_>>()}))
 }
 

@@ -6,26 +6,26 @@ use serde::Serialize;
 
 use crate::classify::{RiskLevel, category_name};
 use crate::data_flow::DataFlow;
-use crate::grade::{Grade, grade};
 use crate::index::ToolFacts;
+use crate::server_grade::{ServerGrade, grade_server};
 
 /// More combinations are counted, not told.
-const MOST_TOLD: usize = 20;
+const MAX_LISTED_COMBINATIONS: usize = 20;
 
 /// A server of a stack.
 #[derive(Debug, Clone)]
-pub struct Member {
+pub struct StackMember {
     /// Its name, for people.
     pub name: String,
     /// Its tools; none where nothing is known of it.
     pub tools: Option<Vec<ToolFacts>>,
     /// Whether it is only likely that these are its tools. It counts as High at least.
-    pub is_guess: bool,
+    pub is_package_guessed: bool,
 }
 
 /// What servers add up to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Stack {
+pub struct StackSummary {
     /// The highest level of any tool; a server that nobody knows counts as High. None where there is nothing.
     pub level: Option<RiskLevel>,
     /// How many tools are known.
@@ -43,16 +43,16 @@ pub struct Stack {
     pub combination_count: usize,
 }
 
-impl Stack {
+impl StackSummary {
     /// How bad it is, all in all: servers that leak together, and a package that was part of a public case in the version
     /// that starts, are worse than their tools are one by one.
-    pub fn overall(&self, leaks: bool, has_case: bool) -> Option<RiskLevel> {
+    pub fn overall_level(&self, leaks: bool, has_case: bool) -> Option<RiskLevel> {
         if leaks || has_case { Some(RiskLevel::Critical) } else { self.level }
     }
 }
 
 /// Adds up servers.
-pub fn stack(members: &[Member]) -> Stack {
+pub fn summarize_stack(members: &[StackMember]) -> StackSummary {
     let (mut categories, mut levels) = (BTreeMap::new(), BTreeMap::new());
     let mut level: Option<RiskLevel> = None;
     let mut tool_count = 0;
@@ -65,36 +65,36 @@ pub fn stack(members: &[Member]) -> Stack {
     }
     let unknown: Vec<String> =
         members.iter().filter(|member| member.tools.is_none()).map(|member| member.name.clone()).collect();
-    if members.iter().any(|member| member.tools.is_none() || member.is_guess) {
+    if members.iter().any(|member| member.tools.is_none() || member.is_package_guessed) {
         level = level.max(Some(RiskLevel::High));
     }
-    let (sets, combination_count) = combinations(&members.iter().collect::<Vec<_>>());
+    let (sets, combination_count) = leaking_combinations(&members.iter().collect::<Vec<_>>());
     let named = |set: &Vec<usize>| set.iter().filter_map(|at| members.get(*at)).map(|own| own.name.clone()).collect();
     let combinations = sets.iter().map(named).collect();
-    Stack { level, tool_count, categories, levels, unknown, combinations, combination_count }
+    StackSummary { level, tool_count, categories, levels, unknown, combinations, combination_count }
 }
 
 /// The grade of a member that is known.
-impl Member {
+impl StackMember {
     /// Its grade; none where nothing is known of it.
-    pub fn grade(&self) -> Option<Grade> {
-        self.tools.as_deref().map(grade)
+    pub fn grade(&self) -> Option<ServerGrade> {
+        self.tools.as_deref().map(grade_server)
     }
 
     /// The highest level of its tools; at least High where nothing is known of it for certain.
     pub fn level(&self) -> RiskLevel {
-        let least = if self.is_guess || self.tools.is_none() { RiskLevel::High } else { RiskLevel::Low };
+        let least = if self.is_package_guessed || self.tools.is_none() { RiskLevel::High } else { RiskLevel::Low };
         self.tools.iter().flatten().map(|tool| RiskLevel::of(tool.category)).fold(least, RiskLevel::max)
     }
 
     /// Which of the three its tools have, as bits.
-    fn flows(&self) -> u8 {
+    fn flow_bits(&self) -> u8 {
         flow_bits(self.tools.iter().flatten().flat_map(|tool| tool.flow.iter().copied()))
     }
 }
 
 /// All three flows.
-const ALL: u8 = 7;
+const ALL_FLOW_BITS: u8 = 7;
 
 fn flow_bits(flows: impl Iterator<Item = DataFlow>) -> u8 {
     let bit = |flow| match flow {
@@ -106,17 +106,17 @@ fn flow_bits(flows: impl Iterator<Item = DataFlow>) -> u8 {
 }
 
 /// Whether tools with these flows read private data, take in text of strangers, and can send.
-pub(crate) fn leaks(flows: impl Iterator<Item = DataFlow>) -> bool {
-    flow_bits(flows) == ALL
+pub(crate) fn has_all_flows(flows: impl Iterator<Item = DataFlow>) -> bool {
+    flow_bits(flows) == ALL_FLOW_BITS
 }
 
 /// The smallest sets of servers that have all three, by their places among the members of one agent: the first of them,
 /// and how many there are. Servers of the same flows are alike, so that what is counted are sets of flows, however many
 /// servers there are.
-pub fn combinations(members: &[&Member]) -> (Vec<Vec<usize>>, usize) {
+pub fn leaking_combinations(members: &[&StackMember]) -> (Vec<Vec<usize>>, usize) {
     let mut groups: [Vec<usize>; 8] = Default::default();
     for (at, member) in members.iter().enumerate() {
-        if let Some(group) = groups.get_mut(usize::from(member.flows())) {
+        if let Some(group) = groups.get_mut(usize::from(member.flow_bits())) {
             group.push(at);
         }
     }
@@ -124,13 +124,13 @@ pub fn combinations(members: &[&Member]) -> (Vec<Vec<usize>>, usize) {
     let (mut told, mut count) = (Vec::new(), 0_usize);
     let mut tell = |parts: &[&[usize]]| {
         count = count.saturating_add(parts.iter().map(|part| part.len()).fold(1, usize::saturating_mul));
-        let most = MOST_TOLD.saturating_sub(told.len());
-        told.extend(sets(parts, most));
+        let most = MAX_LISTED_COMBINATIONS.saturating_sub(told.len());
+        told.extend(member_sets(parts, most));
     };
-    tell(&[group(ALL)]);
-    for one in 1..ALL {
-        for other in one + 1..ALL {
-            if one | other == ALL {
+    tell(&[group(ALL_FLOW_BITS)]);
+    for one in 1..ALL_FLOW_BITS {
+        for other in one + 1..ALL_FLOW_BITS {
+            if one | other == ALL_FLOW_BITS {
                 tell(&[group(one), group(other)]);
             }
         }
@@ -141,7 +141,7 @@ pub fn combinations(members: &[&Member]) -> (Vec<Vec<usize>>, usize) {
 }
 
 /// The first sets with one member of each part.
-fn sets(parts: &[&[usize]], most: usize) -> Vec<Vec<usize>> {
+fn member_sets(parts: &[&[usize]], most: usize) -> Vec<Vec<usize>> {
     let mut sets = vec![Vec::new()];
     for part in parts {
         let longer = sets
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use crate::index::Claims;
 
-    fn member(name: &str, category: Category, flow: &[DataFlow]) -> Member {
+    fn member(name: &str, category: Category, flow: &[DataFlow]) -> StackMember {
         let tool = ToolFacts {
             name: "t".into(),
             parameters: Vec::new(),
@@ -171,7 +171,7 @@ mod tests {
             hash: "0".repeat(16),
             optional: false,
         };
-        Member { name: name.into(), tools: Some(vec![tool]), is_guess: false }
+        StackMember { name: name.into(), tools: Some(vec![tool]), is_package_guessed: false }
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
             member("chat", Category::Write, &[strange, send]),
             member("sums", Category::Read, &[]),
         ];
-        let told = stack(&all);
+        let told = summarize_stack(&all);
         let expected = [&["mail"][..], &["files", "chat"], &["files", "web", "post"]];
         assert_eq!(told.combinations, expected);
         assert_eq!((told.combination_count, told.level, told.tool_count), (3, Some(RiskLevel::Medium), 6));
@@ -193,29 +193,34 @@ mod tests {
 
     #[test]
     fn a_server_that_nobody_knows_counts_as_high() {
-        let told =
-            stack(&[Member { name: "x".into(), tools: None, is_guess: false }, member("files", Category::Read, &[])]);
+        let told = summarize_stack(&[
+            StackMember { name: "x".into(), tools: None, is_package_guessed: false },
+            member("files", Category::Read, &[]),
+        ]);
         assert_eq!((told.level, told.unknown), (Some(RiskLevel::High), vec!["x".to_owned()]));
-        assert_eq!(stack(&[]).level, None);
+        assert_eq!(summarize_stack(&[]).level, None);
     }
 
     #[test]
     fn what_is_only_guessed_counts_as_high_at_least() {
-        let guessed = Member { is_guess: true, ..member("x", Category::Read, &[]) };
-        assert_eq!((guessed.level(), stack(&[guessed]).level), (RiskLevel::High, Some(RiskLevel::High)));
-        let guessed = Member { is_guess: true, ..member("x", Category::Destructive, &[]) };
-        assert_eq!((guessed.level(), stack(&[guessed]).level), (RiskLevel::Critical, Some(RiskLevel::Critical)));
+        let guessed = StackMember { is_package_guessed: true, ..member("x", Category::Read, &[]) };
+        assert_eq!((guessed.level(), summarize_stack(&[guessed]).level), (RiskLevel::High, Some(RiskLevel::High)));
+        let guessed = StackMember { is_package_guessed: true, ..member("x", Category::Destructive, &[]) };
+        assert_eq!(
+            (guessed.level(), summarize_stack(&[guessed]).level),
+            (RiskLevel::Critical, Some(RiskLevel::Critical))
+        );
     }
 
     #[test]
     fn combinations_of_many_servers_are_counted_and_not_walked() {
-        let all: Vec<Member> = [DataFlow::ReadsPrivate, DataFlow::ReadsUntrusted, DataFlow::SendsOutward]
+        let all: Vec<StackMember> = [DataFlow::ReadsPrivate, DataFlow::ReadsUntrusted, DataFlow::SendsOutward]
             .iter()
             .flat_map(|flow| (0..5_000).map(move |at| member(&format!("{flow:?}-{at}"), Category::Read, &[*flow])))
             .collect();
         let begun = std::time::Instant::now();
-        let told = stack(&all);
-        assert_eq!((told.combination_count, told.combinations.len()), (125_000_000_000, MOST_TOLD));
+        let told = summarize_stack(&all);
+        assert_eq!((told.combination_count, told.combinations.len()), (125_000_000_000, MAX_LISTED_COMBINATIONS));
         assert!(told.combinations.iter().all(|set| set.len() == 3));
         assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
     }

@@ -10,25 +10,25 @@ use crate::tool_parameters::{ParameterKind, ToolParameter, ToolParameters};
 use crate::tool_spec::ToolSpec;
 
 /// More parameters of one tool are not told.
-const MOST_TOLD: usize = 40;
+const MAX_LISTED_PARAMETERS: usize = 40;
 
 /// A rule to fill in.
-pub(super) struct Suggestion {
+pub(super) struct RuleSuggestion {
     /// What it is for.
-    pub says: String,
+    pub purpose: String,
     /// A member of a rule block, as JSON.
     pub rule: String,
 }
 
 /// What is suggested for a tool: at most one `require`, because a block has one, and what its category offers.
-pub(super) fn suggestions(tool: &ToolSpec<'_>, known: &Classification) -> Vec<Suggestion> {
+pub(super) fn suggest_rules(tool: &ToolSpec<'_>, known: &Classification) -> Vec<RuleSuggestion> {
     let mut suggestions = Vec::new();
     let all = ToolParameters::of(tool.schema);
     let rules: Vec<(String, bool)> = all
         .list
         .iter()
         .filter(|own| own.is_top_level)
-        .filter_map(|own| Some((rule(own, known)?, own.is_required)))
+        .filter_map(|own| Some((suggest_argument_rule(own, known)?, own.is_required)))
         .collect();
     if !rules.is_empty() {
         let optional = if rules.iter().all(|(_, is_required)| *is_required) {
@@ -38,23 +38,23 @@ pub(super) fn suggestions(tool: &ToolSpec<'_>, known: &Classification) -> Vec<Su
         };
         let says = format!("keep its arguments to a directory or to hosts.{optional}");
         let rules: Vec<String> = rules.into_iter().map(|(rule, _)| rule).collect();
-        suggestions.push(Suggestion { says, rule: format!("\"require\": [{}]", rules.join(", ")) });
+        suggestions.push(RuleSuggestion { purpose: says, rule: format!("\"require\": [{}]", rules.join(", ")) });
     }
     if known.category == Category::Execute && !all.is_invalid_schema && tool.schema.is_some() {
         let says = "hold calls to the tool's own schema.".to_owned();
-        suggestions.push(Suggestion { says, rule: "\"validate_arguments\": true".to_owned() });
+        suggestions.push(RuleSuggestion { purpose: says, rule: "\"validate_arguments\": true".to_owned() });
     }
     suggestions
 }
 
-fn rule(parameter: &ToolParameter<'_>, known: &Classification) -> Option<String> {
+fn suggest_argument_rule(parameter: &ToolParameter<'_>, known: &Classification) -> Option<String> {
     // Half a name is the name of another parameter.
     if parameter.is_path_truncated {
         return None;
     }
     let place = match parameter.kind {
-        ParameterKind::Text => path(&parameter.path),
-        ParameterKind::List => format!("{}[*]", path(&parameter.path)),
+        ParameterKind::Text => argument_path(&parameter.path),
+        ParameterKind::List => format!("{}[*]", argument_path(&parameter.path)),
         ParameterKind::Number | ParameterKind::Boolean | ParameterKind::Other => return None,
     };
     let own = Some(escape_for_display(&parameter.path));
@@ -70,19 +70,20 @@ fn rule(parameter: &ToolParameter<'_>, known: &Classification) -> Option<String>
 }
 
 /// The path of an argument.
-fn path(name: &str) -> String {
+fn argument_path(name: &str) -> String {
     let is_plain =
         !name.is_empty() && !name.contains(['.', '[', ']', '"', '\\']) && !name.chars().any(char::is_control);
     if is_plain { format!("args.{name}") } else { format!("args[{}]", quote_for_display(name)) }
 }
 
 /// The parameters of a tool in a line.
-pub(super) fn parameters(tool: &ToolSpec<'_>) -> String {
+pub(super) fn parameters_comment(tool: &ToolSpec<'_>) -> String {
     let all = ToolParameters::of(tool.schema);
     if all.is_invalid_schema {
         return "Its input schema is none; nothing is known of its parameters.".to_owned();
     }
-    let told: Vec<String> = all.list.iter().filter(|own| own.is_top_level).take(MOST_TOLD).map(one).collect();
+    let told: Vec<String> =
+        all.list.iter().filter(|own| own.is_top_level).take(MAX_LISTED_PARAMETERS).map(parameter_text).collect();
     if told.is_empty() {
         return "Parameters: none.".to_owned();
     }
@@ -94,7 +95,7 @@ pub(super) fn parameters(tool: &ToolSpec<'_>) -> String {
     format!("Parameters: {}{more}.", told.join(", "))
 }
 
-fn one(parameter: &ToolParameter<'_>) -> String {
+fn parameter_text(parameter: &ToolParameter<'_>) -> String {
     let kind = match parameter.kind {
         ParameterKind::Text if !parameter.choices.is_empty() => {
             let choices: Vec<String> =

@@ -6,11 +6,11 @@ use crate::classify::RiskLevel;
 use crate::index::ToolFacts;
 use crate::risk_signals::RiskSignalKind;
 use crate::server_context::MANY_TOOLS;
-use crate::stack::leaks;
+use crate::server_stack::has_all_flows;
 
 /// A grade with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Grade {
+pub struct ServerGrade {
     /// `A`, the mildest, to `F`.
     pub letter: char,
     /// Why, the gravest first.
@@ -18,7 +18,7 @@ pub struct Grade {
 }
 
 /// Grades a server by its tools.
-pub fn grade(tools: &[ToolFacts]) -> Grade {
+pub fn grade_server(tools: &[ToolFacts]) -> ServerGrade {
     let count = |level: RiskLevel| tools.iter().filter(|tool| RiskLevel::of(tool.category) == level).count();
     let shows = |kinds: &[RiskSignalKind]| {
         tools.iter().filter(|tool| tool.signals.iter().any(|kind| kinds.contains(kind))).count()
@@ -26,7 +26,7 @@ pub fn grade(tools: &[ToolFacts]) -> Grade {
     let mut reasons = Vec::new();
     let steering = shows(&[RiskSignalKind::SteersModel, RiskSignalKind::HiddenText, RiskSignalKind::MixedLetters]);
     if steering > 0 {
-        reasons.push(format!("{} text for the model, or letters that are not what they seem", have(steering)));
+        reasons.push(format!("{} text for the model, or letters that are not what they seem", tools_have(steering)));
     }
     let (critical, high, medium) = (count(RiskLevel::Critical), count(RiskLevel::High), count(RiskLevel::Medium));
     let mut step = match (critical, high, medium) {
@@ -36,18 +36,18 @@ pub fn grade(tools: &[ToolFacts]) -> Grade {
         _ => 3,
     };
     if critical > 0 {
-        reasons.push(format!("{} something away for good, or money", take(critical)));
+        reasons.push(format!("{} something away for good, or money", tools_take(critical)));
     }
     if high > 0 {
-        reasons.push(format!("{} something by what a call says, or cannot be placed", run(high)));
+        reasons.push(format!("{} something by what a call says, or cannot be placed", tools_run(high)));
     }
-    if leaks(tools.iter().flat_map(|tool| tool.flow.iter().copied())) {
+    if has_all_flows(tools.iter().flat_map(|tool| tool.flow.iter().copied())) {
         reasons.push("by itself it reads private data, takes in text of strangers, and can send".to_owned());
         step += 1;
     }
     let code = shows(&[RiskSignalKind::TakesCode, RiskSignalKind::TakesShell]);
     if code > 0 {
-        reasons.push(format!("{} code or a command line", take(code)));
+        reasons.push(format!("{} code or a command line", tools_take(code)));
         step += usize::from(critical > 0);
     }
     if tools.len() > MANY_TOOLS {
@@ -63,17 +63,17 @@ pub fn grade(tools: &[ToolFacts]) -> Grade {
         step = 5;
     }
     let letter = ['A', 'B', 'C', 'D', 'E', 'F'].get(step.min(5)).copied().unwrap_or('F');
-    Grade { letter, reasons }
+    ServerGrade { letter, reasons }
 }
 
-fn have(count: usize) -> String {
+fn tools_have(count: usize) -> String {
     if count == 1 { "one tool has".to_owned() } else { format!("{count} tools have") }
 }
 
-fn run(count: usize) -> String {
+fn tools_run(count: usize) -> String {
     if count == 1 { "one tool runs".to_owned() } else { format!("{count} tools run") }
 }
 
-fn take(count: usize) -> String {
+fn tools_take(count: usize) -> String {
     if count == 1 { "one tool takes".to_owned() } else { format!("{count} tools take") }
 }
