@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use crate::attack::{self, Pattern};
+use crate::attack_pattern::{self, AttackPattern};
 use crate::classifier_model::{ClassifierModel, constrain_scores};
 use crate::confidence_calibration::ConfidenceCalibration;
 use crate::data_flow;
@@ -26,7 +26,7 @@ pub(crate) struct ClassifierData {
     pub model: ClassifierModel,
     pub calibration: ConfidenceCalibration,
     pub signals: SignalRules,
-    pub patterns: Vec<Pattern>,
+    pub patterns: Vec<AttackPattern>,
     /// Phrases by their first word.
     pub phrases: HashMap<WordId, Vec<(Vec<WordId>, PhraseKind)>>,
     pub choice_words: HashSet<Box<str>>,
@@ -74,7 +74,7 @@ impl ClassifierData {
         let mut book = Self { lexicon: written.build_lexicon(), ..Self::default() };
         book.signals = SignalRules::read(SIGNALS_TOML, &mut book.lexicon)?;
         book.untrusted_server_words = data_flow::read_flow_words(FLOW_TOML, &mut book.lexicon)?;
-        book.patterns = attack::read(ATTACKS_TOML)?;
+        book.patterns = attack_pattern::read_attack_patterns(ATTACKS_TOML)?;
         book.add_phrases(&written);
         book.choice_words = written.choice.names.split_whitespace().map(Into::into).collect();
         book.code_nouns = written.code.nouns.split_whitespace().map(Into::into).collect();

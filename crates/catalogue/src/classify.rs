@@ -17,7 +17,7 @@ use crate::tool_features::{Feature, ParsedTool, extract_features};
 use crate::tool_name_words::ToolNameWords;
 use crate::tool_parameters::ToolParameters;
 use crate::tool_spec::ToolSpec;
-use crate::{attack, recommendation};
+use crate::{attack_pattern, recommendation};
 
 /// How much harm a call can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -187,7 +187,7 @@ fn build_classification(
     let verdict = categorize(found, features, tool.annotations, book);
     let category = verdict.category;
     let flow = data_flow::tool_data_flows(found, category, server, book);
-    let patterns = attack::of_tool(book, category, found.signals, &flow);
+    let patterns = attack_pattern::patterns_for_tool(book, category, found.signals, &flow);
     let mut owasp: Vec<&str> = patterns.iter().flat_map(|pattern| pattern.owasp.iter().map(String::as_str)).collect();
     owasp.sort_unstable();
     owasp.dedup();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::attack;
+use crate::attack_pattern;
 use crate::categorize::{CategoryDecision, categorize};
 use crate::classification_rationale::{ClassificationReasons, explain_category};
 use crate::classifier_data::ClassifierData;
@@ -43,7 +43,7 @@ pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, f
             rests_on.push(DESCRIPTION_NOT_STORED_NOTE.to_owned());
         }
         let signals = signals_from_facts(facts, found.signals);
-        let patterns = attack::of_tool(book, facts.category, &signals, &facts.flow);
+        let patterns = attack_pattern::patterns_for_tool(book, facts.category, &signals, &facts.flow);
         let mut owasp: Vec<&str> = patterns.iter().flat_map(|own| own.owasp.iter().map(String::as_str)).collect();
         owasp.sort_unstable();
         owasp.dedup();

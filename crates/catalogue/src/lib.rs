@@ -4,7 +4,7 @@
 //! Words, weights and patterns are data, in `data/`.
 
 mod archive;
-mod attack;
+mod attack_pattern;
 mod categorize;
 mod classification_rationale;
 mod classifier_data;
@@ -40,13 +40,13 @@ pub mod training;
 mod weights_file;
 
 pub use archive::{Bounds, Form, Skip, SourceFile, Unpacked, Want, unpack};
-pub use attack::{Pattern, patterns};
+pub use attack_pattern::{AttackPattern, attack_patterns};
 pub use classify::{Classification, RiskLevel, category_name, classify, qualified_category_name as told_category};
 pub use data_files::{CHANGES_FILE, INDEX_FILE, index_hash, pending_changes_file};
 pub use data_flow::DataFlow;
 pub use display_escape::escape_for_display;
 pub use found_tool::FoundTool;
-pub use incident::{Affected, Concern, Incident, incidents};
+pub use incident::{AffectedPackage, Incident, IncidentMatch, incidents};
 pub use index::{
     About, Change, ChangeKind, Claims, Found, Index, IndexedServer, IndexedTool, Known, OpenIndexError, PackageFacts,
     ParameterFacts, Query, ServerChanges, Source, ToolFacts, changes, format as index_format, normal_name,

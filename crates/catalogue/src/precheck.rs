@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::classify::{RiskLevel, backtick_quoted};
-use crate::incident::{Concern, concerns};
+use crate::incident::{IncidentMatch, incidents_of_package};
 use crate::index::{IndexedServer, ToolFacts};
 use crate::risk_signals::RiskSignalKind;
 use crate::server_stack::has_all_flows;
@@ -50,10 +50,10 @@ impl PrecheckResult {
     }
 
     /// With what is told of public cases of the package. A version that was part of one is asked about first.
-    pub fn with_incidents(mut self, concerns: &[Concern]) -> Self {
+    pub fn with_incidents(mut self, concerns: &[IncidentMatch]) -> Self {
         for concern in concerns {
             let least = if concern.is_affected { PrecheckVerdict::AskFirst } else { self.verdict };
-            self = self.at_least(least, concern.says.clone());
+            self = self.at_least(least, concern.message.clone());
         }
         self
     }
@@ -66,7 +66,7 @@ impl PrecheckResult {
 
 /// Advises on a server of an index, in the version that was read.
 pub fn precheck_indexed(server: &IndexedServer<'_>, tools: &[ToolFacts]) -> PrecheckResult {
-    precheck(tools).with_incidents(&concerns(server.source(), server.package(), Some(server.version())))
+    precheck(tools).with_incidents(&incidents_of_package(server.source(), server.package(), Some(server.version())))
 }
 
 /// Advises on a server by its tools.

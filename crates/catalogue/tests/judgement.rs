@@ -3,7 +3,7 @@
 
 mod support;
 
-use gatelodge_catalogue::{DataFlow, RiskSignalKind, ServerContext, ToolEntry, classify, patterns, read_tools};
+use gatelodge_catalogue::{DataFlow, RiskSignalKind, ServerContext, ToolEntry, attack_patterns, classify, read_tools};
 use gatelodge_indexer::{Evaluation, Labelled, labelled};
 use gatelodge_policy::Category;
 use support::one;
@@ -190,8 +190,8 @@ fn there_are_seventeen_patterns_or_more_and_each_is_served_by_some_tool() {
         r#"{"name": "create_issue", "description": "Creates an issue."}"#,
     ];
     let served: Vec<&str> = tools.iter().flat_map(|tool| one(tool).attacks).collect();
-    assert!(patterns().len() >= 17);
-    for pattern in patterns() {
+    assert!(attack_patterns().len() >= 17);
+    for pattern in attack_patterns() {
         assert!(served.contains(&pattern.slug.as_str()), "{} is served by none", pattern.slug);
     }
 }

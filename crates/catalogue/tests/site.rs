@@ -6,7 +6,7 @@ use std::convert::Infallible;
 
 use gatelodge_catalogue::{
     About, Change, ChangeKind, Claims, DataFlow, Index, PackageFacts, ParameterFacts, RiskSignalKind, ServerContext,
-    Site, Source, ToolFacts, ToolSpec, classify, patterns,
+    Site, Source, ToolFacts, ToolSpec, attack_patterns, classify,
 };
 use gatelodge_indexer::write_index;
 use gatelodge_policy::{DocumentFormat, parse};
@@ -249,7 +249,7 @@ fn every_link_leads_to_a_page_that_is_there() {
             assert!(files.contains_key(&target), "{path}: {href} leads to {target}");
         }
     }
-    for pattern in patterns() {
+    for pattern in attack_patterns() {
         assert!(files.contains_key(&format!("attacks/{}.html", pattern.slug)));
     }
     let llms = &files["llms.txt"];

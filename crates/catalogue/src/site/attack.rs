@@ -1,14 +1,14 @@
 //! Attack patterns: how each works, its signs, what bounds it.
 
 use super::doc::{Block, Doc, code, link, marked, paragraph, text};
-use crate::attack::{Pattern, patterns};
+use crate::attack_pattern::{AttackPattern, attack_patterns};
 use crate::incident::incidents;
 
 pub(super) fn pages() -> Vec<Doc> {
-    let rows = patterns().iter().map(|own| {
+    let rows = attack_patterns().iter().map(|own| {
         vec![
             vec![link(own.name.clone(), format!("attacks/{}", own.slug))],
-            marked(&own.what),
+            marked(&own.summary),
             vec![text(own.owasp.join(", "))],
         ]
     });
@@ -22,21 +22,21 @@ pub(super) fn pages() -> Vec<Doc> {
             Block::Table(vec!["pattern", "what it is", "OWASP"], rows.collect()),
         ],
     }];
-    docs.extend(patterns().iter().map(page));
+    docs.extend(attack_patterns().iter().map(page));
     docs
 }
 
-fn page(own: &Pattern) -> Doc {
+fn page(own: &AttackPattern) -> Doc {
     let mut blocks = vec![
-        Block::Paragraph(marked(&own.what)),
+        Block::Paragraph(marked(&own.summary)),
         Block::Heading("", vec![text("How it works")]),
-        Block::Paragraph(marked(&own.how)),
+        Block::Paragraph(marked(&own.mechanism)),
         Block::Heading("", vec![text("Signs")]),
         Block::Paragraph(marked(&own.signs)),
         paragraph("The catalogue links it to tools with:"),
-        Block::List(own.when.iter().map(|line| vec![code(&line.replace(':', " "))]).collect()),
+        Block::List(own.conditions.iter().map(|line| vec![code(&line.replace(':', " "))]).collect()),
         Block::Heading("", vec![text("What bounds it")]),
-        Block::List(own.bounds.iter().map(|bound| marked(bound)).collect()),
+        Block::List(own.mitigations.iter().map(|bound| marked(bound)).collect()),
         Block::Code("For example".to_owned(), own.policy.trim().to_owned()),
     ];
     let cases: Vec<_> = incidents().iter().filter(|case| case.attacks.contains(&own.slug)).collect();
@@ -51,7 +51,7 @@ fn page(own: &Pattern) -> Doc {
     Doc {
         path: format!("attacks/{}", own.slug),
         title: own.name.clone(),
-        summary: own.what.clone(),
+        summary: own.summary.clone(),
         trail: vec![("Catalogue".to_owned(), "index".to_owned()), ("Attacks".to_owned(), "attacks/index".to_owned())],
         blocks,
     }

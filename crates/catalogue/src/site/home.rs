@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::doc::{Block, Doc, Inline, link, paragraph, text};
 use super::{Site, counted, grouped, place, server};
-use crate::attack::patterns;
+use crate::attack_pattern::attack_patterns;
 use crate::classify::RiskLevel;
 use crate::incident::incidents;
 
@@ -35,7 +35,7 @@ pub(super) fn page(site: &Site<'_>) -> Doc {
             ("Servers", vec![link(grouped(about.servers), "servers/index")]),
             ("Tools", vec![text(grouped(about.tools))]),
             ("Read on", vec![text(about.date.clone())]),
-            ("Attack patterns", vec![link(patterns().len().to_string(), "attacks/index")]),
+            ("Attack patterns", vec![link(attack_patterns().len().to_string(), "attacks/index")]),
         ]),
         Block::Bar(server::counts(site.index.tools().map(|tool| tool.category()).collect::<Vec<_>>().into_iter())),
         Block::List(levels.collect()),
@@ -86,8 +86,8 @@ pub(super) fn llms(site: &Site<'_>) -> String {
         about.date
     );
     out.push_str("## Pages\n\n- [Servers](servers/index.md)\n- [Risk levels](risk/index.md)\n- [What servers add up to](stack.md)\n- [Incidents](incidents/index.md)\n\n## Attack patterns\n\n");
-    for own in patterns() {
-        let _ = writeln!(out, "- [{}](attacks/{}.md): {}", own.name, own.slug, own.what);
+    for own in attack_patterns() {
+        let _ = writeln!(out, "- [{}](attacks/{}.md): {}", own.name, own.slug, own.summary);
     }
     out.push_str("\n## Servers\n\n");
     for own in site.servers.iter().take(MOST_LISTED) {

@@ -1,7 +1,7 @@
 //! Public cases.
 
 use super::doc::{Block, Doc, code, link, marked, paragraph, text};
-use crate::attack::patterns;
+use crate::attack_pattern::attack_patterns;
 use crate::incident::{Incident, incidents};
 
 pub(super) fn pages() -> Vec<Doc> {
@@ -27,18 +27,18 @@ pub(super) fn pages() -> Vec<Doc> {
 }
 
 fn page(own: &Incident) -> Doc {
-    let shown = patterns().iter().filter(|pattern| own.attacks.contains(&pattern.slug));
-    let shown =
-        shown.map(|own| vec![link(own.name.clone(), format!("attacks/{}", own.slug)), text(format!(": {}", own.what))]);
+    let shown = attack_patterns().iter().filter(|pattern| own.attacks.contains(&pattern.slug));
+    let shown = shown
+        .map(|own| vec![link(own.name.clone(), format!("attacks/{}", own.slug)), text(format!(": {}", own.summary))]);
     let mut facts = vec![("Made public", vec![text(own.date.clone())]), ("Source", vec![text(own.source.clone())])];
     facts.extend(own.packages.iter().map(|package| {
         let name = code(&format!("{}:{}", package.source.as_str(), package.name));
-        ("Package", vec![name, text(format!(", {}", package.versions()))])
+        ("Package", vec![name, text(format!(", {}", package.versions_text()))])
     }));
     Doc {
         path: format!("incidents/{}", own.slug),
         title: own.title.clone(),
-        summary: own.what.clone(),
+        summary: own.summary.clone(),
         trail: vec![
             ("Catalogue".to_owned(), "index".to_owned()),
             ("Incidents".to_owned(), "incidents/index".to_owned()),
@@ -46,7 +46,7 @@ fn page(own: &Incident) -> Doc {
         blocks: vec![
             Block::Facts(facts),
             Block::Heading("", vec![text("What happened")]),
-            Block::Paragraph(marked(&own.what)),
+            Block::Paragraph(marked(&own.summary)),
             Block::Heading("", vec![text("What follows")]),
             Block::Paragraph(marked(&own.lesson)),
             Block::Heading("", vec![text("Patterns that it shows")]),

@@ -4,7 +4,7 @@ use gatelodge_policy::Category;
 
 use super::doc::{Block, Doc, Inline, code, link, marked, paragraph, text};
 use super::{Site, counted, grouped, place, server, tool};
-use crate::attack::patterns;
+use crate::attack_pattern::attack_patterns;
 use crate::classify::RiskLevel;
 use crate::recommendation::{recommendation_effect, recommended_policy};
 
@@ -70,13 +70,13 @@ fn page(site: &Site<'_>, level: RiskLevel, count: usize) -> Doc {
         blocks.push(Block::Code(format!("policy.json for {article} {name} tool"), policy));
         blocks.push(Block::Paragraph(marked(recommendation_effect(*category))));
     }
-    let served = patterns().iter().filter(|own| {
-        own.when
+    let served = attack_patterns().iter().filter(|own| {
+        own.conditions
             .iter()
             .any(|line| categories.iter().any(|category| line.contains(&format!("category:{}", category.as_str()))))
     });
     let served: Vec<_> = served
-        .map(|own| vec![link(own.name.clone(), format!("attacks/{}", own.slug)), text(format!(": {}", own.what))])
+        .map(|own| vec![link(own.name.clone(), format!("attacks/{}", own.slug)), text(format!(": {}", own.summary))])
         .collect();
     if !served.is_empty() {
         blocks.push(Block::Heading("", vec![text("Attack patterns that such tools serve")]));

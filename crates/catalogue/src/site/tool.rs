@@ -4,7 +4,7 @@ use gatelodge_policy::Category;
 
 use super::doc::{Block, Doc, Inline, Line, code, link, marked, paragraph, text};
 use super::{place, server};
-use crate::attack::patterns;
+use crate::attack_pattern::attack_patterns;
 use crate::classify::{Classification, RiskLevel};
 use crate::index::{IndexedServer, Known, ToolFacts};
 use crate::recommendation::{RecommendedAction, recommendation_effect};
@@ -170,10 +170,10 @@ fn why(about: &About<'_>) -> Vec<Block> {
         });
         blocks.push(Block::List(told.collect()));
     }
-    let served: Vec<Line> = patterns()
+    let served: Vec<Line> = attack_patterns()
         .iter()
         .filter(|pattern| known.attacks.contains(&pattern.slug.as_str()))
-        .map(|own| vec![link(own.name.clone(), format!("attacks/{}", own.slug)), text(format!(": {}", own.what))])
+        .map(|own| vec![link(own.name.clone(), format!("attacks/{}", own.slug)), text(format!(": {}", own.summary))])
         .collect();
     blocks.push(Block::Small(vec![text("Attack patterns that this access serves")]));
     blocks.push(if served.is_empty() {

@@ -91,7 +91,7 @@ impl Told {
     fn cases(&self) -> impl Iterator<Item = (&str, &str)> {
         let on = self.entries.iter().filter(|entry| !entry.is_off);
         let all = on.flat_map(|entry| entry.concerns.iter().map(|own| (entry.name.as_str(), own)));
-        all.filter(|(_, own)| own.is_affected).map(|(name, own)| (name, own.says.as_str()))
+        all.filter(|(_, own)| own.is_affected).map(|(name, own)| (name, own.message.as_str()))
     }
 
     /// How bad it is, all in all.

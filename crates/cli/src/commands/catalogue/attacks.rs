@@ -1,7 +1,7 @@
 //! `catalogue attacks`: the patterns, and what bounds them.
 
 use anyhow::Result;
-use gatelodge_catalogue::{Incident, Pattern, incidents, patterns};
+use gatelodge_catalogue::{AttackPattern, Incident, attack_patterns, incidents};
 use serde_json::json;
 
 use crate::cli::AttacksArgs;
@@ -11,13 +11,14 @@ use crate::report::shown;
 
 pub fn run(args: &AttacksArgs) -> Result<Exit> {
     match &args.slug {
-        None if args.json => output::json(&json!({"attacks": patterns(), "incidents": incidents()}))?,
+        None if args.json => output::json(&json!({"attacks": attack_patterns(), "incidents": incidents()}))?,
         None => {
-            let rows: Vec<_> = patterns().iter().map(|own| vec![own.slug.clone(), own.what.clone()]).collect();
+            let rows: Vec<_> =
+                attack_patterns().iter().map(|own| vec![own.slug.clone(), own.summary.clone()]).collect();
             output::print(&output::table(&rows))?;
         }
         Some(slug) => {
-            let pattern = patterns().iter().find(|own| own.slug == *slug);
+            let pattern = attack_patterns().iter().find(|own| own.slug == *slug);
             let pattern = pattern.ok_or_else(|| {
                 Usage(format!("there is no pattern `{}`; `gatelodge catalogue attacks` lists them", shown(slug)))
             })?;
@@ -31,13 +32,13 @@ pub fn run(args: &AttacksArgs) -> Result<Exit> {
     Ok(Exit::Fine)
 }
 
-fn text(pattern: &Pattern, cases: &[&Incident]) -> String {
-    let mut out = format!("{}\n\n{}\n\n{}\n\n", pattern.name, pattern.what, pattern.how);
+fn text(pattern: &AttackPattern, cases: &[&Incident]) -> String {
+    let mut out = format!("{}\n\n{}\n\n{}\n\n", pattern.name, pattern.summary, pattern.mechanism);
     out.push_str(&format!("Signs: {}\n\nWhat bounds it:\n", pattern.signs));
-    pattern.bounds.iter().for_each(|bound| out.push_str(&format!("  - {bound}\n")));
+    pattern.mitigations.iter().for_each(|bound| out.push_str(&format!("  - {bound}\n")));
     out.push_str(&format!("\nFor example:\n{}\n\nOWASP: {}\n", pattern.policy.trim(), pattern.owasp.join(", ")));
     for case in cases {
-        out.push_str(&format!("\n{} {} ({})\n  {}\n", case.date, case.title, case.source, case.what));
+        out.push_str(&format!("\n{} {} ({})\n  {}\n", case.date, case.title, case.source, case.summary));
     }
     out
 }

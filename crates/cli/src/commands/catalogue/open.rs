@@ -123,7 +123,7 @@ pub fn advise(index: &Index, named: &PackageName, server: &IndexedServer<'_>, to
         advice = advice.at_least(PrecheckVerdict::ConnectWithRule, why);
     }
     advice.reasons.extend(doubt(index, named, server));
-    advice.with_incidents(&named.concerns(Some(server)))
+    advice.with_incidents(&named.incidents(Some(server)))
 }
 
 /// What is to be said where another version is named than was read, or it cannot be told which.
@@ -166,7 +166,7 @@ pub fn doubt(index: &Index, named: &PackageName, server: &IndexedServer<'_>) -> 
 /// Advice on a package that is not in the index.
 pub fn advise_unknown(index: &Index, named: &PackageName) -> PrecheckResult {
     let advice = PrecheckResult::unknown("it is not in the index, so nothing is known of its tools");
-    let mut advice = advice.with_incidents(&named.concerns(None));
+    let mut advice = advice.with_incidents(&named.incidents(None));
     advice.reasons.extend(alike(index, named).map(|alike| {
         format!("{alike} has a name like this one: it is another package, perhaps a stranger's, and not meant as a replacement")
     }));

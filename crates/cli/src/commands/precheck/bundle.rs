@@ -41,7 +41,7 @@ pub fn asked(index: &Index, path: &Path) -> Result<Asked> {
         None => Asked::claimed(name, named, UNREAD),
     };
     if let (Some(package), None) = (&package, known) {
-        own.advice = own.advice.with_incidents(&package.concerns(None));
+        own.advice = own.advice.with_incidents(&package.incidents(None));
     }
     if config.is_some_and(|config| config.get("platform_overrides").is_some()) {
         own = own.doubted("on some systems it is started in another way");

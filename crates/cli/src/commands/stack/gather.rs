@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use gatelodge_catalogue::{Concern, Index, Reading, Source, ToolFacts};
+use gatelodge_catalogue::{IncidentMatch, Index, Reading, Source, ToolFacts};
 
 use super::place;
 use crate::cli::{StackArgs, StackFormat};
@@ -57,7 +57,7 @@ pub struct Entry {
     /// Its tools; none where nothing is known.
     pub tools: Option<Vec<ToolFacts>>,
     /// Public cases of the package that it starts.
-    pub concerns: Vec<Concern>,
+    pub concerns: Vec<IncidentMatch>,
     /// By what it is told from others of its name. It stays here.
     identity: Identity,
 }

@@ -13,7 +13,7 @@ pub fn report(told: &Told) -> Value {
     for entry in told.entries.iter().filter(|entry| !entry.is_off) {
         let name = plain(&entry.name);
         for concern in entry.concerns.iter().filter(|concern| concern.is_affected) {
-            let text = format!("Of the server `{name}`: {}.", plain(&concern.says));
+            let text = format!("Of the server `{name}`: {}.", plain(&concern.message));
             results.push(result("public-case", "error", &text, entry, ""));
         }
         let Some(tools) = &entry.tools else {

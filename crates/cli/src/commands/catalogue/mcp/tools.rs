@@ -211,7 +211,7 @@ fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
         let name = name.as_str().ok_or("`servers` is a list of texts")?;
         let (named, server) = find(desk, name)?;
         let tools = server.map(|server| server.facts().tools);
-        has_case |= named.concerns(server.as_ref()).iter().any(|own| own.is_affected);
+        has_case |= named.incidents(server.as_ref()).iter().any(|own| own.is_affected);
         counsels.push(match (server, &tools) {
             (Some(server), Some(tools)) => open::advise(&desk.index, &named, &server, tools),
             _ => open::advise_unknown(&desk.index, &named),

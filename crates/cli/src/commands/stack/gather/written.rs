@@ -1,6 +1,6 @@
 //! What an entry starts, by what is written in it.
 
-use gatelodge_catalogue::{Concern, Index, IndexedServer, PackageName, Reading, Source};
+use gatelodge_catalogue::{IncidentMatch, Index, IndexedServer, PackageName, Reading, Source};
 
 use crate::clients::{Entry as Written, Found};
 
@@ -32,7 +32,7 @@ pub struct LookedUp<'i> {
     pub started: Option<String>,
     pub identity: Identity,
     /// Public cases of the package. They are told in our own words.
-    pub concerns: Vec<Concern>,
+    pub concerns: Vec<IncidentMatch>,
 }
 
 /// Looks an entry up in the index.
@@ -52,7 +52,7 @@ pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
         None => "an entry that is not plainly a command or an address",
     };
     let server = named.as_ref().and_then(|named| index.find(named.source, &named.name));
-    let concerns = named.as_ref().map(|named| named.concerns(server.as_ref())).unwrap_or_default();
+    let concerns = named.as_ref().map(|named| named.incidents(server.as_ref())).unwrap_or_default();
     let known = server.and_then(|server| Some((server, named?)));
     let Some((server, named)) = known else {
         let identity = match &found.entry {

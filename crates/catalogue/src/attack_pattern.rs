@@ -1,0 +1,151 @@
+//! Attack patterns, and which tools serve them.
+
+use gatelodge_policy::Category;
+use serde::{Deserialize, Serialize};
+
+use crate::classifier_data::ClassifierData;
+use crate::data_flow::DataFlow;
+use crate::risk_signals::{RiskSignal, RiskSignalKind};
+
+/// A pattern of attack.
+#[derive(Debug, Clone, Serialize)]
+pub struct AttackPattern {
+    /// Its name for programs.
+    pub slug: String,
+    /// Its name for people.
+    pub name: String,
+    /// What it is.
+    #[serde(rename = "what")]
+    pub summary: String,
+    /// How it works.
+    #[serde(rename = "how")]
+    pub mechanism: String,
+    /// What it can be seen by.
+    pub signs: String,
+    /// What links it to a tool; any line suffices.
+    #[serde(rename = "when")]
+    pub conditions: Vec<String>,
+    /// What of ours limits the damage.
+    #[serde(rename = "bounds")]
+    pub mitigations: Vec<String>,
+    /// Ids of the OWASP lists.
+    pub owasp: Vec<String>,
+    /// A policy that bounds it, as an example.
+    pub policy: String,
+    #[serde(skip)]
+    compiled_conditions: Vec<Vec<AttackClause>>,
+}
+
+/// One condition of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AttackClause {
+    Category(Category),
+    Signal(RiskSignalKind),
+    Flow(DataFlow),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AttackFile {
+    pattern: Vec<AttackEntry>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AttackEntry {
+    slug: String,
+    name: String,
+    #[serde(rename = "what")]
+    summary: String,
+    #[serde(rename = "how")]
+    mechanism: String,
+    signs: String,
+    #[serde(rename = "when")]
+    conditions: Vec<String>,
+    #[serde(rename = "bounds")]
+    mitigations: Vec<String>,
+    owasp: Vec<String>,
+    policy: String,
+}
+
+/// All patterns.
+pub fn attack_patterns() -> &'static [AttackPattern] {
+    &ClassifierData::built_in().patterns
+}
+
+/// Reads `data/attacks.toml`. A line that cannot be understood links to nothing; a test sees to it that there is none.
+pub(crate) fn read_attack_patterns(text: &str) -> Result<Vec<AttackPattern>, toml::de::Error> {
+    let file: AttackFile = toml::from_str(text)?;
+    let patterns = file.pattern.into_iter().map(|written| {
+        let rules =
+            written.conditions.iter().filter_map(|line| line.split(" + ").map(parse_clause).collect()).collect();
+        let AttackEntry {
+            slug,
+            name,
+            summary: what,
+            mechanism: how,
+            signs,
+            conditions: when,
+            mitigations: bounds,
+            owasp,
+            policy,
+        } = written;
+        AttackPattern {
+            slug,
+            name,
+            summary: what,
+            mechanism: how,
+            signs,
+            conditions: when,
+            mitigations: bounds,
+            owasp,
+            policy,
+            compiled_conditions: rules,
+        }
+    });
+    Ok(patterns.collect())
+}
+
+fn parse_clause(text: &str) -> Option<AttackClause> {
+    match text.split_once(':')? {
+        ("category", word) => Category::from_word(word).map(AttackClause::Category),
+        ("signal", word) => RiskSignalKind::from_word(word).map(AttackClause::Signal),
+        ("flow", word) => DataFlow::from_word(word).map(AttackClause::Flow),
+        _ => None,
+    }
+}
+
+/// The patterns that a tool serves.
+pub(crate) fn patterns_for_tool<'b>(
+    book: &'b ClassifierData,
+    category: Category,
+    signals: &[RiskSignal],
+    flow: &[DataFlow],
+) -> Vec<&'b AttackPattern> {
+    let holds = |clause: &AttackClause| match clause {
+        AttackClause::Category(own) => *own == category,
+        AttackClause::Signal(kind) => signals.iter().any(|signal| signal.kind == *kind),
+        AttackClause::Flow(own) => flow.contains(own),
+    };
+    book.patterns
+        .iter()
+        .filter(|pattern| pattern.compiled_conditions.iter().any(|line| line.iter().all(holds)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::attack_patterns;
+
+    #[test]
+    fn every_line_that_links_a_pattern_is_understood_and_its_policy_loads() {
+        for pattern in attack_patterns() {
+            assert_eq!(pattern.compiled_conditions.len(), pattern.conditions.len(), "{}", pattern.slug);
+            let policy = gatelodge_policy::parse(pattern.policy.as_bytes(), gatelodge_policy::DocumentFormat::Json);
+            assert!(policy.is_ok(), "{}: {:?}", pattern.slug, policy.err());
+            assert!(
+                !pattern.compiled_conditions.is_empty() && !pattern.mitigations.is_empty() && !pattern.owasp.is_empty()
+            );
+        }
+    }
+}
