@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use crate::index::{IndexedServer, Source, is_same_name};
-use crate::package::PackageName;
+use crate::package_name::PackageName;
 
 /// Something that happened, or was shown.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -21,7 +21,7 @@ mod incident;
 mod index;
 mod indexed_classification;
 mod lexicon;
-mod package;
+mod package_name;
 mod precheck;
 mod recommendation;
 mod release;
@@ -51,7 +51,7 @@ pub use index::{
     About, Change, ChangeKind, Claims, Found, Index, IndexedServer, IndexedTool, Known, OpenIndexError, PackageFacts,
     ParameterFacts, Query, ServerChanges, Source, ToolFacts, changes, format as index_format, normal_name,
 };
-pub use package::{PackageName, Reading};
+pub use package_name::{PackageName, VersionComparison};
 pub use precheck::{PrecheckResult, PrecheckVerdict, precheck, precheck_indexed};
 pub use recommendation::{RecommendedAction, recommendation_effect, recommended_policy};
 pub use release::{Release, facts};

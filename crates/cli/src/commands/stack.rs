@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use gatelodge_catalogue::{
-    Known, PrecheckResult, PrecheckVerdict, Reading, RiskLevel, StackMember, StackSummary, Strictness,
+    Known, PrecheckResult, PrecheckVerdict, RiskLevel, StackMember, StackSummary, Strictness, VersionComparison,
     leaking_combinations, precheck, summarize_stack,
 };
 use serde_json::{Value, json};
@@ -258,10 +258,10 @@ fn text(told: &Told) -> String {
 fn version(entry: &Entry, plain: impl Fn(&str) -> String) -> String {
     let read = plain(entry.version.as_deref().unwrap_or_default());
     match (entry.reading, &entry.started) {
-        (Reading::Same, _) => String::new(),
-        (Reading::Other, Some(started)) => format!(" read as {read}, started as {started}"),
-        (Reading::Other, None) => format!(" read as {read}, started as another"),
-        (Reading::Unsure, _) => format!(" read as {read}"),
+        (VersionComparison::Same, _) => String::new(),
+        (VersionComparison::Different, Some(started)) => format!(" read as {read}, started as {started}"),
+        (VersionComparison::Different, None) => format!(" read as {read}, started as another"),
+        (VersionComparison::Unknown, _) => format!(" read as {read}"),
     }
 }
 
@@ -322,10 +322,12 @@ impl Entry {
     fn unread(&self) -> Option<String> {
         let read = format!("the index has read version {}", self.version.as_deref()?);
         match (self.reading, &self.started) {
-            (Reading::Same, _) => None,
-            (Reading::Other, Some(started)) => Some(format!("{read}, and {started} is started")),
-            (Reading::Other, None) => Some(format!("{read}, and another is started")),
-            (Reading::Unsure, _) => Some(format!("{read}; whether that is the one that starts cannot be told")),
+            (VersionComparison::Same, _) => None,
+            (VersionComparison::Different, Some(started)) => Some(format!("{read}, and {started} is started")),
+            (VersionComparison::Different, None) => Some(format!("{read}, and another is started")),
+            (VersionComparison::Unknown, _) => {
+                Some(format!("{read}; whether that is the one that starts cannot be told"))
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::{Index, IndexedServer, PackageName, Page, Reading, Site};
+use gatelodge_catalogue::{Index, IndexedServer, PackageName, Page, Site, VersionComparison};
 
 use crate::cli::ExportArgs;
 use crate::data_dir;
@@ -48,10 +48,12 @@ fn of_version<'i>(index: &'i Index, package: &str) -> Result<IndexedServer<'i>> 
         Failed(Exit::Findings, format!("`{}` is not in the index; {help}", shown(package)))
     })?;
     let read = format!("`{}`: the index has read version {}", shown(package), shown(server.version()));
-    match named.compare(server.source(), server.version()) {
-        Reading::Same => {}
-        Reading::Other => say(&format!("{read}, not {}", shown(named.version.as_deref().unwrap_or_default()))),
-        Reading::Unsure => say(&format!("{read}; whether that is the one that is meant is not known")),
+    match named.compare_version(server.source(), server.version()) {
+        VersionComparison::Same => {}
+        VersionComparison::Different => {
+            say(&format!("{read}, not {}", shown(named.version.as_deref().unwrap_or_default())))
+        }
+        VersionComparison::Unknown => say(&format!("{read}; whether that is the one that is meant is not known")),
     }
     Ok(server)
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    CHANGES_FILE, INDEX_FILE, Index, IndexedServer, PackageName, PrecheckResult, PrecheckVerdict, Reading, Source,
-    ToolFacts, index_hash, precheck,
+    CHANGES_FILE, INDEX_FILE, Index, IndexedServer, PackageName, PrecheckResult, PrecheckVerdict, Source, ToolFacts,
+    VersionComparison, index_hash, precheck,
 };
 
 use super::feed;
@@ -129,10 +129,12 @@ pub fn advise(index: &Index, named: &PackageName, server: &IndexedServer<'_>, to
 /// What is to be said where another version is named than was read, or it cannot be told which.
 pub fn unread(named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
     let read = format!("the index has read version {}", shown(server.version()));
-    match named.compare(server.source(), server.version()) {
-        Reading::Same => None,
-        Reading::Other => Some(format!("{read}, not {}", shown(named.version.as_deref().unwrap_or_default()))),
-        Reading::Unsure => Some(format!("{read}; whether that is the one that is meant cannot be told")),
+    match named.compare_version(server.source(), server.version()) {
+        VersionComparison::Same => None,
+        VersionComparison::Different => {
+            Some(format!("{read}, not {}", shown(named.version.as_deref().unwrap_or_default())))
+        }
+        VersionComparison::Unknown => Some(format!("{read}; whether that is the one that is meant cannot be told")),
     }
 }
 

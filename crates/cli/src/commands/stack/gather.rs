@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use gatelodge_catalogue::{IncidentMatch, Index, Reading, Source, ToolFacts};
+use gatelodge_catalogue::{IncidentMatch, Index, Source, ToolFacts, VersionComparison};
 
 use super::place;
 use crate::cli::{StackArgs, StackFormat};
@@ -49,7 +49,7 @@ pub struct Entry {
     /// Whether it is only likely that this package is what starts.
     pub is_guess: bool,
     /// Whether the version that starts is the one that the index has read.
-    pub reading: Reading,
+    pub reading: VersionComparison,
     /// The version that starts, where it is plain numbers.
     pub started: Option<String>,
     /// Whether it is switched off.

@@ -1,6 +1,6 @@
 //! What an entry starts, by what is written in it.
 
-use gatelodge_catalogue::{IncidentMatch, Index, IndexedServer, PackageName, Reading, Source};
+use gatelodge_catalogue::{IncidentMatch, Index, IndexedServer, PackageName, Source, VersionComparison};
 
 use crate::clients::{Entry as Written, Found};
 
@@ -27,7 +27,7 @@ pub struct LookedUp<'i> {
     pub server: Option<IndexedServer<'i>>,
     pub what: &'static str,
     pub is_guess: bool,
-    pub reading: Reading,
+    pub reading: VersionComparison,
     /// The version that starts, where it is plain numbers: anything else could be something that is nobody's business.
     pub started: Option<String>,
     pub identity: Identity,
@@ -64,7 +64,7 @@ pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
             server: None,
             what,
             is_guess: false,
-            reading: Reading::Same,
+            reading: VersionComparison::Same,
             started: None,
             identity,
             concerns,
@@ -72,14 +72,14 @@ pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
     };
     let is_guess = named.is_guess;
     let plain = |version: &&String| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let reading = named.compare(server.source(), server.version());
+    let reading = named.compare_version(server.source(), server.version());
     let (source, name) = (server.source(), server.package().to_owned());
     LookedUp {
         server: Some(server),
         what,
         is_guess,
         reading,
-        started: named.version.as_ref().filter(|_| reading == Reading::Other).filter(plain).cloned(),
+        started: named.version.as_ref().filter(|_| reading == VersionComparison::Different).filter(plain).cloned(),
         identity: Identity::Package { source, name, version: named.version, is_range: named.is_range, is_guess },
         concerns,
     }

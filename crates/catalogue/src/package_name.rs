@@ -4,7 +4,7 @@
 use crate::index::{Source, is_same_name, normal_name};
 
 /// The longest name of a package.
-const LONGEST: usize = 214;
+const MAX_PACKAGE_NAME_BYTES: usize = 214;
 
 /// A package as it was named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,10 +51,10 @@ impl PackageName {
 
     /// The package that a command starts where these variables are set; none where that cannot be told.
     pub fn of_command<'v>(words: &[String], variables: impl IntoIterator<Item = &'v str>) -> Option<Self> {
-        let own = Self::started(words)?;
+        let own = Self::parse_command(words)?;
         // A path from here is a file that lies beside the configuration, whatever it is called.
         let is_beside = words.first().is_some_and(|program| program.contains(['/', '\\']) && !is_absolute(program));
-        let is_guess = own.is_guess || is_beside || variables.into_iter().any(is_bent_by);
+        let is_guess = own.is_guess || is_beside || variables.into_iter().any(can_override_package);
         Some(Self { is_guess, ..own })
     }
 
@@ -63,23 +63,23 @@ impl PackageName {
         self.source == other.source && is_same_name(self.source, &self.name, &other.name)
     }
 
-    fn started(words: &[String]) -> Option<Self> {
+    fn parse_command(words: &[String]) -> Option<Self> {
         let (program, arguments) = words.split_first()?;
-        let program = base(program);
+        let program = program_name(program);
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         match (program, words.as_slice()) {
             ("npx" | "bunx", rest) | ("bun", ["x", rest @ ..]) => NPX.package(rest),
-            ("pnpx", rest) | ("pnpm", ["dlx", rest @ ..]) => NPM.package(rest),
+            ("pnpx", rest) | ("pnpm", ["dlx", rest @ ..]) => NPM_RUNNER.package(rest),
             ("npm", ["exec" | "x", rest @ ..]) => NPM_EXEC.package(rest),
             ("yarn", ["dlx", rest @ ..]) => NPX.package(rest),
             ("uvx", rest) | ("uv", ["tool", "run", rest @ ..]) => UVX.package(rest),
             ("pipx", ["run", rest @ ..]) => PIPX.package(rest),
             ("deno", ["run", rest @ ..]) => DENO.package(rest),
             // What runs is another word, of which only the packages beside it are known.
-            ("uv", ["run", "--with", package, ..]) => Self::guess(Some(Source::Pypi), package),
+            ("uv", ["run", "--with", package, ..]) => Self::guess_from_word(Some(Source::Pypi), package),
             // A module carries its package's name more often than not.
             (program, ["-m", module, ..]) if program.starts_with("python") => {
-                Self::guess(Some(Source::Pypi), module.split('.').next()?)
+                Self::guess_from_word(Some(Source::Pypi), module.split('.').next()?)
             }
             // A script in a package that was installed. Whatever lies there runs, in whichever version.
             ("node", [path, ..]) => installed(path),
@@ -90,15 +90,17 @@ impl PackageName {
             }
             ("npm" | "pnpm" | "yarn" | "bun" | "uv" | "pipx" | "deno" | "cmd", _) => None,
             // So does a program that was installed.
-            (program, _) => Self::guess(None, program).filter(|own| own.version.is_none() && own.name.contains("mcp")),
+            (program, _) => {
+                Self::guess_from_word(None, program).filter(|own| own.version.is_none() && own.name.contains("mcp"))
+            }
         }
     }
 
     /// How the version that is meant compares with one that was read. Where none is named there is nothing to compare:
     /// the newest starts, and that may be a later one than was read.
-    pub fn compare(&self, source: Source, read: &str) -> Reading {
+    pub fn compare_version(&self, source: Source, read: &str) -> VersionComparison {
         let Some(version) = self.version.as_deref().filter(|_| !self.is_range) else {
-            return if self.is_range { Reading::Unsure } else { Reading::Same };
+            return if self.is_range { VersionComparison::Unknown } else { VersionComparison::Same };
         };
         let plain = |version: &str| {
             let version = version.strip_prefix('v').unwrap_or(version).to_ascii_lowercase();
@@ -113,13 +115,13 @@ impl PackageName {
             // For npm, 1.2 is any version that begins so.
             && (source == Source::Pypi || version.split('.').count() >= 3);
         match is_exact {
-            _ if plain(version) == plain(read) => Reading::Same,
-            true => Reading::Other,
-            false => Reading::Unsure,
+            _ if plain(version) == plain(read) => VersionComparison::Same,
+            true => VersionComparison::Different,
+            false => VersionComparison::Unknown,
         }
     }
 
-    fn guess(source: Option<Source>, word: &str) -> Option<Self> {
+    fn guess_from_word(source: Option<Source>, word: &str) -> Option<Self> {
         let own = Self::read(word)?;
         Some(Self { source: source.or(own.source), is_guess: true, ..own })
     }
@@ -127,17 +129,17 @@ impl PackageName {
 
 /// How a version that is meant compares with one that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
+pub enum VersionComparison {
     /// It is the same.
     Same,
     /// It is another.
-    Other,
+    Different,
     /// Nobody can tell: several would do, or a word stands for it.
-    Unsure,
+    Unknown,
 }
 
 /// Whether a variable of the environment lets something else run than what is published under the name.
-fn is_bent_by(variable: &str) -> bool {
+fn can_override_package(variable: &str) -> bool {
     let name = variable.to_ascii_uppercase().replace('-', "_");
     let is_of_starter = FAMILIES.split(' ').any(|family| name.starts_with(family));
     has(VARIABLES, &name) || is_of_starter && !has(HARMLESS, &name)
@@ -148,76 +150,76 @@ fn is_absolute(program: &str) -> bool {
 }
 
 /// The last part of a path, without what Windows puts behind.
-fn base(program: &str) -> &str {
+fn program_name(program: &str) -> &str {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
     name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name)
 }
 
 /// A program that starts packages, by the options that may stand before the package. Behind it, they are mostly the server's
 /// own. One that is not listed may take the next word or not: then nobody can tell which package it is.
-struct Starter {
+struct PackageRunner {
     source: Source,
     /// What a package's name begins with.
-    mark: &'static str,
+    name_prefix: &'static str,
     /// Options alone. Lists are parted by spaces.
     switches: &'static str,
     /// Options with a value.
-    values: &'static str,
+    value_options: &'static str,
     /// Options whose value is the interpreter. A version is one that is known; a path or another name may be any program.
-    interpreters: &'static str,
+    interpreter_options: &'static str,
     /// Options whose value is the package; the plain word is then a program in it.
-    names: &'static str,
+    package_options: &'static str,
     /// Options with a value by which something else may run than what is published under the name.
-    bends: &'static str,
+    override_options: &'static str,
     /// Whether options behind the package are its own as well, up to `--`.
-    reads_on: bool,
+    parses_options_after_package: bool,
 }
 
-const NPM: Starter = Starter {
+const NPM_RUNNER: PackageRunner = PackageRunner {
     source: Source::Npm,
-    mark: "",
+    name_prefix: "",
     switches: "-y --yes -q --quiet -s --silent -f --force -d --verbose --bun --offline --prefer-offline \
         --prefer-online --ignore-existing --ignore-scripts --legacy-peer-deps",
-    values: "--loglevel --allow-build",
-    interpreters: "",
-    names: "--package",
-    bends: "--registry --prefix --userconfig --globalconfig --node-options -w --workspace --cache",
-    reads_on: false,
+    value_options: "--loglevel --allow-build",
+    interpreter_options: "",
+    package_options: "--package",
+    override_options: "--registry --prefix --userconfig --globalconfig --node-options -w --workspace --cache",
+    parses_options_after_package: false,
 };
-const NPM_EXEC: Starter = Starter { reads_on: true, ..NPM };
+const NPM_EXEC: PackageRunner = PackageRunner { parses_options_after_package: true, ..NPM_RUNNER };
 /// `npm exec` has another `-p`.
-const NPX: Starter = Starter { names: "-p --package", ..NPM };
-const UVX: Starter = Starter {
+const NPX: PackageRunner = PackageRunner { package_options: "-p --package", ..NPM_RUNNER };
+const UVX: PackageRunner = PackageRunner {
     source: Source::Pypi,
-    mark: "",
+    name_prefix: "",
     switches: "-q --quiet -v --verbose -n --isolated --offline --refresh -U --upgrade --reinstall --native-tls \
         --managed-python",
-    values: "--refresh-package --color --python-preference --prerelease",
-    interpreters: "-p --python",
-    names: "--from",
-    bends: "-w --with --with-editable --with-requirements --index --index-url --default-index -i \
+    value_options: "--refresh-package --color --python-preference --prerelease",
+    interpreter_options: "-p --python",
+    package_options: "--from",
+    override_options: "-w --with --with-editable --with-requirements --index --index-url --default-index -i \
         --extra-index-url -f --find-links -c --constraints --overrides --directory --project --env-file \
         --config-file --cache-dir",
-    reads_on: false,
+    parses_options_after_package: false,
 };
-const PIPX: Starter = Starter {
+const PIPX: PackageRunner = PackageRunner {
     switches: "-q --quiet -v --verbose --pypackages --fetch-missing-python",
-    values: "",
-    interpreters: "--python",
-    names: "--spec",
-    bends: "--with --index-url -i --pip-args",
+    value_options: "",
+    interpreter_options: "--python",
+    package_options: "--spec",
+    override_options: "--with --index-url -i --pip-args",
     ..UVX
 };
-const DENO: Starter = Starter {
+const DENO: PackageRunner = PackageRunner {
     source: Source::Npm,
-    mark: "npm:",
+    name_prefix: "npm:",
     switches: "-A --allow-all -q --quiet -r --reload -R --allow-read -W --allow-write -N --allow-net -E --allow-env \
         -S --allow-sys --allow-run --allow-ffi --allow-import --cached-only --node-modules-dir",
-    values: "-L --log-level --seed",
-    interpreters: "",
-    names: "",
-    bends: "-c --config --import-map --preload --env-file",
-    reads_on: false,
+    value_options: "-L --log-level --seed",
+    interpreter_options: "",
+    package_options: "",
+    override_options: "-c --config --import-map --preload --env-file",
+    parses_options_after_package: false,
 };
 
 /// What variables of the starters begin with. Any of them may say where a package comes from or what runs it.
@@ -241,7 +243,7 @@ fn has(list: &str, option: &str) -> bool {
     list.split(' ').any(|own| own == option)
 }
 
-impl Starter {
+impl PackageRunner {
     /// The package that is started by these words.
     fn package(&self, words: &[&str]) -> Option<PackageName> {
         let (mut named, mut program, mut is_bent) = (None, None, false);
@@ -253,7 +255,7 @@ impl Starter {
             }
             if !word.starts_with('-') {
                 program = program.or(Some(word));
-                if self.reads_on {
+                if self.parses_options_after_package {
                     continue;
                 }
                 break;
@@ -263,7 +265,7 @@ impl Starter {
             if is_no || has(self.switches, option) {
                 continue;
             }
-            let lists = [self.values, self.interpreters, self.names, self.bends];
+            let lists = [self.value_options, self.interpreter_options, self.package_options, self.override_options];
             if !lists.iter().any(|list| has(list, option)) {
                 // Behind the package it takes no word that matters, and may be any option, shortened.
                 program?;
@@ -271,14 +273,14 @@ impl Starter {
                 continue;
             }
             let value = value.or_else(|| words.next())?;
-            is_bent |= has(self.bends, option) || has(self.interpreters, option) && !is_python(value);
+            is_bent |= has(self.override_options, option) || has(self.interpreter_options, option) && !is_python(value);
             // Which of two packages has the program, nobody can tell.
-            if has(self.names, option) && named.replace(value).is_some() {
+            if has(self.package_options, option) && named.replace(value).is_some() {
                 return None;
             }
         }
         let program = program?;
-        let own = PackageName::read(named.unwrap_or(program).strip_prefix(self.mark)?)?;
+        let own = PackageName::read(named.unwrap_or(program).strip_prefix(self.name_prefix)?)?;
         own.source.is_none_or(|source| source == self.source).then_some(())?;
         // A program of another name may be any program of the machine.
         let is_other = named.is_some() && normal_name(own.name.rsplit('/').next()?) != normal_name(program);
@@ -328,7 +330,7 @@ fn is_name(name: &str) -> bool {
         Some(scoped) => scoped.split_once('/').is_some_and(|(scope, name)| plain(scope) && plain(name)),
         None => plain(name),
     };
-    is_fine && name.len() <= LONGEST && !is_archive(name)
+    is_fine && name.len() <= MAX_PACKAGE_NAME_BYTES && !is_archive(name)
 }
 
 #[cfg(test)]
@@ -477,24 +479,25 @@ mod tests {
 
     #[test]
     fn versions_are_compared_as_their_source_does_and_ranges_are_unsure() {
-        let compare = |text: &str, source, read: &str| PackageName::read(text).map(|own| own.compare(source, read));
+        let compare =
+            |text: &str, source, read: &str| PackageName::read(text).map(|own| own.compare_version(source, read));
         for (text, source, expected) in [
-            ("a", Source::Pypi, Reading::Same),
-            ("a@latest", Source::Npm, Reading::Same),
-            ("a==1.2", Source::Pypi, Reading::Same),
-            ("a[cli]==1.2.0", Source::Pypi, Reading::Same),
-            ("a@1.2.0", Source::Npm, Reading::Same),
-            ("a@v1.2.0", Source::Npm, Reading::Same),
-            ("a==1.3", Source::Pypi, Reading::Other),
-            ("a@1.2.0-beta.1", Source::Npm, Reading::Other),
-            ("a>=1.2.0", Source::Pypi, Reading::Unsure),
-            ("a~=1.2", Source::Pypi, Reading::Unsure),
-            ("a!=1.2.0", Source::Pypi, Reading::Unsure),
-            ("a==1.*", Source::Pypi, Reading::Unsure),
-            ("a@^1.2.0", Source::Npm, Reading::Unsure),
-            ("a@1.2", Source::Npm, Reading::Unsure),
-            ("a@1.2.x", Source::Npm, Reading::Unsure),
-            ("a@beta", Source::Npm, Reading::Unsure),
+            ("a", Source::Pypi, VersionComparison::Same),
+            ("a@latest", Source::Npm, VersionComparison::Same),
+            ("a==1.2", Source::Pypi, VersionComparison::Same),
+            ("a[cli]==1.2.0", Source::Pypi, VersionComparison::Same),
+            ("a@1.2.0", Source::Npm, VersionComparison::Same),
+            ("a@v1.2.0", Source::Npm, VersionComparison::Same),
+            ("a==1.3", Source::Pypi, VersionComparison::Different),
+            ("a@1.2.0-beta.1", Source::Npm, VersionComparison::Different),
+            ("a>=1.2.0", Source::Pypi, VersionComparison::Unknown),
+            ("a~=1.2", Source::Pypi, VersionComparison::Unknown),
+            ("a!=1.2.0", Source::Pypi, VersionComparison::Unknown),
+            ("a==1.*", Source::Pypi, VersionComparison::Unknown),
+            ("a@^1.2.0", Source::Npm, VersionComparison::Unknown),
+            ("a@1.2", Source::Npm, VersionComparison::Unknown),
+            ("a@1.2.x", Source::Npm, VersionComparison::Unknown),
+            ("a@beta", Source::Npm, VersionComparison::Unknown),
         ] {
             assert_eq!(compare(text, source, "1.2.0"), Some(expected), "{text}");
         }
@@ -547,7 +550,7 @@ mod tests {
             "DENO_DIR",
             "TMPDIR",
         ] {
-            assert!(is_bent_by(name), "{name}");
+            assert!(can_override_package(name), "{name}");
         }
         for name in [
             "LANG",
@@ -564,7 +567,7 @@ mod tests {
             "DENO_DEPLOY_TOKEN",
             "",
         ] {
-            assert!(!is_bent_by(name), "{name}");
+            assert!(!can_override_package(name), "{name}");
         }
     }
 
