@@ -8,7 +8,8 @@
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{
-    About, Claims, Index, PackageFacts, ParameterFacts, Query, Source, ToolFacts, ToolSpec, classify,
+    IndexMetadata, IndexQuery, PackageFacts, PackageIndex, PackageRegistry, ParameterFacts, ToolFacts, ToolHints,
+    ToolSpec, classify,
 };
 use gatelodge_catalogue::{RiskLevel, RiskSignalKind, ServerContext};
 use gatelodge_indexer::write_index;
@@ -53,15 +54,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     };
     let start = Instant::now();
-    let index = Index::open(&file)?;
+    let index = PackageIndex::open(&file)?;
     let opened = start.elapsed();
-    let about = index.about();
+    let about = index.metadata();
     println!("{} servers, {} tools, {} bytes, opened in {opened:.1?}", about.servers, about.tools, file.len());
     search(&index);
     Ok(())
 }
 
-fn search(index: &Index) {
+fn search(index: &PackageIndex) {
     let mut dice = Dice(7);
     let (mut times, mut best): (Vec<Duration>, Vec<Duration>) = (Vec::new(), Vec::new());
     for round in 0..1_000 {
@@ -72,7 +73,7 @@ fn search(index: &Index) {
             3 => "e".to_owned(),
             _ => String::new(),
         };
-        let mut query = Query::words(&text);
+        let mut query = IndexQuery::from_words(&text);
         query.is_prefix = round % 7 == 0;
         query.level = (round % 3 == 0).then_some(RiskLevel::Critical);
         query.signal = (round % 11 == 0).then_some(RiskSignalKind::TakesPath);
@@ -108,12 +109,12 @@ fn made_up(servers: usize, tools: usize) -> Result<Vec<u8>, Box<dyn std::error::
             .collect();
         let server = ServerContext::new(&package, None, names.iter().map(String::as_str));
         let tools = names.iter().map(|name| tool(name, &server, &mut dice)).collect();
-        let source = if number % 6 == 0 { Source::Npm } else { Source::Pypi };
+        let source = if number % 6 == 0 { PackageRegistry::Npm } else { PackageRegistry::Pypi };
         let version = format!("{}.{}.{}", dice.below(4), dice.below(20), dice.below(30));
         let date = Some(format!("2026-{:02}-{:02}", 1 + dice.below(11), 1 + dice.below(28)));
         packages.push(PackageFacts { source, package, version, date, tools });
     }
-    Ok(write_index(packages, &About { date: "2026-11-16".into(), ..About::default() })?)
+    Ok(write_index(packages, &IndexMetadata { date: "2026-11-16".into(), ..IndexMetadata::default() })?)
 }
 
 fn tool(name: &str, server: &ServerContext, dice: &mut Dice) -> ToolFacts {
@@ -128,7 +129,7 @@ fn tool(name: &str, server: &ServerContext, dice: &mut Dice) -> ToolFacts {
     ToolFacts {
         name: name.to_owned(),
         parameters,
-        claims: Claims::default(),
+        claims: ToolHints::default(),
         category: known.category,
         confidence: known.confidence,
         signals: known.signals.iter().map(|signal| signal.kind).collect(),

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::index::{IndexedServer, Source, is_same_name};
+use crate::package_index::{IndexedServer, PackageRegistry, is_same_package_name};
 use crate::package_name::PackageName;
 
 /// Something that happened, or was shown.
@@ -36,7 +36,7 @@ pub struct Incident {
 #[serde(deny_unknown_fields)]
 pub struct AffectedPackage {
     /// Where it is published.
-    pub source: Source,
+    pub source: PackageRegistry,
     /// Its name there.
     pub name: String,
     /// The first version; none if that is not known.
@@ -52,7 +52,7 @@ pub struct AffectedPackage {
 impl AffectedPackage {
     /// A version that can be compared. For npm, 1.2 is any version that begins so.
     fn comparable_version(&self, version: Option<&str>) -> Option<Vec<u64>> {
-        let is_one = |version: &&str| self.source == Source::Pypi || version.split('.').count() >= 3;
+        let is_one = |version: &&str| self.source == PackageRegistry::Pypi || version.split('.').count() >= 3;
         version.filter(is_one).and_then(parse_version_numbers)
     }
 
@@ -98,19 +98,19 @@ impl PackageName {
 }
 
 /// The public cases of a package, by the version that starts; none where nobody knows which that is.
-pub(crate) fn incidents_of_package(source: Source, name: &str, version: Option<&str>) -> Vec<IncidentMatch> {
+pub(crate) fn incidents_of_package(source: PackageRegistry, name: &str, version: Option<&str>) -> Vec<IncidentMatch> {
     match_incidents(Some(source), name, |_| version)
 }
 
 fn match_incidents<'v>(
-    source: Option<Source>,
+    source: Option<PackageRegistry>,
     name: &str,
-    version: impl Fn(Source) -> Option<&'v str>,
+    version: impl Fn(PackageRegistry) -> Option<&'v str>,
 ) -> Vec<IncidentMatch> {
     let mut all = Vec::new();
     for incident in incidents() {
         let is_it = |own: &&AffectedPackage| {
-            source.is_none_or(|source| source == own.source) && is_same_name(Some(own.source), &own.name, name)
+            source.is_none_or(|source| source == own.source) && is_same_package_name(Some(own.source), &own.name, name)
         };
         let Some(own) = incident.packages.iter().find(is_it) else { continue };
         let compared = own.comparable_version(version(own.source));
@@ -165,12 +165,12 @@ pub fn incidents() -> &'static [Incident] {
 mod tests {
     use super::{incidents, incidents_of_package};
     use crate::attack_pattern::attack_patterns;
-    use crate::index::Source;
+    use crate::package_index::PackageRegistry;
 
     #[test]
     fn a_version_of_a_case_is_affected_and_one_that_nobody_can_tell_is_too() {
         let is_affected = |name: &str, version: Option<&str>| {
-            incidents_of_package(Source::Npm, name, version).first().map(|own| own.is_affected)
+            incidents_of_package(PackageRegistry::Npm, name, version).first().map(|own| own.is_affected)
         };
         for (version, expected) in [
             (Some("0.0.4"), false),
@@ -194,11 +194,11 @@ mod tests {
         assert_eq!(is_affected("postmark-mcp", Some("1.0.0")), Some(false));
         for version in ["1", "1.0"] {
             assert_eq!(is_affected("postmark-mcp", Some(version)), Some(true), "{version}");
-            let says = incidents_of_package(Source::Npm, "postmark-mcp", Some(version)).remove(0).message;
+            let says = incidents_of_package(PackageRegistry::Npm, "postmark-mcp", Some(version)).remove(0).message;
             assert!(says.ends_with("cannot be told"), "{says}");
         }
         assert_eq!(is_affected("mcp-remote-other", None), None);
-        assert!(incidents_of_package(Source::Pypi, "mcp-remote", None).is_empty());
+        assert!(incidents_of_package(PackageRegistry::Pypi, "mcp-remote", None).is_empty());
         assert_eq!(super::match_incidents(None, "MCP-Remote", |_| None).len(), 1);
     }
 

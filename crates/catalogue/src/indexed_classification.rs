@@ -8,7 +8,7 @@ use crate::classification_rationale::{ClassificationReasons, explain_category};
 use crate::classifier_data::ClassifierData;
 use crate::classifier_model::CategoryProbabilities;
 use crate::classify::{Classification, RiskLevel, with_features};
-use crate::index::ToolFacts;
+use crate::package_index::ToolFacts;
 use crate::recommendation::recommended_policy;
 use crate::risk_signals::{RiskSignal, RiskSignalKind};
 use crate::server_context::ServerContext;

@@ -18,9 +18,9 @@ mod display_escape;
 mod found_tool;
 mod homoglyphs;
 mod incident;
-mod index;
 mod indexed_classification;
 mod lexicon;
+mod package_index;
 mod package_name;
 mod precheck;
 mod recommendation;
@@ -47,9 +47,10 @@ pub use data_flow::DataFlow;
 pub use display_escape::escape_for_display;
 pub use found_tool::FoundTool;
 pub use incident::{AffectedPackage, Incident, IncidentMatch, incidents};
-pub use index::{
-    About, Change, ChangeKind, Claims, Found, Index, IndexedServer, IndexedTool, Known, OpenIndexError, PackageFacts,
-    ParameterFacts, Query, ServerChanges, Source, ToolFacts, changes, format as index_format, normal_name,
+pub use package_index::{
+    CataloguedServer, IndexMetadata, IndexQuery, IndexedServer, IndexedTool, OpenIndexError, PackageFacts,
+    PackageIndex, PackageRegistry, ParameterFacts, SearchResults, ServerChanges, ToolChange, ToolChangeKind, ToolFacts,
+    ToolHints, format as index_format, index_changes, normalized_name,
 };
 pub use package_name::{PackageName, VersionComparison};
 pub use precheck::{PrecheckResult, PrecheckVerdict, precheck, precheck_indexed};

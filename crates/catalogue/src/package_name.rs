@@ -1,7 +1,7 @@
 //! Which package is meant: as people name one, and as clients start one. Only what is a package's name is ever taken from
 //! a command; its arguments are not looked at further.
 
-use crate::index::{Source, is_same_name, normal_name};
+use crate::package_index::{PackageRegistry, is_same_package_name, normalized_name};
 
 /// The longest name of a package.
 const MAX_PACKAGE_NAME_BYTES: usize = 214;
@@ -10,7 +10,7 @@ const MAX_PACKAGE_NAME_BYTES: usize = 214;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageName {
     /// Where it is published, if that was said.
-    pub source: Option<Source>,
+    pub source: Option<PackageRegistry>,
     /// Its name there.
     pub name: String,
     /// The version, if one was named.
@@ -25,8 +25,8 @@ impl PackageName {
     /// Reads `npm:@scope/name@1.2`, `pypi:name==1.2`, `name[extra]`, or just a name.
     pub fn read(text: &str) -> Option<Self> {
         let (source, rest) = match text.split_once(':') {
-            Some(("npm", rest)) => (Some(Source::Npm), rest),
-            Some(("pypi", rest)) => (Some(Source::Pypi), rest),
+            Some(("npm", rest)) => (Some(PackageRegistry::Npm), rest),
+            Some(("pypi", rest)) => (Some(PackageRegistry::Pypi), rest),
             Some(_) => return None,
             None => (None, text),
         };
@@ -42,7 +42,7 @@ impl PackageName {
         let version = behind.trim_start_matches(|letter| letter != '@' && letter != '=').trim_start_matches(['@', '=']);
         let operator = behind.rsplit(']').next().unwrap_or_default();
         let is_range = !operator.is_empty() && !operator.starts_with('@') && !operator.starts_with("==");
-        let source = if scope.is_empty() { source } else { Some(source.unwrap_or(Source::Npm)) };
+        let source = if scope.is_empty() { source } else { Some(source.unwrap_or(PackageRegistry::Npm)) };
         let named = format!("{scope}{name}");
         let version = Some(version.to_owned()).filter(|version| !version.is_empty() && version != "latest");
         let own = Self { source, name: named, version, is_range, is_guess: false };
@@ -60,7 +60,7 @@ impl PackageName {
 
     /// Whether two names are of one package.
     pub fn is_same_package(&self, other: &Self) -> bool {
-        self.source == other.source && is_same_name(self.source, &self.name, &other.name)
+        self.source == other.source && is_same_package_name(self.source, &self.name, &other.name)
     }
 
     fn parse_command(words: &[String]) -> Option<Self> {
@@ -76,10 +76,10 @@ impl PackageName {
             ("pipx", ["run", rest @ ..]) => PIPX.package(rest),
             ("deno", ["run", rest @ ..]) => DENO.package(rest),
             // What runs is another word, of which only the packages beside it are known.
-            ("uv", ["run", "--with", package, ..]) => Self::guess_from_word(Some(Source::Pypi), package),
+            ("uv", ["run", "--with", package, ..]) => Self::guess_from_word(Some(PackageRegistry::Pypi), package),
             // A module carries its package's name more often than not.
             (program, ["-m", module, ..]) if program.starts_with("python") => {
-                Self::guess_from_word(Some(Source::Pypi), module.split('.').next()?)
+                Self::guess_from_word(Some(PackageRegistry::Pypi), module.split('.').next()?)
             }
             // A script in a package that was installed. Whatever lies there runs, in whichever version.
             ("node", [path, ..]) => installed(path),
@@ -98,7 +98,7 @@ impl PackageName {
 
     /// How the version that is meant compares with one that was read. Where none is named there is nothing to compare:
     /// the newest starts, and that may be a later one than was read.
-    pub fn compare_version(&self, source: Source, read: &str) -> VersionComparison {
+    pub fn compare_version(&self, source: PackageRegistry, read: &str) -> VersionComparison {
         let Some(version) = self.version.as_deref().filter(|_| !self.is_range) else {
             return if self.is_range { VersionComparison::Unknown } else { VersionComparison::Same };
         };
@@ -107,13 +107,13 @@ impl PackageName {
             let ends = |text: &str| text.strip_suffix(".0").map(str::to_owned);
             // Of Python packages 1.0 and 1.0.0 are the same.
             let shorter = |text: String| std::iter::successors(Some(text), |text| ends(text)).last();
-            if source == Source::Pypi { shorter(version).unwrap_or_default() } else { version }
+            if source == PackageRegistry::Pypi { shorter(version).unwrap_or_default() } else { version }
         };
         let is_exact = version.trim_start_matches('v').starts_with(|first: char| first.is_ascii_digit())
             && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+' | b'!'))
             && !version.split('.').any(|part| part == "x" || part == "X")
             // For npm, 1.2 is any version that begins so.
-            && (source == Source::Pypi || version.split('.').count() >= 3);
+            && (source == PackageRegistry::Pypi || version.split('.').count() >= 3);
         match is_exact {
             _ if plain(version) == plain(read) => VersionComparison::Same,
             true => VersionComparison::Different,
@@ -121,7 +121,7 @@ impl PackageName {
         }
     }
 
-    fn guess_from_word(source: Option<Source>, word: &str) -> Option<Self> {
+    fn guess_from_word(source: Option<PackageRegistry>, word: &str) -> Option<Self> {
         let own = Self::read(word)?;
         Some(Self { source: source.or(own.source), is_guess: true, ..own })
     }
@@ -158,7 +158,7 @@ fn program_name(program: &str) -> &str {
 /// A program that starts packages, by the options that may stand before the package. Behind it, they are mostly the server's
 /// own. One that is not listed may take the next word or not: then nobody can tell which package it is.
 struct PackageRunner {
-    source: Source,
+    source: PackageRegistry,
     /// What a package's name begins with.
     name_prefix: &'static str,
     /// Options alone. Lists are parted by spaces.
@@ -176,7 +176,7 @@ struct PackageRunner {
 }
 
 const NPM_RUNNER: PackageRunner = PackageRunner {
-    source: Source::Npm,
+    source: PackageRegistry::Npm,
     name_prefix: "",
     switches: "-y --yes -q --quiet -s --silent -f --force -d --verbose --bun --offline --prefer-offline \
         --prefer-online --ignore-existing --ignore-scripts --legacy-peer-deps",
@@ -190,7 +190,7 @@ const NPM_EXEC: PackageRunner = PackageRunner { parses_options_after_package: tr
 /// `npm exec` has another `-p`.
 const NPX: PackageRunner = PackageRunner { package_options: "-p --package", ..NPM_RUNNER };
 const UVX: PackageRunner = PackageRunner {
-    source: Source::Pypi,
+    source: PackageRegistry::Pypi,
     name_prefix: "",
     switches: "-q --quiet -v --verbose -n --isolated --offline --refresh -U --upgrade --reinstall --native-tls \
         --managed-python",
@@ -211,7 +211,7 @@ const PIPX: PackageRunner = PackageRunner {
     ..UVX
 };
 const DENO: PackageRunner = PackageRunner {
-    source: Source::Npm,
+    source: PackageRegistry::Npm,
     name_prefix: "npm:",
     switches: "-A --allow-all -q --quiet -r --reload -R --allow-read -W --allow-write -N --allow-net -E --allow-env \
         -S --allow-sys --allow-run --allow-ffi --allow-import --cached-only --node-modules-dir",
@@ -283,7 +283,7 @@ impl PackageRunner {
         let own = PackageName::read(named.unwrap_or(program).strip_prefix(self.name_prefix)?)?;
         own.source.is_none_or(|source| source == self.source).then_some(())?;
         // A program of another name may be any program of the machine.
-        let is_other = named.is_some() && normal_name(own.name.rsplit('/').next()?) != normal_name(program);
+        let is_other = named.is_some() && normalized_name(own.name.rsplit('/').next()?) != normalized_name(program);
         Some(PackageName { source: Some(self.source), is_guess: is_bent || is_other, ..own })
     }
 }
@@ -305,7 +305,7 @@ fn installed(path: &str) -> Option<PackageName> {
     parts.clone().all(|part| part != "..").then_some(())?;
     let first = parts.next()?;
     let name = if first.starts_with('@') { format!("{first}/{}", parts.next()?) } else { first.to_owned() };
-    let own = PackageName { source: Some(Source::Npm), name, version: None, is_range: false, is_guess: true };
+    let own = PackageName { source: Some(PackageRegistry::Npm), name, version: None, is_range: false, is_guess: true };
     is_name(&own.name).then_some(own)
 }
 
@@ -337,15 +337,15 @@ fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn started(line: &str) -> Option<(Option<Source>, String)> {
+    fn started(line: &str) -> Option<(Option<PackageRegistry>, String)> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         PackageName::of_command(&words, []).map(|own| (own.source, own.name))
     }
 
     #[test]
     fn packages_are_known_by_how_clients_start_them() {
-        let npm = |name: &str| Some((Some(Source::Npm), name.to_owned()));
-        let pypi = |name: &str| Some((Some(Source::Pypi), name.to_owned()));
+        let npm = |name: &str| Some((Some(PackageRegistry::Npm), name.to_owned()));
+        let pypi = |name: &str| Some((Some(PackageRegistry::Pypi), name.to_owned()));
         assert_eq!(started("npx -y @acme/files@1.2 /home/ada"), npm("@acme/files"));
         assert_eq!(started("npx --yes --package @acme/files start"), npm("@acme/files"));
         assert_eq!(started("/usr/bin/npx files"), npm("files"));
@@ -482,22 +482,22 @@ mod tests {
         let compare =
             |text: &str, source, read: &str| PackageName::read(text).map(|own| own.compare_version(source, read));
         for (text, source, expected) in [
-            ("a", Source::Pypi, VersionComparison::Same),
-            ("a@latest", Source::Npm, VersionComparison::Same),
-            ("a==1.2", Source::Pypi, VersionComparison::Same),
-            ("a[cli]==1.2.0", Source::Pypi, VersionComparison::Same),
-            ("a@1.2.0", Source::Npm, VersionComparison::Same),
-            ("a@v1.2.0", Source::Npm, VersionComparison::Same),
-            ("a==1.3", Source::Pypi, VersionComparison::Different),
-            ("a@1.2.0-beta.1", Source::Npm, VersionComparison::Different),
-            ("a>=1.2.0", Source::Pypi, VersionComparison::Unknown),
-            ("a~=1.2", Source::Pypi, VersionComparison::Unknown),
-            ("a!=1.2.0", Source::Pypi, VersionComparison::Unknown),
-            ("a==1.*", Source::Pypi, VersionComparison::Unknown),
-            ("a@^1.2.0", Source::Npm, VersionComparison::Unknown),
-            ("a@1.2", Source::Npm, VersionComparison::Unknown),
-            ("a@1.2.x", Source::Npm, VersionComparison::Unknown),
-            ("a@beta", Source::Npm, VersionComparison::Unknown),
+            ("a", PackageRegistry::Pypi, VersionComparison::Same),
+            ("a@latest", PackageRegistry::Npm, VersionComparison::Same),
+            ("a==1.2", PackageRegistry::Pypi, VersionComparison::Same),
+            ("a[cli]==1.2.0", PackageRegistry::Pypi, VersionComparison::Same),
+            ("a@1.2.0", PackageRegistry::Npm, VersionComparison::Same),
+            ("a@v1.2.0", PackageRegistry::Npm, VersionComparison::Same),
+            ("a==1.3", PackageRegistry::Pypi, VersionComparison::Different),
+            ("a@1.2.0-beta.1", PackageRegistry::Npm, VersionComparison::Different),
+            ("a>=1.2.0", PackageRegistry::Pypi, VersionComparison::Unknown),
+            ("a~=1.2", PackageRegistry::Pypi, VersionComparison::Unknown),
+            ("a!=1.2.0", PackageRegistry::Pypi, VersionComparison::Unknown),
+            ("a==1.*", PackageRegistry::Pypi, VersionComparison::Unknown),
+            ("a@^1.2.0", PackageRegistry::Npm, VersionComparison::Unknown),
+            ("a@1.2", PackageRegistry::Npm, VersionComparison::Unknown),
+            ("a@1.2.x", PackageRegistry::Npm, VersionComparison::Unknown),
+            ("a@beta", PackageRegistry::Npm, VersionComparison::Unknown),
         ] {
             assert_eq!(compare(text, source, "1.2.0"), Some(expected), "{text}");
         }
@@ -575,9 +575,9 @@ mod tests {
     fn names_are_read_with_source_and_version() {
         let read = |text: &str| PackageName::read(text).map(|own| (own.source, own.name, own.version));
         let version = |text: &str| Some(text.to_owned());
-        assert_eq!(read("npm:@a/b@1.2.3"), Some((Some(Source::Npm), "@a/b".into(), version("1.2.3"))));
-        assert_eq!(read("@a/b@latest"), Some((Some(Source::Npm), "@a/b".into(), None)));
-        assert_eq!(read("pypi:a==1.0"), Some((Some(Source::Pypi), "a".into(), version("1.0"))));
+        assert_eq!(read("npm:@a/b@1.2.3"), Some((Some(PackageRegistry::Npm), "@a/b".into(), version("1.2.3"))));
+        assert_eq!(read("@a/b@latest"), Some((Some(PackageRegistry::Npm), "@a/b".into(), None)));
+        assert_eq!(read("pypi:a==1.0"), Some((Some(PackageRegistry::Pypi), "a".into(), version("1.0"))));
         assert_eq!(read("a[x]>=1.0"), Some((None, "a".into(), version("1.0"))));
         assert_eq!(read("a"), Some((None, "a".into(), None)));
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::classify::{RiskLevel, backtick_quoted};
 use crate::incident::{IncidentMatch, incidents_of_package};
-use crate::index::{IndexedServer, ToolFacts};
+use crate::package_index::{IndexedServer, ToolFacts};
 use crate::risk_signals::RiskSignalKind;
 use crate::server_stack::has_all_flows;
 use gatelodge_policy::Category;

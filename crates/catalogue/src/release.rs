@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::classify::{RiskLevel, classify};
 use crate::found_tool::FoundTool;
-use crate::index::{Claims, PackageFacts, ParameterFacts, Source, ToolFacts};
+use crate::package_index::{PackageFacts, PackageRegistry, ParameterFacts, ToolFacts, ToolHints};
 use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
@@ -24,7 +24,7 @@ const LONGEST_NAME: usize = 256;
 #[derive(Debug, Clone)]
 pub struct Release {
     /// Where it is published.
-    pub source: Source,
+    pub source: PackageRegistry,
     /// Its name there.
     pub package: String,
     /// The version that was read.
@@ -78,7 +78,7 @@ fn tool_facts(found: &FoundTool, server: &ServerContext) -> Option<ToolFacts> {
     Some(ToolFacts {
         name: found.name.clone(),
         parameters: parameters(&found.input_schema),
-        claims: Claims {
+        claims: ToolHints {
             read_only: hint("readOnlyHint"),
             destructive: hint("destructiveHint"),
             idempotent: hint("idempotentHint"),

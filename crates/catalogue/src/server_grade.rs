@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::classify::RiskLevel;
-use crate::index::ToolFacts;
+use crate::package_index::ToolFacts;
 use crate::risk_signals::RiskSignalKind;
 use crate::server_context::MANY_TOOLS;
 use crate::server_stack::has_all_flows;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::classify::{RiskLevel, category_name};
 use crate::data_flow::DataFlow;
-use crate::index::ToolFacts;
+use crate::package_index::ToolFacts;
 use crate::server_grade::{ServerGrade, grade_server};
 
 /// More combinations are counted, not told.
@@ -157,13 +157,13 @@ mod tests {
     use gatelodge_policy::Category;
 
     use super::*;
-    use crate::index::Claims;
+    use crate::package_index::ToolHints;
 
     fn member(name: &str, category: Category, flow: &[DataFlow]) -> StackMember {
         let tool = ToolFacts {
             name: "t".into(),
             parameters: Vec::new(),
-            claims: Claims::default(),
+            claims: ToolHints::default(),
             category,
             confidence: 1.0,
             signals: Vec::new(),

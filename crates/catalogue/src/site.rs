@@ -16,7 +16,7 @@ mod tool;
 
 use std::collections::BTreeMap;
 
-use crate::index::{Change, Index, IndexedServer, Known, Source};
+use crate::package_index::{CataloguedServer, IndexedServer, PackageIndex, PackageRegistry, ToolChange};
 use doc::Doc;
 pub use markdown::html_code;
 
@@ -32,20 +32,20 @@ pub struct Page {
 /// A site of an index, or of a part of it.
 #[derive(Debug)]
 pub struct Site<'i> {
-    index: &'i Index,
+    index: &'i PackageIndex,
     servers: Vec<IndexedServer<'i>>,
     /// Changes of each server with their days, the latest last.
-    history: BTreeMap<(Source, String), Vec<(String, Change)>>,
+    history: BTreeMap<(PackageRegistry, String), Vec<(String, ToolChange)>>,
 }
 
 impl<'i> Site<'i> {
     /// A site of these servers; the pages that are not about one speak of the whole index.
-    pub fn new(index: &'i Index, servers: Vec<IndexedServer<'i>>) -> Self {
+    pub fn new(index: &'i PackageIndex, servers: Vec<IndexedServer<'i>>) -> Self {
         Self { index, servers, history: BTreeMap::new() }
     }
 
     /// With what changed on servers, and the day of the index in which it was found; the latest last.
-    pub fn with_history(mut self, history: Vec<(String, Change)>) -> Self {
+    pub fn with_history(mut self, history: Vec<(String, ToolChange)>) -> Self {
         for (date, change) in history {
             self.history.entry((change.source, change.package.clone())).or_default().push((date, change));
         }
@@ -77,8 +77,8 @@ impl<'i> Site<'i> {
     }
 
     fn of_server<E>(&self, server: &IndexedServer<'_>, put: &mut impl FnMut(Page) -> Result<(), E>) -> Result<(), E> {
-        let known = Known::of(server);
-        let about = self.index.about();
+        let known = CataloguedServer::of(server);
+        let about = self.index.metadata();
         let name = crate::escape_for_display(server.package());
         let count = known.tools.len();
         let footer = format!(
@@ -89,7 +89,7 @@ impl<'i> Site<'i> {
             counted(about.tools, "tool"),
             about.date
         );
-        known.with(|tools| {
+        known.with_classifications(|tools| {
             both(&server::page(self, server, &known, tools), &footer, put)?;
             let places = place::tools(server);
             for (at, place) in places.iter().enumerate() {
@@ -112,7 +112,7 @@ impl<'i> Site<'i> {
     }
 
     fn footer(&self) -> String {
-        let about = self.index.about();
+        let about = self.index.metadata();
         format!(
             "An index of {} and {} ({}). It judges what tools could do, not who wrote them.",
             counted(about.servers, "server"),

@@ -4,8 +4,9 @@
 use std::convert::Infallible;
 
 use gatelodge_catalogue::{
-    About, ChangeKind, Claims, DataFlow, Index, Known, OpenIndexError, PackageFacts, ParameterFacts, Query, RiskLevel,
-    RiskSignalKind, Site, Source, Strictness, ToolFacts, changes, starter_policy,
+    CataloguedServer, DataFlow, IndexMetadata, IndexQuery, OpenIndexError, PackageFacts, PackageIndex, PackageRegistry,
+    ParameterFacts, RiskLevel, RiskSignalKind, Site, Strictness, ToolChangeKind, ToolFacts, ToolHints, index_changes,
+    starter_policy,
 };
 use gatelodge_indexer::write_index;
 use gatelodge_policy::Category;
@@ -17,7 +18,7 @@ fn tool(name: &str, category: Category) -> ToolFacts {
     ToolFacts {
         name: name.into(),
         parameters: vec![parameter("path", "string", true), parameter("depth", "integer", false)],
-        claims: Claims { read_only: Some(false), open_world: Some(true), ..Claims::default() },
+        claims: ToolHints { read_only: Some(false), open_world: Some(true), ..ToolHints::default() },
         category,
         confidence: 0.87,
         signals: vec![RiskSignalKind::TakesPath, RiskSignalKind::NoDescription],
@@ -27,33 +28,33 @@ fn tool(name: &str, category: Category) -> ToolFacts {
     }
 }
 
-fn package(source: Source, name: &str, tools: Vec<ToolFacts>) -> PackageFacts {
+fn package(source: PackageRegistry, name: &str, tools: Vec<ToolFacts>) -> PackageFacts {
     PackageFacts { source, package: name.into(), version: "1.2.3".into(), date: Some("2026-11-01".into()), tools }
 }
 
 fn some() -> Vec<PackageFacts> {
     vec![
         package(
-            Source::Npm,
+            PackageRegistry::Npm,
             "@acme/files",
             vec![tool("delete_file", Category::Destructive), tool("readFile", Category::Read)],
         ),
         package(
-            Source::Pypi,
+            PackageRegistry::Pypi,
             "mcp-server-git",
             vec![ToolFacts { optional: true, ..tool("git_commit", Category::Write) }, tool("git_log", Category::Read)],
         ),
         package(
-            Source::Pypi,
+            PackageRegistry::Pypi,
             "shell-tools",
             vec![tool("run", Category::Execute), tool("ünïcode_läuft", Category::Unknown)],
         ),
     ]
 }
 
-fn about() -> About {
+fn about() -> IndexMetadata {
     let outcomes = [("tools".to_owned(), 3), ("no tools".to_owned(), 7)].into();
-    About { date: "2026-11-16".into(), outcomes, ..About::default() }
+    IndexMetadata { date: "2026-11-16".into(), outcomes, ..IndexMetadata::default() }
 }
 
 fn file() -> Vec<u8> {
@@ -62,13 +63,13 @@ fn file() -> Vec<u8> {
 
 #[test]
 fn what_goes_in_comes_out() {
-    let index = Index::open(&file()).unwrap();
+    let index = PackageIndex::open(&file()).unwrap();
     let mut expected = some();
     expected.sort_by(|one, other| (one.source, &one.package).cmp(&(other.source, &other.package)));
     let facts: Vec<PackageFacts> = index.servers().map(|server| server.facts()).collect();
     assert_eq!(facts, expected);
-    assert_eq!((index.about().servers, index.about().tools), (3, 6));
-    assert_eq!((index.about().date.as_str(), index.about().outcomes["no tools"]), ("2026-11-16", 7));
+    assert_eq!((index.metadata().servers, index.metadata().tools), (3, 6));
+    assert_eq!((index.metadata().date.as_str(), index.metadata().outcomes["no tools"]), ("2026-11-16", 7));
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn the_order_of_facts_does_not_matter_and_the_later_of_two_counts() {
     turned[0].tools.reverse();
     assert_eq!(write_index(turned, &about()).unwrap(), file());
     let newer = PackageFacts { version: "2.0.0".into(), ..some().remove(0) };
-    let index = Index::open(&write_index(some().into_iter().chain([newer]), &about()).unwrap()).unwrap();
+    let index = PackageIndex::open(&write_index(some().into_iter().chain([newer]), &about()).unwrap()).unwrap();
     assert_eq!(index.find(None, "@acme/files").unwrap().version(), "2.0.0");
 }
 
@@ -100,19 +101,19 @@ fn facts_that_are_none_are_refused_with_their_package() {
 fn a_file_that_is_cut_off_anywhere_is_told_as_such() {
     let file = file();
     for end in 1..file.len() {
-        let error = Index::open(&file[..end]).unwrap_err();
+        let error = PackageIndex::open(&file[..end]).unwrap_err();
         assert!(matches!(error, OpenIndexError::Truncated { found, .. } if found == end), "{end}: {error}");
     }
 }
 
 #[test]
 fn a_tool_that_is_there_only_under_a_setting_is_told_as_such() {
-    let index = Index::open(&file()).unwrap();
+    let index = PackageIndex::open(&file()).unwrap();
     let server = index.find(None, "mcp-server-git").unwrap();
     let optional: Vec<_> = server.tools().filter(|tool| tool.is_optional()).map(|tool| tool.name()).collect();
     assert_eq!(optional, ["git_commit"]);
-    let known = Known::of(&server);
-    known.with(|tools| {
+    let known = CataloguedServer::of(&server);
+    known.with_classifications(|tools| {
         let told: Vec<_> = tools.iter().map(|(tool, own)| (tool.name.as_ref(), own.optional)).collect();
         assert_eq!(told, [("git_commit", true), ("git_log", false)]);
     });
@@ -122,9 +123,9 @@ fn a_tool_that_is_there_only_under_a_setting_is_told_as_such() {
 fn the_format_before_is_still_read() {
     let mut older = file();
     older[8] = 1;
-    assert_eq!(Index::open(&older).unwrap().servers().len(), 3);
+    assert_eq!(PackageIndex::open(&older).unwrap().servers().len(), 3);
     older[8] = 0;
-    assert_eq!(Index::open(&older).unwrap_err(), OpenIndexError::Foreign);
+    assert_eq!(PackageIndex::open(&older).unwrap_err(), OpenIndexError::NotAnIndex);
 }
 
 #[test]
@@ -132,20 +133,20 @@ fn foreign_newer_and_damaged_files_are_told_apart() {
     for foreign in
         [&b""[..], b"PK\x03\x04", b"{\"a\": 1}", b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"]
     {
-        assert_eq!(Index::open(foreign).unwrap_err(), OpenIndexError::Foreign);
+        assert_eq!(PackageIndex::open(foreign).unwrap_err(), OpenIndexError::NotAnIndex);
     }
     let mut newer = file();
     newer[8] = 3;
-    assert_eq!(Index::open(&newer).unwrap_err(), OpenIndexError::Newer { found: 3 });
+    assert_eq!(PackageIndex::open(&newer).unwrap_err(), OpenIndexError::NewerFormat { found: 3 });
     let mut damaged = file();
     *damaged.last_mut().unwrap() ^= 1;
-    assert_eq!(Index::open(&damaged).unwrap_err(), OpenIndexError::Damaged);
+    assert_eq!(PackageIndex::open(&damaged).unwrap_err(), OpenIndexError::Damaged);
     let mut longer = file();
     longer.push(0);
-    assert_eq!(Index::open(&longer).unwrap_err(), OpenIndexError::Damaged);
+    assert_eq!(PackageIndex::open(&longer).unwrap_err(), OpenIndexError::Damaged);
     let mut huge = file();
     huge[12..20].copy_from_slice(&u64::MAX.to_le_bytes());
-    assert_eq!(Index::open(&huge).unwrap_err(), OpenIndexError::TooLarge);
+    assert_eq!(PackageIndex::open(&huge).unwrap_err(), OpenIndexError::TooLarge);
 }
 
 /// Packs a body as the writer does, so that only what is inside is wrong.
@@ -168,7 +169,7 @@ fn a_body_that_unpacks_to_more_than_it_says_is_refused_before_it_does() {
     let bomb = packed(&vec![0; 60 << 20], 1_000);
     assert!(bomb.len() < 100_000);
     let used = allocation_counter::measure(|| {
-        assert!(matches!(Index::open(&bomb).unwrap_err(), OpenIndexError::Malformed(_)));
+        assert!(matches!(PackageIndex::open(&bomb).unwrap_err(), OpenIndexError::Malformed(_)));
     });
     assert!(used.bytes_max < 1 << 20, "{used:?}");
 }
@@ -246,10 +247,10 @@ impl Parts {
         packed(&body, body.len())
     }
 
-    fn opened(change: impl FnOnce(&mut Self)) -> Result<Index, OpenIndexError> {
+    fn opened(change: impl FnOnce(&mut Self)) -> Result<PackageIndex, OpenIndexError> {
         let mut parts = Self::new();
         change(&mut parts);
-        let opened = Index::open(&parts.file());
+        let opened = PackageIndex::open(&parts.file());
         if let Ok(index) = &opened {
             use_all(index);
         }
@@ -258,19 +259,19 @@ impl Parts {
 }
 
 /// Everything that one can ask of an index.
-fn use_all(index: &Index) {
+fn use_all(index: &PackageIndex) {
     for server in index.servers() {
-        let known = Known::of(&server);
-        known.with(|tools| assert_eq!(tools.len(), server.tools().len()));
+        let known = CataloguedServer::of(&server);
+        known.with_classifications(|tools| assert_eq!(tools.len(), server.tools().len()));
         assert!(known.tools.iter().all(|tool| server.tool(&tool.name).is_some()));
         assert!(index.find(None, server.package()).is_some());
     }
-    index.search(&Query::words("e"), 0, 10);
+    index.search(&IndexQuery::from_words("e"), 0, 10);
     // Against one with other versions, each tool of which is found again by its name.
     let packages = index.servers().map(|server| PackageFacts { version: "later".to_owned(), ..server.facts() });
-    let later = Index::open(&write_index(packages, index.about()).unwrap()).unwrap();
-    assert_eq!(changes(index, &later).count(), 0);
-    assert_eq!(changes(&later, index).count(), 0);
+    let later = PackageIndex::open(&write_index(packages, index.metadata()).unwrap()).unwrap();
+    assert_eq!(index_changes(index, &later).count(), 0);
+    assert_eq!(index_changes(&later, index).count(), 0);
     let done: Result<(), Infallible> = Site::new(index, index.servers().collect()).write(|_| Ok(()));
     assert!(done.is_ok());
 }
@@ -279,7 +280,7 @@ fn use_all(index: &Index) {
 fn an_index_that_fits_outside_and_not_inside_is_refused_part_by_part() {
     assert!(Parts::opened(|_| {}).is_ok());
     let signals = |words: Vec<&str>| Parts::opened(|parts| parts.header["signals"] = serde_json::json!(words));
-    let wrong = |opened: Result<Index, OpenIndexError>, says: &str| match opened {
+    let wrong = |opened: Result<PackageIndex, OpenIndexError>, says: &str| match opened {
         Err(OpenIndexError::Malformed(why)) => assert!(why.contains(says), "{why} instead of {says}"),
         other => panic!("{says}: {other:?}"),
     };
@@ -371,7 +372,7 @@ fn texts_that_repeat_one_another_without_end_are_refused() {
         number(column.len(), &mut body);
         body.extend(column);
     }
-    assert_eq!(Index::open(&packed(&body, body.len())).unwrap_err(), OpenIndexError::TooLarge);
+    assert_eq!(PackageIndex::open(&packed(&body, body.len())).unwrap_err(), OpenIndexError::TooLarge);
 }
 
 #[test]
@@ -381,9 +382,9 @@ fn a_body_with_any_byte_changed_opens_or_is_refused_and_never_breaks() {
         for bit in [0x01, 0x80, 0xff] {
             let mut changed = body.clone();
             changed[at] ^= bit;
-            if let Ok(index) = Index::open(&packed(&changed, changed.len())) {
+            if let Ok(index) = PackageIndex::open(&packed(&changed, changed.len())) {
                 index.servers().for_each(|server| drop(server.facts()));
-                index.search(&Query::words("e"), 0, 10);
+                index.search(&IndexQuery::from_words("e"), 0, 10);
             }
         }
     }
@@ -397,41 +398,41 @@ proptest! {
         let mut body = body();
         let from = from % body.len();
         body.splice(from..(from + length).min(body.len()), bytes);
-        if let Ok(index) = Index::open(&packed(&body, body.len())) {
+        if let Ok(index) = PackageIndex::open(&packed(&body, body.len())) {
             use_all(&index);
         }
     }
 }
 
-fn names(index: &Index, query: &Query) -> Vec<String> {
+fn names(index: &PackageIndex, query: &IndexQuery) -> Vec<String> {
     index.search(query, 0, 10).tools.iter().map(|tool| tool.name().to_owned()).collect()
 }
 
 #[test]
 fn names_are_found_by_any_part_in_any_case_the_closest_first() {
-    let index = Index::open(&file()).unwrap();
-    assert_eq!(names(&index, &Query::words("READFILE")), ["readFile"]);
-    assert_eq!(names(&index, &Query::words("file")), ["delete_file", "readFile"]);
-    assert_eq!(names(&index, &Query::words("LÄUFT")), ["ünïcode_läuft"]);
-    assert_eq!(names(&index, &Query::words("acme delete")), ["delete_file"]);
-    assert_eq!(names(&index, &Query::words("acme git_log")), Vec::<String>::new());
-    let mut prefix = Query::words("git_");
+    let index = PackageIndex::open(&file()).unwrap();
+    assert_eq!(names(&index, &IndexQuery::from_words("READFILE")), ["readFile"]);
+    assert_eq!(names(&index, &IndexQuery::from_words("file")), ["delete_file", "readFile"]);
+    assert_eq!(names(&index, &IndexQuery::from_words("LÄUFT")), ["ünïcode_läuft"]);
+    assert_eq!(names(&index, &IndexQuery::from_words("acme delete")), ["delete_file"]);
+    assert_eq!(names(&index, &IndexQuery::from_words("acme git_log")), Vec::<String>::new());
+    let mut prefix = IndexQuery::from_words("git_");
     prefix.is_prefix = true;
     assert_eq!(names(&index, &prefix), ["git_commit", "git_log"]);
-    let mut inner = Query::words("file");
+    let mut inner = IndexQuery::from_words("file");
     inner.is_prefix = true;
     assert_eq!(names(&index, &inner), Vec::<String>::new());
-    let found = index.search(&Query::words("git"), 0, 1);
+    let found = index.search(&IndexQuery::from_words("git"), 0, 1);
     assert_eq!((found.servers[0].package(), found.tools.len(), found.tool_count), ("mcp-server-git", 1, 2));
-    let more = index.search(&Query::words("git"), 1, 5);
+    let more = index.search(&IndexQuery::from_words("git"), 1, 5);
     assert_eq!(more.tools.iter().map(|tool| tool.name()).collect::<Vec<_>>(), ["git_log"]);
 }
 
 #[test]
 fn tools_are_found_by_category_level_and_signal() {
-    let index = Index::open(&file()).unwrap();
-    let by = |change: fn(&mut Query)| {
-        let mut query = Query::default();
+    let index = PackageIndex::open(&file()).unwrap();
+    let by = |change: fn(&mut IndexQuery)| {
+        let mut query = IndexQuery::default();
         change(&mut query);
         names(&index, &query)
     };
@@ -439,43 +440,49 @@ fn tools_are_found_by_category_level_and_signal() {
     assert_eq!(by(|query| query.level = Some(RiskLevel::Critical)), ["delete_file"]);
     assert_eq!(by(|query| query.signal = Some(RiskSignalKind::TakesPath)).len(), 6);
     assert_eq!(by(|query| query.signal = Some(RiskSignalKind::TakesShell)).len(), 0);
-    let mut both = Query::words("run");
+    let mut both = IndexQuery::from_words("run");
     both.level = Some(RiskLevel::High);
     assert_eq!(names(&index, &both), ["run"]);
 }
 
 #[test]
 fn of_two_packages_of_one_name_the_riskier_is_found_unless_the_source_was_said() {
-    for (npm, pypi, riskier) in
-        [(Category::Destructive, Category::Read, Source::Npm), (Category::Read, Category::Destructive, Source::Pypi)]
-    {
-        let both =
-            [package(Source::Npm, "mail", vec![tool("x", npm)]), package(Source::Pypi, "mail", vec![tool("x", pypi)])];
-        let index = Index::open(&write_index(both, &about()).unwrap()).unwrap();
+    for (npm, pypi, riskier) in [
+        (Category::Destructive, Category::Read, PackageRegistry::Npm),
+        (Category::Read, Category::Destructive, PackageRegistry::Pypi),
+    ] {
+        let both = [
+            package(PackageRegistry::Npm, "mail", vec![tool("x", npm)]),
+            package(PackageRegistry::Pypi, "mail", vec![tool("x", pypi)]),
+        ];
+        let index = PackageIndex::open(&write_index(both, &about()).unwrap()).unwrap();
         let found = index.find(None, "mail").unwrap();
         assert_eq!(found.source(), riskier);
-        assert_ne!(index.namesake(&found).unwrap().source(), riskier);
-        assert_eq!(index.find(Some(Source::Npm), "mail").unwrap().source(), Source::Npm);
-        assert_eq!(index.find(Some(Source::Pypi), "mail").unwrap().source(), Source::Pypi);
+        assert_ne!(index.same_name_elsewhere(&found).unwrap().source(), riskier);
+        assert_eq!(index.find(Some(PackageRegistry::Npm), "mail").unwrap().source(), PackageRegistry::Npm);
+        assert_eq!(index.find(Some(PackageRegistry::Pypi), "mail").unwrap().source(), PackageRegistry::Pypi);
     }
-    let index = Index::open(&file()).unwrap();
-    assert!(index.namesake(&index.find(None, "shell-tools").unwrap()).is_none());
+    let index = PackageIndex::open(&file()).unwrap();
+    assert!(index.same_name_elsewhere(&index.find(None, "shell-tools").unwrap()).is_none());
 }
 
 #[test]
 fn packages_are_found_however_their_index_spells_them() {
-    let index = Index::open(&file()).unwrap();
+    let index = PackageIndex::open(&file()).unwrap();
     assert_eq!(index.find(None, "shell-tools").unwrap().package(), "shell-tools");
-    assert_eq!(index.find(Some(Source::Pypi), "SHELL.tools").unwrap().package(), "shell-tools");
-    assert!(index.find(Some(Source::Npm), "shell-tools").is_none());
+    assert_eq!(index.find(Some(PackageRegistry::Pypi), "SHELL.tools").unwrap().package(), "shell-tools");
+    assert!(index.find(Some(PackageRegistry::Npm), "shell-tools").is_none());
     assert!(index.find(None, "acme/files").is_none());
 }
 
 #[test]
 fn python_packages_are_kept_by_the_name_that_their_index_compares() {
     let own = vec![tool("get_book", Category::Read)];
-    let packages = [package(Source::Pypi, "Book__MCP.Server", own.clone()), package(Source::Npm, "Book_MCP", own)];
-    let index = Index::open(&write_index(packages, &about()).expect("written")).expect("opens");
+    let packages = [
+        package(PackageRegistry::Pypi, "Book__MCP.Server", own.clone()),
+        package(PackageRegistry::Npm, "Book_MCP", own),
+    ];
+    let index = PackageIndex::open(&write_index(packages, &about()).expect("written")).expect("opens");
     let mut names: Vec<String> = index.servers().map(|server| server.package().to_owned()).collect();
     names.sort();
     assert_eq!(names, ["Book_MCP", "book-mcp-server"]);
@@ -485,8 +492,8 @@ fn python_packages_are_kept_by_the_name_that_their_index_compares() {
 fn a_recorded_category_stays_whatever_the_name_says_and_the_reasons_say_so() {
     let mut odd = tool("list_things", Category::Destructive);
     odd.signals = vec![RiskSignalKind::TakesPath];
-    let known = Known::of_facts("things", vec![odd, tool("delete_thing", Category::Destructive)]);
-    known.with(|tools| {
+    let known = CataloguedServer::from_facts("things", vec![odd, tool("delete_thing", Category::Destructive)]);
+    known.with_classifications(|tools| {
         let (_, odd) = &tools[0];
         assert_eq!((odd.category, odd.level, odd.confidence), (Category::Destructive, RiskLevel::Critical, 0.87));
         assert!(odd.rationale.starts_with("What it takes away"), "{}", odd.rationale);
@@ -516,7 +523,7 @@ fn nothing_is_told_of_what_a_description_says_that_is_not_kept() {
         for category in categories {
             let mut own = tool(name, category);
             own.signals = vec![RiskSignalKind::TakesPath];
-            Known::of_facts("things", vec![own]).with(|tools| {
+            CataloguedServer::from_facts("things", vec![own]).with_classifications(|tools| {
                 let (_, known) = &tools[0];
                 let all = format!("{} {}", known.rationale, known.evidence.join(" "));
                 // That it decided is on record; what stands in it is not.
@@ -536,11 +543,11 @@ fn nothing_is_told_of_what_a_description_says_that_is_not_kept() {
 
 #[test]
 fn ready_policies_of_indexed_servers_load() {
-    let index = Index::open(&file()).unwrap();
+    let index = PackageIndex::open(&file()).unwrap();
     for server in index.servers() {
-        let known = Known::of(&server);
-        assert!(known.tokens() > 0);
-        known.with(|tools| {
+        let known = CataloguedServer::of(&server);
+        assert!(known.estimated_tokens() > 0);
+        known.with_classifications(|tools| {
             let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
             for posture in Strictness::ALL {
                 assert!(starter_policy(server.package(), &tools, posture).unwrap().contains("\"default\": \"deny\""));
@@ -551,7 +558,7 @@ fn ready_policies_of_indexed_servers_load() {
 
 #[test]
 fn changes_between_two_indexes_are_told_the_gravest_of_each_tool() {
-    let old = Index::open(&file()).unwrap();
+    let old = PackageIndex::open(&file()).unwrap();
     let mut later = some();
     later[0].tools[1].category = Category::Write;
     later[0].tools[1].hash = "f".repeat(16);
@@ -560,19 +567,21 @@ fn changes_between_two_indexes_are_told_the_gravest_of_each_tool() {
     later[2].tools.push(tool("new_one", Category::Write));
     later[2].tools[0].hash = "f".repeat(16);
     // The same version read differently is no change of the package.
-    let again = Index::open(&write_index(later.clone(), &about()).unwrap()).unwrap();
-    assert_eq!(changes(&old, &again).count(), 0);
+    let again = PackageIndex::open(&write_index(later.clone(), &about()).unwrap()).unwrap();
+    assert_eq!(index_changes(&old, &again).count(), 0);
     later.iter_mut().for_each(|package| package.version = "1.2.4".into());
-    later.push(package(Source::Npm, "another", vec![tool("x", Category::Read)]));
-    let new = Index::open(&write_index(later, &about()).unwrap()).unwrap();
-    let told: Vec<(ChangeKind, String)> =
-        changes(&old, &new).flat_map(|server| server.told(9)).map(|change| (change.kind, change.tool)).collect();
+    later.push(package(PackageRegistry::Npm, "another", vec![tool("x", Category::Read)]));
+    let new = PackageIndex::open(&write_index(later, &about()).unwrap()).unwrap();
+    let told: Vec<(ToolChangeKind, String)> = index_changes(&old, &new)
+        .flat_map(|server| server.first_changes(9))
+        .map(|change| (change.kind, change.tool))
+        .collect();
     let expected = [
-        (ChangeKind::ClaimLost, "git_commit"),
-        (ChangeKind::ToolRemoved, "git_log"),
-        (ChangeKind::ToolAdded, "new_one"),
-        (ChangeKind::DefinitionChanged, "run"),
-        (ChangeKind::LevelRaised, "readFile"),
+        (ToolChangeKind::ClaimLost, "git_commit"),
+        (ToolChangeKind::ToolRemoved, "git_log"),
+        (ToolChangeKind::ToolAdded, "new_one"),
+        (ToolChangeKind::DefinitionChanged, "run"),
+        (ToolChangeKind::LevelRaised, "readFile"),
     ];
     assert_eq!(told, expected.map(|(kind, tool)| (kind, tool.to_owned())));
 }
@@ -582,64 +591,65 @@ fn changes_are_told_of_packages_that_an_older_index_spells_otherwise() {
     let mut body = body();
     let at = body.windows(11).position(|part| part == b"shell-tools").expect("its name");
     body[at..at + 11].copy_from_slice(b"shell_tools");
-    let old = Index::open(&packed(&body, body.len())).unwrap();
+    let old = PackageIndex::open(&packed(&body, body.len())).unwrap();
     assert!(old.servers().any(|server| server.package() == "shell_tools"));
     let mut later = some();
     later[2].version = "1.2.4".into();
     later[2].tools.push(tool("new_one", Category::Write));
-    let new = Index::open(&write_index(later, &about()).unwrap()).unwrap();
-    let told: Vec<_> = changes(&old, &new).flat_map(|server| server.told(9)).collect();
+    let new = PackageIndex::open(&write_index(later, &about()).unwrap()).unwrap();
+    let told: Vec<_> = index_changes(&old, &new).flat_map(|server| server.first_changes(9)).collect();
     assert_eq!(told.iter().map(|change| change.tool.as_str()).collect::<Vec<_>>(), ["new_one"]);
     assert_eq!(told[0].package, "shell-tools");
 }
 
 #[test]
 fn a_tool_that_is_judged_anew_and_reads_as_before_has_not_changed() {
-    let old = Index::open(&file()).unwrap();
+    let old = PackageIndex::open(&file()).unwrap();
     let mut later = some();
     later.iter_mut().for_each(|package| package.version = "1.2.4".into());
     later[0].tools[1].category = Category::Destructive;
-    let new = Index::open(&write_index(later.clone(), &about()).unwrap()).unwrap();
-    assert_eq!(changes(&old, &new).count(), 0);
+    let new = PackageIndex::open(&write_index(later.clone(), &about()).unwrap()).unwrap();
+    assert_eq!(index_changes(&old, &new).count(), 0);
     // With other claims it is not what it was.
     later[0].tools[1].claims.destructive = Some(true);
-    let new = Index::open(&write_index(later, &about()).unwrap()).unwrap();
-    let kinds: Vec<_> = changes(&old, &new).flat_map(|server| server.told(9)).map(|change| change.kind).collect();
-    assert_eq!(kinds, [ChangeKind::LevelRaised]);
+    let new = PackageIndex::open(&write_index(later, &about()).unwrap()).unwrap();
+    let kinds: Vec<_> =
+        index_changes(&old, &new).flat_map(|server| server.first_changes(9)).map(|change| change.kind).collect();
+    assert_eq!(kinds, [ToolChangeKind::LevelRaised]);
 }
 
 #[test]
 fn of_many_changes_on_a_server_the_gravest_are_told_and_the_others_counted() {
     let index = |version: &str, tools: Vec<ToolFacts>| {
-        let package = PackageFacts { version: version.into(), ..package(Source::Npm, "busy", tools) };
-        Index::open(&write_index([package], &about()).unwrap()).unwrap()
+        let package = PackageFacts { version: version.into(), ..package(PackageRegistry::Npm, "busy", tools) };
+        PackageIndex::open(&write_index([package], &about()).unwrap()).unwrap()
     };
     let kept = |category| tool("kept", category);
     let old = index("1", vec![kept(Category::Read), tool("a", Category::Destructive), tool("b", Category::Read)]);
     let raised = ToolFacts { hash: "f".repeat(16), ..kept(Category::Write) };
     let new = index("2", vec![raised, tool("c", Category::Read), tool("d", Category::Financial)]);
-    let all: Vec<_> = changes(&old, &new).collect();
+    let all: Vec<_> = index_changes(&old, &new).collect();
     assert_eq!((all.len(), all[0].len()), (1, 5));
-    let told = all[0].told(2);
+    let told = all[0].first_changes(2);
     let first: Vec<_> = told.iter().map(|change| (change.kind, change.tool.as_str(), change.level.as_str())).collect();
     let expected = [
-        (ChangeKind::LevelRaised, "kept", "Medium"),
-        (ChangeKind::ToolAdded, "d", "Critical"),
-        (ChangeKind::MoreChanges, "", "Critical"),
+        (ToolChangeKind::LevelRaised, "kept", "Medium"),
+        (ToolChangeKind::ToolAdded, "d", "Critical"),
+        (ToolChangeKind::MoreChanges, "", "Critical"),
     ];
     assert_eq!(first, expected);
     let counts: Vec<_> = told[2].counts.iter().map(|(kind, count)| (*kind, *count)).collect();
-    assert_eq!(counts, [(ChangeKind::ToolAdded, 1), (ChangeKind::ToolRemoved, 2)]);
-    assert_eq!(all[0].told(5).len(), 5);
-    assert_eq!(all[0].told(0).len(), 1);
+    assert_eq!(counts, [(ToolChangeKind::ToolAdded, 1), (ToolChangeKind::ToolRemoved, 2)]);
+    assert_eq!(all[0].first_changes(5).len(), 5);
+    assert_eq!(all[0].first_changes(0).len(), 1);
 }
 
 #[test]
 fn the_index_that_ships_has_the_pharo_server_with_the_tools_that_ours_lists() {
-    let index = Index::open(Index::built_in()).unwrap();
+    let index = PackageIndex::open(PackageIndex::built_in()).unwrap();
     // A small one for trials must not take its place.
-    assert!(index.servers().len() > 15_000 && index.about().tools > 200_000, "{:?}", index.about());
-    let pharo = index.find(Some(Source::Pypi), "pharo-smalltalk-interop-mcp-server").unwrap();
+    assert!(index.servers().len() > 15_000 && index.metadata().tools > 200_000, "{:?}", index.metadata());
+    let pharo = index.find(Some(PackageRegistry::Pypi), "pharo-smalltalk-interop-mcp-server").unwrap();
     let list: serde_json::Value = serde_json::from_str(include_str!("pharo.json")).unwrap();
     let mut listed: Vec<&str> =
         list["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
@@ -651,6 +661,6 @@ fn the_index_that_ships_has_the_pharo_server_with_the_tools_that_ours_lists() {
 
 #[test]
 fn the_day_of_the_index_of_the_program_is_known_without_opening_it() {
-    let opened = Index::open(Index::built_in()).expect("an index");
-    assert_eq!(Index::built_in_date(), Some(opened.about().date.clone()));
+    let opened = PackageIndex::open(PackageIndex::built_in()).expect("an index");
+    assert_eq!(PackageIndex::built_in_date(), Some(opened.metadata().date.clone()));
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use gatelodge_catalogue::{
-    About, Change, ChangeKind, Claims, DataFlow, Index, PackageFacts, ParameterFacts, RiskSignalKind, ServerContext,
-    Site, Source, ToolFacts, ToolSpec, attack_patterns, classify,
+    DataFlow, IndexMetadata, PackageFacts, PackageIndex, PackageRegistry, ParameterFacts, RiskSignalKind,
+    ServerContext, Site, ToolChange, ToolChangeKind, ToolFacts, ToolHints, ToolSpec, attack_patterns, classify,
 };
 use gatelodge_indexer::write_index;
 use gatelodge_policy::{DocumentFormat, parse};
@@ -38,7 +38,7 @@ const PHARO: [(&str, &[&str]); 22] = [
 ];
 const NAME: &str = "pharo-smalltalk-interop-mcp-server";
 
-fn facts(source: Source, package: &str, tools: &[(&str, &[&str])]) -> PackageFacts {
+fn facts(source: PackageRegistry, package: &str, tools: &[(&str, &[&str])]) -> PackageFacts {
     let server = ServerContext::new(package, None, tools.iter().map(|(name, _)| *name));
     let tools = tools.iter().map(|(name, takes)| {
         let known = classify(&ToolSpec::from_name(name), &server);
@@ -46,7 +46,7 @@ fn facts(source: Source, package: &str, tools: &[(&str, &[&str])]) -> PackageFac
         ToolFacts {
             name: (*name).into(),
             parameters: takes.iter().map(parameter).collect(),
-            claims: Claims::default(),
+            claims: ToolHints::default(),
             category: known.category,
             confidence: known.confidence,
             signals: known.signals.iter().map(|signal| signal.kind).collect(),
@@ -59,8 +59,12 @@ fn facts(source: Source, package: &str, tools: &[(&str, &[&str])]) -> PackageFac
 }
 
 fn site(packages: Vec<PackageFacts>) -> BTreeMap<String, String> {
-    let about = About { date: "2026-11-16".into(), outcomes: [("no_tools".into(), 5)].into(), ..About::default() };
-    let index = Index::open(&write_index(packages, &about).unwrap()).unwrap();
+    let about = IndexMetadata {
+        date: "2026-11-16".into(),
+        outcomes: [("no_tools".into(), 5)].into(),
+        ..IndexMetadata::default()
+    };
+    let index = PackageIndex::open(&write_index(packages, &about).unwrap()).unwrap();
     let site = Site::new(&index, index.servers().collect());
     let mut files = BTreeMap::new();
     let done: Result<(), Infallible> = site.write(|page| {
@@ -73,7 +77,7 @@ fn site(packages: Vec<PackageFacts>) -> BTreeMap<String, String> {
 }
 
 fn pharo() -> BTreeMap<String, String> {
-    site(vec![facts(Source::Pypi, NAME, &PHARO)])
+    site(vec![facts(PackageRegistry::Pypi, NAME, &PHARO)])
 }
 
 /// The text of a page without its markup.
@@ -115,7 +119,7 @@ const SEEDS: [(&str, &str, &str, u32); 5] = [
 
 #[test]
 fn a_tool_that_is_there_only_under_a_setting_is_marked() {
-    let mut books = facts(Source::Pypi, "books", &[("burn_book", &[]), ("get_book", &[])]);
+    let mut books = facts(PackageRegistry::Pypi, "books", &[("burn_book", &[]), ("get_book", &[])]);
     books.tools[0].optional = true;
     let files = site(vec![books]);
     let marked = |path: &str| words(&files[path]).matches("only under a setting").count();
@@ -229,8 +233,8 @@ fn the_server_page_has_counts_grade_policies_and_all_tools() {
 #[test]
 fn every_link_leads_to_a_page_that_is_there() {
     let files = site(vec![
-        facts(Source::Pypi, NAME, &PHARO),
-        facts(Source::Npm, "@acme/f", &[("get", &[]), ("Get", &[]), ("a b/c?#%", &[])]),
+        facts(PackageRegistry::Pypi, NAME, &PHARO),
+        facts(PackageRegistry::Npm, "@acme/f", &[("get", &[]), ("Get", &[]), ("a b/c?#%", &[])]),
     ]);
     for (path, text) in files.iter().filter(|(path, _)| path.ends_with(".html")) {
         for href in text.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
@@ -279,7 +283,7 @@ fn loose(line: &str, path: &str) -> String {
 fn names_of_others_are_text_wherever_they_turn_up() {
     let odd = "<script>alert(1)</script>\"'&`|*[x](y)````\n````\n# h <!-- \u{202e}";
     let taken: &[&str] = &["<img src=x onerror=alert(1)>", "a|b`c"];
-    let mut package = facts(Source::Npm, "@evil/../../x<b>|[x](y)", &[(odd, taken), ("rm|x](y)", &[])]);
+    let mut package = facts(PackageRegistry::Npm, "@evil/../../x<b>|[x](y)", &[(odd, taken), ("rm|x](y)", &[])]);
     package.version = "<u>1</u>".into();
     package.tools[0].signals = vec![RiskSignalKind::TakesPath, RiskSignalKind::SteersModel];
     package.tools[0].flow = vec![DataFlow::SendsOutward];
@@ -314,7 +318,7 @@ fn names_of_others_are_text_wherever_they_turn_up() {
 
 #[test]
 fn a_letter_with_many_servers_has_several_pages_and_all_of_them_are_listed() {
-    let many = (0..1_001).map(|at| facts(Source::Pypi, &format!("mcp-server-a{at:04}"), &[("get_x", &[])]));
+    let many = (0..1_001).map(|at| facts(PackageRegistry::Pypi, &format!("mcp-server-a{at:04}"), &[("get_x", &[])]));
     let files = site(many.collect());
     let rows = |path: &str| files[path].matches("/index.html\"><code>mcp-server-a").count();
     assert_eq!([rows("servers/a.html"), rows("servers/a-2.html"), rows("servers/a-3.html")], [500, 500, 1]);
@@ -337,11 +341,13 @@ fn pages_need_no_script_and_fetch_nothing_from_elsewhere() {
 
 #[test]
 fn changes_of_a_server_are_told_by_day_the_latest_first_and_of_a_day_the_gravest() {
-    let about = About { date: "2026-11-16".into(), ..About::default() };
-    let index = Index::open(&write_index([facts(Source::Npm, "busy", &[("get", &[])])], &about).unwrap()).unwrap();
-    let change = |kind: ChangeKind, tool: String| Change {
+    let about = IndexMetadata { date: "2026-11-16".into(), ..IndexMetadata::default() };
+    let index =
+        PackageIndex::open(&write_index([facts(PackageRegistry::Npm, "busy", &[("get", &[])])], &about).unwrap())
+            .unwrap();
+    let change = |kind: ToolChangeKind, tool: String| ToolChange {
         kind,
-        source: Source::Npm,
+        source: PackageRegistry::Npm,
         package: "busy".into(),
         version: "2".into(),
         tool,
@@ -349,10 +355,10 @@ fn changes_of_a_server_are_told_by_day_the_latest_first_and_of_a_day_the_gravest
         counts: BTreeMap::new(),
     };
     let of_day = |day: &str| {
-        let mut all = vec![(day.to_owned(), change(ChangeKind::LevelRaised, format!("worst_{day}")))];
-        all.extend((0..49).map(|at| (day.to_owned(), change(ChangeKind::ToolAdded, format!("new_{at:02}_{day}")))));
-        let mut more = change(ChangeKind::MoreChanges, String::new());
-        more.counts.insert(ChangeKind::ToolRemoved, 7);
+        let mut all = vec![(day.to_owned(), change(ToolChangeKind::LevelRaised, format!("worst_{day}")))];
+        all.extend((0..49).map(|at| (day.to_owned(), change(ToolChangeKind::ToolAdded, format!("new_{at:02}_{day}")))));
+        let mut more = change(ToolChangeKind::MoreChanges, String::new());
+        more.counts.insert(ToolChangeKind::ToolRemoved, 7);
         all.push((day.to_owned(), more));
         all
     };

@@ -47,7 +47,7 @@ mod update;
 #[path = "stack/webhook.rs"]
 mod webhook;
 
-use gatelodge_catalogue::{About, PackageFacts};
+use gatelodge_catalogue::{IndexMetadata, PackageFacts};
 use gatelodge_indexer::write_index;
 use serde_json::{Value, json};
 use support::{House, Run, house};
@@ -90,7 +90,11 @@ fn with_index() -> House {
 fn make_index(house: &House, facts: &str, date: &str, out: &str) {
     let facts = house.read(facts);
     let packages = facts.lines().filter(|line| !line.is_empty()).map(|line| serde_json::from_str(line).unwrap());
-    let about = About { date: date.to_owned(), outcomes: [("no_tools".to_owned(), 2)].into(), ..About::default() };
+    let about = IndexMetadata {
+        date: date.to_owned(),
+        outcomes: [("no_tools".to_owned(), 2)].into(),
+        ..IndexMetadata::default()
+    };
     house.write_bytes(out, &write_index(packages.collect::<Vec<PackageFacts>>(), &about).unwrap());
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use etcetera::BaseStrategy;
-use gatelodge_catalogue::{CHANGES_FILE, Change, INDEX_FILE, Index, index_hash, pending_changes_file};
+use gatelodge_catalogue::{CHANGES_FILE, INDEX_FILE, PackageIndex, ToolChange, index_hash, pending_changes_file};
 use serde_json::Value;
 
 use crate::cli::IndexSourceArgs;
@@ -14,15 +14,15 @@ use crate::exit::{Exit, Failed, Usage};
 use crate::file;
 
 /// Opens the index that was named, the one in the data directory, or the one that is built into the program.
-pub fn open_index(args: &IndexSourceArgs) -> Result<Index> {
+pub fn open_index(args: &IndexSourceArgs) -> Result<PackageIndex> {
     let path = match (&args.index, directory(args)) {
         (Some(path), _) => path.clone(),
         (None, Some(data)) => data.join(INDEX_FILE),
         (None, None) => return built_in(),
     };
     let shown = path.display();
-    match file::read_up_to(&path, Index::MOST_FILE_BYTES + 1) {
-        Ok(bytes) => Index::open(&bytes)
+    match file::read_up_to(&path, PackageIndex::MAX_FILE_BYTES + 1) {
+        Ok(bytes) => PackageIndex::open(&bytes)
             .map_err(|error| Failed(Exit::Fault, format!("`{shown}` cannot be used: {error}")).into()),
         Err(error) if args.index.is_some() => Err(Usage(format!("cannot read `{shown}`: {error}")).into()),
         Err(error) if error.kind() == ErrorKind::NotFound => built_in(),
@@ -31,7 +31,7 @@ pub fn open_index(args: &IndexSourceArgs) -> Result<Index> {
 }
 
 /// The change events that updates of the index recorded, each with its date. An index that was named has none.
-pub fn changes(args: &IndexSourceArgs) -> Result<Vec<(String, Change)>> {
+pub fn changes(args: &IndexSourceArgs) -> Result<Vec<(String, ToolChange)>> {
     let Some(data) = directory(args).filter(|_| args.index.is_none()) else { return Ok(Vec::new()) };
     let log = change_log(&data);
     let text = match fs::read_to_string(&log) {
@@ -53,8 +53,8 @@ fn change_log(data: &Path) -> PathBuf {
     if pending.exists() { pending } else { data.join(CHANGES_FILE) }
 }
 
-fn built_in() -> Result<Index> {
-    let opened = Index::open(Index::built_in());
+fn built_in() -> Result<PackageIndex> {
+    let opened = PackageIndex::open(PackageIndex::built_in());
     opened.map_err(|error| Failed(Exit::Fault, format!("the built-in index cannot be used: {error}")).into())
 }
 

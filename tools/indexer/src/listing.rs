@@ -2,7 +2,7 @@
 
 mod html;
 
-use gatelodge_catalogue::normal_name;
+use gatelodge_catalogue::normalized_name;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -108,11 +108,11 @@ fn version_of(file: &str, package: &str) -> Option<String> {
     if file.len() > LONGEST_FILE {
         return None;
     }
-    let wanted = normal_name(package);
+    let wanted = normalized_name(package);
     let is_wheel = file.ends_with(".whl");
     let stem = [".whl", ".tar.gz", ".tgz", ".zip"].iter().find_map(|end| file.strip_suffix(end))?;
     let cut =
-        stem.match_indices('-').find(|(at, _)| stem.get(..*at).is_some_and(|name| normal_name(name) == wanted))?.0;
+        stem.match_indices('-').find(|(at, _)| stem.get(..*at).is_some_and(|name| normalized_name(name) == wanted))?.0;
     let rest = stem.get(cut + 1..)?;
     let version = if is_wheel { rest.split('-').next()? } else { rest };
     Some(version.to_owned())

@@ -14,7 +14,7 @@ const MOST_LISTED: usize = 2_000;
 const LATEST: usize = 5;
 
 pub(super) fn page(site: &Site<'_>) -> Doc {
-    let about = site.index.about();
+    let about = site.index.metadata();
     let levels = RiskLevel::ALL.into_iter().rev().map(|level| {
         let count = site.index.tools().filter(|tool| tool.level() == level).count();
         vec![
@@ -77,7 +77,7 @@ pub(super) fn page(site: &Site<'_>) -> Doc {
 
 /// `llms.txt`: what is here, in the form that models look for.
 pub(super) fn llms(site: &Site<'_>) -> String {
-    let about = site.index.about();
+    let about = site.index.metadata();
     let mut out = format!(
         "# A catalogue of MCP servers and their tools\n\n> {} and {}, read on {}: category, risk, reasons, \
          attack patterns, and the policy that fits each. Every page is there as Markdown, with `.md` in place of `.html`.\n\n",

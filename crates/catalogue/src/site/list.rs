@@ -6,7 +6,7 @@ use super::doc::{Block, Doc, Inline, Line, link, marked, text};
 use super::server::name;
 use super::{Site, counted, grouped, place};
 use crate::classify::RiskLevel;
-use crate::index::IndexedServer;
+use crate::package_index::IndexedServer;
 use crate::server_grade::grade_server;
 
 /// More servers on one page are more than a browser likes, or a person.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::index::IndexedServer;
+use crate::package_index::IndexedServer;
 
 /// Longer names are cut, and told apart by their sum.
 const LONGEST: usize = 100;

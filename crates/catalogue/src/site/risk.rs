@@ -60,7 +60,7 @@ fn page(site: &Site<'_>, level: RiskLevel, count: usize) -> Doc {
     };
     let mut blocks = vec![
         Block::Paragraph(vec![Inline::Badge(level), text(format!(" {}", says(level)))]),
-        paragraph(format!("{} of {} in the index.", grouped(count), counted(site.index.about().tools, "tool"))),
+        paragraph(format!("{} of {} in the index.", grouped(count), counted(site.index.metadata().tools, "tool"))),
     ];
     for category in categories {
         let name = crate::classify::category_name(*category);

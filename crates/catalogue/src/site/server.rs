@@ -6,8 +6,8 @@ use super::doc::{Block, Doc, Inline, Line, code, paragraph, text};
 use super::{Site, counted, grouped, place};
 use crate::classification_rationale::is_about_name;
 use crate::classify::{Classification, RiskLevel, category_name};
-use crate::index::format::CATEGORIES;
-use crate::index::{Change, ChangeKind, IndexedServer, Known};
+use crate::package_index::format::CATEGORIES_BY_NUMBER;
+use crate::package_index::{CataloguedServer, IndexedServer, ToolChange, ToolChangeKind};
 use crate::precheck::precheck_indexed;
 use crate::server_grade::grade_server;
 use crate::starter_policy::{Strictness, starter_policy};
@@ -26,7 +26,7 @@ pub(super) fn name(server: &IndexedServer<'_>) -> String {
 /// How many tools of which category.
 pub(super) fn counts(categories: impl Iterator<Item = Category> + Clone) -> Vec<(&'static str, usize)> {
     let count = |wanted: Category| categories.clone().filter(|own| *own == wanted).count();
-    let all = CATEGORIES.iter().map(|own| (category_name(*own), count(*own)));
+    let all = CATEGORIES_BY_NUMBER.iter().map(|own| (category_name(*own), count(*own)));
     all.filter(|(name, count)| *count > 0 || *name != "Unknown").collect()
 }
 
@@ -34,7 +34,7 @@ pub(super) fn counts(categories: impl Iterator<Item = Category> + Clone) -> Vec<
 pub(super) fn page(
     site: &Site<'_>,
     server: &IndexedServer<'_>,
-    known: &Known,
+    known: &CataloguedServer,
     tools: &[(ToolSpec<'_>, Classification)],
 ) -> Doc {
     let (own, folder) = (name(server), place::server(server));
@@ -58,7 +58,10 @@ pub(super) fn page(
             ("Version that was read", vec![text(crate::escape_for_display(server.version()))]),
             ("Published", vec![text(date)]),
             ("Before connecting", super::doc::marked(&before)),
-            ("Tokens of its list, without descriptions", vec![text(format!("about {}", grouped(known.tokens())))]),
+            (
+                "Tokens of its list, without descriptions",
+                vec![text(format!("about {}", grouped(known.estimated_tokens())))],
+            ),
         ]),
         Block::Bar(counts(known.tools.iter().map(|tool| tool.category))),
         Block::Grade(grade.letter, grade.reasons),
@@ -99,14 +102,14 @@ fn changes(site: &Site<'_>, server: &IndexedServer<'_>) -> Vec<Block> {
 }
 
 /// One change, or how many more there are.
-fn event(date: &str, change: &Change) -> Line {
+fn event(date: &str, change: &ToolChange) -> Line {
     let day = text(format!("{}: ", crate::escape_for_display(date)));
-    if change.kind != ChangeKind::MoreChanges {
-        return vec![day, code(&change.tool), text(format!(" {}", change.kind.says()))];
+    if change.kind != ToolChangeKind::MoreChanges {
+        return vec![day, code(&change.tool), text(format!(" {}", change.kind.description()))];
     }
     let each = change.counts.iter().map(|(kind, count)| {
         let noun = if *count == 1 { "tool" } else { "tools" };
-        format!("{} {noun} {}", grouped(*count), kind.says_of(*count))
+        format!("{} {noun} {}", grouped(*count), kind.description_for_count(*count))
     });
     vec![day, text(format!("and {}", each.collect::<Vec<_>>().join(", ")))]
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::doc::{Block, Doc, Inline, link, marked, paragraph, text};
 use super::{Site, list};
-use crate::index::IndexedServer;
+use crate::package_index::IndexedServer;
 use crate::server_grade::grade_server;
 use crate::server_stack::has_all_flows;
 

@@ -6,7 +6,7 @@ use super::doc::{Block, Doc, Inline, Line, code, link, marked, paragraph, text};
 use super::{place, server};
 use crate::attack_pattern::attack_patterns;
 use crate::classify::{Classification, RiskLevel};
-use crate::index::{IndexedServer, Known, ToolFacts};
+use crate::package_index::{CataloguedServer, IndexedServer, ToolFacts};
 use crate::recommendation::{RecommendedAction, recommendation_effect};
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_spec::ToolSpec;
@@ -29,7 +29,7 @@ struct About<'p> {
 /// Writes the page of the tool at a place among its siblings.
 pub(super) fn page(
     own: &IndexedServer<'_>,
-    known: &Known,
+    known: &CataloguedServer,
     tools: &[(ToolSpec<'_>, Classification)],
     places: &[String],
     at: usize,
@@ -240,7 +240,12 @@ fn takes(about: &About<'_>) -> Vec<Block> {
 }
 
 /// Siblings of the same kind first, and then the riskiest.
-fn related(known: &Known, tools: &[(ToolSpec<'_>, Classification)], places: &[String], at: usize) -> Vec<Block> {
+fn related(
+    known: &CataloguedServer,
+    tools: &[(ToolSpec<'_>, Classification)],
+    places: &[String],
+    at: usize,
+) -> Vec<Block> {
     let own = tools.get(at).map(|(_, own)| own.category);
     let mut others: Vec<(usize, &ToolFacts)> =
         known.tools.iter().enumerate().filter(|(other, _)| *other != at).collect();

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    Index, Known, PackageName, PrecheckResult, PrecheckVerdict, Strictness, grade_server, precheck,
+    CataloguedServer, PackageIndex, PackageName, PrecheckResult, PrecheckVerdict, Strictness, grade_server, precheck,
 };
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub fn run(args: &PrecheckArgs) -> Result<Exit> {
     let verdict = asked.iter().map(|own| own.advice.verdict).max().unwrap_or(PrecheckVerdict::AskFirst);
     match args.json {
         true => output::json(&json!({
-            "verdict": verdict, "servers": asked.iter().map(told).collect::<Vec<_>>(), "index": index.about(),
+            "verdict": verdict, "servers": asked.iter().map(told).collect::<Vec<_>>(), "index": index.metadata(),
         }))?,
         false => asked.iter().try_for_each(print)?,
     }
@@ -45,7 +45,7 @@ pub fn run(args: &PrecheckArgs) -> Result<Exit> {
 }
 
 /// What was named: by its form, and a file by its name.
-fn asked(index: &Index, what: &str) -> Result<Vec<Asked>> {
+fn asked(index: &PackageIndex, what: &str) -> Result<Vec<Asked>> {
     if what.contains("://") {
         return match registry::is_one(what) {
             true => registry::asked(index, what),
@@ -73,10 +73,10 @@ fn of_address() -> Asked {
     unknown("the server at this address", why)
 }
 
-fn of_package(index: &Index, named: &PackageName) -> Asked {
+fn of_package(index: &PackageIndex, named: &PackageName) -> Asked {
     match index.find(named.source, &named.name) {
         Some(server) => {
-            let known = Known::of(&server);
+            let known = CataloguedServer::of(&server);
             Asked {
                 name: format!("{}:{}", server.source().as_str(), shown(server.package())),
                 grade: Some(grade_server(&known.tools).letter),
@@ -103,7 +103,7 @@ impl Asked {
         own.advice.reasons.extend(named.concern());
         if !named.tools.is_empty() {
             own.advice.reasons.extend(precheck(&named.tools).reasons);
-            own.rule = show::policy(&Known::of_facts(name, named.tools), Strictness::Recommended).ok();
+            own.rule = show::policy(&CataloguedServer::from_facts(name, named.tools), Strictness::Recommended).ok();
         }
         own
     }
@@ -115,7 +115,7 @@ impl Asked {
     }
 }
 
-fn of_server_json(index: &Index, path: &Path) -> Result<Vec<Asked>> {
+fn of_server_json(index: &PackageIndex, path: &Path) -> Result<Vec<Asked>> {
     let source = file::read(path)?;
     let document = serde_json::from_slice(&source.text)
         .map_err(|error| Usage(format!("`{}` is no server.json: {error}", shown(&source.name))))?;
@@ -123,7 +123,7 @@ fn of_server_json(index: &Index, path: &Path) -> Result<Vec<Asked>> {
 }
 
 /// The packages and addresses of a `server.json`, each by itself.
-fn of_document(index: &Index, document: &Value, name: &str) -> Result<Vec<Asked>> {
+fn of_document(index: &PackageIndex, document: &Value, name: &str) -> Result<Vec<Asked>> {
     let offered = server_json::offered(document);
     let mut asked = Vec::new();
     for package in offered.packages {

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use gatelodge_catalogue::{
-    Known, PrecheckResult, PrecheckVerdict, RiskLevel, StackMember, StackSummary, Strictness, VersionComparison,
-    leaking_combinations, precheck, summarize_stack,
+    CataloguedServer, PrecheckResult, PrecheckVerdict, RiskLevel, StackMember, StackSummary, Strictness,
+    VersionComparison, leaking_combinations, precheck, summarize_stack,
 };
 use serde_json::{Value, json};
 
@@ -139,13 +139,13 @@ fn look(args: &StackArgs) -> Result<Told, (String, anyhow::Error)> {
     let index = open::index(&args.from).map_err(no_index)?;
     let gathered = gather::gather(args, &index).map_err(|error| (shown(&format!("{error:#}")), error));
     let (entries, unread) = gathered?;
-    Ok(Told::new(entries, unread, index.about().date.clone()))
+    Ok(Told::new(entries, unread, index.metadata().date.clone()))
 }
 
 /// The recommended policy of a server that is known.
 fn policy(entry: &Entry) -> Option<String> {
     let package = entry.package.as_ref()?;
-    let known = Known::of_facts(package, entry.tools.clone()?);
+    let known = CataloguedServer::from_facts(package, entry.tools.clone()?);
     show::policy(&known, Strictness::Recommended).ok()
 }
 

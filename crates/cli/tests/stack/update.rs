@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 
-use gatelodge_catalogue::{About, PackageFacts, ToolFacts};
+use gatelodge_catalogue::{IndexMetadata, PackageFacts, ToolFacts};
 use gatelodge_indexer::write_index;
 use serde_json::{Value, json};
 
@@ -19,13 +19,13 @@ fn large(house: &House, name: &str, servers: usize, tools: usize, number: usize)
     };
     let tools: Vec<ToolFacts> = (0..tools).map(tool).collect();
     let packages = (0..servers).map(|at| PackageFacts {
-        source: gatelodge_catalogue::Source::Pypi,
+        source: gatelodge_catalogue::PackageRegistry::Pypi,
         package: format!("server-{at:05}"),
         version: number.to_string(),
         date: None,
         tools: tools.clone(),
     });
-    let about = About { date: format!("2026-11-{:02}", 16 + number), ..About::default() };
+    let about = IndexMetadata { date: format!("2026-11-{:02}", 16 + number), ..IndexMetadata::default() };
     house.write_bytes(name, &write_index(packages, &about).unwrap());
 }
 

@@ -12,7 +12,7 @@ pub mod turns;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::Source;
+use gatelodge_catalogue::PackageRegistry;
 use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet};
 
@@ -37,8 +37,8 @@ pub fn run(command: CrawlCommand) -> Result<Exit> {
     // next, and stays with the program: a third of all it has. The allocator hears of it only at the start.
     environment::again_with("MALLOC_ARENA_MAX", "1");
     match command {
-        CrawlCommand::Pypi { only, common } => wait(crawl(Source::Pypi, only, common)),
-        CrawlCommand::Npm { common } => wait(crawl(Source::Npm, Vec::new(), common)),
+        CrawlCommand::Pypi { only, common } => wait(crawl(PackageRegistry::Pypi, only, common)),
+        CrawlCommand::Npm { common } => wait(crawl(PackageRegistry::Npm, Vec::new(), common)),
     }
 }
 
@@ -53,8 +53,8 @@ pub fn wait(work: impl Future<Output = Result<Exit>>) -> Result<Exit> {
     runtime.block_on(LocalSet::new().run_until(work))
 }
 
-async fn crawl(source: Source, only: Vec<String>, args: CrawlArgs) -> Result<Exit> {
-    if source == Source::Npm && args.names.is_none() {
+async fn crawl(source: PackageRegistry, only: Vec<String>, args: CrawlArgs) -> Result<Exit> {
+    if source == PackageRegistry::Npm && args.names.is_none() {
         return Err(Usage("npm has no list of all its packages; name them with `--names FILE`".to_owned()).into());
     }
     let index = address::index(source, args.index.as_deref())?;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::{Index, IndexedServer, PackageName, Page, Site, VersionComparison};
+use gatelodge_catalogue::{IndexedServer, PackageIndex, PackageName, Page, Site, VersionComparison};
 
 use crate::cli::ExportArgs;
 use crate::data_dir;
@@ -38,7 +38,7 @@ pub fn run(args: &ExportArgs) -> Result<Exit> {
 }
 
 /// Finds a server of the index by the name of its package, and says if the index has read another version of it.
-fn of_version<'i>(index: &'i Index, package: &str) -> Result<IndexedServer<'i>> {
+fn of_version<'i>(index: &'i PackageIndex, package: &str) -> Result<IndexedServer<'i>> {
     // The text is not repeated: it may be an address with a secret in it.
     let named = PackageName::read(package).ok_or_else(|| {
         Usage("`--server` takes the name of a package, as `npm:@scope/name` or `pypi:name`".to_owned())

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{About, Index, PackageFacts, Source};
+use gatelodge_catalogue::{IndexMetadata, PackageFacts, PackageIndex, PackageRegistry};
 use gatelodge_indexer::write_index;
 use serde::Deserialize;
 
@@ -25,7 +25,7 @@ const LONGEST_LINE: u64 = 32 << 20;
 struct Done {
     /// Earlier crawls did not say it.
     #[serde(default)]
-    source: Option<Source>,
+    source: Option<PackageRegistry>,
     package: String,
     outcome: String,
     /// What was left unread of it, by kind.
@@ -60,7 +60,7 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
     for path in &args.outcomes {
         // One that was tried again has several lines; the last one counts.
-        let mut last: BTreeMap<(Option<Source>, String), Done> = BTreeMap::new();
+        let mut last: BTreeMap<(Option<PackageRegistry>, String), Done> = BTreeMap::new();
         lines(path, |done: Done| drop(last.insert((done.source, done.package.clone()), done)))?;
         packages.retain(|own| {
             let mut lines =
@@ -72,12 +72,12 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
             *outcomes.entry(outcome).or_default() += 1;
         }
     }
-    let about = About { date, outcomes, ..About::default() };
+    let about = IndexMetadata { date, outcomes, ..IndexMetadata::default() };
     let bytes = write_index(packages, &about).map_err(|error| Failed(Exit::Findings, error.to_string()))?;
     // What was written must be what is read.
-    let index = Index::open(&bytes)?;
+    let index = PackageIndex::open(&bytes)?;
     file::replace(&args.out, &bytes)?;
-    let about = index.about();
+    let about = index.metadata();
     let (servers, tools) = (counted(about.servers, "server"), counted(about.tools, "tool"));
     say(&format!("wrote `{}`: {servers}, {tools}, {} bytes", args.out.display(), bytes.len()));
     Ok(Exit::Fine)

@@ -1,6 +1,6 @@
 //! `index`: the index file from facts, outcomes and lists of tools.
 
-use gatelodge_catalogue::Source;
+use gatelodge_catalogue::PackageRegistry;
 use serde_json::json;
 
 use crate::support::{Folder, facts, package, packages, tool};
@@ -16,7 +16,10 @@ fn an_index_is_built_from_facts_and_the_last_outcome_of_each_package() {
         folder.run(&["index", "facts.jsonl", "--outcomes", "done.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
     assert!(run.code == 0 && run.stderr.contains("4 servers, 5 tools, "), "{}", run.stderr);
     let index = folder.index("i.glx");
-    assert_eq!((&*index.about().date, &index.about().outcomes), ("2026-11-16", &[("no_tools".to_owned(), 2)].into()));
+    assert_eq!(
+        (&*index.metadata().date, &index.metadata().outcomes),
+        ("2026-11-16", &[("no_tools".to_owned(), 2)].into())
+    );
     assert_eq!(packages(&index), ["pypi:mail", "pypi:notes", "npm:@example/files", "npm:@example/github"]);
 }
 
@@ -75,7 +78,7 @@ fn a_server_is_in_the_index_by_what_it_lists() {
     let run = folder.run(&["index", "facts.jsonl", "--listed", "npm:mail@2.0.1=tools.json", "--out", "i.glx"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     let index = folder.index("i.glx");
-    let server = index.find(Some(Source::Npm), "mail").expect("the server");
+    let server = index.find(Some(PackageRegistry::Npm), "mail").expect("the server");
     assert_eq!(server.version(), "2.0.1");
     assert_eq!(server.tool("delete_book").expect("the tool").category().as_str(), "destructive");
     for odd in ["npm:mail=tools.json", "mail@1.0=tools.json", "npm:mail@1.0", "npm:mail@1.0=none.json"] {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use gatelodge_catalogue::{Index, IndexedServer};
+use gatelodge_catalogue::{IndexedServer, PackageIndex};
 use serde_json::{Value, json};
 
 /// Output and exit code of a run.
@@ -57,8 +57,8 @@ impl Folder {
         std::fs::read_to_string(self.path(name)).expect("a file in the temporary folder")
     }
 
-    pub fn index(&self, name: &str) -> Index {
-        Index::open(&std::fs::read(self.path(name)).expect("an index file")).expect("an index")
+    pub fn index(&self, name: &str) -> PackageIndex {
+        PackageIndex::open(&std::fs::read(self.path(name)).expect("an index file")).expect("an index")
     }
 }
 
@@ -82,7 +82,7 @@ pub fn facts() -> String {
 }
 
 /// The names of the packages of an index.
-pub fn packages(index: &Index) -> Vec<String> {
+pub fn packages(index: &PackageIndex) -> Vec<String> {
     let name = |server: IndexedServer<'_>| format!("{}:{}", server.source().as_str(), server.package());
     index.servers().map(name).collect()
 }

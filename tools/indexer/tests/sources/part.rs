@@ -1,6 +1,6 @@
 //! What is known of a package in part is not told as the whole.
 
-use gatelodge_catalogue::{FoundTool, PackageFacts, Release, RiskLevel, Source, facts};
+use gatelodge_catalogue::{FoundTool, PackageFacts, PackageRegistry, Release, RiskLevel, facts};
 use gatelodge_indexer::Found;
 
 use crate::support::{found_in, names_of};
@@ -8,7 +8,7 @@ use crate::support::{found_in, names_of};
 const HEAD: &str = "from mcp.server.fastmcp import FastMCP\nfrom mcp.types import Tool\nmcp = FastMCP('books')\n";
 
 fn facts_of(found: Found) -> PackageFacts {
-    let release = Release { source: Source::Pypi, package: "books".into(), version: "1.0".into(), date: None };
+    let release = Release { source: PackageRegistry::Pypi, package: "books".into(), version: "1.0".into(), date: None };
     let all: Vec<FoundTool> = [found.tools, found.others].concat();
     facts(&release, &all)
 }

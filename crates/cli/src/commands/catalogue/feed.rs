@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::{Index, changes, pending_changes_file};
+use gatelodge_catalogue::{PackageIndex, index_changes, pending_changes_file};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -45,8 +45,8 @@ pub struct Kept {
 }
 
 /// Adds what changed between two indexes to what is kept: beside it, until the new index, which has this hash, is in use.
-pub fn keep(log: &Path, date: &str, old: &Index, new: &Index, hash: &str) -> Result<Kept> {
-    let sizes: Vec<usize> = changes(old, new).map(|server| server.len()).collect();
+pub fn keep(log: &Path, date: &str, old: &PackageIndex, new: &PackageIndex, hash: &str) -> Result<Kept> {
+    let sizes: Vec<usize> = index_changes(old, new).map(|server| server.len()).collect();
     let mut kept = Kept { changes: sizes.iter().sum(), servers: sizes.len(), ..Kept::default() };
     if sizes.is_empty() {
         return Ok(kept);
@@ -57,8 +57,8 @@ pub fn keep(log: &Path, date: &str, old: &Index, new: &Index, hash: &str) -> Res
         lines(log).and_then(Iterator::collect).with_context(|| format!("cannot read `{}`", log.display()))?;
     let mut cursor = before.iter().filter_map(|line| number(line)).max().unwrap_or_default();
     let (mut added, mut count) = (String::new(), 0);
-    for server in changes(old, new) {
-        let told = server.told(each);
+    for server in index_changes(old, new) {
+        let told = server.first_changes(each);
         let mut own = String::new();
         for (change, cursor) in told.iter().zip(cursor + 1..) {
             write_line(&mut own, cursor, date, &serde_json::to_value(change)?);

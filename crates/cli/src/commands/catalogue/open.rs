@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    CHANGES_FILE, INDEX_FILE, Index, IndexedServer, PackageName, PrecheckResult, PrecheckVerdict, Source, ToolFacts,
-    VersionComparison, index_hash, precheck,
+    CHANGES_FILE, INDEX_FILE, IndexedServer, PackageIndex, PackageName, PackageRegistry, PrecheckResult,
+    PrecheckVerdict, ToolFacts, VersionComparison, index_hash, precheck,
 };
 
 use super::feed;
@@ -17,31 +17,31 @@ use crate::report::{say, shown};
 use crate::{address, config, desk};
 
 /// Opens the index: the one that was named, the one in the data directory, or the one that came with the program.
-pub fn index(from: &FromArgs) -> Result<Index> {
+pub fn index(from: &FromArgs) -> Result<PackageIndex> {
     if let Some(path) = &from.index {
         let bytes = read(path).map_err(|error| Usage(format!("cannot read `{}`: {error}", path.display())))?;
-        return Index::open(&bytes)
+        return PackageIndex::open(&bytes)
             .map_err(|error| Failed(Exit::Fault, format!("`{}` cannot be used: {error}", path.display())).into());
     }
     kept(&from.store)
 }
 
 /// The same without one that was named. Whether the program came with a newer one is told.
-pub fn kept(store: &StoreArgs) -> Result<Index> {
+pub fn kept(store: &StoreArgs) -> Result<PackageIndex> {
     let index = kept_quietly(store)?;
     tell_age(&index);
     Ok(index)
 }
 
 /// The same for who puts another in its place.
-pub fn kept_quietly(store: &StoreArgs) -> Result<Index> {
+pub fn kept_quietly(store: &StoreArgs) -> Result<PackageIndex> {
     let Some(path) = place(store)?.map(|data| data.join(INDEX_FILE)) else { return built_in() };
     let bytes = match read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return built_in(),
         Err(error) => return Err(Failed(Exit::Fault, format!("cannot read `{}`: {error}", path.display())).into()),
     };
-    Index::open(&bytes).map_err(|error| {
+    PackageIndex::open(&bytes).map_err(|error| {
         let help =
             "`gatelodge catalogue update --from FILE` or `URL` brings another; without the file, the one that came with the program is used";
         Failed(Exit::Fault, format!("`{}` cannot be used: {error} ({help})", path.display())).into()
@@ -50,18 +50,18 @@ pub fn kept_quietly(store: &StoreArgs) -> Result<Index> {
 
 /// Says that the program came with a newer index than the one in use. That stays in use: somebody put it there, perhaps
 /// with servers of their own, and an update keeps what changed between the two.
-fn tell_age(index: &Index) {
-    let own = Index::built_in_date().unwrap_or_default();
-    if index.about().date < own {
-        let of = &index.about().date;
+fn tell_age(index: &PackageIndex) {
+    let own = PackageIndex::built_in_date().unwrap_or_default();
+    if index.metadata().date < own {
+        let of = &index.metadata().date;
         say(&format!(
             "the index in use is of {of}, and the one that came with the program of {own}: `gatelodge catalogue update --built-in` puts that in its place"
         ));
     }
 }
 
-fn built_in() -> Result<Index> {
-    let opened = Index::open(Index::built_in());
+fn built_in() -> Result<PackageIndex> {
+    let opened = PackageIndex::open(PackageIndex::built_in());
     opened.map_err(|error| Failed(Exit::Fault, format!("the index of the program cannot be used: {error}")).into())
 }
 
@@ -92,12 +92,12 @@ pub fn settle(index: &Path, log: &Path) {
 /// Reads a file, never more than an index may have and one byte.
 pub fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(Index::MOST_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    File::open(path)?.take(PackageIndex::MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Finds a package that was named; an error says what is close to it.
-pub fn server<'i>(index: &'i Index, package: &str) -> Result<(PackageName, IndexedServer<'i>)> {
+pub fn server<'i>(index: &'i PackageIndex, package: &str) -> Result<(PackageName, IndexedServer<'i>)> {
     let named = PackageName::read(package).ok_or_else(|| {
         let package = address::shown(package);
         Usage(format!("`{package}` is no name of a package; say it as `npm:@scope/name` or `pypi:name`"))
@@ -113,7 +113,12 @@ pub fn server<'i>(index: &'i Index, package: &str) -> Result<(PackageName, Index
 }
 
 /// Advice on a package as it was named, by the tools of the one that was found for it.
-pub fn advise(index: &Index, named: &PackageName, server: &IndexedServer<'_>, tools: &[ToolFacts]) -> PrecheckResult {
+pub fn advise(
+    index: &PackageIndex,
+    named: &PackageName,
+    server: &IndexedServer<'_>,
+    tools: &[ToolFacts],
+) -> PrecheckResult {
     let advice = precheck(tools);
     let mut advice = match unread(named, server) {
         Some(why) => advice.at_least(PrecheckVerdict::ConnectWithRule, why),
@@ -140,11 +145,11 @@ pub fn unread(named: &PackageName, server: &IndexedServer<'_>) -> Option<String>
 
 /// What is to be said where no source was named and one has a package of the name: the other may have one that nobody
 /// has read, and that may be the one that is meant.
-fn alone(index: &Index, named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
-    let is_told = named.source.is_some() || index.namesake(server).is_some();
+fn alone(index: &PackageIndex, named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
+    let is_told = named.source.is_some() || index.same_name_elsewhere(server).is_some();
     let (own, other) = match server.source() {
-        Source::Pypi => (Source::Pypi, Source::Npm),
-        Source::Npm => (Source::Npm, Source::Pypi),
+        PackageRegistry::Pypi => (PackageRegistry::Pypi, PackageRegistry::Npm),
+        PackageRegistry::Npm => (PackageRegistry::Npm, PackageRegistry::Pypi),
     };
     (!is_told).then(|| {
         let (own, other, name) = (own.as_str(), other.as_str(), shown(&named.name));
@@ -155,8 +160,8 @@ fn alone(index: &Index, named: &PackageName, server: &IndexedServer<'_>) -> Opti
 }
 
 /// What is to be said where no source was named and both have a package of the name.
-pub fn doubt(index: &Index, named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
-    let other = index.namesake(server).filter(|_| named.source.is_none())?;
+pub fn doubt(index: &PackageIndex, named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
+    let other = index.same_name_elsewhere(server).filter(|_| named.source.is_none())?;
     let name = |server: &IndexedServer<'_>| format!("{}:{}", server.source().as_str(), shown(server.package()));
     Some(format!(
         "there is `{}` as well; this is the riskier one, `{}`: say which is meant",
@@ -166,7 +171,7 @@ pub fn doubt(index: &Index, named: &PackageName, server: &IndexedServer<'_>) -> 
 }
 
 /// Advice on a package that is not in the index.
-pub fn advise_unknown(index: &Index, named: &PackageName) -> PrecheckResult {
+pub fn advise_unknown(index: &PackageIndex, named: &PackageName) -> PrecheckResult {
     let advice = PrecheckResult::unknown("it is not in the index, so nothing is known of its tools");
     let mut advice = advice.with_incidents(&named.incidents(None));
     advice.reasons.extend(alike(index, named).map(|alike| {
@@ -177,7 +182,7 @@ pub fn advise_unknown(index: &Index, named: &PackageName) -> PrecheckResult {
 
 /// A package of the index whose name could be mistaken for one that is not in it, with its source and the version that
 /// was read. What differs by more than a slip of the hand is another name.
-fn alike(index: &Index, named: &PackageName) -> Option<String> {
+fn alike(index: &PackageIndex, named: &PackageName) -> Option<String> {
     /// In shorter names, one letter makes another word.
     const SHORTEST: usize = 6;
     /// In longer ones, two letters may be a slip.

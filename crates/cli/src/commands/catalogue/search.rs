@@ -1,7 +1,9 @@
 //! `catalogue search`: servers and tools by parts of their names.
 
 use anyhow::Result;
-use gatelodge_catalogue::{IndexedServer, IndexedTool, Query, RiskLevel, category_name, grade_server, told_category};
+use gatelodge_catalogue::{
+    IndexQuery, IndexedServer, IndexedTool, RiskLevel, category_name, grade_server, told_category,
+};
 use serde_json::{Value, json};
 
 use super::open;
@@ -12,7 +14,7 @@ use crate::report::{counted, say, shown};
 
 pub fn run(args: &SearchArgs) -> Result<Exit> {
     let index = open::index(&args.from)?;
-    let mut query = Query::words(&args.words.join(" "));
+    let mut query = IndexQuery::from_words(&args.words.join(" "));
     query.is_prefix = args.prefix;
     query.category = args.category;
     query.level = args.level;
@@ -22,7 +24,7 @@ pub fn run(args: &SearchArgs) -> Result<Exit> {
         output::json(&json!({
             "servers": found.servers.iter().map(server).collect::<Vec<_>>(), "server_count": found.server_count,
             "tools": found.tools.iter().map(tool).collect::<Vec<_>>(), "tool_count": found.tool_count,
-            "index": index.about(),
+            "index": index.metadata(),
         }))?;
         return Ok(Exit::Fine);
     }
@@ -33,7 +35,7 @@ pub fn run(args: &SearchArgs) -> Result<Exit> {
     out.push_str(&output::table(&found.tools.iter().map(tool_row).collect::<Vec<_>>()));
     output::print(&out)?;
     let (servers, tools) = (counted(found.server_count, "server"), counted(found.tool_count, "tool"));
-    let about = index.about();
+    let about = index.metadata();
     say(&format!("{servers} and {tools} fit, of {} and {} ({})", about.servers, about.tools, about.date));
     Ok(Exit::Fine)
 }

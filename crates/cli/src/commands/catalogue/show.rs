@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    Classification, Index, IndexedServer, Known, RiskLevel, Strictness, ToolSpec, grade_server, precheck_indexed,
-    recommendation_effect, starter_policy,
+    CataloguedServer, Classification, IndexedServer, PackageIndex, RiskLevel, Strictness, ToolSpec, grade_server,
+    precheck_indexed, recommendation_effect, starter_policy,
 };
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub fn run(args: &ShowArgs) -> Result<Exit> {
     if let Some(name) = &args.tool {
         show_tool(&server, name, args)?;
     } else if let Some(posture) = args.policy {
-        output::print(&policy(&Known::of(&server), posture.into())?)?;
+        output::print(&policy(&CataloguedServer::of(&server), posture.into())?)?;
     } else if args.json {
         let mut all = told(&index, &server)?;
         if let Value::Object(all) = &mut all {
@@ -46,8 +46,8 @@ impl From<PostureName> for Strictness {
 }
 
 /// A ready policy for a server.
-pub fn policy(known: &Known, posture: Strictness) -> Result<String> {
-    known.with(|tools| {
+pub fn policy(known: &CataloguedServer, posture: Strictness) -> Result<String> {
+    known.with_classifications(|tools| {
         let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
         policy_of(&known.name, &tools, posture)
     })
@@ -58,25 +58,25 @@ fn policy_of(server: &str, tools: &[(&ToolSpec<'_>, &Classification)], posture: 
 }
 
 /// All that is known of a server, for programs.
-pub fn told(index: &Index, server: &IndexedServer<'_>) -> Result<Value> {
-    let known = Known::of(server);
+pub fn told(index: &PackageIndex, server: &IndexedServer<'_>) -> Result<Value> {
+    let known = CataloguedServer::of(server);
     let name = shown(server.package());
     let mut all = search::server(server);
     let tools: Result<Vec<Value>> =
-        known.with(|tools| tools.iter().map(|(tool, own)| known::told(&name, tool, own)).collect());
+        known.with_classifications(|tools| tools.iter().map(|(tool, own)| known::told(&name, tool, own)).collect());
     if let Value::Object(all) = &mut all {
         all.insert("reasons".to_owned(), json!(grade_server(&known.tools).reasons));
         all.insert("precheck".to_owned(), serde_json::to_value(precheck_indexed(server, &known.tools))?);
-        all.insert("tokens".to_owned(), known.tokens().into());
+        all.insert("tokens".to_owned(), known.estimated_tokens().into());
         all.insert("tools".to_owned(), tools?.into());
         all.insert("policy".to_owned(), policy(&known, Strictness::Recommended)?.into());
-        all.insert("index".to_owned(), serde_json::to_value(index.about())?);
+        all.insert("index".to_owned(), serde_json::to_value(index.metadata())?);
     }
     Ok(all)
 }
 
 fn for_people(server: &IndexedServer<'_>) -> String {
-    let known = Known::of(server);
+    let known = CataloguedServer::of(server);
     let grade = grade_server(&known.tools);
     let date = server.date().map(|date| format!(", {}", shown(date))).unwrap_or_default();
     let mut out =
@@ -85,10 +85,10 @@ fn for_people(server: &IndexedServer<'_>) -> String {
     let advice = precheck_indexed(server, &known.tools);
     out.push_str(&format!("Before connecting: {}\n", advice.verdict.as_str()));
     advice.reasons.iter().for_each(|reason| out.push_str(&format!("  - {reason}\n")));
-    let (count, tokens) = (counted(known.tools.len(), "tool"), known.tokens());
+    let (count, tokens) = (counted(known.tools.len(), "tool"), known.estimated_tokens());
     let take = if known.tools.len() == 1 { "takes" } else { "take" };
     out.push_str(&format!("{count} {take} about {tokens} tokens of a model's context, without descriptions.\n\n"));
-    known.with(|tools| {
+    known.with_classifications(|tools| {
         let mut tools: Vec<&(ToolSpec<'_>, Classification)> = tools.iter().collect();
         tools.sort_by(|(one, first), (other, second)| {
             second.level.cmp(&first.level).then_with(|| one.name.cmp(&other.name))
@@ -100,8 +100,8 @@ fn for_people(server: &IndexedServer<'_>) -> String {
 }
 
 fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowArgs) -> Result<()> {
-    let known = Known::of(server);
-    known.with(|tools| {
+    let known = CataloguedServer::of(server);
+    known.with_classifications(|tools| {
         let found = tools.iter().find(|(tool, _)| tool.name == name);
         let (tool, own) = found.ok_or_else(|| {
             let package = shown(server.package());

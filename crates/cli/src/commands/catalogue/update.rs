@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::{About, Index, index_hash};
+use gatelodge_catalogue::{IndexMetadata, PackageIndex, index_hash};
 use serde_json::json;
 
 use super::feed::{self, Kept};
@@ -24,10 +24,10 @@ pub fn run(args: &UpdateArgs) -> Result<Exit> {
     let (place, log) = open::places(&args.store)?;
     let (name, bytes) = match &args.from {
         Some(from) => (format!("`{}`", address::shown(from)), fetch(from, Duration::from_secs(args.timeout))?),
-        None => ("the index of the program".to_owned(), Index::built_in().to_vec()),
+        None => ("the index of the program".to_owned(), PackageIndex::built_in().to_vec()),
     };
     let refused = |why: String| Failed(Exit::Findings, format!("{name} {why}; the old index stays"));
-    let new = Index::open(&bytes).map_err(|error| refused(format!("cannot be used: {error}")))?;
+    let new = PackageIndex::open(&bytes).map_err(|error| refused(format!("cannot be used: {error}")))?;
     if let Some(folder) = place.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
     }
@@ -39,9 +39,9 @@ pub fn run(args: &UpdateArgs) -> Result<Exit> {
     open::settle(&place, &log);
     feed::sweep(&place, &log);
     // One that cannot be read any more has nothing to compare with, and is what an update mends.
-    let old =
-        open::kept_quietly(&args.store).or_else(|_| Index::open(Index::built_in()).map_err(anyhow::Error::from))?;
-    let (before, after) = (old.about(), new.about());
+    let old = open::kept_quietly(&args.store)
+        .or_else(|_| PackageIndex::open(PackageIndex::built_in()).map_err(anyhow::Error::from))?;
+    let (before, after) = (old.metadata(), new.metadata());
     if let Some(why) = doubt(before, after, args) {
         return Err(refused(why).into());
     }
@@ -62,7 +62,7 @@ pub fn run(args: &UpdateArgs) -> Result<Exit> {
 }
 
 /// Why an index is not taken unless it is meant: all of it, so that what is told to do is enough.
-fn doubt(before: &About, after: &About, args: &UpdateArgs) -> Option<String> {
+fn doubt(before: &IndexMetadata, after: &IndexMetadata, args: &UpdateArgs) -> Option<String> {
     let (mut why, mut options) = (Vec::new(), Vec::new());
     if after.date < before.date && !args.allow_older {
         why.push(format!("is of {}, and the one in use of {}", after.date, before.date));
@@ -77,7 +77,7 @@ fn doubt(before: &About, after: &About, args: &UpdateArgs) -> Option<String> {
     (!why.is_empty()).then(|| format!("{}; {} {take} it", why.join("; it "), options.join(" and ")))
 }
 
-fn sentence(before: &About, after: &About, kept: &Kept) -> String {
+fn sentence(before: &IndexMetadata, after: &IndexMetadata, kept: &Kept) -> String {
     let mut told = format!(
         "in use: {} and {} of {}, before {} and {} of {}; {} changed",
         counted(after.servers, "server"),
@@ -113,7 +113,7 @@ fn fetch(from: &str, silence: Duration) -> Result<Vec<u8>> {
     let url = address::parse(from)
         .map_err(|error| Usage(format!("`{}` {}; {}", address::shown(from), error.message(), error.help())))?;
     desk::wait(async {
-        let file = client::download(url, TIME, silence, Index::MOST_FILE_BYTES).await;
+        let file = client::download(url, TIME, silence, PackageIndex::MAX_FILE_BYTES).await;
         let file = file.map_err(|error| Unreachable(format!("cannot fetch the index: {error}; the old one stays")))?;
         Ok(file.to_vec())
     })

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Bounds, Form, Index, PackageName, Skip, ToolFacts, Want, unpack};
+use gatelodge_catalogue::{Bounds, Form, PackageIndex, PackageName, Skip, ToolFacts, Want, unpack};
 use serde_json::Value;
 
 use super::{Asked, named, of_package};
@@ -20,7 +20,7 @@ const UNREAD: &str =
     "what is in the bundle was not read, and is not in the index; what is told of its tools is what its manifest says";
 
 /// What to do about the server of a bundle.
-pub fn asked(index: &Index, path: &Path) -> Result<Asked> {
+pub fn asked(index: &PackageIndex, path: &Path) -> Result<Asked> {
     let manifest = manifest(path)?;
     let name = manifest.get("name").and_then(Value::as_str).unwrap_or("a bundle without a name");
     let config = manifest.get("server").and_then(|server| server.get("mcp_config"));

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use gatelodge_catalogue::{FoundTool, Release, Source, ToolFacts, facts};
+use gatelodge_catalogue::{FoundTool, PackageRegistry, Release, ToolFacts, facts};
 use serde_json::{Map, Value, json};
 
 use crate::report::counted;
@@ -28,7 +28,8 @@ pub fn tools(server: &str, list: Option<&Value>) -> Named {
     let list = list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let found: Vec<FoundTool> = list.iter().filter_map(tool).collect();
     // Tools are judged among their siblings; where the server is published counts for nothing.
-    let release = Release { source: Source::Npm, package: server.to_owned(), version: String::new(), date: None };
+    let release =
+        Release { source: PackageRegistry::Npm, package: server.to_owned(), version: String::new(), date: None };
     let tools = facts(&release, &found).tools;
     let names: HashSet<&str> = found.iter().map(|tool| tool.name.as_str()).collect();
     let left_out = (list.len() - found.len()) + (names.len() - tools.len());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_catalogue::Index;
+use gatelodge_catalogue::PackageIndex;
 use serde_json::Value;
 
 use super::{Asked, of_document};
@@ -25,7 +25,7 @@ pub fn is_one(url: &str) -> bool {
 }
 
 /// What to do about the packages and addresses of the server.
-pub fn asked(index: &Index, url: &str) -> Result<Vec<Asked>> {
+pub fn asked(index: &PackageIndex, url: &str) -> Result<Vec<Asked>> {
     let shown = address::shown(url);
     let uri = address::parse(url).map_err(|fault| Usage(format!("`{shown}` {}; {}", fault.message(), fault.help())))?;
     if uri.scheme_str() == Some("http") && !address::is_loopback(&uri) {

@@ -1,6 +1,6 @@
 //! What a `server.json` of the MCP registry offers, in its present form and in those before it.
 
-use gatelodge_catalogue::{PackageName, Source};
+use gatelodge_catalogue::{PackageName, PackageRegistry};
 use serde_json::Value;
 
 use crate::address;
@@ -49,7 +49,7 @@ fn bent(package: &Value, identifier: &str, named: &PackageName) -> Option<&'stat
             "it is reached at an address that is not one of this machine, and something else may answer there",
         );
     }
-    let usual = if named.source == Some(Source::Pypi) { "uvx" } else { "npx" };
+    let usual = if named.source == Some(PackageRegistry::Pypi) { "uvx" } else { "npx" };
     let program = text(package, &["runtimeHint", "runtime_hint"]).unwrap_or(usual);
     let mut words = vec![program.to_owned()];
     for argument in list(package, &["runtimeArguments", "runtime_arguments"]) {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use gatelodge_catalogue::{IncidentMatch, Index, Source, ToolFacts, VersionComparison};
+use gatelodge_catalogue::{IncidentMatch, PackageIndex, PackageRegistry, ToolFacts, VersionComparison};
 
 use super::place;
 use crate::cli::{StackArgs, StackFormat};
@@ -41,7 +41,7 @@ pub struct Entry {
     pub line: usize,
     /// The package, as the index has it.
     pub package: Option<String>,
-    pub source: Option<Source>,
+    pub source: Option<PackageRegistry>,
     /// The version that the index has read.
     pub version: Option<String>,
     /// What kind of thing it is.
@@ -106,7 +106,7 @@ struct Spotted<'s> {
 }
 
 /// All servers, and what could not be read.
-pub fn gather(args: &StackArgs, index: &Index) -> Result<(Vec<Entry>, Vec<String>)> {
+pub fn gather(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<Entry>, Vec<String>)> {
     let client = match &args.client {
         Some(id) => Some(clients::find(id).ok_or_else(|| {
             let all: Vec<&str> = ALL.iter().filter(|own| !own.files.is_empty()).map(|own| own.id).collect();
@@ -204,7 +204,7 @@ fn wants_lines(args: &StackArgs) -> bool {
     args.format == Some(StackFormat::Sarif)
 }
 
-fn of_file(path: &Path, client: Option<&'static Client>, lines: bool, index: &Index) -> Result<Vec<Entry>> {
+fn of_file(path: &Path, client: Option<&'static Client>, lines: bool, index: &PackageIndex) -> Result<Vec<Entry>> {
     if let Some(client) = client.filter(|client| client.files.is_empty()) {
         return Err(Usage(format!("`{}` has no file that could be looked at", client.id)).into());
     }
@@ -318,7 +318,7 @@ fn fits(client: &Client, path: &Path) -> bool {
 }
 
 /// Adds a server; one that several clients have is there once, unless what they have under its name differs.
-fn add(entries: &mut Vec<Entry>, found: &Found, spotted: &Spotted<'_>, index: &Index) {
+fn add(entries: &mut Vec<Entry>, found: &Found, spotted: &Spotted<'_>, index: &PackageIndex) {
     let known = look_up(found, index);
     let (name, client) = (shown(&found.name), spotted.client);
     let seat = (!found.is_off).then(|| Seat::of(spotted.client, spotted.project));

@@ -3,20 +3,20 @@
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
-use gatelodge_catalogue::Source;
+use gatelodge_catalogue::PackageRegistry;
 use http::Uri;
 
 use crate::environment;
 use crate::exit::Usage;
 
 /// The index's address, without a slash at its end.
-pub fn index(source: Source, given: Option<&str>) -> Result<Uri> {
+pub fn index(source: PackageRegistry, given: Option<&str>) -> Result<Uri> {
     let address = match (given, source) {
         (Some(given), _) => Some(given.to_owned()),
-        (None, Source::Pypi) => of_pip(),
-        (None, Source::Npm) => asked("npm", &["config", "get", "registry"]),
+        (None, PackageRegistry::Pypi) => of_pip(),
+        (None, PackageRegistry::Npm) => asked("npm", &["config", "get", "registry"]),
     };
-    let program = if source == Source::Pypi { "pip" } else { "npm" };
+    let program = if source == PackageRegistry::Pypi { "pip" } else { "npm" };
     let address = address.ok_or_else(|| {
         Usage(format!("`{program}` does not say which index it uses; give the index's address with `--index`"))
     })?;
@@ -78,13 +78,13 @@ pub fn list(index: &Uri) -> Option<Uri> {
 }
 
 /// The page of a package. A slash in a name is part of it.
-pub fn page(index: &Uri, source: Source, name: &str) -> Option<Uri> {
+pub fn page(index: &Uri, source: PackageRegistry, name: &str) -> Option<Uri> {
     // An address without a path is written with a slash.
     let index = index.to_string();
     let index = index.trim_end_matches('/');
     match source {
-        Source::Pypi => format!("{index}/{name}/").parse().ok(),
-        Source::Npm => format!("{index}/{}", name.replace('/', "%2f")).parse().ok(),
+        PackageRegistry::Pypi => format!("{index}/{name}/").parse().ok(),
+        PackageRegistry::Npm => format!("{index}/{}", name.replace('/', "%2f")).parse().ok(),
     }
 }
 
@@ -110,10 +110,10 @@ mod tests {
     #[test]
     fn what_is_no_address_of_the_web_is_refused() {
         for address in ["file:///etc/passwd", "index", "ftp://index.example.org"] {
-            assert!(index(Source::Npm, Some(address)).is_err(), "{address}");
+            assert!(index(PackageRegistry::Npm, Some(address)).is_err(), "{address}");
         }
-        let given = index(Source::Npm, Some("http://127.0.0.1:8000/")).expect("an address");
-        let page = page(&given, Source::Npm, "@books/mcp").expect("an address");
+        let given = index(PackageRegistry::Npm, Some("http://127.0.0.1:8000/")).expect("an address");
+        let page = page(&given, PackageRegistry::Npm, "@books/mcp").expect("an address");
         assert_eq!(page.to_string(), "http://127.0.0.1:8000/@books%2fmcp");
         assert_eq!(list(&given).expect("an address").path(), "/");
     }

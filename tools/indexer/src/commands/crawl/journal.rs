@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::{FoundTool, Release, Source};
+use gatelodge_catalogue::{FoundTool, PackageRegistry, Release};
 use serde::{Deserialize, Serialize};
 
 use super::names::{Wanted, spelled};
@@ -33,8 +33,8 @@ impl Definition {
     pub fn of(release: &Release, tool: FoundTool) -> Self {
         let (name, version) = (&release.package, &release.version);
         let package = match release.source {
-            Source::Pypi => format!("pypi:{name}=={version}"),
-            Source::Npm => format!("npm:{name}@{version}"),
+            PackageRegistry::Pypi => format!("pypi:{name}=={version}"),
+            PackageRegistry::Npm => format!("npm:{name}@{version}"),
         };
         let hint = |name: &str| tool.annotations.get(name).and_then(serde_json::Value::as_bool);
         // Only what is said outright counts.
@@ -51,7 +51,7 @@ impl Definition {
 /// The files of a run.
 pub struct Journal {
     folder: PathBuf,
-    source: Source,
+    source: PackageRegistry,
     /// By name, as the source compares names: how it ended, and in which versions it was asked for and read.
     done: HashMap<String, Done>,
     lines: File,
@@ -81,12 +81,12 @@ struct Named {
 /// Where a package of a line of facts is from.
 #[derive(Deserialize)]
 struct From {
-    source: Source,
+    source: PackageRegistry,
 }
 
 impl Journal {
     /// Opens the files of a folder, and finds what is done. A last line that was cut off is dropped.
-    pub fn open(folder: &Path, source: Source, definitions: Option<&Path>) -> Result<Self> {
+    pub fn open(folder: &Path, source: PackageRegistry, definitions: Option<&Path>) -> Result<Self> {
         let of_another =
             || Usage(format!("`{}` has packages of another source; give a folder of its own", folder.display()));
         let path = folder.join("done.jsonl");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Source, normal_name};
+use gatelodge_catalogue::{PackageRegistry, normalized_name};
 use http::Uri;
 
 use super::address;
@@ -35,7 +35,7 @@ pub struct Asked {
 
 /// The packages that are asked for: those of a file, or all of the index whose names carry `mcp`.
 pub async fn wanted(
-    source: Source,
+    source: PackageRegistry,
     fetcher: &Fetcher,
     index: &Uri,
     file: Option<&Path>,
@@ -72,13 +72,13 @@ fn carries_mcp(name: &str) -> bool {
     name.to_ascii_lowercase().contains("mcp")
 }
 
-fn of_file(source: Source, path: &Path) -> Result<Asked> {
+fn of_file(source: PackageRegistry, path: &Path) -> Result<Asked> {
     let text = String::from_utf8(file::read(path)?).map_err(|_| Usage(format!("`{}` is not text", path.display())))?;
     // Some programs mark a text as text by a letter that is not seen.
     Ok(of_text(source, text.trim_start_matches('\u{feff}')))
 }
 
-fn of_text(source: Source, text: &str) -> Asked {
+fn of_text(source: PackageRegistry, text: &str) -> Asked {
     let mut asked = Asked::default();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     for line in lines {
@@ -92,8 +92,8 @@ fn of_text(source: Source, text: &str) -> Asked {
 
 /// A line: `name`, `name==1.0`, or for npm `name@1.0`. A source may stand before it, `npm:name`; lines of other
 /// sources are passed over.
-fn of_line(source: Source, line: &str) -> Option<Option<Wanted>> {
-    let own = if source == Source::Pypi { "pypi" } else { "npm" };
+fn of_line(source: PackageRegistry, line: &str) -> Option<Option<Wanted>> {
+    let own = if source == PackageRegistry::Pypi { "pypi" } else { "npm" };
     let rest = match line.split_once(':') {
         Some((word, rest)) if word == own => rest,
         Some(("pypi" | "npm", _)) => return Some(None),
@@ -113,21 +113,21 @@ fn of_line(source: Source, line: &str) -> Option<Option<Wanted>> {
 }
 
 /// A name in the one spelling that its source has for it.
-pub fn spelled(source: Source, name: &str) -> String {
+pub fn spelled(source: PackageRegistry, name: &str) -> String {
     match source {
-        Source::Pypi => normal_name(name),
-        Source::Npm => name.to_owned(),
+        PackageRegistry::Pypi => normalized_name(name),
+        PackageRegistry::Npm => name.to_owned(),
     }
 }
 
 /// Whether it can be a package's name, and stand in an address as it is. Letters may be large or small.
-fn is_name(source: Source, name: &str) -> bool {
+fn is_name(source: PackageRegistry, name: &str) -> bool {
     let is_part = |part: &str| {
         let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_.~".contains(letter);
         !matches!(part, "" | "." | "..") && part.chars().all(letters)
     };
     let is_whole = match (source, name.strip_prefix('@')) {
-        (Source::Npm, Some(scoped)) => {
+        (PackageRegistry::Npm, Some(scoped)) => {
             scoped.split_once('/').is_some_and(|(scope, own)| is_part(scope) && is_part(own))
         }
         _ => is_part(name),
@@ -144,12 +144,12 @@ mod tests {
     fn a_line_names_a_package_and_perhaps_a_version() {
         let of = |source, line| of_line(source, line).flatten().map(|wanted| (wanted.name, wanted.version));
         let named = |name: &str, version: Option<&str>| Some((name.to_owned(), version.map(str::to_owned)));
-        assert_eq!(of(Source::Pypi, "book-mcp"), named("book-mcp", None));
-        assert_eq!(of(Source::Pypi, "pypi:book-mcp==1.0"), named("book-mcp", Some("1.0")));
-        assert_eq!(of(Source::Pypi, "npm:book-mcp"), None);
-        assert_eq!(of(Source::Npm, "npm:@books/mcp@1.0"), named("@books/mcp", Some("1.0")));
-        assert_eq!(of(Source::Npm, "@books/mcp"), named("@books/mcp", None));
-        assert_eq!(of(Source::Npm, "@Books/McpServer"), named("@Books/McpServer", None));
+        assert_eq!(of(PackageRegistry::Pypi, "book-mcp"), named("book-mcp", None));
+        assert_eq!(of(PackageRegistry::Pypi, "pypi:book-mcp==1.0"), named("book-mcp", Some("1.0")));
+        assert_eq!(of(PackageRegistry::Pypi, "npm:book-mcp"), None);
+        assert_eq!(of(PackageRegistry::Npm, "npm:@books/mcp@1.0"), named("@books/mcp", Some("1.0")));
+        assert_eq!(of(PackageRegistry::Npm, "@books/mcp"), named("@books/mcp", None));
+        assert_eq!(of(PackageRegistry::Npm, "@Books/McpServer"), named("@Books/McpServer", None));
         let not_names = [
             "../../etc",
             "a b",
@@ -169,20 +169,21 @@ mod tests {
             "a:b",
         ];
         for line in not_names {
-            assert_eq!(of_line(Source::Npm, line), None, "{line}");
+            assert_eq!(of_line(PackageRegistry::Npm, line), None, "{line}");
         }
     }
 
     #[test]
     fn a_python_name_is_one_however_it_is_spelled() {
-        let asked = of_text(Source::Pypi, "Book_MCP\nbook.mcp==1.0\nbook--mcp\n");
+        let asked = of_text(PackageRegistry::Pypi, "Book_MCP\nbook.mcp==1.0\nbook--mcp\n");
         assert!(asked.packages.iter().all(|wanted| wanted.name == "book-mcp"), "{asked:?}");
-        assert_eq!(of_text(Source::Npm, "Book_MCP").packages[0].name, "Book_MCP");
+        assert_eq!(of_text(PackageRegistry::Npm, "Book_MCP").packages[0].name, "Book_MCP");
     }
 
     #[test]
     fn lines_that_are_no_names_stop_nothing() {
-        let asked = of_text(Source::Npm, "# names\nbook-mcp\nactionkit-(slack)\n\npypi:other\n@scope\n@Books/Mcp\n");
+        let asked =
+            of_text(PackageRegistry::Npm, "# names\nbook-mcp\nactionkit-(slack)\n\npypi:other\n@scope\n@Books/Mcp\n");
         let names: Vec<&str> = asked.packages.iter().map(|wanted| wanted.name.as_str()).collect();
         assert_eq!(names, ["book-mcp", "@Books/Mcp"]);
         assert_eq!(asked.not_names, ["actionkit-(slack)", "@scope"]);

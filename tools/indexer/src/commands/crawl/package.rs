@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use data_encoding::HEXLOWER;
-use gatelodge_catalogue::{Bounds, Form, PackageFacts, Release, Skip, Source, Unpacked, Want, facts, unpack};
+use gatelodge_catalogue::{Bounds, Form, PackageFacts, PackageRegistry, Release, Skip, Unpacked, Want, facts, unpack};
 use gatelodge_indexer::{Listed, is_python_read, javascript_tools, newest_npm, newest_pypi, python_tools, uses_mcp};
 use http::Uri;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ const MOST_ARCHIVE: usize = 160 << 20;
 
 /// Where packages come from, and what is needed to read them.
 pub struct Index {
-    pub source: Source,
+    pub source: PackageRegistry,
     pub address: Uri,
     pub fetcher: Arc<Fetcher>,
     pub cache: Option<Cache>,
@@ -75,7 +75,7 @@ pub enum Outcome {
 pub struct Line {
     /// Earlier runs did not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
+    pub source: Option<PackageRegistry>,
     pub package: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
@@ -108,7 +108,7 @@ pub struct Read {
 
 impl Read {
     /// What is said of a line that is no name.
-    pub fn not_a_name(source: Source, line: String) -> Self {
+    pub fn not_a_name(source: PackageRegistry, line: String) -> Self {
         let (outcome, skipped) = (Outcome::NotAName, BTreeMap::new());
         let (source, package) = (Some(source), line);
         let line =
@@ -160,8 +160,8 @@ type Ended = (Outcome, Option<String>);
 async fn listed(index: &Index, wanted: &Wanted) -> Result<Listed, Ended> {
     let address = address::page(&index.address, index.source, &wanted.name).ok_or((Outcome::NotFound, None))?;
     let (accept, version) = match index.source {
-        Source::Pypi => (PYPI_PAGE, wanted.version.as_deref()),
-        Source::Npm => ("application/json", wanted.version.as_deref()),
+        PackageRegistry::Pypi => (PYPI_PAGE, wanted.version.as_deref()),
+        PackageRegistry::Npm => ("application/json", wanted.version.as_deref()),
     };
     let (mut file, _) = index.fetcher.file(&address, accept, MOST_PAGE, || nameless(index)).await.map_err(ended)?;
     let _turn = index.page.lock().await;
@@ -169,8 +169,8 @@ async fn listed(index: &Index, wanted: &Wanted) -> Result<Listed, Ended> {
     let read = file.rewind().and_then(|()| file.read_to_string(&mut page));
     read.map_err(|error| (Outcome::Failed, Some(format!("the page cannot be read: {error}"))))?;
     let listed = match index.source {
-        Source::Pypi => newest_pypi(&page, &wanted.name, version),
-        Source::Npm => newest_npm(&page, version),
+        PackageRegistry::Pypi => newest_pypi(&page, &wanted.name, version),
+        PackageRegistry::Npm => newest_npm(&page, version),
     };
     let mut listed = listed.ok_or((Outcome::NoFiles, None))?;
     let whole = address::joined(&address, &listed.address).ok_or((Outcome::NoFiles, None))?;
@@ -222,8 +222,8 @@ impl Archive {
         }
         let file = self.file.as_ref().ok_or_else(|| failed("what was kept of it cannot be read; it was dropped"))?;
         let (wanted, bounds): (fn(&str) -> Want, _) = match index.source {
-            Source::Pypi => (is_python, Bounds { file: 2 << 20, ..Bounds::default() }),
-            Source::Npm => (is_javascript, Bounds::default()),
+            PackageRegistry::Pypi => (is_python, Bounds { file: 2 << 20, ..Bounds::default() }),
+            PackageRegistry::Npm => (is_javascript, Bounds::default()),
         };
         let mut file = BufReader::new(file);
         file.rewind().map_err(|error| failed(&error.to_string()))?;
@@ -301,8 +301,8 @@ fn found(release: &Release, unpacked: &mut Unpacked) -> Result<Found, Ended> {
     }
     let files = unpacked.sources();
     let gatelodge_indexer::Found { mut tools, others, passed_over } = match release.source {
-        Source::Pypi => python_tools(&files),
-        Source::Npm => javascript_tools(&files),
+        PackageRegistry::Pypi => python_tools(&files),
+        PackageRegistry::Npm => javascript_tools(&files),
     };
     if passed_over > 0 {
         *unpacked.skipped.entry(Skip::LargeWhole).or_default() += passed_over;
@@ -310,11 +310,11 @@ fn found(release: &Release, unpacked: &mut Unpacked) -> Result<Found, Ended> {
     }
     if tools.is_empty() {
         let speaks = match release.source {
-            Source::Pypi => uses_mcp(&files),
-            Source::Npm => files.iter().any(|file| file.text.contains("modelcontextprotocol")),
+            PackageRegistry::Pypi => uses_mcp(&files),
+            PackageRegistry::Npm => files.iter().any(|file| file.text.contains("modelcontextprotocol")),
         };
         // What names the programs of a Python package is none.
-        let is_source = |path: &str| release.source == Source::Npm || path.ends_with(".py");
+        let is_source = |path: &str| release.source == PackageRegistry::Npm || path.ends_with(".py");
         let outcome = match (files.iter().any(|file| is_source(file.path)), speaks) {
             (false, _) => Outcome::NoSources,
             (_, false) => Outcome::NoMcp,

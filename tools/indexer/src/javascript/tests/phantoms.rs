@@ -1,4 +1,4 @@
-use gatelodge_catalogue::{RiskLevel, RiskSignalKind, Source};
+use gatelodge_catalogue::{PackageRegistry, RiskLevel, RiskSignalKind};
 
 use super::*;
 
@@ -158,8 +158,12 @@ fn a_registered_name_of_other_letters_is_kept_and_judged_and_one_that_is_only_de
         const twice = { name: "also here", description: "Told", inputSchema: { type: "object" } };
         server.registerTool("also here", {}, f); start(defined, twice);"#,
     );
-    let release =
-        gatelodge_catalogue::Release { source: Source::Npm, package: "x".into(), version: "1.0.0".into(), date: None };
+    let release = gatelodge_catalogue::Release {
+        source: PackageRegistry::Npm,
+        package: "x".into(),
+        version: "1.0.0".into(),
+        date: None,
+    };
     let kept = gatelodge_catalogue::facts(&release, &tools).tools;
     let kept_names: Vec<&str> = kept.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(kept_names, ["has space", "plain", "read\u{200b}_file", "dеlete_all", "also here"]);
@@ -228,8 +232,12 @@ fn of_two_definitions_the_one_that_can_do_most_harm_counts() {
     );
     let found = javascript_tools(&[SourceFile { path: "index.js", text: &text }]);
     assert_eq!((found.tools.len(), found.others.len()), (1, 1));
-    let release =
-        gatelodge_catalogue::Release { source: Source::Npm, package: "x".into(), version: "1.0.0".into(), date: None };
+    let release = gatelodge_catalogue::Release {
+        source: PackageRegistry::Npm,
+        package: "x".into(),
+        version: "1.0.0".into(),
+        date: None,
+    };
     let kept = gatelodge_catalogue::facts(&release, &[found.tools, found.others].concat()).tools;
     assert_eq!((kept.len(), RiskLevel::of(kept[0].category)), (1, RiskLevel::Critical));
 }

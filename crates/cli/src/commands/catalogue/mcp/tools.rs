@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::path::PathBuf;
 
 use gatelodge_catalogue::{
-    Index, IndexedServer, Known, PackageName, Query, RiskLevel, RiskSignalKind, StackMember, Strictness, ToolFacts,
-    category_name, grade_server, summarize_stack,
+    CataloguedServer, IndexQuery, IndexedServer, PackageIndex, PackageName, RiskLevel, RiskSignalKind, StackMember,
+    Strictness, ToolFacts, category_name, grade_server, summarize_stack,
 };
 use gatelodge_policy::Category;
 use serde_json::{Map, Value, json};
@@ -31,7 +31,7 @@ pub const LIST: &str = r#"[
 
 /// What the tools look into.
 pub struct Desk {
-    pub index: Index,
+    pub index: PackageIndex,
     /// Where changes are kept.
     pub changes: Option<PathBuf>,
     /// Whether the index was named; the changes are then those of another.
@@ -122,7 +122,7 @@ fn check_server(desk: &Desk, text: &str, given: &Given<'_>) -> Result<Value, Str
             json!({"server": shown(text), "is_known": false, "verdict": advice.verdict, "reasons": advice.reasons}),
         );
     };
-    let known = Known::of(&server);
+    let known = CataloguedServer::of(&server);
     let (grade, advice) = (grade_server(&known.tools), open::advise(&desk.index, &named, &server, &known.tools));
     let skip = usize::try_from(given.number("skip", 0)?).unwrap_or(usize::MAX);
     let limit = given.number("limit", USUAL_TOOLS)?.clamp(1, MOST) as usize;
@@ -133,7 +133,7 @@ fn check_server(desk: &Desk, text: &str, given: &Given<'_>) -> Result<Value, Str
     let mut told = search::server(&server);
     if let Value::Object(told) = &mut told {
         let more = json!({"is_known": true, "verdict": advice.verdict, "reasons": advice.reasons, "grade_reasons": grade.reasons,
-            "tokens": known.tokens(), "tools": part, "index_date": desk.index.about().date});
+            "tokens": known.estimated_tokens(), "tools": part, "index_date": desk.index.metadata().date});
         told.extend(more.as_object().cloned().unwrap_or_default());
         if next < tools.len() {
             told.insert("next_skip".to_owned(), next.into());
@@ -152,7 +152,7 @@ fn row(tool: &ToolFacts) -> Value {
 }
 
 /// The policy that fits, or where to get it if it would fill a model's context.
-fn short_policy(server: &IndexedServer<'_>, known: &Known) -> Value {
+fn short_policy(server: &IndexedServer<'_>, known: &CataloguedServer) -> Value {
     let policy = show::policy(known, Strictness::Recommended).ok();
     match policy {
         Some(policy) if policy.len() > LONGEST_POLICY => {
@@ -168,7 +168,7 @@ fn short_policy(server: &IndexedServer<'_>, known: &Known) -> Value {
 }
 
 fn search_all(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
-    let mut query = Query::words(&given.find_text("query")?.unwrap_or_default());
+    let mut query = IndexQuery::from_words(&given.find_text("query")?.unwrap_or_default());
     query.category = given.word("category", Category::from_word)?;
     query.level = given.level()?;
     query.signal = given.word("signal", RiskSignalKind::from_word)?;
@@ -186,9 +186,9 @@ fn check_tool(desk: &Desk, server: &str, name: &str) -> Result<Value, String> {
         let reasons = open::advise_unknown(&desk.index, &named).reasons.join("; ");
         format!("{reasons}; `search_registry` looks for parts of names")
     })?;
-    let known = Known::of(&server);
+    let known = CataloguedServer::of(&server);
     let advice = open::advise(&desk.index, &named, &server, &known.tools);
-    known.with(|tools| {
+    known.with_classifications(|tools| {
         let found = tools.iter().find(|(tool, _)| tool.name == name);
         let (tool, own) = found.ok_or("the server has no such tool; `check_mcp_server` lists them")?;
         let mut told = known::told(server.package(), tool, own).map_err(|error| error.to_string())?;

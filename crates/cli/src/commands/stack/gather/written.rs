@@ -1,6 +1,8 @@
 //! What an entry starts, by what is written in it.
 
-use gatelodge_catalogue::{IncidentMatch, Index, IndexedServer, PackageName, Source, VersionComparison};
+use gatelodge_catalogue::{
+    IncidentMatch, IndexedServer, PackageIndex, PackageName, PackageRegistry, VersionComparison,
+};
 
 use crate::clients::{Entry as Written, Found};
 
@@ -9,7 +11,7 @@ use crate::clients::{Entry as Written, Found};
 pub enum Identity {
     /// A package of the index, and which version of it.
     Package {
-        source: Source,
+        source: PackageRegistry,
         name: String,
         version: Option<String>,
         /// `==1.0` and `>=1.0` are not the same.
@@ -36,7 +38,7 @@ pub struct LookedUp<'i> {
 }
 
 /// Looks an entry up in the index.
-pub fn look_up<'i>(found: &Found, index: &'i Index) -> LookedUp<'i> {
+pub fn look_up<'i>(found: &Found, index: &'i PackageIndex) -> LookedUp<'i> {
     let named = match &found.entry {
         Some(Written::Command { words, env, .. }) => {
             let variables = env.iter().map(|(name, _)| name).chain(&found.handed);

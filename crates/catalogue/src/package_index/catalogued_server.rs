@@ -4,8 +4,8 @@
 use gatelodge_json::{JsonLimits, read};
 use serde_json::{Map, Value as Json, json};
 
-use super::facts::ToolFacts;
-use super::rows::IndexedServer;
+use super::index_rows::IndexedServer;
+use super::package_facts::ToolFacts;
 use crate::classify::Classification;
 use crate::indexed_classification::classify_from_facts;
 use crate::server_context::ServerContext;
@@ -13,7 +13,7 @@ use crate::tool_spec::ToolSpec;
 
 /// A server of an index with its tools as policies and pages want them.
 #[derive(Debug)]
-pub struct Known {
+pub struct CataloguedServer {
     /// Its name for people.
     pub name: String,
     /// The server among whose tools each is judged.
@@ -24,21 +24,21 @@ pub struct Known {
     definitions: Vec<String>,
 }
 
-impl Known {
+impl CataloguedServer {
     /// Gathers what is known of a server.
     pub fn of(server: &IndexedServer<'_>) -> Self {
-        Self::of_facts(server.package(), server.tools().map(|tool| tool.facts()).collect())
+        Self::from_facts(server.package(), server.tools().map(|tool| tool.facts()).collect())
     }
 
     /// The same from facts.
-    pub fn of_facts(name: &str, tools: Vec<ToolFacts>) -> Self {
+    pub fn from_facts(name: &str, tools: Vec<ToolFacts>) -> Self {
         let server = ServerContext::new(name, None, tools.iter().map(|tool| tool.name.as_str()));
-        let definitions = tools.iter().map(|tool| definition(tool).to_string()).collect();
+        let definitions = tools.iter().map(|tool| definition_json(tool).to_string()).collect();
         Self { name: name.to_owned(), server, tools, definitions }
     }
 
     /// Gives each tool with its classification to `work`.
-    pub fn with<T>(&self, work: impl FnOnce(&[(ToolSpec<'_>, Classification)]) -> T) -> T {
+    pub fn with_classifications<T>(&self, work: impl FnOnce(&[(ToolSpec<'_>, Classification)]) -> T) -> T {
         let documents: Vec<_> =
             self.definitions.iter().map(|text| read(text.as_bytes(), &JsonLimits::REPLY).ok()).collect();
         let known = documents.iter().zip(&self.tools).map(|(document, facts)| {
@@ -51,12 +51,12 @@ impl Known {
     }
 
     /// About how many tokens a model reads to know these tools: four letters each, descriptions not counted.
-    pub fn tokens(&self) -> usize {
+    pub fn estimated_tokens(&self) -> usize {
         self.definitions.iter().map(|text| text.len().div_ceil(4)).sum()
     }
 }
 
-fn definition(tool: &ToolFacts) -> Json {
+fn definition_json(tool: &ToolFacts) -> Json {
     let mut properties = Map::new();
     for own in &tool.parameters {
         let kind = if own.kind.is_empty() { json!({}) } else { json!({ "type": own.kind }) };

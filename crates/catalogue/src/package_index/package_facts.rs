@@ -10,14 +10,14 @@ use crate::risk_signals::RiskSignalKind;
 /// Where a package is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum PackageRegistry {
     /// Python packages.
     Pypi,
     /// npm packages.
     Npm,
 }
 
-impl Source {
+impl PackageRegistry {
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl Source {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackageFacts {
     /// Where it is published.
-    pub source: Source,
+    pub source: PackageRegistry,
     /// Its name there.
     pub package: String,
     /// The version that was read.
@@ -51,15 +51,15 @@ pub struct ToolFacts {
     /// What it takes.
     pub parameters: Vec<ParameterFacts>,
     /// What its author claims.
-    #[serde(default, skip_serializing_if = "Claims::is_silent")]
-    pub claims: Claims,
+    #[serde(default, skip_serializing_if = "ToolHints::is_empty")]
+    pub claims: ToolHints,
     /// What it was taken for.
-    #[serde(serialize_with = "category_out", deserialize_with = "category_in")]
+    #[serde(serialize_with = "serialize_category", deserialize_with = "deserialize_category")]
     pub category: Category,
     /// How sure that is.
     pub confidence: f64,
     /// What its definition shows.
-    #[serde(serialize_with = "signals_out", deserialize_with = "signals_in")]
+    #[serde(serialize_with = "serialize_signals", deserialize_with = "deserialize_signals")]
     pub signals: Vec<RiskSignalKind>,
     /// Labels of data flow.
     pub flow: Vec<DataFlow>,
@@ -86,7 +86,7 @@ pub struct ParameterFacts {
 /// The four hints, as far as they are given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Claims {
+pub struct ToolHints {
     /// `readOnlyHint`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
@@ -101,27 +101,27 @@ pub struct Claims {
     pub open_world: Option<bool>,
 }
 
-impl Claims {
+impl ToolHints {
     /// Whether nothing is claimed.
-    pub fn is_silent(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-fn category_out<S: Serializer>(category: &Category, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_category<S: Serializer>(category: &Category, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(category_name(*category))
 }
 
-fn category_in<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Category, D::Error> {
+fn deserialize_category<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Category, D::Error> {
     let word = String::deserialize(deserializer)?;
     Category::from_word(&word.to_lowercase()).ok_or_else(|| serde::de::Error::custom("a category that is not known"))
 }
 
-fn signals_out<S: Serializer>(signals: &[RiskSignalKind], serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_signals<S: Serializer>(signals: &[RiskSignalKind], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(signals.iter().map(|signal| signal.as_str()))
 }
 
-fn signals_in<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<RiskSignalKind>, D::Error> {
+fn deserialize_signals<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<RiskSignalKind>, D::Error> {
     let words = Vec::<String>::deserialize(deserializer)?;
     let known = |word: &String| {
         RiskSignalKind::from_word(word).ok_or_else(|| serde::de::Error::custom("a signal that is not known"))

@@ -4,19 +4,19 @@ use gatelodge_policy::Category;
 use memchr::memmem;
 
 use super::format::signal_bits;
-use super::pool::Pool;
-use super::rows::{Index, IndexedServer, IndexedTool, ToolRow};
+use super::index_rows::{IndexToolRow, IndexedServer, IndexedTool, PackageIndex};
+use super::string_table::IndexStringTable;
 use crate::classify::RiskLevel;
 use crate::risk_signals::RiskSignalKind;
 
 /// More words of a query are not looked at.
-const MOST_WORDS: usize = 8;
+const MAX_QUERY_WORDS: usize = 8;
 /// Stands between texts, and in no word that is looked for.
-const BORDER: u8 = b'\n';
+const TEXT_SEPARATOR: u8 = b'\n';
 
 /// What is looked for. Without words, everything that the other conditions let through.
 #[derive(Debug, Clone, Default)]
-pub struct Query {
+pub struct IndexQuery {
     /// Parts of names, in small letters. A tool has each in its name or its package's, and at least one in its own.
     words: Vec<String>,
     /// Whether names must begin with them.
@@ -29,11 +29,11 @@ pub struct Query {
     pub signal: Option<RiskSignalKind>,
 }
 
-impl Query {
+impl IndexQuery {
     /// A query by words, parted by spaces, in any case of letters.
-    pub fn words(text: &str) -> Self {
+    pub fn from_words(text: &str) -> Self {
         let words = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
-        let words = words.filter(|word| !word.is_empty()).take(MOST_WORDS).map(str::to_lowercase);
+        let words = words.filter(|word| !word.is_empty()).take(MAX_QUERY_WORDS).map(str::to_lowercase);
         Self { words: words.collect(), ..Self::default() }
     }
 
@@ -44,7 +44,7 @@ impl Query {
 
 /// What was found: the best first, no more than was asked for, and how many there are.
 #[derive(Debug)]
-pub struct Found<'i> {
+pub struct SearchResults<'i> {
     /// Servers by their names; none where the query is about tools.
     pub servers: Vec<IndexedServer<'i>>,
     /// How many servers there are.
@@ -57,20 +57,20 @@ pub struct Found<'i> {
 
 /// The texts of a pool in small letters, one behind the other.
 #[derive(Debug, Default)]
-pub(super) struct Folded {
+pub(super) struct LowercaseTexts {
     text: Vec<u8>,
     starts: Vec<u32>,
 }
 
 /// How well a text fits a word: the smaller the better.
-const NOT_AT_ALL: u8 = u8::MAX;
-const WHOLE: u8 = 0;
-const BEGINS: u8 = 1;
-const WORD: u8 = 2;
-const WITHIN: u8 = 3;
+const FIT_NONE: u8 = u8::MAX;
+const FIT_WHOLE: u8 = 0;
+const FIT_PREFIX: u8 = 1;
+const FIT_WORD: u8 = 2;
+const FIT_WITHIN: u8 = 3;
 
-impl Folded {
-    pub fn of(pool: &Pool) -> Self {
+impl LowercaseTexts {
+    pub fn of(pool: &IndexStringTable) -> Self {
         let mut folded = Self::default();
         for text in pool.iter() {
             folded.starts.push(folded.text.len() as u32);
@@ -79,14 +79,14 @@ impl Folded {
             } else {
                 folded.text.extend_from_slice(text.to_lowercase().as_bytes());
             }
-            folded.text.push(BORDER);
+            folded.text.push(TEXT_SEPARATOR);
         }
         folded
     }
 
     /// How well each text fits a word.
-    fn fits(&self, word: &str, is_prefix: bool) -> Vec<u8> {
-        let mut fits = vec![NOT_AT_ALL; self.starts.len()];
+    fn word_fits(&self, word: &str, is_prefix: bool) -> Vec<u8> {
+        let mut fits = vec![FIT_NONE; self.starts.len()];
         let is_end = |at: usize| self.text.get(at).is_none_or(|byte| !byte.is_ascii_alphanumeric());
         let mut at = 0_usize;
         for found in memmem::find_iter(&self.text, word.as_bytes()) {
@@ -94,16 +94,16 @@ impl Folded {
                 at += 1;
             }
             let begins = self.starts.get(at).is_some_and(|start| *start as usize == found);
-            let ends = self.text.get(found + word.len()) == Some(&BORDER);
+            let ends = self.text.get(found + word.len()) == Some(&TEXT_SEPARATOR);
             // Behind a scope, `/` or `_` a word begins.
             let is_word = begins || found.checked_sub(1).is_none_or(is_end);
             let own = match (begins, ends) {
-                (true, true) => WHOLE,
-                (true, false) => BEGINS,
-                _ if is_word => WORD,
-                _ => WITHIN,
+                (true, true) => FIT_WHOLE,
+                (true, false) => FIT_PREFIX,
+                _ if is_word => FIT_WORD,
+                _ => FIT_WITHIN,
             };
-            if is_prefix && own > BEGINS {
+            if is_prefix && own > FIT_PREFIX {
                 continue;
             }
             if let Some(fit) = fits.get_mut(at) {
@@ -114,17 +114,20 @@ impl Folded {
     }
 }
 
-impl Index {
+impl PackageIndex {
     /// Finds servers and tools; of each, the best `limit` behind the first `skip`.
-    pub fn search(&self, query: &Query, skip: usize, limit: usize) -> Found<'_> {
+    pub fn search(&self, query: &IndexQuery, skip: usize, limit: usize) -> SearchResults<'_> {
         let by_package: Vec<Vec<u8>> =
-            query.words.iter().map(|word| self.folded_packages.fits(word, query.is_prefix)).collect();
+            query.words.iter().map(|word| self.lowercase_packages.word_fits(word, query.is_prefix)).collect();
         let by_name: Vec<Vec<u8>> =
-            query.words.iter().map(|word| self.folded_names.fits(word, query.is_prefix)).collect();
-        let (servers, server_count) =
-            if query.is_about_tools() { (Vec::new(), 0) } else { best(self.server_keys(&by_package), skip, limit) };
-        let (tools, tool_count) = best(self.tool_keys(query, &by_package, &by_name), skip, limit);
-        Found {
+            query.words.iter().map(|word| self.lowercase_tool_names.word_fits(word, query.is_prefix)).collect();
+        let (servers, server_count) = if query.is_about_tools() {
+            (Vec::new(), 0)
+        } else {
+            best_matches(self.server_keys(&by_package), skip, limit)
+        };
+        let (tools, tool_count) = best_matches(self.tool_keys(query, &by_package, &by_name), skip, limit);
+        SearchResults {
             servers: servers.into_iter().filter_map(|at| self.server_at(at)).collect(),
             server_count,
             tools: tools.into_iter().filter_map(|at| self.tool_at(at)).collect(),
@@ -135,17 +138,17 @@ impl Index {
     fn server_keys(&self, by_package: &[Vec<u8>]) -> Vec<u64> {
         let mut keys = Vec::new();
         for (at, row) in self.servers.iter().enumerate() {
-            let fits = by_package.iter().map(|fits| fit(fits, row.package));
-            if fits.clone().all(|fit| fit != NOT_AT_ALL) {
+            let fits = by_package.iter().map(|fits| fit_at(fits, row.package));
+            if fits.clone().all(|fit| fit != FIT_NONE) {
                 // Of two alike, the shorter name is more likely meant.
                 let length = self.packages.get(row.package).len() as u32;
-                keys.push(key(fits.min().unwrap_or(WITHIN), RiskLevel::Low, length, at));
+                keys.push(sort_key(fits.min().unwrap_or(FIT_WITHIN), RiskLevel::Low, length, at));
             }
         }
         keys
     }
 
-    fn tool_keys(&self, query: &Query, by_package: &[Vec<u8>], by_name: &[Vec<u8>]) -> Vec<u64> {
+    fn tool_keys(&self, query: &IndexQuery, by_package: &[Vec<u8>], by_name: &[Vec<u8>]) -> Vec<u64> {
         let signals = query.signal.map_or(0, |kind| signal_bits(&[kind]));
         let mut keys = Vec::new();
         for (at, row) in self.tools.iter().enumerate() {
@@ -156,35 +159,35 @@ impl Index {
             if !is_wanted {
                 continue;
             }
-            let own = by_name.iter().map(|fits| fit(fits, row.name)).min().unwrap_or(WITHIN);
+            let own = by_name.iter().map(|fits| fit_at(fits, row.name)).min().unwrap_or(FIT_WITHIN);
             // One word is in the name itself; of several, the others may be in the package's.
-            if own == NOT_AT_ALL || (by_name.len() > 1 && !self.fits_all(row, by_package, by_name)) {
+            if own == FIT_NONE || (by_name.len() > 1 && !self.fits_all(row, by_package, by_name)) {
                 continue;
             }
-            keys.push(key(own, level, row.name, at));
+            keys.push(sort_key(own, level, row.name, at));
         }
         keys
     }
 
-    fn fits_all(&self, row: &ToolRow, by_package: &[Vec<u8>], by_name: &[Vec<u8>]) -> bool {
+    fn fits_all(&self, row: &IndexToolRow, by_package: &[Vec<u8>], by_name: &[Vec<u8>]) -> bool {
         let package = self.servers.get(row.server as usize).map_or(u32::MAX, |server| server.package);
         let mut both = by_package.iter().zip(by_name);
-        both.all(|(packages, names)| fit(names, row.name).min(fit(packages, package)) != NOT_AT_ALL)
+        both.all(|(packages, names)| fit_at(names, row.name).min(fit_at(packages, package)) != FIT_NONE)
     }
 }
 
-fn fit(fits: &[u8], at: u32) -> u8 {
-    fits.get(at as usize).copied().unwrap_or(NOT_AT_ALL)
+fn fit_at(fits: &[u8], at: u32) -> u8 {
+    fits.get(at as usize).copied().unwrap_or(FIT_NONE)
 }
 
 /// What is sorted by, in one number: how well it fits, how risky it is, its name, and its place.
-fn key(fit: u8, level: RiskLevel, name: u32, at: usize) -> u64 {
+fn sort_key(fit: u8, level: RiskLevel, name: u32, at: usize) -> u64 {
     let risk = 3 - level as u64;
     u64::from(fit) << 62 | risk << 60 | u64::from(name & 0x0fff_ffff) << 32 | at as u64 & 0xffff_ffff
 }
 
 /// The places of the best, and how many there are.
-fn best(mut keys: Vec<u64>, skip: usize, limit: usize) -> (Vec<u32>, usize) {
+fn best_matches(mut keys: Vec<u64>, skip: usize, limit: usize) -> (Vec<u32>, usize) {
     let count = keys.len();
     let wanted = skip.saturating_add(limit).min(count);
     if wanted > 0 && wanted < count {

@@ -1,19 +1,19 @@
 //! Texts that many rows share, each kept once. On disk a text says how much of the one before it it begins with.
 
-use super::bytes::Reader;
-use super::open::OpenIndexError;
+use super::column_codec::ColumnReader;
+use super::index_reader::OpenIndexError;
 
 /// All texts of a pool together, when it is read: a hostile file cannot ask for more.
-const MOST_TEXT: usize = 64 << 20;
+const MAX_TABLE_BYTES: usize = 64 << 20;
 
 /// Texts by number.
 #[derive(Debug, Default)]
-pub(super) struct Pool {
+pub(super) struct IndexStringTable {
     text: String,
     ends: Vec<u32>,
 }
 
-impl Pool {
+impl IndexStringTable {
     fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.ends.push(self.text.len() as u32);
@@ -35,23 +35,23 @@ impl Pool {
         (0..self.len() as u32).map(|number| self.get(number))
     }
 
-    pub fn read(body: &mut Reader<'_>) -> Result<Self, OpenIndexError> {
-        let count = body.count(body.len())?;
-        let (mut shared, mut lengths, mut bytes) = (body.column()?, body.column()?, body.column()?);
+    pub fn read(body: &mut ColumnReader<'_>) -> Result<Self, OpenIndexError> {
+        let count = body.read_count(body.len())?;
+        let (mut shared, mut lengths, mut bytes) = (body.read_column()?, body.read_column()?, body.read_column()?);
         let mut pool = Self { text: String::new(), ends: Vec::with_capacity(count.min(shared.len())) };
         let mut text: Vec<u8> = Vec::new();
         for _ in 0..count {
-            let same = shared.count(text.len())?;
+            let same = shared.read_count(text.len())?;
             text.truncate(same);
-            let length = lengths.count(bytes.len())?;
-            text.extend_from_slice(bytes.take(length)?);
+            let length = lengths.read_count(bytes.len())?;
+            text.extend_from_slice(bytes.read_bytes(length)?);
             let own = str::from_utf8(&text).map_err(|_| OpenIndexError::Malformed("a text is not UTF-8"))?;
-            if pool.text.len() + own.len() > MOST_TEXT {
+            if pool.text.len() + own.len() > MAX_TABLE_BYTES {
                 return Err(OpenIndexError::TooLarge);
             }
             pool.push(own);
         }
-        [shared, lengths, bytes].into_iter().try_for_each(Reader::end)?;
+        [shared, lengths, bytes].into_iter().try_for_each(ColumnReader::expect_end)?;
         Ok(pool)
     }
 }

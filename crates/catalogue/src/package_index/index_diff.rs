@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::Source;
-use super::rows::{Index, IndexedServer, IndexedTool, normal_name};
+use super::index_rows::{IndexedServer, IndexedTool, PackageIndex, normalized_name};
+use super::package_facts::PackageRegistry;
 use crate::classify::RiskLevel;
 
 /// What happened to a tool. The gravest comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ChangeKind {
+pub enum ToolChangeKind {
     /// It can do more harm than before.
     LevelRaised,
     /// It is new.
@@ -26,9 +26,9 @@ pub enum ChangeKind {
     MoreChanges,
 }
 
-impl ChangeKind {
+impl ToolChangeKind {
     /// What happened, for people.
-    pub fn says(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::LevelRaised => "can do more harm than before",
             Self::ToolAdded => "is new",
@@ -40,9 +40,9 @@ impl ChangeKind {
     }
 
     /// The same of so many.
-    pub(crate) fn says_of(self, count: usize) -> &'static str {
+    pub(crate) fn description_for_count(self, count: usize) -> &'static str {
         match self {
-            _ if count == 1 => self.says(),
+            _ if count == 1 => self.description(),
             Self::LevelRaised => "can do more harm than before",
             Self::ToolAdded => "are new",
             Self::ClaimLost => "lost claims of their author",
@@ -55,11 +55,11 @@ impl ChangeKind {
 
 /// One change of a tool, or a count of those that are not told one by one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct ToolChange {
     /// What.
-    pub kind: ChangeKind,
+    pub kind: ToolChangeKind,
     /// `pypi` or `npm`.
-    pub source: Source,
+    pub source: PackageRegistry,
     /// On which server.
     pub package: String,
     /// The version it was found in.
@@ -71,29 +71,29 @@ pub struct Change {
     pub level: String,
     /// How many of which kind are counted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub counts: BTreeMap<ChangeKind, usize>,
+    pub counts: BTreeMap<ToolChangeKind, usize>,
 }
 
 /// What changed on a server, the gravest first; of one tool the gravest change.
 #[derive(Debug)]
 pub struct ServerChanges<'i> {
     server: IndexedServer<'i>,
-    changes: Vec<(ChangeKind, IndexedTool<'i>)>,
+    changes: Vec<(ToolChangeKind, IndexedTool<'i>)>,
 }
 
 /// What changed on servers that are in both with another version, a server at a time.
-pub fn changes<'i>(old: &'i Index, new: &'i Index) -> impl Iterator<Item = ServerChanges<'i>> {
+pub fn index_changes<'i>(old: &'i PackageIndex, new: &'i PackageIndex) -> impl Iterator<Item = ServerChanges<'i>> {
     // An older index may spell names of Python packages otherwise.
     let key = |server: &IndexedServer<'_>| match server.source() {
-        Source::Pypi => (Source::Pypi, normal_name(server.package())),
-        Source::Npm => (Source::Npm, server.package().to_owned()),
+        PackageRegistry::Pypi => (PackageRegistry::Pypi, normalized_name(server.package())),
+        PackageRegistry::Npm => (PackageRegistry::Npm, server.package().to_owned()),
     };
-    let before: HashMap<(Source, String), IndexedServer<'i>> =
+    let before: HashMap<(PackageRegistry, String), IndexedServer<'i>> =
         old.servers().map(|server| (key(&server), server)).collect();
     new.servers().filter_map(move |server| {
         // What is published under a version stays; where it reads differently, it was the reader that changed.
         let old = before.get(&key(&server)).filter(|old| old.version() != server.version())?;
-        let changes = of_server(old, &server);
+        let changes = server_changes(old, &server);
         (!changes.is_empty()).then_some(ServerChanges { server, changes })
     })
 }
@@ -106,20 +106,20 @@ impl ServerChanges<'_> {
     }
 
     /// The first `most` changes one by one, and what comes after them as a count.
-    pub fn told(&self, most: usize) -> Vec<Change> {
+    pub fn first_changes(&self, most: usize) -> Vec<ToolChange> {
         let (each, rest) = self.changes.split_at_checked(most).unwrap_or((&self.changes, &[]));
-        let mut told: Vec<Change> =
-            each.iter().map(|(kind, tool)| self.change(*kind, tool.name(), tool.level())).collect();
+        let mut told: Vec<ToolChange> =
+            each.iter().map(|(kind, tool)| self.make_change(*kind, tool.name(), tool.level())).collect();
         if let Some(level) = rest.iter().map(|(_, tool)| tool.level()).max() {
-            let mut sum = self.change(ChangeKind::MoreChanges, "", level);
+            let mut sum = self.make_change(ToolChangeKind::MoreChanges, "", level);
             rest.iter().for_each(|(kind, _)| *sum.counts.entry(*kind).or_default() += 1);
             told.push(sum);
         }
         told
     }
 
-    fn change(&self, kind: ChangeKind, tool: &str, level: RiskLevel) -> Change {
-        Change {
+    fn make_change(&self, kind: ToolChangeKind, tool: &str, level: RiskLevel) -> ToolChange {
+        ToolChange {
             kind,
             source: self.server.source(),
             package: self.server.package().to_owned(),
@@ -131,22 +131,22 @@ impl ServerChanges<'_> {
     }
 }
 
-fn of_server<'i>(old: &IndexedServer<'i>, new: &IndexedServer<'i>) -> Vec<(ChangeKind, IndexedTool<'i>)> {
+fn server_changes<'i>(old: &IndexedServer<'i>, new: &IndexedServer<'i>) -> Vec<(ToolChangeKind, IndexedTool<'i>)> {
     let mut changes = Vec::new();
     for tool in new.tools() {
         let kind = match old.tool(tool.name()) {
-            None => Some(ChangeKind::ToolAdded),
-            Some(before) => of_tool(&before, &tool),
+            None => Some(ToolChangeKind::ToolAdded),
+            Some(before) => tool_change(&before, &tool),
         };
         changes.extend(kind.map(|kind| (kind, tool)));
     }
     let gone = old.tools().filter(|tool| new.tool(tool.name()).is_none());
-    changes.extend(gone.map(|tool| (ChangeKind::ToolRemoved, tool)));
+    changes.extend(gone.map(|tool| (ToolChangeKind::ToolRemoved, tool)));
     changes.sort_by_key(|(kind, tool)| (*kind, std::cmp::Reverse(tool.level())));
     changes
 }
 
-fn of_tool(old: &IndexedTool<'_>, new: &IndexedTool<'_>) -> Option<ChangeKind> {
+fn tool_change(old: &IndexedTool<'_>, new: &IndexedTool<'_>) -> Option<ToolChangeKind> {
     let (was, is) = (old.claims(), new.claims());
     // What reads as before and is judged otherwise did not change: the judge did.
     if old.hash() == new.hash() && was == is {
@@ -154,11 +154,11 @@ fn of_tool(old: &IndexedTool<'_>, new: &IndexedTool<'_>) -> Option<ChangeKind> {
     }
     let lost = |was: Option<bool>, is: Option<bool>| was.is_some() && is.is_none();
     if new.level() > old.level() {
-        Some(ChangeKind::LevelRaised)
+        Some(ToolChangeKind::LevelRaised)
     } else if lost(was.read_only, is.read_only) || lost(was.destructive, is.destructive) {
-        Some(ChangeKind::ClaimLost)
+        Some(ToolChangeKind::ClaimLost)
     } else if old.hash() != new.hash() {
-        Some(ChangeKind::DefinitionChanged)
+        Some(ToolChangeKind::DefinitionChanged)
     } else {
         None
     }

@@ -2,11 +2,11 @@
 
 use gatelodge_policy::Category;
 
-use super::about::About;
-use super::facts::{Claims, PackageFacts, ParameterFacts, Source, ToolFacts};
-use super::format::{FLOWS, KINDS, OPTIONAL, REQUIRED};
-use super::pool::Pool;
-use super::search::Folded;
+use super::format::{FLOWS_BY_BIT, KINDS, OPTIONAL_BIT, REQUIRED_BIT};
+use super::index_metadata::IndexMetadata;
+use super::index_search::LowercaseTexts;
+use super::package_facts::{PackageFacts, PackageRegistry, ParameterFacts, ToolFacts, ToolHints};
+use super::string_table::IndexStringTable;
 use crate::classify::RiskLevel;
 use crate::data_flow::DataFlow;
 use crate::risk_signals::RiskSignalKind;
@@ -14,37 +14,37 @@ use crate::server_grade::grade_server;
 
 /// What is known of published packages and their tools.
 #[derive(Debug, Default)]
-pub struct Index {
-    pub(super) about: About,
-    pub(super) packages: Pool,
-    pub(super) versions: Pool,
-    pub(super) dates: Pool,
-    pub(super) names: Pool,
-    pub(super) parameters: Pool,
-    pub(super) servers: Vec<ServerRow>,
-    pub(super) tools: Vec<ToolRow>,
-    pub(super) takes: Vec<ParameterRow>,
+pub struct PackageIndex {
+    pub(super) metadata: IndexMetadata,
+    pub(super) packages: IndexStringTable,
+    pub(super) versions: IndexStringTable,
+    pub(super) dates: IndexStringTable,
+    pub(super) tool_names: IndexStringTable,
+    pub(super) parameter_names: IndexStringTable,
+    pub(super) servers: Vec<IndexServerRow>,
+    pub(super) tools: Vec<IndexToolRow>,
+    pub(super) parameter_rows: Vec<IndexParameterRow>,
     /// The names in small letters, for searching.
-    pub(super) folded_packages: Folded,
-    pub(super) folded_names: Folded,
+    pub(super) lowercase_packages: LowercaseTexts,
+    pub(super) lowercase_tool_names: LowercaseTexts,
 }
 
 #[derive(Debug)]
-pub(super) struct ServerRow {
-    pub source: Source,
+pub(super) struct IndexServerRow {
+    pub source: PackageRegistry,
     pub package: u32,
     pub version: u32,
     pub date: u32,
-    pub first: u32,
-    pub count: u32,
+    pub first_tool: u32,
+    pub tool_count: u32,
 }
 
 #[derive(Debug)]
-pub(super) struct ToolRow {
+pub(super) struct IndexToolRow {
     pub server: u32,
     pub name: u32,
-    pub first: u32,
-    pub count: u32,
+    pub first_parameter: u32,
+    pub parameter_count: u32,
     pub claims: u8,
     pub category: Category,
     /// In hundredths.
@@ -56,7 +56,7 @@ pub(super) struct ToolRow {
 }
 
 #[derive(Debug)]
-pub(super) struct ParameterRow {
+pub(super) struct IndexParameterRow {
     pub name: u32,
     pub kind: u8,
 }
@@ -64,21 +64,21 @@ pub(super) struct ParameterRow {
 /// A server of an index.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexedServer<'i> {
-    index: &'i Index,
-    row: &'i ServerRow,
+    index: &'i PackageIndex,
+    row: &'i IndexServerRow,
 }
 
 /// A tool of an index.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexedTool<'i> {
-    index: &'i Index,
-    row: &'i ToolRow,
+    index: &'i PackageIndex,
+    row: &'i IndexToolRow,
 }
 
-impl Index {
+impl PackageIndex {
     /// When it was made, and from what.
-    pub fn about(&self) -> &About {
-        &self.about
+    pub fn metadata(&self) -> &IndexMetadata {
+        &self.metadata
     }
 
     /// All servers, by source and name.
@@ -93,30 +93,32 @@ impl Index {
 
     /// Finds a package by its name; Python names are the same with `-`, `_`, `.` and in any case of letters. Where no
     /// source was said and several have one of this name, it is the riskiest; `namesake` tells the other.
-    pub fn find(&self, source: Option<Source>, package: &str) -> Option<IndexedServer<'_>> {
-        let all = [Source::Pypi, Source::Npm].into_iter().filter(|own| source.is_none_or(|source| source == *own));
-        all.filter_map(|own| self.find_in(own, package)).max_by_key(IndexedServer::risk)
+    pub fn find(&self, source: Option<PackageRegistry>, package: &str) -> Option<IndexedServer<'_>> {
+        let all = [PackageRegistry::Pypi, PackageRegistry::Npm]
+            .into_iter()
+            .filter(|own| source.is_none_or(|source| source == *own));
+        all.filter_map(|own| self.find_in_registry(own, package)).max_by_key(IndexedServer::risk)
     }
 
     /// The package of the same name in the other source.
-    pub fn namesake(&self, server: &IndexedServer<'_>) -> Option<IndexedServer<'_>> {
-        let other = if server.source() == Source::Pypi { Source::Npm } else { Source::Pypi };
-        self.find_in(other, server.package())
+    pub fn same_name_elsewhere(&self, server: &IndexedServer<'_>) -> Option<IndexedServer<'_>> {
+        let other = if server.source() == PackageRegistry::Pypi { PackageRegistry::Npm } else { PackageRegistry::Pypi };
+        self.find_in_registry(other, server.package())
     }
 
-    fn find_in(&self, source: Source, package: &str) -> Option<IndexedServer<'_>> {
-        let wanted = normal_name(package);
+    fn find_in_registry(&self, source: PackageRegistry, package: &str) -> Option<IndexedServer<'_>> {
+        let wanted = normalized_name(package);
         let all = || self.servers().filter(|server| server.source() == source);
         let is_same = |server: &IndexedServer<'_>| match source {
-            Source::Pypi => normal_name(server.package()) == wanted,
-            Source::Npm => server.package().eq_ignore_ascii_case(package),
+            PackageRegistry::Pypi => normalized_name(server.package()) == wanted,
+            PackageRegistry::Npm => server.package().eq_ignore_ascii_case(package),
         };
         all().find(|server| server.package() == package).or_else(|| all().find(is_same))
     }
 
-    pub(super) fn finish(&mut self) {
-        self.folded_packages = Folded::of(&self.packages);
-        self.folded_names = Folded::of(&self.names);
+    pub(super) fn build_search_texts(&mut self) {
+        self.lowercase_packages = LowercaseTexts::of(&self.packages);
+        self.lowercase_tool_names = LowercaseTexts::of(&self.tool_names);
     }
 
     pub(super) fn tool_at(&self, at: u32) -> Option<IndexedTool<'_>> {
@@ -129,7 +131,7 @@ impl Index {
 }
 
 /// A Python package's name as the package index compares it.
-pub fn normal_name(name: &str) -> String {
+pub fn normalized_name(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for letter in name.chars() {
         match letter {
@@ -142,16 +144,16 @@ pub fn normal_name(name: &str) -> String {
 }
 
 /// Whether two names are of one package, as its source compares them; one whose source nobody says, as Python's does.
-pub(crate) fn is_same_name(source: Option<Source>, one: &str, other: &str) -> bool {
+pub(crate) fn is_same_package_name(source: Option<PackageRegistry>, one: &str, other: &str) -> bool {
     match source {
-        Some(Source::Npm) => one.eq_ignore_ascii_case(other),
-        Some(Source::Pypi) | None => normal_name(one) == normal_name(other),
+        Some(PackageRegistry::Npm) => one.eq_ignore_ascii_case(other),
+        Some(PackageRegistry::Pypi) | None => normalized_name(one) == normalized_name(other),
     }
 }
 
 impl<'i> IndexedServer<'i> {
     /// Where it is published.
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> PackageRegistry {
         self.row.source
     }
 
@@ -173,13 +175,13 @@ impl<'i> IndexedServer<'i> {
     /// Its tools, by name.
     pub fn tools(&self) -> impl ExactSizeIterator<Item = IndexedTool<'i>> + use<'i> {
         let index = self.index;
-        self.rows().iter().map(move |row| IndexedTool { index, row })
+        self.tool_rows().iter().map(move |row| IndexedTool { index, row })
     }
 
     /// A tool by its name.
     pub fn tool(&self, name: &str) -> Option<IndexedTool<'i>> {
-        let (index, rows) = (self.index, self.rows());
-        let at = rows.binary_search_by(|row| index.names.get(row.name).cmp(name)).ok()?;
+        let (index, rows) = (self.index, self.tool_rows());
+        let at = rows.binary_search_by(|row| index.tool_names.get(row.name).cmp(name)).ok()?;
         rows.get(at).map(|row| IndexedTool { index, row })
     }
 
@@ -189,9 +191,9 @@ impl<'i> IndexedServer<'i> {
         (self.tools().map(|tool| tool.level()).max(), grade_server(&tools).letter)
     }
 
-    fn rows(&self) -> &'i [ToolRow] {
-        let first = self.row.first as usize;
-        self.index.tools.get(first..first + self.row.count as usize).unwrap_or_default()
+    fn tool_rows(&self) -> &'i [IndexToolRow] {
+        let first = self.row.first_tool as usize;
+        self.index.tools.get(first..first + self.row.tool_count as usize).unwrap_or_default()
     }
 
     /// All that is kept of it.
@@ -214,7 +216,7 @@ impl<'i> IndexedTool<'i> {
 
     /// Its name.
     pub fn name(&self) -> &'i str {
-        self.index.names.get(self.row.name)
+        self.index.tool_names.get(self.row.name)
     }
 
     /// What it was taken for.
@@ -233,13 +235,13 @@ impl<'i> IndexedTool<'i> {
     }
 
     /// What its author claims.
-    pub fn claims(&self) -> Claims {
+    pub fn claims(&self) -> ToolHints {
         let claim = |at: u8| match self.row.claims >> (2 * at) & 3 {
             1 => Some(false),
             2 => Some(true),
             _ => None,
         };
-        Claims { read_only: claim(0), destructive: claim(1), idempotent: claim(2), open_world: claim(3) }
+        ToolHints { read_only: claim(0), destructive: claim(1), idempotent: claim(2), open_world: claim(3) }
     }
 
     /// What its definition shows.
@@ -251,23 +253,23 @@ impl<'i> IndexedTool<'i> {
     /// Where data comes from and goes.
     pub fn flow(&self) -> impl Iterator<Item = DataFlow> + use<> {
         let bits = self.row.flow;
-        FLOWS.into_iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, flow)| flow)
+        FLOWS_BY_BIT.into_iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, flow)| flow)
     }
 
     /// Whether it is there only under a setting.
     pub fn is_optional(&self) -> bool {
-        self.row.flow & OPTIONAL != 0
+        self.row.flow & OPTIONAL_BIT != 0
     }
 
     /// What it takes.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = ParameterFacts> + use<'i> {
-        let first = self.row.first as usize;
-        let rows = self.index.takes.get(first..first + self.row.count as usize).unwrap_or_default();
+        let first = self.row.first_parameter as usize;
+        let rows = self.index.parameter_rows.get(first..first + self.row.parameter_count as usize).unwrap_or_default();
         let index = self.index;
         rows.iter().map(move |row| ParameterFacts {
-            name: index.parameters.get(row.name).to_owned(),
-            kind: KINDS.get(usize::from(row.kind & !REQUIRED)).copied().unwrap_or_default().to_owned(),
-            required: row.kind & REQUIRED != 0,
+            name: index.parameter_names.get(row.name).to_owned(),
+            kind: KINDS.get(usize::from(row.kind & !REQUIRED_BIT)).copied().unwrap_or_default().to_owned(),
+            required: row.kind & REQUIRED_BIT != 0,
         })
     }
 

@@ -1,34 +1,34 @@
 //! Numbers and columns of an index file. What is read is foreign: every length is held against what is there.
 
-use super::open::OpenIndexError;
+use super::index_reader::OpenIndexError;
 
 /// Reads a column from its start.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reader<'b>(&'b [u8]);
+pub(super) struct ColumnReader<'b>(&'b [u8]);
 
-const SHORT: OpenIndexError = OpenIndexError::Malformed("a column ends too early");
+const COLUMN_TOO_SHORT: OpenIndexError = OpenIndexError::Malformed("a column ends too early");
 
-impl<'b> Reader<'b> {
+impl<'b> ColumnReader<'b> {
     pub fn new(bytes: &'b [u8]) -> Self {
         Self(bytes)
     }
 
-    pub fn byte(&mut self) -> Result<u8, OpenIndexError> {
-        let (first, rest) = self.0.split_first().ok_or(SHORT)?;
+    pub fn read_byte(&mut self) -> Result<u8, OpenIndexError> {
+        let (first, rest) = self.0.split_first().ok_or(COLUMN_TOO_SHORT)?;
         self.0 = rest;
         Ok(*first)
     }
 
-    pub fn take(&mut self, count: usize) -> Result<&'b [u8], OpenIndexError> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(SHORT)?;
+    pub fn read_bytes(&mut self, count: usize) -> Result<&'b [u8], OpenIndexError> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(COLUMN_TOO_SHORT)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    pub fn number(&mut self) -> Result<u64, OpenIndexError> {
+    pub fn read_varint(&mut self) -> Result<u64, OpenIndexError> {
         let mut number = 0_u64;
         for shift in (0..63).step_by(7) {
-            let byte = self.byte()?;
+            let byte = self.read_byte()?;
             number |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok(number);
@@ -38,8 +38,8 @@ impl<'b> Reader<'b> {
     }
 
     /// A number below a bound.
-    pub fn below(&mut self, bound: usize) -> Result<u32, OpenIndexError> {
-        let number = self.number()?;
+    pub fn read_index(&mut self, bound: usize) -> Result<u32, OpenIndexError> {
+        let number = self.read_varint()?;
         if number < bound as u64 {
             u32::try_from(number).map_err(|_| OpenIndexError::Malformed("a number is too large"))
         } else {
@@ -48,17 +48,17 @@ impl<'b> Reader<'b> {
     }
 
     /// A count of things that take at least one byte each of what is left here or in a column like this.
-    pub fn count(&mut self, most: usize) -> Result<usize, OpenIndexError> {
-        let number = self.number()?;
+    pub fn read_count(&mut self, most: usize) -> Result<usize, OpenIndexError> {
+        let number = self.read_varint()?;
         match usize::try_from(number) {
             Ok(count) if count <= most => Ok(count),
             _ => Err(OpenIndexError::Malformed("a count is larger than what is there")),
         }
     }
 
-    pub fn column(&mut self) -> Result<Self, OpenIndexError> {
-        let length = self.count(self.0.len())?;
-        self.take(length).map(Self)
+    pub fn read_column(&mut self) -> Result<Self, OpenIndexError> {
+        let length = self.read_count(self.0.len())?;
+        self.read_bytes(length).map(Self)
     }
 
     pub fn len(&self) -> usize {
@@ -70,7 +70,7 @@ impl<'b> Reader<'b> {
     }
 
     /// Nothing may be left over.
-    pub fn end(self) -> Result<(), OpenIndexError> {
+    pub fn expect_end(self) -> Result<(), OpenIndexError> {
         if self.0.is_empty() { Ok(()) } else { Err(OpenIndexError::Malformed("a column has more than it should")) }
     }
 }

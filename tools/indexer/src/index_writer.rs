@@ -5,22 +5,24 @@ mod column;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gatelodge_catalogue::index_format::{
-    CATEGORIES, FORMAT, HEAD_BYTES, Header, KINDS, MAGIC, MOST_BYTES, REQUIRED, claim_bits, flow_bits, is_day, is_name,
-    is_version, signal_bits,
+    CATEGORIES_BY_NUMBER, FILE_MAGIC, FORMAT, HEADER_BYTES, IndexHeader, KINDS, MOST_BYTES, REQUIRED_BIT, claim_bits,
+    flow_bits, is_date, is_name, is_version, signal_bits,
 };
-use gatelodge_catalogue::{About, PackageFacts, RiskSignalKind, Source, ToolFacts, escape_for_display, normal_name};
+use gatelodge_catalogue::{
+    IndexMetadata, PackageFacts, PackageRegistry, RiskSignalKind, ToolFacts, escape_for_display, normalized_name,
+};
 
-use column::Column;
+use column::ColumnWriter;
 
 /// How hard the body is packed: it is done once, and read often.
-const EFFORT: u8 = 10;
+const COMPRESSION_LEVEL: u8 = 10;
 
 /// Why facts do not become an index.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteIndexError {
     /// A fact is not what it should be.
     #[error("package `{package}`: {why}")]
-    Fact {
+    InvalidPackage {
         /// Which package.
         package: String,
         /// What is wrong.
@@ -38,39 +40,40 @@ pub enum WriteIndexError {
 /// A fact is none, or there are too many.
 pub fn write_index(
     packages: impl IntoIterator<Item = PackageFacts>,
-    about: &About,
+    about: &IndexMetadata,
 ) -> Result<Vec<u8>, WriteIndexError> {
-    let mut by_name: BTreeMap<(Source, String), PackageFacts> = BTreeMap::new();
+    let mut by_name: BTreeMap<(PackageRegistry, String), PackageFacts> = BTreeMap::new();
     for mut package in packages {
-        check(&package)?;
-        if package.source == Source::Pypi {
-            package.package = normal_name(&package.package);
+        check_package(&package)?;
+        if package.source == PackageRegistry::Pypi {
+            package.package = normalized_name(&package.package);
         }
         package.tools.sort_by(|one, other| one.name.cmp(&other.name));
         package.tools.dedup_by(|one, other| one.name == other.name);
         by_name.insert((package.source, package.package.clone()), package);
     }
     let packages: Vec<PackageFacts> = by_name.into_values().collect();
-    let header = Header {
-        about: about.clone(),
+    let header = IndexHeader {
+        metadata: about.clone(),
         signals: RiskSignalKind::ALL.iter().map(|kind| kind.as_str().to_owned()).collect(),
     };
-    let mut body = Column::default();
-    let mut said = Column::default();
+    let mut body = ColumnWriter::default();
+    let mut said = ColumnWriter::default();
     said.bytes(&serde_json::to_vec(&header).unwrap_or_default());
     body.column(said);
-    let numbers = Numbers::of(&packages);
-    for pool in [&numbers.packages, &numbers.versions, &numbers.dates, &numbers.names, &numbers.parameters] {
+    let numbers = IndexInterners::of(&packages);
+    for pool in [&numbers.packages, &numbers.versions, &numbers.dates, &numbers.tool_names, &numbers.parameter_names] {
         pool.write(&mut body);
     }
-    servers(&packages, &numbers, &mut body);
-    tools(&packages, &numbers, &mut body);
-    parameters(&packages, &numbers, &mut body);
+    write_server_rows(&packages, &numbers, &mut body);
+    write_tool_rows(&packages, &numbers, &mut body);
+    write_parameter_rows(&packages, &numbers, &mut body);
     pack(&body.into_bytes())
 }
 
-fn check(package: &PackageFacts) -> Result<(), WriteIndexError> {
-    let fault = |why: String| Err(WriteIndexError::Fact { package: escape_for_display(&package.package), why });
+fn check_package(package: &PackageFacts) -> Result<(), WriteIndexError> {
+    let fault =
+        |why: String| Err(WriteIndexError::InvalidPackage { package: escape_for_display(&package.package), why });
     let names = package
         .tools
         .iter()
@@ -86,7 +89,7 @@ fn check(package: &PackageFacts) -> Result<(), WriteIndexError> {
     if package.tools.is_empty() {
         return fault("it has no tools".to_owned());
     }
-    if !package.date.iter().all(|date| is_day(date)) {
+    if !package.date.iter().all(|date| is_date(date)) {
         return fault("its date is no day; say it as 2026-11-16".to_owned());
     }
     let is_hash = |tool: &&ToolFacts| tool.hash.len() != 16 || u64::from_str_radix(&tool.hash, 16).is_err();
@@ -97,12 +100,12 @@ fn check(package: &PackageFacts) -> Result<(), WriteIndexError> {
 }
 
 /// Texts that many rows share, each written once, and the number of each.
-struct Numbered<'f> {
+struct StringInterner<'f> {
     texts: Vec<&'f str>,
     numbers: HashMap<&'f str, u32>,
 }
 
-impl<'f> Numbered<'f> {
+impl<'f> StringInterner<'f> {
     fn of(texts: impl IntoIterator<Item = &'f str>) -> Self {
         let texts: Vec<&str> = texts.into_iter().collect();
         let numbers = texts.iter().enumerate().map(|(at, text)| (*text, at as u32)).collect();
@@ -110,8 +113,9 @@ impl<'f> Numbered<'f> {
     }
 
     /// Writes the texts: for each, how many bytes it shares with the start of the one before, and the rest.
-    fn write(&self, out: &mut Column) {
-        let (mut shared, mut lengths, mut bytes) = (Column::default(), Column::default(), Column::default());
+    fn write(&self, out: &mut ColumnWriter) {
+        let (mut shared, mut lengths, mut bytes) =
+            (ColumnWriter::default(), ColumnWriter::default(), ColumnWriter::default());
         let mut before = "";
         for text in &self.texts {
             let same = text.bytes().zip(before.bytes()).take_while(|(one, other)| one == other).count();
@@ -129,19 +133,19 @@ impl<'f> Numbered<'f> {
     }
 }
 
-struct Numbers<'f> {
-    packages: Numbered<'f>,
-    versions: Numbered<'f>,
-    dates: Numbered<'f>,
-    names: Numbered<'f>,
+struct IndexInterners<'f> {
+    packages: StringInterner<'f>,
+    versions: StringInterner<'f>,
+    dates: StringInterner<'f>,
+    tool_names: StringInterner<'f>,
     /// By how often they are used, so that the usual ones have small numbers.
-    parameters: Numbered<'f>,
+    parameter_names: StringInterner<'f>,
 }
 
-impl<'f> Numbers<'f> {
+impl<'f> IndexInterners<'f> {
     fn of(packages: &'f [PackageFacts]) -> Self {
-        fn sorted<'f>(texts: impl Iterator<Item = &'f str>) -> Numbered<'f> {
-            Numbered::of(texts.collect::<BTreeSet<&str>>())
+        fn sorted<'f>(texts: impl Iterator<Item = &'f str>) -> StringInterner<'f> {
+            StringInterner::of(texts.collect::<BTreeSet<&str>>())
         }
         let tools = || packages.iter().flat_map(|package| &package.tools);
         let mut uses: BTreeMap<&str, u64> = BTreeMap::new();
@@ -154,19 +158,19 @@ impl<'f> Numbers<'f> {
             packages: sorted(packages.iter().map(|package| package.package.as_str())),
             versions: sorted(packages.iter().map(|package| package.version.as_str())),
             dates: sorted(packages.iter().map(|package| package.date.as_deref().unwrap_or_default())),
-            names: sorted(tools().map(|tool| tool.name.as_str())),
-            parameters: Numbered::of(uses.into_iter().map(|(name, _)| name)),
+            tool_names: sorted(tools().map(|tool| tool.name.as_str())),
+            parameter_names: StringInterner::of(uses.into_iter().map(|(name, _)| name)),
         }
     }
 }
 
-fn servers(packages: &[PackageFacts], numbers: &Numbers<'_>, body: &mut Column) {
-    let mut columns = [(); 5].map(|()| Column::default());
+fn write_server_rows(packages: &[PackageFacts], numbers: &IndexInterners<'_>, body: &mut ColumnWriter) {
+    let mut columns = [(); 5].map(|()| ColumnWriter::default());
     let [source, package, version, date, count] = &mut columns;
     for own in packages {
         source.byte(match own.source {
-            Source::Pypi => 0,
-            Source::Npm => 1,
+            PackageRegistry::Pypi => 0,
+            PackageRegistry::Npm => 1,
         });
         package.number(numbers.packages.number(&own.package));
         version.number(numbers.versions.number(&own.version));
@@ -177,18 +181,19 @@ fn servers(packages: &[PackageFacts], numbers: &Numbers<'_>, body: &mut Column) 
     columns.into_iter().for_each(|column| body.column(column));
 }
 
-fn tools(packages: &[PackageFacts], numbers: &Numbers<'_>, body: &mut Column) {
-    let mut columns = [(); 8].map(|()| Column::default());
+fn write_tool_rows(packages: &[PackageFacts], numbers: &IndexInterners<'_>, body: &mut ColumnWriter) {
+    let mut columns = [(); 8].map(|()| ColumnWriter::default());
     let [name, taken, claims, category, confidence, signals, flow, hash] = &mut columns;
     for package in packages {
         let mut before = None;
         for tool in &package.tools {
-            let own = numbers.names.number(&tool.name);
+            let own = numbers.tool_names.number(&tool.name);
             name.number(before.map_or(own, |before: u64| own - before - 1));
             before = Some(own);
             taken.number(tool.parameters.len() as u64);
             claims.byte(claim_bits(&tool.claims));
-            category.byte(CATEGORIES.iter().position(|known| *known == tool.category).unwrap_or_default() as u8);
+            category
+                .byte(CATEGORIES_BY_NUMBER.iter().position(|known| *known == tool.category).unwrap_or_default() as u8);
             confidence.byte((tool.confidence.clamp(0.0, 1.0) * 100.0).round() as u8);
             signals.number(signal_bits(&tool.signals).into());
             flow.byte(flow_bits(&tool.flow, tool.optional));
@@ -198,12 +203,12 @@ fn tools(packages: &[PackageFacts], numbers: &Numbers<'_>, body: &mut Column) {
     columns.into_iter().for_each(|column| body.column(column));
 }
 
-fn parameters(packages: &[PackageFacts], numbers: &Numbers<'_>, body: &mut Column) {
-    let (mut name, mut kind) = (Column::default(), Column::default());
+fn write_parameter_rows(packages: &[PackageFacts], numbers: &IndexInterners<'_>, body: &mut ColumnWriter) {
+    let (mut name, mut kind) = (ColumnWriter::default(), ColumnWriter::default());
     for own in packages.iter().flat_map(|package| &package.tools).flat_map(|tool| &tool.parameters) {
-        name.number(numbers.parameters.number(&own.name));
+        name.number(numbers.parameter_names.number(&own.name));
         let known = KINDS.iter().position(|kind| *kind == own.kind).unwrap_or_default() as u8;
-        kind.byte(known | if own.required { REQUIRED } else { 0 });
+        kind.byte(known | if own.required { REQUIRED_BIT } else { 0 });
     }
     body.column(name);
     body.column(kind);
@@ -213,9 +218,9 @@ fn pack(body: &[u8]) -> Result<Vec<u8>, WriteIndexError> {
     if body.len() > MOST_BYTES {
         return Err(WriteIndexError::TooLarge);
     }
-    let packed = miniz_oxide::deflate::compress_to_vec_zlib(body, EFFORT);
-    let mut file = Vec::with_capacity(HEAD_BYTES + packed.len());
-    file.extend_from_slice(MAGIC);
+    let packed = miniz_oxide::deflate::compress_to_vec_zlib(body, COMPRESSION_LEVEL);
+    let mut file = Vec::with_capacity(HEADER_BYTES + packed.len());
+    file.extend_from_slice(FILE_MAGIC);
     file.extend_from_slice(&FORMAT.to_le_bytes());
     file.extend_from_slice(&(body.len() as u64).to_le_bytes());
     file.extend_from_slice(&(packed.len() as u64).to_le_bytes());

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// When an index was made, from what, and what became of the packages that are not in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub struct IndexMetadata {
     /// The day it was made, `2026-11-16`.
     pub date: String,
     /// Packages that were looked at, by what came of it.

@@ -1,25 +1,25 @@
 //! An index file from outside in: envelope, checksum, packed body, columns. Nothing in it is trusted; what is wrong is
 //! told, and the memory that it can ask for is bounded.
 
-use super::bytes::Reader;
+use super::column_codec::ColumnReader;
 use super::format::{
-    CATEGORIES, FORMAT, HEAD_BYTES, Header, KINDS, MAGIC, MOST_BYTES, REQUIRED, is_day, is_name, is_version,
-    signal_bits,
+    CATEGORIES_BY_NUMBER, FILE_MAGIC, FORMAT, HEADER_BYTES, IndexHeader, KINDS, MOST_BYTES, REQUIRED_BIT, is_date,
+    is_name, is_version, signal_bits,
 };
-use super::pool::Pool;
-use super::rows::{Index, ParameterRow, ServerRow, ToolRow};
-use crate::index::facts::Source;
+use super::index_rows::{IndexParameterRow, IndexServerRow, IndexToolRow, PackageIndex};
+use super::string_table::IndexStringTable;
+use crate::package_index::package_facts::PackageRegistry;
 use crate::risk_signals::RiskSignalKind;
 
 /// The oldest that it reads: it does not say which tools are optional.
-const OLDEST: u32 = 1;
+const MIN_FORMAT_VERSION: u32 = 1;
 
 /// Why a file is no index that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenIndexError {
     /// It is something else.
     #[error("it is no index of the catalogue")]
-    Foreign,
+    NotAnIndex,
     /// It ends before its end.
     #[error("it is cut off after {found} of {wanted} bytes; fetch or make it again")]
     Truncated {
@@ -30,7 +30,7 @@ pub enum OpenIndexError {
     },
     /// It was made by a later version.
     #[error("it has format {found}, and this program knows format {FORMAT}; a newer program reads it")]
-    Newer {
+    NewerFormat {
         /// The format it has.
         found: u32,
     },
@@ -45,26 +45,26 @@ pub enum OpenIndexError {
     Malformed(&'static str),
 }
 
-impl Index {
+impl PackageIndex {
     /// The largest file that can be one.
-    pub const MOST_FILE_BYTES: usize = HEAD_BYTES + MOST_BYTES;
+    pub const MAX_FILE_BYTES: usize = HEADER_BYTES + MOST_BYTES;
 
     /// The file that comes with the program. It is opened only when it is asked for.
     pub fn built_in() -> &'static [u8] {
         // A constant would be in the program once for each crate that uses it.
-        static FILE: &[u8] = include_bytes!("../../data/index.glx");
-        FILE
+        static INDEX_FILE: &[u8] = include_bytes!("../../data/index.glx");
+        INDEX_FILE
     }
 
     /// The day of that file; only its beginning is unpacked.
     pub fn built_in_date() -> Option<String> {
         /// What an index says of itself takes far less.
-        const ENOUGH: usize = 1 << 16;
-        let body = Self::built_in().get(HEAD_BYTES..)?;
-        let begun = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(body, ENOUGH);
+        const MAX_METADATA_BYTES: usize = 1 << 16;
+        let body = Self::built_in().get(HEADER_BYTES..)?;
+        let begun = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(body, MAX_METADATA_BYTES);
         let begun = begun.unwrap_or_else(|cut| cut.output);
-        let header: Header = serde_json::from_slice(Reader::new(&begun).column().ok()?.rest()).ok()?;
-        Some(header.about.date)
+        let header: IndexHeader = serde_json::from_slice(ColumnReader::new(&begun).read_column().ok()?.rest()).ok()?;
+        Some(header.metadata.date)
     }
 
     /// Opens an index.
@@ -72,34 +72,38 @@ impl Index {
     /// # Errors
     /// It is none, of a later format, damaged or too large.
     pub fn open(file: &[u8]) -> Result<Self, OpenIndexError> {
-        read(&unpack(file)?)
+        read_body(&unpack(file)?)
     }
 }
 
 fn unpack(file: &[u8]) -> Result<Vec<u8>, OpenIndexError> {
-    let head = file.get(..HEAD_BYTES);
+    let head = file.get(..HEADER_BYTES);
     // A file that ends within its head may still be known by how it begins.
-    if !file.starts_with(MAGIC.get(..file.len().min(MAGIC.len())).unwrap_or_default()) || file.is_empty() {
-        return Err(OpenIndexError::Foreign);
+    if !file.starts_with(FILE_MAGIC.get(..file.len().min(FILE_MAGIC.len())).unwrap_or_default()) || file.is_empty() {
+        return Err(OpenIndexError::NotAnIndex);
     }
-    let head = head.ok_or(OpenIndexError::Truncated { found: file.len(), wanted: HEAD_BYTES })?;
-    let mut head = Reader::new(head);
-    head.take(MAGIC.len())?;
-    let format = u32::from_le_bytes(head.take(4)?.try_into().unwrap_or_default());
-    if !(OLDEST..=FORMAT).contains(&format) {
-        return Err(if format > FORMAT { OpenIndexError::Newer { found: format } } else { OpenIndexError::Foreign });
+    let head = head.ok_or(OpenIndexError::Truncated { found: file.len(), wanted: HEADER_BYTES })?;
+    let mut head = ColumnReader::new(head);
+    head.read_bytes(FILE_MAGIC.len())?;
+    let format = u32::from_le_bytes(head.read_bytes(4)?.try_into().unwrap_or_default());
+    if !(MIN_FORMAT_VERSION..=FORMAT).contains(&format) {
+        return Err(if format > FORMAT {
+            OpenIndexError::NewerFormat { found: format }
+        } else {
+            OpenIndexError::NotAnIndex
+        });
     }
-    let unpacked = u64::from_le_bytes(head.take(8)?.try_into().unwrap_or_default());
-    let packed = u64::from_le_bytes(head.take(8)?.try_into().unwrap_or_default());
-    let checksum = u32::from_le_bytes(head.take(4)?.try_into().unwrap_or_default());
-    let body = file.get(HEAD_BYTES..).unwrap_or_default();
+    let unpacked = u64::from_le_bytes(head.read_bytes(8)?.try_into().unwrap_or_default());
+    let packed = u64::from_le_bytes(head.read_bytes(8)?.try_into().unwrap_or_default());
+    let checksum = u32::from_le_bytes(head.read_bytes(4)?.try_into().unwrap_or_default());
+    let body = file.get(HEADER_BYTES..).unwrap_or_default();
     let sizes = (usize::try_from(unpacked), usize::try_from(packed));
     let (Ok(unpacked), Ok(packed)) = sizes else { return Err(OpenIndexError::TooLarge) };
     if unpacked > MOST_BYTES || packed > MOST_BYTES {
         return Err(OpenIndexError::TooLarge);
     }
     if body.len() < packed {
-        return Err(OpenIndexError::Truncated { found: file.len(), wanted: HEAD_BYTES + packed });
+        return Err(OpenIndexError::Truncated { found: file.len(), wanted: HEADER_BYTES + packed });
     }
     if body.len() > packed || crc32fast::hash(body) != checksum {
         return Err(OpenIndexError::Damaged);
@@ -108,9 +112,9 @@ fn unpack(file: &[u8]) -> Result<Vec<u8>, OpenIndexError> {
     body.ok().filter(|body| body.len() == unpacked).ok_or(OpenIndexError::Malformed("it cannot be unpacked"))
 }
 
-fn read(body: &[u8]) -> Result<Index, OpenIndexError> {
-    let mut body = Reader::new(body);
-    let header: Header = serde_json::from_slice(body.column()?.rest())
+fn read_body(body: &[u8]) -> Result<PackageIndex, OpenIndexError> {
+    let mut body = ColumnReader::new(body);
+    let header: IndexHeader = serde_json::from_slice(body.read_column()?.rest())
         .map_err(|_| OpenIndexError::Malformed("what it says of itself cannot be read"))?;
     let known = |word: &String| {
         RiskSignalKind::from_word(word).ok_or(OpenIndexError::Malformed("it has a signal that is not known here"))
@@ -122,36 +126,44 @@ fn read(body: &[u8]) -> Result<Index, OpenIndexError> {
     if signals.iter().enumerate().any(|(at, kind)| signals.iter().take(at).any(|own| own == kind)) {
         return Err(OpenIndexError::Malformed("it has a signal twice"));
     }
-    let mut pool = || Pool::read(&mut body);
+    let mut pool = || IndexStringTable::read(&mut body);
     let (packages, versions, dates, names, parameters) = (pool()?, pool()?, pool()?, pool()?, pool()?);
-    let mut index = Index { about: header.about, packages, versions, dates, names, parameters, ..Index::default() };
-    texts(&index)?;
-    let counts = servers(&mut body, &mut index)?;
-    let parameter_counts = tools(&mut body, &mut index, &counts, &signals)?;
-    takes(&mut body, &mut index, parameter_counts)?;
-    body.end()?;
-    index.about.servers = index.servers.len();
-    index.about.tools = index.tools.len();
-    index.finish();
+    let mut index = PackageIndex {
+        metadata: header.metadata,
+        packages,
+        versions,
+        dates,
+        tool_names: names,
+        parameter_names: parameters,
+        ..PackageIndex::default()
+    };
+    check_texts(&index)?;
+    let counts = read_server_rows(&mut body, &mut index)?;
+    let parameter_counts = read_tool_rows(&mut body, &mut index, &counts, &signals)?;
+    read_parameter_rows(&mut body, &mut index, parameter_counts)?;
+    body.expect_end()?;
+    index.metadata.servers = index.servers.len();
+    index.metadata.tools = index.tools.len();
+    index.build_search_texts();
     Ok(index)
 }
 
 /// Whether texts are what the writer takes: days that are days, names that are some, and in order what is looked for by
 /// its order.
-fn texts(index: &Index) -> Result<(), OpenIndexError> {
+fn check_texts(index: &PackageIndex) -> Result<(), OpenIndexError> {
     let days = index.dates.iter().filter(|date| !date.is_empty());
-    if !days.chain([index.about.date.as_str()]).all(is_day) {
+    if !days.chain([index.metadata.date.as_str()]).all(is_date) {
         return Err(OpenIndexError::Malformed("a date is no day"));
     }
-    let named = [&index.packages, &index.names, &index.parameters];
+    let named = [&index.packages, &index.tool_names, &index.parameter_names];
     if !named.iter().flat_map(|pool| pool.iter()).all(is_name) {
         return Err(OpenIndexError::Malformed("a name is empty or too long"));
     }
     if !index.versions.iter().all(is_version) {
         return Err(OpenIndexError::Malformed("a version is too long"));
     }
-    let is_ordered = |pool: &Pool| pool.iter().zip(pool.iter().skip(1)).all(|(one, next)| one < next);
-    if is_ordered(&index.packages) && is_ordered(&index.names) {
+    let is_ordered = |pool: &IndexStringTable| pool.iter().zip(pool.iter().skip(1)).all(|(one, next)| one < next);
+    if is_ordered(&index.packages) && is_ordered(&index.tool_names) {
         Ok(())
     } else {
         Err(OpenIndexError::Malformed("names are not in order, or one comes twice"))
@@ -159,105 +171,110 @@ fn texts(index: &Index) -> Result<(), OpenIndexError> {
 }
 
 /// Reads the servers; gives how many tools each has.
-fn servers(body: &mut Reader<'_>, index: &mut Index) -> Result<Vec<usize>, OpenIndexError> {
-    let count = body.count(body.len())?;
-    let mut columns = [body.column()?, body.column()?, body.column()?, body.column()?, body.column()?];
+fn read_server_rows(body: &mut ColumnReader<'_>, index: &mut PackageIndex) -> Result<Vec<usize>, OpenIndexError> {
+    let count = body.read_count(body.len())?;
+    let mut columns =
+        [body.read_column()?, body.read_column()?, body.read_column()?, body.read_column()?, body.read_column()?];
     let [source, package, version, date, tools] = &mut columns;
     let (mut counts, mut first) = (Vec::with_capacity(count.min(source.len())), 0_u32);
     let mut before = None;
     for _ in 0..count {
-        let own = match source.byte()? {
-            0 => Source::Pypi,
-            1 => Source::Npm,
+        let own = match source.read_byte()? {
+            0 => PackageRegistry::Pypi,
+            1 => PackageRegistry::Npm,
             _ => return Err(OpenIndexError::Malformed("a package has a source that is not known here")),
         };
-        let tool_count = tools.count(MOST_BYTES)?;
+        let tool_count = tools.read_count(MOST_BYTES)?;
         if tool_count == 0 {
             return Err(OpenIndexError::Malformed("a package has no tools"));
         }
-        let package = package.below(index.packages.len())?;
+        let package = package.read_index(index.packages.len())?;
         if before.replace((own, package)).is_some_and(|before| before >= (own, package)) {
             return Err(OpenIndexError::Malformed("packages are not in order, or one comes twice"));
         }
-        index.servers.push(ServerRow {
+        index.servers.push(IndexServerRow {
             source: own,
             package,
-            version: version.below(index.versions.len())?,
-            date: date.below(index.dates.len())?,
-            first,
-            count: tool_count as u32,
+            version: version.read_index(index.versions.len())?,
+            date: date.read_index(index.dates.len())?,
+            first_tool: first,
+            tool_count: tool_count as u32,
         });
         counts.push(tool_count);
         first = first.saturating_add(tool_count as u32);
     }
-    columns.into_iter().try_for_each(Reader::end)?;
+    columns.into_iter().try_for_each(ColumnReader::expect_end)?;
     Ok(counts)
 }
 
 /// Reads the tools; gives how many parameters there are in all.
-fn tools(
-    body: &mut Reader<'_>,
-    index: &mut Index,
+fn read_tool_rows(
+    body: &mut ColumnReader<'_>,
+    index: &mut PackageIndex,
     counts: &[usize],
     known: &[RiskSignalKind],
 ) -> Result<usize, OpenIndexError> {
-    let mut columns = [(); 7].map(|()| Reader::new(&[]));
+    let mut columns = [(); 7].map(|()| ColumnReader::new(&[]));
     for column in &mut columns {
-        *column = body.column()?;
+        *column = body.read_column()?;
     }
-    let mut hashes = body.column()?;
+    let mut hashes = body.read_column()?;
     let [name, taken, claims, category, confidence, signals, flow] = &mut columns;
     let (mut first, mut total) = (0_usize, 0_usize);
     for (server, count) in counts.iter().enumerate() {
         let mut own = 0_u64;
         for at in 0..*count {
             // Names of a server come in order; each says how far it is from the one before.
-            let step = name.number()?;
+            let step = name.read_varint()?;
             own = if at == 0 { step } else { own.saturating_add(step).saturating_add(1) };
-            if own >= index.names.len() as u64 {
+            if own >= index.tool_names.len() as u64 {
                 return Err(OpenIndexError::Malformed("a reference leads nowhere"));
             }
-            let category = CATEGORIES.get(usize::from(category.byte()?));
-            let bits = signals.number()?;
+            let category = CATEGORIES_BY_NUMBER.get(usize::from(category.read_byte()?));
+            let bits = signals.read_varint()?;
             // There are fewer than there are bits.
             if bits >> known.len() != 0 {
                 return Err(OpenIndexError::Malformed("a tool has a signal that is none"));
             }
             let signals: Vec<RiskSignalKind> =
                 known.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, kind)| *kind).collect();
-            let count = taken.count(MOST_BYTES)?;
-            index.tools.push(ToolRow {
+            let count = taken.read_count(MOST_BYTES)?;
+            index.tools.push(IndexToolRow {
                 server: server as u32,
                 name: own as u32,
-                first: first as u32,
-                count: count as u32,
-                claims: claims.byte()?,
+                first_parameter: first as u32,
+                parameter_count: count as u32,
+                claims: claims.read_byte()?,
                 category: *category.ok_or(OpenIndexError::Malformed("a category is not known here"))?,
-                confidence: confidence.byte()?.min(100),
+                confidence: confidence.read_byte()?.min(100),
                 signals: signal_bits(&signals),
-                flow: flow.byte()?,
-                hash: u64::from_be_bytes(hashes.take(8)?.try_into().unwrap_or_default()),
+                flow: flow.read_byte()?,
+                hash: u64::from_be_bytes(hashes.read_bytes(8)?.try_into().unwrap_or_default()),
             });
             first += count;
         }
         total += count;
     }
-    columns.into_iter().chain([hashes]).try_for_each(Reader::end)?;
+    columns.into_iter().chain([hashes]).try_for_each(ColumnReader::expect_end)?;
     if total == index.tools.len() { Ok(first) } else { Err(OpenIndexError::Malformed("tools are missing")) }
 }
 
-fn takes(body: &mut Reader<'_>, index: &mut Index, count: usize) -> Result<(), OpenIndexError> {
-    let (mut name, mut kind) = (body.column()?, body.column()?);
+fn read_parameter_rows(
+    body: &mut ColumnReader<'_>,
+    index: &mut PackageIndex,
+    count: usize,
+) -> Result<(), OpenIndexError> {
+    let (mut name, mut kind) = (body.read_column()?, body.read_column()?);
     if count != kind.len() {
         return Err(OpenIndexError::Malformed("parameters are missing"));
     }
     for _ in 0..count {
-        let (name, kind) = (name.below(index.parameters.len())?, kind.byte()?);
-        if usize::from(kind & !REQUIRED) >= KINDS.len() {
+        let (name, kind) = (name.read_index(index.parameter_names.len())?, kind.read_byte()?);
+        if usize::from(kind & !REQUIRED_BIT) >= KINDS.len() {
             return Err(OpenIndexError::Malformed("a type is not known here"));
         }
-        index.takes.push(ParameterRow { name, kind });
+        index.parameter_rows.push(IndexParameterRow { name, kind });
     }
-    name.end()?;
-    kind.end()
+    name.expect_end()?;
+    kind.expect_end()
 }

@@ -2,9 +2,9 @@
 
 /// A column that is being written.
 #[derive(Debug, Default)]
-pub struct Column(Vec<u8>);
+pub struct ColumnWriter(Vec<u8>);
 
-impl Column {
+impl ColumnWriter {
     pub fn byte(&mut self, byte: u8) {
         self.0.push(byte);
     }

@@ -1,0 +1,24 @@
+//! The index: what is known of published packages and their tools, in one file that is searched as it is opened.
+//!
+//! Only facts are in it. Reading takes bytes; where they come from is not known here. `gatelodge-indexer` writes it.
+
+mod catalogued_server;
+mod column_codec;
+pub mod format;
+mod index_diff;
+mod index_metadata;
+mod index_reader;
+mod index_rows;
+mod index_search;
+mod package_facts;
+mod string_table;
+
+pub use catalogued_server::CataloguedServer;
+pub use index_diff::{ServerChanges, ToolChange, ToolChangeKind, index_changes};
+pub use index_metadata::IndexMetadata;
+pub use index_reader::OpenIndexError;
+pub(crate) use index_rows::is_same_package_name;
+pub use index_rows::normalized_name;
+pub use index_rows::{IndexedServer, IndexedTool, PackageIndex};
+pub use index_search::{IndexQuery, SearchResults};
+pub use package_facts::{PackageFacts, PackageRegistry, ParameterFacts, ToolFacts, ToolHints};
