@@ -4,22 +4,23 @@
 mod support;
 
 use gatelodge_catalogue::{DataFlow, RiskSignalKind, ServerContext, ToolEntry, attack_patterns, classify, read_tools};
-use gatelodge_indexer::{Evaluation, Labelled, labelled};
+use gatelodge_indexer::{ClassifierEvaluation, LabelledTool, read_labelled_tool};
 use gatelodge_policy::Category;
 use support::one;
 
-fn evaluate(text: &str) -> Evaluation {
+fn evaluate(text: &str) -> ClassifierEvaluation {
     let documents = read_tools(text.as_bytes());
     let items =
         documents.iter().flat_map(|(number, document)| ToolEntry::read_all(document.as_ref().expect("JSON"), *number));
-    let tools: Vec<Labelled<'_>> = items.map(|item| labelled(item.expect("a tool")).expect("a label")).collect();
-    let mut evaluation = Evaluation::default();
-    for Labelled { item, label } in &tools {
+    let tools: Vec<LabelledTool<'_>> =
+        items.map(|item| read_labelled_tool(item.expect("a tool")).expect("a label")).collect();
+    let mut evaluation = ClassifierEvaluation::default();
+    for LabelledTool { item, label } in &tools {
         let siblings = tools.iter().filter(|other| other.item.server == item.server);
         let server = ServerContext::new(&item.server, None, siblings.map(|other| &*other.item.tool.name));
         evaluation.add(&item.server, &item.tool.name, *label, &classify(&item.tool, &server));
     }
-    evaluation.finish();
+    evaluation.sort_mistakes();
     evaluation
 }
 
@@ -28,8 +29,8 @@ fn of_well_known_tools_93_in_100_are_what_people_say_and_none_is_called_read_tha
     let evaluation = evaluate(include_str!("known.jsonl"));
     let wrong: Vec<String> =
         evaluation.mistakes.iter().map(|own| format!("{} is {}, called {}", own.tool, own.label, own.answer)).collect();
-    assert!(evaluation.right.value() >= 0.93, "{:.3} {wrong:#?}", evaluation.right.value());
-    assert_eq!(evaluation.called_read.count, 0, "{wrong:#?}");
+    assert!(evaluation.right.ratio() >= 0.93, "{:.3} {wrong:#?}", evaluation.right.ratio());
+    assert_eq!(evaluation.misread_as_read.count, 0, "{wrong:#?}");
 }
 
 #[test]
@@ -58,12 +59,12 @@ fn figures_count_what_they_say() {
 {"name": "create_file", "category": "NotReadNotDestructive"}
 {"name": "list_files"}"#;
     let found = evaluate(lines);
-    assert_eq!((found.right.count, found.right.of, found.unlabelled), (2, 3, 1));
-    assert_eq!((found.called_read.count, found.called_read.of), (1, 3));
+    assert_eq!((found.right.count, found.right.total, found.unlabelled), (2, 3, 1));
+    assert_eq!((found.misread_as_read.count, found.misread_as_read.total), (1, 3));
     assert_eq!((found.read_or_not.count, found.destructive_or_not.count), (2, 3));
     assert_eq!(found.confusion["Write"]["Read"], 1);
     assert_eq!(found.mistakes[0].tool, "get_file");
-    let claimed: f64 = found.bins.iter().map(|bin| bin.claimed).sum();
+    let claimed: f64 = found.bins.iter().map(|bin| bin.confidence_sum).sum();
     assert!(found.calibration_error() > 0.0 && claimed < 3.0);
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Nothing of a package runs. Its files become small trees (`lower`), in which the known forms of
 //! defining a tool are looked for (`forms`); names, descriptions and schemas that are written
-//! elsewhere are followed on paper (`evaluate`).
+//! elsewhere are followed on paper (`classifier_evaluation`).
 
 mod alias;
 mod default;

@@ -4,22 +4,24 @@
 //! Nothing in this library touches a file, a clock or the network: bytes come in, facts go out. The program
 //! `gatelodge-indexer` fetches, stores and prints.
 
-mod evaluate;
+mod category_labels;
+mod classifier_evaluation;
 mod found;
 mod given;
 mod index_writer;
 mod javascript;
-mod labels;
 mod listing;
 mod python;
-mod train;
+mod training;
 mod version;
 
-pub use evaluate::{Bin, Counts, Evaluation, Mistake, Share};
+pub use category_labels::{CategoryLabel, LabelledTool, read_labelled_tool};
+pub use classifier_evaluation::{
+    ClassifierEvaluation, ConfidenceBin, EvaluationRatio, Misclassification, PrecisionRecall,
+};
 pub use found::Found;
 pub use index_writer::{WriteIndexError, write_index};
 pub use javascript::javascript_tools;
-pub use labels::{Label, Labelled, labelled};
 pub use listing::{Listed, names, newest_npm, newest_pypi};
 pub use python::{is_python_read, python_tools, uses_mcp};
-pub use train::{Source as LabelSource, Training, Unseen, train};
+pub use training::{HeldOutPrediction, LabelSource, TrainingResult, train};

@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use gatelodge_catalogue::{ToolEntry, read_tools};
-use gatelodge_indexer::{Evaluation, LabelSource, Labelled, Training, labelled, train};
+use gatelodge_indexer::{ClassifierEvaluation, LabelSource, LabelledTool, TrainingResult, read_labelled_tool, train};
 use gatelodge_policy::Category;
 use serde_json::json;
 
@@ -26,25 +26,26 @@ fn lines(read_as: &str) -> String {
     lines
 }
 
-fn trained(text: &str) -> Training {
+fn trained(text: &str) -> TrainingResult {
     let documents = read_tools(text.as_bytes());
     let items =
         documents.iter().flat_map(|(number, document)| ToolEntry::read_all(document.as_ref().expect("JSON"), *number));
-    let tools: Vec<Labelled<'_>> = items.map(|item| labelled(item.expect("a tool")).expect("a label")).collect();
+    let tools: Vec<LabelledTool<'_>> =
+        items.map(|item| read_labelled_tool(item.expect("a tool")).expect("a label")).collect();
     train(&tools, "a test").expect("weights")
 }
 
 #[test]
 fn the_same_labels_give_the_same_weights() {
     let text = lines("Execute");
-    assert_eq!(trained(&text).weights, trained(&text).weights);
-    let weights: serde_json::Value = serde_json::from_str(&trained(&text).weights).expect("JSON");
+    assert_eq!(trained(&text).weights_json, trained(&text).weights_json);
+    let weights: serde_json::Value = serde_json::from_str(&trained(&text).weights_json).expect("JSON");
     assert_eq!(weights["bias"].as_array().expect("a list").len(), 5);
 }
 
 #[test]
 fn what_a_label_leaves_open_is_settled_by_what_was_read() {
-    let Training { unseen, .. } = trained(&lines("Execute"));
+    let TrainingResult { held_out: unseen, .. } = trained(&lines("Execute"));
     assert_eq!(unseen.len(), 120);
     let mut frobs = unseen.iter().filter(|one| one.tool.ends_with("/ frob"));
     assert!(frobs.all(|one| one.category == Category::Execute), "{unseen:#?}");
@@ -52,12 +53,12 @@ fn what_a_label_leaves_open_is_settled_by_what_was_read() {
 
 #[test]
 fn unseen_tools_are_counted_by_who_labelled_them() {
-    let Training { unseen, .. } = trained(&lines("Execute"));
+    let TrainingResult { held_out: unseen, .. } = trained(&lines("Execute"));
     let count = |source| {
-        let mut evaluation = Evaluation::default();
-        unseen.iter().filter(|one| one.source == source).for_each(|one| evaluation.add_unseen(one));
-        evaluation.right.of
+        let mut evaluation = ClassifierEvaluation::default();
+        unseen.iter().filter(|one| one.source == source).for_each(|one| evaluation.add_held_out(one));
+        evaluation.right.total
     };
-    let sources = [LabelSource::Author, LabelSource::Random, LabelSource::Doubtful, LabelSource::Servers];
+    let sources = [LabelSource::Author, LabelSource::RandomSample, LabelSource::HardCases, LabelSource::ServerSample];
     assert_eq!(sources.map(count), [100, 10, 10, 0]);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use gatelodge_catalogue::{ReadToolError, ServerContext, ToolEntry, classify, read_tools};
-use gatelodge_indexer::{Evaluation, Labelled, Share, labelled};
+use gatelodge_indexer::{ClassifierEvaluation, EvaluationRatio, LabelledTool, read_labelled_tool};
 use serde_json::json;
 
 use crate::cli::EvalArgs;
@@ -15,14 +15,14 @@ use crate::output::{self, say, shown};
 pub fn run(args: &EvalArgs) -> Result<Exit> {
     let text = file::read(&args.labels)?;
     let documents = read_tools(&text);
-    let (mut tools, mut errors): (Vec<Labelled<'_>>, Vec<ReadToolError>) = (Vec::new(), Vec::new());
+    let (mut tools, mut errors): (Vec<LabelledTool<'_>>, Vec<ReadToolError>) = (Vec::new(), Vec::new());
     for (number, document) in &documents {
         let items = match document {
             Ok(document) => ToolEntry::read_all(document, *number),
             Err(error) => vec![Err(error.clone())],
         };
         for item in items {
-            match item.and_then(labelled) {
+            match item.and_then(read_labelled_tool) {
                 Ok(tool) => tools.push(tool),
                 Err(error) => errors.push(error),
             }
@@ -57,29 +57,29 @@ fn report_refused(errors: &[ReadToolError]) {
     }
 }
 
-fn evaluate(tools: &[Labelled<'_>]) -> Evaluation {
+fn evaluate(tools: &[LabelledTool<'_>]) -> ClassifierEvaluation {
     let servers = servers(tools.iter().map(|tool| &tool.item));
     let nobody = ServerContext::default();
-    let mut evaluation = Evaluation::default();
-    for Labelled { item, label } in tools {
+    let mut evaluation = ClassifierEvaluation::default();
+    for LabelledTool { item, label } in tools {
         let answer = classify(&item.tool, servers.get(&item.server_key()).unwrap_or(&nobody));
         evaluation.add(&item.server, &item.tool.name, *label, &answer);
     }
-    evaluation.finish();
+    evaluation.sort_mistakes();
     evaluation
 }
 
-fn told(evaluation: &Evaluation, worst: usize) -> serde_json::Value {
+fn told(evaluation: &ClassifierEvaluation, worst: usize) -> serde_json::Value {
     let mistakes: Vec<_> = evaluation.mistakes.iter().take(worst).collect();
     json!({"figures": evaluation, "calibration_error": evaluation.calibration_error(), "worst": mistakes})
 }
 
-fn for_people(evaluation: &Evaluation, worst: usize) -> String {
+fn for_people(evaluation: &ClassifierEvaluation, worst: usize) -> String {
     let mut out = output::table(&[
         figure("right", evaluation.right),
         figure("Read or not", evaluation.read_or_not),
         figure("Destructive or not", evaluation.destructive_or_not),
-        figure("of the not-Read, called Read", evaluation.called_read),
+        figure("of the not-Read, called Read", evaluation.misread_as_read),
         vec!["calibration error".to_owned(), format!("{:.3}", evaluation.calibration_error())],
         vec!["without a label".to_owned(), evaluation.unlabelled.to_string()],
     ]);
@@ -98,26 +98,26 @@ fn for_people(evaluation: &Evaluation, worst: usize) -> String {
     out
 }
 
-fn figure(name: &str, share: Share) -> Vec<String> {
-    vec![name.to_owned(), percent(share), format!("{} of {}", share.count, share.of)]
+fn figure(name: &str, share: EvaluationRatio) -> Vec<String> {
+    vec![name.to_owned(), percent(share), format!("{} of {}", share.count, share.total)]
 }
 
-fn percent(share: Share) -> String {
-    if share.of == 0 { "–".to_owned() } else { format!("{:.1} %", 100.0 * share.value()) }
+fn percent(share: EvaluationRatio) -> String {
+    if share.total == 0 { "–".to_owned() } else { format!("{:.1} %", 100.0 * share.ratio()) }
 }
 
-fn categories(evaluation: &Evaluation) -> Vec<Vec<String>> {
+fn categories(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
     let mut rows = vec![["", "precision", "", "recall", ""].map(str::to_owned).to_vec()];
     for (name, counts) in &evaluation.categories {
         let (precision, recall) = (counts.precision, counts.recall);
-        let of = |share: Share| format!("{} of {}", share.count, share.of);
+        let of = |share: EvaluationRatio| format!("{} of {}", share.count, share.total);
         rows.push(vec![(*name).to_owned(), percent(precision), of(precision), percent(recall), of(recall)]);
     }
     rows
 }
 
 /// Labels down, answers across.
-fn confusion(evaluation: &Evaluation) -> Vec<Vec<String>> {
+fn confusion(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
     let mut answers: Vec<&str> = evaluation.confusion.values().flat_map(|row| row.keys().copied()).collect();
     answers.sort_unstable();
     answers.dedup();
@@ -130,18 +130,18 @@ fn confusion(evaluation: &Evaluation) -> Vec<Vec<String>> {
 }
 
 /// Ten bins: what was claimed, what was right, and a bar of it.
-fn calibration(evaluation: &Evaluation) -> Vec<Vec<String>> {
+fn calibration(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
     const WIDTH: f64 = 40.0;
     let mut rows = vec![["confidence", "tools", "claimed", "right", ""].map(str::to_owned).to_vec()];
     for (at, bin) in evaluation.bins.iter().enumerate() {
-        let count = bin.right.of;
-        let claimed = if count == 0 { 0.0 } else { bin.claimed / count as f64 };
-        let bar = "█".repeat((bin.right.value() * WIDTH).round() as usize);
+        let count = bin.right.total;
+        let claimed = if count == 0 { 0.0 } else { bin.confidence_sum / count as f64 };
+        let bar = "█".repeat((bin.right.ratio() * WIDTH).round() as usize);
         let range = format!("{:.1} to {:.1}", at as f64 / 10.0, (at + 1) as f64 / 10.0);
         let (claimed, right) = if count == 0 {
             ("–".into(), "–".into())
         } else {
-            (format!("{claimed:.2}"), format!("{:.2}", bin.right.value()))
+            (format!("{claimed:.2}"), format!("{:.2}", bin.right.ratio()))
         };
         rows.push(vec![range, count.to_string(), claimed, right, bar]);
     }

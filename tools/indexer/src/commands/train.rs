@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use data_encoding::HEXLOWER;
 use gatelodge_catalogue::{ToolEntry, category_name, read_tools};
-use gatelodge_indexer::{Evaluation, LabelSource, Share, Training, Unseen, labelled, train};
+use gatelodge_indexer::{
+    ClassifierEvaluation, EvaluationRatio, HeldOutPrediction, LabelSource, TrainingResult, read_labelled_tool, train,
+};
 use sha2::{Digest, Sha256};
 
 use crate::cli::TrainArgs;
@@ -20,10 +22,10 @@ pub fn run(args: &TrainArgs) -> Result<Exit> {
     for (number, document) in &documents {
         let Ok(document) = document else { continue };
         let items = ToolEntry::read_all(document, *number).into_iter().flatten();
-        tools.extend(items.filter_map(|item| labelled(item).ok()));
+        tools.extend(items.filter_map(|item| read_labelled_tool(item).ok()));
     }
     let origin = format!("{}; SHA-256 of the labels {}", args.origin, digest(&texts));
-    let Training { weights, unseen } = train(&tools, &origin)?;
+    let TrainingResult { weights_json: weights, held_out: unseen } = train(&tools, &origin)?;
     output::print(&format!("{weights}\n"))?;
     report(&unseen);
     Ok(Exit::Fine)
@@ -37,33 +39,33 @@ fn digest(texts: &[Vec<u8>]) -> String {
 }
 
 /// Prints how tools of servers that were left out of the training are classified.
-fn report(unseen: &[Unseen]) {
-    for wrong in unseen.iter().filter(|one| !one.label.fits(one.category)) {
+fn report(unseen: &[HeldOutPrediction]) {
+    for wrong in unseen.iter().filter(|one| !one.label.matches(one.category)) {
         let (label, category) = (wrong.label.as_str(), category_name(wrong.category));
-        let why = wrong.against_read.as_deref().unwrap_or_default();
+        let why = wrong.not_read_reason.as_deref().unwrap_or_default();
         say(&format!("{}: is {label}, taken for {category} ({:.2}) {why}", wrong.tool, wrong.confidence));
     }
     for (title, source) in [
         ("by annotations", LabelSource::Author),
-        ("by reading, tools that are hard to tell", LabelSource::Doubtful),
-        ("by reading, some of each server that was run", LabelSource::Servers),
-        ("by reading, one of each package", LabelSource::Random),
+        ("by reading, tools that are hard to tell", LabelSource::HardCases),
+        ("by reading, some of each server that was run", LabelSource::ServerSample),
+        ("by reading, one of each package", LabelSource::RandomSample),
     ] {
-        let mut evaluation = Evaluation::default();
-        unseen.iter().filter(|one| one.source == source).for_each(|one| evaluation.add_unseen(one));
+        let mut evaluation = ClassifierEvaluation::default();
+        unseen.iter().filter(|one| one.source == source).for_each(|one| evaluation.add_held_out(one));
         figures(title, &evaluation);
     }
 }
 
-fn figures(title: &str, evaluation: &Evaluation) {
-    let share = |what: &str, share: Share| {
-        say(&format!("{what:30}{:5.1} %  {} of {}", 100.0 * share.value(), share.count, share.of));
+fn figures(title: &str, evaluation: &ClassifierEvaluation) {
+    let share = |what: &str, share: EvaluationRatio| {
+        say(&format!("{what:30}{:5.1} %  {} of {}", 100.0 * share.ratio(), share.count, share.total));
     };
     say(&format!("\nlabels {title}; each tool judged by what was learned from other servers"));
     share("right", evaluation.right);
     share("Read or not", evaluation.read_or_not);
     share("Destructive or not", evaluation.destructive_or_not);
-    share("of the not-Read, called Read", evaluation.called_read);
+    share("of the not-Read, called Read", evaluation.misread_as_read);
     say(&format!("{:30}{:.3}", "calibration error", evaluation.calibration_error()));
     let called: BTreeSet<&str> = evaluation.confusion.values().flat_map(|row| row.keys().copied()).collect();
     say(&format!("{:24}{}", "is \\ called", called.iter().map(|name| format!("{name:>13}")).collect::<String>()));

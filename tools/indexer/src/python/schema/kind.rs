@@ -46,7 +46,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A name for a type: `Path = Annotated[str, …]`.
+    /// A name for a type: `AdamState = Annotated[str, …]`.
     fn alias_of(&self, name: &Rc<str>, scope: ScopeId) -> Option<(Rc<Expr>, ScopeId)> {
         let mut at = Some(scope);
         while let Some(id) = at {

@@ -4,24 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gatelodge_catalogue::training::{CategoryScores, FeatureKey, FeatureKind, TrainingModel, shares};
 
-use super::Example;
+use super::TrainingExample;
 
-const ROUNDS: usize = 200;
+const TRAINING_ROUNDS: usize = 200;
 /// How far the first step goes; each later one is shorter, the last ones go nowhere.
-const STEP: f64 = 0.05;
+const INITIAL_STEP_SIZE: f64 = 0.05;
 /// How much of what the steps before went by stays, for the slope and for its square.
-const STAYS: f64 = 0.9;
-const STAYS_OF_SQUARE: f64 = 0.99;
+const MOMENTUM_DECAY: f64 = 0.9;
+const VARIANCE_DECAY: f64 = 0.99;
 /// How hard features are pulled back to the lexicon's points, as if so many examples spoke for these.
-const PULL: f64 = 1.5;
+const PRIOR_STRENGTH: f64 = 1.5;
 /// Words say less than what verbs do, and there are more.
-const PULL_OF_WORDS: f64 = 3.0;
+const WORD_PRIOR_STRENGTH: f64 = 3.0;
 /// Later words of a description say little of the tool, and there are many.
-const PULL_OF_REST: f64 = 10.0;
+const LATER_WORD_PRIOR_STRENGTH: f64 = 10.0;
 /// So many servers must have a feature.
-const LEAST_SERVERS: usize = 3;
+const MIN_SERVERS_PER_FEATURE: usize = 3;
 /// A feature that ends with less is dropped.
-const LEAST_WEIGHT: f64 = 0.05;
+const MIN_LEARNED_WEIGHT: f64 = 0.05;
 
 /// What was learned: points for every tool, and points of features.
 #[derive(Debug, Default)]
@@ -31,66 +31,66 @@ pub(super) struct Weights {
 }
 
 /// Fits weights; `begin` holds where they begin.
-pub(super) fn fit(examples: &[&Example], begin: &TrainingModel) -> Weights {
-    let keys = keys(examples, begin);
+pub(super) fn fit_model(examples: &[&TrainingExample], begin: &TrainingModel) -> Weights {
+    let keys = learnable_keys(examples, begin);
     let places: BTreeMap<FeatureKey, usize> = keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();
-    let rows: Vec<Row> = examples
+    let rows: Vec<TrainingRow> = examples
         .iter()
-        .map(|example| Row {
+        .map(|example| TrainingRow {
             features: example.keys.iter().filter_map(|key| places.get(key).copied()).collect(),
-            may_be: example.may_be,
+            allowed_categories: example.allowed_categories,
             weight: example.weight,
         })
         .collect();
     let anchors: Vec<CategoryScores> = keys.iter().map(|key| begin.points(*key)).collect();
     let mut weights = anchors.clone();
     let mut bias = begin.bias();
-    let (mut paths, mut path_of_bias) = (vec![Path::default(); keys.len()], Path::default());
-    let mut pace = Pace::default();
-    for _ in 0..ROUNDS {
-        let (slopes, slope_of_bias) = slopes(&rows, &weights, bias);
-        pace.next();
+    let (mut paths, mut path_of_bias) = (vec![AdamState::default(); keys.len()], AdamState::default());
+    let mut pace = StepSchedule::default();
+    for _ in 0..TRAINING_ROUNDS {
+        let (slopes, slope_of_bias) = gradients(&rows, &weights, bias);
+        pace.start_round();
         let places = weights.iter_mut().zip(&slopes).zip(&mut paths).zip(&anchors);
         for (key, (((own, slope), path), anchor)) in keys.iter().zip(places) {
-            path.step(own, slope, *anchor, pull(*key), &pace);
+            path.apply_step(own, slope, *anchor, prior_strength(*key), &pace);
             *own = begin.allowed(*key, *own);
         }
-        path_of_bias.step(&mut bias, &slope_of_bias, begin.bias(), 0.0, &pace);
+        path_of_bias.apply_step(&mut bias, &slope_of_bias, begin.bias(), 0.0, &pace);
     }
     let learned = keys.into_iter().zip(weights);
     let weighs = |key: FeatureKey, points: &CategoryScores| {
-        begin.has_points(key) || points.iter().any(|own| own.abs() >= LEAST_WEIGHT)
+        begin.has_points(key) || points.iter().any(|own| own.abs() >= MIN_LEARNED_WEIGHT)
     };
     Weights { bias, points: learned.filter(|(key, points)| weighs(*key, points)).collect() }
 }
 
 /// The features that are learned: those that several servers have. One of a single server says which server it is.
-fn keys(examples: &[&Example], begin: &TrainingModel) -> Vec<FeatureKey> {
+fn learnable_keys(examples: &[&TrainingExample], begin: &TrainingModel) -> Vec<FeatureKey> {
     let mut users: BTreeMap<FeatureKey, BTreeSet<usize>> = BTreeMap::new();
     for example in examples {
         for key in &example.keys {
             let users = users.entry(*key).or_default();
-            if users.len() < LEAST_SERVERS {
+            if users.len() < MIN_SERVERS_PER_FEATURE {
                 users.insert(example.server);
             }
         }
     }
-    users.retain(|key, users| users.len() >= LEAST_SERVERS || begin.has_points(*key));
+    users.retain(|key, users| users.len() >= MIN_SERVERS_PER_FEATURE || begin.has_points(*key));
     users.into_keys().collect()
 }
 
 /// An example, as numbers.
-struct Row {
+struct TrainingRow {
     features: Vec<usize>,
-    may_be: [bool; 5],
+    allowed_categories: [bool; 5],
     weight: f64,
 }
 
-fn pull(key: FeatureKey) -> f64 {
+fn prior_strength(key: FeatureKey) -> f64 {
     match key.kind() {
-        FeatureKind::LaterWord => PULL_OF_REST,
-        FeatureKind::Word => PULL_OF_WORDS,
-        FeatureKind::Fact => PULL,
+        FeatureKind::LaterWord => LATER_WORD_PRIOR_STRENGTH,
+        FeatureKind::Word => WORD_PRIOR_STRENGTH,
+        FeatureKind::Fact => PRIOR_STRENGTH,
     }
 }
 
@@ -102,10 +102,14 @@ fn add(sum: &mut CategoryScores, points: CategoryScores) {
 
 /// How the error changes with each weight. Where a label leaves several outcomes open, the aim is what the model itself
 /// makes of these.
-fn slopes(rows: &[Row], weights: &[CategoryScores], bias: CategoryScores) -> (Vec<CategoryScores>, CategoryScores) {
+fn gradients(
+    rows: &[TrainingRow],
+    weights: &[CategoryScores],
+    bias: CategoryScores,
+) -> (Vec<CategoryScores>, CategoryScores) {
     let mut slopes = vec![CategoryScores::default(); weights.len()];
     let mut of_bias = CategoryScores::default();
-    for Row { features, may_be, weight } in rows {
+    for TrainingRow { features, allowed_categories: may_be, weight } in rows {
         let mut sum = bias;
         features.iter().filter_map(|at| weights.get(*at)).for_each(|points| add(&mut sum, *points));
         let shares = shares(sum);
@@ -126,55 +130,55 @@ fn slopes(rows: &[Row], weights: &[CategoryScores], bias: CategoryScores) -> (Ve
 }
 
 /// How far the steps of a round go.
-struct Pace {
+struct StepSchedule {
     round: f64,
     /// What would stay by now of a first step, which nothing stood before.
-    stays: f64,
-    stays_of_square: f64,
+    momentum_bias: f64,
+    variance_bias: f64,
 }
 
-impl Default for Pace {
+impl Default for StepSchedule {
     fn default() -> Self {
-        Self { round: 0.0, stays: 1.0, stays_of_square: 1.0 }
+        Self { round: 0.0, momentum_bias: 1.0, variance_bias: 1.0 }
     }
 }
 
-impl Pace {
-    fn next(&mut self) {
+impl StepSchedule {
+    fn start_round(&mut self) {
         self.round += 1.0;
-        self.stays *= STAYS;
-        self.stays_of_square *= STAYS_OF_SQUARE;
+        self.momentum_bias *= MOMENTUM_DECAY;
+        self.variance_bias *= VARIANCE_DECAY;
     }
 
-    fn step(&self) -> f64 {
-        STEP * (1.0 - self.round / ROUNDS as f64)
+    fn step_size(&self) -> f64 {
+        INITIAL_STEP_SIZE * (1.0 - self.round / TRAINING_ROUNDS as f64)
     }
 }
 
 /// What the last steps of a weight went by.
 #[derive(Clone, Default)]
-struct Path {
-    slope: CategoryScores,
-    square: CategoryScores,
+struct AdamState {
+    momentum: CategoryScores,
+    variance: CategoryScores,
 }
 
-impl Path {
+impl AdamState {
     /// One step down. Where the slope turns from step to step, steps become short.
-    fn step(
+    fn apply_step(
         &mut self,
         own: &mut CategoryScores,
         slope: &CategoryScores,
         anchor: CategoryScores,
         pull: f64,
-        pace: &Pace,
+        pace: &StepSchedule,
     ) {
-        let lasting = self.slope.iter_mut().zip(&mut self.square);
+        let lasting = self.momentum.iter_mut().zip(&mut self.variance);
         for (((own, slope), anchor), (mean, square)) in own.iter_mut().zip(slope).zip(anchor).zip(lasting) {
             let down = slope + pull * (*own - anchor);
-            *mean = STAYS * *mean + (1.0 - STAYS) * down;
-            *square = STAYS_OF_SQUARE * *square + (1.0 - STAYS_OF_SQUARE) * down * down;
-            let size = (*square / (1.0 - pace.stays_of_square)).sqrt() + 1e-6;
-            *own -= pace.step() * (*mean / (1.0 - pace.stays)) / size;
+            *mean = MOMENTUM_DECAY * *mean + (1.0 - MOMENTUM_DECAY) * down;
+            *square = VARIANCE_DECAY * *square + (1.0 - VARIANCE_DECAY) * down * down;
+            let size = (*square / (1.0 - pace.variance_bias)).sqrt() + 1e-6;
+            *own -= pace.step_size() * (*mean / (1.0 - pace.momentum_bias)) / size;
         }
     }
 }

@@ -5,14 +5,14 @@ use gatelodge_policy::Category;
 
 /// What is said of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Label {
+pub enum CategoryLabel {
     /// Exactly this.
     Category(Category),
     /// It changes something and removes nothing: Write, Execute or Financial. Annotations say no more.
-    Change,
+    NotReadNotDestructive,
 }
 
-impl Label {
+impl CategoryLabel {
     /// The label that a line has; none if it has none.
     pub fn of(item: &ToolEntry<'_>) -> Result<Option<Self>, ReadToolError> {
         let Some(label) = item.entry.get("category") else { return Ok(None) };
@@ -21,7 +21,7 @@ impl Label {
             return Ok(None);
         }
         let found = match word.as_ref() {
-            "NotReadNotDestructive" => Some(Self::Change),
+            "NotReadNotDestructive" => Some(Self::NotReadNotDestructive),
             word => Category::from_word(&word.to_lowercase()).map(Self::Category),
         };
         let why = || "`category` is Read, Write, Execute, Destructive, Financial or NotReadNotDestructive".to_owned();
@@ -29,10 +29,12 @@ impl Label {
     }
 
     /// Whether an answer is right.
-    pub fn fits(self, category: Category) -> bool {
+    pub fn matches(self, category: Category) -> bool {
         match self {
             Self::Category(own) => own == category,
-            Self::Change => matches!(category, Category::Write | Category::Execute | Category::Financial),
+            Self::NotReadNotDestructive => {
+                matches!(category, Category::Write | Category::Execute | Category::Financial)
+            }
         }
     }
 
@@ -50,24 +52,24 @@ impl Label {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Category(category) => category_name(category),
-            Self::Change => "NotReadNotDestructive",
+            Self::NotReadNotDestructive => "NotReadNotDestructive",
         }
     }
 }
 
 /// A tool and what it truly is, if that is said.
 #[derive(Debug)]
-pub struct Labelled<'a> {
+pub struct LabelledTool<'a> {
     /// The tool, without the server's claims: they are what labels are made from.
     pub item: ToolEntry<'a>,
     /// What it is.
-    pub label: Option<Label>,
+    pub label: Option<CategoryLabel>,
 }
 
 /// Reads labels beside tools; the server's own claims are hidden.
-pub fn labelled(item: ToolEntry<'_>) -> Result<Labelled<'_>, ReadToolError> {
-    let label = Label::of(&item)?;
+pub fn read_labelled_tool(item: ToolEntry<'_>) -> Result<LabelledTool<'_>, ReadToolError> {
+    let label = CategoryLabel::of(&item)?;
     let mut item = item;
     item.tool.annotations = ToolAnnotations::default();
-    Ok(Labelled { item, label })
+    Ok(LabelledTool { item, label })
 }

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gatelodge_catalogue::training::TrainingModel;
 
-use super::Servers;
-use crate::labels::Labelled;
+use super::TrainingServers;
+use crate::category_labels::LabelledTool;
 
 /// So many servers must use a word.
-const LEAST_SERVERS: usize = 4;
+const MIN_SERVERS_PER_WORD: usize = 4;
 
 /// Adds the common words to those that the model can learn.
-pub(super) fn add_common(model: &mut TrainingModel, tools: &[Labelled<'_>], servers: &Servers) {
+pub(super) fn add_common_words(model: &mut TrainingModel, tools: &[LabelledTool<'_>], servers: &TrainingServers) {
     let mut users: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for tool in tools.iter().filter(|tool| tool.label.is_some()) {
         let Some((at, _)) = servers.get(&tool.item.server_key()) else { continue };
@@ -24,7 +24,7 @@ pub(super) fn add_common(model: &mut TrainingModel, tools: &[Labelled<'_>], serv
         }
     }
     for (word, users) in users {
-        if users.len() >= LEAST_SERVERS {
+        if users.len() >= MIN_SERVERS_PER_WORD {
             model.add_word(&word);
         }
     }
