@@ -5,8 +5,8 @@ use std::convert::Infallible;
 
 use gatelodge_catalogue::{
     CataloguedServer, DataFlow, IndexMetadata, IndexQuery, OpenIndexError, PackageFacts, PackageIndex, PackageRegistry,
-    ParameterFacts, RiskLevel, RiskSignalKind, Site, Strictness, ToolChangeKind, ToolFacts, ToolHints, index_changes,
-    starter_policy,
+    ParameterFacts, RiskLevel, RiskSignalKind, StaticSite, Strictness, ToolChangeKind, ToolFacts, ToolHints,
+    index_changes, starter_policy,
 };
 use gatelodge_indexer::write_index;
 use gatelodge_policy::Category;
@@ -272,7 +272,7 @@ fn use_all(index: &PackageIndex) {
     let later = PackageIndex::open(&write_index(packages, index.metadata()).unwrap()).unwrap();
     assert_eq!(index_changes(index, &later).count(), 0);
     assert_eq!(index_changes(&later, index).count(), 0);
-    let done: Result<(), Infallible> = Site::new(index, index.servers().collect()).write(|_| Ok(()));
+    let done: Result<(), Infallible> = StaticSite::new(index, index.servers().collect()).write(|_| Ok(()));
     assert!(done.is_ok());
 }
 

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 
 use gatelodge_catalogue::{
     DataFlow, IndexMetadata, PackageFacts, PackageIndex, PackageRegistry, ParameterFacts, RiskSignalKind,
-    ServerContext, Site, ToolChange, ToolChangeKind, ToolFacts, ToolHints, ToolSpec, attack_patterns, classify,
+    ServerContext, StaticSite, ToolChange, ToolChangeKind, ToolFacts, ToolHints, ToolSpec, attack_patterns, classify,
 };
 use gatelodge_indexer::write_index;
 use gatelodge_policy::{DocumentFormat, parse};
@@ -65,7 +65,7 @@ fn site(packages: Vec<PackageFacts>) -> BTreeMap<String, String> {
         ..IndexMetadata::default()
     };
     let index = PackageIndex::open(&write_index(packages, &about).unwrap()).unwrap();
-    let site = Site::new(&index, index.servers().collect());
+    let site = StaticSite::new(&index, index.servers().collect());
     let mut files = BTreeMap::new();
     let done: Result<(), Infallible> = site.write(|page| {
         assert!(files.insert(page.path.clone(), page.text).is_none(), "{} comes twice", page.path);
@@ -365,7 +365,7 @@ fn changes_of_a_server_are_told_by_day_the_latest_first_and_of_a_day_the_gravest
     let history = [of_day("2026-11-01"), of_day("2026-11-02")].concat();
     let mut page = String::new();
     let done: Result<(), Infallible> =
-        Site::new(&index, index.servers().collect()).with_history(history).write(|own| {
+        StaticSite::new(&index, index.servers().collect()).with_history(history).write(|own| {
             if own.path == "servers/npm/busy/index.md" {
                 page = own.text;
             }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::{IndexedServer, PackageIndex, PackageName, Page, Site, VersionComparison};
+use gatelodge_catalogue::{IndexedServer, PackageIndex, PackageName, SiteFile, StaticSite, VersionComparison};
 
 use crate::cli::ExportArgs;
 use crate::data_dir;
@@ -24,7 +24,7 @@ pub fn run(args: &ExportArgs) -> Result<Exit> {
     // One may be named in several spellings.
     let mut taken = HashSet::new();
     servers.retain(|own| taken.insert((own.source(), own.package().to_owned())));
-    let site = Site::new(&index, servers).with_history(data_dir::changes(&args.source)?);
+    let site = StaticSite::new(&index, servers).with_history(data_dir::changes(&args.source)?);
     make_empty(&args.out)?;
     let mut progress = Progress::new("files", site.file_count());
     let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
@@ -69,7 +69,7 @@ fn make_empty(folder: &Path) -> Result<()> {
     }
 }
 
-fn put(root: &Path, page: &Page, folders: &mut BTreeSet<PathBuf>) -> Result<()> {
+fn put(root: &Path, page: &SiteFile, folders: &mut BTreeSet<PathBuf>) -> Result<()> {
     let path = root.join(&page.path);
     if let Some(folder) = path.parent()
         && !folders.contains(folder)

@@ -1,6 +1,6 @@
 //! The report for a pull request.
 
-use gatelodge_catalogue::{RiskLevel, escape_for_display, html_code as code};
+use gatelodge_catalogue::{RiskLevel, escape_for_display, escaped_html_code as code};
 
 use super::{Told, policy, sentence, version};
 

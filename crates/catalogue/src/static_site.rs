@@ -1,28 +1,28 @@
 //! The catalogue as a static site: pages in HTML and Markdown, made one after the other and handed out. Where they go is
 //! not known here.
 
-mod attack;
-mod doc;
-mod home;
-mod html;
-mod incident;
-mod list;
-mod markdown;
-mod place;
-mod risk;
-mod server;
-mod stack;
-mod tool;
+mod attack_pages;
+mod home_page;
+mod html_renderer;
+mod incident_pages;
+mod markdown_renderer;
+mod page_document;
+mod page_paths;
+mod risk_pages;
+mod server_list_pages;
+mod server_page;
+mod stack_page;
+mod tool_page;
 
 use std::collections::BTreeMap;
 
 use crate::package_index::{CataloguedServer, IndexedServer, PackageIndex, PackageRegistry, ToolChange};
-use doc::Doc;
-pub use markdown::html_code;
+pub use markdown_renderer::escaped_html_code;
+use page_document::PageDocument;
 
 /// A file of the site.
 #[derive(Debug)]
-pub struct Page {
+pub struct SiteFile {
     /// Where it goes, below the site's folder; plain names and `/`.
     pub path: String,
     /// What it holds.
@@ -31,14 +31,14 @@ pub struct Page {
 
 /// A site of an index, or of a part of it.
 #[derive(Debug)]
-pub struct Site<'i> {
+pub struct StaticSite<'i> {
     index: &'i PackageIndex,
     servers: Vec<IndexedServer<'i>>,
     /// Changes of each server with their days, the latest last.
     history: BTreeMap<(PackageRegistry, String), Vec<(String, ToolChange)>>,
 }
 
-impl<'i> Site<'i> {
+impl<'i> StaticSite<'i> {
     /// A site of these servers; the pages that are not about one speak of the whole index.
     pub fn new(index: &'i PackageIndex, servers: Vec<IndexedServer<'i>>) -> Self {
         Self { index, servers, history: BTreeMap::new() }
@@ -63,20 +63,24 @@ impl<'i> Site<'i> {
     ///
     /// # Errors
     /// The first of `put`.
-    pub fn write<E>(&self, mut put: impl FnMut(Page) -> Result<(), E>) -> Result<(), E> {
-        put(Page { path: "style.css".to_owned(), text: html::STYLE.to_owned() })?;
-        put(Page { path: "llms.txt".to_owned(), text: home::llms(self) })?;
+    pub fn write<E>(&self, mut put: impl FnMut(SiteFile) -> Result<(), E>) -> Result<(), E> {
+        put(SiteFile { path: "style.css".to_owned(), text: html_renderer::STYLE_CSS.to_owned() })?;
+        put(SiteFile { path: "llms.txt".to_owned(), text: home_page::llms_text(self) })?;
         let footer = self.footer();
         for doc in self.fixed() {
             both(&doc, &footer, &mut put)?;
         }
         for server in &self.servers {
-            self.of_server(server, &mut put)?;
+            self.write_server(server, &mut put)?;
         }
         Ok(())
     }
 
-    fn of_server<E>(&self, server: &IndexedServer<'_>, put: &mut impl FnMut(Page) -> Result<(), E>) -> Result<(), E> {
+    fn write_server<E>(
+        &self,
+        server: &IndexedServer<'_>,
+        put: &mut impl FnMut(SiteFile) -> Result<(), E>,
+    ) -> Result<(), E> {
         let known = CataloguedServer::of(server);
         let about = self.index.metadata();
         let name = crate::escape_for_display(server.package());
@@ -90,10 +94,10 @@ impl<'i> Site<'i> {
             about.date
         );
         known.with_classifications(|tools| {
-            both(&server::page(self, server, &known, tools), &footer, put)?;
-            let places = place::tools(server);
+            both(&server_page::server_page(self, server, &known, tools), &footer, put)?;
+            let places = page_paths::tool_paths(server);
             for (at, place) in places.iter().enumerate() {
-                if let Some(doc) = tool::page(server, &known, tools, &places, at, place) {
+                if let Some(doc) = tool_page::tool_page(server, &known, tools, &places, at, place) {
                     both(&doc, &footer, put)?;
                 }
             }
@@ -102,12 +106,12 @@ impl<'i> Site<'i> {
     }
 
     /// The pages that are there whatever servers there are.
-    fn fixed(&self) -> Vec<Doc> {
-        let mut docs = vec![home::page(self), stack::page(self)];
-        docs.extend(list::pages(self));
-        docs.extend(risk::pages(self));
-        docs.extend(attack::pages());
-        docs.extend(incident::pages());
+    fn fixed(&self) -> Vec<PageDocument> {
+        let mut docs = vec![home_page::home_page(self), stack_page::stack_page(self)];
+        docs.extend(server_list_pages::server_list_pages(self));
+        docs.extend(risk_pages::risk_pages(self));
+        docs.extend(attack_pages::attack_pages());
+        docs.extend(incident_pages::incident_pages());
         docs
     }
 
@@ -122,9 +126,9 @@ impl<'i> Site<'i> {
     }
 }
 
-fn both<E>(doc: &Doc, footer: &str, put: &mut impl FnMut(Page) -> Result<(), E>) -> Result<(), E> {
-    put(Page { path: format!("{}.html", doc.path), text: html::page(doc, footer) })?;
-    put(Page { path: format!("{}.md", doc.path), text: markdown::page(doc, footer) })
+fn both<E>(doc: &PageDocument, footer: &str, put: &mut impl FnMut(SiteFile) -> Result<(), E>) -> Result<(), E> {
+    put(SiteFile { path: format!("{}.html", doc.path), text: html_renderer::render_html(doc, footer) })?;
+    put(SiteFile { path: format!("{}.md", doc.path), text: markdown_renderer::render_markdown(doc, footer) })
 }
 
 /// A policy as people read it. Names in it are foreign, so what is not seen is written out.
@@ -136,11 +140,11 @@ fn laid_out(policy: &serde_json::Value) -> String {
 
 /// So many of something.
 fn counted(number: usize, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
+    format!("{} {noun}{}", grouped_number(number), if number == 1 { "" } else { "s" })
 }
 
 /// A number as people read it: `15,000`.
-fn grouped(number: usize) -> String {
+fn grouped_number(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -2,20 +2,20 @@
 
 use std::fmt::Write;
 
-use super::doc::{Block, Doc, Inline, Line};
+use super::page_document::{InlineRun, InlineRuns, PageBlock, PageDocument};
 use crate::classify::RiskLevel;
 
 /// The style of all pages.
-pub(super) const STYLE: &str = include_str!("style.css");
+pub(super) const STYLE_CSS: &str = include_str!("style.css");
 
 /// The longest fact that has its place beside others, in bytes.
-const LONGEST_FACT: usize = 120;
+const MAX_INLINE_FACT_BYTES: usize = 120;
 
 /// Writes a page.
-pub(super) fn page(doc: &Doc, footer: &str) -> String {
+pub(super) fn render_html(doc: &PageDocument, footer: &str) -> String {
     let root = "../".repeat(doc.path.matches('/').count());
     let mut out = String::with_capacity(8 << 10);
-    let (title, summary) = (escaped(&doc.title), escaped(&doc.summary));
+    let (title, summary) = (escape_html(&doc.title), escape_html(&doc.summary));
     let markdown = format!("{}.md", doc.path.rsplit('/').next().unwrap_or_default());
     let _ = write!(
         out,
@@ -27,18 +27,18 @@ pub(super) fn page(doc: &Doc, footer: &str) -> String {
          <link rel=\"stylesheet\" href=\"{root}style.css\">\n\
          <link rel=\"alternate\" type=\"text/markdown\" href=\"{}\">\n</head>\n<body>\n\
          <a class=\"skip\" href=\"#main\">Skip to the text</a>\n",
-        escaped(&markdown)
+        escape_html(&markdown)
     );
     head(&root, doc, &mut out);
     let _ = write!(out, "<main id=\"main\">\n<h1>{title}</h1>\n");
     for block in &doc.blocks {
-        put(block, &root, &mut out);
+        write_block(block, &root, &mut out);
     }
-    let _ = write!(out, "</main>\n<footer><p>{}</p></footer>\n</body>\n</html>\n", escaped(footer));
+    let _ = write!(out, "</main>\n<footer><p>{}</p></footer>\n</body>\n</html>\n", escape_html(footer));
     out
 }
 
-fn head(root: &str, doc: &Doc, out: &mut String) {
+fn head(root: &str, doc: &PageDocument, out: &mut String) {
     let places = [
         ("servers/index", "Servers"),
         ("risk/index", "Risk"),
@@ -54,66 +54,67 @@ fn head(root: &str, doc: &Doc, out: &mut String) {
         let _ = write!(out, "<li><a href=\"{root}{path}.html\"{here}>{name}</a></li>");
     }
     out.push_str("</ul></nav></header>\n");
-    if !doc.trail.is_empty() {
+    if !doc.breadcrumbs.is_empty() {
         out.push_str("<nav class=\"trail\" aria-label=\"Way to this page\"><ol>");
-        for (name, path) in &doc.trail {
-            let _ = write!(out, "<li><a href=\"{root}{}.html\">{}</a></li>", escaped(path), escaped(name));
+        for (name, path) in &doc.breadcrumbs {
+            let _ = write!(out, "<li><a href=\"{root}{}.html\">{}</a></li>", escape_html(path), escape_html(name));
         }
         out.push_str("</ol></nav>\n");
     }
 }
 
-fn put(block: &Block, root: &str, out: &mut String) {
-    let line = |line: &Line| runs(line, root);
+fn write_block(block: &PageBlock, root: &str, out: &mut String) {
+    let line = |line: &InlineRuns| inline_html(line, root);
     let _ = match block {
-        Block::Paragraph(own) => writeln!(out, "<p>{}</p>", line(own)),
-        Block::Heading("", own) => writeln!(out, "<h2>{}</h2>", line(own)),
-        Block::Heading(id, own) => writeln!(out, "<h2 id=\"{id}\">{}</h2>", line(own)),
-        Block::Small(own) => writeln!(out, "<h3>{}</h3>", line(own)),
-        Block::List(own) => list("ul", own, root, out),
-        Block::Steps(own) => list("ol", own, root, out),
-        Block::Code(name, own) => {
-            let (name, own) = (escaped(name), escaped(own.trim_end()));
+        PageBlock::Paragraph(own) => writeln!(out, "<p>{}</p>", line(own)),
+        PageBlock::Heading("", own) => writeln!(out, "<h2>{}</h2>", line(own)),
+        PageBlock::Heading(id, own) => writeln!(out, "<h2 id=\"{id}\">{}</h2>", line(own)),
+        PageBlock::Subheading(own) => writeln!(out, "<h3>{}</h3>", line(own)),
+        PageBlock::List(own) => write_list("ul", own, root, out),
+        PageBlock::NumberedList(own) => write_list("ol", own, root, out),
+        PageBlock::Code(name, own) => {
+            let (name, own) = (escape_html(name), escape_html(own.trim_end()));
             // What can be scrolled can be reached by the keyboard.
             writeln!(
                 out,
                 "<figure><figcaption>{name}</figcaption><pre tabindex=\"0\" aria-label=\"{name}\" role=\"group\"><code>{own}</code></pre></figure>"
             )
         }
-        Block::Folded(name, own) => {
-            let (name, own) = (escaped(name), escaped(own.trim_end()));
+        PageBlock::CollapsedCode(name, own) => {
+            let (name, own) = (escape_html(name), escape_html(own.trim_end()));
             writeln!(
                 out,
                 "<details><summary>{}</summary><pre tabindex=\"0\" aria-label=\"{name}\" role=\"group\"><code>{own}</code></pre></details>",
-                led(&name)
+                emphasize_label(&name)
             )
         }
-        Block::Table(head, rows) => table(head, rows, root, out),
-        Block::Facts(facts) => {
+        PageBlock::Table(head, rows) => write_table(head, rows, root, out),
+        PageBlock::Facts(facts) => {
             out.push_str("<dl>");
             for (name, value) in facts {
                 let value = line(value);
                 // A column is no place for sentences.
-                let wide = if value.len() > LONGEST_FACT { " class=\"wide\"" } else { "" };
+                let wide = if value.len() > MAX_INLINE_FACT_BYTES { " class=\"wide\"" } else { "" };
                 let _ = write!(out, "<div{wide}><dt>{name}</dt><dd>{value}</dd></div>");
             }
             writeln!(out, "</dl>")
         }
-        Block::Bar(counts) => bar(counts, out),
-        Block::Grade(letter, reasons) => {
-            let reasons: Vec<String> = reasons.iter().map(|reason| format!("<li>{}</li>", escaped(reason))).collect();
+        PageBlock::CategoryBar(counts) => write_bar(counts, out),
+        PageBlock::Grade(letter, reasons) => {
+            let reasons: Vec<String> =
+                reasons.iter().map(|reason| format!("<li>{}</li>", escape_html(reason))).collect();
             writeln!(
                 out,
                 "<div class=\"grade\"><p class=\"letter grade-{letter}\"><span>Grade</span> {letter}</p><ul>{}</ul></div>",
                 reasons.concat()
             )
         }
-        Block::Questions(all) => {
+        PageBlock::Questions(all) => {
             for (question, answer) in all {
                 let _ = writeln!(
                     out,
                     "<details><summary><b>{}</b></summary><p>{}</p></details>",
-                    escaped(question),
+                    escape_html(question),
                     line(answer)
                 );
             }
@@ -123,22 +124,22 @@ fn put(block: &Block, root: &str, out: &mut String) {
 }
 
 /// A title with what stands before its colon in front.
-fn led(title: &str) -> String {
+fn emphasize_label(title: &str) -> String {
     match title.split_once(": ") {
         Some((first, rest)) => format!("<b>{first}</b>: {rest}"),
         None => format!("<b>{title}</b>"),
     }
 }
 
-fn list(tag: &str, items: &[Line], root: &str, out: &mut String) -> std::fmt::Result {
+fn write_list(tag: &str, items: &[InlineRuns], root: &str, out: &mut String) -> std::fmt::Result {
     let _ = write!(out, "<{tag}>");
     for item in items {
-        let _ = write!(out, "<li>{}</li>", runs(item, root));
+        let _ = write!(out, "<li>{}</li>", inline_html(item, root));
     }
     writeln!(out, "</{tag}>")
 }
 
-fn table(head: &[&str], rows: &[Vec<Line>], root: &str, out: &mut String) -> std::fmt::Result {
+fn write_table(head: &[&str], rows: &[Vec<InlineRuns>], root: &str, out: &mut String) -> std::fmt::Result {
     out.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table\"><table><thead><tr>");
     for name in head {
         let _ = write!(out, "<th scope=\"col\">{name}</th>");
@@ -147,7 +148,7 @@ fn table(head: &[&str], rows: &[Vec<Line>], root: &str, out: &mut String) -> std
     for row in rows {
         out.push_str("<tr>");
         for cell in row {
-            let _ = write!(out, "<td>{}</td>", runs(cell, root));
+            let _ = write!(out, "<td>{}</td>", inline_html(cell, root));
         }
         out.push_str("</tr>\n");
     }
@@ -155,7 +156,7 @@ fn table(head: &[&str], rows: &[Vec<Line>], root: &str, out: &mut String) -> std
 }
 
 /// A bar in which each category has its share, and the same as words.
-fn bar(counts: &[(&'static str, usize)], out: &mut String) -> std::fmt::Result {
+fn write_bar(counts: &[(&'static str, usize)], out: &mut String) -> std::fmt::Result {
     let all: usize = counts.iter().map(|(_, count)| count).sum();
     let mut at = 0.0;
     out.push_str("<svg class=\"bar\" viewBox=\"0 0 100 3\" preserveAspectRatio=\"none\" aria-hidden=\"true\">");
@@ -167,22 +168,23 @@ fn bar(counts: &[(&'static str, usize)], out: &mut String) -> std::fmt::Result {
     }
     out.push_str("</svg>\n<ul class=\"key\">");
     for (name, count) in counts {
-        let _ = write!(out, "<li class=\"{}\"><b>{}</b> {name}</li>", name.to_lowercase(), super::grouped(*count));
+        let _ =
+            write!(out, "<li class=\"{}\"><b>{}</b> {name}</li>", name.to_lowercase(), super::grouped_number(*count));
     }
     writeln!(out, "</ul>")
 }
 
-fn runs(line: &Line, root: &str) -> String {
+fn inline_html(line: &InlineRuns, root: &str) -> String {
     let mut out = String::new();
     for run in line {
         let _ = match run {
-            Inline::Text(own) => write!(out, "{}", escaped(own)),
-            Inline::Code(own) => write!(out, "<code>{}</code>", escaped(own)),
-            Inline::Link(own, path) => write!(out, "<a href=\"{}\">{}</a>", href(root, path), escaped(own)),
-            Inline::CodeLink(own, path) => {
-                write!(out, "<a href=\"{}\"><code>{}</code></a>", href(root, path), escaped(own))
+            InlineRun::Text(own) => write!(out, "{}", escape_html(own)),
+            InlineRun::Code(own) => write!(out, "<code>{}</code>", escape_html(own)),
+            InlineRun::Link(own, path) => write!(out, "<a href=\"{}\">{}</a>", href(root, path), escape_html(own)),
+            InlineRun::CodeLink(own, path) => {
+                write!(out, "<a href=\"{}\"><code>{}</code></a>", href(root, path), escape_html(own))
             }
-            Inline::Badge(level) => {
+            InlineRun::Badge(level) => {
                 let word = RiskLevel::as_str(*level);
                 write!(out, "<span class=\"badge {}\">{word}</span>", word.to_lowercase())
             }
@@ -194,14 +196,14 @@ fn runs(line: &Line, root: &str) -> String {
 /// Where a place in the site is from here; `#name` is on this page.
 fn href(root: &str, path: &str) -> String {
     if path.starts_with('#') {
-        return escaped(path);
+        return escape_html(path);
     }
     // Places are made of letters, digits and signs that an address may have.
-    format!("{root}{}.html", escaped(path))
+    format!("{root}{}.html", escape_html(path))
 }
 
 /// Text as HTML, in elements and in attributes.
-pub(super) fn escaped(text: &str) -> String {
+pub(super) fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -2,8 +2,10 @@
 
 use gatelodge_policy::Category;
 
-use super::doc::{Block, Doc, Inline, Line, code, link, marked, paragraph, text};
-use super::{place, server};
+use super::page_document::{
+    InlineRun, InlineRuns, PageBlock, PageDocument, code_run, link_run, paragraph, parse_backticks, text_run,
+};
+use super::{page_paths, server_page};
 use crate::attack_pattern::attack_patterns;
 use crate::classify::{Classification, RiskLevel};
 use crate::package_index::{CataloguedServer, IndexedServer, ToolFacts};
@@ -12,47 +14,47 @@ use crate::risk_signals::RiskSignalKind;
 use crate::tool_spec::ToolSpec;
 
 /// More tools beside it are not named.
-const MOST_RELATED: usize = 8;
+const MAX_RELATED_LINKS: usize = 8;
 
-const ONLY_UNDER_A_SETTING: &str =
+const OPTIONAL_TOOL_NOTE: &str =
     "It is there only under a setting: by default it is off, or in another program of the package.";
 
 /// What it is on its server, and what is known of it.
-struct About<'p> {
+struct ToolPageContext<'p> {
     name: String,
     server: String,
-    server_place: String,
-    known: &'p Classification,
+    server_path: String,
+    classification: &'p Classification,
     facts: &'p ToolFacts,
 }
 
 /// Writes the page of the tool at a place among its siblings.
-pub(super) fn page(
+pub(super) fn tool_page(
     own: &IndexedServer<'_>,
     known: &CataloguedServer,
     tools: &[(ToolSpec<'_>, Classification)],
     places: &[String],
     at: usize,
     path: &str,
-) -> Option<Doc> {
+) -> Option<PageDocument> {
     let (facts, (_, answer)) = (known.tools.get(at)?, tools.get(at)?);
-    let about = About {
+    let about = ToolPageContext {
         name: crate::escape_for_display(&facts.name),
-        server: server::name(own),
-        server_place: format!("{}/index", place::server(own)),
-        known: answer,
+        server: server_page::server_display_name(own),
+        server_path: format!("{}/index", page_paths::server_path(own)),
+        classification: answer,
         facts,
     };
     let level = RiskLevel::as_str(answer.level);
     let mut blocks = vec![
-        Block::Paragraph(vec![
-            Inline::Badge(answer.level),
-            text(" "),
-            link(format!("{level} risk"), format!("risk/{}", level.to_lowercase())),
-            text(format!(" · {} tool of ", answer.qualified_category_name())),
-            link(about.server.clone(), about.server_place.clone()),
-            text(" · "),
-            link("How to control it ↓", "#control"),
+        PageBlock::Paragraph(vec![
+            InlineRun::Badge(answer.level),
+            text_run(" "),
+            link_run(format!("{level} risk"), format!("risk/{}", level.to_lowercase())),
+            text_run(format!(" · {} tool of ", answer.qualified_category_name())),
+            link_run(about.server.clone(), about.server_path.clone()),
+            text_run(" · "),
+            link_run("How to control it ↓", "#control"),
         ]),
         paragraph(if facts.signals.contains(&RiskSignalKind::NoDescription) {
             "It has no description of its own."
@@ -61,57 +63,57 @@ pub(super) fn page(
         }),
     ];
     if facts.optional {
-        blocks.push(paragraph(ONLY_UNDER_A_SETTING));
+        blocks.push(paragraph(OPTIONAL_TOOL_NOTE));
     }
-    blocks.extend(what(&about));
-    blocks.extend(why(&about));
-    blocks.extend(control(&about, own));
-    blocks.extend(takes(&about));
-    blocks.extend(related(known, tools, places, at));
-    blocks.extend(deeper(&about));
-    blocks.extend(questions(&about));
-    Some(Doc {
+    blocks.extend(purpose_section(&about));
+    blocks.extend(risk_section(&about));
+    blocks.extend(control_section(&about, own));
+    blocks.extend(parameters_section(&about));
+    blocks.extend(related_tools_section(known, tools, places, at));
+    blocks.extend(further_reading_section(&about));
+    blocks.extend(questions_section(&about));
+    Some(PageDocument {
         path: path.to_owned(),
         title: about.name.clone(),
         summary: format!(
             "{} on {}: {}, {level} risk, and the rule that fits.",
             about.name,
             about.server,
-            a_tool(answer)
+            tool_kind_text(answer)
         ),
-        trail: vec![
+        breadcrumbs: vec![
             ("Catalogue".to_owned(), "index".to_owned()),
             ("Servers".to_owned(), "servers/index".to_owned()),
-            (about.server.clone(), about.server_place.clone()),
+            (about.server.clone(), about.server_path.clone()),
         ],
         blocks,
     })
 }
 
 /// The article before the name of a category.
-pub(super) fn article(category: &str) -> &'static str {
+pub(super) fn indefinite_article(category: &str) -> &'static str {
     if category.starts_with(['E', 'U']) { "an" } else { "a" }
 }
 
 /// What kind of tool it is, and how sure that is where it is not.
-fn a_tool(known: &Classification) -> String {
+fn tool_kind_text(known: &Classification) -> String {
     let category = known.category_name();
     match known.is_uncertain() {
         true => {
             format!(
                 "{} {} {category} tool (confidence {:.2})",
                 known.certainty_word(),
-                article(category),
+                indefinite_article(category),
                 known.confidence
             )
         }
-        false => format!("{} {category} tool", article(category)),
+        false => format!("{} {category} tool", indefinite_article(category)),
     }
 }
 
-fn what(about: &About<'_>) -> Vec<Block> {
+fn purpose_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
     let server = &about.server;
-    let does = match about.known.category {
+    let does = match about.classification.category {
         Category::Read => format!(
             "Agents call it to look something up in {server}, mostly at the beginning of a task. A call changes nothing there; what it gives ends up with the model, and from there perhaps elsewhere."
         ),
@@ -131,101 +133,107 @@ fn what(about: &About<'_>) -> Vec<Block> {
             "Nothing in its definition says for certain what it does in {server}. What is not understood is treated as risky."
         ),
     };
-    let does = match about.known.is_uncertain() {
-        true => format!("It is {}; this is what such tools do. {does}", a_tool(about.known)),
+    let does = match about.classification.is_uncertain() {
+        true => format!("It is {}; this is what such tools do. {does}", tool_kind_text(about.classification)),
         false => does,
     };
     vec![
-        Block::Heading("", vec![text("What "), code(&about.facts.name), text(format!(" does on {server}"))]),
+        PageBlock::Heading(
+            "",
+            vec![text_run("What "), code_run(&about.facts.name), text_run(format!(" does on {server}"))],
+        ),
         paragraph(does),
     ]
 }
 
-fn why(about: &About<'_>) -> Vec<Block> {
-    let known = about.known;
-    let mut sentence = vec![Inline::Badge(known.level), text(" ")];
-    sentence
-        .extend(known.uncertainty_note().map(|doubt| text(format!("{doubt} (confidence {:.2}). ", known.confidence))));
-    sentence.extend(marked(&known.rationale));
+fn risk_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
+    let known = about.classification;
+    let mut sentence = vec![InlineRun::Badge(known.level), text_run(" ")];
+    sentence.extend(
+        known.uncertainty_note().map(|doubt| text_run(format!("{doubt} (confidence {:.2}). ", known.confidence))),
+    );
+    sentence.extend(parse_backticks(&known.rationale));
     let mut blocks = vec![
-        Block::Heading("", vec![text("Why "), code(&about.facts.name), text(" needs a policy")]),
-        Block::Paragraph(sentence),
+        PageBlock::Heading("", vec![text_run("Why "), code_run(&about.facts.name), text_run(" needs a policy")]),
+        PageBlock::Paragraph(sentence),
         paragraph(format!(
             "Confidence {:.2}: of a hundred tools that are given this figure, about {:.0} are what they are taken for.",
             known.confidence,
             known.confidence * 100.0
         )),
-        Block::Small(vec![text("From the tool's definition")]),
-        Block::List(known.evidence.iter().map(|fact| marked(fact)).collect()),
+        PageBlock::Subheading(vec![text_run("From the tool's definition")]),
+        PageBlock::List(known.evidence.iter().map(|fact| parse_backticks(fact)).collect()),
     ];
     if !known.signals.is_empty() {
-        blocks.push(Block::Small(vec![text("Risk signals")]));
+        blocks.push(PageBlock::Subheading(vec![text_run("Risk signals")]));
         let told = known.signals.iter().map(|signal| {
             let mut line = match &signal.parameter {
-                Some(parameter) => vec![Inline::Code(parameter.clone()), text(" ")],
-                None => vec![text("It ")],
+                Some(parameter) => vec![InlineRun::Code(parameter.clone()), text_run(" ")],
+                None => vec![text_run("It ")],
             };
-            line.push(text(signal.kind.description()));
+            line.push(text_run(signal.kind.description()));
             line
         });
-        blocks.push(Block::List(told.collect()));
+        blocks.push(PageBlock::List(told.collect()));
     }
-    let served: Vec<Line> = attack_patterns()
+    let served: Vec<InlineRuns> = attack_patterns()
         .iter()
         .filter(|pattern| known.attacks.contains(&pattern.slug.as_str()))
-        .map(|own| vec![link(own.name.clone(), format!("attacks/{}", own.slug)), text(format!(": {}", own.summary))])
+        .map(|own| {
+            vec![link_run(own.name.clone(), format!("attacks/{}", own.slug)), text_run(format!(": {}", own.summary))]
+        })
         .collect();
-    blocks.push(Block::Small(vec![text("Attack patterns that this access serves")]));
+    blocks.push(PageBlock::Subheading(vec![text_run("Attack patterns that this access serves")]));
     blocks.push(if served.is_empty() {
         paragraph("None of the known patterns rests on what this tool does.")
     } else {
-        Block::List(served)
+        PageBlock::List(served)
     });
     blocks
 }
 
-fn control(about: &About<'_>, own: &IndexedServer<'_>) -> Vec<Block> {
+fn control_section(about: &ToolPageContext<'_>, own: &IndexedServer<'_>) -> Vec<PageBlock> {
     let name = &about.name;
-    let policy = super::laid_out(&about.known.recommended);
+    let policy = super::laid_out(&about.classification.recommended);
     let package = format!("{}:{}", own.source().as_str(), about.server);
     let mut blocks = vec![
-        Block::Heading("control", vec![text("How to control "), code(&about.facts.name)]),
+        PageBlock::Heading("control", vec![text_run("How to control "), code_run(&about.facts.name)]),
         paragraph(format!(
             "A gateway stands between your agents and {}, and nothing reaches the server that the rules do not let through. This is the rule that fits:",
             about.server
         )),
-        Block::Code("policy.json".to_owned(), policy),
-        Block::Paragraph(marked(&format!(
+        PageBlock::Code("policy.json".to_owned(), policy),
+        PageBlock::Paragraph(parse_backticks(&format!(
             "{} Everything else on the server is refused unless you say otherwise.",
-            recommendation_effect(about.known.category)
+            recommendation_effect(about.classification.category)
         ))),
     ];
-    blocks.push(Block::Steps(vec![
+    blocks.push(PageBlock::NumberedList(vec![
         vec![
-            text("Register the server: "),
-            Inline::Code("gatelodge server add".to_owned()),
-            text(", or "),
-            Inline::Code("gatelodge init".to_owned()),
-            text(" for what your clients already have."),
+            text_run("Register the server: "),
+            InlineRun::Code("gatelodge server add".to_owned()),
+            text_run(", or "),
+            InlineRun::Code("gatelodge init".to_owned()),
+            text_run(" for what your clients already have."),
         ],
         vec![
-            text(format!("Put {name} into its policy as above, or start with one for the whole server: ")),
-            Inline::Code(format!("gatelodge catalogue show {package} --policy recommended")),
-            text("."),
+            text_run(format!("Put {name} into its policy as above, or start with one for the whole server: ")),
+            InlineRun::Code(format!("gatelodge catalogue show {package} --policy recommended")),
+            text_run("."),
         ],
         vec![
-            text("Point your client at the gateway: "),
-            Inline::Code("gatelodge connect CLIENT".to_owned()),
-            text("."),
+            text_run("Point your client at the gateway: "),
+            InlineRun::Code("gatelodge connect CLIENT".to_owned()),
+            text_run("."),
         ],
     ]));
     blocks
 }
 
-fn takes(about: &About<'_>) -> Vec<Block> {
+fn parameters_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
     let all = &about.facts.parameters;
     let required = all.iter().filter(|own| own.required).count();
-    let mut blocks = vec![Block::Heading("", vec![text("Parameters")])];
+    let mut blocks = vec![PageBlock::Heading("", vec![text_run("Parameters")])];
     if all.is_empty() {
         blocks.push(paragraph("It takes none."));
         return blocks;
@@ -233,19 +241,19 @@ fn takes(about: &About<'_>) -> Vec<Block> {
     blocks.push(paragraph(format!("{}, of which {required} must be given.", all.len())));
     let rows = all.iter().map(|own| {
         let kind = if own.kind.is_empty() { "not said" } else { &own.kind };
-        vec![vec![code(&own.name)], vec![text(kind)], vec![text(if own.required { "yes" } else { "no" })]]
+        vec![vec![code_run(&own.name)], vec![text_run(kind)], vec![text_run(if own.required { "yes" } else { "no" })]]
     });
-    blocks.push(Block::Table(vec!["name", "type", "required"], rows.collect()));
+    blocks.push(PageBlock::Table(vec!["name", "type", "required"], rows.collect()));
     blocks
 }
 
 /// Siblings of the same kind first, and then the riskiest.
-fn related(
+fn related_tools_section(
     known: &CataloguedServer,
     tools: &[(ToolSpec<'_>, Classification)],
     places: &[String],
     at: usize,
-) -> Vec<Block> {
+) -> Vec<PageBlock> {
     let own = tools.get(at).map(|(_, own)| own.category);
     let mut others: Vec<(usize, &ToolFacts)> =
         known.tools.iter().enumerate().filter(|(other, _)| *other != at).collect();
@@ -255,34 +263,34 @@ fn related(
     if others.is_empty() {
         return Vec::new();
     }
-    let told = others.into_iter().take(MOST_RELATED).filter_map(|(at, facts)| {
+    let told = others.into_iter().take(MAX_RELATED_LINKS).filter_map(|(at, facts)| {
         let path = places.get(at)?.clone();
         Some(vec![
-            Inline::CodeLink(crate::escape_for_display(&facts.name), path),
-            text(" "),
-            Inline::Badge(RiskLevel::of(facts.category)),
+            InlineRun::CodeLink(crate::escape_for_display(&facts.name), path),
+            text_run(" "),
+            InlineRun::Badge(RiskLevel::of(facts.category)),
         ])
     });
-    vec![Block::Heading("", vec![text("Related tools")]), Block::List(told.collect())]
+    vec![PageBlock::Heading("", vec![text_run("Related tools")]), PageBlock::List(told.collect())]
 }
 
-fn deeper(about: &About<'_>) -> Vec<Block> {
-    let level = RiskLevel::as_str(about.known.level);
+fn further_reading_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
+    let level = RiskLevel::as_str(about.classification.level);
     vec![
-        Block::Heading("", vec![text("Go deeper")]),
-        Block::List(vec![
-            vec![link(
+        PageBlock::Heading("", vec![text_run("Go deeper")]),
+        PageBlock::List(vec![
+            vec![link_run(
                 format!("All tools of {}, its grade and three policies", about.server),
-                about.server_place.clone(),
+                about.server_path.clone(),
             )],
-            vec![link(format!("What {level} risk means"), format!("risk/{}", level.to_lowercase()))],
-            vec![link("What servers add up to, together", "stack")],
+            vec![link_run(format!("What {level} risk means"), format!("risk/{}", level.to_lowercase()))],
+            vec![link_run("What servers add up to, together", "stack")],
         ]),
     ]
 }
 
-fn questions(about: &About<'_>) -> Vec<Block> {
-    let (name, server, known) = (&about.name, &about.server, about.known);
+fn questions_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
+    let (name, server, known) = (&about.name, &about.server, about.classification);
     let category = known.category_name();
     let could = if known.is_uncertain() { "such tools can" } else { "so it can" };
     let (can, advice) = match known.category {
@@ -302,17 +310,17 @@ fn questions(about: &About<'_>) -> Vec<Block> {
     let all = vec![
         (
             format!("What does {name} do?"),
-            marked(&format!("It is {} of {server}, {could} {can}. {advice}", a_tool(known))),
+            parse_backticks(&format!("It is {} of {server}, {could} {can}. {advice}", tool_kind_text(known))),
         ),
         (
             format!("How do I enforce a policy on {name}?"),
-            marked(
+            parse_backticks(
                 "Register the server with the gateway, put a rule for the tool into its policy (allow, deny, limit, or wait for a person), and point the client at the gateway's URL. The rule holds for each call before it reaches the server.",
             ),
         ),
         (
             format!("What risk level is {name}?"),
-            marked(&format!(
+            parse_backticks(&format!(
                 "{}. {category} tools are {} risk: the level follows from how far a call can be taken back.",
                 RiskLevel::as_str(known.level),
                 RiskLevel::as_str(known.level)
@@ -320,20 +328,23 @@ fn questions(about: &About<'_>) -> Vec<Block> {
         ),
         (
             format!("Can I rate-limit {name}?"),
-            marked(&format!(
+            parse_backticks(&format!(
                 "Yes: `\"rate_limit\": \"{rate}/minute\"` in its rule, or `limits` with a counter of your own. Calls are counted for each grant, exactly, also across restarts; a refusal says when there is room again."
             )),
         ),
         (
             format!("How do I block {name} completely?"),
-            marked(
+            parse_backticks(
                 "`\"action\": \"deny\"` with a `reason` refuses each call and tells the agent why; its name under `hide` makes it not exist for the agent at all.",
             ),
         ),
         (
             format!("Which MCP server provides {name}?"),
-            marked(&format!("{server}, and perhaps others. The gateway stands in front of it, as a proxy.")),
+            parse_backticks(&format!("{server}, and perhaps others. The gateway stands in front of it, as a proxy.")),
         ),
     ];
-    vec![Block::Heading("", vec![text("Questions about "), code(&about.facts.name)]), Block::Questions(all)]
+    vec![
+        PageBlock::Heading("", vec![text_run("Questions about "), code_run(&about.facts.name)]),
+        PageBlock::Questions(all),
+    ]
 }

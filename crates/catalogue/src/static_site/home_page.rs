@@ -1,0 +1,114 @@
+//! The first page, and the list for models.
+
+use std::fmt::Write;
+
+use super::page_document::{InlineRun, PageBlock, PageDocument, link_run, paragraph, text_run};
+use super::{StaticSite, counted, grouped_number, page_paths, server_page};
+use crate::attack_pattern::attack_patterns;
+use crate::classify::RiskLevel;
+use crate::incident::incidents;
+
+/// More servers are not listed for models; the pages lead to the others.
+const MAX_LISTED_SERVERS: usize = 2_000;
+/// So many cases are named on the first page.
+const MAX_LATEST_INCIDENTS: usize = 5;
+
+pub(super) fn home_page(site: &StaticSite<'_>) -> PageDocument {
+    let about = site.index.metadata();
+    let levels = RiskLevel::ALL.into_iter().rev().map(|level| {
+        let count = site.index.tools().filter(|tool| tool.level() == level).count();
+        vec![
+            InlineRun::Badge(level),
+            text_run(" "),
+            link_run(counted(count, "tool"), format!("risk/{}", level.as_str().to_lowercase())),
+        ]
+    });
+    let cases = incidents().iter().take(MAX_LATEST_INCIDENTS).map(|own| {
+        vec![text_run(format!("{}: ", own.date)), link_run(own.title.clone(), format!("incidents/{}", own.slug))]
+    });
+    let mut blocks = vec![
+        paragraph(
+            "What MCP servers let an agent do: each tool with its category, its risk, the reasons, the attacks it serves, and the rule that fits.",
+        ),
+        PageBlock::Facts(vec![
+            ("Servers", vec![link_run(grouped_number(about.servers), "servers/index")]),
+            ("Tools", vec![text_run(grouped_number(about.tools))]),
+            ("Read on", vec![text_run(about.date.clone())]),
+            ("Attack patterns", vec![link_run(attack_patterns().len().to_string(), "attacks/index")]),
+        ]),
+        PageBlock::CategoryBar(server_page::category_counts(
+            site.index.tools().map(|tool| tool.category()).collect::<Vec<_>>().into_iter(),
+        )),
+        PageBlock::List(levels.collect()),
+        PageBlock::Heading("", vec![text_run("Where to begin")]),
+        PageBlock::List(vec![
+            vec![
+                link_run("Servers", "servers/index"),
+                text_run(": by first letter, each with its grade and three ready policies"),
+            ],
+            vec![link_run("Risk", "risk/index"), text_run(": what the four levels mean, and who has tools of each")],
+            vec![
+                link_run("Attack patterns", "attacks/index"),
+                text_run(": how each works, and which controls bound it"),
+            ],
+            vec![link_run("What servers add up to", "stack"), text_run(": the combinations that leak")],
+        ]),
+        PageBlock::Heading("", vec![text_run("Latest public cases")]),
+        PageBlock::List(cases.collect()),
+        PageBlock::Heading("", vec![text_run("How it is made")]),
+        paragraph(
+            "Published packages are read without being run. Names, parameters and annotations of their tools are kept, and a hash of what was read of each; no sentence of anybody is. The category is a function of the definition: no model is asked. Of two readings the riskier one counts.",
+        ),
+    ];
+    if !about.outcomes.is_empty() {
+        blocks.push(paragraph("Packages that were looked at, by what came of it:"));
+        let rows = about.outcomes.iter().map(|(kind, count)| {
+            vec![
+                vec![text_run(crate::escape_for_display(kind).replace('_', " "))],
+                vec![text_run(grouped_number(usize::try_from(*count).unwrap_or(usize::MAX)))],
+            ]
+        });
+        blocks.push(PageBlock::Table(vec!["outcome", "packages"], rows.collect()));
+    }
+    PageDocument {
+        path: "index".to_owned(),
+        title: "A catalogue of MCP servers and their tools".to_owned(),
+        summary: "What MCP servers let an agent do, and the rule that fits each tool.".to_owned(),
+        breadcrumbs: Vec::new(),
+        blocks,
+    }
+}
+
+/// `llms.txt`: what is here, in the form that models look for.
+pub(super) fn llms_text(site: &StaticSite<'_>) -> String {
+    let about = site.index.metadata();
+    let mut out = format!(
+        "# A catalogue of MCP servers and their tools\n\n> {} and {}, read on {}: category, risk, reasons, \
+         attack patterns, and the policy that fits each. Every page is there as Markdown, with `.md` in place of `.html`.\n\n",
+        counted(about.servers, "server"),
+        counted(about.tools, "tool"),
+        about.date
+    );
+    out.push_str("## Pages\n\n- [Servers](servers/index.md)\n- [Risk levels](risk/index.md)\n- [What servers add up to](stack.md)\n- [Incidents](incidents/index.md)\n\n## Attack patterns\n\n");
+    for own in attack_patterns() {
+        let _ = writeln!(out, "- [{}](attacks/{}.md): {}", own.name, own.slug, own.summary);
+    }
+    out.push_str("\n## Servers\n\n");
+    for own in site.servers.iter().take(MAX_LISTED_SERVERS) {
+        let name = super::markdown_renderer::escape_markdown(&server_page::server_display_name(own));
+        let _ = writeln!(
+            out,
+            "- [{name}]({}/index.md): {}",
+            page_paths::server_path(own),
+            counted(own.tools().len(), "tool")
+        );
+    }
+    if site.servers.len() > MAX_LISTED_SERVERS {
+        let _ = writeln!(
+            out,
+            "- and {} more: [by first letter](servers/index.md)",
+            site.servers.len() - MAX_LISTED_SERVERS
+        );
+    }
+    out
+}

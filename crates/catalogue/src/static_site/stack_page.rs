@@ -1,0 +1,71 @@
+//! What servers add up to together.
+
+use std::cmp::Reverse;
+
+use super::page_document::{InlineRun, PageBlock, PageDocument, link_run, paragraph, parse_backticks, text_run};
+use super::{StaticSite, server_list_pages};
+use crate::package_index::IndexedServer;
+use crate::server_grade::grade_server;
+use crate::server_stack::has_all_flows;
+
+/// So many servers are named.
+const MAX_LISTED_SERVERS: usize = 50;
+
+pub(super) fn stack_page(site: &StaticSite<'_>) -> PageDocument {
+    let all = |server: &&IndexedServer<'_>| has_all_flows(server.tools().flat_map(|tool| tool.flow()));
+    let mut complete: Vec<_> = site.servers.iter().filter(all).collect();
+    // The worst first, of those the largest.
+    complete.sort_by_cached_key(|own| Reverse((grade_server(&own.facts().tools).letter, own.tools().len())));
+    let rows = complete.iter().take(MAX_LISTED_SERVERS).map(|own| server_list_pages::server_row(own));
+    let mut blocks = vec![
+        paragraph(
+            "An agent has all its servers at once. What one reads, another can send; so the question is what they add up to.",
+        ),
+        PageBlock::Heading("", vec![text_run("See your own")]),
+        PageBlock::NumberedList(vec![
+            vec![
+                text_run("Everything that the clients on this machine have: "),
+                InlineRun::Code("gatelodge stack".to_owned()),
+            ],
+            vec![
+                text_run("One client, with a policy file for each server: "),
+                InlineRun::Code("gatelodge stack --client cursor --policies policies".to_owned()),
+            ],
+            vec![
+                text_run("In a pull request: "),
+                InlineRun::Code("gatelodge stack .mcp.json --format markdown --fail-on high".to_owned()),
+            ],
+        ]),
+        paragraph(
+            "Nothing leaves the machine, and no argument, address, variable or header enters the report. What does: names of servers, of packages as the index spells them, versions that are plain numbers, and for code scanning files below the folder that it runs in, with lines.",
+        ),
+        PageBlock::Heading("", vec![text_run("The three that leak")]),
+        PageBlock::Paragraph(vec![
+            text_run(
+                "Private data, text of strangers, and a way out: where tools of one agent have all three, a text can have the data carried away. ",
+            ),
+            link_run("How it works, and what bounds it", "attacks/lethal-trifecta"),
+            text_run("."),
+        ]),
+        PageBlock::List(vec![
+            parse_backticks("`reads_private`: it gives data that is somebody's own"),
+            parse_backticks("`reads_untrusted`: it gives content that strangers can write"),
+            parse_backticks("`sends_outward`: it carries something to others"),
+        ]),
+    ];
+    if !complete.is_empty() {
+        blocks.push(PageBlock::Heading("", vec![text_run("Servers that have all three by themselves")]));
+        blocks.push(paragraph(format!(
+            "{} of the servers here; those with the worst grades and the most tools:",
+            super::grouped_number(complete.len())
+        )));
+        blocks.push(PageBlock::Table(vec!["server", "grade", "worst tool", "tools"], rows.collect()));
+    }
+    PageDocument {
+        path: "stack".to_owned(),
+        title: "What servers add up to".to_owned(),
+        summary: "Everything an agent could call, and which combinations leak.".to_owned(),
+        breadcrumbs: vec![("Catalogue".to_owned(), "index".to_owned())],
+        blocks,
+    }
+}
