@@ -3,7 +3,7 @@
 use gatelodge_json::{JsonKind as Json, JsonValue};
 use gatelodge_mcp::quote_excerpt;
 
-use crate::tools::{Kind, Parameter, Tool};
+use crate::pharo_tools::{PharoParameter, PharoParameterType, PharoTool};
 
 /// An argument that is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) type Arguments = Vec<(&'static str, Argument)>;
 ///
 /// # Errors
 /// All that is wrong with them, in words.
-pub(crate) fn read(tool: &Tool, given: Option<JsonValue<'_>>, is_lenient: bool) -> Result<Arguments, String> {
+pub(crate) fn read(tool: &PharoTool, given: Option<JsonValue<'_>>, is_lenient: bool) -> Result<Arguments, String> {
     let mut faults = Vec::new();
     let mut arguments = Vec::new();
     for parameter in tool.parameters {
@@ -44,34 +44,40 @@ pub(crate) fn read(tool: &Tool, given: Option<JsonValue<'_>>, is_lenient: bool) 
     if faults.is_empty() { Ok(arguments) } else { Err(explain(tool, &faults)) }
 }
 
-fn take(parameter: &Parameter, given: Option<JsonValue<'_>>, is_lenient: bool) -> Result<Option<Argument>, String> {
+fn take(
+    parameter: &PharoParameter,
+    given: Option<JsonValue<'_>>,
+    is_lenient: bool,
+) -> Result<Option<Argument>, String> {
     let name = parameter.name;
     let Some(value) = given else {
         return match parameter.kind {
-            Kind::Text | Kind::Object => Err(format!("`{name}` is missing")),
-            Kind::TextOr(text) => Ok(Some(Argument::Text(text.to_owned()))),
-            Kind::MaybeText => Ok(None),
-            Kind::Flag(flag) => Ok(Some(Argument::Flag(flag))),
+            PharoParameterType::Text | PharoParameterType::Object => Err(format!("`{name}` is missing")),
+            PharoParameterType::TextWithDefault(text) => Ok(Some(Argument::Text(text.to_owned()))),
+            PharoParameterType::OptionalText => Ok(None),
+            PharoParameterType::Flag(flag) => Ok(Some(Argument::Flag(flag))),
         };
     };
     let wrong = |wanted: &str| Err(format!("`{name}` must be {wanted}, not {}", value.kind().with_article()));
     match parameter.kind {
-        Kind::Text | Kind::TextOr(_) => match value.as_str() {
+        PharoParameterType::Text | PharoParameterType::TextWithDefault(_) => match value.as_str() {
             Some(text) => Ok(Some(Argument::Text(text.into_owned()))),
             None => wrong("a string"),
         },
-        Kind::MaybeText => match value.as_str() {
+        PharoParameterType::OptionalText => match value.as_str() {
             Some(text) if text.is_empty() => Ok(None),
             Some(text) => Ok(Some(Argument::Text(text.into_owned()))),
             None if value.kind() == Json::Null => Ok(None),
             None => wrong("a string or null"),
         },
-        Kind::Flag(_) => match flag(value, is_lenient) {
+        PharoParameterType::Flag(_) => match flag(value, is_lenient) {
             Some(flag) => Ok(Some(Argument::Flag(flag))),
             None => wrong("true or false"),
         },
-        Kind::Object if value.kind() == Json::Object => Ok(Some(Argument::Object(value.raw().to_owned()))),
-        Kind::Object => wrong("an object"),
+        PharoParameterType::Object if value.kind() == Json::Object => {
+            Ok(Some(Argument::Object(value.raw().to_owned())))
+        }
+        PharoParameterType::Object => wrong("an object"),
     }
 }
 
@@ -89,7 +95,7 @@ fn flag(value: JsonValue<'_>, is_lenient: bool) -> Option<bool> {
     }
 }
 
-fn explain(tool: &Tool, faults: &[String]) -> String {
+fn explain(tool: &PharoTool, faults: &[String]) -> String {
     let known: Vec<String> = tool.parameters.iter().map(described).collect();
     let known = if known.is_empty() { "It takes none.".to_owned() } else { format!("It takes {}.", known.join(", ")) };
     format!(
@@ -99,12 +105,12 @@ fn explain(tool: &Tool, faults: &[String]) -> String {
     )
 }
 
-fn described(parameter: &Parameter) -> String {
+fn described(parameter: &PharoParameter) -> String {
     let what = match parameter.kind {
-        Kind::Text => "a string",
-        Kind::TextOr(_) | Kind::MaybeText => "a string, optional",
-        Kind::Flag(_) => "true or false, optional",
-        Kind::Object => "an object",
+        PharoParameterType::Text => "a string",
+        PharoParameterType::TextWithDefault(_) | PharoParameterType::OptionalText => "a string, optional",
+        PharoParameterType::Flag(_) => "true or false, optional",
+        PharoParameterType::Object => "an object",
     };
     format!("`{}` ({what})", parameter.name)
 }

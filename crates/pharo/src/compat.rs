@@ -10,7 +10,7 @@ use python::{Fault, Python, Style};
 
 use crate::arguments::{Argument, Arguments};
 use crate::image::{Answer, ImageError};
-use crate::tools::Tool;
+use crate::pharo_tools::PharoTool;
 use crate::verdict::ToolResult;
 
 /// The arguments as Python would send them on: numbers that are not whole lose their spelling.
@@ -28,7 +28,7 @@ pub(crate) fn unknown_tool(name: &str) -> ToolResult {
 }
 
 /// What is said of what the image answered.
-pub(crate) fn shaped(tool: &Tool, answer: Result<Answer, ImageError>) -> ToolResult {
+pub(crate) fn shaped(tool: &PharoTool, answer: Result<Answer, ImageError>) -> ToolResult {
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => return told(&format!("Connection error: {}", connection(&error))),

@@ -13,7 +13,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use crate::tools::Verb;
+use crate::pharo_tools::HttpVerb;
 
 /// Where a Pharo image listens.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ pub(crate) struct Answer {
 /// What is asked of it.
 #[derive(Debug)]
 pub(crate) struct Question {
-    pub verb: Verb,
+    pub verb: HttpVerb,
     /// Path and query.
     pub target: String,
     pub body: String,
@@ -139,15 +139,15 @@ impl Image {
             .map_err(|_| ImageError::Unknown(std::io::Error::other("it cannot be written in a request")))?;
         let mut request = Request::new(Full::from(question.body));
         *request.method_mut() = match question.verb {
-            Verb::Get => Method::GET,
-            Verb::Post => Method::POST,
+            HttpVerb::Get => Method::GET,
+            HttpVerb::Post => Method::POST,
         };
         // INVARIANT: a target is a path of the table and a query of encoded bytes, so only its length can be wrong.
         *request.uri_mut() = question.target.parse().map_err(|_| ImageError::TooLong(question.target.len()))?;
         let headers = request.headers_mut();
         headers.insert(HOST, host);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        if question.verb == Verb::Post {
+        if question.verb == HttpVerb::Post {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         Ok(request)

@@ -9,10 +9,10 @@ mod encode;
 mod http;
 mod image;
 mod lines;
-mod list;
+mod pharo_tools;
 mod running;
 mod server;
-mod tools;
+mod tools_list;
 mod verdict;
 
 pub use http::serve_http;

@@ -16,10 +16,10 @@ use tokio::time::Instant;
 
 use crate::arguments::{self, Arguments};
 use crate::image::{Answer, Image, ImageError, Question};
+use crate::pharo_tools::{HttpVerb, PharoTool, ToolEffect};
 use crate::running::{BeginError, Entry, Place, Running};
-use crate::tools::{Effect, Tool, Verb};
 use crate::verdict::{self, ToolResult};
-use crate::{compat, encode, list};
+use crate::{compat, encode, tools_list};
 
 /// What clients are told of the server.
 const SERVER: &str = concat!(
@@ -82,7 +82,7 @@ pub(crate) type Outlet = mpsc::Sender<String>;
 impl Pharo {
     /// A server for an image. Nothing is asked of the image before a tool is called.
     pub fn new(image: Image, settings: Settings) -> Self {
-        let tools = list::tools(settings.is_compat);
+        let tools = tools_list::tools_json(settings.is_compat);
         Self { image, settings, tools, running: Arc::new(Running::new()) }
     }
 
@@ -168,7 +168,7 @@ impl Pharo {
             Ok(call) => call,
             Err(fault) => return error_response(Some(request.id()), fault.code, &fault.message, None),
         };
-        let Some(tool) = Tool::find(&call.name) else {
+        let Some(tool) = PharoTool::find(&call.name) else {
             if self.settings.is_compat {
                 return result_response(request.id(), &compat::unknown_tool(&call.name).write(era));
             }
@@ -184,14 +184,14 @@ impl Pharo {
         result_response(request.id(), &outcome.write(era))
     }
 
-    async fn carry(&self, tool: &Tool, arguments: Arguments, call: &ToolCall<'_>, outlet: &Outlet) -> ToolResult {
+    async fn carry(&self, tool: &PharoTool, arguments: Arguments, call: &ToolCall<'_>, outlet: &Outlet) -> ToolResult {
         let arguments = if self.settings.is_compat { compat::rewritten(arguments) } else { arguments };
         let question = match tool.verb {
-            Verb::Get => {
-                Question { verb: Verb::Get, target: encode::target(tool.endpoint, &arguments), body: String::new() }
+            HttpVerb::Get => {
+                Question { verb: HttpVerb::Get, target: encode::target(tool.endpoint, &arguments), body: String::new() }
             }
-            Verb::Post => {
-                Question { verb: Verb::Post, target: tool.endpoint.to_owned(), body: encode::body(&arguments) }
+            HttpVerb::Post => {
+                Question { verb: HttpVerb::Post, target: tool.endpoint.to_owned(), body: encode::body(&arguments) }
             }
         };
         let answer = self.ask(tool, question, call.meta.progress_token(), outlet).await;
@@ -205,7 +205,9 @@ impl Pharo {
                 Some(value) => {
                     let given = ToolResult::of_object(success.object).with_text(&verdict::as_text(value));
                     match self.settings.read_picture {
-                        Some(read) if tool.effect == Effect::Captures => with_picture(given, value, read).await,
+                        Some(read) if tool.effect == ToolEffect::CapturesScreen => {
+                            with_picture(given, value, read).await
+                        }
                         _ => given,
                     }
                 }
@@ -216,12 +218,12 @@ impl Pharo {
     /// Asks the image, and tells meanwhile that it is still at it.
     async fn ask(
         &self,
-        tool: &Tool,
+        tool: &PharoTool,
         question: Question,
         token: Option<RequestId<'_>>,
         outlet: &Outlet,
     ) -> Result<Answer, ImageError> {
-        let is_long = tool.is_long && !self.settings.is_compat;
+        let is_long = tool.is_long_running && !self.settings.is_compat;
         let time = if is_long { self.settings.long_time } else { self.settings.time };
         let mut asking = std::pin::pin!(self.image.ask(question, time));
         let Some(token) = token else { return asking.await };
@@ -314,7 +316,7 @@ fn acknowledged(id: &RequestId<'_>) -> String {
     )
 }
 
-fn progress(token: &RequestId<'_>, count: u64, tool: &Tool, elapsed: Duration) -> String {
+fn progress(token: &RequestId<'_>, count: u64, tool: &PharoTool, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{count},"message":"{} has been running in the image for {seconds} s"}}}}"#,

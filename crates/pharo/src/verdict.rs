@@ -6,7 +6,7 @@ use gatelodge_mutants::mutant;
 use serde::de::IgnoredAny;
 
 use crate::image::{Answer, Image, ImageError};
-use crate::tools::{Gives, Tool};
+use crate::pharo_tools::{PharoTool, ToolResultKind};
 
 /// Levels of an answer that is passed on: a gateway takes 64, and the result puts some around it.
 const MAX_DEPTH: usize = 60;
@@ -118,11 +118,11 @@ pub(crate) fn as_text(raw: &str) -> String {
 }
 
 /// What is said of a success without a value, with what the image says of it.
-pub(crate) fn without_value(tool: &Tool, error: Option<&str>) -> String {
+pub(crate) fn without_value(tool: &PharoTool, error: Option<&str>) -> String {
     let said = error.map(|error| format!(" The image says:\n\n{}", members(error))).unwrap_or_default();
-    let what = match tool.gives {
-        Gives::Anything => "The code ran, and its value has no form in JSON. Send it `printString` to see it.",
-        Gives::Text | Gives::Names | Gives::Methods | Gives::Object => {
+    let what = match tool.result_kind {
+        ToolResultKind::Anything => "The code ran, and its value has no form in JSON. Send it `printString` to see it.",
+        ToolResultKind::Text | ToolResultKind::Names | ToolResultKind::Methods | ToolResultKind::Object => {
             "The image did what was asked, and gave no result."
         }
     };

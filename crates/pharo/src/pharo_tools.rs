@@ -1,44 +1,44 @@
 //! The tools: what each is called, what it takes, which endpoint of the image it asks, and what it may do there.
 
-mod table;
+mod tool_table;
 
-pub(crate) use table::TOOLS;
+pub(crate) use tool_table::TOOLS;
 
 /// A tool.
 #[derive(Debug)]
-pub(crate) struct Tool {
+pub(crate) struct PharoTool {
     pub name: &'static str,
     pub title: &'static str,
     pub description: &'static str,
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [PharoParameter],
     /// The path that is asked, and no other.
     pub endpoint: &'static str,
-    pub verb: Verb,
-    pub effect: Effect,
-    pub gives: Gives,
+    pub verb: HttpVerb,
+    pub effect: ToolEffect,
+    pub result_kind: ToolResultKind,
     /// Whether it may take minutes.
-    pub is_long: bool,
+    pub is_long_running: bool,
 }
 
 /// A parameter, in the order in which it is sent.
 #[derive(Debug)]
-pub(crate) struct Parameter {
+pub(crate) struct PharoParameter {
     pub name: &'static str,
     /// What the image calls it.
     pub sent_as: &'static str,
-    pub kind: Kind,
+    pub kind: PharoParameterType,
     pub description: &'static str,
 }
 
 /// What a parameter may be, and what it is when it is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PharoParameterType {
     /// A text that must be there.
     Text,
     /// A text with a default.
-    TextOr(&'static str),
+    TextWithDefault(&'static str),
     /// A text that is not sent when it is absent, null or empty.
-    MaybeText,
+    OptionalText,
     /// A truth value with a default.
     Flag(bool),
     /// An object that must be there.
@@ -47,7 +47,7 @@ pub(crate) enum Kind {
 
 /// How the image is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum HttpVerb {
     /// GET with a query.
     Get,
     /// POST with a JSON body.
@@ -56,22 +56,22 @@ pub(crate) enum Verb {
 
 /// What a call may do, for the annotations. In doubt the worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub(crate) enum ToolEffect {
     /// Looks, and changes nothing.
-    Reads,
+    ReadsOnly,
     /// Looks, and leaves a picture behind.
-    Captures,
+    CapturesScreen,
     /// Changes settings; what was set before is gone.
-    Sets,
+    ChangesSettings,
     /// Writes files, over those of the same name.
-    Exports,
+    WritesFiles,
     /// Runs code, which may do anything.
-    Runs,
+    RunsCode,
 }
 
 /// What the image gives for a success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gives {
+pub(crate) enum ToolResultKind {
     /// Whatever the code answers.
     Anything,
     /// A text.
@@ -84,7 +84,7 @@ pub(crate) enum Gives {
     Object,
 }
 
-impl Tool {
+impl PharoTool {
     /// The tool of this exact name.
     pub fn find(name: &str) -> Option<&'static Self> {
         TOOLS.iter().find(|tool| tool.name == name)

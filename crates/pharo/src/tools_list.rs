@@ -1,0 +1,81 @@
+//! What `tools/list` says of the tools. Written once.
+
+use serde_json::{Map, Value, json};
+
+use crate::pharo_tools::{PharoParameter, PharoParameterType, PharoTool, TOOLS, ToolEffect, ToolResultKind};
+
+/// All tools, as a JSON list.
+pub(crate) fn tools_json(is_compat: bool) -> String {
+    // A failure is an ordinary result there, and clients hold every ordinary result against the schema.
+    let output =
+        |tool: &PharoTool| if is_compat { json!({ "type": "object" }) } else { output_schema(tool.result_kind) };
+    Value::from_iter(TOOLS.iter().map(|own| tool_json(own, output(own)))).to_string()
+}
+
+fn tool_json(tool: &PharoTool, output: Value) -> Value {
+    json!({
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": input_schema(tool.parameters),
+        "outputSchema": output,
+        "annotations": annotations(tool.effect),
+    })
+}
+
+fn input_schema(parameters: &[PharoParameter]) -> Value {
+    let properties: Map<String, Value> =
+        parameters.iter().map(|parameter| (parameter.name.to_owned(), property_schema(parameter))).collect();
+    let required: Vec<&str> =
+        parameters.iter().filter(|parameter| is_required(parameter)).map(|own| own.name).collect();
+    if required.is_empty() {
+        return json!({ "type": "object", "properties": properties, "additionalProperties": false });
+    }
+    json!({ "type": "object", "properties": properties, "additionalProperties": false, "required": required })
+}
+
+fn is_required(parameter: &PharoParameter) -> bool {
+    matches!(parameter.kind, PharoParameterType::Text | PharoParameterType::Object)
+}
+
+fn property_schema(parameter: &PharoParameter) -> Value {
+    let description = parameter.description;
+    match parameter.kind {
+        PharoParameterType::Text => json!({ "type": "string", "description": description }),
+        PharoParameterType::TextWithDefault(text) => {
+            json!({ "type": "string", "default": text, "description": description })
+        }
+        PharoParameterType::OptionalText => {
+            json!({ "type": ["string", "null"], "default": null, "description": description })
+        }
+        PharoParameterType::Flag(flag) => json!({ "type": "boolean", "default": flag, "description": description }),
+        PharoParameterType::Object => json!({ "type": "object", "description": description }),
+    }
+}
+
+/// The image's own object. Clients drop a whole answer for one member of another type, and the image decides what it
+/// answers: so the usual form of a result is only said, and more members are allowed.
+fn output_schema(gives: ToolResultKind) -> Value {
+    let usual = match gives {
+        ToolResultKind::Anything => "The value of the code, if it has a form in JSON.",
+        ToolResultKind::Text => "A text.",
+        ToolResultKind::Names => "A list of names.",
+        ToolResultKind::Methods => "A list of objects with `class`, `method` and `package`.",
+        ToolResultKind::Object => "An object.",
+    };
+    json!({
+        "type": "object",
+        "properties": { "success": { "const": true }, "result": { "description": usual } },
+        "required": ["success"],
+    })
+}
+
+fn annotations(effect: ToolEffect) -> Value {
+    use ToolEffect::{ChangesSettings, ReadsOnly, RunsCode, WritesFiles};
+    json!({
+        "readOnlyHint": effect == ReadsOnly,
+        "destructiveHint": matches!(effect, WritesFiles | RunsCode | ChangesSettings),
+        "idempotentHint": matches!(effect, ReadsOnly | ChangesSettings | WritesFiles),
+        "openWorldHint": effect == RunsCode,
+    })
+}
