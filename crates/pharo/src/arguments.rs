@@ -7,7 +7,7 @@ use crate::pharo_tools::{PharoParameter, PharoParameterType, PharoTool};
 
 /// An argument that is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Argument {
+pub(crate) enum PharoArgument {
     /// A text.
     Text(String),
     /// A truth value.
@@ -17,7 +17,7 @@ pub(crate) enum Argument {
 }
 
 /// Arguments under the names that the image knows, in the order of the table.
-pub(crate) type Arguments = Vec<(&'static str, Argument)>;
+pub(crate) type PharoArguments = Vec<(&'static str, PharoArgument)>;
 
 /// Reads the arguments of a call.
 ///
@@ -25,11 +25,11 @@ pub(crate) type Arguments = Vec<(&'static str, Argument)>;
 ///
 /// # Errors
 /// All that is wrong with them, in words.
-pub(crate) fn read(tool: &PharoTool, given: Option<JsonValue<'_>>, is_lenient: bool) -> Result<Arguments, String> {
+pub(crate) fn read(tool: &PharoTool, given: Option<JsonValue<'_>>, is_lenient: bool) -> Result<PharoArguments, String> {
     let mut faults = Vec::new();
     let mut arguments = Vec::new();
     for parameter in tool.parameters {
-        match take(parameter, given.and_then(|given| given.get(parameter.name)), is_lenient) {
+        match read_argument(parameter, given.and_then(|given| given.get(parameter.name)), is_lenient) {
             Ok(Some(argument)) => arguments.push((parameter.sent_as, argument)),
             Ok(None) => {}
             Err(fault) => faults.push(fault),
@@ -41,47 +41,47 @@ pub(crate) fn read(tool: &PharoTool, given: Option<JsonValue<'_>>, is_lenient: b
             faults.push(format!("{} is not a parameter of this tool", quote_excerpt(&key)));
         }
     }
-    if faults.is_empty() { Ok(arguments) } else { Err(explain(tool, &faults)) }
+    if faults.is_empty() { Ok(arguments) } else { Err(error_message(tool, &faults)) }
 }
 
-fn take(
+fn read_argument(
     parameter: &PharoParameter,
     given: Option<JsonValue<'_>>,
     is_lenient: bool,
-) -> Result<Option<Argument>, String> {
+) -> Result<Option<PharoArgument>, String> {
     let name = parameter.name;
     let Some(value) = given else {
         return match parameter.kind {
             PharoParameterType::Text | PharoParameterType::Object => Err(format!("`{name}` is missing")),
-            PharoParameterType::TextWithDefault(text) => Ok(Some(Argument::Text(text.to_owned()))),
+            PharoParameterType::TextWithDefault(text) => Ok(Some(PharoArgument::Text(text.to_owned()))),
             PharoParameterType::OptionalText => Ok(None),
-            PharoParameterType::Flag(flag) => Ok(Some(Argument::Flag(flag))),
+            PharoParameterType::Flag(flag) => Ok(Some(PharoArgument::Flag(flag))),
         };
     };
     let wrong = |wanted: &str| Err(format!("`{name}` must be {wanted}, not {}", value.kind().with_article()));
     match parameter.kind {
         PharoParameterType::Text | PharoParameterType::TextWithDefault(_) => match value.as_str() {
-            Some(text) => Ok(Some(Argument::Text(text.into_owned()))),
+            Some(text) => Ok(Some(PharoArgument::Text(text.into_owned()))),
             None => wrong("a string"),
         },
         PharoParameterType::OptionalText => match value.as_str() {
             Some(text) if text.is_empty() => Ok(None),
-            Some(text) => Ok(Some(Argument::Text(text.into_owned()))),
+            Some(text) => Ok(Some(PharoArgument::Text(text.into_owned()))),
             None if value.kind() == Json::Null => Ok(None),
             None => wrong("a string or null"),
         },
-        PharoParameterType::Flag(_) => match flag(value, is_lenient) {
-            Some(flag) => Ok(Some(Argument::Flag(flag))),
+        PharoParameterType::Flag(_) => match parse_flag(value, is_lenient) {
+            Some(flag) => Ok(Some(PharoArgument::Flag(flag))),
             None => wrong("true or false"),
         },
         PharoParameterType::Object if value.kind() == Json::Object => {
-            Ok(Some(Argument::Object(value.raw().to_owned())))
+            Ok(Some(PharoArgument::Object(value.raw().to_owned())))
         }
         PharoParameterType::Object => wrong("an object"),
     }
 }
 
-fn flag(value: JsonValue<'_>, is_lenient: bool) -> Option<bool> {
+fn parse_flag(value: JsonValue<'_>, is_lenient: bool) -> Option<bool> {
     let word = match value.kind() {
         Json::Bool => return Some(value.raw() == "true"),
         Json::String if is_lenient => value.as_str()?.to_ascii_lowercase(),
@@ -95,8 +95,8 @@ fn flag(value: JsonValue<'_>, is_lenient: bool) -> Option<bool> {
     }
 }
 
-fn explain(tool: &PharoTool, faults: &[String]) -> String {
-    let known: Vec<String> = tool.parameters.iter().map(described).collect();
+fn error_message(tool: &PharoTool, faults: &[String]) -> String {
+    let known: Vec<String> = tool.parameters.iter().map(describe_parameter).collect();
     let known = if known.is_empty() { "It takes none.".to_owned() } else { format!("It takes {}.", known.join(", ")) };
     format!(
         "The arguments of `{}` cannot be taken: {}. {known} Nothing was sent to the image.",
@@ -105,7 +105,7 @@ fn explain(tool: &PharoTool, faults: &[String]) -> String {
     )
 }
 
-fn described(parameter: &PharoParameter) -> String {
+fn describe_parameter(parameter: &PharoParameter) -> String {
     let what = match parameter.kind {
         PharoParameterType::Text => "a string",
         PharoParameterType::TextWithDefault(_) | PharoParameterType::OptionalText => "a string, optional",

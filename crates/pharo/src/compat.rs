@@ -8,15 +8,17 @@ use std::str::Utf8Error;
 use gatelodge_json::quote_into;
 use python::{Fault, Python, Style};
 
-use crate::arguments::{Argument, Arguments};
+use crate::arguments::{PharoArgument, PharoArguments};
 use crate::image::{Answer, ImageError};
 use crate::pharo_tools::PharoTool;
 use crate::verdict::ToolResult;
 
 /// The arguments as Python would send them on: numbers that are not whole lose their spelling.
-pub(crate) fn rewritten(arguments: Arguments) -> Arguments {
+pub(crate) fn rewritten(arguments: PharoArguments) -> PharoArguments {
     let rewrite = |argument| match argument {
-        Argument::Object(raw) => Argument::Object(python::read(&raw).map_or(raw, |object| object.write(Style::Sent))),
+        PharoArgument::Object(raw) => {
+            PharoArgument::Object(python::read(&raw).map_or(raw, |object| object.write(Style::Sent)))
+        }
         other => other,
     };
     arguments.into_iter().map(|(name, argument)| (name, rewrite(argument))).collect()

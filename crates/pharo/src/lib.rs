@@ -5,11 +5,11 @@
 
 mod arguments;
 mod compat;
-mod encode;
 mod http;
 mod image;
 mod lines;
 mod pharo_tools;
+mod request_encoding;
 mod running;
 mod server;
 mod tools_list;

@@ -14,12 +14,12 @@ use http::StatusCode;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::arguments::{self, Arguments};
+use crate::arguments::{self, PharoArguments};
 use crate::image::{Answer, Image, ImageError, Question};
 use crate::pharo_tools::{HttpVerb, PharoTool, ToolEffect};
 use crate::running::{BeginError, Entry, Place, Running};
 use crate::verdict::{self, ToolResult};
-use crate::{compat, encode, tools_list};
+use crate::{compat, request_encoding, tools_list};
 
 /// What clients are told of the server.
 const SERVER: &str = concat!(
@@ -184,15 +184,25 @@ impl Pharo {
         result_response(request.id(), &outcome.write(era))
     }
 
-    async fn carry(&self, tool: &PharoTool, arguments: Arguments, call: &ToolCall<'_>, outlet: &Outlet) -> ToolResult {
+    async fn carry(
+        &self,
+        tool: &PharoTool,
+        arguments: PharoArguments,
+        call: &ToolCall<'_>,
+        outlet: &Outlet,
+    ) -> ToolResult {
         let arguments = if self.settings.is_compat { compat::rewritten(arguments) } else { arguments };
         let question = match tool.verb {
-            HttpVerb::Get => {
-                Question { verb: HttpVerb::Get, target: encode::target(tool.endpoint, &arguments), body: String::new() }
-            }
-            HttpVerb::Post => {
-                Question { verb: HttpVerb::Post, target: tool.endpoint.to_owned(), body: encode::body(&arguments) }
-            }
+            HttpVerb::Get => Question {
+                verb: HttpVerb::Get,
+                target: request_encoding::request_target(tool.endpoint, &arguments),
+                body: String::new(),
+            },
+            HttpVerb::Post => Question {
+                verb: HttpVerb::Post,
+                target: tool.endpoint.to_owned(),
+                body: request_encoding::json_body(&arguments),
+            },
         };
         let answer = self.ask(tool, question, call.meta.progress_token(), outlet).await;
         if self.settings.is_compat {

@@ -4,25 +4,25 @@ use std::fmt::Write;
 
 use gatelodge_json::quote_into;
 
-use crate::arguments::Argument;
+use crate::arguments::PharoArgument;
 
 /// The path and query of a GET.
-pub(crate) fn target(endpoint: &str, arguments: &[(&str, Argument)]) -> String {
+pub(crate) fn request_target(endpoint: &str, arguments: &[(&str, PharoArgument)]) -> String {
     let mut out = endpoint.to_owned();
     for (at, (name, argument)) in arguments.iter().enumerate() {
         out.push(if at == 0 { '?' } else { '&' });
         out.push_str(name);
         out.push('=');
         match argument {
-            Argument::Text(text) | Argument::Object(text) => push_encoded(text, &mut out),
-            Argument::Flag(flag) => out.push_str(if *flag { "true" } else { "false" }),
+            PharoArgument::Text(text) | PharoArgument::Object(text) => push_encoded(text, &mut out),
+            PharoArgument::Flag(flag) => out.push_str(if *flag { "true" } else { "false" }),
         }
     }
     out
 }
 
 /// The body of a POST.
-pub(crate) fn body(arguments: &[(&str, Argument)]) -> String {
+pub(crate) fn json_body(arguments: &[(&str, PharoArgument)]) -> String {
     let mut out = String::from("{");
     for (at, (name, argument)) in arguments.iter().enumerate() {
         if at > 0 {
@@ -31,9 +31,9 @@ pub(crate) fn body(arguments: &[(&str, Argument)]) -> String {
         quote_into(name, &mut out);
         out.push(':');
         match argument {
-            Argument::Text(text) => quote_into(text, &mut out),
-            Argument::Flag(flag) => out.push_str(if *flag { "true" } else { "false" }),
-            Argument::Object(raw) => out.push_str(raw),
+            PharoArgument::Text(text) => quote_into(text, &mut out),
+            PharoArgument::Flag(flag) => out.push_str(if *flag { "true" } else { "false" }),
+            PharoArgument::Object(raw) => out.push_str(raw),
         }
     }
     out.push('}');
@@ -59,10 +59,10 @@ mod tests {
 
     #[test]
     fn a_value_stays_a_value_whatever_is_in_it() {
-        let text = |text: &str| Argument::Text(text.to_owned());
-        let arguments = [("a", text("x&b=1#/../?%2e é\r\n")), ("c", Argument::Flag(true))];
-        assert_eq!(target("/p", &arguments), "/p?a=x%26b%3D1%23%2F..%2F%3F%252e+%C3%A9%0D%0A&c=true");
-        assert_eq!(target("/p", &[]), "/p");
-        assert_eq!(body(&[("code", text("a\"b\\\n"))]), r#"{"code":"a\"b\\\n"}"#);
+        let text = |text: &str| PharoArgument::Text(text.to_owned());
+        let arguments = [("a", text("x&b=1#/../?%2e é\r\n")), ("c", PharoArgument::Flag(true))];
+        assert_eq!(request_target("/p", &arguments), "/p?a=x%26b%3D1%23%2F..%2F%3F%252e+%C3%A9%0D%0A&c=true");
+        assert_eq!(request_target("/p", &[]), "/p");
+        assert_eq!(json_body(&[("code", text("a\"b\\\n"))]), r#"{"code":"a\"b\\\n"}"#);
     }
 }
