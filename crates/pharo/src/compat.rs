@@ -9,7 +9,7 @@ use gatelodge_json::quote_into;
 use python::{Fault, Python, Style};
 
 use crate::arguments::{PharoArgument, PharoArguments};
-use crate::image::{Answer, ImageError};
+use crate::pharo_image::{ImageResponse, PharoImageError};
 use crate::pharo_tools::PharoTool;
 use crate::verdict::ToolResult;
 
@@ -30,7 +30,7 @@ pub(crate) fn unknown_tool(name: &str) -> ToolResult {
 }
 
 /// What is said of what the image answered.
-pub(crate) fn shaped(tool: &PharoTool, answer: Result<Answer, ImageError>) -> ToolResult {
+pub(crate) fn shaped(tool: &PharoTool, answer: Result<ImageResponse, PharoImageError>) -> ToolResult {
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => return told(&format!("Connection error: {}", connection(&error))),
@@ -69,29 +69,29 @@ fn given(object: &Python) -> ToolResult {
 }
 
 /// What Python's HTTP client says of a connection that came to nothing.
-fn connection(error: &ImageError) -> String {
+fn connection(error: &PharoImageError) -> String {
     match error {
-        ImageError::Unreachable(error) => match error.raw_os_error() {
+        PharoImageError::Unreachable(error) => match error.raw_os_error() {
             Some(number) => {
                 let words = error.to_string();
                 format!("[Errno {number}] {}", words.split(" (os error").next().unwrap_or_default())
             }
             None => error.to_string(),
         },
-        ImageError::Dropped(None) => "Server disconnected without sending a response.".to_owned(),
-        ImageError::Dropped(Some(cut)) => {
+        PharoImageError::ConnectionDropped(None) => "Server disconnected without sending a response.".to_owned(),
+        PharoImageError::ConnectionDropped(Some(cut)) => {
             let how = match cut.expected {
                 Some(expected) => format!("received {} bytes, expected {expected}", cut.received),
                 None => "incomplete chunked read".to_owned(),
             };
             format!("peer closed connection without sending complete message body ({how})")
         }
-        ImageError::Silent(_) => "timed out".to_owned(),
-        ImageError::Unknown(_)
-        | ImageError::Remote(_)
-        | ImageError::NotHttp(_)
-        | ImageError::TooLong(_)
-        | ImageError::TooLarge(_) => error.to_string(),
+        PharoImageError::Timeout(_) => "timed out".to_owned(),
+        PharoImageError::UnknownHost(_)
+        | PharoImageError::RemoteHost(_)
+        | PharoImageError::NotHttp(_)
+        | PharoImageError::RequestTooLong(_)
+        | PharoImageError::ResponseTooLarge(_) => error.to_string(),
     }
 }
 

@@ -6,8 +6,8 @@
 mod arguments;
 mod compat;
 mod http;
-mod image;
 mod lines;
+mod pharo_image;
 mod pharo_tools;
 mod request_encoding;
 mod running;
@@ -16,6 +16,6 @@ mod tools_list;
 mod verdict;
 
 pub use http::serve_http;
-pub use image::Image;
 pub use lines::serve_lines;
+pub use pharo_image::PharoImage;
 pub use server::{Pharo, ReadPicture, Settings};

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::arguments::{self, PharoArguments};
-use crate::image::{Answer, Image, ImageError, Question};
+use crate::pharo_image::{ImageRequest, ImageResponse, PharoImage, PharoImageError};
 use crate::pharo_tools::{HttpVerb, PharoTool, ToolEffect};
 use crate::running::{BeginError, Entry, Place, Running};
 use crate::verdict::{self, ToolResult};
@@ -57,7 +57,7 @@ pub type ReadPicture = fn(&str) -> Result<Vec<u8>, String>;
 /// The server.
 #[derive(Debug)]
 pub struct Pharo {
-    image: Image,
+    image: PharoImage,
     pub(crate) settings: Settings,
     tools: String,
     pub(crate) running: Arc<Running>,
@@ -81,7 +81,7 @@ pub(crate) type Outlet = mpsc::Sender<String>;
 
 impl Pharo {
     /// A server for an image. Nothing is asked of the image before a tool is called.
-    pub fn new(image: Image, settings: Settings) -> Self {
+    pub fn new(image: PharoImage, settings: Settings) -> Self {
         let tools = tools_list::tools_json(settings.is_compat);
         Self { image, settings, tools, running: Arc::new(Running::new()) }
     }
@@ -193,12 +193,12 @@ impl Pharo {
     ) -> ToolResult {
         let arguments = if self.settings.is_compat { compat::rewritten(arguments) } else { arguments };
         let question = match tool.verb {
-            HttpVerb::Get => Question {
+            HttpVerb::Get => ImageRequest {
                 verb: HttpVerb::Get,
                 target: request_encoding::request_target(tool.endpoint, &arguments),
                 body: String::new(),
             },
-            HttpVerb::Post => Question {
+            HttpVerb::Post => ImageRequest {
                 verb: HttpVerb::Post,
                 target: tool.endpoint.to_owned(),
                 body: request_encoding::json_body(&arguments),
@@ -229,13 +229,13 @@ impl Pharo {
     async fn ask(
         &self,
         tool: &PharoTool,
-        question: Question,
+        question: ImageRequest,
         token: Option<RequestId<'_>>,
         outlet: &Outlet,
-    ) -> Result<Answer, ImageError> {
+    ) -> Result<ImageResponse, PharoImageError> {
         let is_long = tool.is_long_running && !self.settings.is_compat;
         let time = if is_long { self.settings.long_time } else { self.settings.time };
-        let mut asking = std::pin::pin!(self.image.ask(question, time));
+        let mut asking = std::pin::pin!(self.image.send(question, time));
         let Some(token) = token else { return asking.await };
         let begin = Instant::now();
         let mut beat = tokio::time::interval_at(begin + self.settings.beat, self.settings.beat);

@@ -5,7 +5,7 @@ use gatelodge_mcp::ProtocolGeneration;
 use gatelodge_mutants::mutant;
 use serde::de::IgnoredAny;
 
-use crate::image::{Answer, Image, ImageError};
+use crate::pharo_image::{ImageResponse, PharoImage, PharoImageError};
 use crate::pharo_tools::{PharoTool, ToolResultKind};
 
 /// Levels of an answer that is passed on: a gateway takes 64, and the result puts some around it.
@@ -81,7 +81,10 @@ pub(crate) struct Success<'a> {
 ///
 /// # Errors
 /// It failed, or cannot be read: in words for whoever called the tool.
-pub(crate) fn read<'a>(image: &Image, answer: &'a Result<Answer, ImageError>) -> Result<Success<'a>, String> {
+pub(crate) fn read<'a>(
+    image: &PharoImage,
+    answer: &'a Result<ImageResponse, PharoImageError>,
+) -> Result<Success<'a>, String> {
     let answer = answer.as_ref().map_err(|error| unanswered(image, error))?;
     if !answer.status.is_success() {
         return Err(refused(image, answer));
@@ -90,7 +93,7 @@ pub(crate) fn read<'a>(image: &Image, answer: &'a Result<Answer, ImageError>) ->
         format!(
             "The image at {} answered, but {why}. Ask for less or for another form (`printString`) if it is the image; if \
             something else listens there, name the port of PharoSmalltalkInteropServer with --port.\n\n{}",
-            image.place(),
+            image.authority(),
             excerpt(&answer.body)
         )
     };
@@ -157,42 +160,44 @@ fn find<'a>(parts: &[RawMember<'a>], key: &str) -> Option<&'a str> {
     parts.iter().find(|part| part.key == key).map(|part| part.value)
 }
 
-fn unanswered(image: &Image, error: &ImageError) -> String {
-    let place = image.place();
+fn unanswered(image: &PharoImage, error: &PharoImageError) -> String {
+    let place = image.authority();
     match error {
-        ImageError::Unknown(_) => format!("The image's host `{}` is not known: {error}. Correct --host.", image.host),
-        ImageError::Remote(_) => format!(
+        PharoImageError::UnknownHost(_) => {
+            format!("The image's host `{}` is not known: {error}. Correct --host.", image.host)
+        }
+        PharoImageError::RemoteHost(_) => format!(
             "The image's host `{}` leads to another machine: {error}. The interop server asks nobody who they are, so \
             this must be asked for: start with --beyond-loopback if it is meant.",
             image.host
         ),
-        ImageError::Unreachable(_) => format!(
+        PharoImageError::Unreachable(_) => format!(
             "No image answers at {place}: {error}. Start Pharo with PharoSmalltalkInteropServer loaded, or name its port \
             with --port or PHARO_SIS_PORT."
         ),
-        ImageError::Dropped(_) => format!(
+        PharoImageError::ConnectionDropped(_) => format!(
             "The image at {place} closed the connection before it had answered. It may have ended or been saved and \
             quit; what was asked may have been done in part. Look at the image before asking again."
         ),
-        ImageError::NotHttp(_) => {
+        PharoImageError::NotHttp(_) => {
             format!("What listens at {place} does not speak HTTP: {error}. Name the image's port with --port.")
         }
-        ImageError::Silent(_) => format!(
+        PharoImageError::Timeout(_) => format!(
             "The image at {place} gave {error}. What was asked may still be running there: look at the image (a debugger \
             may be open), interrupt it if need be, or allow more time with --timeout or --long-timeout."
         ),
-        ImageError::TooLong(_) => {
+        PharoImageError::RequestTooLong(_) => {
             format!(
                 "The arguments are too long for the image: {error}, and 65534 are the most. Nothing was sent to it."
             )
         }
-        ImageError::TooLarge(_) => {
+        PharoImageError::ResponseTooLarge(_) => {
             format!("The image at {place} answered too much: {error}. Ask for less at a time.")
         }
     }
 }
 
-fn refused(image: &Image, answer: &Answer) -> String {
+fn refused(image: &PharoImage, answer: &ImageResponse) -> String {
     let help = match answer.status.as_u16() {
         300..400 => "Redirects are not followed. Is the port that of PharoSmalltalkInteropServer?",
         404 => {
@@ -203,7 +208,7 @@ fn refused(image: &Image, answer: &Answer) -> String {
     };
     format!(
         "The image at {} answered with HTTP status {}. {help}\n\n{}",
-        image.place(),
+        image.authority(),
         answer.status,
         excerpt(&answer.body)
     )

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use gatelodge_pharo::{Image, Pharo, Settings, serve_http, serve_lines};
+use gatelodge_pharo::{Pharo, PharoImage, Settings, serve_http, serve_lines};
 use tokio::net::TcpListener;
 
 use crate::cli::PharoArgs;
@@ -33,7 +33,7 @@ pub fn run(args: PharoArgs) -> Result<Exit> {
     // A host that is called this machine must be this machine, whoever may reach the server itself.
     let may_be_remote = args.beyond_loopback && !is_called_local(&args.host);
     let port = port(args.port)?;
-    let image = Image { host: args.host, port, may_be_remote, max_bytes: MAX_ANSWER };
+    let image = PharoImage { host: args.host, port, allow_remote: may_be_remote, max_response_bytes: MAX_ANSWER };
     let settings = Settings {
         time: args.timeout,
         long_time: args.long_timeout,

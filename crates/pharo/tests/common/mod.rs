@@ -10,7 +10,7 @@ mod web;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_pharo::{Image, Pharo, Settings};
+use gatelodge_pharo::{Pharo, PharoImage, Settings};
 use serde_json::{Value, json};
 
 pub use image::{FakeImage, Script, Step, failure, page, raw, success};
@@ -41,7 +41,10 @@ pub fn server(port: u16, settings: Settings) -> Arc<Pharo> {
 }
 
 pub fn server_for(host: &str, port: u16, settings: Settings) -> Arc<Pharo> {
-    Arc::new(Pharo::new(Image { host: host.to_owned(), port, may_be_remote: false, max_bytes: MAX_BYTES }, settings))
+    Arc::new(Pharo::new(
+        PharoImage { host: host.to_owned(), port, allow_remote: false, max_response_bytes: MAX_BYTES },
+        settings,
+    ))
 }
 
 pub fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {

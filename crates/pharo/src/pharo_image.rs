@@ -17,49 +17,49 @@ use crate::pharo_tools::HttpVerb;
 
 /// Where a Pharo image listens.
 #[derive(Debug, Clone)]
-pub struct Image {
+pub struct PharoImage {
     /// A name or an address.
     pub host: String,
     /// The port of its interop server.
     pub port: u16,
     /// Whether it may be on another machine. The interop server asks nobody who they are.
-    pub may_be_remote: bool,
+    pub allow_remote: bool,
     /// The most bytes of an answer.
-    pub max_bytes: usize,
+    pub max_response_bytes: usize,
 }
 
 /// Why the image gave no answer that could be read.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ImageError {
+pub(crate) enum PharoImageError {
     /// The name leads nowhere.
     #[error("the name cannot be found: {0}")]
-    Unknown(std::io::Error),
+    UnknownHost(std::io::Error),
     /// The name leads to another machine.
     #[error("{0} is not an address of this machine")]
-    Remote(SocketAddr),
+    RemoteHost(SocketAddr),
     /// Nobody listens, or the way there is closed.
     #[error("{0}")]
     Unreachable(std::io::Error),
     /// The connection ended before the answer did; with how much of its body came, if its head did.
     #[error("the connection ended before the answer did")]
-    Dropped(Option<Cut>),
+    ConnectionDropped(Option<TruncatedBody>),
     /// What came is not HTTP.
     #[error("what it sent is not HTTP: {0}")]
     NotHttp(String),
     /// Nothing came in time.
     #[error("no answer within {} s", .0.as_secs_f32())]
-    Silent(Duration),
+    Timeout(Duration),
     /// The question does not fit into a request.
     #[error("the request's target would have {0} bytes")]
-    TooLong(usize),
+    RequestTooLong(usize),
     /// The answer is too large.
     #[error("the answer has more than {0} bytes")]
-    TooLarge(usize),
+    ResponseTooLarge(usize),
 }
 
 /// How far a body came that was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct TruncatedBody {
     /// Bytes that came.
     pub received: u64,
     /// Bytes that were announced, if a number was.
@@ -68,23 +68,23 @@ pub(crate) struct Cut {
 
 /// What the image answered.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ImageResponse {
     pub status: StatusCode,
     pub body: Bytes,
 }
 
 /// What is asked of it.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct ImageRequest {
     pub verb: HttpVerb,
     /// Path and query.
     pub target: String,
     pub body: String,
 }
 
-impl Image {
+impl PharoImage {
     /// Host and port, as they are written in a URL.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         if self.host.contains(':') && !self.host.starts_with('[') {
             format!("[{}]:{}", self.host, self.port)
         } else {
@@ -93,17 +93,18 @@ impl Image {
     }
 
     /// Asks, and waits for the whole answer.
-    pub(crate) async fn ask(&self, question: Question, time: Duration) -> Result<Answer, ImageError> {
-        tokio::time::timeout(time, self.exchange(question)).await.unwrap_or(Err(ImageError::Silent(time)))
+    pub(crate) async fn send(&self, question: ImageRequest, time: Duration) -> Result<ImageResponse, PharoImageError> {
+        tokio::time::timeout(time, self.exchange(question)).await.unwrap_or(Err(PharoImageError::Timeout(time)))
     }
 
-    async fn exchange(&self, question: Question) -> Result<Answer, ImageError> {
+    async fn exchange(&self, question: ImageRequest) -> Result<ImageResponse, PharoImageError> {
         let request = self.request(question)?;
         let stream = self.connect().await?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| fault(&error))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| to_image_error(&error))?;
         let asking = async {
-            let response = sender.send_request(request).await.map_err(|error| fault(&error))?;
+            let response = sender.send_request(request).await.map_err(|error| to_image_error(&error))?;
             self.read(response).await
         };
         // The connection does the work of the request; it is polled here so that both end together.
@@ -116,14 +117,14 @@ impl Image {
     }
 
     /// Connects to the first address that takes it. Addresses are looked at each time: a name may come to lead elsewhere.
-    async fn connect(&self) -> Result<TcpStream, ImageError> {
+    async fn connect(&self) -> Result<TcpStream, PharoImageError> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
-        let found = tokio::net::lookup_host((host, self.port)).await.map_err(ImageError::Unknown)?;
+        let found = tokio::net::lookup_host((host, self.port)).await.map_err(PharoImageError::UnknownHost)?;
         let mut last = None;
         for address in found {
-            let may_be_remote = self.may_be_remote || mutant!("remote-image-always-allowed");
+            let may_be_remote = self.allow_remote || mutant!("remote-image-always-allowed");
             if !may_be_remote && !address.ip().to_canonical().is_loopback() {
-                return Err(ImageError::Remote(address));
+                return Err(PharoImageError::RemoteHost(address));
             }
             match TcpStream::connect(address).await {
                 Ok(stream) => return Ok(stream),
@@ -131,19 +132,20 @@ impl Image {
             }
         }
         let none = || std::io::Error::new(ErrorKind::NotFound, "it has no address");
-        Err(ImageError::Unreachable(last.unwrap_or_else(none)))
+        Err(PharoImageError::Unreachable(last.unwrap_or_else(none)))
     }
 
-    fn request(&self, question: Question) -> Result<Request<Full<Bytes>>, ImageError> {
-        let host = HeaderValue::try_from(self.place())
-            .map_err(|_| ImageError::Unknown(std::io::Error::other("it cannot be written in a request")))?;
+    fn request(&self, question: ImageRequest) -> Result<Request<Full<Bytes>>, PharoImageError> {
+        let host = HeaderValue::try_from(self.authority())
+            .map_err(|_| PharoImageError::UnknownHost(std::io::Error::other("it cannot be written in a request")))?;
         let mut request = Request::new(Full::from(question.body));
         *request.method_mut() = match question.verb {
             HttpVerb::Get => Method::GET,
             HttpVerb::Post => Method::POST,
         };
         // INVARIANT: a target is a path of the table and a query of encoded bytes, so only its length can be wrong.
-        *request.uri_mut() = question.target.parse().map_err(|_| ImageError::TooLong(question.target.len()))?;
+        *request.uri_mut() =
+            question.target.parse().map_err(|_| PharoImageError::RequestTooLong(question.target.len()))?;
         let headers = request.headers_mut();
         headers.insert(HOST, host);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -153,23 +155,34 @@ impl Image {
         Ok(request)
     }
 
-    async fn read(&self, response: http::Response<Incoming>) -> Result<Answer, ImageError> {
+    async fn read(&self, response: http::Response<Incoming>) -> Result<ImageResponse, PharoImageError> {
         let status = response.status();
         let body = response.into_body();
         let expected = body.size_hint().exact();
-        let mut body = Limited::new(body, self.max_bytes);
+        let mut body = Limited::new(body, self.max_response_bytes);
         let mut read = Vec::new();
         while let Some(frame) = body.frame().await {
             match frame {
                 Ok(frame) => read.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
-                Err(error) if error.is::<LengthLimitError>() => return Err(ImageError::TooLarge(self.max_bytes)),
-                Err(_) => return Err(ImageError::Dropped(Some(Cut { received: read.len() as u64, expected }))),
+                Err(error) if error.is::<LengthLimitError>() => {
+                    return Err(PharoImageError::ResponseTooLarge(self.max_response_bytes));
+                }
+                Err(_) => {
+                    return Err(PharoImageError::ConnectionDropped(Some(TruncatedBody {
+                        received: read.len() as u64,
+                        expected,
+                    })));
+                }
             }
         }
-        Ok(Answer { status, body: read.into() })
+        Ok(ImageResponse { status, body: read.into() })
     }
 }
 
-fn fault(error: &hyper::Error) -> ImageError {
-    if error.is_parse() { ImageError::NotHttp(error.to_string()) } else { ImageError::Dropped(None) }
+fn to_image_error(error: &hyper::Error) -> PharoImageError {
+    if error.is_parse() {
+        PharoImageError::NotHttp(error.to_string())
+    } else {
+        PharoImageError::ConnectionDropped(None)
+    }
 }
