@@ -28,7 +28,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::running::Entry;
+use crate::active_requests::ActiveRequest;
 use crate::server::{Deed, Pharo, is_of_later_revision, misfit, read, unreadable};
 use body::Body;
 
@@ -193,7 +193,7 @@ struct Ask {
     body: Bytes,
     deed: Deed,
     era: ProtocolGeneration,
-    entry: Entry,
+    entry: ActiveRequest,
 }
 
 impl Ask {
@@ -205,7 +205,7 @@ impl Ask {
 
     /// One JSON text. A stateless caller that hangs up ends the call; for a legacy one it goes on.
     async fn whole(self) -> Response<Body> {
-        let room = Arc::clone(&self.entry.room);
+        let room = Arc::clone(&self.entry.slot);
         let (events, _) = mpsc::channel(1);
         let answer = match self.era {
             ProtocolGeneration::Stateful if !mutant!("legacy-call-cancelled-by-disconnect") => {
@@ -224,7 +224,7 @@ impl Ask {
         let (texts, mut queue) = mpsc::channel::<String>(WAITING);
         let (events, body) = mpsc::channel::<Bytes>(WAITING);
         let hung_up = events.clone();
-        let room = Arc::clone(&self.entry.room);
+        let room = Arc::clone(&self.entry.slot);
         tokio::spawn(async move {
             let is_modern = self.era == ProtocolGeneration::Stateless;
             let asking = async move {

@@ -3,6 +3,7 @@
 //! It stands alone: over the standard streams or over HTTP, in both eras of the protocol, with or without a gateway
 //! before it. Nothing is kept between calls.
 
+mod active_requests;
 mod arguments;
 mod compat;
 mod http;
@@ -10,7 +11,6 @@ mod lines;
 mod pharo_image;
 mod pharo_tools;
 mod request_encoding;
-mod running;
 mod server;
 mod tools_list;
 mod verdict;

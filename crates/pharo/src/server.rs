@@ -14,10 +14,10 @@ use http::StatusCode;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::active_requests::{ActiveRequest, ActiveRequests, BeginRequestError, RequestSlotKind};
 use crate::arguments::{self, PharoArguments};
 use crate::pharo_image::{ImageRequest, ImageResponse, PharoImage, PharoImageError};
 use crate::pharo_tools::{HttpVerb, PharoTool, ToolEffect};
-use crate::running::{BeginError, Entry, Place, Running};
 use crate::verdict::{self, ToolResult};
 use crate::{compat, request_encoding, tools_list};
 
@@ -60,7 +60,7 @@ pub struct Pharo {
     image: PharoImage,
     pub(crate) settings: Settings,
     tools: String,
-    pub(crate) running: Arc<Running>,
+    pub(crate) running: Arc<ActiveRequests>,
 }
 
 /// What is done for a request.
@@ -83,7 +83,7 @@ impl Pharo {
     /// A server for an image. Nothing is asked of the image before a tool is called.
     pub fn new(image: PharoImage, settings: Settings) -> Self {
         let tools = tools_list::tools_json(settings.is_compat);
-        Self { image, settings, tools, running: Arc::new(Running::new()) }
+        Self { image, settings, tools, running: Arc::new(ActiveRequests::new()) }
     }
 
     /// Begins a request: from here on it can be cancelled.
@@ -95,7 +95,7 @@ impl Pharo {
         request: &ClientRequest<'_>,
         era: ProtocolGeneration,
         session: Option<&str>,
-    ) -> Result<(Deed, Entry), (StatusCode, String)> {
+    ) -> Result<(Deed, ActiveRequest), (StatusCode, String)> {
         let refused = |status, code, why: &str| Err((status, error_response(Some(request.id()), code, why, None)));
         let Some(deed) = Deed::of(request.method(), era) else {
             // A stateless client tells by the status that the method, not the server, is missing.
@@ -108,13 +108,15 @@ impl Pharo {
         {
             return refused(fault_status(&fault, era), fault.code, &fault.message);
         }
-        let place = if deed == Deed::Listen { Place::Stream } else { Place::Call };
+        let place = if deed == Deed::Listen { RequestSlotKind::Stream } else { RequestSlotKind::Call };
         match self.running.begin(place, session, request.id()) {
             Ok(entry) => Ok((deed, entry)),
-            Err(why @ BeginError::Busy) => {
+            Err(why @ BeginRequestError::Busy) => {
                 refused(StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR, &why.to_string())
             }
-            Err(why @ BeginError::Repeated) => refused(StatusCode::OK, code::INVALID_REQUEST, &why.to_string()),
+            Err(why @ BeginRequestError::DuplicateId) => {
+                refused(StatusCode::OK, code::INVALID_REQUEST, &why.to_string())
+            }
         }
     }
 
@@ -123,7 +125,7 @@ impl Pharo {
         &self,
         request: &ClientRequest<'_>,
         (deed, era): (Deed, ProtocolGeneration),
-        entry: &Entry,
+        entry: &ActiveRequest,
         outlet: &Outlet,
     ) -> Option<String> {
         tokio::select! {

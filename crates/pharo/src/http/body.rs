@@ -9,7 +9,7 @@ use gatelodge_mutants::mutant;
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
-use crate::running::Room;
+use crate::active_requests::RequestSlot;
 
 /// A large text goes out in pieces of this size, so that its place is given back when the caller has taken it.
 const PIECE: usize = 256 << 10;
@@ -18,7 +18,7 @@ const PIECE: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct Body {
     content: Content,
-    _room: Option<Room>,
+    _room: Option<RequestSlot>,
 }
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Body {
     }
 
     /// Keeps a place until the caller has taken everything.
-    pub fn holding(self, room: Room) -> Self {
+    pub fn holding(self, room: RequestSlot) -> Self {
         Self { _room: (!mutant!("http-answer-frees-slot-unread")).then_some(room), ..self }
     }
 }

@@ -8,24 +8,24 @@ use gatelodge_mutants::mutant;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// More at once than an image could do anything with.
-const CALLS: usize = 64;
+const MAX_CALLS: usize = 64;
 /// Open for as long as their clients are there, at no cost to the image; they must not keep calls out.
-const STREAMS: usize = 64;
+const MAX_STREAMS: usize = 64;
 
-type Key = (String, RequestId<'static>);
+type ActiveRequestKey = (String, RequestId<'static>);
 
 /// The requests under way.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct ActiveRequests {
     calls: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     /// Those of a session. Without one nobody can cancel: two callers may well use the same id.
-    cancellable: Mutex<HashMap<Key, Arc<Notify>>>,
+    cancellable: Mutex<HashMap<ActiveRequestKey, Arc<Notify>>>,
 }
 
 /// Among which a request has its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RequestSlotKind {
     /// Those that end by themselves.
     Call,
     /// Those that end with their clients.
@@ -33,56 +33,56 @@ pub(crate) enum Place {
 }
 
 /// A place among them. It is kept until the answer is taken: a client that does not read cannot pile up answers.
-pub(crate) type Room = Arc<OwnedSemaphorePermit>;
+pub(crate) type RequestSlot = Arc<OwnedSemaphorePermit>;
 
 /// One of them; its id leaves with this.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    running: Arc<Running>,
-    key: Option<Key>,
+pub(crate) struct ActiveRequest {
+    registry: Arc<ActiveRequests>,
+    key: Option<ActiveRequestKey>,
     cancelled: Arc<Notify>,
-    pub room: Room,
+    pub slot: RequestSlot,
 }
 
 /// Why a request is not begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BeginError {
+pub(crate) enum BeginRequestError {
     /// All places are taken.
     #[error("too many requests are under way; ask again when some have ended")]
     Busy,
     /// Its id is.
     #[error("a request with this id is under way")]
-    Repeated,
+    DuplicateId,
 }
 
-impl Running {
+impl ActiveRequests {
     pub fn new() -> Self {
-        let (calls, streams) = (Arc::new(Semaphore::new(CALLS)), Arc::new(Semaphore::new(STREAMS)));
+        let (calls, streams) = (Arc::new(Semaphore::new(MAX_CALLS)), Arc::new(Semaphore::new(MAX_STREAMS)));
         Self { calls, streams, cancellable: Mutex::default() }
     }
 
     /// Begins a request.
     pub fn begin(
         self: &Arc<Self>,
-        place: Place,
+        place: RequestSlotKind,
         session: Option<&str>,
         id: &RequestId<'_>,
-    ) -> Result<Entry, BeginError> {
+    ) -> Result<ActiveRequest, BeginRequestError> {
         let places = match place {
-            Place::Call => &self.calls,
-            Place::Stream => &self.streams,
+            RequestSlotKind::Call => &self.calls,
+            RequestSlotKind::Stream => &self.streams,
         };
-        let room = Arc::clone(places).try_acquire_owned().map_err(|_| BeginError::Busy)?;
-        let key = session.map(|session| key(session, id));
+        let room = Arc::clone(places).try_acquire_owned().map_err(|_| BeginRequestError::Busy)?;
+        let key = session.map(|session| request_key(session, id));
         let cancelled = Arc::new(Notify::new());
         if let Some(key) = &key {
             let mut requests = self.lock();
             if requests.contains_key(key) {
-                return Err(BeginError::Repeated);
+                return Err(BeginRequestError::DuplicateId);
             }
             requests.insert(key.clone(), Arc::clone(&cancelled));
         }
-        Ok(Entry { running: Arc::clone(self), key, cancelled, room: Arc::new(room) })
+        Ok(ActiveRequest { registry: Arc::clone(self), key, cancelled, slot: Arc::new(room) })
     }
 
     /// Cancels a request; one that has ended is left alone.
@@ -91,7 +91,7 @@ impl Running {
         let found = if mutant!("cancel-from-any-session") {
             running.iter().find(|((_, own), _)| own == id).map(|(_, request)| request)
         } else {
-            running.get(&key(session, id))
+            running.get(&request_key(session, id))
         };
         if let Some(request) = found {
             request.notify_one();
@@ -107,26 +107,26 @@ impl Running {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Notify>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ActiveRequestKey, Arc<Notify>>> {
         self.cancellable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn key(session: &str, id: &RequestId<'_>) -> Key {
+fn request_key(session: &str, id: &RequestId<'_>) -> ActiveRequestKey {
     (session.to_owned(), id.clone().into_owned())
 }
 
-impl Entry {
+impl ActiveRequest {
     /// Waits until the request is cancelled.
     pub async fn cancelled(&self) {
         self.cancelled.notified().await;
     }
 }
 
-impl Drop for Entry {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         if let Some(key) = &self.key {
-            self.running.lock().remove(key);
+            self.registry.lock().remove(key);
         }
     }
 }
