@@ -29,7 +29,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::active_requests::ActiveRequest;
-use crate::server::{Deed, Pharo, is_of_later_revision, misfit, read, unreadable};
+use crate::mcp_server::{Deed, Pharo, is_of_later_revision, misfit, read, unreadable};
 use body::Body;
 
 /// Time for a request's head and for its body.

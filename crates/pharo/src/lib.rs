@@ -8,14 +8,14 @@ mod arguments;
 mod compat;
 mod http;
 mod lines;
+mod mcp_server;
 mod pharo_image;
 mod pharo_tools;
 mod request_encoding;
-mod server;
 mod tools_list;
 mod verdict;
 
 pub use http::serve_http;
 pub use lines::serve_lines;
+pub use mcp_server::{Pharo, ReadPicture, Settings};
 pub use pharo_image::PharoImage;
-pub use server::{Pharo, ReadPicture, Settings};

@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWri
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use crate::server::{Deed, Pharo, is_of_later_revision, misfit, read, unreadable};
+use crate::mcp_server::{Deed, Pharo, is_of_later_revision, misfit, read, unreadable};
 
 /// Texts that wait for a client that does not read.
 const WAITING: usize = 64;

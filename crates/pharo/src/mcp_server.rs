@@ -22,7 +22,7 @@ use crate::verdict::{self, ToolResult};
 use crate::{compat, request_encoding, tools_list};
 
 /// What clients are told of the server.
-const SERVER: &str = concat!(
+const SERVER_INFO: &str = concat!(
     r#"{"name":"pharo-smalltalk-interop","title":"Pharo Smalltalk Interop","version":""#,
     env!("CARGO_PKG_VERSION"),
     r#""}"#
@@ -149,7 +149,7 @@ impl Pharo {
             Deed::Discover => answered(&discovered()),
             Deed::ListTools => {
                 let more = if era == ProtocolGeneration::Stateless {
-                    format!(r#","resultType":"complete",{}"#, caching())
+                    format!(r#","resultType":"complete",{}"#, caching_members())
                 } else {
                     String::new()
                 };
@@ -159,7 +159,7 @@ impl Pharo {
             Deed::Call => self.call(request, era, outlet).await,
             Deed::Listen => {
                 // There is nothing to hear of: the tools do not change. The stream stays open, as its caller wants it.
-                let _ = outlet.send(acknowledged(request.id())).await;
+                let _ = outlet.send(acknowledgement(request.id())).await;
                 std::future::pending().await
             }
         }
@@ -218,7 +218,7 @@ impl Pharo {
                     let given = ToolResult::of_object(success.object).with_text(&verdict::as_text(value));
                     match self.settings.read_picture {
                         Some(read) if tool.effect == ToolEffect::CapturesScreen => {
-                            with_picture(given, value, read).await
+                            with_screenshot(given, value, read).await
                         }
                         _ => given,
                     }
@@ -248,7 +248,7 @@ impl Pharo {
                 _ = beat.tick() => {
                     count += 1;
                     // A caller that does not read must not keep the answer from being read.
-                    let _ = outlet.try_send(progress(&token, count, tool, begin.elapsed()));
+                    let _ = outlet.try_send(progress_notification(&token, count, tool, begin.elapsed()));
                 }
             }
         }
@@ -300,7 +300,8 @@ fn initialized(request: &ClientRequest<'_>) -> String {
         .and_then(|asked| asked.parse().ok())
         .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful);
     let spoken = spoken.unwrap_or(Revision::R2025_11_25);
-    let mut out = format!(r#"{{"protocolVersion":"{spoken}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER},"#);
+    let mut out =
+        format!(r#"{{"protocolVersion":"{spoken}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER_INFO},"#);
     out.push_str(r#""instructions":"#);
     quote_into(INSTRUCTIONS, &mut out);
     out.push('}');
@@ -312,23 +313,23 @@ fn discovered() -> String {
     let mut out = format!(r#"{{"supportedVersions":[{}],"capabilities":{{"tools":{{}}}},"#, versions.join(","));
     out.push_str(r#""instructions":"#);
     quote_into(INSTRUCTIONS, &mut out);
-    out.push_str(&format!(r#","resultType":"complete",{}}}"#, caching()));
+    out.push_str(&format!(r#","resultType":"complete",{}}}"#, caching_members()));
     out
 }
 
 /// What every stateless list says of how long it holds, and of whom it comes from.
-fn caching() -> String {
+fn caching_members() -> String {
     let info = r#""_meta":{"io.modelcontextprotocol/serverInfo":"#;
-    format!(r#""ttlMs":{LIST_TTL_MS},"cacheScope":"public",{info}{SERVER}}}"#)
+    format!(r#""ttlMs":{LIST_TTL_MS},"cacheScope":"public",{info}{SERVER_INFO}}}"#)
 }
 
-fn acknowledged(id: &RequestId<'_>) -> String {
+fn acknowledgement(id: &RequestId<'_>) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"notifications":{{}},"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
     )
 }
 
-fn progress(token: &RequestId<'_>, count: u64, tool: &PharoTool, elapsed: Duration) -> String {
+fn progress_notification(token: &RequestId<'_>, count: u64, tool: &PharoTool, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{count},"message":"{} has been running in the image for {seconds} s"}}}}"#,
@@ -337,7 +338,7 @@ fn progress(token: &RequestId<'_>, count: u64, tool: &PharoTool, elapsed: Durati
 }
 
 /// With the picture that the value names, or why there is none.
-async fn with_picture(given: ToolResult, value: &str, read: ReadPicture) -> ToolResult {
+async fn with_screenshot(given: ToolResult, value: &str, read: ReadPicture) -> ToolResult {
     let path = serde_json::from_str::<serde_json::Value>(value).ok();
     let path = path.as_ref().and_then(|value| value.get("screenshot")?.as_str()).map(str::to_owned);
     let Some(path) = path else { return given };
