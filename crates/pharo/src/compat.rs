@@ -11,7 +11,7 @@ use python::{Fault, Python, Style};
 use crate::arguments::{PharoArgument, PharoArguments};
 use crate::pharo_image::{ImageResponse, PharoImageError};
 use crate::pharo_tools::PharoTool;
-use crate::verdict::ToolResult;
+use crate::tool_result::ToolResult;
 
 /// The arguments as Python would send them on: numbers that are not whole lose their spelling.
 pub(crate) fn rewritten(arguments: PharoArguments) -> PharoArguments {

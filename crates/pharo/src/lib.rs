@@ -12,8 +12,8 @@ mod mcp_server;
 mod pharo_image;
 mod pharo_tools;
 mod request_encoding;
+mod tool_result;
 mod tools_list;
-mod verdict;
 
 pub use http::serve_http;
 pub use lines::serve_lines;

@@ -18,7 +18,7 @@ use crate::active_requests::{ActiveRequest, ActiveRequests, BeginRequestError, R
 use crate::arguments::{self, PharoArguments};
 use crate::pharo_image::{ImageRequest, ImageResponse, PharoImage, PharoImageError};
 use crate::pharo_tools::{HttpVerb, PharoTool, ToolEffect};
-use crate::verdict::{self, ToolResult};
+use crate::tool_result::{self, ToolResult};
 use crate::{compat, request_encoding, tools_list};
 
 /// What clients are told of the server.
@@ -210,12 +210,14 @@ impl Pharo {
         if self.settings.is_compat {
             return compat::shaped(tool, answer);
         }
-        match verdict::read(&self.image, &answer) {
+        match tool_result::read(&self.image, &answer) {
             Err(why) => ToolResult::failed(&why),
             Ok(success) => match success.value {
-                None => ToolResult::of_object(success.object).with_text(&verdict::without_value(tool, success.error)),
+                None => {
+                    ToolResult::of_object(success.object).with_text(&tool_result::without_value(tool, success.error))
+                }
                 Some(value) => {
-                    let given = ToolResult::of_object(success.object).with_text(&verdict::as_text(value));
+                    let given = ToolResult::of_object(success.object).with_text(&tool_result::as_text(value));
                     match self.settings.read_picture {
                         Some(read) if tool.effect == ToolEffect::CapturesScreen => {
                             with_screenshot(given, value, read).await
@@ -344,7 +346,7 @@ async fn with_screenshot(given: ToolResult, value: &str, read: ReadPicture) -> T
     let Some(path) = path else { return given };
     let read = tokio::task::spawn_blocking(move || read(&path).map_err(|why| (path, why))).await;
     match read {
-        Ok(Ok(picture)) => given.with_picture(&BASE64.encode(&picture)),
+        Ok(Ok(picture)) => given.with_png(&BASE64.encode(&picture)),
         Ok(Err((path, why))) => given.with_text(&format!("The picture is at {path} on the image's machine; {why}.")),
         Err(_) => given,
     }

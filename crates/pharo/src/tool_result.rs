@@ -11,7 +11,7 @@ use crate::pharo_tools::{PharoTool, ToolResultKind};
 /// Levels of an answer that is passed on: a gateway takes 64, and the result puts some around it.
 const MAX_DEPTH: usize = 60;
 /// The most characters of a foreign page that an error shows.
-const MAX_SHOWN: usize = 2_000;
+const MAX_EXCERPT_CHARS: usize = 2_000;
 
 /// The result of a call.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl ToolResult {
     }
 
     /// With a PNG picture in Base64.
-    pub fn with_picture(mut self, data: &str) -> Self {
+    pub fn with_png(mut self, data: &str) -> Self {
         self.blocks.push(format!(r#"{{"type":"image","mimeType":"image/png","data":"{data}"}}"#));
         self
     }
@@ -68,7 +68,7 @@ impl ToolResult {
 }
 
 /// What a success carries.
-pub(crate) struct Success<'a> {
+pub(crate) struct ImageSuccess<'a> {
     /// The whole object.
     pub object: &'a str,
     /// The value, as JSON; none where it has no form in JSON.
@@ -84,7 +84,7 @@ pub(crate) struct Success<'a> {
 pub(crate) fn read<'a>(
     image: &PharoImage,
     answer: &'a Result<ImageResponse, PharoImageError>,
-) -> Result<Success<'a>, String> {
+) -> Result<ImageSuccess<'a>, String> {
     let answer = answer.as_ref().map_err(|error| unanswered(image, error))?;
     if !answer.status.is_success() {
         return Err(refused(image, answer));
@@ -106,9 +106,9 @@ pub(crate) fn read<'a>(
     let parts = split_object(text.as_bytes(), &limits)
         .map_err(|fault| unreadable(&format!("not with a JSON object that can be taken: {fault}")))?;
     match find(&parts, "success") {
-        Some("true") => Ok(Success { object: text, value: find(&parts, "result"), error: find(&parts, "error") }),
+        Some("true") => Ok(ImageSuccess { object: text, value: find(&parts, "result"), error: find(&parts, "error") }),
         Some("false") if mutant!("smalltalk-failure-returned-as-result") && find(&parts, "error").is_some() => {
-            Ok(Success { object: text, value: find(&parts, "error"), error: None })
+            Ok(ImageSuccess { object: text, value: find(&parts, "error"), error: None })
         }
         Some("false") => Err(smalltalk(&parts)),
         _ => Err(unreadable("its object does not say whether it was a success")),
@@ -240,7 +240,7 @@ fn members(raw: &str) -> String {
 
 fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
-    let mut shown: String = text.chars().take(MAX_SHOWN).collect();
+    let mut shown: String = text.chars().take(MAX_EXCERPT_CHARS).collect();
     if shown.len() < text.len() {
         shown.push('…');
     }
