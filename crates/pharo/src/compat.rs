@@ -1,12 +1,12 @@
 //! Results in the shape of the interop server's own MCP server, for those who depend on it: a fault of the image is an
 //! ordinary result, and says so in `success`.
 
-mod python;
+mod python_json;
 
 use std::str::Utf8Error;
 
 use gatelodge_json::quote_into;
-use python::{Fault, Python, Style};
+use python_json::{JsonOutputStyle, PythonJsonError, PythonValue};
 
 use crate::arguments::{PharoArgument, PharoArguments};
 use crate::pharo_image::{ImageResponse, PharoImageError};
@@ -14,62 +14,63 @@ use crate::pharo_tools::PharoTool;
 use crate::tool_result::ToolResult;
 
 /// The arguments as Python would send them on: numbers that are not whole lose their spelling.
-pub(crate) fn rewritten(arguments: PharoArguments) -> PharoArguments {
+pub(crate) fn rewrite_arguments(arguments: PharoArguments) -> PharoArguments {
     let rewrite = |argument| match argument {
-        PharoArgument::Object(raw) => {
-            PharoArgument::Object(python::read(&raw).map_or(raw, |object| object.write(Style::Sent)))
-        }
+        PharoArgument::Object(raw) => PharoArgument::Object(
+            python_json::read(&raw).map_or(raw, |object| object.write(JsonOutputStyle::RequestBody)),
+        ),
         other => other,
     };
     arguments.into_iter().map(|(name, argument)| (name, rewrite(argument))).collect()
 }
 
 /// What is said of a tool that is not there.
-pub(crate) fn unknown_tool(name: &str) -> ToolResult {
+pub(crate) fn unknown_tool_result(name: &str) -> ToolResult {
     ToolResult::failed(&format!("Unknown tool: {name}"))
 }
 
 /// What is said of what the image answered.
-pub(crate) fn shaped(tool: &PharoTool, answer: Result<ImageResponse, PharoImageError>) -> ToolResult {
+pub(crate) fn to_tool_result(tool: &PharoTool, answer: Result<ImageResponse, PharoImageError>) -> ToolResult {
     let answer = match answer {
         Ok(answer) => answer,
-        Err(error) => return told(&format!("Connection error: {}", connection(&error))),
+        Err(error) => return error_result(&format!("Connection error: {}", connection_error_text(&error))),
     };
     if !answer.status.is_success() {
         let body = String::from_utf8_lossy(&answer.body);
-        return told(&format!("HTTP error {}: {body}", answer.status.as_u16()));
+        return error_result(&format!("HTTP error {}: {body}", answer.status.as_u16()));
     }
     let raised = |what: &str| ToolResult::failed(&format!("Error calling tool '{}': {what}", tool.name));
     let text = match str::from_utf8(&answer.body) {
         Ok(text) => text,
-        Err(error) => return raised(&undecodable(&answer.body, error)),
+        Err(error) => return raised(&decode_error_text(&answer.body, error)),
     };
-    match python::read(text) {
-        Err(Fault::NotJson(what)) => told(&format!("Invalid JSON response: {what}")),
-        Err(Fault::Raised(what)) => raised(&what),
-        Ok(object @ Python::Dict(_)) => given(&object),
+    match python_json::read(text) {
+        Err(PythonJsonError::NotJson(what)) => error_result(&format!("Invalid JSON response: {what}")),
+        Err(PythonJsonError::PythonException(what)) => raised(&what),
+        Ok(object @ PythonValue::Dict(_)) => object_result(&object),
         Ok(_) => raised("the image answered something other than an object"),
     }
 }
 
 /// A fault as an ordinary result.
-fn told(error: &str) -> ToolResult {
+fn error_result(error: &str) -> ToolResult {
     let mut object = String::from(r#"{"success":false,"error":"#);
     quote_into(error, &mut object);
     object.push('}');
     // INVARIANT: what was written above can be read.
-    python::read(&object).map_or_else(|_| ToolResult::failed(error), |object| given(&object))
+    python_json::read(&object).map_or_else(|_| ToolResult::failed(error), |object| object_result(&object))
 }
 
 /// The same object twice: as text and as structure.
-fn given(object: &Python) -> ToolResult {
-    let mut result = ToolResult::of_object(object.write(Style::Structured)).with_text(&object.write(Style::Text));
+fn object_result(object: &PythonValue) -> ToolResult {
+    let mut result = ToolResult::of_object(object.write(JsonOutputStyle::StructuredContent))
+        .with_text(&object.write(JsonOutputStyle::TextContent));
     result.is_error = Some(false);
     result
 }
 
 /// What Python's HTTP client says of a connection that came to nothing.
-fn connection(error: &PharoImageError) -> String {
+fn connection_error_text(error: &PharoImageError) -> String {
     match error {
         PharoImageError::Unreachable(error) => match error.raw_os_error() {
             Some(number) => {
@@ -96,7 +97,7 @@ fn connection(error: &PharoImageError) -> String {
 }
 
 /// What Python says of bytes that are no UTF-8.
-fn undecodable(bytes: &[u8], error: Utf8Error) -> String {
+fn decode_error_text(bytes: &[u8], error: Utf8Error) -> String {
     let at = error.valid_up_to();
     let byte = bytes.get(at).copied().unwrap_or_default();
     let why = match (error.error_len(), byte) {

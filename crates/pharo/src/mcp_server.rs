@@ -172,7 +172,7 @@ impl Pharo {
         };
         let Some(tool) = PharoTool::find(&call.name) else {
             if self.settings.is_compat {
-                return result_response(request.id(), &compat::unknown_tool(&call.name).write(era));
+                return result_response(request.id(), &compat::unknown_tool_result(&call.name).write(era));
             }
             let what =
                 format!("there is no tool {}; `tools/list` names them", gatelodge_mcp::quote_excerpt(&call.name));
@@ -193,7 +193,7 @@ impl Pharo {
         call: &ToolCall<'_>,
         outlet: &Outlet,
     ) -> ToolResult {
-        let arguments = if self.settings.is_compat { compat::rewritten(arguments) } else { arguments };
+        let arguments = if self.settings.is_compat { compat::rewrite_arguments(arguments) } else { arguments };
         let question = match tool.verb {
             HttpVerb::Get => ImageRequest {
                 verb: HttpVerb::Get,
@@ -208,7 +208,7 @@ impl Pharo {
         };
         let answer = self.ask(tool, question, call.meta.progress_token(), outlet).await;
         if self.settings.is_compat {
-            return compat::shaped(tool, answer);
+            return compat::to_tool_result(tool, answer);
         }
         match tool_result::read(&self.image, &answer) {
             Err(why) => ToolResult::failed(&why),

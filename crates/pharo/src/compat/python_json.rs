@@ -8,37 +8,37 @@ use std::fmt::Write;
 
 /// A value as Python holds it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Python {
+pub(crate) enum PythonValue {
     /// None, True, False and whole numbers of any length: as they are written.
-    Plain(String),
+    Literal(String),
     /// A float.
     Float(f64),
     /// A str.
-    Text(String),
+    Str(String),
     /// A list.
-    List(Vec<Python>),
+    List(Vec<PythonValue>),
     /// A dict.
-    Dict(Vec<(String, Python)>),
+    Dict(Vec<(String, PythonValue)>),
 }
 
 /// Where a value is written to: floats differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
+pub(crate) enum JsonOutputStyle {
     /// The text of a result: `NaN` and `Infinity` have names.
-    Text,
+    TextContent,
     /// The structure of a result: they are null.
-    Structured,
+    StructuredContent,
     /// A request to the image: they are null, and exponents have two digits and a sign.
-    Sent,
+    RequestBody,
 }
 
 /// Why there is no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum PythonJsonError {
     /// The text is not JSON, in the words of Python's reader.
     NotJson(String),
     /// It is, but Python cannot hold it or pydantic cannot write it.
-    Raised(String),
+    PythonException(String),
 }
 
 /// Deeper values pydantic does not write.
@@ -50,34 +50,34 @@ const MAX_DIGITS: usize = 4_300;
 ///
 /// # Errors
 /// What is said of it where Python is at work.
-pub(crate) fn read(text: &str) -> Result<Python, Fault> {
+pub(crate) fn read(text: &str) -> Result<PythonValue, PythonJsonError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut reader = Reader { text, at: 0 };
-    reader.skip();
+    let mut reader = PythonJsonReader { text, at: 0 };
+    reader.skip_whitespace();
     let value = reader.value(0)?;
-    reader.skip();
-    if reader.at < text.len() { Err(reader.fault("Extra data", reader.at)) } else { Ok(value) }
+    reader.skip_whitespace();
+    if reader.at < text.len() { Err(reader.json_error("Extra data", reader.at)) } else { Ok(value) }
 }
 
-impl Python {
+impl PythonValue {
     /// Writes the value as compact JSON.
-    pub fn write(&self, style: Style) -> String {
+    pub fn write(&self, style: JsonOutputStyle) -> String {
         let mut out = String::new();
         self.push(style, &mut out);
         out
     }
 
-    fn push(&self, style: Style, out: &mut String) {
+    fn push(&self, style: JsonOutputStyle, out: &mut String) {
         match self {
-            Self::Plain(raw) => out.push_str(raw),
+            Self::Literal(raw) => out.push_str(raw),
             Self::Float(float) if !float.is_finite() => out.push_str(match (style, *float) {
-                (Style::Structured | Style::Sent, _) => "null",
-                (Style::Text, float) if float.is_nan() => "NaN",
-                (Style::Text, float) if float > 0.0 => "Infinity",
-                (Style::Text, _) => "-Infinity",
+                (JsonOutputStyle::StructuredContent | JsonOutputStyle::RequestBody, _) => "null",
+                (JsonOutputStyle::TextContent, float) if float.is_nan() => "NaN",
+                (JsonOutputStyle::TextContent, float) if float > 0.0 => "Infinity",
+                (JsonOutputStyle::TextContent, _) => "-Infinity",
             }),
-            Self::Float(float) => out.push_str(&shortest(*float, style)),
-            Self::Text(text) => push_text(text, out),
+            Self::Float(float) => out.push_str(&format_float(*float, style)),
+            Self::Str(text) => push_string(text, out),
             Self::List(items) => {
                 out.push('[');
                 for (at, item) in items.iter().enumerate() {
@@ -94,7 +94,7 @@ impl Python {
                     if at > 0 {
                         out.push(',');
                     }
-                    push_text(key, out);
+                    push_string(key, out);
                     out.push(':');
                     value.push(style, out);
                 }
@@ -105,16 +105,16 @@ impl Python {
 }
 
 /// The fewest digits that give the float again, as Python's `repr` or as pydantic has them.
-fn shortest(float: f64, style: Style) -> String {
+fn format_float(float: f64, style: JsonOutputStyle) -> String {
     let written = format!("{float:e}");
     let (digits, power) = written.split_once('e').unwrap_or((&written, "0"));
-    let least = if style == Style::Sent { -4 } else { -5 };
+    let least = if style == JsonOutputStyle::RequestBody { -4 } else { -5 };
     match power.parse::<i32>() {
         Ok(power) if (least..16).contains(&power) => {
             let plain = float.to_string();
             if plain.contains('.') { plain } else { format!("{plain}.0") }
         }
-        Ok(power) if style == Style::Sent => {
+        Ok(power) if style == JsonOutputStyle::RequestBody => {
             let sign = if power < 0 { '-' } else { '+' };
             format!("{digits}e{sign}{:02}", power.abs())
         }
@@ -122,16 +122,16 @@ fn shortest(float: f64, style: Style) -> String {
     }
 }
 
-fn push_text(text: &str, out: &mut String) {
+fn push_string(text: &str, out: &mut String) {
     let _ = write!(out, "{}", serde_json::Value::from(text));
 }
 
-struct Reader<'a> {
+struct PythonJsonReader<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl Reader<'_> {
+impl PythonJsonReader<'_> {
     fn rest(&self) -> &str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -140,54 +140,54 @@ impl Reader<'_> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    fn skip(&mut self) {
+    fn skip_whitespace(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
     }
 
     /// Python counts characters, not bytes.
-    fn fault(&self, what: &str, at: usize) -> Fault {
+    fn json_error(&self, what: &str, at: usize) -> PythonJsonError {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        Fault::NotJson(format!("{what}: line {line} column {column} (char {})", before.chars().count()))
+        PythonJsonError::NotJson(format!("{what}: line {line} column {column} (char {})", before.chars().count()))
     }
 
-    fn value(&mut self, depth: usize) -> Result<Python, Fault> {
+    fn value(&mut self, depth: usize) -> Result<PythonValue, PythonJsonError> {
         if depth > MAX_DEPTH {
             let what = "Error serializing to JSON: ValueError: Circular reference detected (depth exceeded)";
-            return Err(Fault::Raised(what.to_owned()));
+            return Err(PythonJsonError::PythonException(what.to_owned()));
         }
         match self.peek() {
-            Some(b'"') => self.string().map(Python::Text),
+            Some(b'"') => self.string().map(PythonValue::Str),
             Some(b'{') => self.dict(depth),
             Some(b'[') => self.list(depth),
             _ => self.word_or_number(),
         }
     }
 
-    fn word_or_number(&mut self) -> Result<Python, Fault> {
+    fn word_or_number(&mut self) -> Result<PythonValue, PythonJsonError> {
         let words = [("null", None), ("true", None), ("false", None), ("NaN", Some(f64::NAN))];
         let words =
             words.into_iter().chain([("Infinity", Some(f64::INFINITY)), ("-Infinity", Some(f64::NEG_INFINITY))]);
         for (word, float) in words {
             if self.rest().starts_with(word) {
                 self.at += word.len();
-                return Ok(float.map_or_else(|| Python::Plain(word.to_owned()), Python::Float));
+                return Ok(float.map_or_else(|| PythonValue::Literal(word.to_owned()), PythonValue::Float));
             }
         }
         self.number()
     }
 
-    fn number(&mut self) -> Result<Python, Fault> {
+    fn number(&mut self) -> Result<PythonValue, PythonJsonError> {
         let begin = self.at;
         let rest = self.rest().as_bytes();
         let digits = |from: usize| rest.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
         let sign = usize::from(rest.first() == Some(&b'-'));
         let whole = if rest.get(sign) == Some(&b'0') { 1 } else { digits(sign) };
         if whole == 0 {
-            return Err(self.fault("Expecting value", begin));
+            return Err(self.json_error("Expecting value", begin));
         }
         let mut end = sign + whole;
         let mut is_float = false;
@@ -207,60 +207,60 @@ impl Reader<'_> {
         let raw = self.text.get(begin..self.at).unwrap_or_default();
         if is_float {
             // INVARIANT: what was found above is a number of Rust's grammar too; beyond the range it is infinite.
-            return Ok(Python::Float(raw.parse().unwrap_or(f64::NAN)));
+            return Ok(PythonValue::Float(raw.parse().unwrap_or(f64::NAN)));
         }
         if whole > MAX_DIGITS {
-            return Err(Fault::Raised(format!(
+            return Err(PythonJsonError::PythonException(format!(
                 "Exceeds the limit ({MAX_DIGITS} digits) for integer string conversion: value has {whole} digits; use \
                 sys.set_int_max_str_digits() to increase the limit"
             )));
         }
-        Ok(Python::Plain(if raw == "-0" { "0" } else { raw }.to_owned()))
+        Ok(PythonValue::Literal(if raw == "-0" { "0" } else { raw }.to_owned()))
     }
 
-    fn list(&mut self, depth: usize) -> Result<Python, Fault> {
+    fn list(&mut self, depth: usize) -> Result<PythonValue, PythonJsonError> {
         let mut items = Vec::new();
         self.at += 1;
-        self.skip();
+        self.skip_whitespace();
         if self.peek() == Some(b']') {
             self.at += 1;
-            return Ok(Python::List(items));
+            return Ok(PythonValue::List(items));
         }
         loop {
             items.push(self.value(depth + 1)?);
-            self.skip();
+            self.skip_whitespace();
             match self.peek() {
                 Some(b',') => self.at += 1,
                 Some(b']') => {
                     self.at += 1;
-                    return Ok(Python::List(items));
+                    return Ok(PythonValue::List(items));
                 }
-                _ => return Err(self.fault("Expecting ',' delimiter", self.at)),
+                _ => return Err(self.json_error("Expecting ',' delimiter", self.at)),
             }
-            self.skip();
+            self.skip_whitespace();
         }
     }
 
-    fn dict(&mut self, depth: usize) -> Result<Python, Fault> {
-        let mut members: Vec<(String, Python)> = Vec::new();
+    fn dict(&mut self, depth: usize) -> Result<PythonValue, PythonJsonError> {
+        let mut members: Vec<(String, PythonValue)> = Vec::new();
         let mut places = HashMap::new();
         self.at += 1;
-        self.skip();
+        self.skip_whitespace();
         if self.peek() == Some(b'}') {
             self.at += 1;
-            return Ok(Python::Dict(members));
+            return Ok(PythonValue::Dict(members));
         }
         loop {
             if self.peek() != Some(b'"') {
-                return Err(self.fault("Expecting property name enclosed in double quotes", self.at));
+                return Err(self.json_error("Expecting property name enclosed in double quotes", self.at));
             }
             let key = self.string()?;
-            self.skip();
+            self.skip_whitespace();
             if self.peek() != Some(b':') {
-                return Err(self.fault("Expecting ':' delimiter", self.at));
+                return Err(self.json_error("Expecting ':' delimiter", self.at));
             }
             self.at += 1;
-            self.skip();
+            self.skip_whitespace();
             let value = self.value(depth + 1)?;
             // The last of repeated keys counts, in the place of the first.
             match places.get(&key).and_then(|place: &usize| members.get_mut(*place)) {
@@ -270,41 +270,41 @@ impl Reader<'_> {
                     members.push((key, value));
                 }
             }
-            self.skip();
+            self.skip_whitespace();
             match self.peek() {
                 Some(b',') => self.at += 1,
                 Some(b'}') => {
                     self.at += 1;
-                    return Ok(Python::Dict(members));
+                    return Ok(PythonValue::Dict(members));
                 }
-                _ => return Err(self.fault("Expecting ',' delimiter", self.at)),
+                _ => return Err(self.json_error("Expecting ',' delimiter", self.at)),
             }
-            self.skip();
+            self.skip_whitespace();
         }
     }
 
-    fn string(&mut self) -> Result<String, Fault> {
+    fn string(&mut self) -> Result<String, PythonJsonError> {
         let begin = self.at;
         self.at += 1;
         loop {
             match self.peek() {
-                None => return Err(self.fault("Unterminated string starting at", begin)),
+                None => return Err(self.json_error("Unterminated string starting at", begin)),
                 Some(b'"') => break,
                 Some(b'\\') => self.escape(begin)?,
-                Some(byte) if byte < b' ' => return Err(self.fault("Invalid control character at", self.at)),
+                Some(byte) if byte < b' ' => return Err(self.json_error("Invalid control character at", self.at)),
                 Some(_) => self.at += 1,
             }
         }
         self.at += 1;
         let raw = self.text.get(begin..self.at).unwrap_or_default();
         // What is left that Rust does not take is half a surrogate pair, which Python holds but cannot write.
-        serde_json::from_str(raw).map_err(|_| Fault::Raised("half of a surrogate pair".to_owned()))
+        serde_json::from_str(raw).map_err(|_| PythonJsonError::PythonException("half of a surrogate pair".to_owned()))
     }
 
-    fn escape(&mut self, begin: usize) -> Result<(), Fault> {
+    fn escape(&mut self, begin: usize) -> Result<(), PythonJsonError> {
         let at = self.at;
         match self.text.as_bytes().get(at + 1) {
-            None => Err(self.fault("Unterminated string starting at", begin)),
+            None => Err(self.json_error("Unterminated string starting at", begin)),
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
                 self.at += 2;
                 Ok(())
@@ -312,12 +312,12 @@ impl Reader<'_> {
             Some(b'u') => {
                 let hex = self.text.as_bytes().get(at + 2..at + 6).unwrap_or_default();
                 if hex.len() < 4 || !hex.iter().all(u8::is_ascii_hexdigit) {
-                    return Err(self.fault("Invalid \\uXXXX escape", at + 1));
+                    return Err(self.json_error("Invalid \\uXXXX escape", at + 1));
                 }
                 self.at += 6;
                 Ok(())
             }
-            Some(_) => Err(self.fault("Invalid \\escape", at)),
+            Some(_) => Err(self.json_error("Invalid \\escape", at)),
         }
     }
 }
@@ -326,8 +326,8 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    fn written(text: &str) -> Result<String, Fault> {
-        read(text).map(|value| value.write(Style::Text))
+    fn written(text: &str) -> Result<String, PythonJsonError> {
+        read(text).map(|value| value.write(JsonOutputStyle::TextContent))
     }
 
     #[test]
@@ -342,9 +342,12 @@ mod tests {
         ] {
             assert_eq!(written(text), Ok(expected.to_owned()));
         }
-        assert_eq!(read("[NaN,1e400]").expect("a value").write(Style::Structured), "[null,null]");
+        assert_eq!(read("[NaN,1e400]").expect("a value").write(JsonOutputStyle::StructuredContent), "[null,null]");
         let floats = read("[1e400,1e-7,1e22,1.10,1e2,-0.0,123456789012345680.0]").expect("floats");
-        assert_eq!(floats.write(Style::Sent), "[null,1e-07,1e+22,1.1,100.0,-0.0,1.2345678901234568e+17]");
+        assert_eq!(
+            floats.write(JsonOutputStyle::RequestBody),
+            "[null,1e-07,1e+22,1.1,100.0,-0.0,1.2345678901234568e+17]"
+        );
     }
 
     #[test]
@@ -354,12 +357,12 @@ mod tests {
         let begin = std::time::Instant::now();
         let list = read(&format!("[{}]", members.join(",").replace(':', ",")));
         let as_list = begin.elapsed();
-        assert!(matches!(list, Ok(Python::List(items)) if items.len() == 200_000));
+        assert!(matches!(list, Ok(PythonValue::List(items)) if items.len() == 200_000));
         let begin = std::time::Instant::now();
-        let Ok(Python::Dict(read)) = read(&text) else { panic!("no dict") };
+        let Ok(PythonValue::Dict(read)) = read(&text) else { panic!("no dict") };
         assert!(begin.elapsed() < as_list * 20, "{:?}, and {as_list:?} as a list", begin.elapsed());
         assert_eq!(read.len(), 100_000);
-        assert_eq!(read.first().map(|(_, value)| value), Some(&Python::Plain("7".to_owned())));
+        assert_eq!(read.first().map(|(_, value)| value), Some(&PythonValue::Literal("7".to_owned())));
     }
 
     #[test]
@@ -376,7 +379,7 @@ mod tests {
             (r#"["\x"]"#, "Invalid \\escape: line 1 column 3 (char 2)"),
             (r#"["\u12"]"#, "Invalid \\uXXXX escape: line 1 column 4 (char 3)"),
         ] {
-            assert_eq!(written(text), Err(Fault::NotJson(expected.to_owned())), "{text}");
+            assert_eq!(written(text), Err(PythonJsonError::NotJson(expected.to_owned())), "{text}");
         }
     }
 }
