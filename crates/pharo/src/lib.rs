@@ -6,16 +6,16 @@
 mod active_requests;
 mod arguments;
 mod compat;
-mod http;
 mod lines;
 mod mcp_server;
 mod pharo_image;
 mod pharo_tools;
 mod request_encoding;
+mod streamable_http;
 mod tool_result;
 mod tools_list;
 
-pub use http::serve_http;
 pub use lines::serve_lines;
 pub use mcp_server::{Pharo, ReadPicture, Settings};
 pub use pharo_image::PharoImage;
+pub use streamable_http::serve_http;

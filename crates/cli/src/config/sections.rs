@@ -151,7 +151,7 @@ section! {
         /// In place of `url`: a program and its arguments, which speaks MCP over its standard streams. It is run without
         /// a shell, once for each session.
         command: Vec<At<String>> = "none",
-        /// Variables for `command`, which gets no others but `HOME`, `LANG`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR`
+        /// Variables for `command`, which gets no others but `HOME`, `LANG`, `LOGNAME`, `MCP_PATH`, `SHELL`, `TERM`, `TMPDIR`
         /// and `USER`. `${NAME}` stands for a variable of the environment.
         env: SecretPairs = "none",
         /// Where `command` runs, from the file's own directory if it is relative.

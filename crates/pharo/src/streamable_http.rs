@@ -2,7 +2,7 @@
 //!
 //! A session is a name and nothing more: it ties a cancellation to the request it means. So there is none to lose.
 
-mod body;
+mod reply_body;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -30,15 +30,15 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::active_requests::ActiveRequest;
 use crate::mcp_server::{Deed, Pharo, is_of_later_revision, misfit, read, unreadable};
-use body::Body;
+use reply_body::PharoReplyBody;
 
 /// Time for a request's head and for its body.
-const REQUEST_TIME: Duration = Duration::from_secs(30);
+const REQUEST_READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// A quiet stream says this often that it is there.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-const CONNECTIONS: usize = 256;
-const WAITING: usize = 32;
-const PATH: &str = "/mcp";
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const MAX_CONNECTIONS: usize = 256;
+const MAX_QUEUED_EVENTS: usize = 32;
+const MCP_PATH: &str = "/mcp";
 
 /// Serves until the listener fails. It is known by its address (see [`Guard`]) and by these names.
 ///
@@ -46,7 +46,7 @@ const PATH: &str = "/mcp";
 /// The listener has no address.
 pub async fn serve_http(pharo: Arc<Pharo>, listener: TcpListener, names: &[String]) -> std::io::Result<()> {
     let guard = Arc::new(HostOriginGuard::new(listener.local_addr()?, names, &[]));
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // Out of descriptors, or the caller has gone: either passes.
@@ -56,27 +56,31 @@ pub async fn serve_http(pharo: Arc<Pharo>, listener: TcpListener, names: &[Strin
         let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
         let (pharo, guard) = (Arc::clone(&pharo), Arc::clone(&guard));
         tokio::spawn(async move {
-            serve(pharo, stream, guard).await;
+            serve_connection(pharo, stream, guard).await;
             drop(permit);
         });
     }
 }
 
-async fn serve(pharo: Arc<Pharo>, stream: TcpStream, guard: Arc<HostOriginGuard>) {
+async fn serve_connection(pharo: Arc<Pharo>, stream: TcpStream, guard: Arc<HostOriginGuard>) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request: Request<Incoming>| {
         let (pharo, guard) = (Arc::clone(&pharo), Arc::clone(&guard));
-        async move { Ok::<_, Infallible>(answer(pharo, &guard, request).await) }
+        async move { Ok::<_, Infallible>(handle_request(pharo, &guard, request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(REQUEST_TIME)
+        .header_read_timeout(REQUEST_READ_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
     // A connection that breaks off is the client's affair.
     let _ = connection.await;
 }
 
-async fn answer(pharo: Arc<Pharo>, guard: &HostOriginGuard, request: Request<Incoming>) -> Response<Body> {
+async fn handle_request(
+    pharo: Arc<Pharo>,
+    guard: &HostOriginGuard,
+    request: Request<Incoming>,
+) -> Response<PharoReplyBody> {
     if let Err(rejected) = guard.check(&request) {
         // The guard's own words are about the configuration of a gateway.
         let message = match rejected.status {
@@ -86,100 +90,103 @@ async fn answer(pharo: Arc<Pharo>, guard: &HostOriginGuard, request: Request<Inc
             StatusCode::FORBIDDEN => "a web page of another machine may not call this server",
             _ => &rejected.message,
         };
-        return refuse(rejected.status, message);
+        return error_reply(rejected.status, message);
     }
-    if request.uri().path().trim_end_matches('/') != PATH {
-        return refuse(StatusCode::NOT_FOUND, "there is nothing here; the server is at /mcp");
+    if request.uri().path().trim_end_matches('/') != MCP_PATH {
+        return error_reply(StatusCode::NOT_FOUND, "there is nothing here; the server is at /mcp");
     }
     let (parts, incoming) = request.into_parts();
     match parts.method {
-        Verb::POST => post(pharo, parts.headers, incoming).await,
+        Verb::POST => handle_post(pharo, parts.headers, incoming).await,
         // The stateless have no sessions to end.
         Verb::DELETE
             if !says_stateless(&parts.headers)
-                && let Some(session) = session(&parts.headers) =>
+                && let Some(session) = session_id(&parts.headers) =>
         {
             pharo.running.cancel_all(session);
-            empty(StatusCode::NO_CONTENT)
+            empty_reply(StatusCode::NO_CONTENT)
         }
         // INVARIANT: no answer of ours, OPTIONS included, has an `Access-Control-Allow` header. The guard lets pages of this
         // machine through; a browser asks before it sends JSON for one, and hears no.
         _ => {
-            let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "this address takes POST");
+            let mut response = error_reply(StatusCode::METHOD_NOT_ALLOWED, "this address takes POST");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
             response
         }
     }
 }
 
-async fn post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) -> Response<Body> {
+async fn handle_post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) -> Response<PharoReplyBody> {
     if let Err((status, what)) = check_post(&headers) {
-        return refuse(status, what);
+        return error_reply(status, what);
     }
-    let body = match tokio::time::timeout(REQUEST_TIME, Limited::new(incoming, JsonLimits::REQUEST.max_bytes).collect())
-        .await
+    let body = match tokio::time::timeout(
+        REQUEST_READ_TIMEOUT,
+        Limited::new(incoming, JsonLimits::REQUEST.max_bytes).collect(),
+    )
+    .await
     {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large");
+            return error_reply(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large");
         }
-        Ok(Err(_)) => return refuse(StatusCode::BAD_REQUEST, "the message broke off"),
-        Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the message did not come in time"),
+        Ok(Err(_)) => return error_reply(StatusCode::BAD_REQUEST, "the message broke off"),
+        Err(_) => return error_reply(StatusCode::REQUEST_TIMEOUT, "the message did not come in time"),
     };
     match read(&body) {
-        Err(fault) if is_of_later_revision(&fault) => accept(&headers, || ()),
+        Err(fault) if is_of_later_revision(&fault) => accept_one_way(&headers, || ()),
         Err(fault) => {
             let era =
                 if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
-            json(fault_status(&fault, era), unreadable(&fault))
+            json_reply(fault_status(&fault, era), unreadable(&fault))
         }
-        Ok(ClientMessage::Response(_)) => accept(&headers, || ()),
-        Ok(ClientMessage::Notification(said)) => accept(&headers, || {
+        Ok(ClientMessage::Response(_)) => accept_one_way(&headers, || ()),
+        Ok(ClientMessage::Notification(said)) => accept_one_way(&headers, || {
             if let (Method::Cancelled, Some(session), Ok(Some(id))) =
-                (said.method(), session(&headers), said.reference())
+                (said.method(), session_id(&headers), said.reference())
             {
                 pharo.running.cancel(session, &id);
             }
         }),
-        Ok(ClientMessage::Request(request)) => match era(&headers, &request) {
-            Err(why) => json(why.status, misfit(Some(request.id()), &why)),
-            Ok(era) => take(pharo, &request, era, &headers, &body).await,
+        Ok(ClientMessage::Request(request)) => match request_generation(&headers, &request) {
+            Err(why) => json_reply(why.status, misfit(Some(request.id()), &why)),
+            Ok(era) => start_request(pharo, &request, era, &headers, &body).await,
         },
     }
 }
 
 /// What wants no answer; it is done if the head can be taken.
-fn accept(headers: &HeaderMap, done: impl FnOnce()) -> Response<Body> {
+fn accept_one_way(headers: &HeaderMap, done: impl FnOnce()) -> Response<PharoReplyBody> {
     match http_headers::revision(headers, || Revision::ALL.to_vec()) {
-        Err(why) => json(why.status, misfit(None, &why)),
+        Err(why) => json_reply(why.status, misfit(None, &why)),
         Ok(_) => {
             done();
-            empty(StatusCode::ACCEPTED)
+            empty_reply(StatusCode::ACCEPTED)
         }
     }
 }
 
-async fn take(
+async fn start_request(
     pharo: Arc<Pharo>,
     request: &Asked<'_>,
     era: ProtocolGeneration,
     headers: &HeaderMap,
     body: &Bytes,
-) -> Response<Body> {
+) -> Response<PharoReplyBody> {
     // Stateless requests are cancelled by hanging up, not by a message.
-    let session = if era == ProtocolGeneration::Stateless { None } else { session(headers) };
+    let session = if era == ProtocolGeneration::Stateless { None } else { session_id(headers) };
     let (deed, entry) = match pharo.begin(request, era, session) {
-        Err((status, answer)) => return json(status, answer),
+        Err((status, answer)) => return json_reply(status, answer),
         Ok(begun) => begun,
     };
     let is_stream = deed == Deed::Listen || deed == Deed::Call && request.meta().progress_token().is_some();
-    let ask = Ask { pharo, body: body.clone(), deed, era, entry };
-    let response = if is_stream { ask.stream() } else { ask.whole().await };
-    if deed == Deed::Greet { with_session(response) } else { response }
+    let ask = HttpRequestTask { pharo, body: body.clone(), operation: deed, generation: era, active_request: entry };
+    let response = if is_stream { ask.stream_response() } else { ask.json_response().await };
+    if deed == Deed::Greet { with_session_id(response) } else { response }
 }
 
 /// How the client speaks, by this request alone.
-fn era(headers: &HeaderMap, request: &Asked<'_>) -> Result<ProtocolGeneration, ProtocolError> {
+fn request_generation(headers: &HeaderMap, request: &Asked<'_>) -> Result<ProtocolGeneration, ProtocolError> {
     if http_headers::is_stateless(headers, request) {
         check_stateless(headers, request, &Revision::ALL).map(Revision::generation)
     } else {
@@ -188,47 +195,47 @@ fn era(headers: &HeaderMap, request: &Asked<'_>) -> Result<ProtocolGeneration, P
 }
 
 /// A request that is being answered.
-struct Ask {
+struct HttpRequestTask {
     pharo: Arc<Pharo>,
     body: Bytes,
-    deed: Deed,
-    era: ProtocolGeneration,
-    entry: ActiveRequest,
+    operation: Deed,
+    generation: ProtocolGeneration,
+    active_request: ActiveRequest,
 }
 
-impl Ask {
+impl HttpRequestTask {
     /// The answer. With it the id is free again; its place is not.
-    async fn answer(self, events: &mpsc::Sender<String>) -> Option<String> {
+    async fn respond(self, events: &mpsc::Sender<String>) -> Option<String> {
         let Ok(ClientMessage::Request(request)) = read(&self.body) else { return None };
-        self.pharo.answer(&request, (self.deed, self.era), &self.entry, events).await
+        self.pharo.answer(&request, (self.operation, self.generation), &self.active_request, events).await
     }
 
     /// One JSON text. A stateless caller that hangs up ends the call; for a legacy one it goes on.
-    async fn whole(self) -> Response<Body> {
-        let room = Arc::clone(&self.entry.slot);
+    async fn json_response(self) -> Response<PharoReplyBody> {
+        let room = Arc::clone(&self.active_request.slot);
         let (events, _) = mpsc::channel(1);
-        let answer = match self.era {
+        let answer = match self.generation {
             ProtocolGeneration::Stateful if !mutant!("legacy-call-cancelled-by-disconnect") => {
-                tokio::spawn(async move { self.answer(&events).await }).await.unwrap_or_default()
+                tokio::spawn(async move { self.respond(&events).await }).await.unwrap_or_default()
             }
-            ProtocolGeneration::Stateful | ProtocolGeneration::Stateless => self.answer(&events).await,
+            ProtocolGeneration::Stateful | ProtocolGeneration::Stateless => self.respond(&events).await,
         };
         match answer {
-            Some(text) => json(StatusCode::OK, text).map(|body| body.holding(room)),
-            None => empty(StatusCode::ACCEPTED),
+            Some(text) => json_reply(StatusCode::OK, text).map(|body| body.holding_slot(room)),
+            None => empty_reply(StatusCode::ACCEPTED),
         }
     }
 
     /// Events, of which the last is the answer.
-    fn stream(self) -> Response<Body> {
-        let (texts, mut queue) = mpsc::channel::<String>(WAITING);
-        let (events, body) = mpsc::channel::<Bytes>(WAITING);
+    fn stream_response(self) -> Response<PharoReplyBody> {
+        let (texts, mut queue) = mpsc::channel::<String>(MAX_QUEUED_EVENTS);
+        let (events, body) = mpsc::channel::<Bytes>(MAX_QUEUED_EVENTS);
         let hung_up = events.clone();
-        let room = Arc::clone(&self.entry.slot);
+        let room = Arc::clone(&self.active_request.slot);
         tokio::spawn(async move {
-            let is_modern = self.era == ProtocolGeneration::Stateless;
+            let is_modern = self.generation == ProtocolGeneration::Stateless;
             let asking = async move {
-                if let Some(answer) = self.answer(&texts).await {
+                if let Some(answer) = self.respond(&texts).await {
                     let _ = texts.send(answer).await;
                 }
             };
@@ -239,7 +246,7 @@ impl Ask {
         });
         tokio::spawn(async move {
             loop {
-                let next = match tokio::time::timeout(KEEP_ALIVE, queue.recv()).await {
+                let next = match tokio::time::timeout(KEEP_ALIVE_INTERVAL, queue.recv()).await {
                     Ok(Some(text)) => sse_event(&text),
                     Ok(None) => break,
                     Err(_) => gatelodge_mcp::SSE_KEEP_ALIVE.to_owned(),
@@ -251,7 +258,7 @@ impl Ask {
                 }
             }
         });
-        let mut response = Response::new(Body::events(body).holding(room));
+        let mut response = Response::new(PharoReplyBody::events(body).holding_slot(room));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -261,12 +268,12 @@ impl Ask {
 }
 
 /// The session that the client names, if it is one that we could have given.
-fn session(headers: &HeaderMap) -> Option<&str> {
+fn session_id(headers: &HeaderMap) -> Option<&str> {
     let id = headers.get(http_headers::SESSION_ID)?.to_str().ok()?;
     (id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))).then_some(id)
 }
 
-fn with_session(mut response: Response<Body>) -> Response<Body> {
+fn with_session_id(mut response: Response<PharoReplyBody>) -> Response<PharoReplyBody> {
     let mut id = [0; 16];
     if getrandom::fill(&mut id).is_ok()
         && let Ok(value) = HeaderValue::try_from(HEXLOWER.encode(&id))
@@ -276,19 +283,19 @@ fn with_session(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Body::whole(Some(text.into())));
+fn json_reply(status: StatusCode, text: impl Into<Bytes>) -> Response<PharoReplyBody> {
+    let mut response = Response::new(PharoReplyBody::from_text(Some(text.into())));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-fn refuse(status: StatusCode, message: &str) -> Response<Body> {
-    json(status, error_response(None, code::INVALID_REQUEST, message, None))
+fn error_reply(status: StatusCode, message: &str) -> Response<PharoReplyBody> {
+    json_reply(status, error_response(None, code::INVALID_REQUEST, message, None))
 }
 
-fn empty(status: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Body::whole(None));
+fn empty_reply(status: StatusCode) -> Response<PharoReplyBody> {
+    let mut response = Response::new(PharoReplyBody::from_text(None));
     *response.status_mut() = status;
     response
 }

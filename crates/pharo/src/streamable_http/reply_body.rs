@@ -1,0 +1,78 @@
+//! Bodies of answers: one text, or events as they come.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use gatelodge_mutants::mutant;
+use http_body::{Frame, SizeHint};
+use tokio::sync::mpsc;
+
+use crate::active_requests::RequestSlot;
+
+/// A large text goes out in pieces of this size, so that its place is given back when the caller has taken it.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// What we answer with, and the place of its request among those under way.
+#[derive(Debug)]
+pub(crate) struct PharoReplyBody {
+    content: PharoReplyContent,
+    _slot: Option<RequestSlot>,
+}
+
+#[derive(Debug)]
+enum PharoReplyContent {
+    /// A text, or nothing.
+    Whole(Option<Bytes>),
+    /// Events. It ends when all senders are gone.
+    Events(mpsc::Receiver<Bytes>),
+}
+
+impl PharoReplyBody {
+    pub fn from_text(text: Option<Bytes>) -> Self {
+        Self { content: PharoReplyContent::Whole(text), _slot: None }
+    }
+
+    pub fn events(events: mpsc::Receiver<Bytes>) -> Self {
+        Self { content: PharoReplyContent::Events(events), _slot: None }
+    }
+
+    /// Keeps a place until the caller has taken everything.
+    pub fn holding_slot(self, room: RequestSlot) -> Self {
+        Self { _slot: (!mutant!("http-answer-frees-slot-unread")).then_some(room), ..self }
+    }
+}
+
+impl http_body::Body for PharoReplyBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.get_mut().content {
+            PharoReplyContent::Whole(text) => Poll::Ready(next_chunk(text).map(|piece| Ok(Frame::data(piece)))),
+            PharoReplyContent::Events(events) => {
+                events.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.content, PharoReplyContent::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            PharoReplyContent::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+            PharoReplyContent::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+fn next_chunk(text: &mut Option<Bytes>) -> Option<Bytes> {
+    let mut piece = text.take()?;
+    if piece.len() > CHUNK_BYTES {
+        *text = Some(piece.split_off(CHUNK_BYTES));
+    }
+    Some(piece)
+}
