@@ -6,16 +6,16 @@
 mod active_requests;
 mod arguments;
 mod compat;
-mod lines;
 mod mcp_server;
 mod pharo_image;
 mod pharo_tools;
 mod request_encoding;
+mod stdio_transport;
 mod streamable_http;
 mod tool_result;
 mod tools_list;
 
-pub use lines::serve_lines;
 pub use mcp_server::{Pharo, ReadPicture, Settings};
 pub use pharo_image::PharoImage;
+pub use stdio_transport::serve_stdio;
 pub use streamable_http::serve_http;

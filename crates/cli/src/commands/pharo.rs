@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use gatelodge_pharo::{Pharo, PharoImage, Settings, serve_http, serve_lines};
+use gatelodge_pharo::{Pharo, PharoImage, Settings, serve_http, serve_stdio};
 use tokio::net::TcpListener;
 
 use crate::cli::PharoArgs;
@@ -48,7 +48,7 @@ pub fn run(args: PharoArgs) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let served = runtime.block_on(async {
         match args.http {
-            None => serve_lines(pharo, tokio::io::stdin(), tokio::io::stdout()).await.context("a stream failed"),
+            None => serve_stdio(pharo, tokio::io::stdin(), tokio::io::stdout()).await.context("a stream failed"),
             Some(address) => {
                 let listener = TcpListener::bind(address).await;
                 let listener = listener.with_context(|| format!("cannot listen at {address}"))?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_pharo::{Pharo, serve_lines};
+use gatelodge_pharo::{Pharo, serve_stdio};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines as Reading};
 use tokio::task::JoinHandle;
@@ -24,7 +24,7 @@ impl Lines {
     pub fn to(pharo: Arc<Pharo>) -> Self {
         let (input, theirs_in) = tokio::io::duplex(1 << 16);
         let (theirs_out, output) = tokio::io::duplex(1 << 16);
-        let serving = tokio::spawn(serve_lines(pharo, theirs_in, theirs_out));
+        let serving = tokio::spawn(serve_stdio(pharo, theirs_in, theirs_out));
         Self { input, output: BufReader::new(output).lines(), serving }
     }
 

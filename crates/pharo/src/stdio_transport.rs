@@ -16,29 +16,29 @@ use tokio::task::JoinSet;
 use crate::mcp_server::{Deed, Pharo, is_of_later_revision, misfit, read, unreadable};
 
 /// Texts that wait for a client that does not read.
-const WAITING: usize = 64;
+const MAX_QUEUED_MESSAGES: usize = 64;
 /// The client has the process to itself.
-const SESSION: &str = "stdio";
+const STDIO_SESSION: &str = "stdio";
 
 /// Serves the client until its input ends; then calls and their answers have the time that the settings say.
 ///
 /// # Errors
 /// A stream cannot be read or written.
-pub async fn serve_lines(
+pub async fn serve_stdio(
     pharo: Arc<Pharo>,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin,
 ) -> std::io::Result<()> {
-    let (texts, queue) = mpsc::channel(WAITING);
+    let (texts, queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
     let (ended, end) = oneshot::channel();
     let reading = async {
-        let read = take_all(&pharo, BufReader::new(input), texts).await;
+        let read = read_messages(&pharo, BufReader::new(input), texts).await;
         let _ = ended.send(());
         read
     };
     let writing = async {
         tokio::select! {
-            written = write(output, queue) => written,
+            written = write_messages(output, queue) => written,
             // A client that does not read its last answers does not want them.
             () = async { let _ = end.await; tokio::time::sleep(pharo.settings.last_words).await } => Ok(()),
         }
@@ -47,7 +47,7 @@ pub async fn serve_lines(
     read.and(written)
 }
 
-async fn take_all(
+async fn read_messages(
     pharo: &Arc<Pharo>,
     mut input: impl AsyncBufRead + Unpin,
     texts: mpsc::Sender<String>,
@@ -62,12 +62,12 @@ async fn take_all(
         while calls.try_join_next().is_some() || streams.try_join_next().is_some() {}
         match line {
             None => break,
-            Some(Line::TooLong) => {
+            Some(InputLine::TooLong) => {
                 let what = format!("a message has more than {} bytes", JsonLimits::REQUEST.max_bytes);
                 let _ = texts.send(error_response(None, code::INVALID_REQUEST, &what, None)).await;
             }
-            Some(Line::Whole(line)) if line.iter().all(u8::is_ascii_whitespace) => {}
-            Some(Line::Whole(line)) => take(pharo, line, &texts, &mut calls, &mut streams).await,
+            Some(InputLine::Whole(line)) if line.iter().all(u8::is_ascii_whitespace) => {}
+            Some(InputLine::Whole(line)) => handle_line(pharo, line, &texts, &mut calls, &mut streams).await,
         }
     }
     drop((texts, streams));
@@ -76,7 +76,7 @@ async fn take_all(
 }
 
 /// Takes one message. Streams never end by themselves; they are kept apart so that nobody waits for them.
-async fn take(
+async fn handle_line(
     pharo: &Arc<Pharo>,
     line: Vec<u8>,
     texts: &mpsc::Sender<String>,
@@ -86,11 +86,11 @@ async fn take(
     match read(&line) {
         Err(fault) if is_of_later_revision(&fault) => {}
         Err(fault) => drop(texts.send(unreadable(&fault)).await),
-        Ok(ClientMessage::Notification(said)) => cancel(pharo, &said),
+        Ok(ClientMessage::Notification(said)) => handle_cancelled(pharo, &said),
         // Nothing is ever asked of the client, so nothing of it is an answer.
         Ok(ClientMessage::Response(_)) => {}
         Ok(ClientMessage::Request(request)) => {
-            let era = match era(&request) {
+            let era = match request_generation(&request) {
                 Err(why) => return drop(texts.send(misfit(Some(request.id()), &why)).await),
                 Ok(era) => era,
             };
@@ -98,7 +98,7 @@ async fn take(
                 return begin_late(pharo, &line, era, texts, calls);
             }
             // Before the next line is read: it may cancel this one.
-            let (deed, entry) = match pharo.begin(&request, era, Some(SESSION)) {
+            let (deed, entry) = match pharo.begin(&request, era, Some(STDIO_SESSION)) {
                 Err((_, answer)) => return drop(texts.send(answer).await),
                 Ok(begun) => begun,
             };
@@ -129,7 +129,7 @@ fn begin_late(
     let (pharo, texts, line) = (Arc::clone(pharo), texts.clone(), line.to_vec());
     calls.spawn(async move {
         let Ok(ClientMessage::Request(request)) = read(&line) else { return };
-        let Ok((deed, entry)) = pharo.begin(&request, era, Some(SESSION)) else { return };
+        let Ok((deed, entry)) = pharo.begin(&request, era, Some(STDIO_SESSION)) else { return };
         if let Some(answer) = pharo.answer(&request, (deed, era), &entry, &texts).await {
             let _ = texts.send(answer).await;
         }
@@ -137,7 +137,7 @@ fn begin_late(
 }
 
 /// How the client speaks, by this request alone.
-fn era(request: &ClientRequest<'_>) -> Result<ProtocolGeneration, ProtocolError> {
+fn request_generation(request: &ClientRequest<'_>) -> Result<ProtocolGeneration, ProtocolError> {
     if names_stateless(request) {
         check_meta(request, &Revision::ALL).map(Revision::generation)
     } else {
@@ -145,21 +145,21 @@ fn era(request: &ClientRequest<'_>) -> Result<ProtocolGeneration, ProtocolError>
     }
 }
 
-fn cancel(pharo: &Pharo, said: &ClientNotification<'_>) {
+fn handle_cancelled(pharo: &Pharo, said: &ClientNotification<'_>) {
     if *said.method() == Method::Cancelled
         && let Ok(Some(id)) = said.reference()
     {
-        pharo.running.cancel(SESSION, &id);
+        pharo.running.cancel(STDIO_SESSION, &id);
     }
 }
 
-enum Line {
+enum InputLine {
     Whole(Vec<u8>),
     TooLong,
 }
 
 /// The next line; none at the end. Of one that is too long the rest is read and dropped.
-async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<Line>> {
+async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<InputLine>> {
     let max = JsonLimits::REQUEST.max_bytes;
     let mut line = Vec::new();
     let mut is_too_long = false;
@@ -171,14 +171,14 @@ async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<O
         let is_ended = line.pop_if(|byte| *byte == b'\n').is_some();
         // Fewer bytes than were asked for, and no end of the line: the end of the input.
         if is_ended || line.len() <= max {
-            return Ok(Some(if is_too_long { Line::TooLong } else { Line::Whole(line) }));
+            return Ok(Some(if is_too_long { InputLine::TooLong } else { InputLine::Whole(line) }));
         }
         is_too_long = true;
         line.clear();
     }
 }
 
-async fn write(mut output: impl AsyncWrite + Unpin, mut texts: mpsc::Receiver<String>) -> std::io::Result<()> {
+async fn write_messages(mut output: impl AsyncWrite + Unpin, mut texts: mpsc::Receiver<String>) -> std::io::Result<()> {
     while let Some(text) = texts.recv().await {
         let mut line = to_single_line(&text).into_owned();
         line.push('\n');
