@@ -64,15 +64,15 @@ impl ActiveRequests {
     /// Begins a request.
     pub fn begin(
         self: &Arc<Self>,
-        place: RequestSlotKind,
+        kind: RequestSlotKind,
         session: Option<&str>,
         id: &RequestId<'_>,
     ) -> Result<ActiveRequest, BeginRequestError> {
-        let places = match place {
+        let slots = match kind {
             RequestSlotKind::Call => &self.calls,
             RequestSlotKind::Stream => &self.streams,
         };
-        let room = Arc::clone(places).try_acquire_owned().map_err(|_| BeginRequestError::Busy)?;
+        let slot = Arc::clone(slots).try_acquire_owned().map_err(|_| BeginRequestError::Busy)?;
         let key = session.map(|session| request_key(session, id));
         let cancelled = Arc::new(Notify::new());
         if let Some(key) = &key {
@@ -82,7 +82,7 @@ impl ActiveRequests {
             }
             requests.insert(key.clone(), Arc::clone(&cancelled));
         }
-        Ok(ActiveRequest { registry: Arc::clone(self), key, cancelled, slot: Arc::new(room) })
+        Ok(ActiveRequest { registry: Arc::clone(self), key, cancelled, slot: Arc::new(slot) })
     }
 
     /// Cancels a request; one that has ended is left alone.

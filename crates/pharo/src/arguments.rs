@@ -26,22 +26,22 @@ pub(crate) type PharoArguments = Vec<(&'static str, PharoArgument)>;
 /// # Errors
 /// All that is wrong with them, in words.
 pub(crate) fn read(tool: &PharoTool, given: Option<JsonValue<'_>>, is_lenient: bool) -> Result<PharoArguments, String> {
-    let mut faults = Vec::new();
+    let mut problems = Vec::new();
     let mut arguments = Vec::new();
     for parameter in tool.parameters {
         match read_argument(parameter, given.and_then(|given| given.get(parameter.name)), is_lenient) {
             Ok(Some(argument)) => arguments.push((parameter.sent_as, argument)),
             Ok(None) => {}
-            Err(fault) => faults.push(fault),
+            Err(problem) => problems.push(problem),
         }
     }
     for (key, _) in given.iter().flat_map(|given| given.members()) {
         let key = key.as_str().unwrap_or_default();
         if !tool.parameters.iter().any(|parameter| parameter.name == key) {
-            faults.push(format!("{} is not a parameter of this tool", quote_excerpt(&key)));
+            problems.push(format!("{} is not a parameter of this tool", quote_excerpt(&key)));
         }
     }
-    if faults.is_empty() { Ok(arguments) } else { Err(error_message(tool, &faults)) }
+    if problems.is_empty() { Ok(arguments) } else { Err(error_message(tool, &problems)) }
 }
 
 fn read_argument(
@@ -95,13 +95,13 @@ fn parse_flag(value: JsonValue<'_>, is_lenient: bool) -> Option<bool> {
     }
 }
 
-fn error_message(tool: &PharoTool, faults: &[String]) -> String {
+fn error_message(tool: &PharoTool, problems: &[String]) -> String {
     let known: Vec<String> = tool.parameters.iter().map(describe_parameter).collect();
     let known = if known.is_empty() { "It takes none.".to_owned() } else { format!("It takes {}.", known.join(", ")) };
     format!(
         "The arguments of `{}` cannot be taken: {}. {known} Nothing was sent to the image.",
         tool.name,
-        faults.join("; ")
+        problems.join("; ")
     )
 }
 

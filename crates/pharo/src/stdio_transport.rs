@@ -84,8 +84,8 @@ async fn handle_line(
     streams: &mut JoinSet<()>,
 ) {
     match read(&line) {
-        Err(fault) if is_of_later_revision(&fault) => {}
-        Err(fault) => drop(texts.send(unreadable(&fault)).await),
+        Err(wire_error) if is_of_later_revision(&wire_error) => {}
+        Err(wire_error) => drop(texts.send(unreadable(&wire_error)).await),
         Ok(ClientMessage::Notification(said)) => handle_cancelled(pharo, &said),
         // Nothing is ever asked of the client, so nothing of it is an answer.
         Ok(ClientMessage::Response(_)) => {}
@@ -98,19 +98,21 @@ async fn handle_line(
                 return begin_late(pharo, &line, era, texts, calls);
             }
             // Before the next line is read: it may cancel this one.
-            let (deed, entry) = match pharo.begin(&request, era, Some(STDIO_SESSION)) {
+            let (operation, active_request) = match pharo.begin(&request, era, Some(STDIO_SESSION)) {
                 Err((_, answer)) => return drop(texts.send(answer).await),
                 Ok(begun) => begun,
             };
             let (pharo, texts) = (Arc::clone(pharo), texts.clone());
-            let tasks = if deed == Deed::Listen { streams } else { calls };
+            let tasks = if operation == Deed::Listen { streams } else { calls };
             tasks.spawn(async move {
                 let Ok(ClientMessage::Request(request)) = read(&line) else { return };
-                let Some(answer) = pharo.answer(&request, (deed, era), &entry, &texts).await else { return };
-                let entry = (!mutant!("stdio-answer-frees-slot-unread")).then_some(entry);
+                let Some(answer) = pharo.answer(&request, (operation, era), &active_request, &texts).await else {
+                    return;
+                };
+                let active_request = (!mutant!("stdio-answer-frees-slot-unread")).then_some(active_request);
                 if let Ok(place) = texts.reserve().await {
                     // Only now: a client that does not read cannot pile up answers.
-                    drop(entry);
+                    drop(active_request);
                     place.send(answer);
                 }
             });
@@ -129,8 +131,8 @@ fn begin_late(
     let (pharo, texts, line) = (Arc::clone(pharo), texts.clone(), line.to_vec());
     calls.spawn(async move {
         let Ok(ClientMessage::Request(request)) = read(&line) else { return };
-        let Ok((deed, entry)) = pharo.begin(&request, era, Some(STDIO_SESSION)) else { return };
-        if let Some(answer) = pharo.answer(&request, (deed, era), &entry, &texts).await {
+        let Ok((operation, active_request)) = pharo.begin(&request, era, Some(STDIO_SESSION)) else { return };
+        if let Some(answer) = pharo.answer(&request, (operation, era), &active_request, &texts).await {
             let _ = texts.send(answer).await;
         }
     });

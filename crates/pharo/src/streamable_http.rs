@@ -46,14 +46,14 @@ const MCP_PATH: &str = "/mcp";
 /// The listener has no address.
 pub async fn serve_http(pharo: Arc<Pharo>, listener: TcpListener, names: &[String]) -> std::io::Result<()> {
     let guard = Arc::new(HostOriginGuard::new(listener.local_addr()?, names, &[]));
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let slot = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // Out of descriptors, or the caller has gone: either passes.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
+        let Ok(permit) = Arc::clone(&slot).try_acquire_owned() else { continue };
         let (pharo, guard) = (Arc::clone(&pharo), Arc::clone(&guard));
         tokio::spawn(async move {
             serve_connection(pharo, stream, guard).await;
@@ -134,11 +134,11 @@ async fn handle_post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) 
         Err(_) => return error_reply(StatusCode::REQUEST_TIMEOUT, "the message did not come in time"),
     };
     match read(&body) {
-        Err(fault) if is_of_later_revision(&fault) => accept_one_way(&headers, || ()),
-        Err(fault) => {
+        Err(wire_error) if is_of_later_revision(&wire_error) => accept_one_way(&headers, || ()),
+        Err(wire_error) => {
             let era =
                 if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
-            json_reply(fault_status(&fault, era), unreadable(&fault))
+            json_reply(fault_status(&wire_error, era), unreadable(&wire_error))
         }
         Ok(ClientMessage::Response(_)) => accept_one_way(&headers, || ()),
         Ok(ClientMessage::Notification(said)) => accept_one_way(&headers, || {
@@ -175,14 +175,14 @@ async fn start_request(
 ) -> Response<PharoReplyBody> {
     // Stateless requests are cancelled by hanging up, not by a message.
     let session = if era == ProtocolGeneration::Stateless { None } else { session_id(headers) };
-    let (deed, entry) = match pharo.begin(request, era, session) {
+    let (operation, active_request) = match pharo.begin(request, era, session) {
         Err((status, answer)) => return json_reply(status, answer),
         Ok(begun) => begun,
     };
-    let is_stream = deed == Deed::Listen || deed == Deed::Call && request.meta().progress_token().is_some();
-    let ask = HttpRequestTask { pharo, body: body.clone(), operation: deed, generation: era, active_request: entry };
+    let is_stream = operation == Deed::Listen || operation == Deed::Call && request.meta().progress_token().is_some();
+    let ask = HttpRequestTask { pharo, body: body.clone(), operation, generation: era, active_request };
     let response = if is_stream { ask.stream_response() } else { ask.json_response().await };
-    if deed == Deed::Greet { with_session_id(response) } else { response }
+    if operation == Deed::Greet { with_session_id(response) } else { response }
 }
 
 /// How the client speaks, by this request alone.
@@ -212,7 +212,7 @@ impl HttpRequestTask {
 
     /// One JSON text. A stateless caller that hangs up ends the call; for a legacy one it goes on.
     async fn json_response(self) -> Response<PharoReplyBody> {
-        let room = Arc::clone(&self.active_request.slot);
+        let slot = Arc::clone(&self.active_request.slot);
         let (events, _) = mpsc::channel(1);
         let answer = match self.generation {
             ProtocolGeneration::Stateful if !mutant!("legacy-call-cancelled-by-disconnect") => {
@@ -221,7 +221,7 @@ impl HttpRequestTask {
             ProtocolGeneration::Stateful | ProtocolGeneration::Stateless => self.respond(&events).await,
         };
         match answer {
-            Some(text) => json_reply(StatusCode::OK, text).map(|body| body.holding_slot(room)),
+            Some(text) => json_reply(StatusCode::OK, text).map(|body| body.holding_slot(slot)),
             None => empty_reply(StatusCode::ACCEPTED),
         }
     }
@@ -231,7 +231,7 @@ impl HttpRequestTask {
         let (texts, mut queue) = mpsc::channel::<String>(MAX_QUEUED_EVENTS);
         let (events, body) = mpsc::channel::<Bytes>(MAX_QUEUED_EVENTS);
         let hung_up = events.clone();
-        let room = Arc::clone(&self.active_request.slot);
+        let slot = Arc::clone(&self.active_request.slot);
         tokio::spawn(async move {
             let is_modern = self.generation == ProtocolGeneration::Stateless;
             let asking = async move {
@@ -258,7 +258,7 @@ impl HttpRequestTask {
                 }
             }
         });
-        let mut response = Response::new(PharoReplyBody::events(body).holding_slot(room));
+        let mut response = Response::new(PharoReplyBody::events(body).holding_slot(slot));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

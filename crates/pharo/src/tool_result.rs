@@ -50,7 +50,7 @@ impl ToolResult {
     }
 
     /// As it goes over the wire.
-    pub fn write(&self, era: ProtocolGeneration) -> String {
+    pub fn write(&self, generation: ProtocolGeneration) -> String {
         let mut out = format!(r#"{{"content":[{}]"#, self.blocks.join(","));
         if let Some(structured) = &self.structured {
             out.push_str(r#","structuredContent":"#);
@@ -59,7 +59,7 @@ impl ToolResult {
         if let Some(is_error) = self.is_error {
             out.push_str(if is_error { r#","isError":true"# } else { r#","isError":false"# });
         }
-        if era == ProtocolGeneration::Stateless {
+        if generation == ProtocolGeneration::Stateless {
             out.push_str(r#","resultType":"complete""#);
         }
         out.push('}');

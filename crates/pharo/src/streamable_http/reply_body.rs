@@ -39,8 +39,8 @@ impl PharoReplyBody {
     }
 
     /// Keeps a place until the caller has taken everything.
-    pub fn holding_slot(self, room: RequestSlot) -> Self {
-        Self { _slot: (!mutant!("http-answer-frees-slot-unread")).then_some(room), ..self }
+    pub fn holding_slot(self, slot: RequestSlot) -> Self {
+        Self { _slot: (!mutant!("http-answer-frees-slot-unread")).then_some(slot), ..self }
     }
 }
 
