@@ -18,7 +18,7 @@ use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::upstream::FakeUpstream;
+use crate::fake_upstream::FakeUpstream;
 use crate::wire::{Answer, exchange};
 
 /// The server's name at the gateway.

@@ -10,7 +10,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use crate::upstream::{Hit, Script, Step, read_request, tool, usual, usual_answer};
+use crate::fake_upstream::{
+    RecordedRequest, ResponseScript, ScriptStep, default_response, default_script, read_request, tool_definition,
+};
 
 /// What it does for one message.
 #[derive(Debug, Clone)]
@@ -18,14 +20,14 @@ pub struct Posted {
     /// The status that the message is taken with.
     pub status: &'static str,
     /// What it does on the stream.
-    pub script: Script,
+    pub script: ResponseScript,
     /// Whether the status comes only after that.
     pub is_late: bool,
 }
 
 impl Posted {
     /// Takes the message, and does this on the stream.
-    pub fn then(script: Script) -> Self {
+    pub fn then(script: ResponseScript) -> Self {
         Self { status: "202 Accepted", script, is_late: false }
     }
 
@@ -35,7 +37,7 @@ impl Posted {
     }
 }
 
-type Handler = dyn Fn(&Hit) -> Option<Posted> + Send + Sync;
+type Handler = dyn Fn(&RecordedRequest) -> Option<Posted> + Send + Sync;
 
 /// An MCP server of 2024-11-05 for tests.
 #[derive(Clone)]
@@ -45,8 +47,8 @@ pub struct FakeSse {
 }
 
 struct Own {
-    hits: Mutex<Vec<Hit>>,
-    streams: Mutex<HashMap<String, mpsc::UnboundedSender<Step>>>,
+    hits: Mutex<Vec<RecordedRequest>>,
+    streams: Mutex<HashMap<String, mpsc::UnboundedSender<ScriptStep>>>,
     opened: AtomicUsize,
     is_streamable: AtomicBool,
     /// What the first event says; `ID` stands for the id of the stream.
@@ -57,7 +59,10 @@ struct Own {
 
 impl FakeSse {
     /// Starts one with tools of the given names, and moves of the test's own for what `handler` knows.
-    pub async fn start(names: &[&str], handler: impl Fn(&Hit) -> Option<Posted> + Send + Sync + 'static) -> Self {
+    pub async fn start(
+        names: &[&str],
+        handler: impl Fn(&RecordedRequest) -> Option<Posted> + Send + Sync + 'static,
+    ) -> Self {
         Self::start_at(Some("/message?sessionId=ID"), names, handler).await
     }
 
@@ -65,7 +70,7 @@ impl FakeSse {
     pub async fn start_at(
         endpoint: Option<&str>,
         names: &[&str],
-        handler: impl Fn(&Hit) -> Option<Posted> + Send + Sync + 'static,
+        handler: impl Fn(&RecordedRequest) -> Option<Posted> + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -75,7 +80,7 @@ impl FakeSse {
             opened: AtomicUsize::new(0),
             is_streamable: AtomicBool::new(false),
             endpoint: endpoint.map(str::to_owned),
-            tools: json!(names.iter().map(|name| tool(name)).collect::<Vec<_>>()),
+            tools: json!(names.iter().map(|name| tool_definition(name)).collect::<Vec<_>>()),
             handler: Box::new(handler),
         });
         let serving = Arc::clone(&own);
@@ -94,13 +99,13 @@ impl FakeSse {
     }
 
     /// Everything that reached it, in order.
-    pub fn hits(&self) -> Vec<Hit> {
+    pub fn hits(&self) -> Vec<RecordedRequest> {
         self.own.hits.lock().unwrap().clone()
     }
 
     /// The messages of a method that reached it.
-    pub fn messages(&self, method: &str) -> Vec<Hit> {
-        self.hits().into_iter().filter(|hit| hit.method() == method && hit.line.contains("/message")).collect()
+    pub fn messages(&self, method: &str) -> Vec<RecordedRequest> {
+        self.hits().into_iter().filter(|hit| hit.method() == method && hit.request_line.contains("/message")).collect()
     }
 
     /// How many streams are open.
@@ -109,7 +114,7 @@ impl FakeSse {
     }
 
     /// Does this on every open stream.
-    pub fn on_streams(&self, step: &Step) {
+    pub fn on_streams(&self, step: &ScriptStep) {
         self.own.streams.lock().unwrap().values().for_each(|stream| drop(stream.send(step.clone())));
     }
 
@@ -124,10 +129,10 @@ impl Own {
         while let Some(hit) = read_request(&mut stream).await {
             self.hits.lock().unwrap().push(hit.clone());
             let is_streamable = self.is_streamable.load(Ordering::SeqCst);
-            let written = match hit.line.split(' ').take(2).collect::<Vec<_>>()[..] {
+            let written = match hit.request_line.split(' ').take(2).collect::<Vec<_>>()[..] {
                 ["GET", "/sse"] if !is_streamable => return self.hold(stream).await,
                 ["POST", path] if path.contains("sessionId=") => self.take(&mut stream, &hit, path).await,
-                ["POST", "/sse"] if is_streamable => write(&mut stream, usual(&hit, &self.tools)).await,
+                ["POST", "/sse"] if is_streamable => write(&mut stream, default_script(&hit, &self.tools)).await,
                 _ => stream.write_all(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n").await.is_ok(),
             };
             if !written {
@@ -153,20 +158,20 @@ impl Own {
                 _ = stream.read(&mut byte) => None,
             };
             match step {
-                Some(Step::Write(bytes)) if stream.write_all(&bytes).await.is_ok() => {}
-                Some(Step::Pause(time)) => tokio::time::sleep(time).await,
+                Some(ScriptStep::Write(bytes)) if stream.write_all(&bytes).await.is_ok() => {}
+                Some(ScriptStep::Pause(time)) => tokio::time::sleep(time).await,
                 _ => break,
             }
         }
         self.streams.lock().unwrap().remove(&id);
     }
 
-    async fn take(&self, stream: &mut TcpStream, hit: &Hit, path: &str) -> bool {
+    async fn take(&self, stream: &mut TcpStream, hit: &RecordedRequest, path: &str) -> bool {
         let id = path.rsplit('=').next().unwrap_or_default();
         let to = self.streams.lock().unwrap().get(id).cloned();
         let usually = || {
-            let answer = usual_answer(hit, &self.tools).map(|answer| format!("event: message\ndata: {answer}\n\n"));
-            Posted::then(answer.into_iter().map(|answer| Step::Write(answer.into_bytes())).collect())
+            let answer = default_response(hit, &self.tools).map(|answer| format!("event: message\ndata: {answer}\n\n"));
+            Posted::then(answer.into_iter().map(|answer| ScriptStep::Write(answer.into_bytes())).collect())
         };
         let mut posted = (self.handler)(hit).unwrap_or_else(usually);
         if to.is_none() {
@@ -178,7 +183,7 @@ impl Own {
         }
         for step in posted.script {
             match step {
-                Step::Pause(time) => tokio::time::sleep(time).await,
+                ScriptStep::Pause(time) => tokio::time::sleep(time).await,
                 step => drop(to.as_ref().map(|to| to.send(step))),
             }
         }
@@ -186,9 +191,9 @@ impl Own {
     }
 }
 
-async fn write(stream: &mut TcpStream, script: Script) -> bool {
+async fn write(stream: &mut TcpStream, script: ResponseScript) -> bool {
     for step in script {
-        if let Step::Write(bytes) = step
+        if let ScriptStep::Write(bytes) = step
             && stream.write_all(&bytes).await.is_err()
         {
             return false;

@@ -6,16 +6,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use gatelodge_gateway::Settings;
-use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::rows_kit::{ALL, Caller, answered, chunk, event, open_stream, read_for, read_until, until};
 
 /// A server with sessions that tells of resources, and whose own stream is what `stream` makes of its number.
-async fn server(stream: impl Fn(usize) -> Script + Send + Sync + 'static) -> FakeUpstream {
+async fn server(stream: impl Fn(usize) -> ResponseScript + Send + Sync + 'static) -> FakeUpstream {
     let opened = AtomicUsize::new(0);
-    FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| match hit.method().as_str() {
+    FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| match hit.method().as_str() {
         "initialize" => answered(
             hit,
             &json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "resources": {"subscribe": true}},
@@ -26,15 +28,15 @@ async fn server(stream: impl Fn(usize) -> Script + Send + Sync + 'static) -> Fak
             let body = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "error": error});
             Some(json_response("200 OK", "", &body.to_string()))
         }
-        _ if hit.line.starts_with("GET") => Some(stream(opened.fetch_add(1, Ordering::AcqRel))),
+        _ if hit.request_line.starts_with("GET") => Some(stream(opened.fetch_add(1, Ordering::AcqRel))),
         _ => None,
     })
     .await
 }
 
-fn update() -> Step {
+fn update() -> ScriptStep {
     let said = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "note://1"}});
-    Step::Write(chunk(&event(&said)))
+    ScriptStep::Write(chunk(&event(&said)))
 }
 
 fn wanted() -> Value {
@@ -42,7 +44,7 @@ fn wanted() -> Value {
 }
 
 fn streams(upstream: &FakeUpstream) -> usize {
-    upstream.hits().iter().filter(|hit| hit.line.starts_with("GET")).count()
+    upstream.requests().iter().filter(|hit| hit.request_line.starts_with("GET")).count()
 }
 
 #[tokio::test]
@@ -50,9 +52,9 @@ async fn nothing_is_acknowledged_before_the_servers_stream_stands_and_nothing_is
     let (stands, changes) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (own, changed) = (Arc::clone(&stands), Arc::clone(&changes));
     let upstream = server(move |_| {
-        let mut script = vec![Step::Until(Arc::clone(&own))];
+        let mut script = vec![ScriptStep::WaitFor(Arc::clone(&own))];
         script.extend(open_stream());
-        script.extend([Step::Until(Arc::clone(&changed)), update(), Step::HungUp(Arc::default())]);
+        script.extend([ScriptStep::WaitFor(Arc::clone(&changed)), update(), ScriptStep::WaitForHangUp(Arc::default())]);
         script
     })
     .await;
@@ -74,8 +76,12 @@ async fn whoever_listens_while_the_servers_stream_is_away_has_it_opened_and_is_t
     let upstream = server(move |number| {
         let mut script = open_stream();
         match number {
-            0 => script.extend([Step::Until(Arc::clone(&own)), Step::Write(b"0\r\n\r\n".to_vec())]),
-            _ => script.extend([Step::Pause(Duration::from_millis(100)), update(), Step::HungUp(Arc::default())]),
+            0 => script.extend([ScriptStep::WaitFor(Arc::clone(&own)), ScriptStep::Write(b"0\r\n\r\n".to_vec())]),
+            _ => script.extend([
+                ScriptStep::Pause(Duration::from_millis(100)),
+                update(),
+                ScriptStep::WaitForHangUp(Arc::default()),
+            ]),
         }
         script
     })
@@ -110,7 +116,7 @@ async fn a_server_whose_stream_does_not_open_is_not_acknowledged_and_that_is_sai
 async fn a_resource_that_the_server_will_not_tell_of_is_not_acknowledged() {
     let upstream = server(|_| {
         let mut script = open_stream();
-        script.push(Step::HungUp(Arc::default()));
+        script.push(ScriptStep::WaitForHangUp(Arc::default()));
         script
     })
     .await;
@@ -124,7 +130,7 @@ async fn a_resource_that_the_server_will_not_tell_of_is_not_acknowledged() {
         ears.push(ear);
     }
     drop(ears);
-    let ended = || upstream.hits().into_iter().filter(|hit| hit.method() == "resources/unsubscribe");
+    let ended = || upstream.requests().into_iter().filter(|hit| hit.method() == "resources/unsubscribe");
     until("what was begun is ended", || ended().count() > 0).await;
     assert!(ended().all(|hit| hit.message()["params"]["uri"] == "note://1"), "and nothing else");
 }

@@ -2,7 +2,9 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use gatelodge_store::RecordKind;
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, TestGateway, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 
 use super::rows_kit::until;
@@ -11,13 +13,13 @@ const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{},"wipe":{"a
     "resources":{"note://*":{}},"prompts":{"*":{}}}"#;
 const VERSION: &str = "2026-07-28";
 
-fn answered(hit: &Hit, result: Value) -> Option<Script> {
+fn answered(hit: &RecordedRequest, result: Value) -> Option<ResponseScript> {
     let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
     Some(json_response("200 OK", "", &text))
 }
 
 /// A server with sessions that has one of everything, and says which one it is.
-fn old(own: &'static str) -> impl Fn(&Hit) -> Option<Script> + Send + Sync + 'static {
+fn old(own: &'static str) -> impl Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync + 'static {
     move |hit| {
         let params = &hit.message()["params"];
         let result = match hit.method().as_str() {
@@ -45,12 +47,12 @@ fn old(own: &'static str) -> impl Fn(&Hit) -> Option<Script> + Send + Sync + 'st
 }
 
 /// A server without sessions.
-fn new(hit: &Hit) -> Option<Script> {
+fn new(hit: &RecordedRequest) -> Option<ResponseScript> {
     let result = match hit.method().as_str() {
         "server/discover" => json!({"resultType": "complete", "supportedVersions": [VERSION],
             "capabilities": {"tools": {"listChanged": true}}, "instructions": "stand alone", "ttlMs": 1, "cacheScope": "public"}),
         "tools/list" => {
-            json!({"resultType": "complete", "tools": [tool("read")], "ttlMs": 60000, "cacheScope": "public"})
+            json!({"resultType": "complete", "tools": [tool_definition("read")], "ttlMs": 60000, "cacheScope": "public"})
         }
         "tools/call" => json!({"resultType": "complete", "content": [{"type": "text", "text": "new"}]}),
         "initialize" => {
@@ -74,7 +76,7 @@ struct Three {
 
 /// Two servers with sessions whose names for everything are equal, and one without.
 async fn three() -> Three {
-    let tools = json!([tool("wipe"), tool("read"), tool("secret")]);
+    let tools = json!([tool_definition("wipe"), tool_definition("read"), tool_definition("secret")]);
     let desk = FakeUpstream::start(tools.clone(), old("desk")).await;
     let zoo = FakeUpstream::start(tools, old("zoo")).await;
     let modern = FakeUpstream::start(json!([]), new).await;
@@ -265,14 +267,14 @@ async fn a_session_for_all_is_its_grants_own_and_of_no_single_server() {
     assert_eq!(gw.raw("DELETE", "/mcp", &headers, b"").await.status, 204);
     assert_eq!(gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await.status, 404);
     for upstream in [&desk, &zoo] {
-        let ended = || upstream.hits().into_iter().filter(|hit| hit.line.starts_with("DELETE")).count();
+        let ended = || upstream.requests().into_iter().filter(|hit| hit.request_line.starts_with("DELETE")).count();
         until("the session at each server is ended", || ended() == 1).await;
     }
 }
 
 #[tokio::test]
 async fn what_a_session_for_all_may_do_once_it_may_do_once_however_often_its_parts_are_opened() {
-    let desk = FakeUpstream::start(json!([tool("read")]), old("desk")).await;
+    let desk = FakeUpstream::start(json!([tool_definition("read")]), old("desk")).await;
     let once = r#"{"version":"1","default":"deny","tools":{"read":{"limits":[
         {"counter":"c","window":"day","max":1,"scope":"session"}]}}}"#;
     let mut gw = TestGateway::builder().policy(once).at_all().start(&desk).await;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,9 +18,10 @@ const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
 const VERSION: &str = "2026-07-28";
 const TOOLS: &str = "notifications/tools/list_changed";
 
-fn slow(hit: &Hit) -> Option<Script> {
-    let mut script = vec![Step::Pause(Duration::from_millis(1_000))];
-    let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"tools": [tool("think")]}}).to_string();
+fn slow(hit: &RecordedRequest) -> Option<ResponseScript> {
+    let mut script = vec![ScriptStep::Pause(Duration::from_millis(1_000))];
+    let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"tools": [tool_definition("think")]}})
+        .to_string();
     script.extend(json_response("200 OK", "", &text));
     (hit.method() == "tools/list").then_some(script)
 }
@@ -109,7 +112,7 @@ async fn servers_are_asked_for_the_revision_that_was_agreed_on() {
         let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
         let answer = gw.post(&[], &hello.to_string()).await.message();
         assert_eq!(answer["result"]["protocolVersion"], agreed, "{answer}");
-        let sent = desk.hits().into_iter().find(|hit| hit.method() == "initialize").expect("a handshake").message();
+        let sent = desk.requests().into_iter().find(|hit| hit.method() == "initialize").expect("a handshake").message();
         params["protocolVersion"] = json!(agreed);
         assert_eq!(sent["params"], params, "all else is the client's own");
     }
@@ -130,17 +133,26 @@ async fn the_gateway_promises_to_tell_of_lists_whatever_its_servers_do() {
 async fn a_call_is_cancelled_though_the_session_of_its_server_is_over() {
     let (is_old, hung_up) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (old, noted) = (Arc::clone(&is_old), Arc::clone(&hung_up));
-    let desk = FakeUpstream::start(json!([tool("slow"), tool("read")]), move |hit: &Hit| {
-        match (old.load(Ordering::Acquire), hit.method().as_str()) {
-            (true, _) if hit.header("mcp-method").is_some() => Some(json_response("404 Not Found", "", "{}")),
-            (true, _) => None,
-            (false, "tools/call") => {
-                Some([open_stream(), vec![Step::Write(chunk(": here\n\n")), Step::HungUp(Arc::clone(&noted))]].concat())
+    let desk =
+        FakeUpstream::start(json!([tool_definition("slow"), tool_definition("read")]), move |hit: &RecordedRequest| {
+            match (old.load(Ordering::Acquire), hit.method().as_str()) {
+                (true, _) if hit.header("mcp-method").is_some() => Some(json_response("404 Not Found", "", "{}")),
+                (true, _) => None,
+                (false, "tools/call") => Some(
+                    [
+                        open_stream(),
+                        vec![ScriptStep::Write(chunk(": here\n\n")), ScriptStep::WaitForHangUp(Arc::clone(&noted))],
+                    ]
+                    .concat(),
+                ),
+                (false, _) => modern_answer(
+                    hit,
+                    &json!([tool_definition("slow"), tool_definition("read")]),
+                    &json!({"tools": {}}),
+                ),
             }
-            (false, _) => modern_answer(hit, &json!([tool("slow"), tool("read")]), &json!({"tools": {}})),
-        }
-    })
-    .await;
+        })
+        .await;
     let gw = TestGateway::builder().policy(OPEN).at_all().start(&desk).await;
     gw.initialize().await;
     let call =
@@ -160,12 +172,12 @@ async fn a_call_is_cancelled_though_the_session_of_its_server_is_over() {
 #[tokio::test]
 async fn a_session_that_begins_while_a_server_starts_is_told_what_that_server_said_last() {
     let desk = FakeUpstream::with_tools(&["read"]).await;
-    let late = FakeUpstream::start(json!([tool("think")]), |hit: &Hit| {
+    let late = FakeUpstream::start(json!([tool_definition("think")]), |hit: &RecordedRequest| {
         let result = json!({"protocolVersion": hit.message()["params"]["protocolVersion"],
             "capabilities": {"tools": {}, "logging": {}}, "serverInfo": {"name": "late", "version": "1"},
             "instructions": "think first"});
         let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
-        let mut script = vec![Step::Pause(Duration::from_millis(1_000))];
+        let mut script = vec![ScriptStep::Pause(Duration::from_millis(1_000))];
         script.extend(json_response("200 OK", "", &text));
         (hit.method() == "initialize").then_some(script)
     })
@@ -173,7 +185,7 @@ async fn a_session_that_begins_while_a_server_starts_is_told_what_that_server_sa
     let gw = TestGateway::builder().policy(OPEN).at_all().and_server("late", &late.url(), OPEN).start(&desk).await;
     let first = gw.initialize().await.message()["result"].clone();
     assert_eq!(first["instructions"], Value::Null, "it has said nothing yet: {first}");
-    until("the server has answered", || late.hits().iter().any(|hit| hit.method() == "notifications/initialized"))
+    until("the server has answered", || late.requests().iter().any(|hit| hit.method() == "notifications/initialized"))
         .await;
     let second = gw.initialize().await.message()["result"].clone();
     assert_eq!(second["instructions"], "# late\n\nthink first", "{second}");

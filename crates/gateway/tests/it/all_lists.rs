@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 
 use super::rows_kit::gone;
@@ -13,7 +15,7 @@ use super::rows_kit::gone;
 const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"resources":{"*":{}},"prompts":{"*":{}}}"#;
 const MARK: &str = "gatelodge/unavailable";
 
-fn page(hit: &Hit, tools: &[Value], next: Option<String>) -> Option<Script> {
+fn page(hit: &RecordedRequest, tools: &[Value], next: Option<String>) -> Option<ResponseScript> {
     let mut result = json!({"tools": tools});
     if let Some(next) = next {
         result["nextCursor"] = json!(next);
@@ -23,11 +25,11 @@ fn page(hit: &Hit, tools: &[Value], next: Option<String>) -> Option<Script> {
 }
 
 fn all_tools() -> Vec<Value> {
-    (0..25).map(|number| tool(&format!("tool-{number:02}"))).collect()
+    (0..25).map(|number| tool_definition(&format!("tool-{number:02}"))).collect()
 }
 
 /// A server of 25 tools in three pages, which changes its ways when it is told to.
-fn in_pages(ways: Arc<AtomicUsize>) -> impl Fn(&Hit) -> Option<Script> + Send + Sync + 'static {
+fn in_pages(ways: Arc<AtomicUsize>) -> impl Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync + 'static {
     move |hit| {
         if hit.method() != "tools/list" {
             return None;
@@ -36,10 +38,10 @@ fn in_pages(ways: Arc<AtomicUsize>) -> impl Fn(&Hit) -> Option<Script> + Send + 
         let tools = all_tools();
         let next = (at + 10).to_string();
         match ways.load(Ordering::Relaxed) {
-            1 => Some(vec![Step::Pause(Duration::from_secs(5)), Step::Close]),
+            1 => Some(vec![ScriptStep::Pause(Duration::from_secs(5)), ScriptStep::Close]),
             // It gives another cursor for ever.
             2 => {
-                let mut script = vec![Step::Pause(Duration::from_millis(10))];
+                let mut script = vec![ScriptStep::Pause(Duration::from_millis(10))];
                 script.extend(page(hit, &tools[..5], Some((at + 1).to_string()))?);
                 Some(script)
             }
@@ -154,10 +156,11 @@ async fn a_call_to_a_server_that_is_gone_says_so_and_what_is_hidden_stays_hidden
 #[tokio::test]
 async fn a_server_that_is_only_slow_is_listed_by_what_it_said_last() {
     let desk = FakeUpstream::with_tools(&["read"]).await;
-    let slow = FakeUpstream::start(json!([tool("think")]), |hit| {
-        let mut script = vec![Step::Pause(Duration::from_millis(1000))];
+    let slow = FakeUpstream::start(json!([tool_definition("think")]), |hit| {
+        let mut script = vec![ScriptStep::Pause(Duration::from_millis(1000))];
         let text =
-            json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"tools": [tool("think")]}}).to_string();
+            json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"tools": [tool_definition("think")]}})
+                .to_string();
         script.extend(json_response("200 OK", "", &text));
         (hit.method() == "tools/list").then_some(script)
     })

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
+use gatelodge_testkit::{
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, event_response, json_response,
+    tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -18,7 +21,7 @@ fn event(message: &Value) -> String {
     format!("data: {message}\n\n")
 }
 
-fn reply(hit: &Hit, head: &str, result: &Value) -> Option<Script> {
+fn reply(hit: &RecordedRequest, head: &str, result: &Value) -> Option<ResponseScript> {
     let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
     Some(json_response("200 OK", head, &text))
 }
@@ -28,13 +31,13 @@ fn said(method: &str, params: &Value) -> String {
 }
 
 /// A server with sessions that asks, tells of changes, and has tasks.
-fn old() -> impl Fn(&Hit) -> Option<Script> + Send + Sync + 'static {
+fn old() -> impl Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync + 'static {
     let answered = Arc::new(Notify::new());
     move |hit| old_with(hit, &answered)
 }
 
 /// The same, which does not go on with what it asked about until it is answered.
-fn old_with(hit: &Hit, answered: &Arc<Notify>) -> Option<Script> {
+fn old_with(hit: &RecordedRequest, answered: &Arc<Notify>) -> Option<ResponseScript> {
     let params = hit.message()["params"].clone();
     if hit.message()["id"] == 77 && hit.method().is_empty() {
         answered.notify_one();
@@ -55,9 +58,9 @@ fn old_with(hit: &Hit, answered: &Arc<Notify>) -> Option<Script> {
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
             let chunk = |text: String| format!("{:x}\r\n{text}\r\n", text.len());
             Some(vec![
-                Step::Write(format!("{head}{}", chunk(event(&question))).into_bytes()),
-                Step::Until(Arc::clone(answered)),
-                Step::Write(format!("{}0\r\n\r\n", chunk(event(&answer))).into_bytes()),
+                ScriptStep::Write(format!("{head}{}", chunk(event(&question))).into_bytes()),
+                ScriptStep::WaitFor(Arc::clone(answered)),
+                ScriptStep::Write(format!("{}0\r\n\r\n", chunk(event(&answer))).into_bytes()),
             ])
         }
         "tools/call" if params["task"].is_object() => reply(hit, "", &json!({"task": task})),
@@ -68,13 +71,13 @@ fn old_with(hit: &Hit, answered: &Arc<Notify>) -> Option<Script> {
             reply(hit, "", &json!({"content": [{"type": "text", "text": "slept"}], "_meta": related}))
         }
         "resources/read" => reply(hit, "", &json!({"contents": [{"uri": params["uri"], "text": "one"}]})),
-        _ if hit.line.starts_with("GET") => {
+        _ if hit.request_line.starts_with("GET") => {
             let events = [
                 said("notifications/tools/list_changed", &json!({})),
                 said("notifications/resources/updated", &json!({"uri": "note://1"})),
                 said("notifications/resources/updated", &json!({"uri": "note://shut"})),
             ];
-            let mut script = vec![Step::Pause(Duration::from_millis(300))];
+            let mut script = vec![ScriptStep::Pause(Duration::from_millis(300))];
             script.extend(event_response(&events.concat()));
             Some(script)
         }
@@ -83,7 +86,7 @@ fn old_with(hit: &Hit, answered: &Arc<Notify>) -> Option<Script> {
 }
 
 async fn two() -> (FakeUpstream, FakeUpstream, TestGateway) {
-    let tools = json!([tool("ask"), tool("sleep")]);
+    let tools = json!([tool_definition("ask"), tool_definition("sleep")]);
     let desk = FakeUpstream::start(tools.clone(), old()).await;
     let zoo = FakeUpstream::start(tools, old()).await;
     let builder = TestGateway::builder().policy(OPEN).at_all().and_server("zoo", &zoo.url(), OPEN);
@@ -154,11 +157,13 @@ async fn what_a_server_asks_is_answered_to_that_server() {
     assert_eq!(gw.send(&answer).await.status, 202);
     let done = messages(&until(&mut stream, "\"result\"").await).remove(0);
     assert_eq!((&done["id"], &done["result"]["content"][0]["text"]), (&json!(7), &json!("done")));
-    let told = zoo.hits().iter().map(Hit::message).filter(|message| message["id"] == 77).collect::<Vec<_>>();
+    let told =
+        zoo.requests().iter().map(RecordedRequest::message).filter(|message| message["id"] == 77).collect::<Vec<_>>();
     assert_eq!(told, [json!({"jsonrpc": "2.0", "id": 77, "result": {"action": "accept"}})]);
-    let token = zoo.hits().iter().find(|hit| hit.method() == "notifications/progress").expect("progress").message();
+    let token = zoo.requests().iter().find(|hit| hit.method() == "notifications/progress").expect("progress").message();
     assert_eq!(token["params"]["progressToken"], 7);
-    let strays = desk.hits().into_iter().filter(|hit| hit.message()["id"] == 77 || hit.method().contains("progress"));
+    let strays =
+        desk.requests().into_iter().filter(|hit| hit.message()["id"] == 77 || hit.method().contains("progress"));
     assert_eq!(strays.count(), 0);
 }
 
@@ -200,9 +205,9 @@ async fn a_call_that_is_cancelled_is_cancelled_where_it_runs() {
     let (_, cancelled) = tokio::join!(calling, cancelling);
     assert_eq!(cancelled.status, 202);
     let call = zoo.calls()[0].message()["id"].clone();
-    let told = zoo.hits().iter().find(|hit| hit.method() == "notifications/cancelled").expect("told").message();
+    let told = zoo.requests().iter().find(|hit| hit.method() == "notifications/cancelled").expect("told").message();
     assert_eq!(told["params"]["requestId"], call);
-    assert!(!desk.hits().iter().any(|hit| hit.method() == "notifications/cancelled"));
+    assert!(!desk.requests().iter().any(|hit| hit.method() == "notifications/cancelled"));
 }
 
 #[tokio::test]
@@ -212,11 +217,11 @@ async fn a_client_with_a_session_hears_of_all_servers() {
     let subscribe =
         json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "x-desk+note://1"}});
     assert_eq!(gw.send(&subscribe).await.message()["result"], json!({}));
-    let told = desk.hits().iter().find(|hit| hit.method() == "resources/subscribe").expect("told").message();
+    let told = desk.requests().iter().find(|hit| hit.method() == "resources/subscribe").expect("told").message();
     assert_eq!(told["params"]["uri"], "note://1");
     let level = json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "info"}});
     assert_eq!(gw.send(&level).await.message()["result"], json!({}));
-    assert!(desk.hits().iter().any(|hit| hit.method() == "logging/setLevel"));
+    assert!(desk.requests().iter().any(|hit| hit.method() == "logging/setLevel"));
     let raw = heard(&gw, "GET", "", Duration::from_millis(1_800)).await;
     let messages = messages(&raw);
     let uris: Vec<&str> = messages.iter().filter_map(|message| message["params"]["uri"].as_str()).collect();
@@ -248,7 +253,8 @@ async fn a_client_without_a_session_listens_to_all_servers_by_one_request() {
     assert!(heard_of.iter().any(|message| message["method"] == "notifications/tools/list_changed"));
     let uris: Vec<&str> = heard_of.iter().filter_map(|message| message["params"]["uri"].as_str()).collect();
     assert!(!uris.is_empty() && uris.iter().all(|uri| *uri == "x-zoo+note://1"), "{uris:?}");
-    let subscribed = |upstream: &FakeUpstream| upstream.hits().iter().any(|hit| hit.method() == "resources/subscribe");
+    let subscribed =
+        |upstream: &FakeUpstream| upstream.requests().iter().any(|hit| hit.method() == "resources/subscribe");
     assert_eq!((subscribed(&desk), subscribed(&zoo)), (false, true));
     for past in ["note://1", "x-other+note://1", "x-zoo+note://shut"] {
         let raw = heard(&gw, "POST", &listen(json!([past])), Duration::from_millis(1_000)).await;
@@ -278,7 +284,7 @@ async fn a_task_is_asked_for_at_the_server_that_has_it_under_a_name_of_its_own()
     let list = ask("tasks/list", json!({})).await;
     assert_eq!(list["result"]["tasks"].as_array().map(Vec::len), Some(1), "{list}");
     assert_eq!(list["result"]["tasks"][0]["taskId"], "zoo__t1");
-    let asked = |upstream: &FakeUpstream| upstream.hits().iter().filter(|hit| hit.method() == "tasks/get").count();
+    let asked = |upstream: &FakeUpstream| upstream.requests().iter().filter(|hit| hit.method() == "tasks/get").count();
     assert_eq!((asked(&desk), asked(&zoo)), (0, 1));
 }
 
@@ -288,7 +294,8 @@ async fn a_resource_is_read_where_it_is() {
     gw.initialize().await;
     let read = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "x-zoo+note://1"}});
     assert_eq!(gw.send(&read).await.message()["result"]["contents"][0]["uri"], "x-zoo+note://1");
-    let reads = |upstream: &FakeUpstream| upstream.hits().iter().filter(|hit| hit.method() == "resources/read").count();
+    let reads =
+        |upstream: &FakeUpstream| upstream.requests().iter().filter(|hit| hit.method() == "resources/read").count();
     assert_eq!((reads(&desk), reads(&zoo)), (0, 1));
     gw.ends_at_once().await;
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use gatelodge_gateway::Settings;
 use gatelodge_store::CallOutcome;
-use gatelodge_testkit::{FakeSse, FakeUpstream, Hit, Posted, Step, TestGateway, tool};
+use gatelodge_testkit::{FakeSse, FakeUpstream, Posted, RecordedRequest, ScriptStep, TestGateway, tool_definition};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -172,8 +172,8 @@ async fn a_client_at_standard_streams_is_asked_in_one_call_while_another_is_open
 
 #[tokio::test]
 async fn a_server_by_http_and_sse_may_ask_while_another_call_is_open() {
-    let said = |message: &Value| Step::Write(format!("event: message\ndata: {message}\n\n").into_bytes());
-    let upstream = FakeSse::start(&["ask", "slow"], move |hit: &Hit| match hit.tool().as_str() {
+    let said = |message: &Value| ScriptStep::Write(format!("event: message\ndata: {message}\n\n").into_bytes());
+    let upstream = FakeSse::start(&["ask", "slow"], move |hit: &RecordedRequest| match hit.tool().as_str() {
         "slow" => Some(Posted::then(Vec::new())),
         "ask" => Some(Posted::then(vec![said(
             &json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "A"}}),
@@ -233,10 +233,10 @@ async fn beyond_the_bound_a_call_waits_for_its_turn_and_then_is_refused_in_true_
 
 /// A server with sessions over HTTP, whose calls wait for ever for what they ask.
 pub(super) async fn asks_over_http() -> FakeUpstream {
-    FakeUpstream::start(json!([tool("ask"), tool("read")]), |hit: &Hit| {
+    FakeUpstream::start(json!([tool_definition("ask"), tool_definition("read")]), |hit: &RecordedRequest| {
         let question = event(&json!({"jsonrpc": "2.0", "id": hit.message()["id"], "method": "elicitation/create",
             "params": hit.message()["params"]["arguments"]}));
-        let waits = vec![Step::Write(chunk(&question)), Step::Pause(Duration::from_secs(30))];
+        let waits = vec![ScriptStep::Write(chunk(&question)), ScriptStep::Pause(Duration::from_secs(30))];
         (hit.tool() == "ask").then(|| [open_stream(), waits].concat())
     })
     .await
@@ -251,7 +251,7 @@ async fn a_call_that_waits_for_its_client_is_in_flight_and_the_answer_takes_its_
     let refused = Caller::of(&gw).call("read", json!({})).await;
     assert!(refused.body.contains("too many requests of this grant"), "{}", refused.body);
     let stream = Caller::of(&gw).begin("tools/call", brought("A", &result, "yes")).await;
-    until("it is answered", || upstream.hits().iter().any(|hit| hit.body.contains("yes"))).await;
+    until("it is answered", || upstream.requests().iter().any(|hit| hit.body.contains("yes"))).await;
     drop(stream);
     let freed = || async { gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::Cancelled)) };
     while !freed().await {
@@ -268,7 +268,7 @@ async fn beyond_the_bound_of_calls_that_wait_the_server_is_told_so_and_those_lef
         asked(&gw, &n.to_string()).await;
     }
     let _open = Caller::of(&gw).begin("tools/call", ask("one more")).await;
-    let told = || upstream.hits().into_iter().map(|hit| hit.message()).find(|said| !said["error"].is_null());
+    let told = || upstream.requests().into_iter().map(|hit| hit.message()).find(|said| !said["error"].is_null());
     until("the server is told", || told().is_some()).await;
     let said = told().expect("an answer")["error"]["message"].as_str().unwrap_or_default().to_owned();
     assert!(said.contains("32 calls of this grant wait"), "{said}");

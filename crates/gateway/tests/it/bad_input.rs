@@ -42,10 +42,10 @@ impl Desk {
 
     /// Sends a body that must be rejected: a JSON-RPC error of this code, no hit, a row, and life goes on.
     async fn rejects(&self, body: &str, code: i64) {
-        let (before, rows) = (self.upstream.hits().len(), self.gw.rows().await.len());
+        let (before, rows) = (self.upstream.requests().len(), self.gw.rows().await.len());
         let answer = self.gw.send_text(body).await;
         assert_eq!(answer.code(), code, "{body}\n{}", answer.body);
-        assert_eq!(self.upstream.hits().len(), before, "{body}");
+        assert_eq!(self.upstream.requests().len(), before, "{body}");
         let row = self.gw.rows().await.pop().expect("a row");
         assert!(self.gw.rows().await.len() > rows && row.record.code.is_some(), "{body}");
     }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use gatelodge_gateway::Settings;
 use gatelodge_store::{CallOutcome, RecordKind};
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -19,12 +21,12 @@ async fn start(settings: Settings, upstream: &FakeUpstream) -> TestGateway {
     TestGateway::builder().policy(POLICY).settings(settings).start(upstream).await
 }
 
-fn result(hit: &Hit, result: &Value) -> String {
+fn result(hit: &RecordedRequest, result: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string()
 }
 
 fn count(upstream: &FakeUpstream, method: &str) -> usize {
-    upstream.hits().iter().filter(|hit| hit.method() == method).count()
+    upstream.requests().iter().filter(|hit| hit.method() == method).count()
 }
 
 /// Calls a tool many times at once.
@@ -39,8 +41,8 @@ async fn calls(gw: TestGateway, times: usize) -> (Arc<TestGateway>, Vec<Answer>)
     (gw, answers)
 }
 
-fn slow(hit: &Hit) -> Option<Script> {
-    let pause = Step::Pause(Duration::from_millis(600));
+fn slow(hit: &RecordedRequest) -> Option<ResponseScript> {
+    let pause = ScriptStep::Pause(Duration::from_millis(600));
     let body = match hit.method().as_str() {
         "ping" => result(hit, &json!({})),
         "resources/list" => result(hit, &json!({"resources": []})),
@@ -53,7 +55,7 @@ fn slow(hit: &Hit) -> Option<Script> {
 
 #[tokio::test]
 async fn requests_that_no_rule_speaks_of_take_room_as_well() {
-    let upstream = FakeUpstream::start(json!([tool("read")]), slow).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), slow).await;
     let gw = start(Settings { in_flight_per_grant: 1, ..Settings::default() }, &upstream).await;
     gw.initialize().await;
     for method in ["ping", "resources/list"] {
@@ -110,17 +112,20 @@ async fn sessions_of_a_grant_are_bounded_and_idle_ones_make_room_at_both_sides()
 
     tokio::time::sleep(idle * 2).await;
     assert!(gw.post(&[], INITIALIZE).await.header("mcp-session-id").is_some());
-    assert!(upstream.hits().iter().any(|hit| hit.line.starts_with("DELETE")), "the server may forget the first one");
+    assert!(
+        upstream.requests().iter().any(|hit| hit.request_line.starts_with("DELETE")),
+        "the server may forget the first one"
+    );
 }
 
 #[tokio::test]
 async fn a_caller_that_does_not_read_is_let_go() {
-    let large = |hit: &Hit| {
+    let large = |hit: &RecordedRequest| {
         let text = "x".repeat(16 << 20);
         let body = result(hit, &json!({"content": [{"type": "text", "text": text}]}));
         (hit.method() == "tools/call").then(|| json_response("200 OK", "", &body))
     };
-    let upstream = FakeUpstream::start(json!([tool("large")]), large).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("large")]), large).await;
     let gw = start(Settings { body_time: Duration::from_millis(300), ..Settings::default() }, &upstream).await;
     gw.initialize().await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "large"}}).to_string();
@@ -147,9 +152,9 @@ async fn a_caller_that_does_not_read_is_let_go() {
 
 #[tokio::test]
 async fn many_first_calls_ask_for_the_tools_once() {
-    let pages = |hit: &Hit| {
-        let body = result(hit, &json!({"tools": [tool("read")]}));
-        let mut script = vec![Step::Pause(Duration::from_millis(200))];
+    let pages = |hit: &RecordedRequest| {
+        let body = result(hit, &json!({"tools": [tool_definition("read")]}));
+        let mut script = vec![ScriptStep::Pause(Duration::from_millis(200))];
         script.extend(json_response("200 OK", "", &body));
         (hit.method() == "tools/list").then_some(script)
     };
@@ -164,19 +169,19 @@ async fn many_first_calls_ask_for_the_tools_once() {
 #[tokio::test]
 async fn many_calls_that_find_the_session_lost_open_it_once() {
     let handshakes = AtomicUsize::new(0);
-    let forgetful = move |hit: &Hit| match hit.method().as_str() {
+    let forgetful = move |hit: &RecordedRequest| match hit.method().as_str() {
         "initialize" => {
             handshakes.fetch_add(1, Ordering::SeqCst);
             None
         }
         "tools/call" if handshakes.load(Ordering::SeqCst) == 1 => {
-            let mut script = vec![Step::Pause(Duration::from_millis(200))];
+            let mut script = vec![ScriptStep::Pause(Duration::from_millis(200))];
             script.extend(json_response("404 Not Found", "", "{}"));
             Some(script)
         }
         _ => None,
     };
-    let upstream = FakeUpstream::start(json!([tool("read")]), forgetful).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), forgetful).await;
     let gw = start(Settings::default(), &upstream).await;
     gw.initialize().await;
     let (gw, lost) = calls(gw, 8).await;
@@ -187,8 +192,10 @@ async fn many_calls_that_find_the_session_lost_open_it_once() {
 
 #[tokio::test]
 async fn a_list_is_given_up_when_its_caller_leaves() {
-    let never = |hit: &Hit| (hit.method() == "resources/list").then(|| vec![Step::Pause(Duration::from_secs(60))]);
-    let upstream = FakeUpstream::start(json!([tool("read")]), never).await;
+    let never = |hit: &RecordedRequest| {
+        (hit.method() == "resources/list").then(|| vec![ScriptStep::Pause(Duration::from_secs(60))])
+    };
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), never).await;
     let gw = start(Settings::default(), &upstream).await;
     gw.initialize().await;
     let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/list"});
@@ -202,12 +209,12 @@ async fn a_list_is_given_up_when_its_caller_leaves() {
 
 #[tokio::test]
 async fn a_large_answer_holds_its_place_until_it_is_read() {
-    let large = |hit: &Hit| {
+    let large = |hit: &RecordedRequest| {
         let text = "x".repeat(24 << 20);
         let body = result(hit, &json!({"content": [{"type": "text", "text": text}]}));
         (hit.method() == "tools/call" && hit.tool() == "large").then(|| json_response("200 OK", "", &body))
     };
-    let upstream = FakeUpstream::start(json!([tool("large"), tool("read")]), large).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("large"), tool_definition("read")]), large).await;
     let gw = start(Settings { in_flight_per_grant: 1, ..Settings::default() }, &upstream).await;
     assert_eq!(gw.call("read", json!({})).await.text(), "{}");
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "large"}}).to_string();

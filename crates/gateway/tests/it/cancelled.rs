@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gatelodge_gateway::Settings;
 use gatelodge_store::{CallOutcome, CallRecord};
-use gatelodge_testkit::{FakeUpstream, Hit, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, ScriptStep, TestGateway, json_response, tool_definition};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
@@ -43,13 +43,13 @@ async fn row_of(gw: &TestGateway, method: &str, outcome: CallOutcome) -> CallRec
 async fn slow_to_greet() -> (FakeUpstream, Arc<Notify>) {
     let (greetings, goes_on) = (AtomicUsize::new(0), Arc::new(Notify::new()));
     let told = Arc::clone(&goes_on);
-    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
         let is_first = hit.method() == "initialize" && greetings.fetch_add(1, Ordering::AcqRel) == 0;
         is_first.then(|| {
             let result =
                 json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
             let answer = json_response("200 OK", "mcp-session-id: s\r\n", &result_of(hit, &result).to_string());
-            [vec![Step::Until(Arc::clone(&told))], answer].concat()
+            [vec![ScriptStep::WaitFor(Arc::clone(&told))], answer].concat()
         })
     })
     .await;
@@ -117,17 +117,17 @@ async fn a_call_at_standard_streams_that_is_cancelled_while_its_server_is_greete
 async fn silent(method: &'static str) -> (FakeUpstream, Arc<AtomicBool>) {
     let hung_up = Arc::new(AtomicBool::new(false));
     let noted = Arc::clone(&hung_up);
-    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
-        (hit.method() == method).then(|| vec![Step::HungUp(Arc::clone(&noted))])
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
+        (hit.method() == method).then(|| vec![ScriptStep::WaitForHangUp(Arc::clone(&noted))])
     });
     (upstream.await, hung_up)
 }
 
 /// Whether a server was told that nobody waits for a request of this method, under the id that it knows.
 fn is_told(upstream: &FakeUpstream, method: &str) -> bool {
-    let hits = upstream.hits();
+    let hits = upstream.requests();
     let own = hits.iter().find(|hit| hit.method() == method).map(|hit| hit.message()["id"].clone());
-    let mut told = hits.iter().filter(|hit| hit.method() == "notifications/cancelled").map(Hit::message);
+    let mut told = hits.iter().filter(|hit| hit.method() == "notifications/cancelled").map(RecordedRequest::message);
     told.any(|told| Some(&told["params"]["requestId"]) == own.as_ref())
 }
 
@@ -183,10 +183,10 @@ async fn a_stateless_caller_that_hangs_up_before_its_call_is_sent_is_not_written
 async fn a_caller_with_a_session_whose_connection_breaks_before_its_call_is_sent_has_it_sent_all_the_same() {
     let goes_on = Arc::new(Notify::new());
     let told = Arc::clone(&goes_on);
-    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
         (hit.method() == "tools/list").then(|| {
-            let answer = result_of(hit, &json!({"tools": [tool("read")]})).to_string();
-            [vec![Step::Until(Arc::clone(&told))], json_response("200 OK", "", &answer)].concat()
+            let answer = result_of(hit, &json!({"tools": [tool_definition("read")]})).to_string();
+            [vec![ScriptStep::WaitFor(Arc::clone(&told))], json_response("200 OK", "", &answer)].concat()
         })
     })
     .await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gatelodge_gateway::Accepting;
 use gatelodge_policy::Category;
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, TestGateway, json_response};
+use gatelodge_testkit::{Answer, FakeUpstream, RecordedRequest, TestGateway, json_response};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"deny",
@@ -34,7 +34,7 @@ struct Desk {
 async fn desk() -> Desk {
     let tools = Arc::new(Mutex::new(json!(notes())));
     let offered = Arc::clone(&tools);
-    let lists = move |hit: &Hit| {
+    let lists = move |hit: &RecordedRequest| {
         let result = json!({"tools": *offered.lock().expect("a list")});
         let answer = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
         (hit.method() == "tools/list").then(|| json_response("200 OK", "", &answer))

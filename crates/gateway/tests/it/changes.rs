@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use gatelodge_gateway::Accepting;
 use gatelodge_policy::Category;
-use gatelodge_testkit::{FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseCaller, TestGateway, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::net::TcpStream;
@@ -56,7 +58,7 @@ async fn server_with(
 ) -> FakeUpstream {
     let (speak, is_down) = (Arc::clone(speak), Arc::clone(is_down));
     let able = json!({"tools": promises, "prompts": {}, "resources": {"subscribe": true}});
-    let answer = move |hit: &Hit| {
+    let answer = move |hit: &RecordedRequest| {
         let id = hit.message()["id"].clone();
         let answered = |head: &str, result: Value| {
             Some(json_response("200 OK", head, &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()))
@@ -77,15 +79,17 @@ async fn server_with(
             "server/discover" if is_modern => {
                 answered("", json!({"resultType": "complete", "supportedVersions": [VERSION], "capabilities": able}))
             }
-            _ if listens || (!is_modern && hit.line.starts_with("GET")) => Some(says(&speak, listens.then_some(&id))),
+            _ if listens || (!is_modern && hit.request_line.starts_with("GET")) => {
+                Some(says(&speak, listens.then_some(&id)))
+            }
             _ => None,
         }
     };
-    FakeUpstream::start(json!([tool("read"), tool("wipe")]), answer).await
+    FakeUpstream::start(json!([tool_definition("read"), tool_definition("wipe")]), answer).await
 }
 
 /// A stream of events: what it begins with, and the changes of two resources when the server is told to speak.
-fn says(speak: &Arc<Notify>, listener: Option<&Value>) -> Script {
+fn says(speak: &Arc<Notify>, listener: Option<&Value>) -> ResponseScript {
     let meta = json!({SUBSCRIPTION: listener});
     let said = |method: &str, mut params: Value| {
         if listener.is_some() {
@@ -98,10 +102,10 @@ fn says(speak: &Arc<Notify>, listener: Option<&Value>) -> Script {
     let first = listener.map(|_| said("notifications/subscriptions/acknowledged", promised)).unwrap_or_default();
     let updated = ["note://2", "note://1"].map(|uri| said(UPDATED, json!({"uri": uri}))).concat();
     vec![
-        Step::Write(format!("{head}{first}").into_bytes()),
-        Step::Until(Arc::clone(speak)),
-        Step::Write(updated.into_bytes()),
-        Step::Pause(Duration::from_secs(30)),
+        ScriptStep::Write(format!("{head}{first}").into_bytes()),
+        ScriptStep::WaitFor(Arc::clone(speak)),
+        ScriptStep::Write(updated.into_bytes()),
+        ScriptStep::Pause(Duration::from_secs(30)),
     ]
 }
 
@@ -402,10 +406,11 @@ async fn a_server_that_moves_is_greeted_at_its_new_address_before_it_is_heard() 
         gw.put_server("desk", &other.url());
         assert_eq!(ear.next().await["method"], TOOLS, "{case}");
         ear.told().await;
-        let hits = other.hits();
+        let hits = other.requests();
         assert!(hits.iter().all(|hit| hit.header("mcp-session-id") != Some("s-1")), "{case}: whose session is it?");
-        let heard =
-            hits.iter().filter(|hit| hit.line.starts_with("GET") && hit.header("mcp-session-id") == Some("s-2"));
+        let heard = hits
+            .iter()
+            .filter(|hit| hit.request_line.starts_with("GET") && hit.header("mcp-session-id") == Some("s-2"));
         assert_eq!(heard.count(), 1, "{case}: {hits:?}");
         speak.notify_waiters();
         assert_eq!(ear.next().await["method"], UPDATED, "{case}");
@@ -454,7 +459,7 @@ async fn what_a_person_accepts_before_anybody_asks_in_this_life_is_told() {
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     assert_eq!(gw.send(&list).await.message()["result"]["tools"], json!([]));
     gw.restart().await;
-    let asked = || upstream.hits().iter().filter(|hit| hit.method() == "tools/list").count();
+    let asked = || upstream.requests().iter().filter(|hit| hit.method() == "tools/list").count();
     let before = asked();
     let mut ear = listens(&gw, Client::Session, "/mcp/desk").await;
     gw.accept_all().await;
@@ -471,7 +476,7 @@ async fn a_server_that_comes_to_the_others_is_told_of_and_heard() {
         gw.put_server("zoo", &zoo.url());
         gw.put_policy("zoo", BEFORE);
         assert_eq!(ear.next().await["method"], TOOLS, "{client:?}");
-        let is_open = || zoo.hits().iter().any(|hit| hit.line.starts_with("GET"));
+        let is_open = || zoo.requests().iter().any(|hit| hit.request_line.starts_with("GET"));
         for _ in 0..100 {
             if is_open() {
                 break;
@@ -559,8 +564,8 @@ async fn a_grant_that_wants_a_newer_revision_by_now_ends_the_stream() {
 /// client has. Who names none hears what is new, and after the first time that is nothing.
 async fn chatty(most: usize, bytes: usize) -> FakeUpstream {
     let is_first = AtomicBool::new(true);
-    FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
-        if !hit.line.starts_with("GET") {
+    FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
+        if !hit.request_line.starts_with("GET") {
             return None;
         }
         let last = hit.header("last-event-id").and_then(|id| id.parse::<usize>().ok());
@@ -569,13 +574,14 @@ async fn chatty(most: usize, bytes: usize) -> FakeUpstream {
             None if is_first.swap(false, Ordering::AcqRel) => 1,
             None => most + 1,
         };
-        let mut script = vec![Step::Write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_vec())];
+        let mut script =
+            vec![ScriptStep::Write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_vec())];
         script.extend((next..=most).map(|n| {
             let params = json!({"level": "info", "data": "x".repeat(bytes), "n": n});
             let said = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
-            Step::Write(format!("id: {n}\ndata: {said}\n\n").into_bytes())
+            ScriptStep::Write(format!("id: {n}\ndata: {said}\n\n").into_bytes())
         }));
-        script.push(Step::Pause(Duration::from_secs(60)));
+        script.push(ScriptStep::Pause(Duration::from_secs(60)));
         Some(script)
     })
     .await
@@ -624,5 +630,5 @@ async fn what_a_server_says_while_something_changes_is_neither_lost_nor_said_twi
     gw.put_policy("desk", AFTER);
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     assert_eq!(numbers(stream, most).await, (1..=most).collect::<Vec<_>>(), "by the stream of a session");
-    assert!(upstream.hits().iter().any(|hit| hit.header("last-event-id").is_some()), "it was left in the middle");
+    assert!(upstream.requests().iter().any(|hit| hit.header("last-event-id").is_some()), "it was left in the middle");
 }

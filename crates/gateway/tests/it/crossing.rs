@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gatelodge_store::CallOutcome;
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, event_response, json_response,
+    tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -75,7 +78,7 @@ fn event(message: &Value) -> String {
     format!("data: {message}\n\n")
 }
 
-fn done(hit: &Hit, text: &str) -> Value {
+fn done(hit: &RecordedRequest, text: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"content": [{"type": "text", "text": text}]}})
 }
 
@@ -84,7 +87,7 @@ fn asked(id: Value, method: &str) -> String {
 }
 
 /// A server with sessions.
-fn legacy_server(hit: &Hit) -> Option<Script> {
+fn legacy_server(hit: &RecordedRequest) -> Option<ResponseScript> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let chunk = |text: String| format!("{:x}\r\n{text}\r\n", text.len());
     match (hit.method().as_str(), hit.tool().as_str()) {
@@ -98,10 +101,10 @@ fn legacy_server(hit: &Hit) -> Option<Script> {
             let first = asked(json!(77), "elicitation/create");
             let rest = [asked(json!("78"), "sampling/createMessage"), asked(json!(79), "roots/list")].concat();
             Some(vec![
-                Step::Write(format!("{head}{}", chunk(first)).into_bytes()),
-                Step::Write(chunk(rest).into_bytes()),
-                Step::Pause(Duration::from_millis(700)),
-                Step::Write(format!("{}0\r\n\r\n", chunk(event(&done(hit, "done")))).into_bytes()),
+                ScriptStep::Write(format!("{head}{}", chunk(first)).into_bytes()),
+                ScriptStep::Write(chunk(rest).into_bytes()),
+                ScriptStep::Pause(Duration::from_millis(700)),
+                ScriptStep::Write(format!("{}0\r\n\r\n", chunk(event(&done(hit, "done")))).into_bytes()),
             ])
         }
         ("tools/call", "ask-by-name") => {
@@ -112,23 +115,23 @@ fn legacy_server(hit: &Hit) -> Option<Script> {
             let keys = ["user_name", "user_name", "ask", "a b", SECRET];
             let questions: String = (71..).zip(keys).map(|(id, key)| question(id, key)).collect();
             Some(vec![
-                Step::Write(format!("{head}{}", chunk(questions)).into_bytes()),
-                Step::Pause(Duration::from_millis(700)),
-                Step::Write(format!("{}0\r\n\r\n", chunk(event(&done(hit, "done")))).into_bytes()),
+                ScriptStep::Write(format!("{head}{}", chunk(questions)).into_bytes()),
+                ScriptStep::Pause(Duration::from_millis(700)),
+                ScriptStep::Write(format!("{}0\r\n\r\n", chunk(event(&done(hit, "done")))).into_bytes()),
             ])
         }
         ("tools/call", "ask-twice") => {
             let question = |id: i64| asked(json!(id), "elicitation/create");
             Some(vec![
-                Step::Write(format!("{head}{}", chunk(question(71))).into_bytes()),
-                Step::Pause(Duration::from_millis(400)),
-                Step::Write(chunk(question(72)).into_bytes()),
-                Step::Pause(Duration::from_millis(700)),
-                Step::Write(format!("{}0\r\n\r\n", chunk(event(&done(hit, "done")))).into_bytes()),
+                ScriptStep::Write(format!("{head}{}", chunk(question(71))).into_bytes()),
+                ScriptStep::Pause(Duration::from_millis(400)),
+                ScriptStep::Write(chunk(question(72)).into_bytes()),
+                ScriptStep::Pause(Duration::from_millis(700)),
+                ScriptStep::Write(format!("{}0\r\n\r\n", chunk(event(&done(hit, "done")))).into_bytes()),
             ])
         }
         ("tools/call", "slow") => {
-            Some(vec![Step::Write(head.as_bytes().to_vec()), Step::Pause(Duration::from_secs(30))])
+            Some(vec![ScriptStep::Write(head.as_bytes().to_vec()), ScriptStep::Pause(Duration::from_secs(30))])
         }
         ("tools/call", "change") => {
             let said =
@@ -144,15 +147,15 @@ fn legacy_server(hit: &Hit) -> Option<Script> {
             let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "error": error}).to_string();
             Some(json_response("200 OK", "", &text))
         }
-        _ if hit.line.starts_with("GET") => {
-            Some(vec![Step::Write(head.as_bytes().to_vec()), Step::Pause(Duration::from_secs(30))])
+        _ if hit.request_line.starts_with("GET") => {
+            Some(vec![ScriptStep::Write(head.as_bytes().to_vec()), ScriptStep::Pause(Duration::from_secs(30))])
         }
         _ => None,
     }
 }
 
 async fn before_legacy(policy: &str) -> (FakeUpstream, TestGateway) {
-    let tools = ["ask-three", "ask-by-name", "ask-twice", "slow", "change", "page"].map(tool);
+    let tools = ["ask-three", "ask-by-name", "ask-twice", "slow", "change", "page"].map(tool_definition);
     let upstream = FakeUpstream::start(json!(tools), legacy_server).await;
     let gw = TestGateway::builder().policy(policy).secret("x-key", SECRET, SECRET).start(&upstream).await;
     (upstream, gw)
@@ -180,7 +183,7 @@ async fn what_a_server_asks_at_once_a_stateless_client_is_asked_at_once_until_al
 
     let rest = json!({"requestState": again["requestState"], "inputResponses": {"ask-2": {"model": "m"}}});
     assert_eq!(stateless(&gw, "tools/call", call(rest)).await.text(), "done");
-    let hits: Vec<Value> = upstream.hits().iter().map(Hit::message).collect();
+    let hits: Vec<Value> = upstream.requests().iter().map(RecordedRequest::message).collect();
     let told: Vec<(&Value, &Value)> =
         hits.iter().filter(|hit| !hit["result"].is_null()).map(|hit| (&hit["id"], &hit["result"])).collect();
     assert_eq!(
@@ -212,7 +215,7 @@ async fn what_a_stateless_client_says_before_it_is_asked_answers_the_first_quest
     let asked = stateless(&gw, "tools/call", brought).await.message()["result"].clone();
     assert_eq!(asked["resultType"], "input_required", "the second question is another one: {asked}");
     let told = || {
-        let hits: Vec<Value> = upstream.hits().iter().map(Hit::message).collect();
+        let hits: Vec<Value> = upstream.requests().iter().map(RecordedRequest::message).collect();
         hits.iter().filter(|hit| !hit["result"].is_null()).map(|hit| hit["id"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(told(), [json!(71)]);
@@ -230,7 +233,7 @@ async fn a_stateless_client_that_hangs_up_cancels_at_a_server_with_sessions() {
     let stream = begin_stateless(&gw, 4, "tools/call", json!({"name": "slow", "arguments": {}})).await;
     until("the call arrives", || upstream.calls().len() == 1).await;
     drop(stream);
-    let cancelled = || upstream.hits().into_iter().find(|hit| hit.method() == "notifications/cancelled");
+    let cancelled = || upstream.requests().into_iter().find(|hit| hit.method() == "notifications/cancelled");
     until("it is cancelled", || cancelled().is_some()).await;
     let note = cancelled().expect("a note");
     assert_eq!(note.message()["params"]["requestId"], upstream.calls()[0].message()["id"]);
@@ -270,7 +273,7 @@ async fn what_changes_during_a_call_a_stateless_client_hears_only_where_it_liste
 }
 
 /// A server without sessions; `slow` never answers, and notes who hangs up.
-fn modern_server(hit: &Hit, hung_up: &Arc<AtomicBool>) -> Option<Script> {
+fn modern_server(hit: &RecordedRequest, hung_up: &Arc<AtomicBool>) -> Option<ResponseScript> {
     let complete = |mut result: Value| {
         result["resultType"] = json!("complete");
         let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
@@ -283,10 +286,10 @@ fn modern_server(hit: &Hit, hung_up: &Arc<AtomicBool>) -> Option<Script> {
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no such method"}}"#,
         )),
         ("server/discover", _) => complete(json!({"supportedVersions": [VERSION], "capabilities": {"tools": {}}})),
-        ("tools/list", _) => complete(json!({"tools": [tool("slow"), tool("page")]})),
+        ("tools/list", _) => complete(json!({"tools": [tool_definition("slow"), tool_definition("page")]})),
         ("tools/call", "slow") => {
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: here\n\n";
-            Some(vec![Step::Write(head.as_bytes().to_vec()), Step::HungUp(Arc::clone(hung_up))])
+            Some(vec![ScriptStep::Write(head.as_bytes().to_vec()), ScriptStep::WaitForHangUp(Arc::clone(hung_up))])
         }
         ("tools/call", _) => {
             let page = json!({"mode": "url", "message": "sign in", "url": "https://example.com/in"});
@@ -330,7 +333,7 @@ async fn a_client_with_a_session_that_cancels_hangs_up_at_a_server_without() {
     cancel(&gw).await;
     until("the server sees it", || hung_up.load(Ordering::Acquire)).await;
     assert!(
-        !upstream.hits().iter().any(|hit| hit.method() == "notifications/cancelled"),
+        !upstream.requests().iter().any(|hit| hit.method() == "notifications/cancelled"),
         "that era has none over HTTP"
     );
 }
@@ -342,7 +345,7 @@ async fn a_stateless_client_that_hangs_up_hangs_up_at_a_server_without_sessions(
     until("a call", || upstream.calls_to("slow").len() == 1).await;
     drop(stream);
     until("hung up", || hung_up.load(Ordering::Acquire)).await;
-    assert!(upstream.hits().iter().all(|hit| hit.method() != "notifications/cancelled"));
+    assert!(upstream.requests().iter().all(|hit| hit.method() != "notifications/cancelled"));
 }
 
 #[tokio::test]
@@ -449,7 +452,7 @@ async fn tasks_of_the_other_era_are_refused_and_say_so() {
     let get = json!({"jsonrpc": "2.0", "id": 5, "method": "tasks/get", "params": {"taskId": "t"}});
     let answer = gw.send(&get).await;
     assert_eq!((answer.status, answer.code()), (200, -32601));
-    for hit in [legacy.hits(), modern.hits()].concat() {
+    for hit in [legacy.requests(), modern.requests()].concat() {
         assert!(!hit.method().starts_with("tasks/"), "{}", hit.body);
     }
 }
@@ -467,11 +470,11 @@ async fn what_must_not_be_asked_any_more_is_not_answered_and_what_waits_for_it_e
     let no_tool = r#"{"version":"1","default":"deny","tools":{"ask":{"action":"deny"}},"client_requests":{"elicitation":"allow"}}"#;
     let no_question = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
     for (then, why) in [(no_question, "does not let the server ask `elicitation/create`"), (no_tool, "POLICY DENIED")] {
-        let upstream = FakeUpstream::start(json!([tool("ask")]), |hit: &Hit| {
+        let upstream = FakeUpstream::start(json!([tool_definition("ask")]), |hit: &RecordedRequest| {
             let question = event(
                 &json!({"jsonrpc": "2.0", "id": 77, "method": "elicitation/create", "params": {"message": "code?"}}),
             );
-            let waits = vec![Step::Write(chunk(&question)), Step::Pause(Duration::from_secs(30))];
+            let waits = vec![ScriptStep::Write(chunk(&question)), ScriptStep::Pause(Duration::from_secs(30))];
             (hit.method() == "tools/call").then(|| [open_stream(), waits].concat())
         })
         .await;
@@ -483,8 +486,8 @@ async fn what_must_not_be_asked_any_more_is_not_answered_and_what_waits_for_it_e
         let said = refused.message()["result"].clone();
         assert_eq!(said["isError"], true, "{why}: {}", refused.body);
         assert!(refused.text().contains(why), "{why}: {}", refused.body);
-        assert!(upstream.hits().iter().all(|hit| !hit.body.contains("4711")), "{why}: the server is told nothing");
-        let is_cancelled = || upstream.hits().iter().any(|hit| hit.method() == "notifications/cancelled");
+        assert!(upstream.requests().iter().all(|hit| !hit.body.contains("4711")), "{why}: the server is told nothing");
+        let is_cancelled = || upstream.requests().iter().any(|hit| hit.method() == "notifications/cancelled");
         until(&format!("{why}: it ends at once"), is_cancelled).await;
         gw.put_policy("desk", ASKS);
         let late = Caller::of(&gw).ask("tools/call", brought(&asked, "ask")).await;
@@ -494,12 +497,12 @@ async fn what_must_not_be_asked_any_more_is_not_answered_and_what_waits_for_it_e
 
 /// A server without sessions that answers calls by this text.
 async fn says(result: String) -> FakeUpstream {
-    FakeUpstream::start(json!([]), move |hit: &Hit| match hit.method().as_str() {
+    FakeUpstream::start(json!([]), move |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" => {
             let id = &hit.message()["id"];
             Some(json_response("200 OK", "", &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)))
         }
-        _ => modern_answer(hit, &json!([tool("ask")]), &json!({"tools": {}})),
+        _ => modern_answer(hit, &json!([tool_definition("ask")]), &json!({"tools": {}})),
     })
     .await
 }
@@ -537,29 +540,33 @@ async fn a_question_that_must_not_be_asked_passes_in_no_spelling() {
 
 #[tokio::test]
 async fn a_server_that_asks_whether_anybody_is_there_is_answered_for_who_has_no_session() {
-    let upstream = FakeUpstream::start(json!([tool("ask")]), |hit: &Hit| {
+    let upstream = FakeUpstream::start(json!([tool_definition("ask")]), |hit: &RecordedRequest| {
         let ping = event(&json!({"jsonrpc": "2.0", "id": "there?", "method": "ping"}));
         let done = event(&json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"content": []}}));
-        let steps = vec![Step::Write(chunk(&ping)), Step::Pause(Duration::from_millis(300)), Step::Write(chunk(&done))];
+        let steps = vec![
+            ScriptStep::Write(chunk(&ping)),
+            ScriptStep::Pause(Duration::from_millis(300)),
+            ScriptStep::Write(chunk(&done)),
+        ];
         (hit.method() == "tools/call").then(|| [open_stream(), steps].concat())
     })
     .await;
     let gw = TestGateway::with_policy(ASKS, &upstream).await;
     let done = Caller::of(&gw).call("ask", json!({})).await;
     assert_eq!(done.message()["result"]["resultType"], "complete", "{}", done.body);
-    let answer = upstream.hits().into_iter().map(|hit| hit.message()).find(|message| message["id"] == "there?");
+    let answer = upstream.requests().into_iter().map(|hit| hit.message()).find(|message| message["id"] == "there?");
     assert_eq!(answer.expect("an answer")["result"], json!({}));
 }
 
 /// A server without sessions that asks once before it answers.
 async fn asks_once() -> FakeUpstream {
-    FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+    FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" if hit.message()["params"]["inputResponses"].is_null() => {
             let wanted = json!({"q": {"method": "elicitation/create", "params": {"message": "code?"}}});
             answered(hit, &json!({"resultType": "input_required", "inputRequests": wanted, "requestState": "s"}))
         }
         "tools/call" => answered(hit, &json!({"resultType": "complete", "content": []})),
-        _ => modern_answer(hit, &json!([tool("ask")]), &json!({"tools": {}})),
+        _ => modern_answer(hit, &json!([tool_definition("ask")]), &json!({"tools": {}})),
     })
     .await
 }

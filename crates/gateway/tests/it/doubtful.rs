@@ -7,20 +7,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use gatelodge_gateway::Settings;
-use gatelodge_testkit::{Answer, FakeSse, FakeUpstream, Hit, Posted, Script, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeSse, FakeUpstream, Posted, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response,
+    tool_definition,
+};
 use serde_json::{Value, json};
 
 use super::rows_kit::{
     ALL, Caller, answered, begin_in_session, count, event, modern_answer, read_until, result_of, stream, until,
 };
 
-fn plain(status: &str) -> Script {
+fn plain(status: &str) -> ResponseScript {
     let text = "Bad Request: No valid session ID";
     let head = format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n", text.len());
-    vec![Step::Write(format!("{head}{text}").into_bytes())]
+    vec![ScriptStep::Write(format!("{head}{text}").into_bytes())]
 }
 
-fn worded(status: &str, id: &Value) -> Script {
+fn worded(status: &str, id: &Value) -> ResponseScript {
     let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
     json_response(status, "", &json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string())
 }
@@ -43,7 +46,7 @@ const LOST: [Words; 5] = [Words::Plain, Words::WithoutId, Words::UnderTheId, Wor
 async fn server(words: Words) -> (Arc<AtomicUsize>, FakeUpstream) {
     let lives = Arc::new(AtomicUsize::new(1));
     let own = Arc::clone(&lives);
-    let upstream = FakeUpstream::start(json!([tool("read"), tool("odd")]), move |hit: &Hit| {
+    let upstream = FakeUpstream::start(json!([tool_definition("read"), tool_definition("odd")]), move |hit: &RecordedRequest| {
         let session = format!("s-{}", own.load(Ordering::Acquire));
         let is_known = hit.header("mcp-session-id") == Some(&session);
         match hit.method().as_str() {
@@ -55,7 +58,7 @@ async fn server(words: Words) -> (Arc<AtomicUsize>, FakeUpstream) {
             }
             "server/discover" => None,
             _ if hit.tool() == "odd" => Some(plain("400 Bad Request")),
-            _ if is_known && hit.line.starts_with("GET") => {
+            _ if is_known && hit.request_line.starts_with("GET") => {
                 let said = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"of": session}});
                 Some(stream(&[(&event(&said), Duration::ZERO)]))
             }
@@ -150,7 +153,7 @@ async fn a_server_that_has_forgotten_a_session_is_told_again_which_log_messages_
     lives.store(2, Ordering::Release);
     gw.call("read", json!({"n": 1})).await;
     until("it is told again", || count(&upstream, "logging/setLevel") == 2).await;
-    let said = upstream.hits().into_iter().filter(|hit| hit.method() == "logging/setLevel");
+    let said = upstream.requests().into_iter().filter(|hit| hit.method() == "logging/setLevel");
     let said: Vec<_> = said.map(|hit| (hit.header("mcp-session-id").map(str::to_owned), hit.message())).collect();
     assert_eq!(said[1].0.as_deref(), Some("s-2"));
     assert_eq!(said[1].1["params"]["level"], "warning");
@@ -158,9 +161,9 @@ async fn a_server_that_has_forgotten_a_session_is_told_again_which_log_messages_
 
 #[tokio::test]
 async fn a_server_that_hangs_at_the_handshake_is_given_up_well_below_what_clients_wait() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| {
+    let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| {
         matches!(hit.method().as_str(), "initialize" | "server/discover")
-            .then(|| vec![Step::Pause(Duration::from_secs(60))])
+            .then(|| vec![ScriptStep::Pause(Duration::from_secs(60))])
     })
     .await;
     assert!(Settings::default().connect_time * 4 <= Duration::from_secs(20));
@@ -186,8 +189,8 @@ async fn a_server_that_hangs_at_the_handshake_is_given_up_well_below_what_client
 #[tokio::test]
 async fn a_client_that_shakes_hands_with_a_server_without_sessions_costs_it_one_question() {
     for path in ["/mcp/desk", "/mcp"] {
-        let upstream = FakeUpstream::start(json!([]), |hit: &Hit| {
-            modern_answer(hit, &json!([tool("read")]), &json!({"tools": {}}))
+        let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| {
+            modern_answer(hit, &json!([tool_definition("read")]), &json!({"tools": {}}))
         })
         .await;
         let builder = TestGateway::builder().policy(ALL);
@@ -200,9 +203,9 @@ async fn a_client_that_shakes_hands_with_a_server_without_sessions_costs_it_one_
 
 #[tokio::test]
 async fn what_only_one_era_has_does_not_reach_a_client_of_the_other() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" => answered(hit, &json!({"resultType": "complete", "content": []})),
-        _ => modern_answer(hit, &json!([tool("read")]), &json!({"tools": {}})),
+        _ => modern_answer(hit, &json!([tool_definition("read")]), &json!({"tools": {}})),
     })
     .await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
@@ -211,7 +214,7 @@ async fn what_only_one_era_has_does_not_reach_a_client_of_the_other() {
     let list = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
     assert!(!list.body.contains("resultType"), "{}", list.body);
 
-    let legacy = FakeUpstream::start(json!([tool("page")]), |hit: &Hit| {
+    let legacy = FakeUpstream::start(json!([tool_definition("page")]), |hit: &RecordedRequest| {
         let params = json!({"mode": "url", "message": "sign in", "url": "https://example.com", "elicitationId": "e-1"});
         let question = json!({"jsonrpc": "2.0", "id": 5, "method": "elicitation/create", "params": params});
         (hit.method() == "tools/call")
@@ -226,8 +229,10 @@ async fn what_only_one_era_has_does_not_reach_a_client_of_the_other() {
 
 #[tokio::test]
 async fn a_client_with_a_session_that_cancels_is_told_of_once_at_a_server_by_http_and_sse() {
-    let upstream =
-        FakeSse::start(&["slow", "read"], |hit: &Hit| (hit.tool() == "slow").then(|| Posted::then(Vec::new()))).await;
+    let upstream = FakeSse::start(&["slow", "read"], |hit: &RecordedRequest| {
+        (hit.tool() == "slow").then(|| Posted::then(Vec::new()))
+    })
+    .await;
     let gw = TestGateway::builder().policy(ALL).start_at(&upstream.url()).await;
     gw.initialize().await;
     let slow = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "slow", "arguments": {}}});

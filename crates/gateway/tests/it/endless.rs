@@ -3,14 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, tool};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, tool_definition};
 use serde_json::{Value, json};
 
 use super::rows_kit::{ALL, Caller, Log, answered, count};
 
 /// A server whose list of tools is what `page` makes of a cursor: the tools, and the next one.
 async fn server(page: impl Fn(&str) -> (Vec<Value>, String) + Send + Sync + 'static) -> FakeUpstream {
-    FakeUpstream::start(json!([]), move |hit: &Hit| {
+    FakeUpstream::start(json!([]), move |hit: &RecordedRequest| {
         let (tools, next) = page(hit.message()["params"]["cursor"].as_str().unwrap_or_default());
         let result = json!({"tools": tools, "nextCursor": next});
         (hit.method() == "tools/list").then(|| answered(hit, &result)).flatten()
@@ -30,9 +30,9 @@ fn names(list: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn a_list_ends_at_the_first_cursor_that_comes_again() {
     let upstream = server(|cursor| match cursor {
-        "" => (vec![tool("one")], "a".to_owned()),
-        "a" => (vec![tool("two")], "b".to_owned()),
-        _ => (vec![tool("three")], "a".to_owned()),
+        "" => (vec![tool_definition("one")], "a".to_owned()),
+        "a" => (vec![tool_definition("two")], "b".to_owned()),
+        _ => (vec![tool_definition("three")], "a".to_owned()),
     })
     .await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
@@ -44,7 +44,7 @@ async fn a_list_ends_at_the_first_cursor_that_comes_again() {
 async fn a_list_whose_next_page_has_nothing_new_is_given_up_at_once() {
     let upstream = server(|cursor| {
         let at: usize = cursor.parse().unwrap_or(0);
-        (vec![tool("one"), tool("two")], (at + 1).to_string())
+        (vec![tool_definition("one"), tool_definition("two")], (at + 1).to_string())
     })
     .await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
@@ -63,7 +63,7 @@ async fn a_list_whose_next_page_has_nothing_new_is_given_up_at_once() {
 async fn a_list_that_brings_something_new_for_ever_is_given_up_after_so_many_pages() {
     let upstream = server(|cursor| {
         let at: usize = cursor.parse().unwrap_or(0);
-        (vec![tool(&format!("tool-{at}"))], (at + 1).to_string())
+        (vec![tool_definition(&format!("tool-{at}"))], (at + 1).to_string())
     })
     .await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
@@ -78,8 +78,8 @@ async fn a_list_that_brings_something_new_for_ever_is_given_up_after_so_many_pag
 
 #[tokio::test]
 async fn no_call_waits_long_for_a_list_that_does_not_come() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| {
-        let hangs: Script = vec![Step::Pause(Duration::from_secs(60)), Step::Close];
+    let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| {
+        let hangs: ResponseScript = vec![ScriptStep::Pause(Duration::from_secs(60)), ScriptStep::Close];
         (hit.method() == "tools/list").then_some(hangs)
     })
     .await;
@@ -100,7 +100,11 @@ async fn a_name_that_the_protocol_would_not_choose_is_listed_and_called_everywhe
     let (log, _noted) = Log::begin();
     let odd = ["bad name/é", "a,b"];
     let long = "x".repeat(129);
-    let tools: Vec<Value> = odd.iter().map(|name| tool(name)).chain([tool(&long), tool("plain")]).collect();
+    let tools: Vec<Value> = odd
+        .iter()
+        .map(|name| tool_definition(name))
+        .chain([tool_definition(&long), tool_definition("plain")])
+        .collect();
     let upstream = FakeUpstream::start(json!(tools), |_| None).await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
     let mut all: Vec<&str> = odd.to_vec();

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gatelodge_gateway::Settings;
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, event_response, json_response,
+    tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -36,7 +39,7 @@ async fn stateless_with(gw: &TestGateway, method: &str, mut params: Value, capab
     gw.post(&headers, &body).await
 }
 
-fn answered(hit: &Hit, result: Value) -> Option<Script> {
+fn answered(hit: &RecordedRequest, result: Value) -> Option<ResponseScript> {
     let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
     Some(json_response("200 OK", "", &text))
 }
@@ -46,7 +49,7 @@ fn event(message: &Value) -> String {
 }
 
 /// A server with sessions whose tool `ask` asks the client in the middle of the call.
-fn legacy_server(hit: &Hit) -> Option<Script> {
+fn legacy_server(hit: &RecordedRequest) -> Option<ResponseScript> {
     let message = hit.message();
     match (hit.method().as_str(), hit.tool().as_str()) {
         ("initialize", _) => {
@@ -63,9 +66,9 @@ fn legacy_server(hit: &Hit) -> Option<Script> {
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
             let chunk = |text: String| format!("{:x}\r\n{text}\r\n", text.len());
             Some(vec![
-                Step::Write(format!("{head}{}", chunk(event(&question))).into_bytes()),
-                Step::Pause(Duration::from_millis(400)),
-                Step::Write(format!("{}0\r\n\r\n", chunk(event(&answer))).into_bytes()),
+                ScriptStep::Write(format!("{head}{}", chunk(event(&question))).into_bytes()),
+                ScriptStep::Pause(Duration::from_millis(400)),
+                ScriptStep::Write(format!("{}0\r\n\r\n", chunk(event(&answer))).into_bytes()),
             ])
         }
         ("resources/read", _) if message["params"]["uri"] == "note://desk/none" => {
@@ -73,11 +76,11 @@ fn legacy_server(hit: &Hit) -> Option<Script> {
             let text = json!({"jsonrpc": "2.0", "id": message["id"], "error": error}).to_string();
             Some(json_response("200 OK", "", &text))
         }
-        _ if hit.line.starts_with("GET") => {
+        _ if hit.request_line.starts_with("GET") => {
             let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
             let updated = |uri: &str| json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}});
             let events = [event(&changed), event(&updated("note://desk/1")), event(&updated("note://desk/2"))].concat();
-            let mut script = vec![Step::Pause(Duration::from_millis(300))];
+            let mut script = vec![ScriptStep::Pause(Duration::from_millis(300))];
             script.extend(event_response(&events));
             Some(script)
         }
@@ -86,7 +89,11 @@ fn legacy_server(hit: &Hit) -> Option<Script> {
 }
 
 async fn before_legacy() -> (FakeUpstream, TestGateway) {
-    let upstream = FakeUpstream::start(json!([tool("read"), tool("ask"), tool("wipe")]), legacy_server).await;
+    let upstream = FakeUpstream::start(
+        json!([tool_definition("read"), tool_definition("ask"), tool_definition("wipe")]),
+        legacy_server,
+    )
+    .await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     (upstream, gw)
 }
@@ -113,7 +120,7 @@ async fn a_stateless_client_lists_and_calls_at_a_server_with_sessions() {
     let denied = stateless(&gw, "tools/call", json!({"name": "wipe"})).await;
     assert!(denied.text().starts_with("[POLICY DENIED]"));
 
-    let hits = upstream.hits();
+    let hits = upstream.requests();
     assert_eq!(hits.iter().filter(|hit| hit.method() == "initialize").count(), 1, "one session for all");
     let hello = hits.iter().find(|hit| hit.method() == "initialize").expect("a handshake").message();
     assert_eq!(hello["params"]["capabilities"], json!({"elicitation": {"form": {}}}), "what the client declared");
@@ -143,7 +150,7 @@ async fn clients_that_can_do_other_things_have_other_sessions() {
     ];
     assert_eq!(gw.raw("POST", "/mcp/desk", &headers, body.as_bytes()).await.status, 200);
     let hellos: Vec<Value> =
-        upstream.hits().iter().filter(|hit| hit.method() == "initialize").map(Hit::message).collect();
+        upstream.requests().iter().filter(|hit| hit.method() == "initialize").map(RecordedRequest::message).collect();
     let declared: Vec<&Value> = hellos.iter().map(|hello| &hello["params"]["capabilities"]).collect();
     assert_eq!(declared, [&json!({}), &json!({"sampling": {}}), &json!({})], "the third is of the other grant");
 }
@@ -165,7 +172,8 @@ async fn what_a_server_asks_in_a_call_a_stateless_client_is_asked_by_the_answer(
     assert_eq!((other.status, other.code()), (400, -32602), "it is bound to the very request: {}", other.body);
     let answer = stateless(&gw, "tools/call", again(json!({"a": 1}))).await;
     assert_eq!(answer.text(), "done");
-    let replies: Vec<Value> = upstream.hits().iter().map(Hit::message).filter(|message| message["id"] == 77).collect();
+    let replies: Vec<Value> =
+        upstream.requests().iter().map(RecordedRequest::message).filter(|message| message["id"] == 77).collect();
     assert_eq!(replies.len(), 1);
     assert_eq!(replies[0]["result"], json!({"action": "accept", "content": {}}));
     let twice = stateless(&gw, "tools/call", again(json!({"a": 1}))).await;
@@ -178,11 +186,16 @@ async fn what_a_server_asks_in_a_call_a_stateless_client_is_asked_by_the_answer(
 
 #[tokio::test]
 async fn a_question_that_the_policy_does_not_allow_never_reaches_a_stateless_client() {
-    let upstream = FakeUpstream::start(json!([tool("ask")]), legacy_server).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("ask")]), legacy_server).await;
     let gw = TestGateway::with_policy(r#"{"version":"1","default":"deny","tools":{"*":{}}}"#, &upstream).await;
     let answer = stateless(&gw, "tools/call", json!({"name": "ask"})).await;
     assert_eq!(answer.text(), "done");
-    let declined = upstream.hits().iter().map(Hit::message).find(|message| message["id"] == 77).expect("an answer");
+    let declined = upstream
+        .requests()
+        .iter()
+        .map(RecordedRequest::message)
+        .find(|message| message["id"] == 77)
+        .expect("an answer");
     assert_eq!(declined["error"]["code"], -32601);
 }
 
@@ -228,14 +241,14 @@ async fn a_stateless_client_hears_what_the_session_says_and_only_what_it_asked_f
         assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 3);
         assert_ne!(message["params"]["uri"], "note://desk/2");
     }
-    assert!(upstream.hits().iter().any(|hit| hit.method() == "resources/subscribe"));
+    assert!(upstream.requests().iter().any(|hit| hit.method() == "resources/subscribe"));
 }
 
 #[tokio::test]
 async fn a_server_that_has_forgotten_a_session_is_told_again_what_is_listened_for() {
     let forgets = Arc::new(AtomicBool::new(false));
     let forgetting = Arc::clone(&forgets);
-    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit| match hit.method().as_str() {
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit| match hit.method().as_str() {
         "tools/call" if forgetting.swap(false, Ordering::AcqRel) => Some(json_response("404 Not Found", "", "")),
         _ => legacy_server(hit),
     });
@@ -245,7 +258,7 @@ async fn a_server_that_has_forgotten_a_session_is_told_again_what_is_listened_fo
     let wanted = json!({"resourceSubscriptions": ["note://desk/1"]});
     let listening = async move { stateless(&listener, "subscriptions/listen", json!({"notifications": wanted})).await };
     let listening = tokio::spawn(listening);
-    let subscribed = || upstream.hits().iter().filter(|hit| hit.method() == "resources/subscribe").count();
+    let subscribed = || upstream.requests().iter().filter(|hit| hit.method() == "resources/subscribe").count();
     let until = async |count: usize| {
         for _ in 0..50 {
             if subscribed() == count {
@@ -263,7 +276,7 @@ async fn a_server_that_has_forgotten_a_session_is_told_again_what_is_listened_fo
 }
 
 /// A server without sessions, which asks the client before it answers `ask`.
-fn modern_server(hit: &Hit) -> Option<Script> {
+fn modern_server(hit: &RecordedRequest) -> Option<ResponseScript> {
     let message = hit.message();
     let complete = |mut result: Value| {
         result["resultType"] = json!("complete");
@@ -278,9 +291,9 @@ fn modern_server(hit: &Hit) -> Option<Script> {
         ("server/discover", _) => complete(json!({"supportedVersions": [VERSION], "ttlMs": 0, "cacheScope": "public",
                 "capabilities": {"tools": {"listChanged": true}, "resources": {"subscribe": true}, "extensions": {"x": {}}},
                 "instructions": "be brief", "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "new", "version": "2"}}})),
-        ("tools/list", _) => {
-            complete(json!({"tools": [tool("read"), tool("ask")], "ttlMs": 0, "cacheScope": "public"}))
-        }
+        ("tools/list", _) => complete(
+            json!({"tools": [tool_definition("read"), tool_definition("ask")], "ttlMs": 0, "cacheScope": "public"}),
+        ),
         ("tools/call", "ask") if message["params"]["inputResponses"].is_null() => answered(
             hit,
             json!({"resultType": "input_required", "requestState": "opaque-é",
@@ -344,7 +357,7 @@ async fn a_client_with_a_session_lists_and_calls_at_a_server_without() {
     assert_eq!(meta["io.modelcontextprotocol/logLevel"], Value::Null);
     assert_eq!(calls[1].message()["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
     for method in ["ping", "logging/setLevel", "notifications/initialized"] {
-        assert!(!upstream.hits().iter().any(|hit| hit.method() == method), "{method} is not of that era");
+        assert!(!upstream.requests().iter().any(|hit| hit.method() == method), "{method} is not of that era");
     }
 }
 
@@ -415,13 +428,14 @@ async fn a_client_with_a_session_hears_of_resources_at_a_server_without() {
     stream.write_all(head.as_bytes()).await.expect("it can be written");
     let heard = read_until(&mut stream, "note://desk/1").await;
     assert!(!heard.contains("acknowledged"), "{heard}");
-    let listen = upstream.hits().into_iter().find(|hit| hit.method() == "subscriptions/listen").expect("it listens");
+    let listen =
+        upstream.requests().into_iter().find(|hit| hit.method() == "subscriptions/listen").expect("it listens");
     assert_eq!(listen.message()["params"]["notifications"]["resourceSubscriptions"], json!(["note://desk/1"]));
-    assert!(!upstream.hits().iter().any(|hit| hit.method() == "resources/subscribe"));
+    assert!(!upstream.requests().iter().any(|hit| hit.method() == "resources/subscribe"));
 }
 
 /// A server without sessions that says no to the first `server/discover`, as an era of its own says it.
-fn choosy_server(hit: &Hit, code: i64, supported: &Value, is_first: &AtomicBool) -> Option<Script> {
+fn choosy_server(hit: &RecordedRequest, code: i64, supported: &Value, is_first: &AtomicBool) -> Option<ResponseScript> {
     match hit.method().as_str() {
         "server/discover" if is_first.swap(false, Ordering::AcqRel) => {
             let data = json!({"supported": supported, "requested": VERSION});
@@ -436,14 +450,14 @@ fn choosy_server(hit: &Hit, code: i64, supported: &Value, is_first: &AtomicBool)
 
 async fn before_choosy(code: i64, supported: Value) -> (FakeUpstream, TestGateway) {
     let is_first = AtomicBool::new(true);
-    let server = move |hit: &Hit| choosy_server(hit, code, &supported, &is_first);
+    let server = move |hit: &RecordedRequest| choosy_server(hit, code, &supported, &is_first);
     let upstream = FakeUpstream::start(json!([]), server).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     (upstream, gw)
 }
 
 fn count(upstream: &FakeUpstream, method: &str) -> usize {
-    upstream.hits().iter().filter(|hit| hit.method() == method).count()
+    upstream.requests().iter().filter(|hit| hit.method() == method).count()
 }
 
 #[tokio::test]
@@ -474,7 +488,7 @@ async fn a_server_that_names_only_revisions_with_a_handshake_gets_one() {
 async fn before_changing(begins_modern: bool) -> (FakeUpstream, TestGateway, Arc<AtomicBool>) {
     let is_modern = Arc::new(AtomicBool::new(begins_modern));
     let now = Arc::clone(&is_modern);
-    let server = move |hit: &Hit| {
+    let server = move |hit: &RecordedRequest| {
         let speaks_modern = hit.header("mcp-method").is_some();
         if speaks_modern != now.load(Ordering::Acquire) {
             let text = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"what?"}}"#;
@@ -482,7 +496,7 @@ async fn before_changing(begins_modern: bool) -> (FakeUpstream, TestGateway, Arc
         }
         if speaks_modern { modern_server(hit) } else { legacy_server(hit) }
     };
-    let upstream = FakeUpstream::start(json!([tool("read")]), server).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), server).await;
     let gw = TestGateway::with_policy(r#"{"version":"1","default":"allow"}"#, &upstream).await;
     (upstream, gw, is_modern)
 }
@@ -540,11 +554,12 @@ async fn who_only_listens_hears_that_its_session_rests_on_nothing_any_more() {
 
 #[tokio::test]
 async fn a_server_that_leaves_unanswered_what_it_does_not_know_is_spoken_to_in_a_session() {
-    let upstream = FakeUpstream::start(json!([tool("read")]), |hit: &Hit| match hit.method().as_str() {
-        "server/discover" => Some(vec![Step::Pause(Duration::from_secs(60))]),
-        _ => legacy_server(hit),
-    })
-    .await;
+    let upstream =
+        FakeUpstream::start(json!([tool_definition("read")]), |hit: &RecordedRequest| match hit.method().as_str() {
+            "server/discover" => Some(vec![ScriptStep::Pause(Duration::from_secs(60))]),
+            _ => legacy_server(hit),
+        })
+        .await;
     let settings = Settings { connect_time: Duration::from_millis(250), ..Settings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     for _ in 0..2 {
@@ -556,13 +571,13 @@ async fn a_server_that_leaves_unanswered_what_it_does_not_know_is_spoken_to_in_a
 #[tokio::test]
 async fn a_bad_moment_of_a_server_is_no_verdict() {
     let is_first = AtomicBool::new(true);
-    let server = move |hit: &Hit| match hit.method().as_str() {
+    let server = move |hit: &RecordedRequest| match hit.method().as_str() {
         "server/discover" if is_first.swap(false, Ordering::AcqRel) => {
             Some(json_response("503 Service Unavailable", "", ""))
         }
         _ => legacy_server(hit),
     };
-    let upstream = FakeUpstream::start(json!([tool("read")]), server).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), server).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     for asked in [1, 2, 2] {
         assert_eq!(stateless(&gw, "tools/list", json!({})).await.status, 200);
@@ -585,7 +600,7 @@ async fn a_handshake_that_is_refused_in_words_of_any_kind_is_followed_by_the_que
             let refusal =
                 format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
             let upstream = FakeUpstream::start(json!([]), move |hit| match hit.method().as_str() {
-                "initialize" => Some(vec![Step::Write(refusal.clone().into_bytes())]),
+                "initialize" => Some(vec![ScriptStep::Write(refusal.clone().into_bytes())]),
                 _ => modern_server(hit),
             });
             let upstream = upstream.await;
@@ -605,7 +620,7 @@ async fn a_handshake_that_is_refused_in_words_of_any_kind_is_followed_by_the_que
 async fn updated() -> (Arc<AtomicBool>, FakeUpstream) {
     let is_new = Arc::new(AtomicBool::new(false));
     let own = Arc::clone(&is_new);
-    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
         if !own.load(Ordering::Acquire) {
             return None;
         }
@@ -618,7 +633,7 @@ async fn updated() -> (Arc<AtomicBool>, FakeUpstream) {
                 Some(json_response("400 Bad Request", "", &body.to_string()))
             }
             "tools/call" => with(hit, &json!({"resultType": "complete", "content": [{"type": "text", "text": "new"}]})),
-            _ => modern_answer(hit, &json!([tool("read")]), &json!({"tools": {}})),
+            _ => modern_answer(hit, &json!([tool_definition("read")]), &json!({"tools": {}})),
         }
     })
     .await;

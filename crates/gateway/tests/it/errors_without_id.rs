@@ -4,7 +4,9 @@
 use std::time::{Duration, Instant};
 
 use gatelodge_gateway::Settings;
-use gatelodge_testkit::{FakeSse, FakeUpstream, Hit, Posted, Step, TestGateway, event_response, tool};
+use gatelodge_testkit::{
+    FakeSse, FakeUpstream, Posted, RecordedRequest, ScriptStep, TestGateway, event_response, tool_definition,
+};
 use serde_json::json;
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
@@ -15,7 +17,7 @@ fn patient() -> Settings {
     Settings { call_time: Duration::from_secs(3), ..Settings::default() }
 }
 
-fn fault(hit: &Hit) -> Option<&'static str> {
+fn fault(hit: &RecordedRequest) -> Option<&'static str> {
     match hit.tool().as_str() {
         "null" => Some(NULL),
         "none" => Some(NONE),
@@ -37,8 +39,8 @@ async fn is_the_calls_own(gw: &TestGateway) {
 
 #[tokio::test]
 async fn on_a_stream_of_events_it_is_that_calls_error() {
-    let server = |hit: &Hit| fault(hit).map(|fault| event_response(&format!("data: {fault}\n\n")));
-    let upstream = FakeUpstream::start(json!([tool("null"), tool("none")]), server).await;
+    let server = |hit: &RecordedRequest| fault(hit).map(|fault| event_response(&format!("data: {fault}\n\n")));
+    let upstream = FakeUpstream::start(json!([tool_definition("null"), tool_definition("none")]), server).await;
     let gw = TestGateway::builder().policy(POLICY).settings(patient()).start(&upstream).await;
     is_the_calls_own(&gw).await;
     assert_eq!(upstream.calls().len(), 2);
@@ -46,12 +48,12 @@ async fn on_a_stream_of_events_it_is_that_calls_error() {
 
 #[tokio::test]
 async fn on_a_connection_of_http_and_sse_it_is_that_of_the_one_call_that_waits() {
-    let said = |text: &str| Step::Write(format!("event: message\ndata: {text}\n\n").into_bytes());
-    let server = move |hit: &Hit| {
+    let said = |text: &str| ScriptStep::Write(format!("event: message\ndata: {text}\n\n").into_bytes());
+    let server = move |hit: &RecordedRequest| {
         if hit.tool() == "slow" {
             let result = json!({"content": [{"type": "text", "text": "slow"}]});
             let answer = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
-            let script = vec![Step::Pause(Duration::from_millis(1_500)), said(&answer)];
+            let script = vec![ScriptStep::Pause(Duration::from_millis(1_500)), said(&answer)];
             // The other call must not wait for this one's connection.
             return Some(Posted { is_late: true, ..Posted::then(script) });
         }

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gatelodge_gateway::Settings;
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -41,7 +43,7 @@ impl Memory {
         at.map(|at| methods.remove(at)).is_some()
     }
 
-    fn answer(&self, hit: &Hit) -> Option<Script> {
+    fn answer(&self, hit: &RecordedRequest) -> Option<ResponseScript> {
         let (id, method) = (hit.message()["id"].clone(), hit.method());
         let answered = |head: &str, result: Value| {
             Some(json_response("200 OK", head, &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()))
@@ -67,9 +69,11 @@ impl Memory {
         }
         match (method.as_str(), hit.message()["params"]["cursor"].as_str()) {
             // The second page of whoever was forgotten in between is another's.
-            ("tools/list", None) => answered("", json!({"tools": [tool("read")], "nextCursor": known})),
-            ("tools/list", Some(cursor)) if cursor == known => answered("", json!({"tools": [tool("wipe")]})),
-            ("tools/list", Some(_)) => answered("", json!({"tools": [tool("another")]})),
+            ("tools/list", None) => answered("", json!({"tools": [tool_definition("read")], "nextCursor": known})),
+            ("tools/list", Some(cursor)) if cursor == known => {
+                answered("", json!({"tools": [tool_definition("wipe")]}))
+            }
+            ("tools/list", Some(_)) => answered("", json!({"tools": [tool_definition("another")]})),
             ("resources/list", _) => answered("", json!({"resources": [{"uri": "note://1", "name": "n"}]})),
             ("resources/templates/list", _) => {
                 answered("", json!({"resourceTemplates": [{"uriTemplate": "note://{n}", "name": "n"}]}))
@@ -87,7 +91,7 @@ async fn server() -> (Arc<Memory>, FakeUpstream) {
 }
 
 fn reached(upstream: &FakeUpstream, method: &str) -> usize {
-    upstream.hits().iter().filter(|hit| hit.method() == method).count()
+    upstream.requests().iter().filter(|hit| hit.method() == method).count()
 }
 
 async fn in_session(gw: &TestGateway, method: &str) -> Answer {
@@ -144,7 +148,7 @@ async fn a_page_of_another_session_is_not_put_to_those_before_it() {
     gw.initialize().await;
     memory.forget_at(&[SECOND_PAGE]);
     assert_eq!(names(&in_session(&gw, "tools/list").await.message(), "tools/list"), ["read", "wipe"]);
-    let lists = upstream.hits().into_iter().filter(|hit| hit.method() == "tools/list");
+    let lists = upstream.requests().into_iter().filter(|hit| hit.method() == "tools/list");
     assert_eq!(lists.filter(|hit| hit.message()["params"]["cursor"].is_null()).count(), 2, "from its beginning");
 }
 
@@ -224,7 +228,7 @@ async fn stream(gw: &TestGateway) -> TcpStream {
 async fn who_only_listens_hears_a_server_again_that_has_forgotten_the_session() {
     let lives = Arc::new(AtomicUsize::new(1));
     let own = Arc::clone(&lives);
-    let upstream = FakeUpstream::start(json!([]), move |hit: &Hit| {
+    let upstream = FakeUpstream::start(json!([]), move |hit: &RecordedRequest| {
         let session = format!("s-{}", own.load(Ordering::Acquire));
         let is_known = hit.header("mcp-session-id") == Some(&session);
         if hit.method() == "initialize" {
@@ -233,13 +237,13 @@ async fn who_only_listens_hears_a_server_again_that_has_forgotten_the_session() 
             let head = format!("mcp-session-id: {session}\r\n");
             return Some(json_response("200 OK", &head, &result_of(hit, &result).to_string()));
         }
-        if hit.line.starts_with("GET") && is_known {
+        if hit.request_line.starts_with("GET") && is_known {
             let said =
                 json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"of": session}});
             // It ends its stream, and so is asked for it again.
             return Some(streamed(&[(&event(&said), Duration::ZERO)]));
         }
-        let is_forgotten = hit.line.starts_with("GET") || (hit.method() == "ping" && !is_known);
+        let is_forgotten = hit.request_line.starts_with("GET") || (hit.method() == "ping" && !is_known);
         is_forgotten.then(|| json_response("404 Not Found", "", ""))
     })
     .await;
@@ -258,14 +262,14 @@ async fn who_only_listens_hears_a_server_again_that_has_forgotten_the_session() 
 
 #[tokio::test]
 async fn a_server_that_has_no_stream_and_says_so_by_404_is_not_greeted_again() {
-    let refusing = FakeUpstream::start(json!([]), |hit: &Hit| {
-        hit.line.starts_with("GET").then(|| json_response("404 Not Found", "", ""))
+    let refusing = FakeUpstream::start(json!([]), |hit: &RecordedRequest| {
+        hit.request_line.starts_with("GET").then(|| json_response("404 Not Found", "", ""))
     })
     .await;
     let gw = TestGateway::with_policy(OPEN, &refusing).await;
     assert_eq!(gw.initialize().await.status, 200);
     let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
-    let asked = || refusing.hits().iter().filter(|hit| hit.line.starts_with("GET")).count();
+    let asked = || refusing.requests().iter().filter(|hit| hit.request_line.starts_with("GET")).count();
     until("it is asked twice for its stream", || asked() >= 2).await;
     drop(read_for(&mut ear, Duration::from_millis(50)).await);
     assert_eq!(reached(&refusing, "initialize"), 1, "it knows the session");
@@ -273,8 +277,8 @@ async fn a_server_that_has_no_stream_and_says_so_by_404_is_not_greeted_again() {
 
 #[tokio::test]
 async fn who_listens_where_a_server_has_no_stream_and_says_so_by_404_is_acknowledged() {
-    let refusing = FakeUpstream::start(json!([]), |hit: &Hit| {
-        hit.line.starts_with("GET").then(|| json_response("404 Not Found", "", ""))
+    let refusing = FakeUpstream::start(json!([]), |hit: &RecordedRequest| {
+        hit.request_line.starts_with("GET").then(|| json_response("404 Not Found", "", ""))
     })
     .await;
     let gw = TestGateway::with_policy(OPEN, &refusing).await;
@@ -288,7 +292,7 @@ async fn who_listens_where_a_server_has_no_stream_and_says_so_by_404_is_acknowle
 
 #[tokio::test]
 async fn an_error_by_404_of_a_server_that_gives_sessions_no_ids_is_passed_on() {
-    let upstream = FakeUpstream::start(json!([tool("read")]), |hit: &Hit| match hit.method().as_str() {
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), |hit: &RecordedRequest| match hit.method().as_str() {
         "initialize" => {
             let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
             Some(json_response("200 OK", "", &result_of(hit, &result).to_string()))
@@ -311,7 +315,7 @@ async fn an_error_by_404_of_a_server_that_gives_sessions_no_ids_is_passed_on() {
 async fn an_event_of_a_session_that_was_forgotten_is_not_named_in_the_one_that_follows() {
     let (lives, told) = (Arc::new(AtomicUsize::new(1)), Arc::new(tokio::sync::Notify::new()));
     let (own, speak) = (Arc::clone(&lives), Arc::clone(&told));
-    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
         let session = format!("s-{}", own.load(Ordering::Acquire));
         let is_known = hit.header("mcp-session-id") == Some(&session);
         match hit.method().as_str() {
@@ -322,13 +326,13 @@ async fn an_event_of_a_session_that_was_forgotten_is_not_named_in_the_one_that_f
             }
             "server/discover" => None,
             _ if !is_known => Some(json_response("404 Not Found", "", "")),
-            _ if hit.line.starts_with("GET") => {
+            _ if hit.request_line.starts_with("GET") => {
                 let said = |number: u8| {
                     let message = json!({"jsonrpc": "2.0", "method": "notifications/vendor/news", "params": {"n": number}});
-                    Step::Write(chunk(&format!("id: {session}-{number}\nretry: 50\n{}", event(&message))))
+                    ScriptStep::Write(chunk(&format!("id: {session}-{number}\nretry: 50\n{}", event(&message))))
                 };
                 let mut script = open_stream();
-                script.extend([said(1), Step::Until(Arc::clone(&speak)), said(2), Step::Write(b"0\r\n\r\n".to_vec())]);
+                script.extend([said(1), ScriptStep::WaitFor(Arc::clone(&speak)), said(2), ScriptStep::Write(b"0\r\n\r\n".to_vec())]);
                 Some(script)
             }
             _ => None,
@@ -344,7 +348,7 @@ async fn an_event_of_a_session_that_was_forgotten_is_not_named_in_the_one_that_f
     gw.call("read", json!({})).await;
     told.notify_one();
     read_until(&mut ear, r#""n":1"#, 1).await;
-    let heard = upstream.hits().into_iter().filter(|hit| hit.line.starts_with("GET"));
+    let heard = upstream.requests().into_iter().filter(|hit| hit.request_line.starts_with("GET"));
     let heard: Vec<_> = heard
         .map(|hit| (hit.header("mcp-session-id").map(str::to_owned), hit.header("last-event-id").map(str::to_owned)))
         .collect();

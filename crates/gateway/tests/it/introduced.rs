@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use gatelodge_testkit::{FakeUpstream, Hit, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, ScriptStep, TestGateway, json_response, tool_definition};
 use serde_json::json;
 
 use super::rows_kit::{ALL, Caller, begin_in_session, result_of, until};
@@ -14,17 +14,19 @@ use super::rows_kit::{ALL, Caller, begin_in_session, result_of, until};
 async fn server(hangs_in: &'static str) -> (FakeUpstream, Arc<AtomicBool>) {
     let (handshakes, is_left) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
     let noted = Arc::clone(&is_left);
-    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| match hit.method().as_str() {
-        "initialize" => {
-            let head = format!("mcp-session-id: s-{}\r\n", handshakes.fetch_add(1, Ordering::AcqRel) + 1);
-            let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
+        match hit.method().as_str() {
+            "initialize" => {
+                let head = format!("mcp-session-id: s-{}\r\n", handshakes.fetch_add(1, Ordering::AcqRel) + 1);
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
                 "serverInfo": {"name": "s", "version": "1"}});
-            Some(json_response("200 OK", &head, &result_of(hit, &result).to_string()))
+                Some(json_response("200 OK", &head, &result_of(hit, &result).to_string()))
+            }
+            "notifications/initialized" if hit.header("mcp-session-id") == Some(hangs_in) => {
+                Some(vec![ScriptStep::WaitForHangUp(Arc::clone(&noted))])
+            }
+            _ => None,
         }
-        "notifications/initialized" if hit.header("mcp-session-id") == Some(hangs_in) => {
-            Some(vec![Step::HungUp(Arc::clone(&noted))])
-        }
-        _ => None,
     })
     .await;
     (upstream, is_left)
@@ -41,7 +43,7 @@ async fn a_session_that_is_opened_again_for_one_who_leaves_is_not_used_before_it
     assert_eq!(gw.initialize().await.status, 200);
     gw.restart().await;
     let stream = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
-    let is_told = || upstream.hits().iter().filter(|hit| hit.method() == "notifications/initialized").count() == 2;
+    let is_told = || upstream.requests().iter().filter(|hit| hit.method() == "notifications/initialized").count() == 2;
     until("the session is opened again", is_told).await;
     drop(stream);
     until("nobody waits for that", || is_left.load(Ordering::Acquire)).await;
@@ -55,7 +57,7 @@ async fn a_session_of_ours_that_is_opened_for_one_who_leaves_is_not_used_before_
     let gw = TestGateway::with_policy(ALL, &upstream).await;
     let wanted = json!({"notifications": {"toolsListChanged": true}});
     let stream = Caller::of(&gw).at_all().begin("subscriptions/listen", wanted).await;
-    let is_told = || upstream.hits().iter().any(|hit| hit.method() == "notifications/initialized");
+    let is_told = || upstream.requests().iter().any(|hit| hit.method() == "notifications/initialized");
     until("a session is opened", is_told).await;
     drop(stream);
     until("nobody waits for that", || is_left.load(Ordering::Acquire)).await;

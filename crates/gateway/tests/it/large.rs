@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use gatelodge_store::CallOutcome;
-use gatelodge_testkit::{FakeUpstream, TestGateway, json_response, tool};
+use gatelodge_testkit::{FakeUpstream, TestGateway, json_response, tool_definition};
 use serde_json::json;
 
 const OPEN: &str = r#"{"version":"1","default":"allow"}"#;
@@ -11,7 +11,7 @@ const LENGTH: usize = 300_000;
 
 /// A server that answers each call in these words; `ID` is the request's id in them.
 async fn answering(words: String) -> FakeUpstream {
-    FakeUpstream::start(json!([tool("store")]), move |hit| {
+    FakeUpstream::start(json!([tool_definition("store")]), move |hit| {
         let answer = || json_response("200 OK", "", &words.replace("ID", &hit.message()["id"].to_string()));
         (hit.method() == "tools/call").then(answer)
     })

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gatelodge_testkit::{FakeUpstream, Hit, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, ScriptStep, TestGateway, json_response, tool_definition};
 use serde_json::{Value, json};
 
 use super::rows_kit::{ALL, Caller, count, open_stream, read_until, result_of, until};
 
 /// A server with sessions that can be listened to. While it hangs it answers to no subscription.
 async fn server(is_hanging: Arc<AtomicBool>) -> FakeUpstream {
-    FakeUpstream::start(json!([tool("forget")]), move |hit: &Hit| match hit.method().as_str() {
+    FakeUpstream::start(json!([tool_definition("forget")]), move |hit: &RecordedRequest| match hit.method().as_str() {
         "initialize" => {
             let result = json!({"protocolVersion": "2025-11-25",
                 "capabilities": {"tools": {}, "resources": {"subscribe": true}},
@@ -21,9 +21,11 @@ async fn server(is_hanging: Arc<AtomicBool>) -> FakeUpstream {
         }
         "tools/call" => Some(json_response("404 Not Found", "", "")),
         method if method.starts_with("resources/") && is_hanging.load(Ordering::Acquire) => {
-            Some(vec![Step::Pause(Duration::from_secs(60))])
+            Some(vec![ScriptStep::Pause(Duration::from_secs(60))])
         }
-        _ if hit.line.starts_with("GET") => Some([open_stream(), vec![Step::HungUp(Arc::default())]].concat()),
+        _ if hit.request_line.starts_with("GET") => {
+            Some([open_stream(), vec![ScriptStep::WaitForHangUp(Arc::default())]].concat())
+        }
         _ => None,
     })
     .await

@@ -4,7 +4,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -16,13 +18,13 @@ use super::rows_kit::{
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// What a server says first to who listens.
-fn acknowledged(hit: &Hit) -> String {
+fn acknowledged(hit: &RecordedRequest) -> String {
     let params = json!({"notifications": hit.message()["params"]["notifications"], "_meta": {SUBSCRIPTION: hit.message()["id"]}});
     event(&json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}))
 }
 
 /// A server without sessions whose tool `slow` makes tasks.
-fn with_tasks(hit: &Hit) -> Option<Script> {
+fn with_tasks(hit: &RecordedRequest) -> Option<ResponseScript> {
     match hit.method().as_str() {
         "tools/call" => answered(
             hit,
@@ -31,27 +33,27 @@ fn with_tasks(hit: &Hit) -> Option<Script> {
         ),
         "subscriptions/listen" => {
             let mut script = open_stream();
-            script.push(Step::Write(chunk(&acknowledged(hit))));
-            script.push(Step::Pause(Duration::from_secs(30)));
+            script.push(ScriptStep::Write(chunk(&acknowledged(hit))));
+            script.push(ScriptStep::Pause(Duration::from_secs(30)));
             Some(script)
         }
         _ => modern_answer(
             hit,
-            &json!([tool("slow"), tool("read")]),
+            &json!([tool_definition("slow"), tool_definition("read")]),
             &json!({"tools": {"listChanged": true}, "extensions": {"io.modelcontextprotocol/tasks": {}}}),
         ),
     }
 }
 
 /// One that nobody can listen to.
-fn deaf(hit: &Hit) -> Option<Script> {
+fn deaf(hit: &RecordedRequest) -> Option<ResponseScript> {
     match hit.method().as_str() {
         "subscriptions/listen" => {
             let error = json!({"code": -32601, "message": "no such method"});
             let body = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "error": error});
             Some(json_response("404 Not Found", "", &body.to_string()))
         }
-        _ => modern_answer(hit, &json!([tool("read")]), &json!({"tools": {}})),
+        _ => modern_answer(hit, &json!([tool_definition("read")]), &json!({"tools": {}})),
     }
 }
 
@@ -77,13 +79,13 @@ async fn rest(stream: &mut TcpStream) -> Option<String> {
 
 #[tokio::test]
 async fn the_end_that_a_server_says_has_the_clients_own_id() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "subscriptions/listen" => {
             let end = json!({"resultType": "complete", "_meta": {SUBSCRIPTION: hit.message()["id"]}, "x": 1});
             let end = event(&result_of(hit, &end));
             Some(stream(&[(&acknowledged(hit), Duration::ZERO), (&end, Duration::from_millis(50))]))
         }
-        _ => modern_answer(hit, &json!([tool("read")]), &json!({"tools": {"listChanged": true}})),
+        _ => modern_answer(hit, &json!([tool_definition("read")]), &json!({"tools": {"listChanged": true}})),
     })
     .await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
@@ -127,19 +129,21 @@ async fn who_begins_to_listen_does_not_overtake_who_ends() {
     let slow = Duration::from_millis(400);
     let asked: Arc<Mutex<Vec<(String, Instant)>>> = Arc::default();
     let noted = Arc::clone(&asked);
-    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| match hit.method().as_str() {
-        "initialize" => {
-            let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"resources": {"subscribe": true}},
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
+        match hit.method().as_str() {
+            "initialize" => {
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"resources": {"subscribe": true}},
                 "serverInfo": {"name": "s", "version": "1"}});
-            Some(json_response("200 OK", "mcp-session-id: s-1\r\n", &result_of(hit, &result).to_string()))
+                Some(json_response("200 OK", "mcp-session-id: s-1\r\n", &result_of(hit, &result).to_string()))
+            }
+            method @ ("resources/subscribe" | "resources/unsubscribe") => {
+                noted.lock().expect("a list").push((method.to_owned(), Instant::now()));
+                let mut script = vec![ScriptStep::Pause(slow)];
+                script.extend(answered(hit, &json!({}))?);
+                Some(script)
+            }
+            _ => None,
         }
-        method @ ("resources/subscribe" | "resources/unsubscribe") => {
-            noted.lock().expect("a list").push((method.to_owned(), Instant::now()));
-            let mut script = vec![Step::Pause(slow)];
-            script.extend(answered(hit, &json!({}))?);
-            Some(script)
-        }
-        _ => None,
     })
     .await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;

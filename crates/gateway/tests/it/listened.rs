@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_store::RecordKind;
-use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, tool};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, tool_definition};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -18,19 +18,19 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const NOTES: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"resources":{"note://desk/*":{}}}"#;
 
 /// What the server is asked to tell of.
-fn named(hit: &Hit) -> Value {
+fn named(hit: &RecordedRequest) -> Value {
     hit.message()["params"]["notifications"].clone()
 }
 
-fn said(hit: &Hit, method: &str, mut params: Value) -> Step {
+fn said(hit: &RecordedRequest, method: &str, mut params: Value) -> ScriptStep {
     params["_meta"] = json!({SUBSCRIPTION: hit.message()["id"]});
-    Step::Write(chunk(&event(
+    ScriptStep::Write(chunk(&event(
         &json!({"jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": params}),
     )))
 }
 
 /// A server without sessions that tells whoever listens of everything, and of what it was asked for last.
-fn talkative(hit: &Hit, acknowledged: Value) -> Script {
+fn talkative(hit: &RecordedRequest, acknowledged: Value) -> ResponseScript {
     let update = |uri: &str| said(hit, "resources/updated", json!({"uri": uri}));
     let mut script = open_stream();
     script.push(said(hit, "prompts/list_changed", json!({"is": "early"})));
@@ -47,7 +47,7 @@ fn talkative(hit: &Hit, acknowledged: Value) -> Script {
         update("note://desk/1/part"),
         update("note://desk/1"),
     ]);
-    script.push(Step::Pause(Duration::from_secs(30)));
+    script.push(ScriptStep::Pause(Duration::from_secs(30)));
     script
 }
 
@@ -66,13 +66,13 @@ fn is_only_asked(heard: &str) {
 
 #[tokio::test]
 async fn nobody_hears_of_what_was_not_asked_for_or_not_acknowledged() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         // Of the tools it says nothing; of a prompt and a log nobody asked.
         "subscriptions/listen" => Some(talkative(
             hit,
             json!({"promptsListChanged": true, "resourceSubscriptions": ["note://desk/1", "note://desk/2"], "vendor": 1}),
         )),
-        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
     let gw = TestGateway::builder().policy(NOTES).and_server("zoo", &upstream.url(), NOTES).start(&upstream).await;
@@ -91,14 +91,14 @@ async fn nobody_hears_of_what_was_not_asked_for_or_not_acknowledged() {
 
 #[tokio::test]
 async fn nobody_with_a_session_hears_of_it_from_a_server_without_one() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "subscriptions/listen" => {
             let mut acknowledged = named(hit);
             acknowledged["toolsListChanged"] = json!(false);
             acknowledged["promptsListChanged"] = json!(false);
             Some(talkative(hit, acknowledged))
         }
-        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
     let gw = TestGateway::with_policy(NOTES, &upstream).await;
@@ -112,15 +112,15 @@ async fn nobody_with_a_session_hears_of_it_from_a_server_without_one() {
 
 #[tokio::test]
 async fn who_asks_by_names_of_an_extension_hears_what_it_tells() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "subscriptions/listen" => {
             let mut script = open_stream();
             script.push(said(hit, "subscriptions/acknowledged", json!({"notifications": named(hit)})));
             script.push(said(hit, "vendor/news", json!({"n": 1.10})));
-            script.push(Step::Pause(Duration::from_secs(30)));
+            script.push(ScriptStep::Pause(Duration::from_secs(30)));
             Some(script)
         }
-        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
@@ -131,22 +131,22 @@ async fn who_asks_by_names_of_an_extension_hears_what_it_tells() {
 }
 
 /// A server that tells of what it is asked for.
-fn plain(hit: &Hit) -> Option<Script> {
+fn plain(hit: &RecordedRequest) -> Option<ResponseScript> {
     match hit.method().as_str() {
         "subscriptions/listen" => {
             let mut script = open_stream();
             script.push(said(hit, "subscriptions/acknowledged", json!({"notifications": named(hit)})));
-            script.push(Step::Pause(Duration::from_secs(30)));
+            script.push(ScriptStep::Pause(Duration::from_secs(30)));
             Some(script)
         }
-        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
     }
 }
 
 #[tokio::test]
 async fn a_denied_resource_is_left_out_of_what_is_acknowledged_and_written_down() {
     let modern = FakeUpstream::start(json!([]), plain).await;
-    let in_session = FakeUpstream::start(json!([tool("read")]), |hit: &Hit| match hit.method().as_str() {
+    let in_session = FakeUpstream::start(json!([tool_definition("read")]), |hit: &RecordedRequest| match hit.method().as_str() {
         "initialize" => answered(
             hit,
             &json!({"protocolVersion": "2025-11-25", "capabilities": capabilities(), "serverInfo": {"name": "s", "version": "1"}}),
@@ -171,7 +171,7 @@ async fn a_denied_resource_is_left_out_of_what_is_acknowledged_and_written_down(
             assert!(denied.clone().all(|row| row.record.code.as_deref() == Some("not_listed")), "{rows:?}");
             assert_eq!(denied.count(), if before.is_empty() { 1 } else { 2 }, "once for each time that it was named");
         }
-        let reached = upstream.hits().iter().any(|hit| hit.body.contains("secret"));
+        let reached = upstream.requests().iter().any(|hit| hit.body.contains("secret"));
         assert!(!reached, "the server does not learn of it");
     }
 }
@@ -215,7 +215,7 @@ async fn a_task_of_nobody_is_found_among_many_resources_of_nobody() {
 
 #[tokio::test]
 async fn who_calls_without_a_session_hears_on_it_of_the_call_alone() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" => {
             let token = &hit.message()["params"]["_meta"]["progressToken"];
             let mut script = open_stream();
@@ -229,11 +229,11 @@ async fn who_calls_without_a_session_hears_on_it_of_the_call_alone() {
                 said(hit, "vendor/news", json!({})),
             ]);
             let done = json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]});
-            script.push(Step::Write(chunk(&event(&result_of(hit, &done)))));
-            script.push(Step::Write(b"0\r\n\r\n".to_vec()));
+            script.push(ScriptStep::Write(chunk(&event(&result_of(hit, &done)))));
+            script.push(ScriptStep::Write(b"0\r\n\r\n".to_vec()));
             Some(script)
         }
-        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
@@ -273,7 +273,7 @@ async fn who_may_hear_of_more_by_now_listens_anew() {
 async fn a_change_that_nobody_was_promised_to_hear_of_is_noted_all_the_same() {
     let changes = Arc::new(Notify::new());
     let own = Arc::clone(&changes);
-    let upstream = FakeUpstream::start(json!([]), move |hit: &Hit| match hit.method().as_str() {
+    let upstream = FakeUpstream::start(json!([]), move |hit: &RecordedRequest| match hit.method().as_str() {
         "subscriptions/listen" => {
             let mut script = open_stream();
             script.push(said(
@@ -281,13 +281,13 @@ async fn a_change_that_nobody_was_promised_to_hear_of_is_noted_all_the_same() {
                 "subscriptions/acknowledged",
                 json!({"notifications": {"promptsListChanged": true}}),
             ));
-            script.push(Step::Until(Arc::clone(&own)));
+            script.push(ScriptStep::WaitFor(Arc::clone(&own)));
             script.push(said(hit, "tools/list_changed", json!({"is": "unasked"})));
             script.push(said(hit, "prompts/list_changed", json!({})));
-            script.push(Step::Pause(Duration::from_secs(30)));
+            script.push(ScriptStep::Pause(Duration::from_secs(30)));
             Some(script)
         }
-        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
@@ -312,14 +312,14 @@ async fn a_change_that_nobody_was_promised_to_hear_of_is_noted_all_the_same() {
 
 #[tokio::test]
 async fn of_what_is_denied_at_all_servers_one_row_is_written_however_often_one_is_listened_to() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "subscriptions/listen" => {
             let mut script = open_stream();
             script.push(said(hit, "subscriptions/acknowledged", json!({"notifications": named(hit)})));
-            script.push(Step::Close);
+            script.push(ScriptStep::Close);
             Some(script)
         }
-        _ => modern_answer(hit, &json!([tool("read")]), &capabilities()),
+        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
     let gw = TestGateway::with_policy(NOTES, &upstream).await;
@@ -327,5 +327,5 @@ async fn of_what_is_denied_at_all_servers_one_row_is_written_however_often_one_i
     let _ear = Caller::of(&gw).at_all().begin("subscriptions/listen", wanted).await;
     until("it is listened to again", || count(&upstream, "subscriptions/listen") == 2).await;
     assert_eq!(refusals(&gw).await, 1);
-    assert!(!upstream.hits().iter().any(|hit| hit.body.contains("secret")), "the server does not learn of it");
+    assert!(!upstream.requests().iter().any(|hit| hit.body.contains("secret")), "the server does not learn of it");
 }

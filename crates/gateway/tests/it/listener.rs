@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use gatelodge_gateway::Settings;
 use gatelodge_store::{CallOutcome, RecordKind};
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, exchange, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, exchange, json_response,
+    tool_definition,
+};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -126,15 +129,15 @@ async fn requests_without_a_token_are_counted_and_told_in_one_row() {
     }
     let [row] = rows.as_slice() else { panic!("{rows:?}") };
     assert_eq!((row.record.kind, row.record.count), (RecordKind::Unauthenticated, Some(5)));
-    assert!(upstream.hits().is_empty());
+    assert!(upstream.requests().is_empty());
 }
 
-fn slow(hit: &Hit) -> Option<Script> {
+fn slow(hit: &RecordedRequest) -> Option<ResponseScript> {
     let message = hit.message();
     (hit.method() == "tools/call").then(|| {
         let reply =
             json!({"jsonrpc": "2.0", "id": message["id"], "result": {"content": [{"type": "text", "text": "late"}]}});
-        let mut script = vec![Step::Pause(Duration::from_millis(600))];
+        let mut script = vec![ScriptStep::Pause(Duration::from_millis(600))];
         script.extend(json_response("200 OK", "", &reply.to_string()));
         script
     })
@@ -142,7 +145,7 @@ fn slow(hit: &Hit) -> Option<Script> {
 
 #[tokio::test]
 async fn stopping_waits_for_calls_under_way_and_takes_no_new_ones() {
-    let upstream = FakeUpstream::start(json!([tool("slow")]), slow).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("slow")]), slow).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     gw.initialize().await;
     let stopping = async {
@@ -165,7 +168,7 @@ async fn stopping_waits_for_calls_under_way_and_takes_no_new_ones() {
 
 #[tokio::test]
 async fn a_caller_that_hangs_up_does_not_skip_the_record() {
-    let upstream = FakeUpstream::start(json!([tool("slow")]), slow).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("slow")]), slow).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     gw.initialize().await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "slow"}}).to_string();
@@ -197,8 +200,10 @@ async fn a_caller_that_hangs_up_does_not_skip_the_record() {
 
 #[tokio::test]
 async fn a_call_under_way_when_time_is_over_is_answered_and_recorded() {
-    let never = |hit: &Hit| (hit.method() == "tools/call").then(|| vec![Step::Pause(Duration::from_secs(60))]);
-    let upstream = FakeUpstream::start(json!([tool("slow")]), never).await;
+    let never = |hit: &RecordedRequest| {
+        (hit.method() == "tools/call").then(|| vec![ScriptStep::Pause(Duration::from_secs(60))])
+    };
+    let upstream = FakeUpstream::start(json!([tool_definition("slow")]), never).await;
     let settings = Settings { drain_time: Duration::from_millis(300), ..Settings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     gw.initialize().await;

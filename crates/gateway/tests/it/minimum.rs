@@ -3,7 +3,9 @@
 
 use gatelodge_mcp::Revision;
 use gatelodge_store::CallLogRow;
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, SseCaller, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, SseCaller, TestGateway, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -11,7 +13,7 @@ const ALL: &str = r#"{"version":"1","default":"allow"}"#;
 const STATELESS: &str = "2026-07-28";
 
 /// A server that never speaks anything newer than 2025-06-18 in a session.
-fn server(hit: &Hit) -> Option<Script> {
+fn server(hit: &RecordedRequest) -> Option<ResponseScript> {
     let message = hit.message();
     match hit.method().as_str() {
         "initialize" => {
@@ -27,7 +29,7 @@ fn server(hit: &Hit) -> Option<Script> {
 }
 
 async fn desk(minimum: Revision) -> (FakeUpstream, TestGateway) {
-    let upstream = FakeUpstream::start(json!([tool("read")]), server).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), server).await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
     want(&gw, minimum);
     (upstream, gw)
@@ -54,7 +56,7 @@ async fn ask_stateless(gw: &TestGateway, revision: &str) -> Answer {
 }
 
 fn reached(upstream: &FakeUpstream, method: &str) -> usize {
-    upstream.hits().iter().filter(|hit| hit.method() == method).count()
+    upstream.requests().iter().filter(|hit| hit.method() == method).count()
 }
 
 fn told(rows: &[CallLogRow]) -> bool {
@@ -75,7 +77,7 @@ fn assert_refused(error: &Value, wanted: &str, spoken: &str) {
 
 #[tokio::test]
 async fn a_handshake_that_names_no_revision_is_refused_before_anything_is_sent() {
-    let upstream = FakeUpstream::start(json!([tool("read")]), server).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), server).await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
     for version in [json!(5), Value::Null, json!({})] {
         let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": version,
@@ -84,7 +86,7 @@ async fn a_handshake_that_names_no_revision_is_refused_before_anything_is_sent()
         assert_eq!(answer.code(), -32602, "{}", answer.body);
         assert!(answer.body.contains("names a revision"), "{}", answer.body);
     }
-    assert!(upstream.hits().is_empty());
+    assert!(upstream.requests().is_empty());
 }
 
 #[tokio::test]
@@ -95,7 +97,7 @@ async fn an_older_handshake_is_refused_and_recorded_and_reaches_no_server() {
         assert_eq!((answer.status, answer.header("mcp-session-id")), (200, None));
         assert_refused(&answer.message()["error"], "2025-06-18", revision);
     }
-    assert_eq!(upstream.hits().len(), 0);
+    assert_eq!(upstream.requests().len(), 0);
     assert!(told(&gw.rows().await), "{:?}", gw.rows().await);
     assert!(gw.post(&[], &handshake("2025-06-18")).await.header("mcp-session-id").is_some());
 }
@@ -106,7 +108,8 @@ async fn a_server_that_agrees_on_an_older_revision_gives_no_session() {
     let answer = gw.post(&[], &handshake("2025-11-25")).await;
     assert_eq!(answer.header("mcp-session-id"), None);
     assert_refused(&answer.message()["error"], "2025-11-25", "2025-06-18");
-    let ended = upstream.hits().into_iter().find(|hit| hit.line.starts_with("DELETE")).expect("its session ends");
+    let ended =
+        upstream.requests().into_iter().find(|hit| hit.request_line.starts_with("DELETE")).expect("its session ends");
     assert_eq!(ended.header("mcp-session-id"), Some("s-1"));
 }
 
@@ -140,7 +143,7 @@ async fn a_stateless_client_is_new_enough_and_hears_only_of_what_it_may_speak() 
 
 /// A server that names revisions where it is asked for them; one that names only the last has no handshake.
 async fn naming(named: Value) -> FakeUpstream {
-    FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| match hit.method().as_str() {
+    FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| match hit.method().as_str() {
         "server/discover" => {
             let result = json!({"resultType": "complete", "supportedVersions": named, "capabilities": {"tools": {}}});
             let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();

@@ -3,7 +3,9 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use gatelodge_store::RecordKind;
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, TestGateway, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"query":{"limits":[{"counter":"queries","window":"day","max":3}]},"plain":{},
@@ -21,7 +23,7 @@ fn tools() -> Value {
     json!([
         annotated("query", query.clone()),
         annotated("hidden", query),
-        tool("plain"),
+        tool_definition("plain"),
         annotated("empty", json!({"a": text("")})),
         annotated("list", json!({"a": {"type": "array", "items": text("A")}})),
         annotated("twice", json!({"a": text("A"), "b": text("a")})),
@@ -29,7 +31,7 @@ fn tools() -> Value {
     ])
 }
 
-fn server(hit: &Hit) -> Option<Script> {
+fn server(hit: &RecordedRequest) -> Option<ResponseScript> {
     let result = match hit.method().as_str() {
         "server/discover" => json!({"supportedVersions": [VERSION], "capabilities": {"tools": {}}}),
         "tools/list" => json!({"tools": tools(), "ttlMs": 0, "cacheScope": "private"}),

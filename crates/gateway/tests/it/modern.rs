@@ -2,16 +2,24 @@
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use gatelodge_store::RecordKind;
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, event_response, json_response,
+    tool_definition,
+};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"read_note":{},"wipe":{"action":"deny"},"näh":{}},
     "resources":{"note://desk/*":{},"note://desk/shut":{"action":"deny"}}}"#;
 const VERSION: &str = "2026-07-28";
 
-fn modern_server(hit: &Hit) -> Option<Script> {
+fn modern_server(hit: &RecordedRequest) -> Option<ResponseScript> {
     let message = hit.message();
-    let tools = json!([tool("read_note"), tool("wipe"), tool("hidden"), tool("näh")]);
+    let tools = json!([
+        tool_definition("read_note"),
+        tool_definition("wipe"),
+        tool_definition("hidden"),
+        tool_definition("näh")
+    ]);
     let result = match hit.method().as_str() {
         "server/discover" => {
             json!({"resultType": "complete", "supportedVersions": [VERSION], "capabilities": {"tools": {}}, "ttlMs": 1000, "cacheScope": "public"})
@@ -46,7 +54,7 @@ fn modern_server(hit: &Hit) -> Option<Script> {
             ));
         }
         "tools/call" => json!({"resultType": "complete", "content": [{"type": "text", "text": "read"}]}),
-        _ if !hit.line.starts_with("POST") => return Some(vec![Step::Close]),
+        _ if !hit.request_line.starts_with("POST") => return Some(vec![ScriptStep::Close]),
         _ => json!({"resultType": "complete"}),
     };
     Some(json_response("200 OK", "", &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string()))
@@ -181,8 +189,8 @@ async fn a_resource_that_may_not_be_read_cannot_be_listened_to() {
         let row = rows.iter().find(|row| row.record.target.as_deref() == Some(uri)).expect("a row");
         assert_eq!(row.record.kind, RecordKind::Refused, "{uri}");
     }
-    let learned = |hit: &Hit| hit.body.contains("note://other/1") || hit.body.contains("shut");
-    assert!(!upstream.hits().iter().any(learned), "the server learns of nothing");
+    let learned = |hit: &RecordedRequest| hit.body.contains("note://other/1") || hit.body.contains("shut");
+    assert!(!upstream.requests().iter().any(learned), "the server learns of nothing");
     let filter = json!({"notifications": {"resourceSubscriptions": ["note://desk/1"]}});
     let heard = send(&gw, "subscriptions/listen", None, filter).await;
     assert!(heard.body.contains("note://desk/1"), "{}", heard.body);

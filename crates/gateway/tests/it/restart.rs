@@ -10,7 +10,9 @@ use gatelodge_gateway::Settings;
 use gatelodge_store::{
     Durability, IdHash, ManualClock, MemoryStore, SessionRow, Sessions, SqliteLedger, SqliteState, StoreError,
 };
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, TestGateway, json_response, tool_definition,
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -24,7 +26,7 @@ async fn desk() -> (FakeUpstream, TestGateway) {
 }
 
 fn handshakes(upstream: &FakeUpstream) -> usize {
-    upstream.hits().iter().filter(|hit| hit.method() == "initialize").count()
+    upstream.requests().iter().filter(|hit| hit.method() == "initialize").count()
 }
 
 fn list() -> Value {
@@ -52,7 +54,7 @@ async fn a_session_goes_on_after_a_restart_with_a_new_handshake_at_the_server_an
     assert_eq!(gw.session(), session, "it was not opened anew by the client");
 
     assert_eq!(handshakes(&upstream), 2);
-    let hits = upstream.hits();
+    let hits = upstream.requests();
     let again = hits.iter().rev().find(|hit| hit.method() == "initialize").expect("a handshake").message();
     let first = hits.iter().find(|hit| hit.method() == "initialize").expect("a handshake").message();
     assert_eq!(again["params"], first["params"], "the client's own handshake, as it wrote it");
@@ -197,7 +199,7 @@ async fn a_stream_and_a_notification_open_a_kept_session_as_well() {
     let said = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
     assert_eq!(gw.send(&said).await.status, 202);
     assert_eq!(handshakes(&upstream), 2);
-    assert!(upstream.hits().iter().any(|hit| hit.method() == "notifications/roots/list_changed"));
+    assert!(upstream.requests().iter().any(|hit| hit.method() == "notifications/roots/list_changed"));
 
     gw.restart().await;
     let bearer = format!("Bearer {}", gw.token.reveal());
@@ -207,7 +209,7 @@ async fn a_stream_and_a_notification_open_a_kept_session_as_well() {
     let hearing = gw.raw("GET", "/mcp/desk", &headers, b"");
     let _ = tokio::time::timeout(Duration::from_millis(500), hearing).await;
     assert_eq!(handshakes(&upstream), 3);
-    let heard = upstream.hits().into_iter().rfind(|hit| hit.line.starts_with("GET")).expect("it listens");
+    let heard = upstream.requests().into_iter().rfind(|hit| hit.request_line.starts_with("GET")).expect("it listens");
     assert_eq!(heard.header("mcp-session-id"), Some("upstream-session"));
 }
 
@@ -322,13 +324,13 @@ async fn ids_that_are_none_are_not_looked_for_and_unknown_ones_once() {
 }
 
 /// A server that takes nothing but requests which stand alone.
-fn stateless(hit: &Hit) -> Option<Script> {
+fn stateless(hit: &RecordedRequest) -> Option<ResponseScript> {
     let message = hit.message();
     let result = match hit.method().as_str() {
         "server/discover" => {
             json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
         }
-        "tools/list" => json!({"resultType": "complete", "tools": [tool("read")]}),
+        "tools/list" => json!({"resultType": "complete", "tools": [tool_definition("read")]}),
         "tools/call" => json!({"resultType": "complete", "content": [{"type": "text", "text": "read"}]}),
         _ => {
             let no = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"gone"}}"#;
@@ -358,7 +360,7 @@ async fn a_session_before_a_server_that_knows_of_none_goes_on_too() {
 async fn which_log_messages_a_client_wants_survives_a_restart() {
     let level = json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "warning"}});
     for (path, tool_name) in [("/mcp/desk", "read"), ("/mcp", "desk__read")] {
-        let with_log = FakeUpstream::start(json!([tool("read")]), |hit: &Hit| {
+        let with_log = FakeUpstream::start(json!([tool_definition("read")]), |hit: &RecordedRequest| {
             (hit.method() == "initialize").then(|| {
                 let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"logging": {}}, "serverInfo": {"name": "s", "version": "1"}});
                 let body = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result});
@@ -373,10 +375,10 @@ async fn which_log_messages_a_client_wants_survives_a_restart() {
             let mut gw = builder.start(&upstream).await;
             assert_eq!(gw.send(&level).await.message()["result"], json!({}), "{path}");
             gw.restart().await;
-            let before = upstream.hits().len();
+            let before = upstream.requests().len();
             assert_eq!(gw.call(tool_name, json!({})).await.status, 200, "{path}");
-            let hits = upstream.hits().split_off(before);
-            let told = hits.iter().map(Hit::message).any(|own| {
+            let hits = upstream.requests().split_off(before);
+            let told = hits.iter().map(RecordedRequest::message).any(|own| {
                 let with_each = &own["params"]["_meta"]["io.modelcontextprotocol/logLevel"];
                 (own["method"] == "logging/setLevel" && own["params"]["level"] == "warning") || with_each == "warning"
             });

@@ -9,7 +9,10 @@
 use std::time::Duration;
 
 use gatelodge_store::{CallOutcome, RecordKind};
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, event_response, json_response,
+    tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -27,24 +30,24 @@ fn result(id: &Value, text: &str) -> String {
 }
 
 /// The beginning of a stream whose end is the connection's.
-fn open(events: &str) -> Step {
-    Step::Write(format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{events}").into_bytes())
+fn open(events: &str) -> ScriptStep {
+    ScriptStep::Write(format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{events}").into_bytes())
 }
 
 /// The beginning of a stream that says how long its next piece is, and does not get so far.
-fn broken(events: &str) -> Step {
+fn broken(events: &str) -> ScriptStep {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-    Step::Write(format!("{head}{:x}\r\n{events}", events.len() + 10).into_bytes())
+    ScriptStep::Write(format!("{head}{:x}\r\n{events}", events.len() + 10).into_bytes())
 }
 
-fn pause(millis: u64) -> Step {
-    Step::Pause(Duration::from_millis(millis))
+fn pause(millis: u64) -> ScriptStep {
+    ScriptStep::Pause(Duration::from_millis(millis))
 }
 
 /// A server that answers as the tool's name says. `calls` are the ids of its requests so far.
-fn server() -> impl Fn(&Hit) -> Option<Script> + Send + Sync {
+fn server() -> impl Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync {
     let asked = std::sync::Mutex::new(Value::Null);
-    move |hit: &Hit| {
+    move |hit: &RecordedRequest| {
         let id = hit.message()["id"].clone();
         if hit.method() == "tools/call" {
             *asked.lock().expect("an id") = id.clone();
@@ -55,13 +58,13 @@ fn server() -> impl Fn(&Hit) -> Option<Script> + Send + Sync {
             ("talks", _) => Some(vec![
                 open(&told("one")),
                 pause(400),
-                Step::Write((told("two") + &result(&id, "talked")).into_bytes()),
-                Step::Close,
+                ScriptStep::Write((told("two") + &result(&id, "talked")).into_bytes()),
+                ScriptStep::Close,
             ]),
             ("polls", _) => Some(event_response("id: 377\nretry: 100\ndata: \n\n")),
             (_, Some("377")) => Some(event_response(&format!("id: 378\n{}id: 379\ndata: \n\n", told("later")))),
             (_, Some("379")) => Some(event_response(&format!("id: 380\n{}", result(&asked(), "polled")))),
-            ("breaks", _) => Some(vec![broken(&format!("id: b/1\n{}data: half", told("one"))), Step::Close]),
+            ("breaks", _) => Some(vec![broken(&format!("id: b/1\n{}data: half", told("one"))), ScriptStep::Close]),
             (_, Some("b/1")) => Some(event_response(&result(&asked(), "mended"))),
             ("refuses", _) => Some(event_response("id: 9\nretry: 50\ndata: \n\n")),
             ("teases", _) => Some(event_response("id: t\nretry: 1\ndata: \n\n")),
@@ -75,7 +78,7 @@ fn server() -> impl Fn(&Hit) -> Option<Script> + Send + Sync {
 const TOOLS: [&str; 8] = ["plain", "streams", "talks", "polls", "breaks", "refuses", "teases", "ends"];
 
 async fn desk() -> (FakeUpstream, TestGateway) {
-    let upstream = FakeUpstream::start(json!(TOOLS.map(tool)), server()).await;
+    let upstream = FakeUpstream::start(json!(TOOLS.map(tool_definition)), server()).await;
     let gateway = TestGateway::with_policy(POLICY, &upstream).await;
     gateway.initialize().await;
     (upstream, gateway)
@@ -268,7 +271,8 @@ async fn a_server_that_hangs_up_to_be_polled_is_polled_and_the_client_sees_nothi
     for id in ["377", "378", "379", "380"] {
         assert!(!ids(&answer.body).contains(&id), "{}", answer.body);
     }
-    let gets: Vec<Hit> = upstream.hits().into_iter().filter(|hit| hit.line.starts_with("GET")).collect();
+    let gets: Vec<RecordedRequest> =
+        upstream.requests().into_iter().filter(|hit| hit.request_line.starts_with("GET")).collect();
     let seen: Vec<_> = gets.iter().map(|hit| (hit.header("last-event-id"), hit.header("mcp-session-id"))).collect();
     assert_eq!(seen, [(Some("377"), Some("upstream-session")), (Some("379"), Some("upstream-session"))]);
     assert_eq!(gets[0].header("mcp-protocol-version"), Some("2025-06-18"));
@@ -300,15 +304,15 @@ async fn a_stream_that_broke_off_is_taken_up_where_an_event_has_an_id_and_else_i
     let session = opened_as(&gw, "2025-06-18").await;
     let teased = older_call(&gw, &session, "teases").await;
     assert!(teased.text().contains("ended without a reply"), "{}", teased.body);
-    let tries = upstream.hits().into_iter().filter(|hit| hit.header("last-event-id") == Some("t")).count();
+    let tries = upstream.requests().into_iter().filter(|hit| hit.header("last-event-id") == Some("t")).count();
     assert_eq!(tries, 10, "not for ever");
     assert_eq!(upstream.calls().len(), 4);
 }
 
 #[tokio::test]
 async fn the_stream_of_what_belongs_to_no_request_goes_on_where_it_was_lost() {
-    let hears = |hit: &Hit| {
-        if !hit.line.starts_with("GET") {
+    let hears = |hit: &RecordedRequest| {
+        if !hit.request_line.starts_with("GET") {
             return None;
         }
         let events = match hit.header("last-event-id") {
@@ -339,7 +343,7 @@ async fn the_stream_of_what_belongs_to_no_request_goes_on_where_it_was_lost() {
 
 #[tokio::test]
 async fn the_stateless_revision_has_streams_without_ids_and_nothing_to_come_back_to() {
-    let modern = |hit: &Hit| {
+    let modern = |hit: &RecordedRequest| {
         let id = &hit.message()["id"];
         let reply = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
         match hit.method().as_str() {
@@ -350,7 +354,7 @@ async fn the_stateless_revision_has_streams_without_ids_and_nothing_to_come_back
             )),
             "tools/list" => Some(event_response(&format!(
                 "data: {}\n\n",
-                reply(json!({"tools": [tool("streams"), tool("polls")]}))
+                reply(json!({"tools": [tool_definition("streams"), tool_definition("polls")]}))
             ))),
             _ => server()(hit),
         }
@@ -369,5 +373,5 @@ async fn the_stateless_revision_has_streams_without_ids_and_nothing_to_come_back
     assert_eq!(streamed.header("content-type"), Some("text/event-stream"), "as the server does");
     assert!(ids(&streamed.body).is_empty() && !streamed.body.contains("retry"), "{}", streamed.body);
     assert!(call("polls").await.text().contains("ended without a reply"));
-    assert!(!upstream.hits().iter().any(|hit| hit.line.starts_with("GET")));
+    assert!(!upstream.requests().iter().any(|hit| hit.request_line.starts_with("GET")));
 }

@@ -121,7 +121,7 @@ async fn a_list_shows_what_the_grant_could_call_byte_for_byte() {
         .filter_map(|tool| tool["name"].as_str())
         .collect();
     assert_eq!(names, ["read_note", "wipe", "send_mail", "pay"]);
-    assert!(answer.body.contains(&gatelodge_testkit::tool("read_note").to_string()));
+    assert!(answer.body.contains(&gatelodge_testkit::tool_definition("read_note").to_string()));
 }
 
 #[tokio::test]

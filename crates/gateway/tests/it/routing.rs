@@ -9,7 +9,10 @@
 use std::time::Duration;
 
 use gatelodge_store::{CallOutcome, RecordKind};
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, event_response, json_response,
+    tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -21,11 +24,11 @@ fn event(message: &Value) -> String {
     format!("data: {message}\n\n")
 }
 
-fn done(hit: &Hit) -> Value {
+fn done(hit: &RecordedRequest) -> Value {
     json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"content": [{"type": "text", "text": "done"}]}})
 }
 
-fn server(hit: &Hit) -> Option<Script> {
+fn server(hit: &RecordedRequest) -> Option<ResponseScript> {
     let message = hit.message();
     let progress = |token: &Value, at: u8| json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": at, "x": 1.10}});
     match (hit.method().as_str(), hit.tool().as_str()) {
@@ -40,25 +43,27 @@ fn server(hit: &Hit) -> Option<Script> {
             let asked = format!("{}{}", event(&ask(1, "sampling/createMessage")), event(&ask(2, "roots/list")));
             Some(event_response(&format!("{asked}{}", event(&done(hit)))))
         }
-        ("tools/call", "slow") => Some(vec![Step::Pause(Duration::from_secs(20))]),
+        ("tools/call", "slow") => Some(vec![ScriptStep::Pause(Duration::from_secs(20))]),
         ("tools/list", _) => {
             let cursor = message["params"]["cursor"].as_str().unwrap_or("0").to_owned();
             let result = match cursor.as_str() {
-                "0" => json!({"tools": [tool("progress"), tool("asks")], "nextCursor": "1", "_meta": {"page": 0}}),
-                "1" => json!({"tools": [tool("slow"), tool("asks")], "nextCursor": "2"}),
+                "0" => {
+                    json!({"tools": [tool_definition("progress"), tool_definition("asks")], "nextCursor": "1", "_meta": {"page": 0}})
+                }
+                "1" => json!({"tools": [tool_definition("slow"), tool_definition("asks")], "nextCursor": "2"}),
                 // It repeats itself for ever.
-                _ => json!({"tools": [tool("last")], "nextCursor": "2"}),
+                _ => json!({"tools": [tool_definition("last")], "nextCursor": "2"}),
             };
             let reply = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
             Some(json_response("200 OK", "", &reply))
         }
-        _ if hit.line.starts_with("GET") => {
+        _ if hit.request_line.starts_with("GET") => {
             let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
             let updated = |uri: &str| json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}});
             let events = [changed, updated("note://desk/1"), updated("note://hidden/1")];
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_owned();
             let text: String = events.iter().map(event).collect();
-            Some(vec![Step::Write((head + &text).into_bytes()), Step::Pause(Duration::from_secs(20))])
+            Some(vec![ScriptStep::Write((head + &text).into_bytes()), ScriptStep::Pause(Duration::from_secs(20))])
         }
         _ => None,
     }
@@ -100,7 +105,7 @@ async fn what_a_server_asks_goes_to_the_caller_if_the_policy_allows_and_the_answ
     assert_eq!(asked.len(), 1, "roots were not allowed: {}", answer.body);
     assert_eq!(asked[0]["method"], "sampling/createMessage");
     assert_ne!(asked[0]["id"], 1, "the caller sees an id of ours");
-    let refused = upstream.hits().into_iter().find(|hit| hit.message()["id"] == 2).expect("an answer").message();
+    let refused = upstream.requests().into_iter().find(|hit| hit.message()["id"] == 2).expect("an answer").message();
     assert_eq!(refused["error"]["code"], -32601);
 
     let id = &asked[0]["id"];
@@ -110,20 +115,20 @@ async fn what_a_server_asks_goes_to_the_caller_if_the_policy_allows_and_the_answ
     assert_eq!(back.message()["id"], 1, "the upstream sees its own");
     gw.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"role": "again"}})).await;
     gw.call("progress", json!({})).await;
-    assert!(!upstream.hits().iter().any(|hit| hit.body.contains("again")), "it is answered once");
+    assert!(!upstream.requests().iter().any(|hit| hit.body.contains("again")), "it is answered once");
     let rows = gw.rows().await;
     let refused = rows.iter().find(|row| row.record.method.as_deref() == Some("roots/list")).expect("a row");
     assert_eq!(refused.record.kind, RecordKind::Refused);
 }
 
-async fn wait_for(upstream: &FakeUpstream, found: impl Fn(&Hit) -> bool) -> Hit {
+async fn wait_for(upstream: &FakeUpstream, found: impl Fn(&RecordedRequest) -> bool) -> RecordedRequest {
     for _ in 0..500 {
-        if let Some(hit) = upstream.hits().into_iter().find(|hit| found(hit)) {
+        if let Some(hit) = upstream.requests().into_iter().find(|hit| found(hit)) {
             return hit;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("nothing like that reached the upstream: {:#?}", upstream.hits());
+    panic!("nothing like that reached the upstream: {:#?}", upstream.requests());
 }
 
 #[tokio::test]
@@ -156,7 +161,7 @@ async fn a_list_is_followed_through_all_pages_and_ends_where_a_server_repeats_it
     assert_eq!(names, ["progress", "asks", "slow", "last"], "each once");
     assert_eq!(result["nextCursor"], Value::Null);
     assert_eq!(result["_meta"]["page"], 0);
-    assert!(upstream.hits().iter().filter(|hit| hit.method() == "tools/list").count() <= 4);
+    assert!(upstream.requests().iter().filter(|hit| hit.method() == "tools/list").count() <= 4);
     let foreign = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"cursor": "1"}});
     assert_eq!(gw.send(&foreign).await.code(), -32602);
 }
@@ -264,18 +269,18 @@ async fn a_session_ends_at_both_sides() {
     let session = gw.session();
     let headers = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", session.as_str())];
     assert_eq!(gw.raw("DELETE", "/mcp/desk", &headers, b"").await.status, 204);
-    let ended = wait_for(&upstream, |hit| hit.line.starts_with("DELETE")).await;
+    let ended = wait_for(&upstream, |hit| hit.request_line.starts_with("DELETE")).await;
     assert_eq!(ended.header("mcp-session-id"), Some("upstream-session"));
     assert_eq!(gw.call("progress", json!({})).await.status, 404);
 }
 
 #[tokio::test]
 async fn what_refers_to_nothing_and_what_is_not_taken_is_recorded_as_such() {
-    let sullen = |hit: &Hit| {
+    let sullen = |hit: &RecordedRequest| {
         let is_sullen = hit.method() == "notifications/roots/list_changed";
         is_sullen.then(|| json_response("500 Oops", "", "{}"))
     };
-    let upstream = FakeUpstream::start(json!([tool("read")]), sullen).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), sullen).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     gw.initialize().await;
     let last = async || gw.rows().await.pop().expect("a row").record;
@@ -283,7 +288,7 @@ async fn what_refers_to_nothing_and_what_is_not_taken_is_recorded_as_such() {
     gw.send(&json!({"jsonrpc": "2.0", "id": "nobody asked", "result": {}})).await;
     let row = last().await;
     assert_eq!((row.kind, row.code.as_deref()), (RecordKind::Refused, Some("rejected")));
-    assert!(!upstream.hits().iter().any(|hit| hit.body.contains("nobody asked")));
+    assert!(!upstream.requests().iter().any(|hit| hit.body.contains("nobody asked")));
 
     gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})).await;
     let row = last().await;

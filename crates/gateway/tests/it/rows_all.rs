@@ -7,7 +7,10 @@ use std::time::Duration;
 use gatelodge_gateway::Settings;
 use gatelodge_mcp::Revision;
 use gatelodge_store::RecordKind;
-use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
+use gatelodge_testkit::{
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, event_response, json_response,
+    tool_definition,
+};
 use serde_json::{Value, json};
 
 use super::rows_kit::{
@@ -20,7 +23,7 @@ fn call(tool: &str) -> Value {
 }
 
 /// A server with sessions and tasks; `talk` says something, and answers a while later.
-fn old(hit: &Hit) -> Option<Script> {
+fn old(hit: &RecordedRequest) -> Option<ResponseScript> {
     let task = json!({"taskId": "t1", "status": "working", "ttl": 60000});
     match hit.method().as_str() {
         "initialize" => {
@@ -38,7 +41,7 @@ fn old(hit: &Hit) -> Option<Script> {
             Some(stream(&[(&said, Duration::ZERO), (&done, Duration::from_millis(400))]))
         }
         "tools/call" if hit.tool() == "slow" => {
-            let mut script = vec![Step::Pause(Duration::from_millis(900))];
+            let mut script = vec![ScriptStep::Pause(Duration::from_millis(900))];
             script.extend(answered(hit, &json!({"content": [{"type": "text", "text": "slept"}]}))?);
             Some(script)
         }
@@ -49,7 +52,7 @@ fn old(hit: &Hit) -> Option<Script> {
 }
 
 async fn two(settings: Settings) -> (FakeUpstream, FakeUpstream, TestGateway) {
-    let tools = json!([tool("talk"), tool("slow"), tool("read")]);
+    let tools = json!([tool_definition("talk"), tool_definition("slow"), tool_definition("read")]);
     let desk = FakeUpstream::start(tools.clone(), old).await;
     let zoo = FakeUpstream::start(tools, old).await;
     let builder = TestGateway::builder().policy(ALL).settings(settings).at_all();
@@ -70,7 +73,7 @@ async fn the_minimum_revision_of_a_grant_holds_where_all_servers_are_one() {
     let session = opened.header("mcp-session-id").expect("a session").to_owned();
     let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
     assert_eq!(gw.post(&[("Mcp-Session-Id", &session)], &list).await.status, 200);
-    let heard = (desk.hits().len(), zoo.hits().len());
+    let heard = (desk.requests().len(), zoo.requests().len());
 
     gw.change_grants(|grants| grants[0].minimum_revision = Some(Revision::R2025_11_25));
     let refused = gw.post(&[], &handshake("2025-06-18")).await;
@@ -85,7 +88,7 @@ async fn the_minimum_revision_of_a_grant_holds_where_all_servers_are_one() {
     let bearer = format!("Bearer {}", gw.token.reveal());
     let headers = [("Authorization", bearer.as_str()), ("Accept", "text/event-stream"), ("Mcp-Session-Id", &session)];
     assert_eq!(gw.raw("GET", "/mcp", &headers, b"").await.status, 404);
-    assert_eq!((desk.hits().len(), zoo.hits().len()), heard, "nothing reaches a server");
+    assert_eq!((desk.requests().len(), zoo.requests().len()), heard, "nothing reaches a server");
     let row =
         gw.rows().await.into_iter().rev().find(|row| row.record.kind == RecordKind::Refused).expect("a row").record;
     assert!(row.message.as_deref().is_some_and(|said| said.contains("2025-11-25 or a newer")), "{row:?}");
@@ -160,7 +163,7 @@ async fn a_task_of_another_grant_is_not_there_where_all_servers_are_one() {
 }
 
 /// A server without sessions whose calls make tasks, and which tells of them and of others.
-fn new(hit: &Hit) -> Option<Script> {
+fn new(hit: &RecordedRequest) -> Option<ResponseScript> {
     match hit.method().as_str() {
         "tools/call" => {
             answered(hit, &json!({"resultType": "task", "taskId": "t1", "status": "working", "ttlMs": null}))
@@ -182,14 +185,16 @@ fn new(hit: &Hit) -> Option<Script> {
             ];
             Some(event_response(&events.concat()))
         }
-        _ => modern_answer(hit, &json!([tool("work")]), &json!({"tools": {}, "extensions": {EXTENSION: {}}})),
+        _ => {
+            modern_answer(hit, &json!([tool_definition("work")]), &json!({"tools": {}, "extensions": {EXTENSION: {}}}))
+        }
     }
 }
 
 #[tokio::test]
 async fn a_client_without_a_session_makes_tasks_and_listens_to_its_own_where_all_servers_are_one() {
     let desk = FakeUpstream::start(json!([]), new).await;
-    let zoo = FakeUpstream::start(json!([tool("read")]), old).await;
+    let zoo = FakeUpstream::start(json!([tool_definition("read")]), old).await;
     let gw = TestGateway::builder().policy(ALL).at_all().and_server("zoo", &zoo.url(), ALL).start(&desk).await;
     let own = Caller::of(&gw).at_all();
     let made = own.call("desk__work", json!({})).await.message()["result"].clone();
@@ -197,7 +202,7 @@ async fn a_client_without_a_session_makes_tasks_and_listens_to_its_own_where_all
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
         let answer = own.ask(method, json!({"taskId": "desk__t1", "inputResponses": {}})).await;
         assert_eq!(answer.message()["result"]["taskId"], "desk__t1", "{method}: {}", answer.body);
-        let hit = desk.hits().pop().expect("a request");
+        let hit = desk.requests().pop().expect("a request");
         assert_eq!((hit.header("mcp-name"), &hit.message()["params"]["taskId"]), (Some("t1"), &json!("t1")));
     }
     let listen = |ids: Value| json!({"notifications": {"taskIds": ids}});
@@ -291,7 +296,7 @@ async fn one_stream_for_all_servers_is_one_stream_of_the_grant() {
     let own = Caller::of(&gw).at_all();
     let mut first = own.begin("subscriptions/listen", wanted()).await;
     read_until(&mut first, "acknowledged", 1).await;
-    let is_heard = |server: &FakeUpstream| server.hits().iter().any(|hit| hit.line.starts_with("GET"));
+    let is_heard = |server: &FakeUpstream| server.requests().iter().any(|hit| hit.request_line.starts_with("GET"));
     until("both are listened to", || is_heard(&desk) && is_heard(&zoo)).await;
     let second = own.ask("subscriptions/listen", wanted()).await;
     assert!(second.body.contains("too many open streams of this grant"), "{}", second.body);
@@ -324,5 +329,5 @@ async fn t6_a_method_that_the_revision_does_not_have_is_unknown_here_as_well() {
     let update = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/update", "params": {"taskId": "desk__t1"}});
     let answer = gw.send(&update).await;
     assert_eq!((answer.status, answer.code()), (200, -32601), "nor one that came later: {}", answer.body);
-    assert!(!desk.hits().iter().any(|hit| hit.method().starts_with("tasks/")), "nothing reaches a server");
+    assert!(!desk.requests().iter().any(|hit| hit.method().starts_with("tasks/")), "nothing reaches a server");
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gatelodge_gateway::Settings;
-use gatelodge_testkit::{FakeUpstream, Hit, Script, TestGateway, json_response, tool};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, ResponseScript, TestGateway, json_response, tool_definition};
 use serde_json::{Value, json};
 
 use super::rows_kit::{ALL, count, result_of};
@@ -27,7 +27,7 @@ const ERRORS: [(&str, &str, u16); 6] = [
 
 async fn errors_are_the_servers(kind: ServerKind, way: Way) {
     let words: Words = ERRORS.map(|(tool, error, _)| (at(tool), format!("\"error\":{error}"))).into();
-    let server = Server::start(kind, json!(ERRORS.map(|(name, ..)| tool(name))), words).await;
+    let server = Server::start(kind, json!(ERRORS.map(|(name, ..)| tool_definition(name))), words).await;
     let gw = server.before(TestGateway::builder().policy(ALL)).await;
     let mut client = Client::open(&gw, way).await;
     for (tool, error, status) in ERRORS {
@@ -84,7 +84,7 @@ async fn f6_an_error_that_names_no_request_is_that_of_the_call_where_nobody_else
         let ways: &[Way] = if is_shared { &[Way::Session, Way::Stateless] } else { &Way::EVERY };
         for way in ways.iter().copied() {
             let case = format!("{way:?} before {kind:?}");
-            let server = Server::start(kind, json!([tool("null"), tool("none")]), words()).await;
+            let server = Server::start(kind, json!([tool_definition("null"), tool_definition("none")]), words()).await;
             let call_time = Duration::from_secs(if is_shared { 4 } else { 30 });
             let settings = Settings { call_time, ..Settings::default() };
             let gw = server.before(TestGateway::builder().policy(ALL).settings(settings)).await;
@@ -133,7 +133,7 @@ struct Memory {
 }
 
 impl Memory {
-    fn answer(&self, hit: &Hit) -> Option<Script> {
+    fn answer(&self, hit: &RecordedRequest) -> Option<ResponseScript> {
         let method = hit.method();
         if method == "initialize" {
             let session = self.opened.fetch_add(1, Ordering::AcqRel) + 1;
@@ -172,7 +172,7 @@ async fn r9_on_every_way_what_may_have_run_is_sent_once_though_the_session_was_f
             let case = format!("{method} by {way:?}");
             let memory = Arc::new(Memory::default());
             let own = Arc::clone(&memory);
-            let upstream = FakeUpstream::start(json!([tool("read")]), move |hit| own.answer(hit)).await;
+            let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit| own.answer(hit)).await;
             let gw = TestGateway::with_policy(ALL, &upstream).await;
             let mut client = Client::open(&gw, way).await;
             let mut ask = async || client.ask(method, way.named(params.clone())).await;
@@ -198,7 +198,7 @@ async fn r9_on_every_way_what_may_have_run_is_sent_once_though_the_session_was_f
 
 async fn comes_whole(kind: ServerKind, ways: &[Way]) {
     let words = vec![("tools/call", format!("\"result\":{}", *LARGE))];
-    let server = Server::start(kind, json!([tool("large")]), words).await;
+    let server = Server::start(kind, json!([tool_definition("large")]), words).await;
     for way in ways {
         let gw = server.before(TestGateway::builder().policy(ALL)).await;
         let heard = Client::open(&gw, *way).await.call("large", json!({})).await;
@@ -227,7 +227,7 @@ async fn t10_a_message_beyond_the_bound_ends_that_call_and_the_next_one_works() 
             let small = json!({"content": [{"type": "text", "text": "small"}]});
             let said = |result: &Value| format!("\"result\":{result}");
             let words = vec![("tools/call large", said(&large)), ("tools/call small", said(&small))];
-            let server = Server::start(kind, json!([tool("large"), tool("small")]), words).await;
+            let server = Server::start(kind, json!([tool_definition("large"), tool_definition("small")]), words).await;
             let mut settings = Settings { call_time: Duration::from_secs(5), ..Settings::default() };
             settings.reply.max_bytes = 64 << 10;
             let gw = server.before(TestGateway::builder().policy(ALL).settings(settings)).await;

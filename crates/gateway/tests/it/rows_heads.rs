@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use gatelodge_mcp::Revision;
 use gatelodge_store::RecordKind;
-use gatelodge_testkit::{FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, tool};
+use gatelodge_testkit::{
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseCaller, TestGateway, tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
@@ -19,12 +21,13 @@ const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"read":{},"slow
 /// What a client says that it can do, spelled as only it would spell it.
 const CAPABILITIES: &str = r#"{"roots":{"listChanged":true},"sampling":{"tools":{}} ,"elicitation":{"url":{},"form":{}},"experimental":{"n":1.10}}"#;
 
-fn legacy(hit: &Hit) -> Option<Script> {
+fn legacy(hit: &RecordedRequest) -> Option<ResponseScript> {
     match (hit.method().as_str(), hit.tool().as_str()) {
-        ("tools/call", "slow") => {
-            Some([open_stream(), vec![Step::Write(chunk(": \n\n")), Step::Pause(Duration::from_secs(60))]].concat())
-        }
-        ("tools/call", "hang") => Some(vec![Step::Pause(Duration::from_secs(60))]),
+        ("tools/call", "slow") => Some(
+            [open_stream(), vec![ScriptStep::Write(chunk(": \n\n")), ScriptStep::Pause(Duration::from_secs(60))]]
+                .concat(),
+        ),
+        ("tools/call", "hang") => Some(vec![ScriptStep::Pause(Duration::from_secs(60))]),
         ("tools/call", "ask") => {
             let question = json!({"jsonrpc": "2.0", "id": 5, "method": "sampling/createMessage", "params": {}});
             let text = event(&question) + &event(&result_of(hit, &json!({"content": []})));
@@ -35,7 +38,8 @@ fn legacy(hit: &Hit) -> Option<Script> {
 }
 
 async fn desk() -> (FakeUpstream, TestGateway) {
-    let upstream = FakeUpstream::start(json!(["read", "slow", "hang", "ask", "wipe"].map(tool)), legacy).await;
+    let upstream =
+        FakeUpstream::start(json!(["read", "slow", "hang", "ask", "wipe"].map(tool_definition)), legacy).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     gw.initialize().await;
     (upstream, gw)
@@ -87,7 +91,7 @@ async fn t2_what_wants_no_answer_is_202_without_a_body_and_a_request_never_is() 
         let answer = gw.send(&request).await;
         assert_eq!((answer.status, &answer.message()["id"]), (200, &json!(1)), "{method}");
     }
-    assert_eq!(upstream.hits().iter().filter(|hit| hit.body.contains("nobody asked")).count(), 0);
+    assert_eq!(upstream.requests().iter().filter(|hit| hit.body.contains("nobody asked")).count(), 0);
 }
 
 #[tokio::test]
@@ -110,7 +114,7 @@ async fn t2_a_request_that_is_cancelled_is_200_and_its_stream_ends_without_an_an
 #[tokio::test]
 async fn t4_a_foreign_origin_is_403_on_every_verb_and_ends_no_session() {
     let (upstream, gw) = desk().await;
-    let before = upstream.hits().len();
+    let before = upstream.requests().len();
     for path in ["/mcp/desk", "/mcp"] {
         for origin in ["https://evil.example", "null", "http://127.0.0.1.evil.example"] {
             let origin = [("Origin", origin)];
@@ -123,7 +127,7 @@ async fn t4_a_foreign_origin_is_403_on_every_verb_and_ends_no_session() {
             }
         }
     }
-    assert_eq!(upstream.hits().len(), before, "before anything is done");
+    assert_eq!(upstream.requests().len(), before, "before anything is done");
     assert_eq!(gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await.status, 200, "it is open");
     assert_eq!(delete_session(&gw, "/mcp/desk", &[]).await.status, 204);
     assert_eq!(gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await.status, 404, "now it is not");
@@ -143,7 +147,7 @@ async fn t5_an_old_session_that_comes_with_a_handshake_does_not_count() {
         ids.push(answer.header("mcp-session-id").expect("a session").to_owned());
     }
     assert_eq!(count(&upstream, "initialize"), ids.len());
-    for hit in upstream.hits().iter().filter(|hit| hit.method() == "initialize") {
+    for hit in upstream.requests().iter().filter(|hit| hit.method() == "initialize") {
         assert_eq!(hit.header("mcp-session-id"), None, "the server hears nothing of it");
     }
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
@@ -187,7 +191,7 @@ async fn r3_a_server_hears_that_a_client_can_do_what_the_client_says_and_nothing
     let old = FakeUpstream::with_tools(&["read"]).await;
     let new = FakeUpstream::start(json!([]), |hit| match hit.method().as_str() {
         "tools/call" => answered(hit, &json!({"resultType": "complete", "content": []})),
-        _ => modern_answer(hit, &json!([tool("read")]), &json!({"tools": {}})),
+        _ => modern_answer(hit, &json!([tool_definition("read")]), &json!({"tools": {}})),
     });
     let new = new.await;
     for own in [CAPABILITIES, "{}"] {
@@ -199,7 +203,8 @@ async fn r3_a_server_hears_that_a_client_can_do_what_the_client_says_and_nothing
             );
             let session = gw.post(&[], &hello).await.header("mcp-session-id").expect("a session").to_owned();
             gw.post(&[("Mcp-Session-Id", &session)], &call("read").to_string()).await;
-            let last = upstream.hits().into_iter().rev().find(|hit| hit.method() == "initialize").expect("a handshake");
+            let last =
+                upstream.requests().into_iter().rev().find(|hit| hit.method() == "initialize").expect("a handshake");
             assert!(last.body.contains(&format!(r#""capabilities":{own}"#)), "as it is written: {}", last.body);
             Caller::of(&gw).ask_as("tools/call", json!({"name": "read", "arguments": {}}), &declared).await;
         }
@@ -210,7 +215,7 @@ async fn r3_a_server_hears_that_a_client_can_do_what_the_client_says_and_nothing
         for hit in at_modern.iter().rev().take(2) {
             assert_eq!(hit.message()["params"]["_meta"][meta], declared, "{}", hit.body);
         }
-        let mut hellos = old.hits().into_iter().filter(|hit| hit.method() == "initialize");
+        let mut hellos = old.requests().into_iter().filter(|hit| hit.method() == "initialize");
         let last = hellos.next_back().expect("a handshake").message();
         assert_eq!(last["params"]["capabilities"], declared, "of a client without a session");
     }
@@ -262,7 +267,7 @@ async fn what_is_said_of_a_wrong_head_or_a_foreign_cursor_says_what_to_do() {
 async fn a_notification_that_nobody_knows_is_taken_without_a_word_and_written_down() {
     let (upstream, gw) = desk().await;
     gw.initialize().await;
-    let before = upstream.hits().len();
+    let before = upstream.requests().len();
     let unknown = r#"{"jsonrpc":"2.0","method":"notifications/vendor/news","params":{}}"#;
     for name in ["notifications/vendor/news", "vendor/news", "notifications/message"] {
         let answer = gw.send(&json!({"jsonrpc": "2.0", "method": name})).await;
@@ -275,7 +280,7 @@ async fn a_notification_that_nobody_knows_is_taken_without_a_word_and_written_do
     let head = [("MCP-Protocol-Version", VERSION), ("Mcp-Method", "notifications/vendor/news")];
     let alone = gw.post(&head, unknown).await;
     assert_eq!((alone.status, alone.code()), (404, -32601), "so is it where requests stand alone");
-    assert_eq!(upstream.hits().len(), before, "nobody hears of it");
+    assert_eq!(upstream.requests().len(), before, "nobody hears of it");
 
     let mut caller = SseCaller::greeted(&gw, "2025-11-25").await;
     caller.say(&json!({"jsonrpc": "2.0", "method": "notifications/vendor/news"})).await;

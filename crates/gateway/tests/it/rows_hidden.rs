@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use gatelodge_store::RecordKind;
-use gatelodge_testkit::{TestGateway, tool};
+use gatelodge_testkit::{TestGateway, tool_definition};
 use serde_json::{Value, json};
 
 use super::rows_kit::encoded;
@@ -20,7 +20,7 @@ const POLICY: &str = r#"{"version":"1","default":"deny","hide":["secret_tool"],"
 fn tools() -> Value {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let all = ["read", "wipe", "few", "once", "secret_tool", "unlisted_it"].map(|name| {
-        let mut tool = tool(name);
+        let mut tool = tool_definition(name);
         tool["outputSchema"] = schema.clone();
         tool
     });

@@ -7,7 +7,9 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 use gatelodge_gateway::Settings;
 use gatelodge_store::{CallOutcome, CallRecord, RecordKind};
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -24,11 +26,11 @@ const DENIED: &str = r#"{"version":"1","default":"deny","tools":{"ask":{"action"
 const STATE: &str = r#""opaque-\u00e9 \/ 1.10""#;
 
 fn tools() -> Value {
-    json!(["ask", "slow", "asks", "wipe", "secret_tool", "unlisted_it"].map(tool))
+    json!(["ask", "slow", "asks", "wipe", "secret_tool", "unlisted_it"].map(tool_definition))
 }
 
 /// A server without sessions: `ask` wants to know something first, `slow` makes a task.
-fn modern(hit: &Hit) -> Option<Script> {
+fn modern(hit: &RecordedRequest) -> Option<ResponseScript> {
     let params = hit.message()["params"].clone();
     match (hit.method().as_str(), hit.tool().as_str()) {
         ("tools/call", "ask") if params["inputResponses"].is_null() => {
@@ -57,7 +59,7 @@ async fn before_modern() -> (FakeUpstream, TestGateway) {
 }
 
 /// A server with sessions: `ask` asks in the middle of the call and answers when it was told; `slow` never does.
-fn legacy(hit: &Hit) -> Option<Script> {
+fn legacy(hit: &RecordedRequest) -> Option<ResponseScript> {
     let question =
         |method: &str| event(&json!({"jsonrpc": "2.0", "id": 77, "method": method, "params": {"message": "sure?"}}));
     let done = event(&result_of(hit, &json!({"content": [{"type": "text", "text": "done"}]})));
@@ -66,9 +68,10 @@ fn legacy(hit: &Hit) -> Option<Script> {
             Some(stream(&[(&question("elicitation/create"), Duration::ZERO), (&done, Duration::from_millis(900))]))
         }
         ("tools/call", "asks") => Some(stream(&[(&(question("sampling/createMessage") + &done), Duration::ZERO)])),
-        ("tools/call", "slow") => {
-            Some([open_stream(), vec![Step::Write(chunk(": here\n\n")), Step::Pause(Duration::from_secs(60))]].concat())
-        }
+        ("tools/call", "slow") => Some(
+            [open_stream(), vec![ScriptStep::Write(chunk(": here\n\n")), ScriptStep::Pause(Duration::from_secs(60))]]
+                .concat(),
+        ),
         _ => None,
     }
 }
@@ -170,7 +173,7 @@ async fn p3_a_request_that_comes_again_is_judged_again_by_its_arguments_and_by_t
 async fn p3_what_a_server_with_sessions_asked_is_not_answered_under_a_policy_that_denies_the_call_by_now() {
     let (upstream, gw) = before_legacy(Settings::default()).await;
     let caller = Caller::of(&gw);
-    let told = || upstream.hits().iter().any(|hit| hit.message()["id"] == 77);
+    let told = || upstream.requests().iter().any(|hit| hit.message()["id"] == 77);
     let asked = caller.call("ask", json!({"n": 1})).await.message()["result"].clone();
     assert_eq!(asked["resultType"], "input_required", "{asked}");
     put_in_force(&gw, DENIED);
@@ -212,7 +215,7 @@ async fn r4_what_one_grant_was_asked_another_cannot_answer() {
     assert_eq!((stolen.status, stolen.code()), (400, -32602), "{}", stolen.body);
     let made_up = caller.by(&other).ask("tools/call", retry(json!({"n": 1}), json!("gl-0000"))).await;
     assert_eq!(stolen.body, made_up.body, "it is not told from one that never was");
-    assert!(!upstream.hits().iter().any(|hit| hit.message()["id"] == 77), "the server hears nothing");
+    assert!(!upstream.requests().iter().any(|hit| hit.message()["id"] == 77), "the server hears nothing");
     let answer = caller.ask("tools/call", retry(json!({"n": 1}), state)).await;
     assert_eq!(answer.text(), "done", "its owner is not disturbed: {}", answer.body);
     assert_eq!(upstream.calls().len(), 1);
@@ -228,7 +231,7 @@ async fn r4_what_a_client_was_asked_too_long_ago_it_cannot_answer_any_more() {
     let late = caller.ask("tools/call", retry(json!({"n": 1}), asked["requestState"].clone())).await;
     assert_eq!((late.status, late.code()), (400, -32602), "{}", late.body);
     assert!(late.body.contains("too old"), "{}", late.body);
-    assert!(!upstream.hits().iter().any(|hit| hit.message()["id"] == 77), "the server hears nothing");
+    assert!(!upstream.requests().iter().any(|hit| hit.message()["id"] == 77), "the server hears nothing");
     assert_eq!(upstream.calls().len(), 1);
 }
 

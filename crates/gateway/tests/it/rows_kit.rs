@@ -9,7 +9,9 @@ use data_encoding::BASE64;
 use gatelodge_gateway::LivePolicy;
 use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{GrantId, GrantToken, PolicyVersion};
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, exchange, json_response};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, exchange, json_response,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -195,20 +197,20 @@ pub fn put_in_force(gw: &TestGateway, policy: &str) {
 }
 
 pub fn count(upstream: &FakeUpstream, method: &str) -> usize {
-    upstream.hits().iter().filter(|hit| hit.method() == method).count()
+    upstream.requests().iter().filter(|hit| hit.method() == method).count()
 }
 
-pub fn result_of(hit: &Hit, result: &Value) -> Value {
+pub fn result_of(hit: &RecordedRequest, result: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result})
 }
 
 /// Answers with a result.
-pub fn answered(hit: &Hit, result: &Value) -> Option<Script> {
+pub fn answered(hit: &RecordedRequest, result: &Value) -> Option<ResponseScript> {
     Some(json_response("200 OK", "", &result_of(hit, result).to_string()))
 }
 
 /// Answers as every server without sessions does; none for what it does not know.
-pub fn modern_answer(hit: &Hit, tools: &Value, capabilities: &Value) -> Option<Script> {
+pub fn modern_answer(hit: &RecordedRequest, tools: &Value, capabilities: &Value) -> Option<ResponseScript> {
     match hit.method().as_str() {
         "initialize" => Some(json_response(
             "404 Not Found",
@@ -231,20 +233,20 @@ pub fn event(message: &Value) -> String {
 }
 
 /// A stream that says one thing after the other, with pauses before each but the first, and then ends.
-pub fn stream(parts: &[(&str, Duration)]) -> Script {
+pub fn stream(parts: &[(&str, Duration)]) -> ResponseScript {
     let mut script = open_stream();
     for (text, pause) in parts {
-        script.push(Step::Pause(*pause));
-        script.push(Step::Write(chunk(text)));
+        script.push(ScriptStep::Pause(*pause));
+        script.push(ScriptStep::Write(chunk(text)));
     }
-    script.push(Step::Write(b"0\r\n\r\n".to_vec()));
+    script.push(ScriptStep::Write(b"0\r\n\r\n".to_vec()));
     script
 }
 
 /// The head of a stream.
-pub fn open_stream() -> Script {
+pub fn open_stream() -> ResponseScript {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-    vec![Step::Write(head.as_bytes().to_vec())]
+    vec![ScriptStep::Write(head.as_bytes().to_vec())]
 }
 
 pub fn chunk(text: &str) -> Vec<u8> {

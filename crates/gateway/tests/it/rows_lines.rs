@@ -4,19 +4,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gatelodge_testkit::{FakeUpstream, Hit, Script, TestGateway, tool};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, ResponseScript, TestGateway, tool_definition};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::rows_kit::{ALL, answered, modern_answer, stateless};
 
-fn modern(hit: &Hit) -> Option<Script> {
+fn modern(hit: &RecordedRequest) -> Option<ResponseScript> {
     match hit.method().as_str() {
         "tools/call" => answered(
             hit,
             &json!({"resultType": "complete", "content": [{"type": "text", "text": hit.message()["params"]["arguments"].to_string()}]}),
         ),
-        _ => modern_answer(hit, &json!([tool("read")]), &json!({"tools": {}})),
+        _ => modern_answer(hit, &json!([tool_definition("read")]), &json!({"tools": {}})),
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use gatelodge_store::RecordKind;
-use gatelodge_testkit::{FakeUpstream, Hit, Script, TestGateway, tool};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, ResponseScript, TestGateway, tool_definition};
 use serde_json::{Value, json};
 
 use super::rows_kit::{ALL, Log, answered, count, encoded, modern_answer};
@@ -14,10 +14,10 @@ fn tools() -> Value {
         let region = json!({"type": "string", "x-mcp-header": header});
         json!({"name": name, "inputSchema": {"type": "object", "properties": {"region": region, "n": {"type": "integer"}}}})
     };
-    json!([annotated("query", "Region"), annotated("bent", "My Region"), tool("plain")])
+    json!([annotated("query", "Region"), annotated("bent", "My Region"), tool_definition("plain")])
 }
 
-fn modern(hit: &Hit) -> Option<Script> {
+fn modern(hit: &RecordedRequest) -> Option<ResponseScript> {
     let result = match hit.method().as_str() {
         "tools/call" => json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]}),
         "resources/read" => json!({"resultType": "complete", "contents": [], "ttlMs": 0, "cacheScope": "private"}),
@@ -47,7 +47,7 @@ async fn r13_where_all_servers_are_one_the_name_in_the_head_is_the_clients_and_t
         ("prompts/get", json!({"name": "desk__greet"}), "desk__greet", "greet"),
     ];
     for (method, params, known, own) in cases {
-        let reached = || (count(&desk, method), zoo.hits().len());
+        let reached = || (count(&desk, method), zoo.requests().len());
         let before = reached();
         let misfits =
             [own, "", &known.replace("desk", "zoo"), &format!("{known}x"), &encoded(own), &known.to_uppercase()];
@@ -72,7 +72,7 @@ async fn r13_where_all_servers_are_one_the_name_in_the_head_is_the_clients_and_t
         for right in [name, encoded(known)] {
             let heard = client.ask_with(&[("Mcp-Name", &right)], method, params.clone()).await;
             assert!(heard.answer()["result"].is_object(), "{method} under `{right}`: {heard:?}");
-            let hit = desk.hits().into_iter().rev().find(|hit| hit.method() == method).expect("a request");
+            let hit = desk.requests().into_iter().rev().find(|hit| hit.method() == method).expect("a request");
             let in_head = if own.is_ascii() { own.to_owned() } else { encoded(own) };
             let heads = ["mcp-method", "mcp-name", "mcp-protocol-version"].map(|name| hit.header(name));
             assert_eq!(

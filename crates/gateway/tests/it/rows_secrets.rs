@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
 use gatelodge_gateway::Settings;
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseCaller, TestGateway, json_response,
+    tool_definition,
+};
 use serde_json::{Value, json};
 use tracing::subscriber::DefaultGuard;
 
@@ -23,7 +26,7 @@ fn echo() -> String {
 }
 
 /// What it does with a call, in every way in which it can say something.
-fn called(hit: &Hit) -> Option<Script> {
+fn called(hit: &RecordedRequest) -> Option<ResponseScript> {
     let said = echo();
     let result = json!({"resultType": "complete", "content": [{"type": "text", "text": said}], "structuredContent": {"h": said}});
     let note = |method: &str, params: Value| event(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
@@ -49,7 +52,7 @@ fn called(hit: &Hit) -> Option<Script> {
         "garbage" => Some(json_response("200 OK", "", &said)),
         "kind" => {
             let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/{SECRET}\r\ncontent-length: 2\r\n\r\n{{}}");
-            Some(vec![Step::Write(head.into_bytes())])
+            Some(vec![ScriptStep::Write(head.into_bytes())])
         }
         "away" => Some(json_response("302 Found", &format!("location: http://127.0.0.1/{SECRET}\r\n"), "{}")),
         _ => answered(hit, &result),
@@ -57,14 +60,14 @@ fn called(hit: &Hit) -> Option<Script> {
 }
 
 fn tools() -> Value {
-    let mut tools: Vec<Value> = TOOLS.iter().map(|name| tool(name)).collect();
+    let mut tools: Vec<Value> = TOOLS.iter().map(|name| tool_definition(name)).collect();
     tools[0]["description"] = json!(echo());
-    tools.push(tool(&format!("{}_{SECRET}", "long".repeat(12))));
+    tools.push(tool_definition(&format!("{}_{SECRET}", "long".repeat(12))));
     json!(tools)
 }
 
 /// What it says beside calls, whichever era it speaks.
-fn said(hit: &Hit) -> Option<Script> {
+fn said(hit: &RecordedRequest) -> Option<ResponseScript> {
     let (said, complete) = (echo(), "complete");
     let result = match hit.method().as_str() {
         "tools/call" => return called(hit),
@@ -79,7 +82,7 @@ fn said(hit: &Hit) -> Option<Script> {
 }
 
 /// One with sessions, which also calls the session like our secret.
-fn legacy(hit: &Hit) -> Option<Script> {
+fn legacy(hit: &RecordedRequest) -> Option<ResponseScript> {
     if hit.method() != "initialize" {
         return said(hit);
     }
@@ -89,12 +92,12 @@ fn legacy(hit: &Hit) -> Option<Script> {
 }
 
 /// One without.
-fn modern(hit: &Hit) -> Option<Script> {
+fn modern(hit: &RecordedRequest) -> Option<ResponseScript> {
     said(hit).or_else(|| modern_answer(hit, &tools(), &json!({"tools": {}, "extensions": {echo(): {}}})))
 }
 
 /// One that says no to everything, with what it got.
-fn sullen(hit: &Hit) -> Option<Script> {
+fn sullen(hit: &RecordedRequest) -> Option<ResponseScript> {
     let error = json!({"code": -32022, "message": echo(), "data": {"supported": [echo()], "requested": echo()}});
     let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "error": error}).to_string();
     Some(json_response("400 Bad Request", "", &text))
@@ -177,7 +180,7 @@ struct Watched {
 }
 
 impl Watched {
-    async fn start(server: fn(&Hit) -> Option<Script>, is_at_all: bool) -> Self {
+    async fn start(server: fn(&RecordedRequest) -> Option<ResponseScript>, is_at_all: bool) -> Self {
         let (log, logged) = Log::begin();
         let collector = Collector::start().await;
         let upstream = FakeUpstream::start(tools(), server).await;
@@ -205,14 +208,14 @@ impl Watched {
                 assert_eq!(around, None, "{what} have {secret}");
             }
         }
-        for hit in self.upstream.hits() {
-            assert_eq!(hit.header("authorization"), Some(format!("Bearer {SECRET}").as_str()), "{}", hit.line);
+        for hit in self.upstream.requests() {
+            assert_eq!(hit.header("authorization"), Some(format!("Bearer {SECRET}").as_str()), "{}", hit.request_line);
             assert!(!format!("{hit:?}").contains(self.gw.token.reveal()), "{hit:?}");
         }
     }
 }
 
-async fn nothing_leaves(transport: &str, server: fn(&Hit) -> Option<Script>) {
+async fn nothing_leaves(transport: &str, server: fn(&RecordedRequest) -> Option<ResponseScript>) {
     let watched = Watched::start(server, transport.contains("all")).await;
     let answers = sent(&watched.gw, transport).await;
     let until = Instant::now() + Duration::from_secs(5);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use gatelodge_gateway::Settings;
 use gatelodge_testkit::{
-    Answer, FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, event_response, json_response, tool,
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseCaller, TestGateway, event_response,
+    json_response, tool_definition,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,26 +21,26 @@ use super::rows_kit::{
 const COMMENT: &str = "\n: \n\n";
 
 /// A call that takes a while before anything is said at all.
-fn slow(hit: &Hit) -> Script {
+fn slow(hit: &RecordedRequest) -> ResponseScript {
     let result = json!({"resultType": "complete", "content": [{"type": "text", "text": "slept"}]});
-    let mut script = vec![Step::Pause(Duration::from_millis(400))];
+    let mut script = vec![ScriptStep::Pause(Duration::from_millis(400))];
     script.extend(json_response("200 OK", "", &result_of(hit, &result).to_string()));
     script
 }
 
-fn silent_stream(first: &str) -> Script {
-    [open_stream(), vec![Step::Write(chunk(first)), Step::Pause(Duration::from_secs(60))]].concat()
+fn silent_stream(first: &str) -> ResponseScript {
+    [open_stream(), vec![ScriptStep::Write(chunk(first)), ScriptStep::Pause(Duration::from_secs(60))]].concat()
 }
 
-fn legacy(hit: &Hit) -> Option<Script> {
+fn legacy(hit: &RecordedRequest) -> Option<ResponseScript> {
     match hit.method().as_str() {
         "tools/call" => Some(slow(hit)),
-        _ if hit.line.starts_with("GET") => Some(silent_stream("")),
+        _ if hit.request_line.starts_with("GET") => Some(silent_stream("")),
         _ => None,
     }
 }
 
-fn modern(hit: &Hit) -> Option<Script> {
+fn modern(hit: &RecordedRequest) -> Option<ResponseScript> {
     match (hit.method().as_str(), hit.tool().as_str()) {
         ("tools/call", "ask") => answered(
             hit,
@@ -53,12 +54,16 @@ fn modern(hit: &Hit) -> Option<Script> {
                 json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params});
             Some(silent_stream(&event(&first)))
         }
-        _ => modern_answer(hit, &json!([tool("slow"), tool("ask")]), &json!({"tools": {"listChanged": true}})),
+        _ => modern_answer(
+            hit,
+            &json!([tool_definition("slow"), tool_definition("ask")]),
+            &json!({"tools": {"listChanged": true}}),
+        ),
     }
 }
 
-async fn desk(server: fn(&Hit) -> Option<Script>, is_at_all: bool) -> TestGateway {
-    let upstream = FakeUpstream::start(json!([tool("slow")]), server).await;
+async fn desk(server: fn(&RecordedRequest) -> Option<ResponseScript>, is_at_all: bool) -> TestGateway {
+    let upstream = FakeUpstream::start(json!([tool_definition("slow")]), server).await;
     let settings = Settings { keep_alive: Duration::from_millis(50), ..Settings::default() };
     let builder = TestGateway::builder().policy(ALL).settings(settings);
     let gw = if is_at_all { builder.at_all() } else { builder }.start(&upstream).await;
@@ -90,7 +95,7 @@ fn call(tool: &str) -> String {
 #[tokio::test]
 async fn t9_a_call_under_way_shows_signs_of_life_in_both_eras_and_across_them() {
     assert!(Settings::default().keep_alive <= Duration::from_secs(15));
-    for (what, server) in [("legacy", legacy as fn(&Hit) -> Option<Script>), ("modern", modern)] {
+    for (what, server) in [("legacy", legacy as fn(&RecordedRequest) -> Option<ResponseScript>), ("modern", modern)] {
         let gw = desk(server, false).await;
         lives_and_answers(what, begin_in_session(&gw, "POST", "/mcp/desk", "", &call("slow")).await).await;
         let stateless = Caller::of(&gw).begin("tools/call", json!({"name": "slow", "arguments": {}})).await;
@@ -109,7 +114,7 @@ async fn t9_a_call_whose_client_is_asked_shows_signs_of_life_while_the_client_th
 
 #[tokio::test]
 async fn t9_streams_of_what_belongs_to_no_request_show_signs_of_life() {
-    for (what, server) in [("legacy", legacy as fn(&Hit) -> Option<Script>), ("modern", modern)] {
+    for (what, server) in [("legacy", legacy as fn(&RecordedRequest) -> Option<ResponseScript>), ("modern", modern)] {
         let gw = desk(server, false).await;
         lives(what, begin_in_session(&gw, "GET", "/mcp/desk", "", "").await).await;
         let wanted = json!({"notifications": {"toolsListChanged": true}});
@@ -119,7 +124,7 @@ async fn t9_streams_of_what_belongs_to_no_request_show_signs_of_life() {
 
 #[tokio::test]
 async fn t9_streams_of_all_servers_show_signs_of_life() {
-    for (what, server) in [("legacy", legacy as fn(&Hit) -> Option<Script>), ("modern", modern)] {
+    for (what, server) in [("legacy", legacy as fn(&RecordedRequest) -> Option<ResponseScript>), ("modern", modern)] {
         let gw = desk(server, true).await;
         lives(what, begin_in_session(&gw, "GET", "/mcp", "", "").await).await;
         lives_and_answers(what, begin_in_session(&gw, "POST", "/mcp", "", &call("desk__slow")).await).await;
@@ -139,7 +144,7 @@ pub static LARGE: LazyLock<String> = LazyLock::new(|| {
     format!(r#"{{"resultType":"complete","content":[{}],"z":0,"a":9007199254740993}}"#, parts.join(" ,"))
 });
 
-fn large_answer(hit: &Hit) -> Option<Script> {
+fn large_answer(hit: &RecordedRequest) -> Option<ResponseScript> {
     let text = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{}}}"#, hit.message()["id"], *LARGE);
     match hit.tool().as_str() {
         "whole" => Some(json_response("200 OK", "", &text)),
@@ -150,7 +155,7 @@ fn large_answer(hit: &Hit) -> Option<Script> {
 
 #[tokio::test]
 async fn t10_a_result_of_twelve_megabytes_comes_whole_and_byte_for_byte() {
-    let tools = json!([tool("whole"), tool("events")]);
+    let tools = json!([tool_definition("whole"), tool_definition("events")]);
     let for_modern = tools.clone();
     let old = FakeUpstream::start(tools, large_answer).await;
     let new = FakeUpstream::start(json!([]), move |hit| {
@@ -232,7 +237,7 @@ async fn t10_who_sends_everything_before_it_reads_hears_that_it_was_too_much() {
 }
 
 /// Tells of progress as nobody should: to whom has not asked, under tokens of others, backwards, and behind the answer.
-fn telling(hit: &Hit) -> Option<Script> {
+fn telling(hit: &RecordedRequest) -> Option<ResponseScript> {
     let told = |token: &Value, text: &str| {
         format!(
             "data: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{{\"progressToken\":{token},\"progress\":{text}}}}}\n\n"
@@ -257,7 +262,7 @@ fn telling(hit: &Hit) -> Option<Script> {
 
 #[tokio::test]
 async fn r1_progress_comes_to_whom_asked_for_it_as_it_is_while_it_increases_and_never_behind_the_answer() {
-    let tools = json!([tool("tell")]);
+    let tools = json!([tool_definition("tell")]);
     let for_modern = tools.clone();
     let old = FakeUpstream::start(tools, telling).await;
     let new = FakeUpstream::start(json!([]), move |hit| {
@@ -292,7 +297,7 @@ async fn r1_progress_comes_to_whom_asked_for_it_as_it_is_while_it_increases_and_
 }
 
 /// Tells of each resource that it is asked for, whenever it is.
-fn subscribed(hit: &Hit) -> Option<Script> {
+fn subscribed(hit: &RecordedRequest) -> Option<ResponseScript> {
     if hit.method() != "subscriptions/listen" {
         return modern_answer(hit, &json!([]), &json!({"resources": {"subscribe": true}}));
     }
@@ -316,7 +321,7 @@ async fn r6_two_subscriptions_are_one_listening_and_ending_one_leaves_the_other(
         assert_eq!(gw.send(&request).await.message()["result"], json!({}), "{method} {uri}");
     };
     let listened = || -> Vec<Value> {
-        let hits = upstream.hits().into_iter().filter(|hit| hit.method() == "subscriptions/listen");
+        let hits = upstream.requests().into_iter().filter(|hit| hit.method() == "subscriptions/listen");
         hits.map(|hit| hit.message()["params"]["notifications"]["resourceSubscriptions"].clone()).collect()
     };
     say("resources/subscribe", "note://1").await;

@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use data_encoding::BASE64;
-use gatelodge_testkit::{TestGateway, tool};
+use gatelodge_testkit::{TestGateway, tool_definition};
 use serde_json::{Value, json};
 
 use super::rows_kit::{ALL, Log};
@@ -38,7 +38,7 @@ fn requests() -> Vec<(&'static str, Value)> {
 async fn hears_no_token(kind: ServerKind, way: Way) {
     let (log, _logged) = Log::begin();
     let case = format!("{way:?} before {kind:?}");
-    let server = Server::start(kind, json!([tool("read"), tool("odd")]), words()).await;
+    let server = Server::start(kind, json!([tool_definition("read"), tool_definition("odd")]), words()).await;
     let gw = server.before(TestGateway::builder().policy(ALL).logging_arguments()).await;
     let token = gw.token.reveal().to_owned();
     let mut client = Client::open(&gw, way).await;

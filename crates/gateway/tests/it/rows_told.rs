@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_store::RecordKind;
-use gatelodge_testkit::{FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseCaller, TestGateway, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::{Notify, mpsc};
@@ -127,7 +129,7 @@ struct Told {
 }
 
 impl Told {
-    fn on_stream(&self, listener: Option<&Value>) -> Script {
+    fn on_stream(&self, listener: Option<&Value>) -> ResponseScript {
         let said = |method: &str, mut params: Value| {
             if let Some(id) = listener {
                 params["_meta"] = json!({TAG: id});
@@ -138,32 +140,37 @@ impl Told {
         let first = listener.map(|_| said("notifications/subscriptions/acknowledged", first)).unwrap_or_default();
         let later: String = self.says.iter().map(|(method, params)| said(method, params.clone())).collect();
         let steps = vec![
-            Step::Write(chunk(&first)),
-            Step::Until(Arc::clone(&self.speak)),
-            Step::Write(chunk(&later)),
-            Step::Pause(Duration::from_secs(30)),
+            ScriptStep::Write(chunk(&first)),
+            ScriptStep::WaitFor(Arc::clone(&self.speak)),
+            ScriptStep::Write(chunk(&later)),
+            ScriptStep::Pause(Duration::from_secs(30)),
         ];
         [open_stream(), steps].concat()
     }
 
-    fn answer(&self, hit: &Hit, is_modern: bool) -> Option<Script> {
+    fn answer(&self, hit: &RecordedRequest, is_modern: bool) -> Option<ResponseScript> {
         match hit.method().as_str() {
             "subscriptions/listen" if is_modern => Some(self.on_stream(Some(&hit.message()["id"]))),
             "tools/call" if is_modern => {
                 answered(hit, &json!({"resultType": "task", "taskId": hit.tool(), "status": "working", "ttlMs": null}))
             }
-            _ if is_modern => modern_answer(hit, &json!([tool("read"), tool("wipe")]), &self.able),
+            _ if is_modern => {
+                modern_answer(hit, &json!([tool_definition("read"), tool_definition("wipe")]), &self.able)
+            }
             "initialize" => {
                 let result = json!({"protocolVersion": "2025-11-25", "capabilities": self.able, "serverInfo": {"name": "s", "version": "1"}});
                 Some(json_response("200 OK", "mcp-session-id: s\r\n", &result_of(hit, &result).to_string()))
             }
-            _ if hit.line.starts_with("GET") => Some(self.on_stream(None)),
+            _ if hit.request_line.starts_with("GET") => Some(self.on_stream(None)),
             _ => None,
         }
     }
 
     async fn start(self, is_modern: bool) -> FakeUpstream {
-        FakeUpstream::start(json!([tool("read"), tool("wipe")]), move |hit| self.answer(hit, is_modern)).await
+        FakeUpstream::start(json!([tool_definition("read"), tool_definition("wipe")]), move |hit| {
+            self.answer(hit, is_modern)
+        })
+        .await
     }
 }
 
@@ -185,7 +192,9 @@ async fn hears_the_later_one(way: Way, is_modern: bool) {
     gw.put_server("zoo", &zoo.url());
     gw.put_policy("zoo", ALL);
     assert_eq!(ear.next().await["method"], TOOLS, "{case}: that it is there");
-    let is_open = || zoo.hits().iter().any(|hit| hit.line.starts_with("GET") || hit.method() == "subscriptions/listen");
+    let is_open = || {
+        zoo.requests().iter().any(|hit| hit.request_line.starts_with("GET") || hit.method() == "subscriptions/listen")
+    };
     until("it is listened to", is_open).await;
     ear.rest().await;
     speak.notify_waiters();
@@ -269,7 +278,7 @@ async fn hears_of_tasks(way: Way, policy: Option<&'static str>, wanted: &[&str])
         assert_eq!(made.message()["result"]["taskId"], way.name(name), "{way:?}: {}", made.body);
     }
     let mut ear = listens(&gw, way, &json!({"taskIds": [way.name("read"), way.name("wipe")]})).await;
-    let sent = desk.hits().into_iter().find(|hit| hit.method() == "subscriptions/listen").expect("a request");
+    let sent = desk.requests().into_iter().find(|hit| hit.method() == "subscriptions/listen").expect("a request");
     assert_eq!(sent.message()["params"]["notifications"]["taskIds"], json!(["read", "wipe"]), "{way:?}");
     assert_eq!(sent.header("mcp-protocol-version"), Some(VERSION), "{way:?}");
     if let Some(policy) = policy {

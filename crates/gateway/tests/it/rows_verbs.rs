@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gatelodge_store::{CallOutcome, RecordKind};
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, tool_definition,
+};
 use serde_json::{Value, json};
 
 use super::rows_kit::{
@@ -25,7 +27,9 @@ async fn t1_on_every_way_a_batch_is_one_error_and_nothing_of_it_is_sent() {
     for way in Way::EVERY {
         for revision in ["2025-03-26", "2025-11-25"] {
             let case = format!("{way:?} in {revision}");
-            let server = Server::start(ServerKind::Legacy, json!([tool("read"), tool("wipe")]), words()).await;
+            let server =
+                Server::start(ServerKind::Legacy, json!([tool_definition("read"), tool_definition("wipe")]), words())
+                    .await;
             let policy = r#"{"version":"1","default":"deny","tools":{"read":{},"wipe":{"action":"deny"}}}"#;
             let gw = server.before(TestGateway::builder().policy(policy)).await;
             let mut client = Client::open_in(&gw, way, revision).await;
@@ -92,7 +96,7 @@ async fn t5_a_session_of_all_servers_is_found_by_its_id_its_token_and_its_addres
     let other = gw.add_grant("other", ALL);
     let of_desk = at(&gw, "POST", "/mcp/desk", gw.token.reveal(), &[], &hello).await;
     let of_desk = of_desk.header("mcp-session-id").expect("a session").to_owned();
-    let heard = (desk.hits().len(), zoo.hits().len());
+    let heard = (desk.requests().len(), zoo.requests().len());
     let (own, of_desk) = (("Mcp-Session-Id", own.as_str()), ("Mcp-Session-Id", of_desk.as_str()));
     let unknown = ("Mcp-Session-Id", "never-was");
     for (token, path, session) in [
@@ -117,7 +121,7 @@ async fn t5_a_session_of_all_servers_is_found_by_its_id_its_token_and_its_addres
     assert_eq!((old.status, old.header("allow")), (405, Some("POST, GET, DELETE")), "{}", old.body);
     let twice = at(&gw, "POST", "/mcp", gw.token.reveal(), &[own, own], list).await;
     assert_eq!(twice.status, 400, "{}", twice.body);
-    assert_eq!((desk.hits().len(), zoo.hits().len()), heard, "nothing reaches a server");
+    assert_eq!((desk.requests().len(), zoo.requests().len()), heard, "nothing reaches a server");
 
     for stale in [unknown, own, of_desk] {
         let fresh = at(&gw, "POST", "/mcp", gw.token.reveal(), &[stale], &hello).await;
@@ -129,7 +133,7 @@ async fn t5_a_session_of_all_servers_is_found_by_its_id_its_token_and_its_addres
     for (verb, body) in [("POST", list), ("GET", ""), ("DELETE", "")] {
         assert_eq!(at(&gw, verb, "/mcp", gw.token.reveal(), &[own], body).await.status, 404, "{verb} after its end");
     }
-    let ended = |server: &FakeUpstream| server.hits().iter().any(|hit| hit.line.starts_with("DELETE"));
+    let ended = |server: &FakeUpstream| server.requests().iter().any(|hit| hit.request_line.starts_with("DELETE"));
     until("its parts are ended", || ended(&desk) && ended(&zoo)).await;
     assert_eq!(at(&gw, "POST", "/mcp/desk", gw.token.reveal(), &[of_desk], list).await.status, 200, "not the other's");
 }
@@ -139,7 +143,7 @@ async fn t7_the_stateless_revision_has_one_verb_where_all_servers_are_one_and_lo
     let (desk, zoo, gw) = two().await;
     gw.initialize().await;
     let own = gw.session();
-    let heard = (desk.hits().len(), zoo.hits().len());
+    let heard = (desk.requests().len(), zoo.requests().len());
     for verb in ["GET", "DELETE"] {
         for session in [None, Some(own.as_str()), Some("never-was")] {
             let mut more = vec![("MCP-Protocol-Version", VERSION)];
@@ -157,7 +161,7 @@ async fn t7_the_stateless_revision_has_one_verb_where_all_servers_are_one_and_lo
         let answer = at(&gw, verb, "/mcp", gw.token.reveal(), &[], "").await;
         assert_eq!((answer.status, answer.header("allow")), (405, Some("POST, GET, DELETE")), "{verb}");
     }
-    assert_eq!((desk.hits().len(), zoo.hits().len()), heard, "nothing reaches a server");
+    assert_eq!((desk.requests().len(), zoo.requests().len()), heard, "nothing reaches a server");
     let body = stateless("tools/call", json!({"name": "zoo__read", "arguments": {}}), &json!({}));
     for session in ["never-was", own.as_str(), ""] {
         let more = [
@@ -178,22 +182,26 @@ async fn r2_who_hangs_up_without_a_session_cancels_at_the_server_that_it_called_
     let hung_up = Arc::new(AtomicBool::new(false));
     let noted = Arc::clone(&hung_up);
     let new = FakeUpstream::start(json!([]), move |hit| match hit.method().as_str() {
-        "tools/call" => {
-            Some([open_stream(), vec![Step::Write(chunk(": here\n\n")), Step::HungUp(Arc::clone(&noted))]].concat())
-        }
-        _ => modern_answer(hit, &json!([tool("slow")]), &json!({"tools": {}})),
+        "tools/call" => Some(
+            [
+                open_stream(),
+                vec![ScriptStep::Write(chunk(": here\n\n")), ScriptStep::WaitForHangUp(Arc::clone(&noted))],
+            ]
+            .concat(),
+        ),
+        _ => modern_answer(hit, &json!([tool_definition("slow")]), &json!({"tools": {}})),
     });
     let new = new.await;
     // One begins to answer, the other does not.
-    let begun = || [open_stream(), vec![Step::Write(chunk(": here\n\n"))]].concat();
-    let hanging = |begun: Script| {
-        move |hit: &Hit| {
-            let script = || [begun.clone(), vec![Step::Pause(Duration::from_secs(60))]].concat();
+    let begun = || [open_stream(), vec![ScriptStep::Write(chunk(": here\n\n"))]].concat();
+    let hanging = |begun: ResponseScript| {
+        move |hit: &RecordedRequest| {
+            let script = || [begun.clone(), vec![ScriptStep::Pause(Duration::from_secs(60))]].concat();
             (hit.method() == "tools/call").then(script)
         }
     };
-    let zoo = FakeUpstream::start(json!([tool("slow")]), hanging(begun())).await;
-    let desk = FakeUpstream::start(json!([tool("slow")]), hanging(Vec::new())).await;
+    let zoo = FakeUpstream::start(json!([tool_definition("slow")]), hanging(begun())).await;
+    let desk = FakeUpstream::start(json!([tool_definition("slow")]), hanging(Vec::new())).await;
     let builder = TestGateway::builder().policy(ALL).at_all();
     let gw = builder.and_server("zoo", &zoo.url(), ALL).and_server("new", &new.url(), ALL).start(&desk).await;
     let own = Caller::of(&gw).at_all();
@@ -203,7 +211,7 @@ async fn r2_who_hangs_up_without_a_session_cancels_at_the_server_that_it_called_
     assert_eq!(count(&zoo, "notifications/cancelled"), 0);
     drop(calling);
     until("it is told", || count(&zoo, "notifications/cancelled") == 1).await;
-    let told = zoo.hits().into_iter().find(|hit| hit.method() == "notifications/cancelled").expect("a note");
+    let told = zoo.requests().into_iter().find(|hit| hit.method() == "notifications/cancelled").expect("a note");
     assert_eq!(told.message()["params"]["requestId"], zoo.calls()[0].message()["id"], "under the id that it knows");
     assert_eq!(count(&desk, "notifications/cancelled"), 0, "nobody else is");
 

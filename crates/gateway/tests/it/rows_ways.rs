@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_testkit::{
-    Answer, FakeSse, FakeUpstream, Hit, Posted, SseCaller, Step, TestGateway, TestGatewayBuilder, json_response,
+    Answer, FakeSse, FakeUpstream, Posted, RecordedRequest, ScriptStep, SseCaller, TestGateway, TestGatewayBuilder,
+    json_response,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -283,9 +284,9 @@ impl Server {
                 .await,
             ),
             ServerKind::Sse => {
-                let handler = move |hit: &Hit| {
+                let handler = move |hit: &RecordedRequest| {
                     let event = format!("event: message\ndata: {}\n\n", answer_to(hit, &words)?);
-                    Some(Posted::then(vec![Step::Write(event.into_bytes())]))
+                    Some(Posted::then(vec![ScriptStep::Write(event.into_bytes())]))
                 };
                 Self::Sse(FakeSse::start(&[], handler).await)
             }
@@ -314,9 +315,9 @@ impl Server {
 
     /// Everything that it got, as it came: heads and bodies, or the environment and lines.
     pub fn raw(&self) -> String {
-        let all = |hits: Vec<Hit>| hits.iter().map(|hit| format!("{hit:?}\n")).collect();
+        let all = |hits: Vec<RecordedRequest>| hits.iter().map(|hit| format!("{hit:?}\n")).collect();
         match self {
-            Self::Http(server) => all(server.hits()),
+            Self::Http(server) => all(server.requests()),
             Self::Sse(server) => all(server.hits()),
             Self::Child(directory, _) => std::fs::read_to_string(directory.path().join("heard")).unwrap_or_default(),
         }
@@ -324,12 +325,13 @@ impl Server {
 
     /// The messages that reached it.
     pub fn messages(&self) -> Vec<Value> {
-        let messages = |hits: Vec<Hit>| hits.iter().map(Hit::message).filter(Value::is_object).collect();
+        let messages =
+            |hits: Vec<RecordedRequest>| hits.iter().map(RecordedRequest::message).filter(Value::is_object).collect();
         match self {
-            Self::Http(server) => messages(server.hits()),
+            Self::Http(server) => messages(server.requests()),
             // It is asked in other ways first.
             Self::Sse(server) => {
-                messages(server.hits().into_iter().filter(|hit| hit.line.contains("/message")).collect())
+                messages(server.hits().into_iter().filter(|hit| hit.request_line.contains("/message")).collect())
             }
             Self::Child(..) => {
                 let raw = self.raw();
@@ -376,7 +378,7 @@ fn all_words(kind: ServerKind, tools: &Value, words: Words) -> Words {
     words.into_iter().chain(own).collect()
 }
 
-fn answer_to(hit: &Hit, words: &Words) -> Option<String> {
+fn answer_to(hit: &RecordedRequest, words: &Words) -> Option<String> {
     let (message, method) = (hit.message(), hit.method());
     let about = ["name", "uri"].iter().find_map(|key| message["params"][key].as_str()).unwrap_or_default();
     let find = |key: &str| words.iter().find(|(own, _)| *own == key).map(|(_, text)| text);

@@ -1,7 +1,9 @@
 //! Credentials: the caller's stop at the gate, ours never come back through it.
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use gatelodge_testkit::{FakeUpstream, Hit, Script, TestGateway, event_response, json_response, tool};
+use gatelodge_testkit::{
+    FakeUpstream, RecordedRequest, ResponseScript, TestGateway, event_response, json_response, tool_definition,
+};
 use serde_json::json;
 
 use super::rows_kit::Log;
@@ -10,7 +12,7 @@ const SECRET: &str = "sk-live-Zq8/x+9_marked";
 const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
 
 /// An upstream that gives back whatever it was sent, in every way it can.
-fn echo(hit: &Hit) -> Option<Script> {
+fn echo(hit: &RecordedRequest) -> Option<ResponseScript> {
     let message = hit.message();
     let seen = hit.header("authorization").unwrap_or_default().to_owned();
     let reply = |result| json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
@@ -37,7 +39,7 @@ fn echo(hit: &Hit) -> Option<Script> {
 
 #[tokio::test]
 async fn what_we_inject_is_cut_from_every_answer_and_every_row() {
-    let tools = ["json", "events", "error", "status", "garbage"].map(tool);
+    let tools = ["json", "events", "error", "status", "garbage"].map(tool_definition);
     let upstream = FakeUpstream::start(json!(tools), echo).await;
     let gw = TestGateway::builder()
         .policy(POLICY)
@@ -93,7 +95,7 @@ async fn a_callers_credentials_stop_at_the_gate() {
     ];
     let headers: Vec<_> = odd.into_iter().chain([("Mcp-Session-Id", session.as_str())]).collect();
     assert_eq!(gw.post(&headers, &body).await.status, 200);
-    for hit in upstream.hits() {
+    for hit in upstream.requests() {
         let all = format!("{:?}", hit.headers);
         assert!(!all.contains("marked") && !all.contains("glt_") && !all.contains("trailers"), "{all}");
     }
@@ -104,7 +106,7 @@ async fn a_callers_credentials_stop_at_the_gate() {
 async fn names_that_look_alike_are_logged_without_our_secret() {
     let (log, _noted) = Log::begin();
     let names = ["pay", "PAY"].map(|name| format!("{name}-{SECRET}"));
-    let upstream = FakeUpstream::start(json!(names.map(|name| tool(&name))), |_| None).await;
+    let upstream = FakeUpstream::start(json!(names.map(|name| tool_definition(&name))), |_| None).await;
     let gw = TestGateway::builder().policy(POLICY).secret("authorization", SECRET, SECRET).start(&upstream).await;
     gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
     let told = log.text();

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -11,8 +13,11 @@ use tokio::sync::Notify;
 use super::rows_kit::{ALL, Caller, count, result_of, until};
 
 /// A server that does this for requests of one method.
-async fn failing(method: &'static str, script: fn() -> Script) -> FakeUpstream {
-    FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| (hit.method() == method).then(script)).await
+async fn failing(method: &'static str, script: fn() -> ResponseScript) -> FakeUpstream {
+    FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
+        (hit.method() == method).then(script)
+    })
+    .await
 }
 
 fn said(answer: &Value) -> String {
@@ -24,7 +29,7 @@ fn said(answer: &Value) -> String {
 async fn a_handshake_that_fails_is_called_one_and_nothing_is_said_to_have_run() {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
-    for script in [|| vec![Step::Close], || json_response("500 Internal Server Error", "", "{}")] {
+    for script in [|| vec![ScriptStep::Close], || json_response("500 Internal Server Error", "", "{}")] {
         let upstream = failing("initialize", script).await;
         let gw = TestGateway::with_policy(ALL, &upstream).await;
         let all = TestGateway::builder().policy(ALL).at_all().start(&upstream).await;
@@ -48,7 +53,7 @@ async fn a_handshake_that_fails_is_called_one_and_nothing_is_said_to_have_run() 
 
 #[tokio::test]
 async fn what_does_nothing_at_a_server_is_not_said_to_have_run() {
-    let closes = || vec![Step::Close];
+    let closes = || vec![ScriptStep::Close];
     for method in ["tools/list", "ping"] {
         let upstream = failing(method, closes).await;
         let gw = TestGateway::with_policy(ALL, &upstream).await;
@@ -85,9 +90,10 @@ async fn door_to(upstream: &FakeUpstream) -> (String, tokio::task::JoinHandle<()
 async fn of_a_list_whose_second_page_cannot_be_asked_for_nobody_says_that_nothing_was_sent() {
     let go_on = Arc::new(Notify::new());
     let own = Arc::clone(&go_on);
-    let upstream = FakeUpstream::start(json!([]), move |hit: &Hit| {
-        let page = result_of(hit, &json!({"tools": [tool("read")], "nextCursor": "2"})).to_string();
-        let page = [vec![Step::Until(Arc::clone(&own))], json_response("200 OK", "connection: close\r\n", &page)];
+    let upstream = FakeUpstream::start(json!([]), move |hit: &RecordedRequest| {
+        let page = result_of(hit, &json!({"tools": [tool_definition("read")], "nextCursor": "2"})).to_string();
+        let page =
+            [vec![ScriptStep::WaitFor(Arc::clone(&own))], json_response("200 OK", "connection: close\r\n", &page)];
         (hit.method() == "tools/list").then(|| page.concat())
     })
     .await;

@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use gatelodge_gateway::Settings;
 use gatelodge_store::{CallOutcome, RecordKind};
-use gatelodge_testkit::{FakeUpstream, Hit, Script, SseCaller, Step, TestGateway, event_response, json_response, tool};
+use gatelodge_testkit::{
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseCaller, TestGateway, event_response, json_response,
+    tool_definition,
+};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"hide":["wipe"],
@@ -21,11 +24,11 @@ fn event(message: &Value) -> String {
     format!("data: {message}\n\n")
 }
 
-fn done(hit: &Hit) -> Value {
+fn done(hit: &RecordedRequest) -> Value {
     json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"content": [{"type": "text", "text": "done"}]}})
 }
 
-fn server(hit: &Hit) -> Option<Script> {
+fn server(hit: &RecordedRequest) -> Option<ResponseScript> {
     let told = |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
     match (hit.method().as_str(), hit.tool().as_str()) {
         ("tools/call", "progress") => {
@@ -38,22 +41,25 @@ fn server(hit: &Hit) -> Option<Script> {
             Some(event_response(&format!("{}{}", event(&asked), event(&done(hit)))))
         }
         ("tools/call", "slow") => {
-            let mut script = vec![Step::Pause(Duration::from_millis(700))];
+            let mut script = vec![ScriptStep::Pause(Duration::from_millis(700))];
             script.extend(json_response("200 OK", "", &done(hit).to_string()));
             Some(script)
         }
-        ("initialize", _) if hit.body.contains("\"hang\"") => Some(vec![Step::Pause(Duration::from_secs(20))]),
-        _ if hit.line.starts_with("GET") => {
+        ("initialize", _) if hit.body.contains("\"hang\"") => Some(vec![ScriptStep::Pause(Duration::from_secs(20))]),
+        _ if hit.request_line.starts_with("GET") => {
             let changed = event(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
-            Some(vec![Step::Write(format!("{head}{changed}").into_bytes()), Step::Pause(Duration::from_secs(20))])
+            Some(vec![
+                ScriptStep::Write(format!("{head}{changed}").into_bytes()),
+                ScriptStep::Pause(Duration::from_secs(20)),
+            ])
         }
         _ => None,
     }
 }
 
 async fn desk_with(settings: Settings) -> (FakeUpstream, TestGateway) {
-    let tools = ["read", "wipe", "progress", "asks", "slow"].map(tool);
+    let tools = ["read", "wipe", "progress", "asks", "slow"].map(tool_definition);
     let upstream = FakeUpstream::start(json!(tools), server).await;
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     (upstream, gw)
@@ -63,14 +69,14 @@ async fn desk() -> (FakeUpstream, TestGateway) {
     desk_with(Settings::default()).await
 }
 
-async fn wait_for(upstream: &FakeUpstream, found: impl Fn(&Hit) -> bool) -> Hit {
+async fn wait_for(upstream: &FakeUpstream, found: impl Fn(&RecordedRequest) -> bool) -> RecordedRequest {
     for _ in 0..500 {
-        if let Some(hit) = upstream.hits().into_iter().find(|hit| found(hit)) {
+        if let Some(hit) = upstream.requests().into_iter().find(|hit| found(hit)) {
             return hit;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("nothing like that reached the upstream: {:#?}", upstream.hits());
+    panic!("nothing like that reached the upstream: {:#?}", upstream.requests());
 }
 
 #[tokio::test]
@@ -108,7 +114,7 @@ async fn a_connection_of_another_grant_is_not_there_and_stays_undisturbed() {
         assert_eq!((row.kind, row.code.as_deref()), (RecordKind::Refused, Some("rejected")), "{path}");
     }
     assert_eq!(gw.raw("POST", &caller.endpoint, &[kind], call.as_bytes()).await.status, 401, "an id is no authority");
-    assert!(!upstream.hits().iter().any(|hit| hit.body.contains("stolen")));
+    assert!(!upstream.requests().iter().any(|hit| hit.body.contains("stolen")));
     assert_eq!(caller.call("read", json!({})).await["result"]["content"][0]["text"], "{}");
 }
 
@@ -143,7 +149,7 @@ async fn what_is_wrong_with_a_message_comes_as_an_event_and_what_is_wrong_with_i
         assert_eq!(caller.post(body).await.status, 202, "{body}");
         assert_eq!(caller.message().await["error"]["code"], code, "{body}");
     }
-    assert!(upstream.hits().is_empty(), "nothing was sent");
+    assert!(upstream.requests().is_empty(), "nothing was sent");
     let rejected = gw.rows().await.into_iter().filter(|row| row.record.code.as_deref() == Some("rejected")).count();
     assert_eq!(rejected, 5, "each is written down");
 
@@ -193,7 +199,7 @@ async fn progress_questions_and_what_belongs_to_no_call_come_on_the_one_stream()
 #[tokio::test]
 async fn the_connection_and_its_session_end_together() {
     let (upstream, gw) = desk().await;
-    let ended = |hit: &Hit| hit.line.starts_with("DELETE");
+    let ended = |hit: &RecordedRequest| hit.request_line.starts_with("DELETE");
     drop(SseCaller::greeted(&gw, "2024-11-05").await);
     wait_for(&upstream, ended).await;
 
@@ -219,7 +225,7 @@ async fn a_handshake_done_anew_ends_the_session_before_it() {
     let hello =
         json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "s", "version": "1"}});
     caller.ask("again", "initialize", hello).await;
-    wait_for(&upstream, |hit| hit.line.starts_with("DELETE")).await;
+    wait_for(&upstream, |hit| hit.request_line.starts_with("DELETE")).await;
     assert_eq!(caller.call("read", json!({})).await["result"]["content"][0]["text"], "{}");
 }
 
@@ -241,7 +247,7 @@ async fn a_call_outlives_its_connection_and_is_written_down() {
     caller.say(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "slow"}})).await;
     wait_for(&upstream, |hit| hit.tool() == "slow").await;
     drop(caller);
-    wait_for(&upstream, |hit| hit.line.starts_with("DELETE")).await;
+    wait_for(&upstream, |hit| hit.request_line.starts_with("DELETE")).await;
     let rows = gw.rows().await;
     let outcome = rows.iter().find(|row| row.record.kind == RecordKind::Outcome).expect("an outcome");
     assert_eq!(outcome.record.outcome, Some(CallOutcome::Ok), "the session ended after it");

@@ -10,38 +10,42 @@ use std::time::Duration;
 
 use gatelodge_gateway::Settings;
 use gatelodge_store::CallOutcome;
-use gatelodge_testkit::{FakeSse, FakeUpstream, Hit, Posted, SseCaller, Step, TestGateway};
+use gatelodge_testkit::{FakeSse, FakeUpstream, Posted, RecordedRequest, ScriptStep, SseCaller, TestGateway};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},
     "client_requests":{"sampling":"allow"}}"#;
 
-fn said(message: &Value) -> Step {
-    Step::Write(format!("event: message\ndata: {message}\n\n").into_bytes())
+fn said(message: &Value) -> ScriptStep {
+    ScriptStep::Write(format!("event: message\ndata: {message}\n\n").into_bytes())
 }
 
-fn done(hit: &Hit) -> Step {
+fn done(hit: &RecordedRequest) -> ScriptStep {
     said(
         &json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"content": [{"type": "text", "text": "done"}]}}),
     )
 }
 
-fn asked() -> Step {
+fn asked() -> ScriptStep {
     said(&json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {}}))
 }
 
-fn server(hit: &Hit) -> Option<Posted> {
+fn server(hit: &RecordedRequest) -> Option<Posted> {
     let token = &hit.message()["params"]["_meta"]["progressToken"];
     let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": 1}});
     match (hit.method().as_str(), hit.tool().as_str()) {
-        (_, "progress") => Some(Posted::then(vec![Step::Write(b": still here\n\n".to_vec()), said(&told), done(hit)])),
+        (_, "progress") => {
+            Some(Posted::then(vec![ScriptStep::Write(b": still here\n\n".to_vec()), said(&told), done(hit)]))
+        }
         // It takes the message only when it has done what it asks for, long after we have given up on a POST.
         (_, "asks") => {
-            Some(Posted { is_late: true, ..Posted::then(vec![asked(), Step::Pause(Duration::from_secs(9))]) })
+            Some(Posted { is_late: true, ..Posted::then(vec![asked(), ScriptStep::Pause(Duration::from_secs(9))]) })
         }
         (_, "slow") => Some(Posted::then(Vec::new())),
-        (_, "breaks") => Some(Posted::then(vec![Step::Close])),
-        (_, "huge") => Some(Posted::then(vec![Step::Write(format!("data: {}\n\n", "x".repeat(100_000)).into_bytes())])),
+        (_, "breaks") => Some(Posted::then(vec![ScriptStep::Close])),
+        (_, "huge") => {
+            Some(Posted::then(vec![ScriptStep::Write(format!("data: {}\n\n", "x".repeat(100_000)).into_bytes())]))
+        }
         (_, "moved") => Some(Posted::refused("307 Temporary Redirect")),
         (_, "forgotten") => Some(Posted::refused("404 Not Found")),
         (_, "echoes") => {
@@ -87,7 +91,9 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 fn lines(upstream: &FakeSse) -> Vec<String> {
-    let line = |hit: Hit| hit.line.split("?").next().unwrap_or_default().trim_end_matches(" HTTP/1.1").to_owned();
+    let line = |hit: RecordedRequest| {
+        hit.request_line.split("?").next().unwrap_or_default().trim_end_matches(" HTTP/1.1").to_owned()
+    };
     upstream.hits().into_iter().map(line).collect()
 }
 
@@ -102,7 +108,7 @@ async fn a_server_that_refuses_a_handshake_is_tried_by_its_stream_and_the_next_b
     gw.initialize().await;
     assert_eq!(lines(&upstream)[before..], ["GET /sse", "POST /message", "POST /message"], "the verdict is kept");
     for hit in upstream.hits() {
-        assert_eq!(hit.header("authorization"), Some("Bearer upstream-secret"), "{}", hit.line);
+        assert_eq!(hit.header("authorization"), Some("Bearer upstream-secret"), "{}", hit.request_line);
         assert_eq!(hit.header("mcp-session-id"), None);
     }
 }
@@ -202,7 +208,7 @@ async fn messages_go_to_the_servers_own_origin_only() {
         assert_eq!(answer.header("mcp-session-id"), None);
         until("the stream is closed", || upstream.open_streams() == 0).await;
     }
-    assert!(thief.hits().is_empty(), "nothing reaches another origin: {:?}", thief.hits());
+    assert!(thief.requests().is_empty(), "nothing reaches another origin: {:?}", thief.requests());
 }
 
 #[tokio::test]
@@ -228,7 +234,7 @@ async fn a_lost_connection_ends_its_calls_and_nothing_is_repeated() {
     assert_eq!(row.outcome, Some(CallOutcome::ConnectionLost));
     assert_eq!(gw.call("read", json!({})).await.text(), "{}", "the session is opened again");
     assert_eq!(upstream.messages("initialize").len(), 2);
-    let calls: Vec<_> = upstream.messages("tools/call").iter().map(Hit::tool).collect();
+    let calls: Vec<_> = upstream.messages("tools/call").iter().map(RecordedRequest::tool).collect();
     assert_eq!(calls, ["breaks", "read"], "each was sent once");
     assert_eq!(upstream.open_streams(), 1);
 }
@@ -237,7 +243,7 @@ async fn a_lost_connection_ends_its_calls_and_nothing_is_repeated() {
 async fn a_connection_lost_between_calls_is_opened_again_before_the_next() {
     let (upstream, gw) = desk().await;
     gw.initialize().await;
-    upstream.on_streams(&Step::Close);
+    upstream.on_streams(&ScriptStep::Close);
     until("the stream is closed", || upstream.open_streams() == 0).await;
     // The end takes a moment to be seen at our side.
     for round in 0.. {
@@ -311,7 +317,7 @@ async fn a_stateless_client_reaches_an_sse_server_by_a_session_of_ours() {
         assert_eq!(messages[1]["result"]["content"][0]["text"], "done", "round {round}");
         assert_eq!((upstream.messages("initialize").len(), upstream.open_streams()), (1, 1), "it is kept");
     }
-    upstream.on_streams(&Step::Close);
+    upstream.on_streams(&ScriptStep::Close);
     until("the stream is closed", || upstream.open_streams() == 0).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(gw.post(&headers, &call).await.messages()[1]["result"]["content"][0]["text"], "done");

@@ -2,19 +2,21 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use gatelodge_store::RecordKind;
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, event_response, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, TestGateway, event_response, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
 const VERSION: &str = "2026-07-28";
 
-fn error_response(hit: &Hit, status: &str, code: i64) -> Script {
+fn error_response(hit: &RecordedRequest, status: &str, code: i64) -> ResponseScript {
     let error = json!({"code": code, "message": "no", "data": {"requiredCapabilities": {"sampling": {}}}});
     json_response(status, "", &json!({"jsonrpc": "2.0", "id": hit.message()["id"], "error": error}).to_string())
 }
 
 /// Tools are named by what they answer with: status and code, or in which form.
-fn server(hit: &Hit) -> Option<Script> {
+fn server(hit: &RecordedRequest) -> Option<ResponseScript> {
     let message = hit.message();
     let answer = |result: Value| {
         let reply = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
@@ -24,7 +26,7 @@ fn server(hit: &Hit) -> Option<Script> {
         "server/discover" => answer(json!({"supportedVersions": [VERSION, "2031-01-01", 7], "capabilities": {}})),
         "tools/list" => {
             let names = ["400:-32021", "200:-32020", "404:-32601", "200:-32601", "422:-32000", "500:-32000", "stream"];
-            answer(json!({"tools": names.map(tool), "ttlMs": 0, "cacheScope": "private"}))
+            answer(json!({"tools": names.map(tool_definition), "ttlMs": 0, "cacheScope": "private"}))
         }
         "tools/call" if hit.tool() == "stream" => {
             let told = json!({"jsonrpc": "2.0", "method": "notifications/vendor/news", "params": {}});
@@ -89,11 +91,12 @@ async fn the_status_of_an_upstreams_error_reaches_a_stateless_client() {
 
 #[tokio::test]
 async fn a_legacy_client_gets_an_upstreams_error_with_status_200() {
-    let upstream =
-        FakeUpstream::start(json!([tool("404:-32601"), tool("400:-32602")]), |hit| match hit.method().as_str() {
+    let upstream = FakeUpstream::start(json!([tool_definition("404:-32601"), tool_definition("400:-32602")]), |hit| {
+        match hit.method().as_str() {
             "server/discover" | "tools/list" => None,
             _ => server(hit),
-        });
+        }
+    });
     let upstream = upstream.await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     let answer = gw.call("400:-32602", json!({})).await;
@@ -117,7 +120,7 @@ async fn methods_that_were_taken_away_are_unknown_before_their_parameters_are_re
         assert_eq!((answer.status, answer.code()), (404, -32601), "{method}");
         assert_eq!(gw.rows().await.pop().expect("a row").record.method.as_deref(), Some(method));
     }
-    let sent: Vec<String> = upstream.hits().iter().map(Hit::method).collect();
+    let sent: Vec<String> = upstream.requests().iter().map(RecordedRequest::method).collect();
     assert_eq!(sent, ["server/discover"], "the server learns of nothing");
     assert_eq!(gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await.status, 200, "a legacy one has it");
 }

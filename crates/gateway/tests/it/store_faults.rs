@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use gatelodge_store::{
     Durability, GrantId, IdHash, ManualClock, MemoryStore, ServerName, SqliteLedger, StoreError, TaskOwner, TaskOwners,
 };
-use gatelodge_testkit::{FakeUpstream, Hit, TestGateway, tool};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, TestGateway, tool_definition};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -209,9 +209,11 @@ impl TaskOwners for Tasks {
 
 #[tokio::test]
 async fn who_listens_to_a_task_is_told_that_nobody_can_say_whose_it_is() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+    let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" => answered(hit, &json!({"resultType": "task", "taskId": "t1", "status": "working"})),
-        _ => modern_answer(hit, &json!([tool("slow")]), &json!({"tools": {}, "extensions": {EXTENSION: {}}})),
+        _ => {
+            modern_answer(hit, &json!([tool_definition("slow")]), &json!({"tools": {}, "extensions": {EXTENSION: {}}}))
+        }
     })
     .await;
     let clock = Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));

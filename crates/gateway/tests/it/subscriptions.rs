@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use gatelodge_store::{CallLogRow, IdHash, ManualClock, MemoryStore, RecordKind, SessionRow, Sessions, StoreError};
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response, tool_definition,
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -23,7 +25,7 @@ const AWAY: &str = "s-0";
 async fn server() -> (Arc<AtomicUsize>, FakeUpstream) {
     let life = Arc::new(AtomicUsize::new(1));
     let own = Arc::clone(&life);
-    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
         let session = format!("s-{}", own.load(Ordering::Acquire));
         let is_known = hit.header("mcp-session-id") == Some(&session);
         match hit.method().as_str() {
@@ -37,7 +39,7 @@ async fn server() -> (Arc<AtomicUsize>, FakeUpstream) {
             }
             "server/discover" => None,
             _ if !is_known => Some(json_response("404 Not Found", "", "")),
-            _ if hit.line.starts_with("GET") => Some(updates(hit)),
+            _ if hit.request_line.starts_with("GET") => Some(updates(hit)),
             _ => None,
         }
     })
@@ -47,27 +49,31 @@ async fn server() -> (Arc<AtomicUsize>, FakeUpstream) {
 
 /// A server without sessions that ends at once what it is listened to for.
 async fn stateless() -> FakeUpstream {
-    FakeUpstream::start(json!([]), |hit: &Hit| match hit.method().as_str() {
+    FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "subscriptions/listen" => answered(hit, &json!({"resultType": "complete"})),
-        _ => modern_answer(hit, &json!([tool("read")]), &json!({"tools": {}, "resources": {"subscribe": true}})),
+        _ => modern_answer(
+            hit,
+            &json!([tool_definition("read")]),
+            &json!({"tools": {}, "resources": {"subscribe": true}}),
+        ),
     })
     .await
 }
 
 /// For which resources it was listened to, each time.
 fn listened_for(upstream: &FakeUpstream) -> Vec<Value> {
-    let hits = upstream.hits().into_iter().filter(|hit| hit.method() == "subscriptions/listen");
+    let hits = upstream.requests().into_iter().filter(|hit| hit.method() == "subscriptions/listen");
     hits.map(|hit| hit.message()["params"]["notifications"]["resourceSubscriptions"].clone()).collect()
 }
 
 /// A stream that tells of one resource, and stays open.
-fn updates(hit: &Hit) -> Script {
+fn updates(hit: &RecordedRequest) -> ResponseScript {
     let session = hit.header("mcp-session-id").unwrap_or_default();
     let params = json!({"uri": "note://1", "of": session});
     let said = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params});
     let mut script = open_stream();
-    script.push(Step::Write(chunk(&event(&said))));
-    script.push(Step::HungUp(Arc::default()));
+    script.push(ScriptStep::Write(chunk(&event(&said))));
+    script.push(ScriptStep::WaitForHangUp(Arc::default()));
     script
 }
 
@@ -78,7 +84,7 @@ async fn say(gw: &TestGateway, what: &str, uri: &str) -> Answer {
 
 /// What a server was asked to tell of in a session.
 fn asked(upstream: &FakeUpstream, session: &str) -> Vec<String> {
-    let hits = upstream.hits().into_iter().filter(|hit| hit.header("mcp-session-id") == Some(session));
+    let hits = upstream.requests().into_iter().filter(|hit| hit.header("mcp-session-id") == Some(session));
     let subscribed = hits.filter(|hit| hit.method() == "resources/subscribe");
     subscribed.map(|hit| hit.message()["params"]["uri"].as_str().expect("a URI").to_owned()).collect()
 }
@@ -202,7 +208,7 @@ async fn what_the_policy_denies_by_now_is_not_subscribed_to_again() {
 async fn what_a_client_wants_to_hear_of_no_more_is_forgotten_whatever_the_server_or_the_policy_says() {
     let life = Arc::new(AtomicUsize::new(1));
     let own = Arc::clone(&life);
-    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
         let session = format!("s-{}", own.load(Ordering::Acquire));
         match hit.method().as_str() {
             "initialize" => {
@@ -258,7 +264,7 @@ async fn what_is_unsubscribed_from_while_its_server_is_away_is_forgotten() {
 async fn one_resource_without_an_answer_keeps_no_other_from_being_heard_of_and_is_asked_for_again() {
     let (life, fails) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicUsize::new(1)));
     let (own, failing) = (Arc::clone(&life), Arc::clone(&fails));
-    let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| {
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
         let session = format!("s-{}", own.load(Ordering::Acquire));
         let message = hit.message();
         match hit.method().as_str() {
@@ -274,7 +280,7 @@ async fn one_resource_without_an_answer_keeps_no_other_from_being_heard_of_and_i
                 let is_first = failing.swap(0, Ordering::AcqRel) == 1;
                 is_first.then(|| json_response("503 Service Unavailable", "", ""))
             }
-            _ if hit.line.starts_with("GET") => Some(updates(hit)),
+            _ if hit.request_line.starts_with("GET") => Some(updates(hit)),
             _ => None,
         }
     })

@@ -7,7 +7,9 @@ use std::time::Duration;
 use gatelodge_gateway::LivePolicy;
 use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{CallOutcome, GrantId, GrantToken, PolicyVersion, RecordKind};
-use gatelodge_testkit::{Answer, FakeUpstream, Hit, Script, TestGateway, event_response, json_response, tool};
+use gatelodge_testkit::{
+    Answer, FakeUpstream, RecordedRequest, ResponseScript, TestGateway, event_response, json_response, tool_definition,
+};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"slow":{
@@ -18,7 +20,7 @@ const HIDDEN: &str = r#"{"version":"1","default":"deny","tools":{"ask":{}}}"#;
 const VERSION: &str = "2026-07-28";
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-fn reply(hit: &Hit, result: Value) -> Option<Script> {
+fn reply(hit: &RecordedRequest, result: Value) -> Option<ResponseScript> {
     let id = &hit.message()["id"];
     Some(json_response("200 OK", "", &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()))
 }
@@ -28,7 +30,7 @@ fn task(id: &str) -> Value {
 }
 
 /// A server of 2025-11-25 with tasks, which knows more of them than those it has just made.
-fn legacy(hit: &Hit) -> Option<Script> {
+fn legacy(hit: &RecordedRequest) -> Option<ResponseScript> {
     let params = hit.message()["params"].clone();
     let event = |message: Value| format!("data: {message}\n\n");
     match hit.method().as_str() {
@@ -77,7 +79,7 @@ fn legacy(hit: &Hit) -> Option<Script> {
 }
 
 async fn desk() -> (FakeUpstream, TestGateway) {
-    let upstream = FakeUpstream::start(json!([tool("slow"), tool("ask")]), legacy).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("slow"), tool_definition("ask")]), legacy).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     (upstream, gw)
 }
@@ -120,7 +122,7 @@ impl<'a> Other<'a> {
 }
 
 fn reached(upstream: &FakeUpstream, method: &str) -> usize {
-    upstream.hits().iter().filter(|hit| hit.method() == method).count()
+    upstream.requests().iter().filter(|hit| hit.method() == method).count()
 }
 
 fn put_in_force(gw: &TestGateway, policy: &str) {
@@ -253,7 +255,7 @@ async fn a_server_asks_for_a_task_of_the_client_under_the_rule_of_what_it_asked_
             r#"{{"version":"1","default":"deny","tools":{{"ask":{{}}}},"client_requests":{{"sampling":"{sampling}"}}}}"#
         )
     };
-    let upstream = FakeUpstream::start(json!([tool("ask")]), legacy).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("ask")]), legacy).await;
     let gw = TestGateway::with_policy(&policy("allow"), &upstream).await;
     let asked = async |about: &str| -> Vec<Value> {
         let messages = gw.call("ask", json!({"about": about})).await.messages();
@@ -269,7 +271,7 @@ async fn a_server_asks_for_a_task_of_the_client_under_the_rule_of_what_it_asked_
     assert_eq!((&second[1]["method"], &second[1]["params"]["taskId"]), (&json!("tasks/get"), &json!("c1")));
     let told = json!({"jsonrpc": "2.0", "id": second[1]["id"], "result": task("c1")});
     assert_eq!(gw.send(&told).await.status, 202);
-    let back = upstream.hits().pop().expect("an answer").message();
+    let back = upstream.requests().pop().expect("an answer").message();
     assert_eq!((&back["id"], &back["result"]), (&json!(2), &task("c1")));
     assert_eq!(asked("c2").await.len(), 1, "another one is not there");
     put_in_force(&gw, &policy("deny"));
@@ -292,7 +294,7 @@ async fn a_server_without_tasks_has_no_such_methods() {
 
 #[tokio::test]
 async fn who_only_observes_may_ask_for_what_was_made_past_us_but_not_for_what_belongs_to_others() {
-    let upstream = FakeUpstream::start(json!([tool("slow")]), legacy).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("slow")]), legacy).await;
     let gw = TestGateway::builder().policy(HIDDEN).observing().start(&upstream).await;
     let other = Other::of(&gw).await;
     other.send(&making("theirs")).await;
@@ -303,7 +305,7 @@ async fn who_only_observes_may_ask_for_what_was_made_past_us_but_not_for_what_be
 }
 
 /// A stateless server with tasks.
-fn modern(hit: &Hit) -> Option<Script> {
+fn modern(hit: &RecordedRequest) -> Option<ResponseScript> {
     let params = hit.message()["params"].clone();
     let made = |id: &str| json!({"resultType": "task", "taskId": id, "status": "working", "ttlMs": null});
     match hit.method().as_str() {
@@ -311,7 +313,7 @@ fn modern(hit: &Hit) -> Option<Script> {
             hit,
             json!({"resultType": "complete", "supportedVersions": [VERSION], "capabilities": {"tools": {}, "extensions": {EXTENSION: {}}}}),
         ),
-        "tools/list" => reply(hit, json!({"resultType": "complete", "tools": [tool("slow")]})),
+        "tools/list" => reply(hit, json!({"resultType": "complete", "tools": [tool_definition("slow")]})),
         "tools/call" => reply(hit, made("t1")),
         "tasks/get" | "tasks/update" | "tasks/cancel" => {
             reply(hit, json!({"resultType": "complete", "taskId": params["taskId"]}))
@@ -378,7 +380,7 @@ async fn a_stateless_task_has_its_id_in_the_head_on_both_sides() {
         let params = json!({"taskId": "t1", "inputResponses": {}});
         let answer = send(&gw, &gw.token, method, Some("t1"), params.clone()).await;
         assert_eq!(answer.message()["result"]["taskId"], "t1", "{}", answer.body);
-        let hit = upstream.hits().pop().expect("a request");
+        let hit = upstream.requests().pop().expect("a request");
         assert_eq!((hit.header("mcp-method"), hit.header("mcp-name")), (Some(method), Some("t1")));
         for name in [Some("t2"), None] {
             let answer = send(&gw, &gw.token, method, name, params.clone()).await;

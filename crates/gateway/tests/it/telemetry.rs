@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gatelodge_gateway::{InjectedHeader, Settings, TelemetryConfig};
-use gatelodge_testkit::{FakeUpstream, Hit, TestGateway, json_response, tool};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, TestGateway, json_response, tool_definition};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -116,7 +116,7 @@ fn find(spans: &[Span], kind: SpanKind, name: &str) -> Span {
     found[0].clone()
 }
 
-fn server(hit: &Hit) -> Option<gatelodge_testkit::Script> {
+fn server(hit: &RecordedRequest) -> Option<gatelodge_testkit::ResponseScript> {
     let id = hit.message()["id"].clone();
     let text = match hit.tool().as_str() {
         "fail" => json!({"jsonrpc": "2.0", "id": id, "result": {"content": [], "isError": true}}),
@@ -127,7 +127,7 @@ fn server(hit: &Hit) -> Option<gatelodge_testkit::Script> {
 }
 
 async fn desk(telemetry: Option<TelemetryConfig>) -> (FakeUpstream, TestGateway) {
-    let tools = ["read_note", "fail", "wipe", "count"].map(tool);
+    let tools = ["read_note", "fail", "wipe", "count"].map(tool_definition);
     let upstream = FakeUpstream::start(json!(tools), server).await;
     let settings = Settings { telemetry, ..Settings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
@@ -272,7 +272,7 @@ async fn nothing_is_sent_unless_it_is_configured() {
     gw.call("read_note", json!({})).await;
     gw.ends_at_once().await;
     assert!(collector.got.lock().unwrap().is_empty());
-    assert!(upstream.hits().iter().all(|hit| hit.header("traceparent").is_none()));
+    assert!(upstream.requests().iter().all(|hit| hit.header("traceparent").is_none()));
 }
 
 #[tokio::test]

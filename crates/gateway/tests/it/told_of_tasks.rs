@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use gatelodge_testkit::{FakeUpstream, Hit, Step, TestGateway, json_response, tool};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, ScriptStep, TestGateway, json_response, tool_definition};
 use serde_json::json;
 
 use super::rows_kit::{
@@ -13,27 +13,29 @@ use super::rows_kit::{
 
 /// A server with sessions whose calls make tasks of their tools' names, and that tells of all of them again and again.
 async fn server() -> FakeUpstream {
-    FakeUpstream::start(json!([tool("read"), tool("wipe")]), |hit: &Hit| match hit.method().as_str() {
-        "initialize" => {
-            let result = json!({"protocolVersion": "2025-11-25",
+    FakeUpstream::start(json!([tool_definition("read"), tool_definition("wipe")]), |hit: &RecordedRequest| {
+        match hit.method().as_str() {
+            "initialize" => {
+                let result = json!({"protocolVersion": "2025-11-25",
                 "capabilities": {"tools": {"listChanged": true}, "tasks": {"requests": {"tools": {"call": {}}}}},
                 "serverInfo": {"name": "s", "version": "1"}});
-            Some(json_response("200 OK", "mcp-session-id: s\r\n", &result_of(hit, &result).to_string()))
-        }
-        "tools/call" => answered(hit, &json!({"task": {"taskId": hit.tool(), "status": "working", "ttl": 60000}})),
-        _ if hit.line.starts_with("GET") => {
-            let mut script = open_stream();
-            for _ in 0..200 {
-                script.push(Step::Pause(Duration::from_millis(50)));
-                for task in ["theirs", "wipe", "read"] {
-                    let params = json!({"taskId": task, "status": "working"});
-                    let said = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": params});
-                    script.push(Step::Write(chunk(&event(&said))));
-                }
+                Some(json_response("200 OK", "mcp-session-id: s\r\n", &result_of(hit, &result).to_string()))
             }
-            Some(script)
+            "tools/call" => answered(hit, &json!({"task": {"taskId": hit.tool(), "status": "working", "ttl": 60000}})),
+            _ if hit.request_line.starts_with("GET") => {
+                let mut script = open_stream();
+                for _ in 0..200 {
+                    script.push(ScriptStep::Pause(Duration::from_millis(50)));
+                    for task in ["theirs", "wipe", "read"] {
+                        let params = json!({"taskId": task, "status": "working"});
+                        let said = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": params});
+                        script.push(ScriptStep::Write(chunk(&event(&said))));
+                    }
+                }
+                Some(script)
+            }
+            _ => None,
         }
-        _ => None,
     })
     .await
 }

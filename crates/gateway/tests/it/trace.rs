@@ -9,7 +9,7 @@
 )]
 
 use gatelodge_store::RecordKind;
-use gatelodge_testkit::{FakeUpstream, Hit, TestGateway, json_response};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, TestGateway, json_response};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"read_note":{}}}"#;
@@ -25,7 +25,12 @@ async fn desk() -> (FakeUpstream, TestGateway) {
 }
 
 /// Calls a tool with this `_meta`, or none, and these headers; gives what reached the server.
-async fn call(upstream: &FakeUpstream, gw: &TestGateway, meta: Option<&str>, headers: &[(&str, &str)]) -> Hit {
+async fn call(
+    upstream: &FakeUpstream,
+    gw: &TestGateway,
+    meta: Option<&str>,
+    headers: &[(&str, &str)],
+) -> RecordedRequest {
     let meta = meta.map(|meta| format!(r#", "_meta":{meta}"#)).unwrap_or_default();
     let body = format!(
         r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"read_note","arguments":{{"n":1.10}}{meta}}}}}"#
@@ -126,7 +131,7 @@ async fn without_a_trace_of_the_caller_there_is_none() {
 
 #[tokio::test]
 async fn handshakes_and_every_page_of_a_list_go_on_in_spans_of_their_own() {
-    let pages = |hit: &Hit| {
+    let pages = |hit: &RecordedRequest| {
         let message = hit.message();
         let next = if message["params"]["cursor"].is_null() { json!("two") } else { Value::Null };
         let result = json!({"tools": [], "nextCursor": next});
@@ -141,12 +146,13 @@ async fn handshakes_and_every_page_of_a_list_go_on_in_spans_of_their_own() {
     assert_eq!(gw.post(&[], &handshake.to_string()).await.status, 200);
     gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}})).await;
     let spans: Vec<String> =
-        upstream.hits().iter().filter_map(|hit| hit.header("traceparent").map(str::to_owned)).collect();
+        upstream.requests().iter().filter_map(|hit| hit.header("traceparent").map(str::to_owned)).collect();
     assert_eq!(spans.len(), 3, "{spans:?}");
     assert!(spans.iter().all(|span| is_child(span, PARENT)), "{spans:?}");
     assert!(spans[1] != spans[2] && spans[0] != spans[1], "{spans:?}");
-    let named = |hit: &Hit| hit.message()["params"]["_meta"]["traceparent"].as_str() == hit.header("traceparent");
-    assert!(upstream.hits().iter().filter(|hit| hit.header("traceparent").is_some()).all(named));
+    let named =
+        |hit: &RecordedRequest| hit.message()["params"]["_meta"]["traceparent"].as_str() == hit.header("traceparent");
+    assert!(upstream.requests().iter().filter(|hit| hit.header("traceparent").is_some()).all(named));
     let rows = gw.rows().await;
     let listed = rows.iter().find(|row| row.record.method.as_deref() == Some("tools/list")).expect("a row");
     assert_eq!(listed.record.trace.as_deref(), Some(TRACE));

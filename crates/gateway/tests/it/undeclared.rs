@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use gatelodge_store::{CallLogRow, RecordKind};
-use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, tool};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, tool_definition};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -34,15 +34,15 @@ fn everything() -> Value {
 
 /// A server with sessions that asks in the middle of a call, and says what it is answered.
 async fn asks_in_session(method: &'static str, params: Value) -> FakeUpstream {
-    FakeUpstream::start(json!([tool("ask")]), move |hit: &Hit| match hit.method().as_str() {
+    FakeUpstream::start(json!([tool_definition("ask")]), move |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" => {
             let mut script = open_stream();
             let question = json!({"jsonrpc": "2.0", "id": "q", "method": method, "params": params});
-            script.push(Step::Write(chunk(&event(&question))));
-            script.push(Step::Pause(std::time::Duration::from_millis(300)));
+            script.push(ScriptStep::Write(chunk(&event(&question))));
+            script.push(ScriptStep::Pause(std::time::Duration::from_millis(300)));
             let done = result_of(hit, &json!({"content": [{"type": "text", "text": "done"}]}));
-            script.push(Step::Write(chunk(&event(&done))));
-            script.push(Step::Write(b"0\r\n\r\n".to_vec()));
+            script.push(ScriptStep::Write(chunk(&event(&done))));
+            script.push(ScriptStep::Write(b"0\r\n\r\n".to_vec()));
             Some(script)
         }
         _ => None,
@@ -52,7 +52,7 @@ async fn asks_in_session(method: &'static str, params: Value) -> FakeUpstream {
 
 /// One without sessions that asks by its answer.
 async fn asks_by_answer(method: &'static str, params: Value) -> FakeUpstream {
-    FakeUpstream::start(json!([]), move |hit: &Hit| match hit.method().as_str() {
+    FakeUpstream::start(json!([]), move |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" if hit.message()["params"]["inputResponses"].is_null() => {
             let wanted = json!({"key": {"method": method, "params": params}});
             answered(hit, &json!({"resultType": "input_required", "inputRequests": wanted, "requestState": "s"}))
@@ -60,7 +60,7 @@ async fn asks_by_answer(method: &'static str, params: Value) -> FakeUpstream {
         "tools/call" => {
             answered(hit, &json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]}))
         }
-        _ => modern_answer(hit, &json!([tool("ask")]), &json!({"tools": {}})),
+        _ => modern_answer(hit, &json!([tool_definition("ask")]), &json!({"tools": {}})),
     })
     .await
 }
@@ -80,7 +80,7 @@ async fn a_server_with_sessions_that_asks_for_too_much_is_told_so_and_its_client
         let answer = gw.call("ask", json!({})).await;
         assert_eq!(answer.text(), "done");
         assert!(!answer.body.contains(method), "nobody is asked: {}", answer.body);
-        let told = || upstream.hits().into_iter().map(|hit| hit.message()).find(|said| said["id"] == "q");
+        let told = || upstream.requests().into_iter().map(|hit| hit.message()).find(|said| said["id"] == "q");
         until("the server is told", || told().is_some()).await;
         assert_eq!(told().expect("an answer")["error"]["code"], -32601);
         assert_eq!(refusals(&gw).await.len(), 1, "{method}: and it is written");
@@ -115,7 +115,7 @@ async fn a_server_without_sessions_that_asks_for_too_much_is_answered_for_its_cl
 }
 
 /// A server whose tool makes a task whatever it is asked for.
-fn makes_task(hit: &Hit, is_modern: bool) -> Option<Script> {
+fn makes_task(hit: &RecordedRequest, is_modern: bool) -> Option<ResponseScript> {
     let task = json!({"taskId": "t1", "status": "working", "createdAt": "2026-11-15T12:00:00Z",
         "lastUpdatedAt": "2026-11-15T12:00:00Z", "ttl": 60000, "ttlMs": 60000, "resultType": "task"});
     match hit.method().as_str() {
@@ -123,14 +123,14 @@ fn makes_task(hit: &Hit, is_modern: bool) -> Option<Script> {
         "tools/call" => answered(hit, &json!({"task": task})),
         "tasks/cancel" => answered(hit, &json!({"resultType": "complete"})),
         _ if is_modern => {
-            modern_answer(hit, &json!([tool("slow")]), &json!({"tools": {}, "extensions": {EXTENSION: {}}}))
+            modern_answer(hit, &json!([tool_definition("slow")]), &json!({"tools": {}, "extensions": {EXTENSION: {}}}))
         }
         _ => None,
     }
 }
 
 fn cancelled(upstream: &FakeUpstream) -> usize {
-    let hits = upstream.hits();
+    let hits = upstream.requests();
     hits.iter().filter(|hit| hit.method() == "tasks/cancel" && hit.message()["params"]["taskId"] == "t1").count()
 }
 
@@ -138,7 +138,10 @@ fn cancelled(upstream: &FakeUpstream) -> usize {
 async fn a_task_that_a_client_did_not_ask_for_is_refused_and_cancelled() {
     let call = || json!({"name": "slow", "arguments": {}});
     for is_modern in [false, true] {
-        let upstream = FakeUpstream::start(json!([tool("slow")]), move |hit: &Hit| makes_task(hit, is_modern)).await;
+        let upstream = FakeUpstream::start(json!([tool_definition("slow")]), move |hit: &RecordedRequest| {
+            makes_task(hit, is_modern)
+        })
+        .await;
         let gw = TestGateway::with_policy(ALL, &upstream).await;
         gw.initialize().await;
         let text = gw.call("slow", json!({})).await.text();
@@ -173,9 +176,9 @@ async fn that_a_task_is_cancelled_is_written_before_it_is_sent() {
     for is_modern in [false, true] {
         let told = Arc::new(Notify::new());
         let own = Arc::clone(&told);
-        let upstream = FakeUpstream::start(json!([tool("slow")]), move |hit: &Hit| {
+        let upstream = FakeUpstream::start(json!([tool_definition("slow")]), move |hit: &RecordedRequest| {
             let script = makes_task(hit, is_modern)?;
-            let waits = (hit.method() == "tasks/cancel").then(|| Step::Until(Arc::clone(&own)));
+            let waits = (hit.method() == "tasks/cancel").then(|| ScriptStep::WaitFor(Arc::clone(&own)));
             Some(waits.into_iter().chain(script).collect())
         })
         .await;
@@ -209,9 +212,9 @@ async fn neither_side_of_a_crossing_is_told_that_the_other_has_tasks() {
     };
     for is_modern in [false, true] {
         let said = own.clone();
-        let upstream = FakeUpstream::start(json!([tool("read")]), move |hit: &Hit| match hit.method().as_str() {
+        let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| match hit.method().as_str() {
             "tools/call" => None,
-            _ if is_modern => modern_answer(hit, &json!([tool("read")]), &said),
+            _ if is_modern => modern_answer(hit, &json!([tool_definition("read")]), &said),
             "initialize" => answered(
                 hit,
                 &json!({"protocolVersion": "2025-11-25", "capabilities": said, "serverInfo": {"name": "s", "version": "1"}}),
@@ -222,7 +225,7 @@ async fn neither_side_of_a_crossing_is_told_that_the_other_has_tasks() {
         let one = TestGateway::with_policy(ALL, &upstream).await;
         let all = TestGateway::builder().policy(ALL).at_all().start(&upstream).await;
         for (gw, name) in [(one, "read"), (all, "desk__read")] {
-            let before = upstream.hits().len();
+            let before = upstream.requests().len();
             let caller = if name == "read" { Caller::of(&gw) } else { Caller::of(&gw).at_all() };
             let told = if is_modern {
                 let welcome = gw.initialize_with(own.clone()).await.message();
@@ -233,7 +236,7 @@ async fn neither_side_of_a_crossing_is_told_that_the_other_has_tasks() {
                 caller.ask_as("server/discover", json!({}), &own).await.message()
             };
             is_shared(&told["result"]["capabilities"], &format!("the client of {name}: {told}"));
-            let hits = upstream.hits().split_off(before);
+            let hits = upstream.requests().split_off(before);
             let method = if is_modern { "tools/call" } else { "initialize" };
             let asked = hits.iter().find(|hit| hit.method() == method).expect("it was").message();
             let params = &asked["params"];
@@ -249,7 +252,7 @@ async fn neither_side_of_a_crossing_is_told_that_the_other_has_tasks() {
 
 #[tokio::test]
 async fn what_is_called_a_task_where_there_are_none_passes_as_it_is() {
-    let upstream = FakeUpstream::start(json!([tool("old")]), |hit: &Hit| match hit.method().as_str() {
+    let upstream = FakeUpstream::start(json!([tool_definition("old")]), |hit: &RecordedRequest| match hit.method().as_str() {
         "initialize" => {
             let revision = hit.message()["params"]["protocolVersion"].clone();
             answered(
@@ -279,7 +282,7 @@ async fn what_is_called_a_task_where_there_are_none_passes_as_it_is() {
 
 #[tokio::test]
 async fn a_task_written_in_other_letters_is_found_all_the_same() {
-    let upstream = FakeUpstream::start(json!([]), |hit: &Hit| {
+    let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| {
         let result = r#"{"resultType":"t\u0061sk","t\u0061skId":"t1","status":"working"}"#;
         let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, hit.message()["id"]);
         match hit.method().as_str() {

@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use gatelodge_store::{CallRecord, RecordKind};
-use gatelodge_testkit::{FakeUpstream, Hit, TestGateway, json_response};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, TestGateway, json_response};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -11,7 +11,7 @@ use super::rows_kit::{ALL, Caller, stateless};
 
 /// A server that takes no handshake.
 async fn unfriendly() -> FakeUpstream {
-    FakeUpstream::start(json!([]), |hit: &Hit| {
+    FakeUpstream::start(json!([]), |hit: &RecordedRequest| {
         (hit.method() == "initialize").then(|| json_response("503 Service Unavailable", "", "{}"))
     })
     .await

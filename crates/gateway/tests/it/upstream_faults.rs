@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use gatelodge_gateway::Settings;
 use gatelodge_store::CallOutcome;
-use gatelodge_testkit::{FakeUpstream, Hit, Script, Step, TestGateway, event_response, json_response, tool};
+use gatelodge_testkit::{
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, event_response, json_response,
+    tool_definition,
+};
 use serde_json::{Value, json};
 
 const POLICY: &str =
     r#"{"version":"1","default":"deny","tools":{"*":{"limits":[{"counter":"c","window":"day","max":1000}]}}}"#;
 
-fn write(text: &str) -> Step {
-    Step::Write(text.as_bytes().to_vec())
+fn write(text: &str) -> ScriptStep {
+    ScriptStep::Write(text.as_bytes().to_vec())
 }
 
 fn result(id: &Value, text: &str) -> String {
@@ -20,7 +23,7 @@ fn result(id: &Value, text: &str) -> String {
 }
 
 /// A tool's name says what happens to its call.
-fn misbehave(hit: &Hit) -> Option<Script> {
+fn misbehave(hit: &RecordedRequest) -> Option<ResponseScript> {
     if hit.method() != "tools/call" {
         return None;
     }
@@ -28,11 +31,11 @@ fn misbehave(hit: &Hit) -> Option<Script> {
     let ok = result(id, "fine");
     let stream = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
     Some(match hit.tool().as_str() {
-        "reset" => vec![Step::Close],
-        "half_head" => vec![write("HTTP/1.1 200 OK\r\ncontent-ty"), Step::Close],
+        "reset" => vec![ScriptStep::Close],
+        "half_head" => vec![write("HTTP/1.1 200 OK\r\ncontent-ty"), ScriptStep::Close],
         "half_reply" => vec![
             write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{\"jsonrpc\""),
-            Step::Close,
+            ScriptStep::Close,
         ],
         "wrong_id" => json_response("200 OK", "", &result(&json!("another"), "not yours")),
         "wrong_type_of_id" => json_response("200 OK", "", &result(&json!(7), "not yours")),
@@ -44,18 +47,18 @@ fn misbehave(hit: &Hit) -> Option<Script> {
             let mut steps =
                 vec![write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n")];
             for _ in 0..100 {
-                steps.extend([write(" "), Step::Pause(Duration::from_millis(50))]);
+                steps.extend([write(" "), ScriptStep::Pause(Duration::from_millis(50))]);
             }
             steps
         }
         "endless_stream" => {
             let mut steps = vec![write(stream)];
             for _ in 0..4_000 {
-                steps.extend([write(": still here\n\n"), Step::Pause(Duration::from_millis(2))]);
+                steps.extend([write(": still here\n\n"), ScriptStep::Pause(Duration::from_millis(2))]);
             }
             steps
         }
-        "silent" => vec![Step::Pause(Duration::from_secs(30))],
+        "silent" => vec![ScriptStep::Pause(Duration::from_secs(30))],
         "lost_session" => json_response(
             "404 Not Found",
             "",
@@ -74,7 +77,7 @@ fn misbehave(hit: &Hit) -> Option<Script> {
         }
         "giant_event" => {
             let mut steps = vec![write(stream), write("data: ")];
-            steps.extend((0..70).map(|_| Step::Write(vec![b'x'; 1 << 20])));
+            steps.extend((0..70).map(|_| ScriptStep::Write(vec![b'x'; 1 << 20])));
             steps
         }
         "garbage" => json_response("200 OK", "", "<html>no</html>"),
@@ -85,7 +88,7 @@ fn misbehave(hit: &Hit) -> Option<Script> {
         "empty" => vec![write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 0\r\n\r\n")],
         "batch" => json_response("200 OK", "", &format!("[{ok}]")),
         "compressed" => json_response("200 OK", "content-encoding: gzip\r\n", &ok),
-        "not_http" => vec![write("\x00\x01\x02 hello"), Step::Close],
+        "not_http" => vec![write("\x00\x01\x02 hello"), ScriptStep::Close],
         _ => return None,
     })
 }
@@ -115,7 +118,7 @@ const FAULTS: [(&str, &str, CallOutcome); 20] = [
 
 async fn desk() -> (FakeUpstream, TestGateway) {
     let names = ["fine", "wrong_id_then_right", "two_replies", "garbage_event_then_right", "batch"];
-    let tools: Vec<Value> = FAULTS.iter().map(|(name, _, _)| *name).chain(names).map(tool).collect();
+    let tools: Vec<Value> = FAULTS.iter().map(|(name, _, _)| *name).chain(names).map(tool_definition).collect();
     let upstream = FakeUpstream::start(json!(tools), misbehave).await;
     let settings = Settings { call_time: Duration::from_millis(2_500), ..Settings::default() };
     let gateway = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
@@ -162,7 +165,7 @@ async fn a_lost_session_is_opened_again_and_the_call_is_not_repeated() {
     let (upstream, gw) = desk().await;
     for (times, name) in [(2, "lost_session"), (3, "lost_session_in_words")] {
         gw.call(name, json!({})).await;
-        let handshakes = upstream.hits().iter().filter(|hit| hit.method() == "initialize").count();
+        let handshakes = upstream.requests().iter().filter(|hit| hit.method() == "initialize").count();
         assert_eq!(handshakes, times, "{name}");
         assert_eq!(upstream.calls_to(name).len(), 1, "{name}");
     }
@@ -171,7 +174,7 @@ async fn a_lost_session_is_opened_again_and_the_call_is_not_repeated() {
 
 #[tokio::test]
 async fn an_upstream_that_hangs_does_not_hold_the_others() {
-    let hanging = FakeUpstream::start(json!([tool("silent")]), misbehave).await;
+    let hanging = FakeUpstream::start(json!([tool_definition("silent")]), misbehave).await;
     let settings = Settings { in_flight_per_upstream: 2, call_time: Duration::from_secs(2), ..Settings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&hanging).await;
     gw.initialize().await;

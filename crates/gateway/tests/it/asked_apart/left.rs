@@ -29,22 +29,29 @@ async fn what_a_client_answers_reaches_no_process_but_the_one_that_asked() {
 
 #[tokio::test]
 async fn what_a_client_answers_over_http_is_not_sent_in_a_session_that_was_opened_anew() {
-    let upstream = FakeUpstream::start(json!([tool("ask"), tool("forget")]), |hit: &Hit| {
-        let question = event(&json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create",
+    let upstream =
+        FakeUpstream::start(json!([tool_definition("ask"), tool_definition("forget")]), |hit: &RecordedRequest| {
+            let question = event(&json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create",
             "params": hit.message()["params"]["arguments"]}));
-        match hit.tool().as_str() {
-            "ask" => Some([open_stream(), vec![Step::Write(chunk(&question)), Step::HungUp(Arc::default())]].concat()),
-            "forget" => Some(json_response("404 Not Found", "", "")),
-            _ => None,
-        }
-    })
-    .await;
+            match hit.tool().as_str() {
+                "ask" => Some(
+                    [
+                        open_stream(),
+                        vec![ScriptStep::Write(chunk(&question)), ScriptStep::WaitForHangUp(Arc::default())],
+                    ]
+                    .concat(),
+                ),
+                "forget" => Some(json_response("404 Not Found", "", "")),
+                _ => None,
+            }
+        })
+        .await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
     let asked = asked(&gw, "A").await;
     Caller::of(&gw).call("forget", json!({})).await;
     let late = Caller::of(&gw).ask("tools/call", brought("A", &asked, "too late")).await;
     assert!(late.body.contains("had forgotten the session"), "{}", late.body);
-    assert!(upstream.hits().iter().all(|hit| !hit.body.contains("too late")), "it has asked nothing");
+    assert!(upstream.requests().iter().all(|hit| !hit.body.contains("too late")), "it has asked nothing");
 }
 
 #[tokio::test]
@@ -85,9 +92,9 @@ async fn a_question_whose_call_is_answered_before_the_client_is_asked_is_decline
 async fn where_one_answer_cannot_be_told_the_other_questions_of_the_call_are_declined() {
     let question = |id: u32| {
         let asked = json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {"message": "A"}});
-        Step::Write(format!("event: message\ndata: {asked}\n\n").into_bytes())
+        ScriptStep::Write(format!("event: message\ndata: {asked}\n\n").into_bytes())
     };
-    let upstream = FakeSse::start(&["ask"], move |hit: &Hit| match hit.tool().as_str() {
+    let upstream = FakeSse::start(&["ask"], move |hit: &RecordedRequest| match hit.tool().as_str() {
         "ask" => Some(Posted::then(vec![question(1), question(2)])),
         _ if !hit.message()["result"].is_null() => Some(Posted::refused("500 Internal Server Error")),
         _ => None,
@@ -97,6 +104,6 @@ async fn where_one_answer_cannot_be_told_the_other_questions_of_the_call_are_dec
     let mut answers = brought("A", &asked(&gw, "A").await, "yes");
     answers["inputResponses"]["ask-2"] = json!({"action": "decline"});
     Caller::of(&gw).ask("tools/call", answers).await;
-    let is_declined = |hit: &Hit| hit.message()["id"] == 2 && hit.message()["error"]["code"] == -32603;
+    let is_declined = |hit: &RecordedRequest| hit.message()["id"] == 2 && hit.message()["error"]["code"] == -32603;
     until("the other is declined", || upstream.hits().iter().any(is_declined)).await;
 }

@@ -11,16 +11,16 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// A request that reached the upstream.
 #[derive(Debug, Clone)]
-pub struct Hit {
+pub struct RecordedRequest {
     /// The first line.
-    pub line: String,
+    pub request_line: String,
     /// The headers, names in lower case.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: String,
 }
 
-impl Hit {
+impl RecordedRequest {
     /// The one value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
@@ -44,52 +44,55 @@ impl Hit {
 
 /// What the upstream does next on a connection.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum ScriptStep {
     /// Writes bytes.
     Write(Vec<u8>),
     /// Waits.
     Pause(Duration),
     /// Waits until it is told to go on, be it before.
-    Until(Arc<tokio::sync::Notify>),
+    WaitFor(Arc<tokio::sync::Notify>),
     /// Waits until the other side hangs up, and notes that it did.
-    HungUp(Arc<AtomicBool>),
+    WaitForHangUp(Arc<AtomicBool>),
     /// Closes in the middle of whatever was said.
     Close,
 }
 
 /// What it does for one request.
-pub type Script = Vec<Step>;
+pub type ResponseScript = Vec<ScriptStep>;
 
-type Handler = Arc<dyn Fn(&Hit) -> Option<Script> + Send + Sync>;
+type UpstreamHandler = Arc<dyn Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync>;
 
 /// An MCP server of 2025-11-25 for tests: sessions, some tools, and whatever a test adds.
 #[derive(Clone)]
 pub struct FakeUpstream {
     address: SocketAddr,
-    hits: Arc<Mutex<Vec<Hit>>>,
+    requests: Arc<Mutex<Vec<RecordedRequest>>>,
     stop: Arc<tokio::sync::Notify>,
 }
 
 impl FakeUpstream {
     /// Starts one with tools of the given names, each of which echoes its arguments.
     pub async fn with_tools(names: &[&str]) -> Self {
-        let tools: Vec<Value> = names.iter().map(|name| tool(name)).collect();
+        let tools: Vec<Value> = names.iter().map(|name| tool_definition(name)).collect();
         Self::start(json!(tools), |_| None).await
     }
 
     /// Starts one with a list of tools, and answers of the test's own for what `handler` knows.
-    pub async fn start(tools: Value, handler: impl Fn(&Hit) -> Option<Script> + Send + Sync + 'static) -> Self {
+    pub async fn start(
+        tools: Value,
+        handler: impl Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let hits = Arc::new(Mutex::new(Vec::new()));
-        let (handler, tools): (Handler, _) = (Arc::new(handler), Arc::new(tools));
+        let (handler, tools): (UpstreamHandler, _) = (Arc::new(handler), Arc::new(tools));
         let stop = Arc::new(tokio::sync::Notify::new());
-        let own = Self { address, hits: Arc::clone(&hits), stop: Arc::clone(&stop) };
+        let own = Self { address, requests: Arc::clone(&hits), stop: Arc::clone(&stop) };
         let accepting = async move {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let (handler, tools, hits) = (Arc::clone(&handler), Arc::clone(&tools), Arc::clone(&hits));
-                connections.spawn(async move { serve(stream, &handler, &tools, &hits).await });
+                connections.spawn(async move { serve_connection(stream, &handler, &tools, &hits).await });
             }
         };
         tokio::spawn(async move {
@@ -112,63 +115,68 @@ impl FakeUpstream {
     }
 
     /// Everything that reached it, in order.
-    pub fn hits(&self) -> Vec<Hit> {
-        self.hits.lock().unwrap().clone()
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.requests.lock().unwrap().clone()
     }
 
     /// The calls of a tool that reached it.
-    pub fn calls_to(&self, tool: &str) -> Vec<Hit> {
-        self.hits().into_iter().filter(|hit| hit.method() == "tools/call" && hit.tool() == tool).collect()
+    pub fn calls_to(&self, tool: &str) -> Vec<RecordedRequest> {
+        self.requests().into_iter().filter(|hit| hit.method() == "tools/call" && hit.tool() == tool).collect()
     }
 
     /// All calls that reached it.
-    pub fn calls(&self) -> Vec<Hit> {
-        self.hits().into_iter().filter(|hit| hit.method() == "tools/call").collect()
+    pub fn calls(&self) -> Vec<RecordedRequest> {
+        self.requests().into_iter().filter(|hit| hit.method() == "tools/call").collect()
     }
 }
 
 /// A tool's definition.
-pub fn tool(name: &str) -> Value {
+pub fn tool_definition(name: &str) -> Value {
     json!({"name": name, "description": format!("does {name}"), "inputSchema": {"type": "object"}})
 }
 
 /// A whole JSON response.
-pub fn json_response(status: &str, headers: &str, body: &str) -> Script {
+pub fn json_response(status: &str, headers: &str, body: &str) -> ResponseScript {
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}\r\n",
         body.len()
     );
-    vec![Step::Write([head.as_bytes(), body.as_bytes()].concat())]
+    vec![ScriptStep::Write([head.as_bytes(), body.as_bytes()].concat())]
 }
 
 /// A whole event stream.
-pub fn event_response(events: &str) -> Script {
+pub fn event_response(events: &str) -> ResponseScript {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let body = format!("{:x}\r\n{events}\r\n0\r\n\r\n", events.len());
-    vec![Step::Write(format!("{head}{body}").into_bytes())]
+    vec![ScriptStep::Write(format!("{head}{body}").into_bytes())]
 }
 
-async fn serve(mut stream: TcpStream, handler: &Handler, tools: &Value, hits: &Mutex<Vec<Hit>>) {
+async fn serve_connection(
+    mut stream: TcpStream,
+    handler: &UpstreamHandler,
+    tools: &Value,
+    hits: &Mutex<Vec<RecordedRequest>>,
+) {
     while let Some(hit) = read_request(&mut stream).await {
         hits.lock().unwrap().push(hit.clone());
-        let script = handler(&hit).unwrap_or_else(|| usual(&hit, tools));
+        let script = handler(&hit).unwrap_or_else(|| default_script(&hit, tools));
         for step in script {
             let ended = match step {
-                Step::Write(bytes) => stream.write_all(&bytes).await.is_err(),
-                Step::Pause(time) => {
+                ScriptStep::Write(bytes) => stream.write_all(&bytes).await.is_err(),
+                ScriptStep::Pause(time) => {
                     tokio::time::sleep(time).await;
                     false
                 }
-                Step::Until(told) => {
+                ScriptStep::WaitFor(told) => {
                     told.notified().await;
                     false
                 }
-                Step::HungUp(noted) => {
+                ScriptStep::WaitForHangUp(noted) => {
                     while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {}
                     noted.store(true, Ordering::Release);
                     true
                 }
-                Step::Close => true,
+                ScriptStep::Close => true,
             };
             if ended {
                 return;
@@ -177,23 +185,23 @@ async fn serve(mut stream: TcpStream, handler: &Handler, tools: &Value, hits: &M
     }
 }
 
-pub(crate) fn usual(hit: &Hit, tools: &Value) -> Script {
-    if !hit.line.starts_with("POST") {
+pub(crate) fn default_script(hit: &RecordedRequest, tools: &Value) -> ResponseScript {
+    if !hit.request_line.starts_with("POST") {
         return json_response("405 Method Not Allowed", "", "{}");
     }
     if hit.method() == "server/discover" {
         let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no session"}}"#;
         return json_response("400 Bad Request", "", body);
     }
-    let Some(answer) = usual_answer(hit, tools) else {
-        return vec![Step::Write(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_vec())];
+    let Some(answer) = default_response(hit, tools) else {
+        return vec![ScriptStep::Write(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_vec())];
     };
     let session = if hit.method() == "initialize" { "mcp-session-id: upstream-session\r\n" } else { "" };
     json_response("200 OK", session, &answer.to_string())
 }
 
 /// What is answered to a message; none to one that wants no answer.
-pub(crate) fn usual_answer(hit: &Hit, tools: &Value) -> Option<Value> {
+pub(crate) fn default_response(hit: &RecordedRequest, tools: &Value) -> Option<Value> {
     let message = hit.message();
     let id = &message["id"];
     let result = match hit.method().as_str() {
@@ -212,7 +220,7 @@ pub(crate) fn usual_answer(hit: &Hit, tools: &Value) -> Option<Value> {
     Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<Hit> {
+pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<RecordedRequest> {
     let mut raw = Vec::new();
     let mut buffer = [0; 16_384];
     loop {
@@ -231,7 +239,7 @@ pub(crate) async fn read_request(stream: &mut TcpStream) -> Option<Hit> {
                 raw.extend_from_slice(&buffer[..read]);
             }
             let body = String::from_utf8_lossy(&raw[end + 4..]).into_owned();
-            return Some(Hit { line, headers, body });
+            return Some(RecordedRequest { request_line: line, headers, body });
         }
         let read = stream.read(&mut buffer).await.ok().filter(|read| *read > 0)?;
         raw.extend_from_slice(&buffer[..read]);
