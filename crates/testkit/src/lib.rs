@@ -9,16 +9,16 @@
     reason = "a test that cannot go on should stop where it is"
 )]
 
+mod fake_sse_upstream;
 mod fake_upstream;
 mod gateway;
 mod sse;
-mod sse_upstream;
 mod wire;
 
+pub use fake_sse_upstream::{FakeSseUpstream, SsePostReply};
 pub use fake_upstream::{
     FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, event_response, json_response, tool_definition,
 };
 pub use gateway::{TestGateway, TestGatewayBuilder};
 pub use sse::SseCaller;
-pub use sse_upstream::{FakeSse, Posted};
 pub use wire::{Answer, exchange};

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use gatelodge_gateway::Settings;
 use gatelodge_store::CallOutcome;
-use gatelodge_testkit::{FakeSse, FakeUpstream, Posted, RecordedRequest, ScriptStep, TestGateway, tool_definition};
+use gatelodge_testkit::{
+    FakeSseUpstream, FakeUpstream, RecordedRequest, ScriptStep, SsePostReply, TestGateway, tool_definition,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -173,9 +175,9 @@ async fn a_client_at_standard_streams_is_asked_in_one_call_while_another_is_open
 #[tokio::test]
 async fn a_server_by_http_and_sse_may_ask_while_another_call_is_open() {
     let said = |message: &Value| ScriptStep::Write(format!("event: message\ndata: {message}\n\n").into_bytes());
-    let upstream = FakeSse::start(&["ask", "slow"], move |hit: &RecordedRequest| match hit.tool().as_str() {
-        "slow" => Some(Posted::then(Vec::new())),
-        "ask" => Some(Posted::then(vec![said(
+    let upstream = FakeSseUpstream::start(&["ask", "slow"], move |hit: &RecordedRequest| match hit.tool().as_str() {
+        "slow" => Some(SsePostReply::accept_then(Vec::new())),
+        "ask" => Some(SsePostReply::accept_then(vec![said(
             &json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "A"}}),
         )])),
         _ => None,
@@ -183,7 +185,7 @@ async fn a_server_by_http_and_sse_may_ask_while_another_call_is_open() {
     .await;
     let gw = TestGateway::builder().policy(ALL).start_at(&upstream.url()).await;
     let _open = slow(&gw).await;
-    until("a call is open", || upstream.hits().iter().any(|hit| hit.tool() == "slow")).await;
+    until("a call is open", || upstream.requests().iter().any(|hit| hit.tool() == "slow")).await;
     asked(&gw, "A").await;
     assert_eq!(upstream.open_streams(), 2, "a connection of its own");
 }

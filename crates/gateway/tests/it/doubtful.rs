@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use gatelodge_gateway::Settings;
 use gatelodge_testkit::{
-    Answer, FakeSse, FakeUpstream, Posted, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response,
-    tool_definition,
+    Answer, FakeSseUpstream, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SsePostReply, TestGateway,
+    json_response, tool_definition,
 };
 use serde_json::{Value, json};
 
@@ -229,15 +229,15 @@ async fn what_only_one_era_has_does_not_reach_a_client_of_the_other() {
 
 #[tokio::test]
 async fn a_client_with_a_session_that_cancels_is_told_of_once_at_a_server_by_http_and_sse() {
-    let upstream = FakeSse::start(&["slow", "read"], |hit: &RecordedRequest| {
-        (hit.tool() == "slow").then(|| Posted::then(Vec::new()))
+    let upstream = FakeSseUpstream::start(&["slow", "read"], |hit: &RecordedRequest| {
+        (hit.tool() == "slow").then(|| SsePostReply::accept_then(Vec::new()))
     })
     .await;
     let gw = TestGateway::builder().policy(ALL).start_at(&upstream.url()).await;
     gw.initialize().await;
     let slow = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "slow", "arguments": {}}});
     let cancelling = async {
-        until("the call is there", || upstream.hits().iter().any(|hit| hit.tool() == "slow")).await;
+        until("the call is there", || upstream.requests().iter().any(|hit| hit.tool() == "slow")).await;
         let params = json!({"requestId": 3, "reason": "enough"});
         gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})).await;
     };

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use gatelodge_gateway::Settings;
 use gatelodge_testkit::{
-    FakeSse, FakeUpstream, Posted, RecordedRequest, ScriptStep, TestGateway, event_response, tool_definition,
+    FakeSseUpstream, FakeUpstream, RecordedRequest, ScriptStep, SsePostReply, TestGateway, event_response,
+    tool_definition,
 };
 use serde_json::json;
 
@@ -55,11 +56,11 @@ async fn on_a_connection_of_http_and_sse_it_is_that_of_the_one_call_that_waits()
             let answer = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
             let script = vec![ScriptStep::Pause(Duration::from_millis(1_500)), said(&answer)];
             // The other call must not wait for this one's connection.
-            return Some(Posted { is_late: true, ..Posted::then(script) });
+            return Some(SsePostReply { status_after_script: true, ..SsePostReply::accept_then(script) });
         }
-        fault(hit).map(|fault| Posted::then(vec![said(fault)]))
+        fault(hit).map(|fault| SsePostReply::accept_then(vec![said(fault)]))
     };
-    let upstream = FakeSse::start(&["null", "none", "slow"], server).await;
+    let upstream = FakeSseUpstream::start(&["null", "none", "slow"], server).await;
     let gw = TestGateway::builder().policy(POLICY).settings(patient()).start_at(&upstream.url()).await;
     is_the_calls_own(&gw).await;
 

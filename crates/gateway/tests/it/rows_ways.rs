@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_testkit::{
-    Answer, FakeSse, FakeUpstream, Posted, RecordedRequest, ScriptStep, SseCaller, TestGateway, TestGatewayBuilder,
-    json_response,
+    Answer, FakeSseUpstream, FakeUpstream, RecordedRequest, ScriptStep, SseCaller, SsePostReply, TestGateway,
+    TestGatewayBuilder, json_response,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -266,7 +266,7 @@ pub type Words = Vec<(&'static str, String)>;
 /// A server, and everything that it got.
 pub enum Server {
     Http(FakeUpstream),
-    Sse(FakeSse),
+    Sse(FakeSseUpstream),
     Child(TempDir, String),
 }
 
@@ -286,9 +286,9 @@ impl Server {
             ServerKind::Sse => {
                 let handler = move |hit: &RecordedRequest| {
                     let event = format!("event: message\ndata: {}\n\n", answer_to(hit, &words)?);
-                    Some(Posted::then(vec![ScriptStep::Write(event.into_bytes())]))
+                    Some(SsePostReply::accept_then(vec![ScriptStep::Write(event.into_bytes())]))
                 };
-                Self::Sse(FakeSse::start(&[], handler).await)
+                Self::Sse(FakeSseUpstream::start(&[], handler).await)
             }
             ServerKind::Child | ServerKind::ModernChild => {
                 let directory = tempfile::tempdir().expect("a directory");
@@ -318,7 +318,7 @@ impl Server {
         let all = |hits: Vec<RecordedRequest>| hits.iter().map(|hit| format!("{hit:?}\n")).collect();
         match self {
             Self::Http(server) => all(server.requests()),
-            Self::Sse(server) => all(server.hits()),
+            Self::Sse(server) => all(server.requests()),
             Self::Child(directory, _) => std::fs::read_to_string(directory.path().join("heard")).unwrap_or_default(),
         }
     }
@@ -331,7 +331,7 @@ impl Server {
             Self::Http(server) => messages(server.requests()),
             // It is asked in other ways first.
             Self::Sse(server) => {
-                messages(server.hits().into_iter().filter(|hit| hit.request_line.contains("/message")).collect())
+                messages(server.requests().into_iter().filter(|hit| hit.request_line.contains("/message")).collect())
             }
             Self::Child(..) => {
                 let raw = self.raw();

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use gatelodge_gateway::Settings;
 use gatelodge_store::CallOutcome;
-use gatelodge_testkit::{FakeSse, FakeUpstream, Posted, RecordedRequest, ScriptStep, SseCaller, TestGateway};
+use gatelodge_testkit::{
+    FakeSseUpstream, FakeUpstream, RecordedRequest, ScriptStep, SseCaller, SsePostReply, TestGateway,
+};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},
@@ -30,35 +32,42 @@ fn asked() -> ScriptStep {
     said(&json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {}}))
 }
 
-fn server(hit: &RecordedRequest) -> Option<Posted> {
+fn server(hit: &RecordedRequest) -> Option<SsePostReply> {
     let token = &hit.message()["params"]["_meta"]["progressToken"];
     let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": 1}});
     match (hit.method().as_str(), hit.tool().as_str()) {
-        (_, "progress") => {
-            Some(Posted::then(vec![ScriptStep::Write(b": still here\n\n".to_vec()), said(&told), done(hit)]))
-        }
+        (_, "progress") => Some(SsePostReply::accept_then(vec![
+            ScriptStep::Write(b": still here\n\n".to_vec()),
+            said(&told),
+            done(hit),
+        ])),
         // It takes the message only when it has done what it asks for, long after we have given up on a POST.
-        (_, "asks") => {
-            Some(Posted { is_late: true, ..Posted::then(vec![asked(), ScriptStep::Pause(Duration::from_secs(9))]) })
-        }
-        (_, "slow") => Some(Posted::then(Vec::new())),
-        (_, "breaks") => Some(Posted::then(vec![ScriptStep::Close])),
-        (_, "huge") => {
-            Some(Posted::then(vec![ScriptStep::Write(format!("data: {}\n\n", "x".repeat(100_000)).into_bytes())]))
-        }
-        (_, "moved") => Some(Posted::refused("307 Temporary Redirect")),
-        (_, "forgotten") => Some(Posted::refused("404 Not Found")),
+        (_, "asks") => Some(SsePostReply {
+            status_after_script: true,
+            ..SsePostReply::accept_then(vec![asked(), ScriptStep::Pause(Duration::from_secs(9))])
+        }),
+        (_, "slow") => Some(SsePostReply::accept_then(Vec::new())),
+        (_, "breaks") => Some(SsePostReply::accept_then(vec![ScriptStep::Close])),
+        (_, "huge") => Some(SsePostReply::accept_then(vec![ScriptStep::Write(
+            format!("data: {}\n\n", "x".repeat(100_000)).into_bytes(),
+        )])),
+        (_, "moved") => Some(SsePostReply::reject("307 Temporary Redirect")),
+        (_, "forgotten") => Some(SsePostReply::reject("404 Not Found")),
         (_, "echoes") => {
             let text = hit.header("authorization").unwrap_or_default();
             let result = json!({"content": [{"type": "text", "text": text}]});
-            Some(Posted::then(vec![said(&json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}))]))
+            Some(SsePostReply::accept_then(vec![said(
+                &json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}),
+            )]))
         }
         (_, "makes") | ("tasks/get", _) => {
             let params = &hit.message()["params"];
             let id = params["taskId"].as_str().or(params["arguments"]["id"].as_str()).unwrap_or_default();
             let task = json!({"taskId": id, "status": "working", "ttl": 60000});
             let result = if hit.method() == "tasks/get" { task } else { json!({"task": task}) };
-            Some(Posted::then(vec![said(&json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}))]))
+            Some(SsePostReply::accept_then(vec![said(
+                &json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}),
+            )]))
         }
         _ => None,
     }
@@ -72,8 +81,8 @@ fn quick() -> Settings {
     settings
 }
 
-async fn desk() -> (FakeSse, TestGateway) {
-    let upstream = FakeSse::start(TOOLS, server).await;
+async fn desk() -> (FakeSseUpstream, TestGateway) {
+    let upstream = FakeSseUpstream::start(TOOLS, server).await;
     let builder = TestGateway::builder().policy(POLICY).settings(quick());
     let gw =
         builder.secret("authorization", "Bearer upstream-secret", "upstream-secret").start_at(&upstream.url()).await;
@@ -90,11 +99,11 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     panic!("it never came that {what}");
 }
 
-fn lines(upstream: &FakeSse) -> Vec<String> {
+fn lines(upstream: &FakeSseUpstream) -> Vec<String> {
     let line = |hit: RecordedRequest| {
         hit.request_line.split("?").next().unwrap_or_default().trim_end_matches(" HTTP/1.1").to_owned()
     };
-    upstream.hits().into_iter().map(line).collect()
+    upstream.requests().into_iter().map(line).collect()
 }
 
 #[tokio::test]
@@ -104,10 +113,10 @@ async fn a_server_that_refuses_a_handshake_is_tried_by_its_stream_and_the_next_b
     assert_eq!(opened.message()["result"]["serverInfo"]["name"], "fake");
     assert_eq!(lines(&upstream), ["POST /sse", "GET /sse", "POST /message", "POST /message"]);
     assert_eq!(gw.call("read", json!({"a": 1})).await.text(), r#"{"a":1}"#);
-    let before = upstream.hits().len();
+    let before = upstream.requests().len();
     gw.initialize().await;
     assert_eq!(lines(&upstream)[before..], ["GET /sse", "POST /message", "POST /message"], "the verdict is kept");
-    for hit in upstream.hits() {
+    for hit in upstream.requests() {
         assert_eq!(hit.header("authorization"), Some("Bearer upstream-secret"), "{}", hit.request_line);
         assert_eq!(hit.header("mcp-session-id"), None);
     }
@@ -132,7 +141,7 @@ async fn an_sse_client_reaches_an_sse_server() {
     caller.say(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params})).await;
     assert_eq!(caller.message().await["params"]["progressToken"], "p");
     assert_eq!(caller.message().await["id"], 5);
-    upstream.on_streams(&said(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})));
+    upstream.run_on_streams(&said(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})));
     assert_eq!(caller.message().await["method"], "notifications/tools/list_changed");
     drop(caller);
     until("its stream is closed with the client's", || upstream.open_streams() == 0).await;
@@ -150,7 +159,7 @@ async fn progress_and_cancellations_pass() {
     assert_eq!((told[0]["params"]["progressToken"].clone(), told[1]["id"].clone()), (json!(42), json!(1)));
     let slow = call(3, "slow");
     let cancelling = async {
-        until("the call is there", || upstream.hits().iter().any(|hit| hit.tool() == "slow")).await;
+        until("the call is there", || upstream.requests().iter().any(|hit| hit.tool() == "slow")).await;
         gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}})).await;
     };
     let (answer, ()) = tokio::join!(gw.send(&slow), cancelling);
@@ -162,8 +171,8 @@ async fn progress_and_cancellations_pass() {
     );
 }
 
-fn id_of(upstream: &FakeSse, tool: &str) -> Value {
-    upstream.hits().into_iter().find(|hit| hit.tool() == tool).expect("the call").message()["id"].clone()
+fn id_of(upstream: &FakeSseUpstream, tool: &str) -> Value {
+    upstream.requests().into_iter().find(|hit| hit.tool() == tool).expect("the call").message()["id"].clone()
 }
 
 #[tokio::test]
@@ -174,16 +183,16 @@ async fn a_server_may_ask_before_it_answers_the_post() {
     let asked = caller.message().await;
     assert_eq!(asked["method"], "sampling/createMessage");
     caller.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"role": "assistant"}})).await;
-    let answers = upstream.hits().into_iter().filter(|hit| hit.body.contains("assistant"));
+    let answers = upstream.requests().into_iter().filter(|hit| hit.body.contains("assistant"));
     assert_eq!(answers.map(|hit| hit.message()["id"].clone()).collect::<Vec<_>>(), [json!(1)]);
     let (id, result) = (id_of(&upstream, "asks"), json!({"content": []}));
-    upstream.on_streams(&said(&json!({"jsonrpc": "2.0", "id": id, "result": result})));
+    upstream.run_on_streams(&said(&json!({"jsonrpc": "2.0", "id": id, "result": result})));
     assert_eq!(caller.message().await, json!({"jsonrpc": "2.0", "id": 2, "result": result}));
 }
 
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_cancelled_at_the_server() {
-    let upstream = FakeSse::start(TOOLS, server).await;
+    let upstream = FakeSseUpstream::start(TOOLS, server).await;
     let settings = Settings { call_time: Duration::from_millis(400), ..quick() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start_at(&upstream.url()).await;
     let text = gw.call("slow", json!({})).await.text();
@@ -197,7 +206,7 @@ async fn a_call_that_takes_too_long_is_cancelled_at_the_server() {
 async fn messages_go_to_the_servers_own_origin_only() {
     let thief = FakeUpstream::with_tools(&["read"]).await;
     for named in [thief.url(), thief.url().replace("http:", ""), format!("http://x@{}", &thief.url()[7..])] {
-        let upstream = FakeSse::start_at(Some(&named), TOOLS, server).await;
+        let upstream = FakeSseUpstream::start_at(Some(&named), TOOLS, server).await;
         let builder = TestGateway::builder().policy(POLICY).settings(quick());
         let gw = builder.secret("x-key", "upstream-secret", "upstream-secret").start_at(&upstream.url()).await;
         let hello =
@@ -213,7 +222,7 @@ async fn messages_go_to_the_servers_own_origin_only() {
 
 #[tokio::test]
 async fn a_stream_that_names_no_address_is_left_in_time() {
-    let upstream = FakeSse::start_at(None, TOOLS, server).await;
+    let upstream = FakeSseUpstream::start_at(None, TOOLS, server).await;
     let gw = TestGateway::builder().policy(POLICY).settings(quick()).start_at(&upstream.url()).await;
     let hello =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
@@ -243,7 +252,7 @@ async fn a_lost_connection_ends_its_calls_and_nothing_is_repeated() {
 async fn a_connection_lost_between_calls_is_opened_again_before_the_next() {
     let (upstream, gw) = desk().await;
     gw.initialize().await;
-    upstream.on_streams(&ScriptStep::Close);
+    upstream.run_on_streams(&ScriptStep::Close);
     until("the stream is closed", || upstream.open_streams() == 0).await;
     // The end takes a moment to be seen at our side.
     for round in 0.. {
@@ -317,7 +326,7 @@ async fn a_stateless_client_reaches_an_sse_server_by_a_session_of_ours() {
         assert_eq!(messages[1]["result"]["content"][0]["text"], "done", "round {round}");
         assert_eq!((upstream.messages("initialize").len(), upstream.open_streams()), (1, 1), "it is kept");
     }
-    upstream.on_streams(&ScriptStep::Close);
+    upstream.run_on_streams(&ScriptStep::Close);
     until("the stream is closed", || upstream.open_streams() == 0).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(gw.post(&headers, &call).await.messages()[1]["result"]["content"][0]["text"], "done");

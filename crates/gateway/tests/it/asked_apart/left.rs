@@ -94,9 +94,9 @@ async fn where_one_answer_cannot_be_told_the_other_questions_of_the_call_are_dec
         let asked = json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {"message": "A"}});
         ScriptStep::Write(format!("event: message\ndata: {asked}\n\n").into_bytes())
     };
-    let upstream = FakeSse::start(&["ask"], move |hit: &RecordedRequest| match hit.tool().as_str() {
-        "ask" => Some(Posted::then(vec![question(1), question(2)])),
-        _ if !hit.message()["result"].is_null() => Some(Posted::refused("500 Internal Server Error")),
+    let upstream = FakeSseUpstream::start(&["ask"], move |hit: &RecordedRequest| match hit.tool().as_str() {
+        "ask" => Some(SsePostReply::accept_then(vec![question(1), question(2)])),
+        _ if !hit.message()["result"].is_null() => Some(SsePostReply::reject("500 Internal Server Error")),
         _ => None,
     })
     .await;
@@ -105,5 +105,5 @@ async fn where_one_answer_cannot_be_told_the_other_questions_of_the_call_are_dec
     answers["inputResponses"]["ask-2"] = json!({"action": "decline"});
     Caller::of(&gw).ask("tools/call", answers).await;
     let is_declined = |hit: &RecordedRequest| hit.message()["id"] == 2 && hit.message()["error"]["code"] == -32603;
-    until("the other is declined", || upstream.hits().iter().any(is_declined)).await;
+    until("the other is declined", || upstream.requests().iter().any(is_declined)).await;
 }

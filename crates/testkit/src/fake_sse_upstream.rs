@@ -16,52 +16,52 @@ use crate::fake_upstream::{
 
 /// What it does for one message.
 #[derive(Debug, Clone)]
-pub struct Posted {
+pub struct SsePostReply {
     /// The status that the message is taken with.
     pub status: &'static str,
     /// What it does on the stream.
     pub script: ResponseScript,
     /// Whether the status comes only after that.
-    pub is_late: bool,
+    pub status_after_script: bool,
 }
 
-impl Posted {
+impl SsePostReply {
     /// Takes the message, and does this on the stream.
-    pub fn then(script: ResponseScript) -> Self {
-        Self { status: "202 Accepted", script, is_late: false }
+    pub fn accept_then(script: ResponseScript) -> Self {
+        Self { status: "202 Accepted", script, status_after_script: false }
     }
 
     /// Does not take the message.
-    pub fn refused(status: &'static str) -> Self {
-        Self { status, script: Vec::new(), is_late: false }
+    pub fn reject(status: &'static str) -> Self {
+        Self { status, script: Vec::new(), status_after_script: false }
     }
 }
 
-type Handler = dyn Fn(&RecordedRequest) -> Option<Posted> + Send + Sync;
+type SsePostHandler = dyn Fn(&RecordedRequest) -> Option<SsePostReply> + Send + Sync;
 
 /// An MCP server of 2024-11-05 for tests.
 #[derive(Clone)]
-pub struct FakeSse {
+pub struct FakeSseUpstream {
     address: SocketAddr,
-    own: Arc<Own>,
+    state: Arc<FakeSseState>,
 }
 
-struct Own {
-    hits: Mutex<Vec<RecordedRequest>>,
+struct FakeSseState {
+    requests: Mutex<Vec<RecordedRequest>>,
     streams: Mutex<HashMap<String, mpsc::UnboundedSender<ScriptStep>>>,
-    opened: AtomicUsize,
+    opened_streams: AtomicUsize,
     is_streamable: AtomicBool,
     /// What the first event says; `ID` stands for the id of the stream.
     endpoint: Option<String>,
     tools: Value,
-    handler: Box<Handler>,
+    handler: Box<SsePostHandler>,
 }
 
-impl FakeSse {
+impl FakeSseUpstream {
     /// Starts one with tools of the given names, and moves of the test's own for what `handler` knows.
     pub async fn start(
         names: &[&str],
-        handler: impl Fn(&RecordedRequest) -> Option<Posted> + Send + Sync + 'static,
+        handler: impl Fn(&RecordedRequest) -> Option<SsePostReply> + Send + Sync + 'static,
     ) -> Self {
         Self::start_at(Some("/message?sessionId=ID"), names, handler).await
     }
@@ -70,14 +70,14 @@ impl FakeSse {
     pub async fn start_at(
         endpoint: Option<&str>,
         names: &[&str],
-        handler: impl Fn(&RecordedRequest) -> Option<Posted> + Send + Sync + 'static,
+        handler: impl Fn(&RecordedRequest) -> Option<SsePostReply> + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let own = Arc::new(Own {
-            hits: Mutex::default(),
+        let own = Arc::new(FakeSseState {
+            requests: Mutex::default(),
             streams: Mutex::default(),
-            opened: AtomicUsize::new(0),
+            opened_streams: AtomicUsize::new(0),
             is_streamable: AtomicBool::new(false),
             endpoint: endpoint.map(str::to_owned),
             tools: json!(names.iter().map(|name| tool_definition(name)).collect::<Vec<_>>()),
@@ -90,7 +90,7 @@ impl FakeSse {
                 tokio::spawn(async move { own.serve(stream).await });
             }
         });
-        Self { address, own }
+        Self { address, state: own }
     }
 
     /// Where its stream is.
@@ -99,40 +99,43 @@ impl FakeSse {
     }
 
     /// Everything that reached it, in order.
-    pub fn hits(&self) -> Vec<RecordedRequest> {
-        self.own.hits.lock().unwrap().clone()
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.state.requests.lock().unwrap().clone()
     }
 
     /// The messages of a method that reached it.
     pub fn messages(&self, method: &str) -> Vec<RecordedRequest> {
-        self.hits().into_iter().filter(|hit| hit.method() == method && hit.request_line.contains("/message")).collect()
+        self.requests()
+            .into_iter()
+            .filter(|hit| hit.method() == method && hit.request_line.contains("/message"))
+            .collect()
     }
 
     /// How many streams are open.
     pub fn open_streams(&self) -> usize {
-        self.own.streams.lock().unwrap().len()
+        self.state.streams.lock().unwrap().len()
     }
 
     /// Does this on every open stream.
-    pub fn on_streams(&self, step: &ScriptStep) {
-        self.own.streams.lock().unwrap().values().for_each(|stream| drop(stream.send(step.clone())));
+    pub fn run_on_streams(&self, step: &ScriptStep) {
+        self.state.streams.lock().unwrap().values().for_each(|stream| drop(stream.send(step.clone())));
     }
 
     /// From now on it takes messages where its stream was, as servers since 2025-03-26 do.
     pub fn become_streamable(&self) {
-        self.own.is_streamable.store(true, Ordering::SeqCst);
+        self.state.is_streamable.store(true, Ordering::SeqCst);
     }
 }
 
-impl Own {
+impl FakeSseState {
     async fn serve(&self, mut stream: TcpStream) {
         while let Some(hit) = read_request(&mut stream).await {
-            self.hits.lock().unwrap().push(hit.clone());
+            self.requests.lock().unwrap().push(hit.clone());
             let is_streamable = self.is_streamable.load(Ordering::SeqCst);
             let written = match hit.request_line.split(' ').take(2).collect::<Vec<_>>()[..] {
-                ["GET", "/sse"] if !is_streamable => return self.hold(stream).await,
-                ["POST", path] if path.contains("sessionId=") => self.take(&mut stream, &hit, path).await,
-                ["POST", "/sse"] if is_streamable => write(&mut stream, default_script(&hit, &self.tools)).await,
+                ["GET", "/sse"] if !is_streamable => return self.serve_stream(stream).await,
+                ["POST", path] if path.contains("sessionId=") => self.handle_post(&mut stream, &hit, path).await,
+                ["POST", "/sse"] if is_streamable => write_script(&mut stream, default_script(&hit, &self.tools)).await,
                 _ => stream.write_all(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n").await.is_ok(),
             };
             if !written {
@@ -142,8 +145,8 @@ impl Own {
     }
 
     /// Serves a stream until it, or the other side, ends.
-    async fn hold(&self, mut stream: TcpStream) {
-        let id = self.opened.fetch_add(1, Ordering::SeqCst).to_string();
+    async fn serve_stream(&self, mut stream: TcpStream) {
+        let id = self.opened_streams.fetch_add(1, Ordering::SeqCst).to_string();
         let (steps, mut queue) = mpsc::unbounded_channel();
         self.streams.lock().unwrap().insert(id.clone(), steps);
         let mut head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: hello\n\n".to_owned();
@@ -166,19 +169,19 @@ impl Own {
         self.streams.lock().unwrap().remove(&id);
     }
 
-    async fn take(&self, stream: &mut TcpStream, hit: &RecordedRequest, path: &str) -> bool {
+    async fn handle_post(&self, stream: &mut TcpStream, hit: &RecordedRequest, path: &str) -> bool {
         let id = path.rsplit('=').next().unwrap_or_default();
         let to = self.streams.lock().unwrap().get(id).cloned();
         let usually = || {
             let answer = default_response(hit, &self.tools).map(|answer| format!("event: message\ndata: {answer}\n\n"));
-            Posted::then(answer.into_iter().map(|answer| ScriptStep::Write(answer.into_bytes())).collect())
+            SsePostReply::accept_then(answer.into_iter().map(|answer| ScriptStep::Write(answer.into_bytes())).collect())
         };
         let mut posted = (self.handler)(hit).unwrap_or_else(usually);
         if to.is_none() {
-            posted = Posted::refused("404 Not Found");
+            posted = SsePostReply::reject("404 Not Found");
         }
         let status = format!("HTTP/1.1 {}\r\ncontent-length: 8\r\n\r\nAccepted", posted.status);
-        if !posted.is_late && stream.write_all(status.as_bytes()).await.is_err() {
+        if !posted.status_after_script && stream.write_all(status.as_bytes()).await.is_err() {
             return false;
         }
         for step in posted.script {
@@ -187,11 +190,11 @@ impl Own {
                 step => drop(to.as_ref().map(|to| to.send(step))),
             }
         }
-        !posted.is_late || stream.write_all(status.as_bytes()).await.is_ok()
+        !posted.status_after_script || stream.write_all(status.as_bytes()).await.is_ok()
     }
 }
 
-async fn write(stream: &mut TcpStream, script: ResponseScript) -> bool {
+async fn write_script(stream: &mut TcpStream, script: ResponseScript) -> bool {
     for step in script {
         if let ScriptStep::Write(bytes) = step
             && stream.write_all(&bytes).await.is_err()
