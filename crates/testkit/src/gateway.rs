@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::fake_upstream::FakeUpstream;
-use crate::wire::{Answer, exchange};
+use crate::raw_http::{TestResponse, exchange};
 
 /// The server's name at the gateway.
 const SERVER: &str = "desk";
@@ -334,13 +334,13 @@ impl TestGateway {
     }
 
     /// Opens a session with the usual handshake, of a client that can be asked everything.
-    pub async fn initialize(&self) -> Answer {
+    pub async fn initialize(&self) -> TestResponse {
         let everything = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}});
         self.initialize_with(everything).await
     }
 
     /// The same of a client that declares what it can be asked.
-    pub async fn initialize_with(&self, capabilities: Value) -> Answer {
+    pub async fn initialize_with(&self, capabilities: Value) -> TestResponse {
         let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}});
         let answer = self.post(&[], &body.to_string()).await;
@@ -355,12 +355,12 @@ impl TestGateway {
     }
 
     /// Sends a message in the session, which is opened if there is none.
-    pub async fn send(&self, message: &Value) -> Answer {
+    pub async fn send(&self, message: &Value) -> TestResponse {
         self.send_text(&message.to_string()).await
     }
 
     /// Sends a body in the session, as it is.
-    pub async fn send_text(&self, body: &str) -> Answer {
+    pub async fn send_text(&self, body: &str) -> TestResponse {
         if self.session.lock().unwrap().is_none() {
             Box::pin(self.initialize()).await;
         }
@@ -369,13 +369,13 @@ impl TestGateway {
     }
 
     /// Calls a tool.
-    pub async fn call(&self, tool: &str, arguments: Value) -> Answer {
+    pub async fn call(&self, tool: &str, arguments: Value) -> TestResponse {
         let params = json!({"name": tool, "arguments": arguments});
         self.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})).await
     }
 
     /// Sends a body with further headers and the grant's token.
-    pub async fn post(&self, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub async fn post(&self, headers: &[(&str, &str)], body: &str) -> TestResponse {
         let bearer = format!("Bearer {}", self.token.reveal());
         let mut all = vec![
             ("Authorization", bearer.as_str()),
@@ -387,7 +387,7 @@ impl TestGateway {
     }
 
     /// Sends a request with just these headers, and those without which it would be none.
-    pub async fn raw(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub async fn raw(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TestResponse {
         let mut head = format!("{verb} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));

@@ -12,13 +12,13 @@
 mod fake_sse_upstream;
 mod fake_upstream;
 mod gateway;
-mod sse;
-mod wire;
+mod raw_http;
+mod sse_test_client;
 
 pub use fake_sse_upstream::{FakeSseUpstream, SsePostReply};
 pub use fake_upstream::{
     FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, event_response, json_response, tool_definition,
 };
 pub use gateway::{TestGateway, TestGatewayBuilder};
-pub use sse::SseCaller;
-pub use wire::{Answer, exchange};
+pub use raw_http::{TestResponse, exchange};
+pub use sse_test_client::SseTestClient;

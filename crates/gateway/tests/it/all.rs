@@ -3,7 +3,7 @@
 
 use gatelodge_store::RecordKind;
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, TestGateway, json_response, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, TestGateway, TestResponse, json_response, tool_definition,
 };
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ async fn ask(gw: &TestGateway, method: &str, params: Value) -> Value {
     gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})).await.message()
 }
 
-async fn stateless(gw: &TestGateway, method: &str, mut params: Value) -> Answer {
+async fn stateless(gw: &TestGateway, method: &str, mut params: Value) -> TestResponse {
     let about = ["name", "uri", "taskId"].iter().find_map(|key| params[key].as_str()).map(str::to_owned);
     params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": VERSION,
         "io.modelcontextprotocol/clientCapabilities": {}, "io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "9"}});

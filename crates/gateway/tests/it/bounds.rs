@@ -8,7 +8,8 @@ use std::time::Duration;
 use gatelodge_gateway::Settings;
 use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, json_response,
+    tool_definition,
 };
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -30,7 +31,7 @@ fn count(upstream: &FakeUpstream, method: &str) -> usize {
 }
 
 /// Calls a tool many times at once.
-async fn calls(gw: TestGateway, times: usize) -> (Arc<TestGateway>, Vec<Answer>) {
+async fn calls(gw: TestGateway, times: usize) -> (Arc<TestGateway>, Vec<TestResponse>) {
     let gw = Arc::new(gw);
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..times {
@@ -95,7 +96,7 @@ async fn open_streams_of_a_grant_are_bounded() {
     let mut first = TcpStream::connect(gw.address).await.expect("a connection");
     first.write_all(head(&sessions[0]).as_bytes()).await.expect("sent");
     first.readable().await.expect("it is open");
-    let second: Answer = gatelodge_testkit::exchange(gw.address, head(&sessions[1]).as_bytes()).await;
+    let second: TestResponse = gatelodge_testkit::exchange(gw.address, head(&sessions[1]).as_bytes()).await;
     assert_eq!(second.status, 429, "{}", second.body);
     assert!(second.body.contains("too many open streams of this grant"), "{}", second.body);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gatelodge_gateway::Accepting;
 use gatelodge_policy::Category;
-use gatelodge_testkit::{Answer, FakeUpstream, RecordedRequest, TestGateway, json_response};
+use gatelodge_testkit::{FakeUpstream, RecordedRequest, TestGateway, TestResponse, json_response};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"deny",
@@ -51,12 +51,12 @@ impl Desk {
         tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
     }
 
-    async fn call(&self, tool: &str) -> Answer {
+    async fn call(&self, tool: &str) -> TestResponse {
         self.gw.call(tool, json!({})).await
     }
 }
 
-fn refusal(answer: &Answer) -> Value {
+fn refusal(answer: &TestResponse) -> Value {
     answer.message()["result"]["_meta"]["gatelodge/refusal"].clone()
 }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 use gatelodge_gateway::Accepting;
 use gatelodge_policy::Category;
 use gatelodge_testkit::{
-    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseCaller, TestGateway, json_response, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseTestClient, TestGateway, json_response,
+    tool_definition,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream};
@@ -206,13 +207,13 @@ async fn over_http(gw: &TestGateway, path: &str, listening: Option<&Value>) -> E
 }
 
 async fn by_sse(gw: &TestGateway, uris: &Value) -> Ear {
-    let mut caller = SseCaller::greeted(gw, "2025-11-25").await;
+    let mut caller = SseTestClient::open_initialized(gw, "2025-11-25").await;
     caller.post(&subscribing(uris).to_string()).await;
-    caller.event().await.expect("an answer");
+    caller.next_event().await.expect("an answer");
     let (heard, messages) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         // A line within a few seconds is what the caller takes for granted; here it may be quiet.
-        while let Some((_, data)) = caller.event().await {
+        while let Some((_, data)) = caller.next_event().await {
             let _ = heard.send(serde_json::from_str(&data).expect("JSON"));
         }
     });

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use gatelodge_store::CallOutcome;
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, event_response, json_response,
-    tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, event_response,
+    json_response, tool_definition,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,7 +26,7 @@ fn request(id: i64, method: &str, mut params: Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
-async fn stateless(gw: &TestGateway, method: &str, params: Value) -> Answer {
+async fn stateless(gw: &TestGateway, method: &str, params: Value) -> TestResponse {
     let about = params.get("name").or(params.get("taskId")).and_then(Value::as_str).unwrap_or_default().to_owned();
     let headers = [("MCP-Protocol-Version", VERSION), ("Mcp-Method", method), ("Mcp-Name", &about)];
     gw.post(&headers[..if about.is_empty() { 2 } else { 3 }], &request(3, method, params)).await

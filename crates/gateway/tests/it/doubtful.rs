@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use gatelodge_gateway::Settings;
 use gatelodge_testkit::{
-    Answer, FakeSseUpstream, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SsePostReply, TestGateway,
-    json_response, tool_definition,
+    FakeSseUpstream, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SsePostReply, TestGateway,
+    TestResponse, json_response, tool_definition,
 };
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ async fn a_session_that_is_lost_in_whatever_words_is_opened_again_and_the_call_i
             let (lives, upstream) = server(words).await;
             let builder = TestGateway::builder().policy(ALL);
             let gw = if way == "all" { builder.at_all() } else { builder }.start(&upstream).await;
-            let call = async |n: u8| -> Answer {
+            let call = async |n: u8| -> TestResponse {
                 let arguments = json!({"n": n});
                 if way == "alone" {
                     Caller::of(&gw).call(name, arguments).await

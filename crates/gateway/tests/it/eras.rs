@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use gatelodge_gateway::Settings;
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, event_response, json_response,
-    tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, event_response,
+    json_response, tool_definition,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,11 +26,11 @@ fn meta(capabilities: &Value) -> Value {
         "io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "9"}, "vendor/x": 1})
 }
 
-async fn stateless(gw: &TestGateway, method: &str, params: Value) -> Answer {
+async fn stateless(gw: &TestGateway, method: &str, params: Value) -> TestResponse {
     stateless_with(gw, method, params, &json!({"elicitation": {"form": {}}})).await
 }
 
-async fn stateless_with(gw: &TestGateway, method: &str, mut params: Value, capabilities: &Value) -> Answer {
+async fn stateless_with(gw: &TestGateway, method: &str, mut params: Value, capabilities: &Value) -> TestResponse {
     let about = params.get("name").or(params.get("uri")).and_then(Value::as_str).map(str::to_owned);
     params["_meta"] = meta(capabilities);
     let mut headers = vec![("MCP-Protocol-Version", VERSION), ("Mcp-Method", method)];

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use gatelodge_gateway::Settings;
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, json_response,
+    tool_definition,
 };
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -94,11 +95,11 @@ fn reached(upstream: &FakeUpstream, method: &str) -> usize {
     upstream.requests().iter().filter(|hit| hit.method() == method).count()
 }
 
-async fn in_session(gw: &TestGateway, method: &str) -> Answer {
+async fn in_session(gw: &TestGateway, method: &str) -> TestResponse {
     gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method})).await
 }
 
-async fn standing_alone(gw: &TestGateway, method: &str) -> Answer {
+async fn standing_alone(gw: &TestGateway, method: &str) -> TestResponse {
     let meta =
         json!({"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": {}});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta}}).to_string();

@@ -66,7 +66,7 @@ async fn a_limit_is_a_grants_own_and_room_comes_back_at_the_edge_of_the_window()
     let upstream = FakeUpstream::with_tools(&["pay"]).await;
     let text = policy(r#"{"counter":"c","window":"minute","max":1}"#);
     let gw = TestGateway::with_policy(&text, &upstream).await;
-    let refused = |answer: gatelodge_testkit::Answer| answer.message()["result"]["isError"] == json!(true);
+    let refused = |answer: gatelodge_testkit::TestResponse| answer.message()["result"]["isError"] == json!(true);
     assert!(!refused(gw.call("pay", json!({})).await));
     assert!(refused(gw.call("pay", json!({})).await));
     gw.clock.advance(std::time::Duration::from_millis(59_999));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use gatelodge_gateway::Settings;
 use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, exchange, json_response,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, exchange, json_response,
     tool_definition,
 };
 use serde_json::json;
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
 
-async fn admin(gw: &TestGateway, path: &str, host: &str) -> Answer {
+async fn admin(gw: &TestGateway, path: &str, host: &str) -> TestResponse {
     exchange(gw.admin, format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes()).await
 }
 

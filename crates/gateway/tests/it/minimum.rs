@@ -4,7 +4,8 @@
 use gatelodge_mcp::Revision;
 use gatelodge_store::CallLogRow;
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, SseCaller, TestGateway, json_response, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, SseTestClient, TestGateway, TestResponse, json_response,
+    tool_definition,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -51,7 +52,7 @@ fn stateless(revision: &str) -> String {
     json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": {"_meta": meta}}).to_string()
 }
 
-async fn ask_stateless(gw: &TestGateway, revision: &str) -> Answer {
+async fn ask_stateless(gw: &TestGateway, revision: &str) -> TestResponse {
     gw.post(&[("MCP-Protocol-Version", revision), ("Mcp-Method", "tools/list")], &stateless(revision)).await
 }
 
@@ -193,9 +194,9 @@ async fn whoever_asks_for_what_is_not_spoken_is_told_of_what_truly_is() {
 #[tokio::test]
 async fn the_older_transport_is_refused_by_its_handshake() {
     let (upstream, gw) = desk(Revision::R2025_06_18).await;
-    let mut caller = SseCaller::open(&gw).await;
+    let mut caller = SseTestClient::open(&gw).await;
     caller.post(&handshake("2024-11-05")).await;
-    assert_refused(&caller.message().await["error"], "2025-06-18", "2024-11-05");
+    assert_refused(&caller.next_message().await["error"], "2025-06-18", "2024-11-05");
     assert_eq!(reached(&upstream, "initialize"), 0);
     assert!(told(&gw.rows().await));
 }

@@ -4,7 +4,7 @@
 
 use gatelodge_store::RecordKind;
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, TestGateway, json_response, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, TestGateway, TestResponse, json_response, tool_definition,
 };
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ fn server(hit: &RecordedRequest) -> Option<ResponseScript> {
     Some(json_response("200 OK", "", &answer.to_string()))
 }
 
-async fn call(gw: &TestGateway, name: &str, arguments: Value, params: &[(&str, &str)]) -> Answer {
+async fn call(gw: &TestGateway, name: &str, arguments: Value, params: &[(&str, &str)]) -> TestResponse {
     let meta =
         json!({"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": {}});
     let params_of = json!({"name": name, "arguments": arguments, "_meta": meta});

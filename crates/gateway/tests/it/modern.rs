@@ -3,8 +3,8 @@
 
 use gatelodge_store::RecordKind;
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, event_response, json_response,
-    tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, event_response,
+    json_response, tool_definition,
 };
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ fn request(method: &str, mut params: Value) -> String {
     json!({"jsonrpc": "2.0", "id": 3, "method": method, "params": params}).to_string()
 }
 
-async fn send(gw: &TestGateway, method: &str, name: Option<&str>, params: Value) -> Answer {
+async fn send(gw: &TestGateway, method: &str, name: Option<&str>, params: Value) -> TestResponse {
     let mut headers = vec![("MCP-Protocol-Version", VERSION), ("Mcp-Method", method)];
     headers.extend(name.map(|name| ("Mcp-Name", name)));
     gw.post(&headers, &request(method, params)).await

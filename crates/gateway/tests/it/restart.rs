@@ -11,7 +11,7 @@ use gatelodge_store::{
     Durability, IdHash, ManualClock, MemoryStore, SessionRow, Sessions, SqliteLedger, SqliteState, StoreError,
 };
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, TestGateway, json_response, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, TestGateway, TestResponse, json_response, tool_definition,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn list() -> Value {
     json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
 }
 
-async fn delete(gw: &TestGateway) -> Answer {
+async fn delete(gw: &TestGateway) -> TestResponse {
     let bearer = format!("Bearer {}", gw.token.reveal());
     let session = gw.session();
     gw.raw("DELETE", "/mcp/desk", &[("Authorization", &bearer), ("Mcp-Session-Id", &session)], b"").await

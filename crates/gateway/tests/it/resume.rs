@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, event_response, json_response,
-    tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, event_response,
+    json_response, tool_definition,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -184,7 +184,7 @@ async fn an_answer_has_the_form_that_the_server_chose_and_a_place_to_come_back_t
 
     let session = opened_as(&gw, "2025-06-18").await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "streams"}}).to_string();
-    let older: Answer = gw.post(&[("Mcp-Session-Id", &session)], &body).await;
+    let older: TestResponse = gw.post(&[("Mcp-Session-Id", &session)], &body).await;
     assert!(
         !older.body.contains("retry:") && ids(&older.body).len() == 1,
         "an event without data is new: {}",
@@ -254,7 +254,7 @@ async fn nobody_comes_back_to_a_stream_that_is_not_theirs() {
 }
 
 /// Calls a tool in a session of a revision whose clients keep their connection.
-async fn older_call(gw: &TestGateway, session: &str, tool: &str) -> Answer {
+async fn older_call(gw: &TestGateway, session: &str, tool: &str) -> TestResponse {
     let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": tool}}).to_string();
     gw.post(&[("Mcp-Session-Id", session)], &body).await
 }

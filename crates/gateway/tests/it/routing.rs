@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, event_response, json_response,
-    tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, event_response,
+    json_response, tool_definition,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -251,7 +251,7 @@ async fn two_callers_with_the_same_id_do_not_meet() {
     let bearer = format!("Bearer {}", other.reveal());
     let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json"), ("Accept", "*/*")];
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "o", "version": "1"}}});
-    let opened: Answer = gw.raw("POST", "/mcp/desk", &headers, hello.to_string().as_bytes()).await;
+    let opened: TestResponse = gw.raw("POST", "/mcp/desk", &headers, hello.to_string().as_bytes()).await;
     let session = opened.header("mcp-session-id").expect("a session").to_owned();
     let with_session: Vec<_> = headers.into_iter().chain([("Mcp-Session-Id", session.as_str())]).collect();
     let same = call(json!(1), "progress", json!({"progressToken": 1})).to_string();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gatelodge_mcp::Revision;
 use gatelodge_store::RecordKind;
 use gatelodge_testkit::{
-    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseCaller, TestGateway, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseTestClient, TestGateway, tool_definition,
 };
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
@@ -234,7 +234,7 @@ async fn a_grant_that_wants_requests_that_stand_alone_opens_no_stream_of_events(
     let row = gw.rows().await.pop().expect("a row").record;
     assert_eq!((row.kind, row.code.as_deref()), (RecordKind::Refused, Some("rejected")));
     gw.change_grants(|grants| grants[0].minimum_revision = Some(Revision::R2025_11_25));
-    let caller = SseCaller::open(&gw).await;
+    let caller = SseTestClient::open(&gw).await;
     assert!(!caller.endpoint.is_empty(), "there are handshakes that are new enough");
 }
 
@@ -282,8 +282,8 @@ async fn a_notification_that_nobody_knows_is_taken_without_a_word_and_written_do
     assert_eq!((alone.status, alone.code()), (404, -32601), "so is it where requests stand alone");
     assert_eq!(upstream.requests().len(), before, "nobody hears of it");
 
-    let mut caller = SseCaller::greeted(&gw, "2025-11-25").await;
-    caller.say(&json!({"jsonrpc": "2.0", "method": "notifications/vendor/news"})).await;
-    caller.say(&json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"})).await;
-    assert_eq!(caller.message().await["id"], "ping", "nor is it answered on a stream");
+    let mut caller = SseTestClient::open_initialized(&gw, "2025-11-25").await;
+    caller.send(&json!({"jsonrpc": "2.0", "method": "notifications/vendor/news"})).await;
+    caller.send(&json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"})).await;
+    assert_eq!(caller.next_message().await["id"], "ping", "nor is it answered on a stream");
 }

@@ -8,7 +8,8 @@ use data_encoding::HEXLOWER;
 use gatelodge_gateway::Settings;
 use gatelodge_store::{CallOutcome, CallRecord, RecordKind};
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, json_response,
+    tool_definition,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -83,7 +84,7 @@ async fn before_legacy(settings: Settings) -> (FakeUpstream, TestGateway) {
 }
 
 /// All of an answer but the time, with one name in place of another.
-fn without_name(answer: &Answer, name: &str) -> (u16, Vec<(String, String)>, String) {
+fn without_name(answer: &TestResponse, name: &str) -> (u16, Vec<(String, String)>, String) {
     let headers = answer.headers.iter().filter(|(name, _)| name != "date").cloned().collect();
     (answer.status, headers, answer.body.replace(name, "NAME"))
 }

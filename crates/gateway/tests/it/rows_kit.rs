@@ -10,7 +10,7 @@ use gatelodge_gateway::LivePolicy;
 use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{GrantId, GrantToken, PolicyVersion};
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, exchange, json_response,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, exchange, json_response,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -52,21 +52,27 @@ impl<'a> Caller<'a> {
         Self { path: "/mcp", ..self }
     }
 
-    pub async fn ask(self, method: &str, params: Value) -> Answer {
+    pub async fn ask(self, method: &str, params: Value) -> TestResponse {
         self.ask_as(method, params, &json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {EXTENSION: {}}})).await
     }
 
-    pub async fn call(self, tool: &str, arguments: Value) -> Answer {
+    pub async fn call(self, tool: &str, arguments: Value) -> TestResponse {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 
-    pub async fn ask_as(self, method: &str, params: Value, capabilities: &Value) -> Answer {
+    pub async fn ask_as(self, method: &str, params: Value, capabilities: &Value) -> TestResponse {
         let name = name_of(&params).map(|name| in_head(&name));
         self.ask_under(name.as_deref(), method, params, capabilities).await
     }
 
     /// With a name in the head as it is given.
-    pub async fn ask_under(self, name: Option<&str>, method: &str, params: Value, capabilities: &Value) -> Answer {
+    pub async fn ask_under(
+        self,
+        name: Option<&str>,
+        method: &str,
+        params: Value,
+        capabilities: &Value,
+    ) -> TestResponse {
         let text = self.text(name, method, params, capabilities, "Connection: close\r\n");
         exchange(self.gw.address, text.as_bytes()).await
     }
@@ -125,7 +131,7 @@ pub async fn begin_in_session(gw: &TestGateway, verb: &str, path: &str, more: &s
     opened(gw, &head(gw, verb, path, &gw.token, &headers, body)).await
 }
 
-pub async fn delete_session(gw: &TestGateway, path: &str, more: &[(&str, &str)]) -> Answer {
+pub async fn delete_session(gw: &TestGateway, path: &str, more: &[(&str, &str)]) -> TestResponse {
     let (bearer, session) = (format!("Bearer {}", gw.token.reveal()), gw.session());
     let own = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", session.as_str())];
     let headers: Vec<_> = own.iter().chain(more).copied().collect();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use data_encoding::BASE64;
 use gatelodge_gateway::Settings;
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseCaller, TestGateway, json_response,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseTestClient, TestGateway, TestResponse, json_response,
     tool_definition,
 };
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ fn sullen(hit: &RecordedRequest) -> Option<ResponseScript> {
     Some(json_response("400 Bad Request", "", &text))
 }
 
-fn whole(answer: &Answer) -> String {
+fn whole(answer: &TestResponse) -> String {
     format!("{:?} {}", answer.headers, answer.body)
 }
 
@@ -150,19 +150,19 @@ async fn sent(gw: &TestGateway, transport: &str) -> String {
         _ => {}
     }
     let mut events = match transport {
-        "events" => Some(SseCaller::open(gw).await),
+        "events" => Some(SseTestClient::open(gw).await),
         _ => None,
     };
     if let Some(events) = &mut events {
         let hello =
             json!({"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "s", "version": "1"}});
-        all += &events.ask("hello", "initialize", hello).await.to_string();
+        all += &events.request("hello", "initialize", hello).await.to_string();
     }
     for (method, params) in requests() {
         let params = if transport.contains("all") { prefixed(params) } else { params };
         let request = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
         all += &match (&mut events, transport) {
-            (Some(events), _) => events.ask("e", method, params).await.to_string(),
+            (Some(events), _) => events.request("e", method, params).await.to_string(),
             (None, "session" | "session at all") => whole(&gw.send(&request).await),
             (None, _) => whole(&caller.ask(method, params).await),
         };
@@ -259,8 +259,8 @@ async fn nothing_leaves_by_a_server_that_says_no_to_everything() {
     let watched = Watched::start(sullen, false).await;
     let hello =
         json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "s", "version": "1"}});
-    let mut events = SseCaller::open(&watched.gw).await;
-    let mut answers = events.ask("hello", "initialize", hello.clone()).await.to_string();
+    let mut events = SseTestClient::open(&watched.gw).await;
+    let mut answers = events.request("hello", "initialize", hello.clone()).await.to_string();
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello});
     answers += &whole(&watched.gw.post(&[], &hello.to_string()).await);
     for (method, params) in [("server/discover", json!({}))].into_iter().chain(requests()) {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use gatelodge_gateway::Settings;
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseCaller, TestGateway, event_response,
-    json_response, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseTestClient, TestGateway, TestResponse,
+    event_response, json_response, tool_definition,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -165,14 +165,14 @@ async fn t10_a_result_of_twelve_megabytes_comes_whole_and_byte_for_byte() {
     let (before_old, before_new) =
         (TestGateway::with_policy(ALL, &old).await, TestGateway::with_policy(ALL, &new).await);
     assert!(LARGE.len() > 12 << 20);
-    let same_as = |answer: Answer, large: &str| {
+    let same_as = |answer: TestResponse, large: &str| {
         assert_eq!(answer.status, 200);
         let at = answer.body.find("\"result\":").expect("a result") + "\"result\":".len();
         let is_same = answer.body.get(at..at + large.len()) == Some(large);
         assert!(is_same, "{} of {} bytes came", answer.body.len() - at, large.len());
         assert_eq!(answer.body[at + large.len()..].trim_end(), "}", "and nothing else");
     };
-    let same = |answer: Answer| same_as(answer, &LARGE);
+    let same = |answer: TestResponse| same_as(answer, &LARGE);
     same(before_old.call("whole", json!({})).await);
     same(Caller::of(&before_old).call("whole", json!({})).await);
     same_as(before_new.call("events", json!({})).await, &LARGE.replacen(r#""resultType":"complete","#, "", 1));
@@ -208,7 +208,7 @@ async fn t10_a_request_beyond_the_configured_bound_is_413_on_every_transport() {
     let stateless = json!({"name": "read", "arguments": {"a": "x".repeat(2_000)}});
     assert_eq!(Caller::of(&gw).ask("tools/call", stateless.clone()).await.status, 413);
     assert_eq!(Caller::of(&gw).at_all().ask("tools/call", stateless).await.status, 413);
-    assert_eq!(SseCaller::open(&gw).await.post(&filled(2_001)).await.status, 413);
+    assert_eq!(SseTestClient::open(&gw).await.post(&filled(2_001)).await.status, 413);
     assert_eq!(upstream.calls().len(), 1);
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use gatelodge_store::RecordKind;
 use gatelodge_testkit::{
-    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseCaller, TestGateway, json_response, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseTestClient, TestGateway, json_response,
+    tool_definition,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream};
@@ -98,10 +99,10 @@ async fn listens(gw: &TestGateway, way: Way, wanted: &Value) -> Ear {
 }
 
 async fn by_sse(gw: &TestGateway) -> Ear {
-    let mut caller = SseCaller::greeted(gw, "2025-11-25").await;
+    let mut caller = SseTestClient::open_initialized(gw, "2025-11-25").await;
     let (heard, messages) = mpsc::unbounded_channel();
     tokio::spawn(async move {
-        while let Some((_, data)) = caller.event().await {
+        while let Some((_, data)) = caller.next_event().await {
             let _ = heard.send(serde_json::from_str(&data).expect("JSON"));
         }
     });

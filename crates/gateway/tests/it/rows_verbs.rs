@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, tool_definition,
 };
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ async fn two() -> (FakeUpstream, FakeUpstream, TestGateway) {
 }
 
 /// One request at an address, by a token, in a session or none.
-async fn at(gw: &TestGateway, verb: &str, path: &str, token: &str, more: &[(&str, &str)], body: &str) -> Answer {
+async fn at(gw: &TestGateway, verb: &str, path: &str, token: &str, more: &[(&str, &str)], body: &str) -> TestResponse {
     let bearer = format!("Bearer {token}");
     let mut headers = vec![
         ("Authorization", bearer.as_str()),

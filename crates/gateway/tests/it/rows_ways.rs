@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_testkit::{
-    Answer, FakeSseUpstream, FakeUpstream, RecordedRequest, ScriptStep, SseCaller, SsePostReply, TestGateway,
-    TestGatewayBuilder, json_response,
+    FakeSseUpstream, FakeUpstream, RecordedRequest, ScriptStep, SsePostReply, SseTestClient, TestGateway,
+    TestGatewayBuilder, TestResponse, json_response,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -88,7 +88,7 @@ pub struct Heard {
 }
 
 impl Heard {
-    fn of(answer: &Answer) -> Self {
+    fn of(answer: &TestResponse) -> Self {
         let headers = answer.headers.iter().filter(|(name, _)| name != "date").cloned().collect();
         let is_stream = answer.header("content-type") == Some("text/event-stream");
         let data = answer.body.lines().filter_map(|line| line.strip_prefix("data: ").map(str::to_owned));
@@ -125,7 +125,7 @@ pub struct Client<'g> {
     pub way: Way,
     gw: &'g TestGateway,
     session: Option<String>,
-    events: Option<SseCaller>,
+    events: Option<SseTestClient>,
     lines: Option<(DuplexStream, Lines<BufReader<DuplexStream>>)>,
 }
 
@@ -138,7 +138,7 @@ impl<'g> Client<'g> {
     pub async fn open_in(gw: &'g TestGateway, way: Way, revision: &str) -> Self {
         let mut own = Self { way, gw, session: None, events: None, lines: None };
         match way {
-            Way::Sse => own.events = Some(SseCaller::open(gw).await),
+            Way::Sse => own.events = Some(SseTestClient::open(gw).await),
             Way::Lines | Way::StatelessLines => own.lines = Some(own.at_lines()),
             _ => {}
         }
@@ -209,7 +209,7 @@ impl<'g> Client<'g> {
     pub async fn next(&mut self) -> String {
         let next = async {
             match (&mut self.events, &mut self.lines) {
-                (Some(events), _) => events.event().await.expect("an event").1,
+                (Some(events), _) => events.next_event().await.expect("an event").1,
                 (_, Some((_, lines))) => lines.next_line().await.expect("it can be read").expect("a line"),
                 _ => panic!("{:?} has no stream", self.way),
             }
@@ -217,7 +217,7 @@ impl<'g> Client<'g> {
         tokio::time::timeout(Duration::from_secs(30), next).await.expect("something in time")
     }
 
-    async fn post(&self, headers: &[(&str, &str)], text: &str) -> Answer {
+    async fn post(&self, headers: &[(&str, &str)], text: &str) -> TestResponse {
         let bearer = format!("Bearer {}", self.gw.token.reveal());
         let mut all = vec![
             ("Authorization", bearer.as_str()),

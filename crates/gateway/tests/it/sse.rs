@@ -11,8 +11,8 @@ use std::time::Duration;
 use gatelodge_gateway::Settings;
 use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{
-    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseCaller, TestGateway, event_response, json_response,
-    tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseTestClient, TestGateway, event_response,
+    json_response, tool_definition,
 };
 use serde_json::{Value, json};
 
@@ -83,9 +83,9 @@ async fn wait_for(upstream: &FakeUpstream, found: impl Fn(&RecordedRequest) -> b
 async fn a_client_lists_and_calls_under_the_policy_in_every_revision_with_a_handshake() {
     let (upstream, gw) = desk().await;
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
-        let mut caller = SseCaller::greeted(&gw, revision).await;
+        let mut caller = SseTestClient::open_initialized(&gw, revision).await;
         assert!(caller.endpoint.starts_with("/mcp/desk?sessionId="), "{}", caller.endpoint);
-        let listed = caller.ask("1", "tools/list", json!({})).await;
+        let listed = caller.request("1", "tools/list", json!({})).await;
         let names: Vec<_> =
             listed["result"]["tools"].as_array().expect("tools").iter().map(|tool| &tool["name"]).collect();
         assert_eq!(names, ["read", "progress", "asks", "slow"]);
@@ -101,7 +101,7 @@ async fn a_client_lists_and_calls_under_the_policy_in_every_revision_with_a_hand
 #[tokio::test]
 async fn a_connection_of_another_grant_is_not_there_and_stays_undisturbed() {
     let (upstream, gw) = desk().await;
-    let mut caller = SseCaller::greeted(&gw, "2024-11-05").await;
+    let mut caller = SseTestClient::open_initialized(&gw, "2024-11-05").await;
     let other = format!("Bearer {}", gw.add_grant("other", POLICY).reveal());
     let own = format!("Bearer {}", gw.token.reveal());
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{"stolen":1}}}"#;
@@ -121,7 +121,7 @@ async fn a_connection_of_another_grant_is_not_there_and_stays_undisturbed() {
 #[tokio::test]
 async fn a_foreign_origin_or_host_is_refused_at_the_stream_and_at_its_address() {
     let (_, gw) = desk().await;
-    let caller = SseCaller::greeted(&gw, "2024-11-05").await;
+    let caller = SseTestClient::open_initialized(&gw, "2024-11-05").await;
     assert_eq!(caller.post_with(&[("Origin", "http://evil.example")], "{}").await.status, 403);
     let bearer = format!("Bearer {}", gw.token.reveal());
     let foreign = [("Authorization", bearer.as_str()), ("Accept", "text/event-stream"), ("Origin", "null")];
@@ -137,7 +137,7 @@ async fn a_foreign_origin_or_host_is_refused_at_the_stream_and_at_its_address() 
 #[tokio::test]
 async fn what_is_wrong_with_a_message_comes_as_an_event_and_what_is_wrong_with_its_head_at_once() {
     let (upstream, gw) = desk().await;
-    let mut caller = SseCaller::open(&gw).await;
+    let mut caller = SseTestClient::open(&gw).await;
     let stateless = r#"{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
     for (body, code) in [
         ("{", -32700),
@@ -147,7 +147,7 @@ async fn what_is_wrong_with_a_message_comes_as_an_event_and_what_is_wrong_with_i
         (stateless, -32600),
     ] {
         assert_eq!(caller.post(body).await.status, 202, "{body}");
-        assert_eq!(caller.message().await["error"]["code"], code, "{body}");
+        assert_eq!(caller.next_message().await["error"]["code"], code, "{body}");
     }
     assert!(upstream.requests().is_empty(), "nothing was sent");
     let rejected = gw.rows().await.into_iter().filter(|row| row.record.code.as_deref() == Some("rejected")).count();
@@ -155,7 +155,7 @@ async fn what_is_wrong_with_a_message_comes_as_an_event_and_what_is_wrong_with_i
 
     let hello =
         json!({"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "s", "version": "1"}});
-    caller.ask("hello", "initialize", hello).await;
+    caller.request("hello", "initialize", hello).await;
     assert_eq!(caller.post_with(&[("MCP-Protocol-Version", "2025-11-25")], "{}").await.status, 400);
     assert_eq!(caller.post_with(&[("MCP-Protocol-Version", "1999-01-01")], "{}").await.status, 400);
     assert_eq!(caller.post_with(&[("Content-Encoding", "gzip")], "{}").await.status, 415);
@@ -173,23 +173,23 @@ async fn what_is_wrong_with_a_message_comes_as_an_event_and_what_is_wrong_with_i
 #[tokio::test]
 async fn progress_questions_and_what_belongs_to_no_call_come_on_the_one_stream() {
     let (upstream, gw) = desk().await;
-    let mut caller = SseCaller::greeted(&gw, "2025-06-18").await;
-    assert_eq!(caller.message().await["method"], "notifications/tools/list_changed");
+    let mut caller = SseTestClient::open_initialized(&gw, "2025-06-18").await;
+    assert_eq!(caller.next_message().await["method"], "notifications/tools/list_changed");
     let params = json!({"name": "progress", "arguments": {}, "_meta": {"progressToken": 42}});
-    caller.say(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params})).await;
-    assert_eq!(caller.message().await["params"]["progressToken"], 42);
-    assert_eq!(caller.message().await["id"], 5);
+    caller.send(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params})).await;
+    assert_eq!(caller.next_message().await["params"]["progressToken"], 42);
+    assert_eq!(caller.next_message().await["id"], 5);
 
-    caller.say(&json!({"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {"name": "asks"}})).await;
-    let asked = caller.message().await;
+    caller.send(&json!({"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {"name": "asks"}})).await;
+    let asked = caller.next_message().await;
     assert_eq!(asked["method"], "sampling/createMessage");
-    caller.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"role": "assistant"}})).await;
+    caller.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"role": "assistant"}})).await;
     let back = wait_for(&upstream, |hit| hit.body.contains("assistant")).await;
     assert_eq!(back.message()["id"], 1, "the upstream sees its own id");
 
-    caller.say(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "slow"}})).await;
+    caller.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "slow"}})).await;
     let sent = wait_for(&upstream, |hit| hit.tool() == "slow").await;
-    caller.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})).await;
+    caller.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})).await;
     let cancelled = wait_for(&upstream, |hit| hit.method() == "notifications/cancelled").await;
     assert_eq!(cancelled.message()["params"]["requestId"], sent.message()["id"]);
     let rows = gw.rows().await;
@@ -200,20 +200,20 @@ async fn progress_questions_and_what_belongs_to_no_call_come_on_the_one_stream()
 async fn the_connection_and_its_session_end_together() {
     let (upstream, gw) = desk().await;
     let ended = |hit: &RecordedRequest| hit.request_line.starts_with("DELETE");
-    drop(SseCaller::greeted(&gw, "2024-11-05").await);
+    drop(SseTestClient::open_initialized(&gw, "2024-11-05").await);
     wait_for(&upstream, ended).await;
 
     let (upstream, gw) = desk().await;
-    let caller = SseCaller::greeted(&gw, "2024-11-05").await;
+    let caller = SseTestClient::open_initialized(&gw, "2024-11-05").await;
     gw.change_grants(|grants| grants.clear());
-    caller.ends().await;
+    caller.wait_for_end().await;
     wait_for(&upstream, ended).await;
 
     let (upstream, gw) = desk().await;
-    let caller = SseCaller::greeted(&gw, "2024-11-05").await;
+    let caller = SseTestClient::open_initialized(&gw, "2024-11-05").await;
     let endpoint = caller.endpoint.clone();
     gw.ends_at_once().await;
-    caller.ends().await;
+    caller.wait_for_end().await;
     wait_for(&upstream, ended).await;
     assert!(!endpoint.is_empty());
 }
@@ -221,10 +221,10 @@ async fn the_connection_and_its_session_end_together() {
 #[tokio::test]
 async fn a_handshake_done_anew_ends_the_session_before_it() {
     let (upstream, gw) = desk().await;
-    let mut caller = SseCaller::greeted(&gw, "2024-11-05").await;
+    let mut caller = SseTestClient::open_initialized(&gw, "2024-11-05").await;
     let hello =
         json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "s", "version": "1"}});
-    caller.ask("again", "initialize", hello).await;
+    caller.request("again", "initialize", hello).await;
     wait_for(&upstream, |hit| hit.request_line.starts_with("DELETE")).await;
     assert_eq!(caller.call("read", json!({})).await["result"]["content"][0]["text"], "{}");
 }
@@ -232,19 +232,19 @@ async fn a_handshake_done_anew_ends_the_session_before_it() {
 #[tokio::test]
 async fn a_call_under_way_is_answered_before_the_gateway_stops() {
     let (upstream, gw) = desk().await;
-    let mut caller = SseCaller::greeted(&gw, "2024-11-05").await;
-    caller.say(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "slow"}})).await;
+    let mut caller = SseTestClient::open_initialized(&gw, "2024-11-05").await;
+    caller.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "slow"}})).await;
     wait_for(&upstream, |hit| hit.tool() == "slow").await;
     gw.gateway.stop();
-    while caller.message().await["id"] != 7 {}
-    caller.ends().await;
+    while caller.next_message().await["id"] != 7 {}
+    caller.wait_for_end().await;
 }
 
 #[tokio::test]
 async fn a_call_outlives_its_connection_and_is_written_down() {
     let (upstream, gw) = desk().await;
-    let caller = SseCaller::greeted(&gw, "2024-11-05").await;
-    caller.say(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "slow"}})).await;
+    let caller = SseTestClient::open_initialized(&gw, "2024-11-05").await;
+    caller.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "slow"}})).await;
     wait_for(&upstream, |hit| hit.tool() == "slow").await;
     drop(caller);
     wait_for(&upstream, |hit| hit.request_line.starts_with("DELETE")).await;
@@ -256,7 +256,7 @@ async fn a_call_outlives_its_connection_and_is_written_down() {
 #[tokio::test]
 async fn another_policy_counts_at_once_and_the_connection_stays() {
     let (upstream, gw) = desk().await;
-    let mut caller = SseCaller::greeted(&gw, "2024-11-05").await;
+    let mut caller = SseTestClient::open_initialized(&gw, "2024-11-05").await;
     assert!(caller.call("read", json!({})).await["result"].is_object());
     gw.change_grants(|grants| {
         let policy =
@@ -276,15 +276,15 @@ async fn another_policy_counts_at_once_and_the_connection_stays() {
 #[tokio::test]
 async fn signs_of_life_come_while_nothing_else_does() {
     let (_, gw) = desk_with(Settings { keep_alive: Duration::from_millis(50), ..Settings::default() }).await;
-    let mut caller = SseCaller::open(&gw).await;
-    while !caller.line().await.expect("a line").starts_with(':') {}
+    let mut caller = SseTestClient::open(&gw).await;
+    while !caller.next_line().await.expect("a line").starts_with(':') {}
     assert!(Settings::default().keep_alive <= Duration::from_secs(15));
 }
 
 #[tokio::test]
 async fn connections_of_a_grant_and_messages_that_wait_are_bounded() {
     let (_, gw) = desk_with(Settings { in_flight_per_grant: 2, ..Settings::default() }).await;
-    let (first, second) = (SseCaller::open(&gw).await, SseCaller::open(&gw).await);
+    let (first, second) = (SseTestClient::open(&gw).await, SseTestClient::open(&gw).await);
     let bearer = format!("Bearer {}", gw.token.reveal());
     let headers = [("Authorization", bearer.as_str()), ("Accept", "text/event-stream")];
     assert_eq!(gw.raw("GET", "/mcp/desk", &headers, b"").await.status, 429);
@@ -305,7 +305,7 @@ async fn connections_of_a_grant_and_messages_that_wait_are_bounded() {
 
     let hello =
         json!({"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "hang", "version": "1"}});
-    first.say(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})).await;
+    first.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})).await;
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let mut posts = tokio::task::JoinSet::new();
     let first = std::sync::Arc::new(first);

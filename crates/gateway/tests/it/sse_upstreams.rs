@@ -11,7 +11,7 @@ use std::time::Duration;
 use gatelodge_gateway::Settings;
 use gatelodge_store::CallOutcome;
 use gatelodge_testkit::{
-    FakeSseUpstream, FakeUpstream, RecordedRequest, ScriptStep, SseCaller, SsePostReply, TestGateway,
+    FakeSseUpstream, FakeUpstream, RecordedRequest, ScriptStep, SsePostReply, SseTestClient, TestGateway,
 };
 use serde_json::{Value, json};
 
@@ -135,14 +135,14 @@ async fn a_server_that_has_changed_is_found_out_again() {
 #[tokio::test]
 async fn an_sse_client_reaches_an_sse_server() {
     let (upstream, gw) = desk().await;
-    let mut caller = SseCaller::greeted(&gw, "2024-11-05").await;
+    let mut caller = SseTestClient::open_initialized(&gw, "2024-11-05").await;
     assert_eq!(caller.call("read", json!({"n": 1})).await["result"]["content"][0]["text"], r#"{"n":1}"#);
     let params = json!({"name": "progress", "arguments": {}, "_meta": {"progressToken": "p"}});
-    caller.say(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params})).await;
-    assert_eq!(caller.message().await["params"]["progressToken"], "p");
-    assert_eq!(caller.message().await["id"], 5);
+    caller.send(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params})).await;
+    assert_eq!(caller.next_message().await["params"]["progressToken"], "p");
+    assert_eq!(caller.next_message().await["id"], 5);
     upstream.run_on_streams(&said(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})));
-    assert_eq!(caller.message().await["method"], "notifications/tools/list_changed");
+    assert_eq!(caller.next_message().await["method"], "notifications/tools/list_changed");
     drop(caller);
     until("its stream is closed with the client's", || upstream.open_streams() == 0).await;
 }
@@ -178,16 +178,16 @@ fn id_of(upstream: &FakeSseUpstream, tool: &str) -> Value {
 #[tokio::test]
 async fn a_server_may_ask_before_it_answers_the_post() {
     let (upstream, gw) = desk().await;
-    let mut caller = SseCaller::greeted(&gw, "2025-06-18").await;
-    caller.say(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "asks"}})).await;
-    let asked = caller.message().await;
+    let mut caller = SseTestClient::open_initialized(&gw, "2025-06-18").await;
+    caller.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "asks"}})).await;
+    let asked = caller.next_message().await;
     assert_eq!(asked["method"], "sampling/createMessage");
-    caller.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"role": "assistant"}})).await;
+    caller.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"role": "assistant"}})).await;
     let answers = upstream.requests().into_iter().filter(|hit| hit.body.contains("assistant"));
     assert_eq!(answers.map(|hit| hit.message()["id"].clone()).collect::<Vec<_>>(), [json!(1)]);
     let (id, result) = (id_of(&upstream, "asks"), json!({"content": []}));
     upstream.run_on_streams(&said(&json!({"jsonrpc": "2.0", "id": id, "result": result})));
-    assert_eq!(caller.message().await, json!({"jsonrpc": "2.0", "id": 2, "result": result}));
+    assert_eq!(caller.next_message().await, json!({"jsonrpc": "2.0", "id": 2, "result": result}));
 }
 
 #[tokio::test]

@@ -3,7 +3,8 @@
 
 use gatelodge_store::RecordKind;
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, TestGateway, event_response, json_response, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, TestGateway, TestResponse, event_response, json_response,
+    tool_definition,
 };
 use serde_json::{Value, json};
 
@@ -56,7 +57,7 @@ fn body(method: &str, version: &str, mut params: Value) -> String {
     json!({"jsonrpc": "2.0", "id": 3, "method": method, "params": params}).to_string()
 }
 
-async fn send(gw: &TestGateway, method: &str, params: Value) -> Answer {
+async fn send(gw: &TestGateway, method: &str, params: Value) -> TestResponse {
     let name = params["name"].as_str().unwrap_or_default().to_owned();
     let mut headers = vec![("MCP-Protocol-Version", VERSION), ("Mcp-Method", method)];
     if !name.is_empty() {

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use gatelodge_store::{CallLogRow, IdHash, ManualClock, MemoryStore, RecordKind, SessionRow, Sessions, StoreError};
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, json_response, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, json_response,
+    tool_definition,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -77,7 +78,7 @@ fn updates(hit: &RecordedRequest) -> ResponseScript {
     script
 }
 
-async fn say(gw: &TestGateway, what: &str, uri: &str) -> Answer {
+async fn say(gw: &TestGateway, what: &str, uri: &str) -> TestResponse {
     let method = format!("resources/{what}");
     gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {"uri": uri}})).await
 }

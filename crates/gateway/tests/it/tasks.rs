@@ -8,7 +8,8 @@ use gatelodge_gateway::LivePolicy;
 use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{CallOutcome, GrantId, GrantToken, PolicyVersion, RecordKind};
 use gatelodge_testkit::{
-    Answer, FakeUpstream, RecordedRequest, ResponseScript, TestGateway, event_response, json_response, tool_definition,
+    FakeUpstream, RecordedRequest, ResponseScript, TestGateway, TestResponse, event_response, json_response,
+    tool_definition,
 };
 use serde_json::{Value, json};
 
@@ -109,7 +110,7 @@ impl<'a> Other<'a> {
         other
     }
 
-    async fn send(&self, message: &Value) -> Answer {
+    async fn send(&self, message: &Value) -> TestResponse {
         let bearer = format!("Bearer {}", self.token.reveal());
         let headers = [
             ("Authorization", bearer.as_str()),
@@ -342,7 +343,7 @@ async fn modern_desk() -> (FakeUpstream, TestGateway) {
 }
 
 /// Sends a stateless request with a token and a name in the head.
-async fn send(gw: &TestGateway, token: &GrantToken, method: &str, name: Option<&str>, params: Value) -> Answer {
+async fn send(gw: &TestGateway, token: &GrantToken, method: &str, name: Option<&str>, params: Value) -> TestResponse {
     let capabilities = json!({"extensions": {EXTENSION: {}}});
     send_with(gw, token, method, name, params, capabilities).await
 }
@@ -354,7 +355,7 @@ async fn send_with(
     name: Option<&str>,
     mut params: Value,
     capabilities: Value,
-) -> Answer {
+) -> TestResponse {
     params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": VERSION,
         "io.modelcontextprotocol/clientCapabilities": capabilities});
     let body = json!({"jsonrpc": "2.0", "id": 3, "method": method, "params": params}).to_string();

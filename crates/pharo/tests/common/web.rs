@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use gatelodge_pharo::{Pharo, serve_http};
-use gatelodge_testkit::{Answer, exchange};
+use gatelodge_testkit::{TestResponse, exchange};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -48,7 +48,7 @@ impl Web {
     }
 
     /// Sends what a client of either era would send for this message; `headers` come on top.
-    pub async fn post(&self, message: &Value, headers: &[(&str, &str)]) -> Answer {
+    pub async fn post(&self, message: &Value, headers: &[(&str, &str)]) -> TestResponse {
         exchange(self.0, &posted(message, headers)).await
     }
 
@@ -69,7 +69,7 @@ impl Web {
     }
 
     /// Sends a request without a body.
-    pub async fn plain(&self, verb: &str, headers: &[(&str, &str)]) -> Answer {
+    pub async fn plain(&self, verb: &str, headers: &[(&str, &str)]) -> TestResponse {
         exchange(self.0, head(verb, headers).as_bytes()).await
     }
 

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 /// What came back.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct TestResponse {
     /// The HTTP status; 0 if nothing came.
     pub status: u16,
     /// The headers, names in lower case.
@@ -18,7 +18,7 @@ pub struct Answer {
     pub body: String,
 }
 
-impl Answer {
+impl TestResponse {
     /// The one value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
@@ -53,24 +53,25 @@ impl Answer {
 }
 
 /// How long nothing may come, and how long all of it may take: a large answer comes slowly where much else runs.
-const SILENCE: Duration = Duration::from_secs(10);
-const ALL: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sends bytes and reads until the other side closes, or says nothing for a while.
-pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> Answer {
+pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> TestResponse {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     // A server that refuses a head early may close before it has read the rest.
     let _ = stream.write_all(bytes).await;
     let mut raw = Vec::new();
-    let reading = async { while let Ok(Ok(1..)) = tokio::time::timeout(SILENCE, stream.read_buf(&mut raw)).await {} };
-    let _ = tokio::time::timeout(ALL, reading).await;
+    let reading =
+        async { while let Ok(Ok(1..)) = tokio::time::timeout(IDLE_TIMEOUT, stream.read_buf(&mut raw)).await {} };
+    let _ = tokio::time::timeout(TOTAL_TIMEOUT, reading).await;
     parse(&raw)
 }
 
-fn parse(raw: &[u8]) -> Answer {
+fn parse(raw: &[u8]) -> TestResponse {
     let text = String::from_utf8_lossy(raw).into_owned();
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
-        return Answer { status: 0, headers: Vec::new(), body: text };
+        return TestResponse { status: 0, headers: Vec::new(), body: text };
     };
     let mut lines = head.split("\r\n");
     let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|status| status.parse().ok());
@@ -79,11 +80,11 @@ fn parse(raw: &[u8]) -> Answer {
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
     let is_chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
-    let body = if is_chunked { unchunked(body) } else { body.to_owned() };
-    Answer { status: status.unwrap_or(0), headers, body }
+    let body = if is_chunked { decode_chunked(body) } else { body.to_owned() };
+    TestResponse { status: status.unwrap_or(0), headers, body }
 }
 
-fn unchunked(mut rest: &str) -> String {
+fn decode_chunked(mut rest: &str) -> String {
     let mut out = String::new();
     while let Some((size, behind)) = rest.split_once("\r\n") {
         let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);

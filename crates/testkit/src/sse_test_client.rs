@@ -8,10 +8,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 
 use crate::gateway::TestGateway;
-use crate::wire::{Answer, exchange};
+use crate::raw_http::{TestResponse, exchange};
 
 /// A connection of one caller.
-pub struct SseCaller {
+pub struct SseTestClient {
     /// Where its messages go, as the first event says.
     pub endpoint: String,
     address: SocketAddr,
@@ -19,7 +19,7 @@ pub struct SseCaller {
     lines: Lines<BufReader<TcpStream>>,
 }
 
-impl SseCaller {
+impl SseTestClient {
     /// Connects by the gateway's first grant, and waits for the address.
     pub async fn open(gw: &TestGateway) -> Self {
         Self::open_with(gw.address, gw.token.reveal()).await
@@ -34,35 +34,35 @@ impl SseCaller {
         stream.write_all(head.as_bytes()).await.expect("sent");
         let lines = BufReader::new(stream).lines();
         let mut own = Self { endpoint: String::new(), address, token: token.to_owned(), lines };
-        let (kind, data) = own.event().await.expect("a first event");
+        let (kind, data) = own.next_event().await.expect("a first event");
         assert_eq!(kind, "endpoint");
         own.endpoint = data;
         own
     }
 
     /// Connects and shakes hands.
-    pub async fn greeted(gw: &TestGateway, revision: &str) -> Self {
+    pub async fn open_initialized(gw: &TestGateway, revision: &str) -> Self {
         let mut own = Self::open(gw).await;
         let hello = json!({"protocolVersion": revision, "capabilities": {"sampling": {}, "elicitation": {}, "roots": {}}, "clientInfo": {"name": "sse", "version": "1"}});
-        let answer = own.ask("hello", "initialize", hello).await;
+        let answer = own.request("hello", "initialize", hello).await;
         assert_eq!(answer["result"]["protocolVersion"], revision, "{answer}");
-        own.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        own.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         own
     }
 
     /// Sends a message, which must be taken.
-    pub async fn say(&self, message: &Value) {
+    pub async fn send(&self, message: &Value) {
         let answer = self.post(&message.to_string()).await;
         assert_eq!((answer.status, answer.body.as_str()), (202, ""));
     }
 
     /// Sends a body.
-    pub async fn post(&self, body: &str) -> Answer {
+    pub async fn post(&self, body: &str) -> TestResponse {
         self.post_with(&[], body).await
     }
 
     /// Sends a body with further headers.
-    pub async fn post_with(&self, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub async fn post_with(&self, headers: &[(&str, &str)], body: &str) -> TestResponse {
         let further: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let head = format!(
             "POST {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n{further}Content-Length: {}\r\n\r\n",
@@ -75,10 +75,10 @@ impl SseCaller {
     }
 
     /// Sends a request and gives its answer; what comes before it is dropped.
-    pub async fn ask(&mut self, id: &str, method: &str, params: Value) -> Value {
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+    pub async fn request(&mut self, id: &str, method: &str, params: Value) -> Value {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
         loop {
-            let message = self.message().await;
+            let message = self.next_message().await;
             if message["id"] == id {
                 return message;
             }
@@ -87,21 +87,21 @@ impl SseCaller {
 
     /// Calls a tool.
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        self.ask("call", "tools/call", json!({"name": tool, "arguments": arguments})).await
+        self.request("call", "tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 
     /// The next message.
-    pub async fn message(&mut self) -> Value {
-        let (kind, data) = self.event().await.expect("a message");
+    pub async fn next_message(&mut self) -> Value {
+        let (kind, data) = self.next_event().await.expect("a message");
         assert_eq!(kind, "message");
         serde_json::from_str(&data).expect("JSON")
     }
 
     /// The kind and the data of the next event; none at the end.
-    pub async fn event(&mut self) -> Option<(String, String)> {
+    pub async fn next_event(&mut self) -> Option<(String, String)> {
         let mut kind = String::new();
         loop {
-            let line = self.line().await?;
+            let line = self.next_line().await?;
             if let Some(name) = line.strip_prefix("event: ") {
                 kind = name.to_owned();
             } else if let Some(data) = line.strip_prefix("data: ") {
@@ -111,14 +111,14 @@ impl SseCaller {
     }
 
     /// The next line, be it of the framing; none at the end.
-    pub async fn line(&mut self) -> Option<String> {
+    pub async fn next_line(&mut self) -> Option<String> {
         let next = tokio::time::timeout(Duration::from_secs(5), self.lines.next_line()).await;
         // The last chunk is empty; the connection may stay.
         next.expect("a line in time").ok().flatten().filter(|line| line != "0")
     }
 
     /// Waits for the end of the stream.
-    pub async fn ends(mut self) {
-        while self.line().await.is_some() {}
+    pub async fn wait_for_end(mut self) {
+        while self.next_line().await.is_some() {}
     }
 }
