@@ -11,14 +11,14 @@
 
 mod fake_sse_upstream;
 mod fake_upstream;
-mod gateway;
 mod raw_http;
 mod sse_test_client;
+mod test_gateway;
 
 pub use fake_sse_upstream::{FakeSseUpstream, SsePostReply};
 pub use fake_upstream::{
     FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, event_response, json_response, tool_definition,
 };
-pub use gateway::{TestGateway, TestGatewayBuilder};
 pub use raw_http::{TestResponse, exchange};
 pub use sse_test_client::SseTestClient;
+pub use test_gateway::{TestGateway, TestGatewayBuilder};

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 
-use crate::gateway::TestGateway;
 use crate::raw_http::{TestResponse, exchange};
+use crate::test_gateway::TestGateway;
 
 /// A connection of one caller.
 pub struct SseTestClient {

@@ -82,8 +82,8 @@ async fn three() -> Three {
     let modern = FakeUpstream::start(json!([]), new).await;
     let zoo_policy =
         r#"{"version":"1","default":"deny","tools":{"read":{"limits":[{"counter":"c","window":"day","max":1}]}}}"#;
-    let builder = TestGateway::builder().policy(OPEN).at_all();
-    let builder = builder.and_server("zoo", &zoo.url(), zoo_policy).and_server("modern", &modern.url(), OPEN);
+    let builder = TestGateway::builder().policy(OPEN).at_aggregate();
+    let builder = builder.with_server("zoo", &zoo.url(), zoo_policy).with_server("modern", &modern.url(), OPEN);
     let gw = builder.start(&desk).await;
     Three { desk, zoo, gw }
 }
@@ -239,8 +239,8 @@ async fn head_and_body_say_the_same_with_the_names_that_clients_know() {
     assert_eq!(gw.post(&headers, &body.to_string()).await.code(), -32020);
     assert_eq!(gw.post(&[], r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#).await.code(), -32600);
     assert_eq!(gw.post(&[], r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#).await.status, 400, "no session");
-    assert_eq!(gw.raw("GET", "/mcp", &[], b"").await.status, 401);
-    assert_eq!(gw.raw("GET", "/mcpx", &[], b"").await.status, 404);
+    assert_eq!(gw.send_raw("GET", "/mcp", &[], b"").await.status, 401);
+    assert_eq!(gw.send_raw("GET", "/mcpx", &[], b"").await.status, 404);
 }
 
 #[tokio::test]
@@ -260,11 +260,11 @@ async fn a_session_for_all_is_its_grants_own_and_of_no_single_server() {
             ("Accept", "application/json, text/event-stream"),
             ("Mcp-Session-Id", &session),
         ];
-        assert_eq!(gw.raw("POST", path, &headers, list).await.status, status, "{path}");
+        assert_eq!(gw.send_raw("POST", path, &headers, list).await.status, status, "{path}");
     }
     let bearer = format!("Bearer {}", gw.token.reveal());
     let headers = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", &session)];
-    assert_eq!(gw.raw("DELETE", "/mcp", &headers, b"").await.status, 204);
+    assert_eq!(gw.send_raw("DELETE", "/mcp", &headers, b"").await.status, 204);
     assert_eq!(gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await.status, 404);
     for upstream in [&desk, &zoo] {
         let ended = || upstream.requests().into_iter().filter(|hit| hit.request_line.starts_with("DELETE")).count();
@@ -277,7 +277,7 @@ async fn what_a_session_for_all_may_do_once_it_may_do_once_however_often_its_par
     let desk = FakeUpstream::start(json!([tool_definition("read")]), old("desk")).await;
     let once = r#"{"version":"1","default":"deny","tools":{"read":{"limits":[
         {"counter":"c","window":"day","max":1,"scope":"session"}]}}}"#;
-    let mut gw = TestGateway::builder().policy(once).at_all().start(&desk).await;
+    let mut gw = TestGateway::builder().policy(once).at_aggregate().start(&desk).await;
     gw.initialize().await;
     assert_eq!(gw.call("desk__read", json!({})).await.text(), "desk");
     gw.restart().await;

@@ -77,7 +77,12 @@ async fn who_listens_is_told_when_a_slow_server_has_said_what_it_has() {
     for is_stateless in [false, true] {
         let desk = FakeUpstream::with_tools(&["read"]).await;
         let slow = FakeUpstream::start(json!([]), slow).await;
-        let gw = TestGateway::builder().policy(OPEN).at_all().and_server("slow", &slow.url(), OPEN).start(&desk).await;
+        let gw = TestGateway::builder()
+            .policy(OPEN)
+            .at_aggregate()
+            .with_server("slow", &slow.url(), OPEN)
+            .start(&desk)
+            .await;
         let mut stream = listens(&gw, is_stateless).await;
         assert_eq!(listed(&gw, is_stateless).await, ["desk__read"], "it has not answered yet");
         let heard = told(&mut stream, Duration::from_millis(1_200)).await;
@@ -104,7 +109,7 @@ async fn servers_are_asked_for_the_revision_that_was_agreed_on() {
         (Some("2025-03-26"), "2025-03-26"),
     ] {
         let desk = FakeUpstream::with_tools(&["read"]).await;
-        let gw = TestGateway::builder().policy(OPEN).at_all().start(&desk).await;
+        let gw = TestGateway::builder().policy(OPEN).at_aggregate().start(&desk).await;
         let mut params = json!({"capabilities": {"roots": {}}, "clientInfo": {"name": "odd", "version": "1.10"}});
         if let Some(asked) = asked {
             params["protocolVersion"] = json!(asked);
@@ -121,7 +126,7 @@ async fn servers_are_asked_for_the_revision_that_was_agreed_on() {
 #[tokio::test]
 async fn the_gateway_promises_to_tell_of_lists_whatever_its_servers_do() {
     let desk = FakeUpstream::with_tools(&["read"]).await;
-    let gw = TestGateway::builder().policy(OPEN).at_all().start(&desk).await;
+    let gw = TestGateway::builder().policy(OPEN).at_aggregate().start(&desk).await;
     let opened = gw.initialize().await.message();
     for list in ["tools", "prompts", "resources"] {
         assert_eq!(opened["result"]["capabilities"][list]["listChanged"], true, "{opened}");
@@ -153,7 +158,7 @@ async fn a_call_is_cancelled_though_the_session_of_its_server_is_over() {
             }
         })
         .await;
-    let gw = TestGateway::builder().policy(OPEN).at_all().start(&desk).await;
+    let gw = TestGateway::builder().policy(OPEN).at_aggregate().start(&desk).await;
     gw.initialize().await;
     let call =
         |id: u8, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool}});
@@ -182,7 +187,8 @@ async fn a_session_that_begins_while_a_server_starts_is_told_what_that_server_sa
         (hit.method() == "initialize").then_some(script)
     })
     .await;
-    let gw = TestGateway::builder().policy(OPEN).at_all().and_server("late", &late.url(), OPEN).start(&desk).await;
+    let gw =
+        TestGateway::builder().policy(OPEN).at_aggregate().with_server("late", &late.url(), OPEN).start(&desk).await;
     let first = gw.initialize().await.message()["result"].clone();
     assert_eq!(first["instructions"], Value::Null, "it has said nothing yet: {first}");
     until("the server has answered", || late.requests().iter().any(|hit| hit.method() == "notifications/initialized"))

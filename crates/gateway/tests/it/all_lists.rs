@@ -66,13 +66,13 @@ fn names(list: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn twenty_servers_with_five_hundred_tools_are_one_list_whoever_of_them_fails() {
-    let mut builder = TestGateway::builder().policy(OPEN).at_all();
+    let mut builder = TestGateway::builder().policy(OPEN).at_aggregate();
     let ways: Vec<Arc<AtomicUsize>> = (0..20).map(|_| Arc::default()).collect();
     let desk = FakeUpstream::start(json!([]), in_pages(Arc::clone(&ways[0]))).await;
     let mut others = Vec::new();
     for (number, way) in ways.iter().enumerate().skip(1) {
         let upstream = FakeUpstream::start(json!([]), in_pages(Arc::clone(way))).await;
-        builder = builder.and_server(&format!("server-{number:02}"), &upstream.url(), OPEN);
+        builder = builder.with_server(&format!("server-{number:02}"), &upstream.url(), OPEN);
         others.push(upstream);
     }
     let gw = builder.start(&desk).await;
@@ -124,7 +124,8 @@ async fn a_call_to_a_server_that_is_gone_says_so_and_what_is_hidden_stays_hidden
     let desk = FakeUpstream::with_tools(&["read"]).await;
     let zoo = FakeUpstream::with_tools(&["feed", "secret"]).await;
     let policy = r#"{"version":"1","default":"deny","tools":{"feed":{}}}"#;
-    let gw = TestGateway::builder().policy(OPEN).at_all().and_server("zoo", &zoo.url(), policy).start(&desk).await;
+    let gw =
+        TestGateway::builder().policy(OPEN).at_aggregate().with_server("zoo", &zoo.url(), policy).start(&desk).await;
     assert_eq!(names(&listed(&gw).await.0), ["desk__read", "zoo__feed"]);
     gone(&zoo).await;
     let (list, _) = listed(&gw).await;
@@ -165,7 +166,8 @@ async fn a_server_that_is_only_slow_is_listed_by_what_it_said_last() {
         (hit.method() == "tools/list").then_some(script)
     })
     .await;
-    let gw = TestGateway::builder().policy(OPEN).at_all().and_server("slow", &slow.url(), OPEN).start(&desk).await;
+    let gw =
+        TestGateway::builder().policy(OPEN).at_aggregate().with_server("slow", &slow.url(), OPEN).start(&desk).await;
     gw.initialize().await;
     let (list, took) = listed(&gw).await;
     assert_eq!(names(&list), ["desk__read"], "nothing of it was accepted yet");

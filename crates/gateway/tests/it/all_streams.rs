@@ -89,7 +89,7 @@ async fn two() -> (FakeUpstream, FakeUpstream, TestGateway) {
     let tools = json!([tool_definition("ask"), tool_definition("sleep")]);
     let desk = FakeUpstream::start(tools.clone(), old()).await;
     let zoo = FakeUpstream::start(tools, old()).await;
-    let builder = TestGateway::builder().policy(OPEN).at_all().and_server("zoo", &zoo.url(), OPEN);
+    let builder = TestGateway::builder().policy(OPEN).at_aggregate().with_server("zoo", &zoo.url(), OPEN);
     let gw = builder.start(&desk).await;
     (desk, zoo, gw)
 }
@@ -297,5 +297,5 @@ async fn a_resource_is_read_where_it_is() {
     let reads =
         |upstream: &FakeUpstream| upstream.requests().iter().filter(|hit| hit.method() == "resources/read").count();
     assert_eq!((reads(&desk), reads(&zoo)), (0, 1));
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
 }

@@ -62,7 +62,7 @@ for line in sys.stdin:
 "#;
 
 pub(super) async fn before(directory: &Path, settings: Settings) -> TestGateway {
-    TestGateway::builder().policy(ALL).settings(settings).start_child(&script(directory)).await
+    TestGateway::builder().policy(ALL).settings(settings).start_process(&script(directory)).await
 }
 
 /// How that server is started.
@@ -124,7 +124,7 @@ async fn a_process_may_ask_in_each_of_several_calls_that_are_open_and_each_hears
     assert_eq!(pids.len(), 2, "each has a process of its own");
     assert!(gw.rows().await.iter().all(|row| row.record.message.is_none()), "nothing was refused");
     drop(open);
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn calls_one_after_the_other_or_soon_done_are_all_for_one_process() {
     call(5).await;
     let pids: HashSet<_> = calls(directory.path(), "read").iter().map(|own| own["pid"].clone()).collect();
     assert_eq!(pids.len(), 1, "a server may keep something between calls");
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ async fn where_the_session_for_a_turn_cannot_be_opened_it_is_said_that_the_hands
     let directory = tempfile::tempdir().expect("a directory");
     let mark = directory.path().join("refuses");
     let script = format!("if [ -e {} ]; then read line; exit 3; fi; {}", mark.display(), script(directory.path()));
-    let gw = TestGateway::builder().policy(ALL).start_child(&script).await;
+    let gw = TestGateway::builder().policy(ALL).start_process(&script).await;
     let _open = slow(&gw).await;
     until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
     std::fs::write(&mark, "").expect("written");
@@ -152,7 +152,7 @@ async fn where_what_a_client_answers_cannot_be_recorded_the_server_is_told_that_
     let clock = std::sync::Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
     let ledger = SqliteLedger::open(directory.path(), Durability::Process, clock.clone()).expect("a ledger");
     let script = script(directory.path());
-    let gw = TestGateway::builder().policy(ALL).ledger(std::sync::Arc::new(ledger), clock).start_child(&script).await;
+    let gw = TestGateway::builder().policy(ALL).ledger(std::sync::Arc::new(ledger), clock).start_process(&script).await;
     let question = asked(&gw, "A").await;
     std::fs::rename(directory.path().join("ledger.db"), directory.path().join("away")).expect("renamed");
     let refused = Caller::of(&gw).ask("tools/call", brought("A", &question, "yes")).await;

@@ -164,7 +164,7 @@ async fn rows_34_to_37_bodies_that_are_too_large_or_no_text() {
                 ("Content-Type", kind),
             ];
             headers.extend(encoding.map(|encoding| ("Content-Encoding", encoding)));
-            desk.gw.raw("POST", "/mcp/desk", &headers, &body).await.status
+            desk.gw.send_raw("POST", "/mcp/desk", &headers, &body).await.status
         }
     };
     let good = call(r#"{"name":"read_note"}"#);
@@ -270,7 +270,7 @@ async fn rows_40_to_48_heads() {
         ("/mcp/desk", vec![auth, both, kind, own, ("Upgrade", "websocket"), ("Connection", "upgrade")], &body, &[400]),
     ];
     for (path, headers, body, statuses) in cases {
-        let answer = desk.gw.raw("POST", path, &headers, body.as_bytes()).await;
+        let answer = desk.gw.send_raw("POST", path, &headers, body.as_bytes()).await;
         assert!(statuses.contains(&answer.status), "{path} {headers:?}: {}", answer.status);
         assert!(!answer.body.contains(&token), "the token is not repeated");
         assert_eq!(desk.hits(), 0, "{path} {headers:?}");
@@ -287,7 +287,7 @@ async fn rows_40_to_48_heads() {
         ("X-Api-Key", "k"),
     ];
     let headers: Vec<_> = [auth, both, kind, own].into_iter().chain(odd).collect();
-    assert_eq!(desk.gw.raw("POST", "/mcp/desk", &headers, body.as_bytes()).await.status, 200);
+    assert_eq!(desk.gw.send_raw("POST", "/mcp/desk", &headers, body.as_bytes()).await.status, 200);
     let hit = desk.upstream.calls().pop().expect("a hit");
     for (name, _) in odd {
         assert_eq!(hit.header(&name.to_ascii_lowercase()), None, "{name} is not passed on");
@@ -337,7 +337,7 @@ async fn row_49_a_session_of_another_grant_is_not_there_and_stays_undisturbed() 
     for (verb, body) in [("POST", call(r#"{"name":"read_note"}"#)), ("GET", String::new()), ("DELETE", String::new())] {
         for path in ["/mcp/desk", "/mcp"] {
             let before = desk.gw.rows().await.len();
-            assert_eq!(desk.gw.raw(verb, path, &headers, body.as_bytes()).await.status, 404, "{verb} {path}");
+            assert_eq!(desk.gw.send_raw(verb, path, &headers, body.as_bytes()).await.status, 404, "{verb} {path}");
             let rows = desk.gw.rows().await;
             let [row] = &rows[before..] else { panic!("{verb} {path}: one row: {:?}", &rows[before..]) };
             assert_eq!(
@@ -367,7 +367,7 @@ async fn a_request_that_is_turned_away_by_its_head_or_its_size_leaves_a_row() {
             ("GET", vec![own, ("Accept", "application/json")], "", 406),
         ] {
             let before = desk.gw.rows().await.len();
-            assert_eq!(desk.gw.raw(verb, path, &headers, body.as_bytes()).await.status, status, "{verb} {path}");
+            assert_eq!(desk.gw.send_raw(verb, path, &headers, body.as_bytes()).await.status, status, "{verb} {path}");
             let rows = desk.gw.rows().await;
             let [row] = &rows[before..] else { panic!("{verb} {path} {status}: one row: {:?}", &rows[before..]) };
             assert_eq!(
@@ -385,7 +385,7 @@ async fn t6_a_stream_or_an_end_that_names_another_revision_than_the_sessions_is_
     for path in ["/mcp/desk", "/mcp"] {
         let upstream = FakeUpstream::with_tools(&["read_note"]).await;
         let builder = TestGateway::builder().policy(POLICY);
-        let builder = if path == "/mcp" { builder.at_all() } else { builder };
+        let builder = if path == "/mcp" { builder.at_aggregate() } else { builder };
         let gw = builder.start(&upstream).await;
         gw.initialize().await;
         let (bearer, session) = (format!("Bearer {}", gw.token.reveal()), gw.session());
@@ -397,7 +397,7 @@ async fn t6_a_stream_or_an_end_that_names_another_revision_than_the_sessions_is_
                     ("Accept", "text/event-stream"),
                     ("MCP-Protocol-Version", revision),
                 ];
-                let asking = gw.raw(verb, path, &headers, b"");
+                let asking = gw.send_raw(verb, path, &headers, b"");
                 let answer = tokio::time::timeout(std::time::Duration::from_secs(2), asking).await;
                 assert_eq!(answer.expect("no stream").status, 400, "{verb} {path} {revision}");
             }

@@ -147,7 +147,7 @@ async fn a_caller_that_does_not_read_is_let_go() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     // The connection's own task has ended, though the caller is still there.
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
     drop(stream);
 }
 
@@ -205,7 +205,7 @@ async fn a_list_is_given_up_when_its_caller_leaves() {
     while !gw.rows().await.iter().any(|row| row.record.method.as_deref() == Some("resources/list")) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
 }
 
 #[tokio::test]

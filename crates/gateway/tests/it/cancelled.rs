@@ -59,7 +59,7 @@ async fn slow_to_greet() -> (FakeUpstream, Arc<Notify>) {
 #[tokio::test]
 async fn a_call_to_one_of_all_that_is_cancelled_while_its_server_is_greeted_is_not_sent() {
     let (upstream, goes_on) = slow_to_greet().await;
-    let gw = TestGateway::builder().policy(ALL).at_all().start(&upstream).await;
+    let gw = TestGateway::builder().policy(ALL).at_aggregate().start(&upstream).await;
     gw.initialize().await;
     let call = |id: u8| request(id, "tools/call", json!({"name": "desk__read", "arguments": {"n": id}}));
     let mut stream = begin_in_session(&gw, "POST", "/mcp", "", &call(9)).await;

@@ -40,7 +40,7 @@ async fn desk() -> Desk {
         (hit.method() == "tools/list").then(|| json_response("200 OK", "", &answer))
     };
     let upstream = FakeUpstream::start(json!([]), lists).await;
-    let gw = TestGateway::builder().policy(POLICY).accepting(ALWAYS).start(&upstream).await;
+    let gw = TestGateway::builder().policy(POLICY).pinning(ALWAYS).start(&upstream).await;
     Desk { tools, upstream, gw }
 }
 
@@ -93,7 +93,7 @@ async fn what_somebody_says_counts_until_the_definition_changes_unless_it_is_sai
     for even_if_changed in [false, true] {
         let desk = desk().await;
         assert_eq!(desk.listed().await.len(), 2);
-        desk.gw.say("delete_note", Category::Read, even_if_changed).await;
+        desk.gw.classify_tool("delete_note", Category::Read, even_if_changed).await;
         assert_eq!(desk.listed().await, ["list_notes", "create_note", "delete_note"]);
         assert_eq!(desk.call("delete_note").await.text(), "{}");
         let mut changed = notes();

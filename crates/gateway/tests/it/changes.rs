@@ -247,7 +247,7 @@ async fn before(is_modern: bool, promises: Value, path: &str) -> (FakeUpstream, 
     let speak = Arc::new(Notify::new());
     let upstream = server(is_modern, promises, &speak).await;
     let builder = TestGateway::builder().policy(BEFORE);
-    let builder = if path == "/mcp" { builder.at_all() } else { builder };
+    let builder = if path == "/mcp" { builder.at_aggregate() } else { builder };
     let gw = builder.start(&upstream).await;
     (upstream, gw, speak)
 }
@@ -435,8 +435,8 @@ async fn what_a_person_accepts_or_says_of_tools_is_told() {
     ] {
         let case = format!("{client:?} at {path}");
         let upstream = server(false, json!({"listChanged": true}), &Arc::default()).await;
-        let builder = TestGateway::builder().policy(BEFORE).accepting(accepting);
-        let builder = if path == "/mcp" { builder.at_all() } else { builder };
+        let builder = TestGateway::builder().policy(BEFORE).pinning(accepting);
+        let builder = if path == "/mcp" { builder.at_aggregate() } else { builder };
         let gw = builder.start(&upstream).await;
         let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
         assert_eq!(gw.send(&list).await.message()["result"]["tools"], json!([]), "{case}");
@@ -447,7 +447,7 @@ async fn what_a_person_accepts_or_says_of_tools_is_told() {
         gw.accept_all().await;
         assert_eq!(ear.next().await["method"], TOOLS, "{case}: accepted");
         assert!(!ear.told().await.contains(&TOOLS.to_owned()), "{case}: once");
-        gw.say("wipe", Category::Destructive, false).await;
+        gw.classify_tool("wipe", Category::Destructive, false).await;
         assert_eq!(ear.next().await["method"], TOOLS, "{case}: classified");
     }
 }
@@ -456,7 +456,7 @@ async fn what_a_person_accepts_or_says_of_tools_is_told() {
 async fn what_a_person_accepts_before_anybody_asks_in_this_life_is_told() {
     let accepting = Accepting { review: true, ..Accepting::default() };
     let upstream = server(false, json!({"listChanged": true}), &Arc::default()).await;
-    let mut gw = TestGateway::builder().policy(BEFORE).accepting(accepting).start(&upstream).await;
+    let mut gw = TestGateway::builder().policy(BEFORE).pinning(accepting).start(&upstream).await;
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     assert_eq!(gw.send(&list).await.message()["result"]["tools"], json!([]));
     gw.restart().await;

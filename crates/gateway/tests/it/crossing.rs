@@ -157,7 +157,7 @@ fn legacy_server(hit: &RecordedRequest) -> Option<ResponseScript> {
 async fn before_legacy(policy: &str) -> (FakeUpstream, TestGateway) {
     let tools = ["ask-three", "ask-by-name", "ask-twice", "slow", "change", "page"].map(tool_definition);
     let upstream = FakeUpstream::start(json!(tools), legacy_server).await;
-    let gw = TestGateway::builder().policy(policy).secret("x-key", SECRET, SECRET).start(&upstream).await;
+    let gw = TestGateway::builder().policy(policy).secret_header("x-key", SECRET, SECRET).start(&upstream).await;
     (upstream, gw)
 }
 
@@ -432,7 +432,7 @@ async fn a_call_ends_when_the_session_of_the_client_that_is_asked_does() {
     drop(stream);
     let (session, token) = (gw.session(), format!("Bearer {}", gw.token.reveal()));
     let headers = [("Authorization", token.as_str()), ("Mcp-Session-Id", session.as_str())];
-    assert_eq!(gw.raw("DELETE", "/mcp/desk", &headers, b"").await.status, 204);
+    assert_eq!(gw.send_raw("DELETE", "/mcp/desk", &headers, b"").await.status, 204);
     let mut rounds = 0;
     while !gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::ConnectionLost)) {
         rounds += 1;

@@ -86,7 +86,7 @@ async fn a_session_that_is_lost_in_whatever_words_is_opened_again_and_the_call_i
         for (way, name) in [("session", "read"), ("all", "desk__read"), ("alone", "read")] {
             let (lives, upstream) = server(words).await;
             let builder = TestGateway::builder().policy(ALL);
-            let gw = if way == "all" { builder.at_all() } else { builder }.start(&upstream).await;
+            let gw = if way == "all" { builder.at_aggregate() } else { builder }.start(&upstream).await;
             let call = async |n: u8| -> TestResponse {
                 let arguments = json!({"n": n});
                 if way == "alone" {
@@ -194,7 +194,7 @@ async fn a_client_that_shakes_hands_with_a_server_without_sessions_costs_it_one_
         })
         .await;
         let builder = TestGateway::builder().policy(ALL);
-        let gw = if path == "/mcp" { builder.at_all() } else { builder }.start(&upstream).await;
+        let gw = if path == "/mcp" { builder.at_aggregate() } else { builder }.start(&upstream).await;
         gw.initialize().await;
         gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
         assert_eq!(count(&upstream, "server/discover"), 1, "{path}");
@@ -244,7 +244,7 @@ async fn a_client_with_a_session_that_cancels_is_told_of_once_at_a_server_by_htt
     tokio::join!(gw.send(&slow), cancelling);
     // Another message behind it: whatever was to come before has come.
     gw.call("read", json!({})).await;
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
     let told = upstream.messages("notifications/cancelled");
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(told[0].message()["params"]["reason"], "enough");

@@ -148,7 +148,7 @@ async fn clients_that_can_do_other_things_have_other_sessions() {
         ("Accept", "application/json, text/event-stream"),
         ("Content-Type", "application/json"),
     ];
-    assert_eq!(gw.raw("POST", "/mcp/desk", &headers, body.as_bytes()).await.status, 200);
+    assert_eq!(gw.send_raw("POST", "/mcp/desk", &headers, body.as_bytes()).await.status, 200);
     let hellos: Vec<Value> =
         upstream.requests().iter().filter(|hit| hit.method() == "initialize").map(RecordedRequest::message).collect();
     let declared: Vec<&Value> = hellos.iter().map(|hello| &hello["params"]["capabilities"]).collect();

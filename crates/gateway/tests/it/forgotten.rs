@@ -184,7 +184,8 @@ async fn a_call_is_sent_once_whatever_was_forgotten() {
 async fn a_list_of_all_servers_is_whole_though_one_has_forgotten() {
     let (memory, upstream) = server().await;
     let zoo = FakeUpstream::with_tools(&["feed"]).await;
-    let gw = TestGateway::builder().policy(OPEN).at_all().and_server("zoo", &zoo.url(), OPEN).start(&upstream).await;
+    let gw =
+        TestGateway::builder().policy(OPEN).at_aggregate().with_server("zoo", &zoo.url(), OPEN).start(&upstream).await;
     gw.initialize().await;
     memory.forget_at(&["tools/list"]);
     let list = in_session(&gw, "tools/list").await.message();
@@ -197,7 +198,7 @@ async fn a_part_of_a_session_that_is_over_takes_no_place_of_the_grants() {
     for has_stream in [false, true] {
         let (memory, upstream) = server().await;
         let settings = Settings { sessions_per_grant: 2, ..Settings::default() };
-        let gw = TestGateway::builder().policy(OPEN).settings(settings).at_all().start(&upstream).await;
+        let gw = TestGateway::builder().policy(OPEN).settings(settings).at_aggregate().start(&upstream).await;
         gw.initialize().await;
         let _stream = if has_stream { Some(stream(&gw).await) } else { None };
         assert_eq!(gw.call("desk__read", json!({"n": 1})).await.text(), r#"{"n":1}"#);

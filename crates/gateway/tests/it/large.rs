@@ -56,7 +56,7 @@ async fn a_long_answer_keeps_no_secret_and_says_whether_it_is_an_error() {
     let long = long();
     let words = format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{{"content":["{long}s3cr3t-key"],"isError":true}}}}"#);
     let upstream = answering(words).await;
-    let builder = TestGateway::builder().policy(OPEN).secret("x-key", "s3cr3t-key", "s3cr3t-key");
+    let builder = TestGateway::builder().policy(OPEN).secret_header("x-key", "s3cr3t-key", "s3cr3t-key");
     let gw = builder.start(&upstream).await;
     let answer = gw.call("store", json!({})).await;
     assert!(answer.message()["result"]["content"][0].as_str().is_some_and(|text| text.ends_with("***")));
@@ -154,7 +154,7 @@ async fn what_is_wrong_with_a_long_call_is_found_wherever_it_stands() {
         let before = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"store","arguments":{"text":""#;
         let (before, half, behind) = (before.as_bytes(), half.as_bytes(), format!("\"{behind}}}}}}}"));
         let body = [before, half, middle, half, behind.as_bytes()].concat();
-        let answer = gw.raw("POST", "/mcp/desk", &headers, &body).await;
+        let answer = gw.send_raw("POST", "/mcp/desk", &headers, &body).await;
         assert_eq!(answer.status, 400, "{:?} {behind}: {}", String::from_utf8_lossy(middle), answer.body);
     }
     assert_eq!(upstream.calls().len(), 1, "nothing was sent");
@@ -165,7 +165,7 @@ async fn a_long_answer_in_pieces_keeps_no_secret() {
     let half = "x".repeat(LENGTH);
     let words = format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{{"content":["{half}s3cr3t-key{half}"]}}}}"#);
     let upstream = answering(words).await;
-    let builder = TestGateway::builder().policy(OPEN).secret("x-key", "s3cr3t-key", "s3cr3t-key");
+    let builder = TestGateway::builder().policy(OPEN).secret_header("x-key", "s3cr3t-key", "s3cr3t-key");
     let gw = builder.start(&upstream).await;
     let answer = gw.call("store", json!({})).await;
     assert!(answer.body.contains(&format!("{half}***{half}")) && !answer.body.contains("s3cr3t"));

@@ -57,7 +57,7 @@ async fn leaves(hangs_later: bool) {
         }
     };
     assert!(tokio::time::timeout(Duration::from_secs(4), is_written).await.is_ok(), "that it ended is written");
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
 }
 
 #[tokio::test]

@@ -79,9 +79,9 @@ async fn a_limit_is_a_grants_own_and_room_comes_back_at_the_edge_of_the_window()
     let bearer = format!("Bearer {}", other.reveal());
     let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json"), ("Accept", "*/*")];
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "o", "version": "1"}}});
-    let opened = gw.raw("POST", "/mcp/desk", &headers, hello.to_string().as_bytes()).await;
+    let opened = gw.send_raw("POST", "/mcp/desk", &headers, hello.to_string().as_bytes()).await;
     let session = opened.header("mcp-session-id").expect("a session").to_owned();
     let with_session: Vec<_> = headers.into_iter().chain([("Mcp-Session-Id", session.as_str())]).collect();
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "pay"}}).to_string();
-    assert!(!refused(gw.raw("POST", "/mcp/desk", &with_session, call.as_bytes()).await), "its own counter");
+    assert!(!refused(gw.send_raw("POST", "/mcp/desk", &with_session, call.as_bytes()).await), "its own counter");
 }

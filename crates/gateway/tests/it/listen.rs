@@ -102,7 +102,7 @@ async fn the_end_that_a_server_says_has_the_clients_own_id() {
 async fn a_task_that_is_not_to_be_heard_of_any_more_ends_the_stream_for_all_servers() {
     let desk = FakeUpstream::start(json!([]), with_tasks).await;
     let zoo = FakeUpstream::start(json!([]), deaf).await;
-    let gw = TestGateway::builder().policy(ALL).at_all().and_server("zoo", &zoo.url(), ALL).start(&desk).await;
+    let gw = TestGateway::builder().policy(ALL).at_aggregate().with_server("zoo", &zoo.url(), ALL).start(&desk).await;
     let own = Caller::of(&gw).at_all();
     assert_eq!(own.call("desk__slow", json!({})).await.message()["result"]["taskId"], "desk__t1");
 

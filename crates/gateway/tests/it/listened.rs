@@ -75,7 +75,7 @@ async fn nobody_hears_of_what_was_not_asked_for_or_not_acknowledged() {
         _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
-    let gw = TestGateway::builder().policy(NOTES).and_server("zoo", &upstream.url(), NOTES).start(&upstream).await;
+    let gw = TestGateway::builder().policy(NOTES).with_server("zoo", &upstream.url(), NOTES).start(&upstream).await;
     for (caller, before) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-zoo+")] {
         let uri = format!("{before}note://desk/1");
         let wanted = json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": [uri]}});

@@ -116,7 +116,7 @@ async fn requests_without_a_token_are_counted_and_told_in_one_row() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     for _ in 0..5 {
-        assert_eq!(gw.raw("POST", "/mcp/desk", &[], b"{}").await.status, 401);
+        assert_eq!(gw.send_raw("POST", "/mcp/desk", &[], b"{}").await.status, 401);
     }
     gw.gateway.stop();
     let mut rows = Vec::new();
@@ -211,7 +211,7 @@ async fn a_call_under_way_when_time_is_over_is_answered_and_recorded() {
         while upstream.calls().is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        gw.ends_at_once().await;
+        gw.assert_stops_promptly().await;
     };
     let (answer, ()) = tokio::join!(gw.call("slow", json!({})), stopping);
     assert!(answer.text().starts_with("[UPSTREAM] the gateway was stopped; the call may have run"), "{}", answer.body);
@@ -224,13 +224,13 @@ async fn a_page_of_a_known_origin_may_call_and_read_the_answer() {
     let settings = Settings { origins: vec!["https://app.example.com".to_owned()], ..Settings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     let asked = [("Origin", "https://app.example.com"), ("Access-Control-Request-Method", "POST")];
-    let may = gw.raw("OPTIONS", "/mcp/desk", &asked, b"").await;
+    let may = gw.send_raw("OPTIONS", "/mcp/desk", &asked, b"").await;
     assert_eq!(may.status, 204, "{}", may.body);
     assert_eq!(may.header("access-control-allow-origin"), Some("https://app.example.com"));
     assert!(may.header("access-control-allow-headers").expect("headers").contains("authorization"));
     let answer = gw.post(&[("Origin", "https://app.example.com")], "{").await;
     assert_eq!(answer.header("access-control-allow-origin"), Some("https://app.example.com"));
-    let other = gw.raw("OPTIONS", "/mcp/desk", &[("Origin", "https://evil.example"), asked[1]], b"").await;
+    let other = gw.send_raw("OPTIONS", "/mcp/desk", &[("Origin", "https://evil.example"), asked[1]], b"").await;
     assert_eq!((other.status, other.header("access-control-allow-origin")), (403, None));
 }
 

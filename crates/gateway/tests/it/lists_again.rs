@@ -135,7 +135,7 @@ async fn a_list_that_is_said_again_under_another_id_is_no_answer() {
 async fn a_list_that_is_said_again_keeps_no_secret() {
     let words = r#"{"jsonrpc":"2.0","id":ID,"result":{"tools":TOOLS,"_meta":{"n":"s3cr3t-key"}},"more":"s3cr3t-key"}"#;
     let upstream = saying(vec![words.replace("TOOLS", &two_tools())]).await;
-    let builder = TestGateway::builder().policy(ONLY_A).secret("x-key", "s3cr3t-key", "s3cr3t-key");
+    let builder = TestGateway::builder().policy(ONLY_A).secret_header("x-key", "s3cr3t-key", "s3cr3t-key");
     let gw = builder.start(&upstream).await;
     for list in lists(&gw, 1..4).await {
         assert_eq!((&list["result"]["_meta"]["n"], &list["more"]), (&json!("***"), &json!("***")));

@@ -129,7 +129,7 @@ async fn a_session_of_before_is_over_when_the_grant_wants_more() {
     let bearer = format!("Bearer {}", gw.token.reveal());
     let headers =
         [("Authorization", bearer.as_str()), ("Accept", "text/event-stream"), ("Mcp-Session-Id", session.as_str())];
-    assert_eq!(gw.raw("GET", "/mcp/desk", &headers, b"").await.status, 404);
+    assert_eq!(gw.send_raw("GET", "/mcp/desk", &headers, b"").await.status, 404);
     assert_eq!(reached(&upstream, "tools/list"), before);
 }
 

@@ -65,7 +65,7 @@ async fn listed(gw: &TestGateway) -> Vec<String> {
 async fn mirrored_arguments_are_made_anew_from_the_body_that_was_judged() {
     let upstream = FakeUpstream::start(json!([]), server).await;
     let secret = ("mcp-param-tenant", "Tenant 12345678", "12345678");
-    let gw = TestGateway::builder().policy(POLICY).secret(secret.0, secret.1, secret.2).start(&upstream).await;
+    let gw = TestGateway::builder().policy(POLICY).secret_header(secret.0, secret.1, secret.2).start(&upstream).await;
     let said = [
         ("Mcp-Param-Region", "=?base64?RXVyb3Bh?="),
         ("mcp-param-COUNT", "42.0"),
@@ -135,7 +135,7 @@ async fn a_tool_whose_annotations_cannot_be_followed_is_not_there() {
         assert_eq!(answer.body, unknown.replace("nothing", name));
     }
     assert!(upstream.calls().is_empty());
-    let observing = TestGateway::builder().policy(POLICY).observing().start(&upstream).await;
+    let observing = TestGateway::builder().policy(POLICY).observe_only().start(&upstream).await;
     assert_eq!(listed(&observing).await, ["query", "hidden", "plain"], "no rule says so");
 
     let legacy = FakeUpstream::start(tools(), |_| None).await;

@@ -174,7 +174,7 @@ async fn the_stateless_revision_has_no_other_verbs() {
     let headers =
         [("Authorization", bearer.as_str()), ("MCP-Protocol-Version", VERSION), ("Accept", "text/event-stream")];
     for verb in ["GET", "DELETE"] {
-        assert_eq!(gw.raw(verb, "/mcp/desk", &headers, b"").await.status, 405);
+        assert_eq!(gw.send_raw(verb, "/mcp/desk", &headers, b"").await.status, 405);
     }
 }
 

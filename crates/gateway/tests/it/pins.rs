@@ -28,7 +28,7 @@ async fn desk(tools: Value, accepting: Accepting) -> Desk {
         (hit.method() == "tools/list").then(|| json_response("200 OK", "", &answer))
     };
     let upstream = FakeUpstream::start(json!([]), lists).await;
-    let gw = TestGateway::builder().policy(POLICY).accepting(accepting).start(&upstream).await;
+    let gw = TestGateway::builder().policy(POLICY).pinning(accepting).start(&upstream).await;
     Desk { tools, upstream, gw }
 }
 

@@ -36,7 +36,7 @@ fn list() -> Value {
 async fn delete(gw: &TestGateway) -> TestResponse {
     let bearer = format!("Bearer {}", gw.token.reveal());
     let session = gw.session();
-    gw.raw("DELETE", "/mcp/desk", &[("Authorization", &bearer), ("Mcp-Session-Id", &session)], b"").await
+    gw.send_raw("DELETE", "/mcp/desk", &[("Authorization", &bearer), ("Mcp-Session-Id", &session)], b"").await
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn a_kept_session_of_another_grant_is_not_there() {
             ("Accept", "*/*"),
             ("Mcp-Session-Id", session),
         ];
-        gw.raw("POST", "/mcp/desk", &headers, list().to_string().as_bytes()).await
+        gw.send_raw("POST", "/mcp/desk", &headers, list().to_string().as_bytes()).await
     };
     let (foreign, none) = (ask(&gw.session()).await, ask(&unknown).await);
     assert_eq!((foreign.status, &foreign.body), (404, &none.body), "byte for byte like one that is not there");
@@ -206,7 +206,7 @@ async fn a_stream_and_a_notification_open_a_kept_session_as_well() {
     let session = gw.session();
     let headers =
         [("Authorization", bearer.as_str()), ("Accept", "text/event-stream"), ("Mcp-Session-Id", session.as_str())];
-    let hearing = gw.raw("GET", "/mcp/desk", &headers, b"");
+    let hearing = gw.send_raw("GET", "/mcp/desk", &headers, b"");
     let _ = tokio::time::timeout(Duration::from_millis(500), hearing).await;
     assert_eq!(handshakes(&upstream), 3);
     let heard = upstream.requests().into_iter().rfind(|hit| hit.request_line.starts_with("GET")).expect("it listens");
@@ -217,7 +217,7 @@ async fn a_stream_and_a_notification_open_a_kept_session_as_well() {
 async fn a_second_gateway_on_the_same_store_takes_the_session_with_one_of_its_own_at_the_server() {
     let (upstream, gw) = desk().await;
     assert_eq!(gw.call("pay", json!({})).await.text(), "{}");
-    let second = gw.beside().await;
+    let second = gw.second_gateway().await;
     assert_eq!(second.call("pay", json!({})).await.text(), "{}");
     assert_eq!(gw.call("pay", json!({})).await.text(), "{}");
     assert_eq!(handshakes(&upstream), 2, "each has a session of its own at the server");
@@ -371,7 +371,7 @@ async fn which_log_messages_a_client_wants_survives_a_restart() {
         let without_sessions = FakeUpstream::start(json!([]), stateless).await;
         for upstream in [with_log, without_sessions] {
             let builder = TestGateway::builder().policy(POLICY);
-            let builder = if path == "/mcp" { builder.at_all() } else { builder };
+            let builder = if path == "/mcp" { builder.at_aggregate() } else { builder };
             let mut gw = builder.start(&upstream).await;
             assert_eq!(gw.send(&level).await.message()["result"], json!({}), "{path}");
             gw.restart().await;

@@ -249,7 +249,7 @@ async fn nobody_comes_back_to_a_stream_that_is_not_theirs() {
         ("Mcp-Session-Id", &gw.session()),
         ("Last-Event-ID", &mine),
     ];
-    assert_eq!(gw.raw("GET", "/mcp/desk", &head, b"").await.status, 404, "another grant");
+    assert_eq!(gw.send_raw("GET", "/mcp/desk", &head, b"").await.status, 404, "another grant");
     assert!(Stream::again(&gw, &mine).await.rest().await.contains("streamed"), "whose it is has it still");
 }
 

@@ -138,7 +138,7 @@ async fn a_grant_without_a_policy_reaches_nothing() {
 #[tokio::test]
 async fn an_observing_grant_is_judged_and_recorded_and_not_refused() {
     let upstream = FakeUpstream::with_tools(&["wipe", "pay"]).await;
-    let gw = TestGateway::builder().policy(POLICY).observing().start(&upstream).await;
+    let gw = TestGateway::builder().policy(POLICY).observe_only().start(&upstream).await;
     assert_eq!(gw.call("wipe", json!({})).await.message()["result"]["isError"], json!(null));
     for _ in 0..3 {
         gw.call("pay", json!({"amount": 1, "currency": "eur"})).await;

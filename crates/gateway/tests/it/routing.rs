@@ -235,12 +235,12 @@ async fn an_open_stream_ends_with_its_grant_with_its_session_and_with_the_gatewa
     let stream = open_stream(&gw).await;
     let bearer = format!("Bearer {}", gw.token.reveal());
     let session = gw.session();
-    gw.raw("DELETE", "/mcp/desk", &[("Authorization", &bearer), ("Mcp-Session-Id", &session)], b"").await;
+    gw.send_raw("DELETE", "/mcp/desk", &[("Authorization", &bearer), ("Mcp-Session-Id", &session)], b"").await;
     ends(stream).await;
 
     gw.initialize().await;
     let stream = open_stream(&gw).await;
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
     ends(stream).await;
 }
 
@@ -251,11 +251,12 @@ async fn two_callers_with_the_same_id_do_not_meet() {
     let bearer = format!("Bearer {}", other.reveal());
     let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json"), ("Accept", "*/*")];
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "o", "version": "1"}}});
-    let opened: TestResponse = gw.raw("POST", "/mcp/desk", &headers, hello.to_string().as_bytes()).await;
+    let opened: TestResponse = gw.send_raw("POST", "/mcp/desk", &headers, hello.to_string().as_bytes()).await;
     let session = opened.header("mcp-session-id").expect("a session").to_owned();
     let with_session: Vec<_> = headers.into_iter().chain([("Mcp-Session-Id", session.as_str())]).collect();
     let same = call(json!(1), "progress", json!({"progressToken": 1})).to_string();
-    let (one, two) = tokio::join!(gw.send_text(&same), gw.raw("POST", "/mcp/desk", &with_session, same.as_bytes()));
+    let (one, two) =
+        tokio::join!(gw.send_text(&same), gw.send_raw("POST", "/mcp/desk", &with_session, same.as_bytes()));
     assert_eq!((one.message()["id"].clone(), two.message()["id"].clone()), (json!(1), json!(1)));
     let ids: Vec<_> = upstream.calls_to("progress").iter().map(|hit| hit.message()["id"].clone()).collect();
     assert_ne!(ids[0], ids[1]);
@@ -268,7 +269,7 @@ async fn a_session_ends_at_both_sides() {
     let bearer = format!("Bearer {}", gw.token.reveal());
     let session = gw.session();
     let headers = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", session.as_str())];
-    assert_eq!(gw.raw("DELETE", "/mcp/desk", &headers, b"").await.status, 204);
+    assert_eq!(gw.send_raw("DELETE", "/mcp/desk", &headers, b"").await.status, 204);
     let ended = wait_for(&upstream, |hit| hit.request_line.starts_with("DELETE")).await;
     assert_eq!(ended.header("mcp-session-id"), Some("upstream-session"));
     assert_eq!(gw.call("progress", json!({})).await.status, 404);

@@ -55,8 +55,8 @@ async fn two(settings: Settings) -> (FakeUpstream, FakeUpstream, TestGateway) {
     let tools = json!([tool_definition("talk"), tool_definition("slow"), tool_definition("read")]);
     let desk = FakeUpstream::start(tools.clone(), old).await;
     let zoo = FakeUpstream::start(tools, old).await;
-    let builder = TestGateway::builder().policy(ALL).settings(settings).at_all();
-    let gw = builder.and_server("zoo", &zoo.url(), ALL).start(&desk).await;
+    let builder = TestGateway::builder().policy(ALL).settings(settings).at_aggregate();
+    let gw = builder.with_server("zoo", &zoo.url(), ALL).start(&desk).await;
     (desk, zoo, gw)
 }
 
@@ -87,7 +87,7 @@ async fn the_minimum_revision_of_a_grant_holds_where_all_servers_are_one() {
     assert_eq!(over.status, 404, "the client begins anew: {}", over.body);
     let bearer = format!("Bearer {}", gw.token.reveal());
     let headers = [("Authorization", bearer.as_str()), ("Accept", "text/event-stream"), ("Mcp-Session-Id", &session)];
-    assert_eq!(gw.raw("GET", "/mcp", &headers, b"").await.status, 404);
+    assert_eq!(gw.send_raw("GET", "/mcp", &headers, b"").await.status, 404);
     assert_eq!((desk.requests().len(), zoo.requests().len()), heard, "nothing reaches a server");
     let row =
         gw.rows().await.into_iter().rev().find(|row| row.record.kind == RecordKind::Refused).expect("a row").record;
@@ -143,7 +143,7 @@ async fn a_task_of_another_grant_is_not_there_where_all_servers_are_one() {
         let mut headers =
             vec![("Authorization", bearer.as_str()), ("Content-Type", "application/json"), ("Accept", "*/*")];
         headers.extend(session.map(|session| ("Mcp-Session-Id", session)));
-        gw.raw("POST", "/mcp", &headers, body.as_bytes()).await
+        gw.send_raw("POST", "/mcp", &headers, body.as_bytes()).await
     };
     let session = send(None, &handshake("2025-11-25")).await.header("mcp-session-id").expect("a session").to_owned();
     for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
@@ -195,7 +195,7 @@ fn new(hit: &RecordedRequest) -> Option<ResponseScript> {
 async fn a_client_without_a_session_makes_tasks_and_listens_to_its_own_where_all_servers_are_one() {
     let desk = FakeUpstream::start(json!([]), new).await;
     let zoo = FakeUpstream::start(json!([tool_definition("read")]), old).await;
-    let gw = TestGateway::builder().policy(ALL).at_all().and_server("zoo", &zoo.url(), ALL).start(&desk).await;
+    let gw = TestGateway::builder().policy(ALL).at_aggregate().with_server("zoo", &zoo.url(), ALL).start(&desk).await;
     let own = Caller::of(&gw).at_all();
     let made = own.call("desk__work", json!({})).await.message()["result"].clone();
     assert_eq!((&made["resultType"], &made["taskId"]), (&json!("task"), &json!("desk__t1")), "{made}");
@@ -241,7 +241,7 @@ async fn a_name_that_clients_may_have_no_room_for_is_warned_of_once() {
     let (log, _logged) = Log::begin();
     let names = ["a".repeat(42), "b".repeat(43), "short".to_owned()];
     let desk = FakeUpstream::with_tools(&names.each_ref().map(String::as_str)).await;
-    let gw = TestGateway::builder().policy(ALL).at_all().start(&desk).await;
+    let gw = TestGateway::builder().policy(ALL).at_aggregate().start(&desk).await;
     for _ in 0..2 {
         let list = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
         assert_eq!(list.message()["result"]["tools"].as_array().map(Vec::len), Some(3), "they are listed all the same");

@@ -50,7 +50,7 @@ async fn before_fresh(era: &str, directory: &Path, accepting: Accepting) -> Test
     std::fs::write(&server, SERVER).expect("written");
     let settings = Settings { connect_time: Duration::from_millis(500), ..Settings::default() };
     let script = format!("exec python3 {} {era} {}", server.display(), heard.display());
-    TestGateway::builder().policy(ALL).settings(settings).accepting(accepting).start_child(&script).await
+    TestGateway::builder().policy(ALL).settings(settings).pinning(accepting).start_process(&script).await
 }
 
 fn heard(directory: &Path) -> Vec<Value> {
@@ -80,7 +80,7 @@ async fn r10_a_process_that_is_silent_when_it_is_asked_how_it_speaks_gets_a_sess
     }
     assert_eq!(gw.call("read", json!({"n": 9})).await.text(), r#"{"n": 9}"#, "and so does a client with a session");
     assert_eq!(count(directory.path(), "server/discover"), 1, "nobody waits for the verdict again");
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn r2_who_hangs_up_without_a_session_cancels_at_a_process_of_either_era_un
         until("it is told", is_cancelled).await;
         assert!(gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::Cancelled)), "{era}");
         assert_eq!(Caller::of(&gw).call("read", json!({})).await.text(), "{}", "the process is none the worse for it");
-        gw.ends_at_once().await;
+        gw.assert_stops_promptly().await;
     }
 }
 
@@ -119,7 +119,7 @@ async fn r2_who_cancels_in_a_session_cancels_at_a_process_that_knows_of_none_und
     gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}})).await;
     let is_told = || heard(directory.path()).iter().any(|message| message["params"]["requestId"] == own);
     until("it is told", is_told).await;
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
 }
 
 #[tokio::test]
@@ -135,6 +135,6 @@ async fn a_call_waits_while_its_process_is_busy_with_another_one_and_is_judged_b
         assert_eq!(answer.text(), r#"{"n": 1}"#, "{era}: {}", answer.body);
         let methods: Vec<Value> = heard(directory.path()).into_iter().map(|own| own["method"].clone()).collect();
         assert_eq!(methods[methods.len() - 2..], ["tools/list", "tools/call"], "{era}: {methods:?}");
-        gw.ends_at_once().await;
+        gw.assert_stops_promptly().await;
     }
 }

@@ -123,7 +123,7 @@ async fn t4_a_foreign_origin_is_403_on_every_verb_and_ends_no_session() {
             let own = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", session.as_str()), ("Accept", "*/*")];
             let headers: Vec<_> = own.iter().chain(&origin).copied().collect();
             for verb in ["GET", "POST"] {
-                assert_eq!(gw.raw(verb, path, &headers, b"{}").await.status, 403, "{verb} {path} {origin:?}");
+                assert_eq!(gw.send_raw(verb, path, &headers, b"{}").await.status, 403, "{verb} {path} {origin:?}");
             }
         }
     }
@@ -178,7 +178,7 @@ async fn t7_a_session_that_comes_with_a_stateless_request_is_not_looked_at() {
         let bearer = format!("Bearer {}", other.reveal());
         let kinds = [("Authorization", bearer.as_str()), ("Content-Type", "application/json"), ("Accept", "*/*")];
         let headers: Vec<_> = kinds.into_iter().chain(head).collect();
-        assert_eq!(gw.raw("POST", "/mcp/desk", &headers, body.as_bytes()).await.status, 200, "nor whose it is");
+        assert_eq!(gw.send_raw("POST", "/mcp/desk", &headers, body.as_bytes()).await.status, 200, "nor whose it is");
         seen.extend(gw.rows().await.into_iter().filter_map(|row| row.record.revision).last());
     }
     assert!(seen.iter().all(|revision| revision.as_ref() == VERSION), "{seen:?}");
@@ -227,7 +227,7 @@ async fn a_grant_that_wants_requests_that_stand_alone_opens_no_stream_of_events(
     let bearer = format!("Bearer {}", gw.token.reveal());
     let headers = [("Authorization", bearer.as_str()), ("Accept", "text/event-stream")];
     gw.change_grants(|grants| grants[0].minimum_revision = Some(Revision::R2026_07_28));
-    let refused = gw.raw("GET", "/mcp/desk", &headers, b"").await;
+    let refused = gw.send_raw("GET", "/mcp/desk", &headers, b"").await;
     assert_eq!((refused.status, refused.header("allow")), (405, Some("POST")), "{}", refused.body);
     assert!(refused.body.contains("wants the revision 2026-07-28 or a newer one"), "{}", refused.body);
     assert!(refused.body.contains("send each request by POST"), "{}", refused.body);

@@ -135,7 +135,7 @@ pub async fn delete_session(gw: &TestGateway, path: &str, more: &[(&str, &str)])
     let (bearer, session) = (format!("Bearer {}", gw.token.reveal()), gw.session());
     let own = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", session.as_str())];
     let headers: Vec<_> = own.iter().chain(more).copied().collect();
-    gw.raw("DELETE", path, &headers, b"").await
+    gw.send_raw("DELETE", path, &headers, b"").await
 }
 
 /// Reads from a stream until so many of a text are there, and gives all that came.

@@ -32,7 +32,7 @@ fn modern(hit: &RecordedRequest) -> Option<ResponseScript> {
 
 async fn two() -> (FakeUpstream, FakeUpstream, TestGateway) {
     let (desk, zoo) = (FakeUpstream::start(json!([]), modern).await, FakeUpstream::start(json!([]), modern).await);
-    let gw = TestGateway::builder().policy(ALL).at_all().and_server("zoo", &zoo.url(), ALL).start(&desk).await;
+    let gw = TestGateway::builder().policy(ALL).at_aggregate().with_server("zoo", &zoo.url(), ALL).start(&desk).await;
     (desk, zoo, gw)
 }
 

@@ -185,9 +185,9 @@ impl Watched {
         let collector = Collector::start().await;
         let upstream = FakeUpstream::start(tools(), server).await;
         let settings = Settings { telemetry: Some(collector.config()), ..Settings::default() };
-        let builder = TestGateway::builder().policy(ALL).settings(settings).logging_arguments();
-        let builder = builder.secret("authorization", &format!("Bearer {SECRET}"), SECRET);
-        let builder = if is_at_all { builder.at_all() } else { builder };
+        let builder = TestGateway::builder().policy(ALL).settings(settings).log_arguments();
+        let builder = builder.secret_header("authorization", &format!("Bearer {SECRET}"), SECRET);
+        let builder = if is_at_all { builder.at_aggregate() } else { builder };
         let gw = builder.start(&upstream).await;
         Self { gw, upstream, collector, log, _logged: logged }
     }
@@ -196,7 +196,7 @@ impl Watched {
     async fn nothing_left(self, answers: &str) {
         let rows = self.gw.rows().await;
         let rows: String = rows.iter().map(|row| serde_json::to_string(row).expect("json")).collect();
-        self.gw.ends_at_once().await;
+        self.gw.assert_stops_promptly().await;
         let spans = format!("{:?}", self.collector.got.lock().unwrap_or_else(PoisonError::into_inner));
         let log = self.log.text();
         assert!(!rows.is_empty() && !log.is_empty() && answers.contains("***"), "something was said: {answers}");

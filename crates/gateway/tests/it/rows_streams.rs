@@ -66,7 +66,7 @@ async fn desk(server: fn(&RecordedRequest) -> Option<ResponseScript>, is_at_all:
     let upstream = FakeUpstream::start(json!([tool_definition("slow")]), server).await;
     let settings = Settings { keep_alive: Duration::from_millis(50), ..Settings::default() };
     let builder = TestGateway::builder().policy(ALL).settings(settings);
-    let gw = if is_at_all { builder.at_all() } else { builder }.start(&upstream).await;
+    let gw = if is_at_all { builder.at_aggregate() } else { builder }.start(&upstream).await;
     gw.initialize().await;
     gw
 }

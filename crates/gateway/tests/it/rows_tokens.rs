@@ -39,7 +39,7 @@ async fn hears_no_token(kind: ServerKind, way: Way) {
     let (log, _logged) = Log::begin();
     let case = format!("{way:?} before {kind:?}");
     let server = Server::start(kind, json!([tool_definition("read"), tool_definition("odd")]), words()).await;
-    let gw = server.before(TestGateway::builder().policy(ALL).logging_arguments()).await;
+    let gw = server.before(TestGateway::builder().policy(ALL).log_arguments()).await;
     let token = gw.token.reveal().to_owned();
     let mut client = Client::open(&gw, way).await;
     let mut answers = String::new();

@@ -183,7 +183,7 @@ fn silent() -> Told {
 async fn hears_the_later_one(way: Way, is_modern: bool) {
     let case = format!("{way:?}, a server that is modern: {is_modern}");
     let desk = silent().start(false).await;
-    let gw = TestGateway::builder().policy(ALL).at_all().start(&desk).await;
+    let gw = TestGateway::builder().policy(ALL).at_aggregate().start(&desk).await;
     let mut ear = listens(&gw, way, &json!({"toolsListChanged": true})).await;
     let speak = Arc::new(Notify::new());
     let promises = json!({"toolsListChanged": true});

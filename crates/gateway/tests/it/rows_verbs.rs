@@ -68,7 +68,7 @@ async fn t1_on_every_way_a_batch_is_one_error_and_nothing_of_it_is_sent() {
 
 async fn two() -> (FakeUpstream, FakeUpstream, TestGateway) {
     let (desk, zoo) = (FakeUpstream::with_tools(&["read"]).await, FakeUpstream::with_tools(&["read"]).await);
-    let gw = TestGateway::builder().policy(ALL).at_all().and_server("zoo", &zoo.url(), ALL).start(&desk).await;
+    let gw = TestGateway::builder().policy(ALL).at_aggregate().with_server("zoo", &zoo.url(), ALL).start(&desk).await;
     (desk, zoo, gw)
 }
 
@@ -81,7 +81,7 @@ async fn at(gw: &TestGateway, verb: &str, path: &str, token: &str, more: &[(&str
         ("Accept", "application/json, text/event-stream"),
     ];
     headers.extend_from_slice(more);
-    gw.raw(verb, path, &headers, body.as_bytes()).await
+    gw.send_raw(verb, path, &headers, body.as_bytes()).await
 }
 
 #[tokio::test]
@@ -202,8 +202,8 @@ async fn r2_who_hangs_up_without_a_session_cancels_at_the_server_that_it_called_
     };
     let zoo = FakeUpstream::start(json!([tool_definition("slow")]), hanging(begun())).await;
     let desk = FakeUpstream::start(json!([tool_definition("slow")]), hanging(Vec::new())).await;
-    let builder = TestGateway::builder().policy(ALL).at_all();
-    let gw = builder.and_server("zoo", &zoo.url(), ALL).and_server("new", &new.url(), ALL).start(&desk).await;
+    let builder = TestGateway::builder().policy(ALL).at_aggregate();
+    let gw = builder.with_server("zoo", &zoo.url(), ALL).with_server("new", &new.url(), ALL).start(&desk).await;
     let own = Caller::of(&gw).at_all();
 
     let calling = own.begin("tools/call", json!({"name": "zoo__slow", "arguments": {}})).await;

@@ -226,7 +226,7 @@ impl<'g> Client<'g> {
         ];
         all.extend(self.session.as_deref().map(|session| ("Mcp-Session-Id", session)));
         all.extend_from_slice(headers);
-        self.gw.raw("POST", self.way.path(), &all, text.as_bytes()).await
+        self.gw.send_raw("POST", self.way.path(), &all, text.as_bytes()).await
     }
 
     /// Sends what wants no answer.
@@ -309,7 +309,7 @@ impl Server {
         match self {
             Self::Http(server) => builder.start(server).await,
             Self::Sse(server) => builder.start_at(&server.url()).await,
-            Self::Child(_, script) => builder.start_child(script).await,
+            Self::Child(_, script) => builder.start_process(script).await,
         }
     }
 

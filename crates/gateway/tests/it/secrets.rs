@@ -43,8 +43,8 @@ async fn what_we_inject_is_cut_from_every_answer_and_every_row() {
     let upstream = FakeUpstream::start(json!(tools), echo).await;
     let gw = TestGateway::builder()
         .policy(POLICY)
-        .secret("authorization", &format!("Bearer {SECRET}"), SECRET)
-        .logging_arguments()
+        .secret_header("authorization", &format!("Bearer {SECRET}"), SECRET)
+        .log_arguments()
         .start(&upstream)
         .await;
     for name in ["json", "events", "error", "status", "garbage"] {
@@ -67,8 +67,11 @@ async fn what_we_inject_is_cut_from_every_answer_and_every_row() {
 #[tokio::test]
 async fn a_callers_credentials_stop_at_the_gate() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
-    let gw =
-        TestGateway::builder().policy(POLICY).secret("x-api-key", "key-1234567", "key-1234567").start(&upstream).await;
+    let gw = TestGateway::builder()
+        .policy(POLICY)
+        .secret_header("x-api-key", "key-1234567", "key-1234567")
+        .start(&upstream)
+        .await;
     gw.initialize().await;
     let session = gw.session();
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "read"}}).to_string();
@@ -107,7 +110,8 @@ async fn names_that_look_alike_are_logged_without_our_secret() {
     let (log, _noted) = Log::begin();
     let names = ["pay", "PAY"].map(|name| format!("{name}-{SECRET}"));
     let upstream = FakeUpstream::start(json!(names.map(|name| tool_definition(&name))), |_| None).await;
-    let gw = TestGateway::builder().policy(POLICY).secret("authorization", SECRET, SECRET).start(&upstream).await;
+    let gw =
+        TestGateway::builder().policy(POLICY).secret_header("authorization", SECRET, SECRET).start(&upstream).await;
     gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
     let told = log.text();
     let words = told.lines().find(|line| line.contains("has tools whose names look alike")).unwrap_or_default();

@@ -32,7 +32,7 @@ async fn a_handshake_that_fails_is_called_one_and_nothing_is_said_to_have_run() 
     for script in [|| vec![ScriptStep::Close], || json_response("500 Internal Server Error", "", "{}")] {
         let upstream = failing("initialize", script).await;
         let gw = TestGateway::with_policy(ALL, &upstream).await;
-        let all = TestGateway::builder().policy(ALL).at_all().start(&upstream).await;
+        let all = TestGateway::builder().policy(ALL).at_aggregate().start(&upstream).await;
         all.initialize().await;
         let cases = [
             gw.post(&[], &hello.to_string()).await,

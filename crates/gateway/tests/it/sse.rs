@@ -108,12 +108,16 @@ async fn a_connection_of_another_grant_is_not_there_and_stays_undisturbed() {
     let kind = ("Content-Type", "application/json");
     let guessed = format!("/mcp/desk?sessionId={}", "0".repeat(64));
     for (path, auth, status) in [(caller.endpoint.as_str(), &other, 404), (&guessed, &own, 404)] {
-        let answer = gw.raw("POST", path, &[("Authorization", auth), kind], call.as_bytes()).await;
+        let answer = gw.send_raw("POST", path, &[("Authorization", auth), kind], call.as_bytes()).await;
         assert_eq!(answer.status, status, "{path}");
         let row = gw.rows().await.pop().expect("a row").record;
         assert_eq!((row.kind, row.code.as_deref()), (RecordKind::Refused, Some("rejected")), "{path}");
     }
-    assert_eq!(gw.raw("POST", &caller.endpoint, &[kind], call.as_bytes()).await.status, 401, "an id is no authority");
+    assert_eq!(
+        gw.send_raw("POST", &caller.endpoint, &[kind], call.as_bytes()).await.status,
+        401,
+        "an id is no authority"
+    );
     assert!(!upstream.requests().iter().any(|hit| hit.body.contains("stolen")));
     assert_eq!(caller.call("read", json!({})).await["result"]["content"][0]["text"], "{}");
 }
@@ -125,7 +129,7 @@ async fn a_foreign_origin_or_host_is_refused_at_the_stream_and_at_its_address() 
     assert_eq!(caller.post_with(&[("Origin", "http://evil.example")], "{}").await.status, 403);
     let bearer = format!("Bearer {}", gw.token.reveal());
     let foreign = [("Authorization", bearer.as_str()), ("Accept", "text/event-stream"), ("Origin", "null")];
-    assert_eq!(gw.raw("GET", "/mcp/desk", &foreign, b"").await.status, 403);
+    assert_eq!(gw.send_raw("GET", "/mcp/desk", &foreign, b"").await.status, 403);
     for line in [format!("POST {}", caller.endpoint), "GET /mcp/desk".to_owned()] {
         let head = format!(
             "{line} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\nAuthorization: {bearer}\r\nContent-Length: 0\r\n\r\n"
@@ -164,9 +168,9 @@ async fn what_is_wrong_with_a_message_comes_as_an_event_and_what_is_wrong_with_i
     let bearer = format!("Bearer {}", gw.token.reveal());
     let auth = ("Authorization", bearer.as_str());
     let events = ("Accept", "text/event-stream");
-    assert_eq!(gw.raw("GET", "/mcp/desk", &[auth, ("Accept", "application/json")], b"").await.status, 406);
+    assert_eq!(gw.send_raw("GET", "/mcp/desk", &[auth, ("Accept", "application/json")], b"").await.status, 406);
     let lost = [auth, events, ("MCP-Protocol-Version", "2025-11-25")];
-    assert_eq!(gw.raw("GET", "/mcp/desk", &lost, b"").await.status, 400, "it has agreed on something before");
+    assert_eq!(gw.send_raw("GET", "/mcp/desk", &lost, b"").await.status, 400, "it has agreed on something before");
     assert_eq!(caller.call("read", json!({})).await["result"]["content"][0]["text"], "{}", "the connection goes on");
 }
 
@@ -212,7 +216,7 @@ async fn the_connection_and_its_session_end_together() {
     let (upstream, gw) = desk().await;
     let caller = SseTestClient::open_initialized(&gw, "2024-11-05").await;
     let endpoint = caller.endpoint.clone();
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
     caller.wait_for_end().await;
     wait_for(&upstream, ended).await;
     assert!(!endpoint.is_empty());
@@ -287,7 +291,7 @@ async fn connections_of_a_grant_and_messages_that_wait_are_bounded() {
     let (first, second) = (SseTestClient::open(&gw).await, SseTestClient::open(&gw).await);
     let bearer = format!("Bearer {}", gw.token.reveal());
     let headers = [("Authorization", bearer.as_str()), ("Accept", "text/event-stream")];
-    assert_eq!(gw.raw("GET", "/mcp/desk", &headers, b"").await.status, 429);
+    assert_eq!(gw.send_raw("GET", "/mcp/desk", &headers, b"").await.status, 429);
     drop(second);
     for round in 0.. {
         assert!(round < 100, "a place is given back");

@@ -84,8 +84,10 @@ fn quick() -> Settings {
 async fn desk() -> (FakeSseUpstream, TestGateway) {
     let upstream = FakeSseUpstream::start(TOOLS, server).await;
     let builder = TestGateway::builder().policy(POLICY).settings(quick());
-    let gw =
-        builder.secret("authorization", "Bearer upstream-secret", "upstream-secret").start_at(&upstream.url()).await;
+    let gw = builder
+        .secret_header("authorization", "Bearer upstream-secret", "upstream-secret")
+        .start_at(&upstream.url())
+        .await;
     (upstream, gw)
 }
 
@@ -208,7 +210,7 @@ async fn messages_go_to_the_servers_own_origin_only() {
     for named in [thief.url(), thief.url().replace("http:", ""), format!("http://x@{}", &thief.url()[7..])] {
         let upstream = FakeSseUpstream::start_at(Some(&named), TOOLS, server).await;
         let builder = TestGateway::builder().policy(POLICY).settings(quick());
-        let gw = builder.secret("x-key", "upstream-secret", "upstream-secret").start_at(&upstream.url()).await;
+        let gw = builder.secret_header("x-key", "upstream-secret", "upstream-secret").start_at(&upstream.url()).await;
         let hello =
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
         let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).to_string();
@@ -304,7 +306,7 @@ async fn the_connection_ends_with_its_session_and_with_its_grant() {
     assert_eq!(upstream.open_streams(), 1);
     let bearer = format!("Bearer {}", gw.token.reveal());
     let session = gw.session();
-    gw.raw("DELETE", "/mcp/desk", &[("Authorization", &bearer), ("Mcp-Session-Id", &session)], b"").await;
+    gw.send_raw("DELETE", "/mcp/desk", &[("Authorization", &bearer), ("Mcp-Session-Id", &session)], b"").await;
     until("the stream is closed", || upstream.open_streams() == 0).await;
     gw.initialize().await;
     assert_eq!(upstream.open_streams(), 1);

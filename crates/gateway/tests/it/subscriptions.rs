@@ -93,7 +93,7 @@ fn asked(upstream: &FakeUpstream, session: &str) -> Vec<String> {
 /// At each address: the gateway, and how a resource of the server is called there.
 async fn doors(upstream: &FakeUpstream) -> [(TestGateway, &'static str, &'static str, &'static str); 2] {
     let one = TestGateway::with_policy(ALL, upstream).await;
-    let all = TestGateway::builder().policy(ALL).at_all().start(upstream).await;
+    let all = TestGateway::builder().policy(ALL).at_aggregate().start(upstream).await;
     [(one, "/mcp/desk", "", "read"), (all, "/mcp", "x-desk+", "desk__read")]
 }
 
@@ -342,7 +342,7 @@ async fn a_process_that_ends_whenever_it_is_subscribed_to_is_started_again_ever_
     let (server, noted) = (directory.path().join("server.py"), directory.path().join("noted"));
     std::fs::write(&server, FRAIL).expect("written");
     let script = format!("exec python3 {} {}", server.display(), noted.display());
-    let gw = TestGateway::builder().policy(ALL).start_child(&script).await;
+    let gw = TestGateway::builder().policy(ALL).start_process(&script).await;
     assert_eq!(gw.initialize().await.status, 200);
     assert_eq!(say(&gw, "subscribe", "note://1").await.message()["result"], json!({}));
     let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;

@@ -118,7 +118,7 @@ impl<'a> Other<'a> {
             ("Accept", "application/json, text/event-stream"),
             ("Mcp-Session-Id", &self.session),
         ];
-        self.gw.raw("POST", "/mcp/desk", &headers, message.to_string().as_bytes()).await
+        self.gw.send_raw("POST", "/mcp/desk", &headers, message.to_string().as_bytes()).await
     }
 }
 
@@ -296,7 +296,7 @@ async fn a_server_without_tasks_has_no_such_methods() {
 #[tokio::test]
 async fn who_only_observes_may_ask_for_what_was_made_past_us_but_not_for_what_belongs_to_others() {
     let upstream = FakeUpstream::start(json!([tool_definition("slow")]), legacy).await;
-    let gw = TestGateway::builder().policy(HIDDEN).observing().start(&upstream).await;
+    let gw = TestGateway::builder().policy(HIDDEN).observe_only().start(&upstream).await;
     let other = Other::of(&gw).await;
     other.send(&making("theirs")).await;
     assert_eq!(gw.send(&asking("tasks/get", "theirs")).await.code(), -32602);
@@ -368,7 +368,7 @@ async fn send_with(
         ("Mcp-Method", method),
     ];
     headers.extend(name.map(|name| ("Mcp-Name", name)));
-    gw.raw("POST", "/mcp/desk", &headers, body.as_bytes()).await
+    gw.send_raw("POST", "/mcp/desk", &headers, body.as_bytes()).await
 }
 
 #[tokio::test]

@@ -270,7 +270,7 @@ async fn nothing_is_sent_unless_it_is_configured() {
     let collector = Collector::start().await;
     let (upstream, gw) = desk(None).await;
     gw.call("read_note", json!({})).await;
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
     assert!(collector.got.lock().unwrap().is_empty());
     assert!(upstream.requests().iter().all(|hit| hit.header("traceparent").is_none()));
 }
@@ -281,7 +281,7 @@ async fn what_is_left_is_sent_when_the_gateway_stops() {
     let config = TelemetryConfig { delay: Duration::from_secs(600), ..collector.config() };
     let (_, gw) = desk(Some(config)).await;
     gw.call("read_note", json!({})).await;
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
     let spans: Vec<Span> = collector.got.lock().unwrap().iter().flat_map(|(_, request)| spans_of(request)).collect();
     find(&spans, SpanKind::Server, "tools/call read_note");
 }

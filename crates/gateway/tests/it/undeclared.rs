@@ -98,7 +98,7 @@ async fn a_server_with_sessions_that_asks_for_too_much_is_told_so_and_its_client
 async fn a_server_without_sessions_that_asks_for_too_much_is_answered_for_its_client() {
     for (method, params, required) in questions() {
         let upstream = asks_by_answer(method, params).await;
-        let gw = TestGateway::builder().policy(ALL).and_server("zoo", &upstream.url(), ALL).start(&upstream).await;
+        let gw = TestGateway::builder().policy(ALL).with_server("zoo", &upstream.url(), ALL).start(&upstream).await;
         for (caller, name) in [(Caller::of(&gw), "ask"), (Caller::of(&gw).at_all(), "zoo__ask")] {
             let call = json!({"name": name, "arguments": {}});
             let refused = caller.ask_as("tools/call", call.clone(), &json!({})).await;
@@ -223,7 +223,7 @@ async fn neither_side_of_a_crossing_is_told_that_the_other_has_tasks() {
         })
         .await;
         let one = TestGateway::with_policy(ALL, &upstream).await;
-        let all = TestGateway::builder().policy(ALL).at_all().start(&upstream).await;
+        let all = TestGateway::builder().policy(ALL).at_aggregate().start(&upstream).await;
         for (gw, name) in [(one, "read"), (all, "desk__read")] {
             let before = upstream.requests().len();
             let caller = if name == "read" { Caller::of(&gw) } else { Caller::of(&gw).at_all() };

@@ -144,7 +144,7 @@ async fn every_fault_is_answered_once_recorded_and_spent_and_the_next_call_works
     // An error is spent, and so is what worked.
     let usage = gw.ledger.usage().await.expect("a store");
     assert_eq!(usage[0].used.to_string(), (2 * FAULTS.len()).to_string());
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ async fn what_a_client_answers_reaches_no_process_but_the_one_that_asked() {
     assert_eq!(Caller::of(&gw).call("read", json!({"n": 1})).await.text(), r#"{"n": 1}"#);
     let is_answer = |own: &&Value| own["pid"] != pid && own["method"].is_null();
     assert_eq!(heard(directory.path()).iter().find(is_answer), None, "it has asked nothing");
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn what_a_server_asks_for_a_call_that_was_given_up_is_put_to_no_other_clie
     assert_eq!(next.text(), r#"{"n": 1}"#, "{}", next.body);
     let (given_up, next) = (calls(directory.path(), "later"), calls(directory.path(), "read"));
     assert_ne!(given_up[0]["pid"], next[0]["pid"], "it may ask yet");
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn a_question_whose_call_is_answered_before_the_client_is_asked_is_decline
         own["id"] == format!("q-{last}") && own["error"]["message"].to_string().contains("nobody answers this")
     };
     until("it is declined", || heard(directory.path()).iter().any(is_declined)).await;
-    gw.ends_at_once().await;
+    gw.assert_stops_promptly().await;
 }
 
 #[tokio::test]

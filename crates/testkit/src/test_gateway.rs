@@ -31,14 +31,14 @@ pub struct TestGatewayBuilder {
     settings: Settings,
     headers: Vec<InjectedHeader>,
     log_arguments: bool,
-    accepting: Accepting,
+    pinning: Accepting,
     ledger: Option<Arc<dyn Ledger>>,
     sessions: Option<Arc<dyn Sessions>>,
     tasks: Option<Arc<dyn TaskOwners>>,
     clock: Arc<ManualClock>,
     /// Further servers: name, URL and policy of the grant.
-    further: Vec<(String, String, String)>,
-    path: &'static str,
+    more_servers: Vec<(String, String, String)>,
+    endpoint_path: &'static str,
 }
 
 /// A gateway that runs, one grant, and one upstream.
@@ -60,7 +60,7 @@ pub struct TestGateway {
     stores: Stores,
     settings: Settings,
     session: std::sync::Mutex<Option<String>>,
-    path: &'static str,
+    endpoint_path: &'static str,
     servers: std::sync::Mutex<Vec<UpstreamConfig>>,
     grants: std::sync::Mutex<Vec<GrantConfig>>,
     run: std::sync::Mutex<Option<tokio::task::JoinHandle<()>>>,
@@ -74,13 +74,13 @@ impl TestGatewayBuilder {
     }
 
     /// How definitions are accepted.
-    pub fn accepting(mut self, accepting: Accepting) -> Self {
-        self.accepting = accepting;
+    pub fn pinning(mut self, accepting: Accepting) -> Self {
+        self.pinning = accepting;
         self
     }
 
     /// The grant only observes.
-    pub fn observing(mut self) -> Self {
+    pub fn observe_only(mut self) -> Self {
         self.mode = EnforcementMode::Observe;
         self
     }
@@ -92,7 +92,7 @@ impl TestGatewayBuilder {
     }
 
     /// A secret header towards the upstream.
-    pub fn secret(mut self, name: &'static str, value: &str, secret: &str) -> Self {
+    pub fn secret_header(mut self, name: &'static str, value: &str, secret: &str) -> Self {
         self.headers.push(InjectedHeader {
             name: HeaderName::from_static(name),
             value: HeaderValue::from_str(value).expect("a value"),
@@ -102,7 +102,7 @@ impl TestGatewayBuilder {
     }
 
     /// The call log keeps arguments.
-    pub fn logging_arguments(mut self) -> Self {
+    pub fn log_arguments(mut self) -> Self {
         self.log_arguments = true;
         self
     }
@@ -127,14 +127,14 @@ impl TestGatewayBuilder {
     }
 
     /// One more server of the grant, with a policy of its own.
-    pub fn and_server(mut self, name: &str, url: &str, policy: &str) -> Self {
-        self.further.push((name.to_owned(), url.to_owned(), policy.to_owned()));
+    pub fn with_server(mut self, name: &str, url: &str, policy: &str) -> Self {
+        self.more_servers.push((name.to_owned(), url.to_owned(), policy.to_owned()));
         self
     }
 
     /// Callers speak to all servers of the grant at once.
-    pub fn at_all(mut self) -> Self {
-        self.path = "/mcp";
+    pub fn at_aggregate(mut self) -> Self {
+        self.endpoint_path = "/mcp";
         self
     }
 
@@ -146,15 +146,15 @@ impl TestGatewayBuilder {
     /// Starts it in front of whatever is at a URL.
     pub async fn start_at(mut self, url: &str) -> TestGateway {
         let headers = std::mem::take(&mut self.headers);
-        self.start_before(to_url(url, headers)).await
+        self.start_with_transport(http_transport(url, headers)).await
     }
 
     /// Starts it in front of a program that is run by a shell, which is also its keeper.
     #[expect(clippy::disallowed_methods, reason = "what the shell runs is found where the test's own programs are")]
-    pub async fn start_child(mut self, script: &str) -> TestGateway {
+    pub async fn start_process(mut self, script: &str) -> TestGateway {
         self.settings.keeper = ["sh", "-c", r#"shift; exec "$@""#, "keeper"].map(Into::into).to_vec();
         let environment = std::env::vars().filter(|(name, _)| name == "PATH").collect();
-        self.start_before(Way::Child(ChildConfig {
+        self.start_with_transport(Way::Child(ChildConfig {
             program: "sh".to_owned(),
             arguments: vec!["-c".to_owned(), script.to_owned()],
             environment,
@@ -165,19 +165,19 @@ impl TestGatewayBuilder {
         .await
     }
 
-    async fn start_before(self, way: Way) -> TestGateway {
+    async fn start_with_transport(self, way: Way) -> TestGateway {
         let Self {
             policy,
             mode,
             settings,
             log_arguments,
-            accepting,
+            pinning: accepting,
             ledger,
             sessions,
             tasks,
             clock,
-            further,
-            path,
+            more_servers: further,
+            endpoint_path: path,
             ..
         } = self;
         let pins = Arc::new(MemoryStore::new(clock.clone()));
@@ -188,14 +188,14 @@ impl TestGatewayBuilder {
         let server =
             |name: &str, way| UpstreamConfig { name: name.parse().expect("a name"), way, log_arguments, accepting };
         let mut servers = vec![server(SERVER, way)];
-        servers.extend(further.iter().map(|(name, url, _)| server(name, to_url(url, Vec::new()))));
+        servers.extend(further.iter().map(|(name, url, _)| server(name, http_transport(url, Vec::new()))));
         let token = GrantToken::random().expect("randomness");
         let mut grant = grant("ci", token.hash(), policy.as_deref(), mode);
         for (name, _, policy) in &further {
-            grant.doors.insert(name.parse().expect("a name"), Door { policy: Some(live_policy(policy)), mode });
+            grant.doors.insert(name.parse().expect("a name"), Door { policy: Some(shared_policy(policy)), mode });
         }
-        let Life { gateway, address, admin, run } =
-            begin(&stores, &clock, &settings, &servers, std::slice::from_ref(&grant)).await;
+        let GatewayInstance { gateway, address, admin, run } =
+            launch(&stores, &clock, &settings, &servers, std::slice::from_ref(&grant)).await;
         let (session, grants) = (std::sync::Mutex::default(), std::sync::Mutex::new(vec![grant]));
         let run = std::sync::Mutex::new(Some(run));
         TestGateway {
@@ -209,7 +209,7 @@ impl TestGatewayBuilder {
             stores,
             settings,
             session,
-            path,
+            endpoint_path: path,
             servers: std::sync::Mutex::new(servers),
             grants,
             run,
@@ -217,52 +217,52 @@ impl TestGatewayBuilder {
     }
 }
 
-fn to_url(url: &str, headers: Vec<InjectedHeader>) -> Way {
+fn http_transport(url: &str, headers: Vec<InjectedHeader>) -> Way {
     Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers })
 }
 
 /// One life of a gateway, from start to stop.
-struct Life {
+struct GatewayInstance {
     gateway: Arc<Gateway>,
     address: SocketAddr,
     admin: SocketAddr,
     run: tokio::task::JoinHandle<()>,
 }
 
-async fn begin(
+async fn launch(
     stores: &Stores,
     clock: &Arc<ManualClock>,
     settings: &Settings,
     servers: &[UpstreamConfig],
     grants: &[GrantConfig],
-) -> Life {
+) -> GatewayInstance {
     let gateway = Gateway::new(stores.clone(), clock.clone(), settings.clone());
     gateway.replace(servers.to_vec(), grants.to_vec());
-    let (callers, admin) = (listener().await, listener().await);
-    let (address, admin_address) = (callers.local_addr().unwrap(), admin.local_addr().unwrap());
+    let (clients, admin) = (bind_listener().await, bind_listener().await);
+    let (address, admin_address) = (clients.local_addr().unwrap(), admin.local_addr().unwrap());
     let running = Arc::clone(&gateway);
-    let run = tokio::spawn(async move { running.run(callers, Some(admin)).await.expect("listeners") });
-    Life { gateway, address, admin: admin_address, run }
+    let run = tokio::spawn(async move { running.run(clients, Some(admin)).await.expect("listeners") });
+    GatewayInstance { gateway, address, admin: admin_address, run }
 }
 
-async fn listener() -> TcpListener {
+async fn bind_listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.expect("a port")
 }
 
 /// A grant for the one server.
 fn grant(label: &str, token: TokenHash, policy: Option<&str>, mode: EnforcementMode) -> GrantConfig {
-    let policy = policy.map(live_policy);
+    let policy = policy.map(shared_policy);
     let doors = HashMap::from([(SERVER.parse().expect("a name"), Door { policy, mode })]);
     let (id, label) = (GrantId(label.into()), label.into());
     GrantConfig { id, label, labels: BTreeMap::new(), token, expires_at: None, minimum_revision: None, doors }
 }
 
-fn live_policy(text: &str) -> Arc<LivePolicy> {
-    Arc::new(read_policy(text))
+fn shared_policy(text: &str) -> Arc<LivePolicy> {
+    Arc::new(parse_policy(text))
 }
 
-fn read_policy(text: &str) -> LivePolicy {
-    let policy = parse(text.as_bytes(), DocumentFormat::Json).unwrap_or_else(|faults| panic!("{faults:?}"));
+fn parse_policy(text: &str) -> LivePolicy {
+    let policy = parse(text.as_bytes(), DocumentFormat::Json).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
     LivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(1), policy }
 }
 
@@ -275,13 +275,13 @@ impl TestGateway {
             settings: Settings::default(),
             headers: Vec::new(),
             log_arguments: false,
-            accepting: Accepting::default(),
+            pinning: Accepting::default(),
             ledger: None,
             sessions: None,
             tasks: None,
             clock: Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time"))),
-            further: Vec::new(),
-            path: "/mcp/desk",
+            more_servers: Vec::new(),
+            endpoint_path: "/mcp/desk",
         }
     }
 
@@ -301,11 +301,11 @@ impl TestGateway {
 
     /// Changes the grants in force.
     pub fn change_grants(&self, change: impl FnOnce(&mut Vec<GrantConfig>)) {
-        self.change(|_, grants| change(grants));
+        self.change_config(|_, grants| change(grants));
     }
 
     /// Changes the servers and grants in force.
-    pub fn change(&self, change: impl FnOnce(&mut Vec<UpstreamConfig>, &mut Vec<GrantConfig>)) {
+    pub fn change_config(&self, change: impl FnOnce(&mut Vec<UpstreamConfig>, &mut Vec<GrantConfig>)) {
         let (mut servers, mut grants) = (self.servers.lock().unwrap(), self.grants.lock().unwrap());
         change(&mut servers, &mut grants);
         self.gateway.replace(servers.clone(), grants.clone());
@@ -318,14 +318,14 @@ impl TestGateway {
             let doors = &mut grants[0].doors;
             let before = doors.get(&server).and_then(|door| door.policy.as_ref());
             let version = PolicyVersion(before.map_or(1, |policy| policy.version.0 + 1));
-            let policy = Arc::new(LivePolicy { version, ..read_policy(policy) });
+            let policy = Arc::new(LivePolicy { version, ..parse_policy(policy) });
             doors.insert(server, Door { policy: Some(policy), mode: EnforcementMode::Enforce });
         });
     }
 
     /// Puts a server in force, in the place of one of that name if there is one.
     pub fn put_server(&self, name: &str, url: &str) {
-        self.change(|servers, _| {
+        self.change_config(|servers, _| {
             let way = Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers: Vec::new() });
             let name = name.parse().expect("a name");
             servers.retain(|server| server.name != name);
@@ -383,11 +383,11 @@ impl TestGateway {
             ("Accept", "application/json, text/event-stream"),
         ];
         all.extend_from_slice(headers);
-        self.raw("POST", self.path, &all, body.as_bytes()).await
+        self.send_raw("POST", self.endpoint_path, &all, body.as_bytes()).await
     }
 
     /// Sends a request with just these headers, and those without which it would be none.
-    pub async fn raw(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TestResponse {
+    pub async fn send_raw(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TestResponse {
         let mut head = format!("{verb} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -397,7 +397,7 @@ impl TestGateway {
     }
 
     /// Stops the gateway and waits until every task of it has ended, which must be at once if nothing is left over.
-    pub async fn ends_at_once(&self) {
+    pub async fn assert_stops_promptly(&self) {
         self.gateway.stop();
         let run = self.run.lock().unwrap().take().expect("it runs");
         let ended = tokio::time::timeout(Duration::from_secs(2), run).await;
@@ -406,19 +406,19 @@ impl TestGateway {
 
     /// Stops the gateway, and starts another one on the same stores, with the same servers and grants.
     pub async fn restart(&mut self) {
-        self.ends_at_once().await;
+        self.assert_stops_promptly().await;
         let grants = self.grants.lock().unwrap().clone();
         let servers = self.servers.lock().unwrap().clone();
-        let life = begin(&self.stores, &self.clock, &self.settings, &servers, &grants).await;
+        let life = launch(&self.stores, &self.clock, &self.settings, &servers, &grants).await;
         (self.gateway, self.address, self.admin) = (life.gateway, life.address, life.admin);
         self.run = std::sync::Mutex::new(Some(life.run));
     }
 
     /// A second gateway beside this one, on the same stores; it knows the session of this one.
-    pub async fn beside(&self) -> Self {
+    pub async fn second_gateway(&self) -> Self {
         let grants = self.grants.lock().unwrap().clone();
         let servers = self.servers.lock().unwrap().clone();
-        let life = begin(&self.stores, &self.clock, &self.settings, &servers, &grants).await;
+        let life = launch(&self.stores, &self.clock, &self.settings, &servers, &grants).await;
         Self {
             gateway: life.gateway,
             clock: self.clock.clone(),
@@ -430,7 +430,7 @@ impl TestGateway {
             stores: self.stores.clone(),
             settings: self.settings.clone(),
             session: std::sync::Mutex::new(self.session.lock().unwrap().clone()),
-            path: self.path,
+            endpoint_path: self.endpoint_path,
             servers: std::sync::Mutex::new(servers),
             grants: std::sync::Mutex::new(grants),
             run: std::sync::Mutex::new(Some(life.run)),
@@ -442,16 +442,16 @@ impl TestGateway {
         let server = SERVER.parse().expect("a name");
         let known = self.pins.server_tools(&server).await.expect("a store").expect("it was asked");
         let tools = known.offered.into_iter().map(|tool| (tool.name, tool.fingerprint)).collect();
-        self.pins.accept(&server, tools, self.entry("server.accept")).await.expect("accepted");
+        self.pins.accept(&server, tools, self.admin_log_entry("server.accept")).await.expect("accepted");
         self.change_grants(|_| ());
     }
 
     /// Says what a tool can do: as it was accepted, or whatever it becomes.
-    pub async fn say(&self, tool: &str, category: Category, even_if_changed: bool) {
+    pub async fn classify_tool(&self, tool: &str, category: Category, even_if_changed: bool) {
         let server = SERVER.parse().expect("a name");
         let known = self.pins.server_tools(&server).await.expect("a store").expect("it was asked");
         let pin = known.pinned.into_iter().find(|pin| pin.definition.name == tool).expect("it was accepted");
-        let entry = self.entry("server.classify");
+        let entry = self.admin_log_entry("server.classify");
         let said = CategoryOverride {
             tool: tool.to_owned(),
             category,
@@ -464,7 +464,7 @@ impl TestGateway {
         self.change_grants(|_| ());
     }
 
-    fn entry(&self, action: &str) -> AdminEntry {
+    fn admin_log_entry(&self, action: &str) -> AdminEntry {
         AdminEntry {
             at: self.clock.now(),
             by: "tester".to_owned(),
