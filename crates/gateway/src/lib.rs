@@ -3,11 +3,11 @@
 //! Nothing reaches a server without a `call::Permit`, and only a decision of the policy makes one for what a caller
 //! asks. The gateway reads no clock, no files and no environment of its own: whoever builds it hands them in.
 
-mod alarm;
 mod all;
 mod call;
 mod classes;
 mod cut;
+mod deadline_timer;
 mod digest;
 mod flood;
 mod gathered;

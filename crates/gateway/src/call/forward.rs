@@ -18,7 +18,7 @@ use memchr::memmem::{self, Finder};
 
 use super::{Permit, Progress, Resumption};
 use crate::Gateway;
-use crate::alarm::{Alarm, after};
+use crate::deadline_timer::{DeadlineTimer, sleep};
 use crate::gathered::Taken;
 use crate::http::line::Line;
 use crate::methods::discover::{ask_anew, doubt};
@@ -102,7 +102,7 @@ pub(crate) struct Errand<'a> {
     /// What the upstream answered when it was last asked the same.
     pub before: Option<&'a Earlier>,
     /// How it is heard that it takes long; none where that needs timers of its own.
-    pub alarm: Option<&'a Alarm>,
+    pub alarm: Option<&'a DeadlineTimer>,
 }
 
 /// Sends a request and reads the upstream's messages until the answer.
@@ -219,7 +219,7 @@ pub(crate) async fn attend<T>(
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     let period = errand.gw.settings.keep_alive;
-    let mut keep_alive = pin!(after(errand.alarm, period));
+    let mut keep_alive = pin!(sleep(errand.alarm, period));
     let told = line.cancelled();
     loop {
         tokio::select! {
@@ -229,7 +229,7 @@ pub(crate) async fn attend<T>(
             done = work.as_mut() => return Some(done),
             () = keep_alive.as_mut() => {
                 line.keep_alive().await;
-                keep_alive.set(after(errand.alarm, period));
+                keep_alive.set(sleep(errand.alarm, period));
             }
             // A stateless client cancels by hanging up; a legacy one comes back for what a call has done.
             () = line.gone(), if errand.is_only_asking || matches!(errand.visit.side, Side::Modern(_)) => return None,

@@ -17,7 +17,7 @@ use super::body::Body;
 use super::line::Line;
 use super::reply;
 use crate::Gateway;
-use crate::alarm::Alarm;
+use crate::deadline_timer::DeadlineTimer;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -28,7 +28,7 @@ struct Clerk<J> {
     work: Work,
     tray: Arc<Tray<J>>,
     /// Of all its work, which is one task.
-    alarm: Arc<Alarm>,
+    alarm: Arc<DeadlineTimer>,
 }
 
 /// What is handed to a clerk. Whoever puts something in lets the clerk go on; so nobody has to call it.

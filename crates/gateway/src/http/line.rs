@@ -15,8 +15,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::body::Body;
 use super::outlet::{Outlet, held};
 use super::reply;
-use crate::alarm::Alarm;
 use crate::call::{Facts, Refusal, Room};
+use crate::deadline_timer::DeadlineTimer;
 use crate::session::{Calls, Entry, Session, UnderWay};
 use crate::telemetry::AnswerSlot;
 use crate::text::Text;
@@ -40,7 +40,7 @@ pub(crate) struct Line {
     other_entries: Vec<Entry>,
     cancelled: Option<Arc<Notify>>,
     /// How whoever carries the request hears that it takes too long.
-    alarm: Option<Arc<Alarm>>,
+    alarm: Option<Arc<DeadlineTimer>>,
 }
 
 /// One of many servers, and what it was asked.
@@ -86,7 +86,7 @@ enum Events {
 
 impl Line {
     /// To one request over HTTP.
-    pub fn new(alarm: Arc<Alarm>) -> (Self, oneshot::Receiver<Response<Body>>) {
+    pub fn new(alarm: Arc<DeadlineTimer>) -> (Self, oneshot::Receiver<Response<Body>>) {
         let (head, receiver) = oneshot::channel();
         let line = HttpLine { head: Some(head), events: Events::None, session: None, back: None, is_streamed: false };
         (Self { alarm: Some(alarm), ..Self::to(To::Http(line)) }, receiver)
@@ -148,7 +148,7 @@ impl Line {
     }
 
     /// How whoever carries the request hears that it takes too long; none where that needs a timer of its own.
-    pub fn alarm(&self) -> Option<Arc<Alarm>> {
+    pub fn alarm(&self) -> Option<Arc<DeadlineTimer>> {
         self.alarm.clone()
     }
 

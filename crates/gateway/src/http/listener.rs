@@ -25,7 +25,7 @@ use super::mcp::Job;
 use super::tap::Tap;
 use super::{admin, cors, mcp, reply};
 use crate::Gateway;
-use crate::alarm::OneTimer;
+use crate::deadline_timer::SharedHyperTimer;
 
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 /// The most that is read of a body at once. Each piece costs, and a connection may keep a buffer so long.
@@ -118,7 +118,7 @@ async fn serve(
     });
     // It takes no more than 100 headers. Said here, that would cost memory for each request.
     let connection = http1::Builder::new()
-        .timer(OneTimer::default())
+        .timer(SharedHyperTimer::default())
         .header_read_timeout(head_time)
         .max_header_size(MAX_HEAD_BYTES)
         .max_buf_size(MAX_READ_BYTES)

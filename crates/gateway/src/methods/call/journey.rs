@@ -11,11 +11,11 @@ use http::{HeaderMap, StatusCode};
 
 use super::Carried;
 use crate::Gateway;
-use crate::alarm::{Alarm, within};
 use crate::call::{
     Bond, Ended, Errand, Facts, Paused, Permit, Progress, Reserved, Trail, answer_of, forward, go_on, may_ask,
     status_of, under_our_id,
 };
+use crate::deadline_timer::{DeadlineTimer, timeout};
 use crate::http::line::Line;
 use crate::methods::{input, undeclared};
 use crate::upstream::{Exchange, Outgoing, SendError};
@@ -34,7 +34,7 @@ pub(super) struct Journey<'a> {
     /// What of its arguments stands in the head as well.
     pub params: Option<Box<HeaderMap>>,
     pub reserved: &'a Reserved,
-    pub alarm: Option<Arc<Alarm>>,
+    pub alarm: Option<Arc<DeadlineTimer>>,
 }
 
 /// How a request gets to the upstream.
@@ -119,7 +119,7 @@ impl Journey<'_> {
                 Err(text) => Ok(Carried::Told { text }),
             }
         });
-        let taken = within(errand.alarm, self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout));
+        let taken = timeout(errand.alarm, self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout));
         let is_given_up = matches!(&taken, Err(SendError::Timeout)) || (taken.is_err() && self.gw.is_cut_off());
         if is_given_up {
             input::given_up(self.gw, self.visit, call);

@@ -14,20 +14,20 @@ use tokio::time::{Instant, Sleep, sleep_until};
 ///
 /// INVARIANT: those who wait by it at the same time are one task, and are polled with its own waker: it calls but one.
 #[derive(Debug, Default)]
-pub(crate) struct Alarm(Mutex<Option<Set>>);
+pub(crate) struct DeadlineTimer(Mutex<Option<ArmedTimer>>);
 
 #[derive(Debug)]
-struct Set {
-    timer: Pin<Box<Sleep>>,
+struct ArmedTimer {
+    sleep: Pin<Box<Sleep>>,
     /// Who is called.
-    hears: Waker,
+    waker: Waker,
 }
 
-impl Alarm {
+impl DeadlineTimer {
     /// Whether a moment has come. If not, whoever asks is called then, or earlier.
-    fn poll_until(&self, moment: Instant, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_deadline(&self, moment: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let mut set = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Set { timer, hears }) = &*set
+        if let Some(ArmedTimer { sleep: timer, waker: hears }) = &*set
             && timer.deadline() <= moment
             && !timer.is_elapsed()
             && hears.will_wake(cx.waker())
@@ -37,8 +37,8 @@ impl Alarm {
         if Instant::now() >= moment {
             return Poll::Ready(());
         }
-        let Set { timer, hears } =
-            set.get_or_insert_with(|| Set { timer: Box::pin(sleep_until(moment)), hears: cx.waker().clone() });
+        let ArmedTimer { sleep: timer, waker: hears } =
+            set.get_or_insert_with(|| ArmedTimer { sleep: Box::pin(sleep_until(moment)), waker: cx.waker().clone() });
         hears.clone_from(cx.waker());
         loop {
             if timer.deadline() > moment || timer.is_elapsed() {
@@ -55,29 +55,29 @@ impl Alarm {
 }
 
 /// A moment by an alarm, for a library that wants a timer for each.
-struct Moment(Arc<Alarm>, Instant);
+struct DeadlineSleep(Arc<DeadlineTimer>, Instant);
 
-impl Future for Moment {
+impl Future for DeadlineSleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.poll_until(self.1, cx)
+        self.0.poll_deadline(self.1, cx)
     }
 }
 
-impl hyper::rt::Sleep for Moment {}
+impl hyper::rt::Sleep for DeadlineSleep {}
 
 /// Timers that are all one.
 #[derive(Debug, Default)]
-pub(crate) struct OneTimer(Arc<Alarm>);
+pub(crate) struct SharedHyperTimer(Arc<DeadlineTimer>);
 
-impl hyper::rt::Timer for OneTimer {
+impl hyper::rt::Timer for SharedHyperTimer {
     fn sleep(&self, time: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        Box::pin(Moment(Arc::clone(&self.0), Instant::now() + time))
+        Box::pin(DeadlineSleep(Arc::clone(&self.0), Instant::now() + time))
     }
 
     fn sleep_until(&self, moment: std::time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        Box::pin(Moment(Arc::clone(&self.0), moment.into()))
+        Box::pin(DeadlineSleep(Arc::clone(&self.0), moment.into()))
     }
 
     fn now(&self) -> std::time::Instant {
@@ -86,21 +86,25 @@ impl hyper::rt::Timer for OneTimer {
 }
 
 /// Waits so long from when it is first asked, by an alarm where there is one.
-pub(crate) async fn after(alarm: Option<&Alarm>, time: Duration) {
+pub(crate) async fn sleep(alarm: Option<&DeadlineTimer>, time: Duration) {
     let moment = Instant::now() + time;
     match alarm {
-        Some(alarm) => poll_fn(|cx| alarm.poll_until(moment, cx)).await,
+        Some(alarm) => poll_fn(|cx| alarm.poll_deadline(moment, cx)).await,
         // As above: work that never rests must not keep it from being heard.
         None => unconstrained(sleep_until(moment)).await,
     }
 }
 
 /// Gives what work gives; none if it takes longer. Work is large, so it stays where it is.
-pub(crate) async fn within<F: Future>(alarm: Option<&Alarm>, time: Duration, work: Pin<&mut F>) -> Option<F::Output> {
+pub(crate) async fn timeout<F: Future>(
+    alarm: Option<&DeadlineTimer>,
+    time: Duration,
+    work: Pin<&mut F>,
+) -> Option<F::Output> {
     tokio::select! {
         biased;
         done = work => Some(done),
-        () = after(alarm, time) => None,
+        () = sleep(alarm, time) => None,
     }
 }
 
@@ -126,28 +130,28 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_moment_is_heard_of_whichever_was_asked_for_first() {
-        let alarm = Alarm::default();
+        let alarm = DeadlineTimer::default();
         for (one, other) in [(3, 5), (5, 3)] {
             let start = Instant::now();
             let waited = async |seconds| {
-                after(Some(&alarm), seconds * SECOND).await;
+                sleep(Some(&alarm), seconds * SECOND).await;
                 assert_eq!(start.elapsed(), seconds * SECOND);
             };
             tokio::join!(waited(one), waited(other));
         }
-        assert!(within(Some(&alarm), SECOND, pin!(pending::<()>())).await.is_none());
-        assert_eq!(within(Some(&alarm), SECOND, pin!(async { 7 })).await, Some(7));
+        assert!(timeout(Some(&alarm), SECOND, pin!(pending::<()>())).await.is_none());
+        assert_eq!(timeout(Some(&alarm), SECOND, pin!(async { 7 })).await, Some(7));
     }
 
     #[tokio::test(start_paused = true)]
     async fn it_is_not_set_for_a_request_that_is_done_in_time() {
-        let (alarm, start) = (Alarm::default(), Instant::now());
-        let ask = |moment| alarm.poll_until(moment, &mut Context::from_waker(Waker::noop())).is_pending();
+        let (alarm, start) = (DeadlineTimer::default(), Instant::now());
+        let ask = |moment| alarm.poll_deadline(moment, &mut Context::from_waker(Waker::noop())).is_pending();
         for second in 0..9 {
             assert!(ask(start + (10 + second) * SECOND));
             tokio::time::advance(SECOND).await;
         }
-        let deadline = || alarm.0.lock().expect("no panic").as_ref().map(|set| set.timer.deadline() - start);
+        let deadline = || alarm.0.lock().expect("no panic").as_ref().map(|set| set.sleep.deadline() - start);
         assert_eq!(deadline(), Some(10 * SECOND), "as it was set for the first");
         tokio::time::advance(2 * SECOND).await;
         assert!(ask(start + 20 * SECOND));
@@ -158,11 +162,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_goes_on_with_a_request_is_called() {
-        let (alarm, moment) = (Alarm::default(), Instant::now() + SECOND);
+        let (alarm, moment) = (DeadlineTimer::default(), Instant::now() + SECOND);
         let (before, after) = (Arc::new(Calls::default()), Arc::new(Calls::default()));
         for calls in [&before, &after] {
             let waker = Waker::from(Arc::clone(calls));
-            assert!(alarm.poll_until(moment, &mut Context::from_waker(&waker)).is_pending());
+            assert!(alarm.poll_deadline(moment, &mut Context::from_waker(&waker)).is_pending());
         }
         tokio::time::sleep(2 * SECOND).await;
         assert_eq!((before.0.load(Ordering::SeqCst), after.0.load(Ordering::SeqCst)), (0, 1));
@@ -171,13 +175,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_is_heard_by_a_task_that_has_done_much_in_its_turn() {
         for has_gone_off in [false, true] {
-            let alarm = Alarm::default();
+            let alarm = DeadlineTimer::default();
             if has_gone_off {
-                after(Some(&alarm), SECOND).await;
+                sleep(Some(&alarm), SECOND).await;
             }
             let (calls, moment) = (Arc::new(Calls::default()), Instant::now() + SECOND);
             let waker = Waker::from(Arc::clone(&calls));
-            let asked = || alarm.poll_until(moment, &mut Context::from_waker(&waker)).is_pending();
+            let asked = || alarm.poll_deadline(moment, &mut Context::from_waker(&waker)).is_pending();
             while tokio::task::coop::has_budget_remaining() {
                 let mut spent = pin!(tokio::task::consume_budget());
                 let _ = spent.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -193,7 +197,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn work_that_never_rests_ends_in_time() {
-        for alarm in [None, Some(&Alarm::default())] {
+        for alarm in [None, Some(&DeadlineTimer::default())] {
             let busy = pin!(async {
                 for _ in 0..10_000 {
                     tokio::task::consume_budget().await;
@@ -202,7 +206,7 @@ mod tests {
                     }
                 }
             });
-            assert!(within(alarm, SECOND, busy).await.is_none());
+            assert!(timeout(alarm, SECOND, busy).await.is_none());
         }
     }
 }
