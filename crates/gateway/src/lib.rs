@@ -6,13 +6,12 @@
 mod all;
 mod call;
 mod classes;
-mod cut;
 mod deadline_timer;
 mod digest;
 mod flood;
+mod forced_shutdown;
 mod gathered;
 mod http;
-mod lanes;
 mod lines;
 mod lists;
 mod live;
@@ -34,6 +33,7 @@ mod trace;
 mod twins;
 mod upstream;
 mod visit;
+mod workers;
 
 use std::fmt;
 use std::future::Future;
@@ -52,8 +52,8 @@ use tracing::{info, warn};
 use crate::all::late::Late;
 use crate::all::names::Told;
 use crate::call::PausedCalls;
-use crate::cut::Cut;
 use crate::flood::Flood;
+use crate::forced_shutdown::ForcedShutdown;
 use crate::http::listener::{Entrance, listen};
 use crate::http::sse::Connections;
 use crate::live::Bounds;
@@ -67,7 +67,6 @@ use crate::visit::Visit;
 
 pub use all::names::fits;
 pub use classes::{Class, accepted_classes, classes};
-pub use lanes::{Lanes, Turns};
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
 pub use settings::Settings;
 pub use stores::Stores;
@@ -76,12 +75,13 @@ pub use twins::twins;
 pub use upstream::{
     Accepting, ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, Upstream, UpstreamConfig, Way,
 };
+pub use workers::{WorkerRoundRobin, WorkerThreads};
 
 /// How often sessions that nobody uses are forgotten and floods are told.
 const HOUSEKEEPING: Duration = Duration::from_secs(60);
 
 /// How long it may take to answer what is under way when its time is over.
-const CUT_TIME: Duration = Duration::from_secs(1);
+const FORCED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Everything that requests share.
 pub struct Gateway {
@@ -102,13 +102,13 @@ pub struct Gateway {
     metrics: Metrics,
     telemetry: Telemetry,
     /// Where connections are served.
-    lanes: Turns,
+    workers: WorkerRoundRobin,
     client: Client,
     unauthenticated: Flood,
     /// Sent once, when the gateway stops. Listeners, connections and streams listen.
     stop: watch::Sender<bool>,
     /// Cut once, when calls have had their time to end. Those under way listen, and are answered then.
-    cut: Cut,
+    forced_shutdown: ForcedShutdown,
     /// How many tasks of calls and connections there are. The last to end tells `idle`, to which `drain` listens.
     tasks: AtomicUsize,
     idle: Notify,
@@ -117,11 +117,16 @@ pub struct Gateway {
 impl Gateway {
     /// Makes a gateway with nothing in force: every request is refused until [`Gateway::replace`].
     pub fn new(stores: Stores, clock: Arc<dyn Clock>, settings: Settings) -> Arc<Self> {
-        Self::on_lanes(Turns::default(), stores, clock, settings)
+        Self::with_workers(WorkerRoundRobin::default(), stores, clock, settings)
     }
 
     /// The same, with threads that serve callers.
-    pub fn on_lanes(lanes: Turns, stores: Stores, clock: Arc<dyn Clock>, settings: Settings) -> Arc<Self> {
+    pub fn with_workers(
+        lanes: WorkerRoundRobin,
+        stores: Stores,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Arc<Self> {
         let metrics = Metrics::new();
         let client = Client::new(&settings, lanes.count(), metrics.dropped_counter());
         let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone());
@@ -140,8 +145,8 @@ impl Gateway {
             told: Told::default(),
             paused: PausedCalls::default(),
             client,
-            cut: Cut::new(lanes.count()),
-            lanes,
+            forced_shutdown: ForcedShutdown::new(lanes.count()),
+            workers: lanes,
             telemetry,
             metrics,
             unauthenticated: Flood::default(),
@@ -235,8 +240,8 @@ impl Gateway {
     async fn drain(&self) {
         if tokio::time::timeout(self.settings.drain_time, self.all_ended()).await.is_err() {
             // What is under way is answered and written down now.
-            self.cut.cut();
-            if tokio::time::timeout(CUT_TIME, self.all_ended()).await.is_err() {
+            self.forced_shutdown.cancel();
+            if tokio::time::timeout(FORCED_SHUTDOWN_TIMEOUT, self.all_ended()).await.is_err() {
                 let left = self.tasks.load(Ordering::Acquire);
                 warn!(left, "{left} requests had not ended when the gateway stopped");
             }
@@ -261,12 +266,12 @@ impl Gateway {
     }
 
     /// Waits until calls have had their time to end.
-    pub(crate) async fn cut_off(&self) {
-        self.cut.off().await;
+    pub(crate) async fn wait_for_forced_shutdown(&self) {
+        self.forced_shutdown.cancelled().await;
     }
 
-    pub(crate) fn is_cut_off(&self) -> bool {
-        self.cut.is_off()
+    pub(crate) fn is_forced_shutdown(&self) -> bool {
+        self.forced_shutdown.is_cancelled()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

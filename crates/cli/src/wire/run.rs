@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result};
-use gatelodge_gateway::{Gateway, Lanes, Settings};
+use gatelodge_gateway::{Gateway, Settings, WorkerThreads};
 use gatelodge_store::Clock;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -43,8 +43,8 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
     let telemetry = telemetry::settled(&listen.telemetry, &environment::variable);
     let settings = Settings { keeper: crate::keep::command()?, telemetry, ..listen.settings.clone() };
     // Dropped last: what is still under way then, ends.
-    let lanes = Lanes::start(available_parallelism().map_or(1, NonZero::get)).context("cannot start")?;
-    let gateway = Gateway::on_lanes(lanes.turns(), stores.of_gateway(), Arc::clone(&clock), settings);
+    let lanes = WorkerThreads::start(available_parallelism().map_or(1, NonZero::get)).context("cannot start")?;
+    let gateway = Gateway::with_workers(lanes.round_robin(), stores.of_gateway(), Arc::clone(&clock), settings);
     let (address, admin_address) = (callers.local_addr()?, admin.local_addr()?);
     let note = Note {
         pid: std::process::id(),

@@ -233,14 +233,18 @@ pub(crate) async fn attend<T>(
             }
             // A stateless client cancels by hanging up; a legacy one comes back for what a call has done.
             () = line.gone(), if errand.is_only_asking || matches!(errand.visit.side, Side::Modern(_)) => return None,
-            () = errand.gw.cut_off() => return None,
+            () = errand.gw.wait_for_forced_shutdown() => return None,
         }
     }
 }
 
 /// How it ends that we did not wait for the upstream.
 pub(crate) fn left(gw: &Gateway) -> Result<Ended, SendError> {
-    if gw.is_cut_off() { Err(SendError::Unusable("the gateway was stopped".to_owned())) } else { Ok(Ended::Cancelled) }
+    if gw.is_forced_shutdown() {
+        Err(SendError::Unusable("the gateway was stopped".to_owned()))
+    } else {
+        Ok(Ended::Cancelled)
+    }
 }
 
 /// Passes on what belongs to this call and drops what belongs to nobody, until the answer.

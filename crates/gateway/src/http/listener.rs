@@ -77,7 +77,7 @@ pub(crate) async fn listen(
             continue;
         };
         let (task, guard, stop) = (Arc::clone(&gw), Arc::clone(&guard), stop.clone());
-        let Some(lane) = gw.lanes.next() else {
+        let Some(lane) = gw.workers.next_runtime() else {
             gw.spawn(async move {
                 serve(task, stream, peer, entrance, guard, stop).await;
                 drop(permit);

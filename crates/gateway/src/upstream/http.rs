@@ -21,9 +21,9 @@ pub(super) use pool::host_of;
 use self::connector::{Connector, TlsError};
 use self::pool::RequestError;
 use super::{Exchange, HttpConfig, Link, Outgoing, SendError, Upstream, Verb};
-use crate::lanes;
 use crate::text::Text;
 use crate::trace::Hop;
+use crate::workers;
 
 /// What is read of an answer that says nothing, and for how long.
 const MAX_IDLE_WORDS: usize = 16 << 10;
@@ -84,7 +84,7 @@ impl HttpClient {
         url: &Uri,
         outgoing: Outgoing,
     ) -> impl Future<Output = Result<Response<Incoming>, SendError>> + use<> {
-        let pool = self.pools.get(lanes::own()).or(self.pools.first());
+        let pool = self.pools.get(workers::current_worker()).or(self.pools.first());
         // In a box: whoever waits for it holds it twice, and whoever waits for that four times.
         let requested = pool.map(|pool| Box::pin(pool.clone().request(build(headers, url, outgoing))));
         async move {

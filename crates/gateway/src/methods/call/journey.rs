@@ -120,7 +120,7 @@ impl Journey<'_> {
             }
         });
         let taken = timeout(errand.alarm, self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout));
-        let is_given_up = matches!(&taken, Err(SendError::Timeout)) || (taken.is_err() && self.gw.is_cut_off());
+        let is_given_up = matches!(&taken, Err(SendError::Timeout)) || (taken.is_err() && self.gw.is_forced_shutdown());
         if is_given_up {
             input::given_up(self.gw, self.visit, call);
         }

@@ -13,22 +13,22 @@ use tokio::sync::oneshot;
 
 /// How long a thread for what would make a lane wait stays when it has nothing to do. Each has memory of its own; with the
 /// usual ten seconds, a few sessions that open now and then keep as many as were ever needed at once.
-const KEPT_FOR_MORE: Duration = Duration::from_secs(1);
+const BLOCKING_THREAD_KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// The threads. When they are dropped, they have ended, with whatever they still had to do.
 #[derive(Debug)]
-pub struct Lanes(Vec<Lane>);
+pub struct WorkerThreads(Vec<WorkerThread>);
 
 /// Who connections are handed to by turns. Without any, connections are served where they are accepted.
 #[derive(Debug, Default)]
-pub struct Turns {
-    schedulers: Vec<Handle>,
+pub struct WorkerRoundRobin {
+    runtimes: Vec<Handle>,
     next: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct Lane {
-    scheduler: Handle,
+struct WorkerThread {
+    runtime: Handle,
     /// Closed when the lane is dropped: then the thread ends.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -36,51 +36,52 @@ struct Lane {
 
 thread_local! {
     /// Which lane a thread is; 0 for all others. It only chooses among things that are alike.
-    static OWN: Cell<usize> = const { Cell::new(0) };
+    static WORKER_INDEX: Cell<usize> = const { Cell::new(0) };
 }
 
-impl Lanes {
+impl WorkerThreads {
     /// Starts so many.
     ///
     /// # Errors
     /// A thread or its scheduler cannot be started.
     pub fn start(count: usize) -> io::Result<Self> {
-        (0..count).map(Lane::start).collect::<io::Result<_>>().map(Self)
+        (0..count).map(WorkerThread::start).collect::<io::Result<_>>().map(Self)
     }
 
     /// For the gateway that is served here.
-    pub fn turns(&self) -> Turns {
-        let schedulers = self.0.iter().map(|lane| lane.scheduler.clone()).collect();
-        Turns { schedulers, next: AtomicUsize::new(0) }
+    pub fn round_robin(&self) -> WorkerRoundRobin {
+        let schedulers = self.0.iter().map(|lane| lane.runtime.clone()).collect();
+        WorkerRoundRobin { runtimes: schedulers, next: AtomicUsize::new(0) }
     }
 }
 
-impl Turns {
+impl WorkerRoundRobin {
     /// How many threads serve callers: one where there are no lanes.
     pub(crate) fn count(&self) -> usize {
-        self.schedulers.len().max(1)
+        self.runtimes.len().max(1)
     }
 
     /// The scheduler whose turn it is; none if there are no lanes.
-    pub(crate) fn next(&self) -> Option<&Handle> {
-        let turn = self.next.fetch_add(1, Ordering::Relaxed).checked_rem(self.schedulers.len())?;
-        self.schedulers.get(turn)
+    pub(crate) fn next_runtime(&self) -> Option<&Handle> {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed).checked_rem(self.runtimes.len())?;
+        self.runtimes.get(turn)
     }
 }
 
 /// The lane of the calling thread; the first for any other.
-pub(crate) fn own() -> usize {
-    OWN.get()
+pub(crate) fn current_worker() -> usize {
+    WORKER_INDEX.get()
 }
 
-impl Lane {
+impl WorkerThread {
     fn start(own: usize) -> io::Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = mpsc::channel();
         let run = move || {
-            OWN.set(own);
+            WORKER_INDEX.set(own);
             // Made here: where a scheduler works, none may be dropped, and whoever starts lanes may be in one.
-            let runtime = Builder::new_current_thread().enable_all().thread_keep_alive(KEPT_FOR_MORE).build();
+            let runtime =
+                Builder::new_current_thread().enable_all().thread_keep_alive(BLOCKING_THREAD_KEEP_ALIVE).build();
             let runtime = match runtime {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(tell.send(Err(error))),
@@ -91,11 +92,11 @@ impl Lane {
         };
         let thread = thread::Builder::new().name(format!("lane-{own}")).spawn(run)?;
         let scheduler = told.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")))?;
-        Ok(Self { scheduler, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { runtime: scheduler, stop: Some(stop), thread: Some(thread) })
     }
 }
 
-impl Drop for Lane {
+impl Drop for WorkerThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         // One that panicked has nothing more to tell.
@@ -109,20 +110,20 @@ mod tests {
 
     #[test]
     fn connections_go_to_each_lane_by_turns_and_stay_on_its_thread() {
-        let lanes = Lanes::start(2).expect("threads");
-        let turns = lanes.turns();
+        let lanes = WorkerThreads::start(2).expect("threads");
+        let turns = lanes.round_robin();
         let asked = |lane: &Handle| {
             let (sender, answer) = oneshot::channel();
             lane.spawn(async move {
-                let before = (own(), thread::current().id());
+                let before = (current_worker(), thread::current().id());
                 tokio::task::yield_now().await;
-                let _ = sender.send((before, (own(), thread::current().id())));
+                let _ = sender.send((before, (current_worker(), thread::current().id())));
             });
             answer.blocking_recv().expect("an answer")
         };
-        let answers: Vec<_> = (0..4).map(|_| asked(turns.next().expect("a lane"))).collect();
+        let answers: Vec<_> = (0..4).map(|_| asked(turns.next_runtime().expect("a lane"))).collect();
         assert!(answers.iter().all(|(before, after)| before == after));
         assert_eq!(answers.iter().map(|((own, _), _)| *own).collect::<Vec<_>>(), [0, 1, 0, 1]);
-        assert!(Turns::default().next().is_none());
+        assert!(WorkerRoundRobin::default().next_runtime().is_none());
     }
 }

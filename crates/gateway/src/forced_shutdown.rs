@@ -5,42 +5,48 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-use crate::lanes;
+use crate::workers;
 
 /// Whether the moment has come, and who waits for it.
 #[derive(Debug)]
-pub(crate) struct Cut {
-    is_off: AtomicBool,
-    waiting: Box<[Apart]>,
+pub(crate) struct ForcedShutdown {
+    is_cancelled: AtomicBool,
+    waiters: Box<[CachePaddedNotify]>,
 }
 
 /// So far from the next one that no two stand in one line of a processor's cache.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Apart(Notify);
+struct CachePaddedNotify(Notify);
 
-impl Cut {
+impl ForcedShutdown {
     /// With a place for each of so many lanes.
     pub fn new(lanes: usize) -> Self {
-        Self { is_off: AtomicBool::new(false), waiting: (0..lanes.max(1)).map(|_| Apart::default()).collect() }
+        Self {
+            is_cancelled: AtomicBool::new(false),
+            waiters: (0..lanes.max(1)).map(|_| CachePaddedNotify::default()).collect(),
+        }
     }
 
-    pub fn is_off(&self) -> bool {
-        self.is_off.load(Ordering::Acquire)
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Acquire)
     }
 
     /// Tells all who wait, and all who come later.
-    pub fn cut(&self) {
-        self.is_off.store(true, Ordering::Release);
-        self.waiting.iter().for_each(|Apart(place)| place.notify_waiters());
+    pub fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Release);
+        self.waiters.iter().for_each(|CachePaddedNotify(place)| place.notify_waiters());
     }
 
     /// Waits for it.
-    pub async fn off(&self) {
-        let Some(Apart(place)) = self.waiting.get(lanes::own()).or(self.waiting.first()) else { return };
+    pub async fn cancelled(&self) {
+        let Some(CachePaddedNotify(place)) = self.waiters.get(workers::current_worker()).or(self.waiters.first())
+        else {
+            return;
+        };
         let told = place.notified();
         // Whoever asked for the notice before it was cut is told; whoever asks now sees it.
-        if !self.is_off() {
+        if !self.is_cancelled() {
             told.await;
         }
     }
@@ -52,13 +58,13 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_is_told_and_who_comes_later_does_not_wait() {
-        let cut = Cut::new(2);
-        let mut waiting = Box::pin(cut.off());
-        assert!(!cut.is_off() && futures_pending(waiting.as_mut()), "nothing has happened");
-        cut.cut();
+        let cut = ForcedShutdown::new(2);
+        let mut waiting = Box::pin(cut.cancelled());
+        assert!(!cut.is_cancelled() && futures_pending(waiting.as_mut()), "nothing has happened");
+        cut.cancel();
         waiting.await;
-        cut.off().await;
-        assert!(cut.is_off());
+        cut.cancelled().await;
+        assert!(cut.is_cancelled());
     }
 
     fn futures_pending(waiting: std::pin::Pin<&mut impl Future<Output = ()>>) -> bool {
