@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
 use crate::all::LastWords;
-use crate::places::Places;
+use crate::in_flight_limit::InFlightLimit;
 use crate::upstream::{Upstream, UpstreamConfig};
 
 /// A policy, compiled, with the name and version that logs give.
@@ -75,9 +75,9 @@ pub struct LiveGrant {
     /// What was configured.
     pub config: GrantConfig,
     /// Bounds its requests in flight; the same one for as long as the grant lives. So are those below.
-    pub(crate) in_flight: Arc<Places>,
+    pub(crate) in_flight: Arc<InFlightLimit>,
     /// Bounds its open streams.
-    pub(crate) streams: Arc<Places>,
+    pub(crate) streams: Arc<InFlightLimit>,
     /// Bounds its sessions.
     pub(crate) sessions: Arc<Semaphore>,
     /// What its servers last said of themselves.
@@ -121,8 +121,8 @@ impl Live {
                 },
                 None => LiveGrant {
                     config,
-                    in_flight: Places::new(bounds.per_grant),
-                    streams: Places::new(bounds.per_grant),
+                    in_flight: InFlightLimit::new(bounds.per_grant),
+                    streams: InFlightLimit::new(bounds.per_grant),
                     sessions: Arc::new(Semaphore::new(bounds.sessions_per_grant)),
                     last_words: Arc::default(),
                 },

@@ -45,7 +45,7 @@ use self::sse::Sse;
 use crate::Settings;
 use crate::call::Permit;
 use crate::classes::Categories;
-use crate::places::Places;
+use crate::in_flight_limit::InFlightLimit;
 
 /// A header that is sent with each request to an upstream.
 #[derive(Clone, PartialEq, Eq)]
@@ -148,7 +148,7 @@ pub struct Upstream {
     /// What is sent with each request: what was configured, and the host.
     headers: HeaderMap,
     secrets: Arc<Secrets>,
-    pub(crate) in_flight: Arc<Places>,
+    pub(crate) in_flight: Arc<InFlightLimit>,
     pub(crate) offers: Arc<Offers>,
     /// What its accepted tools can do, as it was found last.
     pub(crate) categories: ArcSwapOption<Categories>,
@@ -191,7 +191,7 @@ impl Upstream {
             config,
             headers,
             secrets,
-            in_flight: Places::new(in_flight),
+            in_flight: InFlightLimit::new(in_flight),
             offers: Arc::default(),
             categories: ArcSwapOption::empty(),
             accepted: std::sync::Mutex::default(),

@@ -7,15 +7,15 @@ use gatelodge_mcp::Method;
 use gatelodge_mutants::mutant;
 
 use super::Refusal;
+use crate::in_flight_limit::{InFlightLimit, InFlightPermit};
 use crate::live::LiveGrant;
-use crate::places::{Place, Places};
 use crate::visit::Visit;
 
 /// Room that was taken; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Room {
-    _of_grant: Option<Place>,
-    _of_upstream: Option<Place>,
+    _of_grant: Option<InFlightPermit>,
+    _of_upstream: Option<InFlightPermit>,
 }
 
 impl Room {
@@ -54,6 +54,6 @@ impl Room {
     }
 }
 
-fn take(room: &Arc<Places>, of_what: &'static str) -> Result<Place, Refusal> {
-    room.take().ok_or(Refusal::Busy(of_what))
+fn take(room: &Arc<InFlightLimit>, of_what: &'static str) -> Result<InFlightPermit, Refusal> {
+    room.try_acquire().ok_or(Refusal::Busy(of_what))
 }
