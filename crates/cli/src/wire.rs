@@ -53,12 +53,12 @@ pub struct Stores {
 
 impl Stores {
     /// Those that a gateway runs on.
-    pub fn of_gateway(&self) -> gatelodge_gateway::Stores {
-        gatelodge_gateway::Stores {
+    pub fn of_gateway(&self) -> gatelodge_gateway::GatewayStores {
+        gatelodge_gateway::GatewayStores {
             ledger: Arc::clone(&self.ledger),
-            pins: Arc::clone(&self.tool_pins),
+            tool_pins: Arc::clone(&self.tool_pins),
             sessions: Arc::clone(&self.sessions),
-            tasks: Arc::clone(&self.tasks),
+            task_owners: Arc::clone(&self.tasks),
         }
     }
 }

@@ -107,7 +107,7 @@ impl Gateway {
             return Now::Over;
         };
         let is_complete = servers_of(&live, grant).count() == all.visits.len();
-        if is_complete && all.visits.iter().all(|visit| self.still_holds(visit)) {
+        if is_complete && all.visits.iter().all(|visit| self.is_context_current(visit)) {
             return Now::Same;
         }
         let (side, trace) = (all.side.clone(), all.trace.clone());

@@ -32,9 +32,9 @@ impl Flood {
 impl Gateway {
     /// Writes what was counted since the last time.
     pub(crate) async fn tell_unauthenticated(&self) {
-        for (address, count) in self.unauthenticated.take() {
+        for (address, count) in self.auth_failures.take() {
             self.metrics.unauthenticated.inc_by(count);
-            let mut record = CallRecord::new(RecordKind::Unauthenticated, self.new_call(), self.clock.now());
+            let mut record = CallRecord::new(RecordKind::Unauthenticated, self.new_call_id(), self.clock.now());
             record.address = Some(address);
             record.count = Some(count);
             self.write(record).await;

@@ -8,6 +8,7 @@ mod call;
 mod classes;
 mod deadline_timer;
 mod digest;
+mod entropy;
 mod flood;
 mod forced_shutdown;
 mod gathered;
@@ -20,7 +21,6 @@ mod methods;
 mod metrics;
 mod minimum;
 mod now;
-mod random;
 mod redact;
 mod seat;
 mod session;
@@ -68,8 +68,8 @@ use crate::visit::Visit;
 pub use all::names::fits;
 pub use classes::{Class, accepted_classes, classes};
 pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
-pub use settings::Settings;
-pub use stores::Stores;
+pub use settings::GatewaySettings;
+pub use stores::GatewayStores;
 pub use telemetry::TelemetryConfig;
 pub use twins::twins;
 pub use upstream::{
@@ -78,95 +78,95 @@ pub use upstream::{
 pub use workers::{WorkerRoundRobin, WorkerThreads};
 
 /// How often sessions that nobody uses are forgotten and floods are told.
-const HOUSEKEEPING: Duration = Duration::from_secs(60);
+const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long it may take to answer what is under way when its time is over.
 const FORCED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Everything that requests share.
 pub struct Gateway {
-    own: Weak<Self>,
+    weak_self: Weak<Self>,
     live: ArcSwap<Live>,
     ledger: Arc<dyn Ledger>,
-    pins: Arc<dyn ToolPins>,
+    tool_pins: Arc<dyn ToolPins>,
     clock: Arc<dyn Clock>,
-    settings: Settings,
+    settings: GatewaySettings,
     sessions: Sessions,
-    keeping: Keeping,
-    task_rows: Arc<dyn TaskOwners>,
-    connections: Connections,
-    pool: Pool,
-    late: Late,
-    told: Told,
-    paused: PausedCalls,
+    session_persistence: Keeping,
+    task_owners: Arc<dyn TaskOwners>,
+    sse_connections: Connections,
+    session_pool: Pool,
+    late_lists: Late,
+    warned_names: Told,
+    suspended_calls: PausedCalls,
     metrics: Metrics,
     telemetry: Telemetry,
     /// Where connections are served.
     workers: WorkerRoundRobin,
-    client: Client,
-    unauthenticated: Flood,
+    upstream_client: Client,
+    auth_failures: Flood,
     /// Sent once, when the gateway stops. Listeners, connections and streams listen.
-    stop: watch::Sender<bool>,
+    shutdown: watch::Sender<bool>,
     /// Cut once, when calls have had their time to end. Those under way listen, and are answered then.
     forced_shutdown: ForcedShutdown,
     /// How many tasks of calls and connections there are. The last to end tells `idle`, to which `drain` listens.
-    tasks: AtomicUsize,
-    idle: Notify,
+    task_count: AtomicUsize,
+    tasks_idle: Notify,
 }
 
 impl Gateway {
-    /// Makes a gateway with nothing in force: every request is refused until [`Gateway::replace`].
-    pub fn new(stores: Stores, clock: Arc<dyn Clock>, settings: Settings) -> Arc<Self> {
+    /// Makes a gateway with nothing in force: every request is refused until [`Gateway::apply_config`].
+    pub fn new(stores: GatewayStores, clock: Arc<dyn Clock>, settings: GatewaySettings) -> Arc<Self> {
         Self::with_workers(WorkerRoundRobin::default(), stores, clock, settings)
     }
 
     /// The same, with threads that serve callers.
     pub fn with_workers(
         lanes: WorkerRoundRobin,
-        stores: Stores,
+        stores: GatewayStores,
         clock: Arc<dyn Clock>,
-        settings: Settings,
+        settings: GatewaySettings,
     ) -> Arc<Self> {
         let metrics = Metrics::new();
-        let client = Client::new(&settings, lanes.count(), metrics.dropped_counter());
+        let client = Client::new(&settings, lanes.count(), metrics.dropped_messages_counter());
         let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone());
         Arc::new_cyclic(|own| Self {
-            own: Weak::clone(own),
+            weak_self: Weak::clone(own),
             live: ArcSwap::default(),
             ledger: stores.ledger,
-            pins: stores.pins,
-            keeping: Keeping::new(stores.sessions),
-            task_rows: stores.tasks,
+            tool_pins: stores.tool_pins,
+            session_persistence: Keeping::new(stores.sessions),
+            task_owners: stores.task_owners,
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
-            connections: Connections::default(),
-            pool: Pool::default(),
-            late: Late::default(),
-            told: Told::default(),
-            paused: PausedCalls::default(),
-            client,
+            sse_connections: Connections::default(),
+            session_pool: Pool::default(),
+            late_lists: Late::default(),
+            warned_names: Told::default(),
+            suspended_calls: PausedCalls::default(),
+            upstream_client: client,
             forced_shutdown: ForcedShutdown::new(lanes.count()),
             workers: lanes,
             telemetry,
             metrics,
-            unauthenticated: Flood::default(),
-            stop: watch::Sender::new(false),
-            tasks: AtomicUsize::new(0),
-            idle: Notify::new(),
+            auth_failures: Flood::default(),
+            shutdown: watch::Sender::new(false),
+            task_count: AtomicUsize::new(0),
+            tasks_idle: Notify::new(),
             settings,
         })
     }
 
     /// Puts other servers, grants and policies in force, for every request that begins from now on. What is accepted
     /// of definitions may have changed as well, so it is looked at again.
-    pub fn replace(&self, servers: Vec<UpstreamConfig>, grants: Vec<GrantConfig>) {
+    pub fn apply_config(&self, servers: Vec<UpstreamConfig>, grants: Vec<GrantConfig>) {
         let bounds = Bounds {
             per_grant: self.settings.in_flight_per_grant,
-            per_upstream: self.settings.in_flight_per_upstream,
+            per_upstream: self.settings.in_flight_per_server,
             sessions_per_grant: self.settings.sessions_per_grant,
-            children_per_upstream: self.settings.children_per_upstream,
+            children_per_upstream: self.settings.processes_per_server,
         };
-        self.client.prepare_for(&servers);
+        self.upstream_client.prepare_for(&servers);
         let next = self.live.load().next(servers, grants, &bounds);
         self.live.store(Arc::new(next));
         let live = self.live();
@@ -192,8 +192,8 @@ impl Gateway {
     /// A listener is not one.
     pub async fn run(self: &Arc<Self>, callers: TcpListener, admin: Option<TcpListener>) -> std::io::Result<()> {
         self.telemetry.start();
-        let stop = self.stop.subscribe();
-        let housekeeping = self.housekeeping();
+        let stop = self.shutdown.subscribe();
+        let housekeeping = self.run_housekeeping();
         let listening = async {
             let admin = async {
                 match admin {
@@ -213,12 +213,12 @@ impl Gateway {
 
     /// Stops accepting; [`Gateway::run`] ends when calls have.
     pub fn stop(&self) {
-        self.stop.send_replace(true);
+        self.shutdown.send_replace(true);
     }
 
-    async fn housekeeping(&self) {
+    async fn run_housekeeping(&self) {
         loop {
-            tokio::time::sleep(HOUSEKEEPING).await;
+            tokio::time::sleep(HOUSEKEEPING_INTERVAL).await;
             self.end_idle_sessions().await;
             self.note_sessions().await;
             self.sweep_tasks().await;
@@ -229,20 +229,20 @@ impl Gateway {
     }
 
     /// What of that a client at standard streams needs as well.
-    async fn tidy(&self) {
+    async fn run_stdio_housekeeping(&self) {
         loop {
-            tokio::time::sleep(HOUSEKEEPING).await;
+            tokio::time::sleep(HOUSEKEEPING_INTERVAL).await;
             self.end_paused_calls();
             self.end_spare_sessions();
         }
     }
 
     async fn drain(&self) {
-        if tokio::time::timeout(self.settings.drain_time, self.all_ended()).await.is_err() {
+        if tokio::time::timeout(self.settings.drain_time, self.wait_for_tasks()).await.is_err() {
             // What is under way is answered and written down now.
             self.forced_shutdown.cancel();
-            if tokio::time::timeout(FORCED_SHUTDOWN_TIMEOUT, self.all_ended()).await.is_err() {
-                let left = self.tasks.load(Ordering::Acquire);
+            if tokio::time::timeout(FORCED_SHUTDOWN_TIMEOUT, self.wait_for_tasks()).await.is_err() {
+                let left = self.task_count.load(Ordering::Acquire);
                 warn!(left, "{left} requests had not ended when the gateway stopped");
             }
         }
@@ -255,10 +255,10 @@ impl Gateway {
         info!("stopped");
     }
 
-    async fn all_ended(&self) {
+    async fn wait_for_tasks(&self) {
         loop {
-            let idle = self.idle.notified();
-            if self.tasks.load(Ordering::Acquire) == 0 {
+            let idle = self.tasks_idle.notified();
+            if self.task_count.load(Ordering::Acquire) == 0 {
                 return;
             }
             idle.await;
@@ -275,23 +275,23 @@ impl Gateway {
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.stop.borrow()
+        *self.shutdown.borrow()
     }
 
-    pub(crate) async fn stopping(&self) {
-        let mut stop = self.stop.subscribe();
+    pub(crate) async fn wait_for_shutdown(&self) {
+        let mut stop = self.shutdown.subscribe();
         // An error means that the gateway is gone, which is a stop too.
         let _ = stop.wait_for(|stop| *stop).await;
     }
 
     /// Whether what a long stream was opened by is still in force: the grant with its labels, its server, what is accepted
     /// of that, and the policy's version.
-    pub(crate) fn still_holds(&self, visit: &Visit) -> bool {
-        self.is_in_force(visit) && visit.acceptances == visit.upstream.acceptances()
+    pub(crate) fn is_context_current(&self, visit: &Visit) -> bool {
+        self.is_policy_current(visit) && visit.acceptances == visit.upstream.acceptances()
     }
 
     /// The same for a call that was judged: what somebody accepts meanwhile of the server's tools does not change that.
-    pub(crate) fn is_in_force(&self, visit: &Visit) -> bool {
+    pub(crate) fn is_policy_current(&self, visit: &Visit) -> bool {
         let live = self.live();
         let config = &visit.grant.config;
         let Some(grant) = live.grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now())) else {
@@ -308,8 +308,8 @@ impl Gateway {
     }
 
     /// The gateway, for a task that outlives a request.
-    pub(crate) fn own(&self) -> Option<Arc<Self>> {
-        self.own.upgrade()
+    pub(crate) fn arc_self(&self) -> Option<Arc<Self>> {
+        self.weak_self.upgrade()
     }
 
     /// Starts a task that the end of [`Gateway::run`] waits for.
@@ -319,32 +319,32 @@ impl Gateway {
 
     /// The same on a thread of its own choice.
     pub(crate) fn spawn_on(self: &Arc<Self>, on: &Handle, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.fetch_add(1, Ordering::AcqRel);
-        let counted = Counted(Arc::clone(self));
+        self.task_count.fetch_add(1, Ordering::AcqRel);
+        let counted = TaskCountGuard(Arc::clone(self));
         on.spawn(async move {
             task.await;
             drop(counted);
         });
     }
 
-    pub(crate) fn new_call(&self) -> CallId {
-        self.new_call_at(self.clock.now())
+    pub(crate) fn new_call_id(&self) -> CallId {
+        self.new_call_id_at(self.clock.now())
     }
 
-    pub(crate) fn new_call_at(&self, at: Timestamp) -> CallId {
+    pub(crate) fn new_call_id_at(&self, at: Timestamp) -> CallId {
         // Without randomness ids would still be told apart by time, but could be guessed: the request is not special
         // enough to fail for it, and the operating system has never failed to give any once it has started.
-        CallId::new(at, random::ten())
+        CallId::new(at, entropy::call_id_entropy())
     }
 }
 
 /// Counts a task down when it ends, also by a panic.
-struct Counted(Arc<Gateway>);
+struct TaskCountGuard(Arc<Gateway>);
 
-impl Drop for Counted {
+impl Drop for TaskCountGuard {
     fn drop(&mut self) {
-        if self.0.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.idle.notify_one();
+        if self.0.task_count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.tasks_idle.notify_one();
         }
     }
 }

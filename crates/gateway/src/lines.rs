@@ -41,7 +41,7 @@ impl Gateway {
                 Seat::new(texts, Arc::clone(&slot), &[ProtocolGeneration::Stateful, ProtocolGeneration::Stateless]);
             let read = tokio::select! {
                 read = self.read_lines(grant, server, input, seat) => read,
-                () = self.tidy() => Ok(()),
+                () = self.run_stdio_housekeeping() => Ok(()),
             };
             self.stop();
             self.drain().await;
@@ -71,11 +71,11 @@ impl Gateway {
     ) -> std::io::Result<()> {
         let mut input = BufReader::new(input);
         loop {
-            let next = next_line(&mut input, self.settings.request.max_bytes);
+            let next = next_line(&mut input, self.settings.request_limits.max_bytes);
             let line = tokio::select! {
                 line = next => line?,
                 () = seat.gone() => return Ok(()),
-                () = self.stopping() => return Ok(()),
+                () = self.wait_for_shutdown() => return Ok(()),
             };
             let Some(line) = line else { return Ok(()) };
             if line.iter().all(u8::is_ascii_whitespace) {
@@ -85,14 +85,14 @@ impl Gateway {
             let taken = tokio::select! {
                 taken = seat.take(self, visit, line.into()) => taken,
                 // A client that reads nothing would hold us here.
-                () = self.stopping() => return Ok(()),
+                () = self.wait_for_shutdown() => return Ok(()),
             };
             let Some(handshake) = taken else { continue };
             // What follows a handshake belongs to its session. A client that goes meanwhile does not wait for it.
             tokio::select! {
                 _ = handshake => {}
                 () = end_of(&mut input) => return Ok(()),
-                () = self.stopping() => return Ok(()),
+                () = self.wait_for_shutdown() => return Ok(()),
             }
         }
     }

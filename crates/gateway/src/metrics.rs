@@ -8,7 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refused {
+struct RefusalLabels {
     code: &'static str,
 }
 
@@ -16,8 +16,8 @@ struct Refused {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    answered: Counter,
-    refused: Family<Refused, Counter>,
+    calls_answered: Counter,
+    calls_refused: Family<RefusalLabels, Counter>,
     sessions: Gauge,
     dropped_messages: Counter,
     pub lost_rows: Counter,
@@ -34,20 +34,20 @@ impl Metrics {
             registry.register(name, help, counter.clone());
             counter
         };
-        let answered = counter("calls_answered", "Calls that an upstream answered");
+        let calls_answered = counter("calls_answered", "Calls that an upstream answered");
         let dropped_messages = counter("dropped_messages", "Messages of upstreams and callers that belong to nobody");
         let lost_rows = counter("lost_rows", "Rows of the call log that could not be written");
         let lost_spans = counter("lost_spans", "Spans that could not be sent to the telemetry collector");
         let refused_connections = counter("refused_connections", "Connections beyond the bound");
         let unauthenticated = counter("unauthenticated", "Requests without a valid token");
-        let refused = Family::default();
-        registry.register("calls_refused", "Calls and messages refused, by code", refused.clone());
+        let calls_refused = Family::default();
+        registry.register("calls_refused", "Calls and messages refused, by code", calls_refused.clone());
         let sessions = Gauge::default();
         registry.register("sessions", "Sessions of legacy clients", sessions.clone());
         Self {
             registry,
-            answered,
-            refused,
+            calls_answered,
+            calls_refused,
             sessions,
             dropped_messages,
             lost_rows,
@@ -58,21 +58,21 @@ impl Metrics {
     }
 
     /// Counts messages that belong to nobody.
-    pub fn dropped_counter(&self) -> Counter {
+    pub fn dropped_messages_counter(&self) -> Counter {
         self.dropped_messages.clone()
     }
 
     /// A message that belongs to nobody was dropped.
-    pub fn dropped(&self) {
+    pub fn count_dropped_message(&self) {
         self.dropped_messages.inc();
     }
 
-    pub fn answered(&self) {
-        self.answered.inc();
+    pub fn count_answered_call(&self) {
+        self.calls_answered.inc();
     }
 
-    pub fn refused(&self, code: &'static str) {
-        self.refused.get_or_create(&Refused { code }).inc();
+    pub fn count_refusal(&self, code: &'static str) {
+        self.calls_refused.get_or_create(&RefusalLabels { code }).inc();
     }
 
     pub fn render(&self, sessions: usize) -> String {

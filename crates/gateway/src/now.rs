@@ -34,7 +34,7 @@ impl Gateway {
         let Some(now) = now.filter(|now| now.grant.config.id == config.id && now.grant.lets_go_on(&visit.side)) else {
             return if mutant!("stream-outlives-grant") { Now::Same } else { Now::Over };
         };
-        if self.still_holds(visit) {
+        if self.is_context_current(visit) {
             return Now::Same;
         }
         Now::Other(Box::new(Visit { side: visit.side.clone(), trace: visit.trace.clone(), ..now }))

@@ -63,7 +63,7 @@ impl Seat {
     /// for a handshake is closed when it is over.
     pub async fn take(&self, gw: &Arc<Gateway>, mut visit: Visit, text: Bytes) -> Option<oneshot::Receiver<()>> {
         let mut line = Line::of_texts(self.texts.clone(), Arc::clone(&self.slot));
-        let message = match read_client_message(&text, &gw.settings.request) {
+        let message = match read_client_message(&text, &gw.settings.request_limits) {
             Ok(message) => message,
             Err(fault) => {
                 line.reject(&fault, ProtocolGeneration::Stateful).await;
@@ -78,7 +78,7 @@ impl Seat {
         {
             // A request that stands alone; how its server hears of it, is the call's to know.
             under_way.cancelled.notify_one();
-            let mut trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
+            let mut trail = Trail::of_visit(&visit, gw.new_call_id(), gw.clock.now());
             trail.method(said.method().name());
             gw.write(trail.outcome(CallOutcome::Ok, None)).await;
             return None;
@@ -128,7 +128,7 @@ impl Seat {
                 // A client that begins anew has done with what it had.
                 end_session(&gw, &visit, &slot).await;
             }
-            if let Ok(ClientMessage::Request(request)) = read_client_message(&text, &gw.settings.request) {
+            if let Ok(ClientMessage::Request(request)) = read_client_message(&text, &gw.settings.request_limits) {
                 answer(&gw, visit.clone(), &request, line).await;
             }
             if is_handshake {
@@ -197,7 +197,7 @@ fn hear(gw: &Arc<Gateway>, visit: &Visit, texts: &mpsc::Sender<Bytes>, slot: &Sl
                 () = telling => {}
                 () = gw.changes(&visit) => {}
                 () = end.notified() => break,
-                () = gw.stopping() => break,
+                () = gw.wait_for_shutdown() => break,
             }
             heard = session.heard();
             match gw.now(&visit) {

@@ -42,7 +42,7 @@ use self::inbox::Whose;
 use self::peer::Peer;
 use self::restarts::Restarts;
 use self::sse::Sse;
-use crate::Settings;
+use crate::GatewaySettings;
 use crate::call::Permit;
 use crate::classes::Categories;
 use crate::in_flight_limit::InFlightLimit;
@@ -354,9 +354,9 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub fn new(settings: &Settings, lanes: usize, dropped: Counter) -> Self {
-        let max_bytes = settings.reply.max_bytes;
-        let keeping = Keeping { keeper: settings.keeper.clone(), max_bytes, dropped };
+    pub fn new(settings: &GatewaySettings, lanes: usize, dropped: Counter) -> Self {
+        let max_bytes = settings.reply_limits.max_bytes;
+        let keeping = Keeping { keeper: settings.supervisor.clone(), max_bytes, dropped };
         Self { http: HttpClient::new(settings.connect_time, lanes, max_bytes), keeping }
     }
 

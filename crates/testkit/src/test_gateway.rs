@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::{
-    Accepting, ChildConfig, Door, Gateway, GrantConfig, HttpConfig, InjectedHeader, LivePolicy, Settings, Stores,
-    UpstreamConfig, Way,
+    Accepting, ChildConfig, Door, Gateway, GatewaySettings, GatewayStores, GrantConfig, HttpConfig, InjectedHeader,
+    LivePolicy, UpstreamConfig, Way,
 };
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use gatelodge_store::{
@@ -28,7 +28,7 @@ const SERVER: &str = "desk";
 pub struct TestGatewayBuilder {
     policy: Option<String>,
     mode: EnforcementMode,
-    settings: Settings,
+    settings: GatewaySettings,
     headers: Vec<InjectedHeader>,
     log_arguments: bool,
     pinning: Accepting,
@@ -57,8 +57,8 @@ pub struct TestGateway {
     pub admin: SocketAddr,
     /// The grant's token.
     pub token: GrantToken,
-    stores: Stores,
-    settings: Settings,
+    stores: GatewayStores,
+    settings: GatewaySettings,
     session: std::sync::Mutex<Option<String>>,
     endpoint_path: &'static str,
     servers: std::sync::Mutex<Vec<UpstreamConfig>>,
@@ -86,7 +86,7 @@ impl TestGatewayBuilder {
     }
 
     /// Other bounds.
-    pub fn settings(mut self, settings: Settings) -> Self {
+    pub fn settings(mut self, settings: GatewaySettings) -> Self {
         self.settings = settings;
         self
     }
@@ -152,7 +152,7 @@ impl TestGatewayBuilder {
     /// Starts it in front of a program that is run by a shell, which is also its keeper.
     #[expect(clippy::disallowed_methods, reason = "what the shell runs is found where the test's own programs are")]
     pub async fn start_process(mut self, script: &str) -> TestGateway {
-        self.settings.keeper = ["sh", "-c", r#"shift; exec "$@""#, "keeper"].map(Into::into).to_vec();
+        self.settings.supervisor = ["sh", "-c", r#"shift; exec "$@""#, "keeper"].map(Into::into).to_vec();
         let environment = std::env::vars().filter(|(name, _)| name == "PATH").collect();
         self.start_with_transport(Way::Child(ChildConfig {
             program: "sh".to_owned(),
@@ -184,7 +184,8 @@ impl TestGatewayBuilder {
         let ledger = ledger.unwrap_or_else(|| pins.clone());
         let sessions = sessions.unwrap_or_else(|| pins.clone());
         let tasks = tasks.unwrap_or_else(|| pins.clone());
-        let stores = Stores { ledger: Arc::clone(&ledger), pins: pins.clone(), sessions, tasks };
+        let stores =
+            GatewayStores { ledger: Arc::clone(&ledger), tool_pins: pins.clone(), sessions, task_owners: tasks };
         let server =
             |name: &str, way| UpstreamConfig { name: name.parse().expect("a name"), way, log_arguments, accepting };
         let mut servers = vec![server(SERVER, way)];
@@ -230,14 +231,14 @@ struct GatewayInstance {
 }
 
 async fn launch(
-    stores: &Stores,
+    stores: &GatewayStores,
     clock: &Arc<ManualClock>,
-    settings: &Settings,
+    settings: &GatewaySettings,
     servers: &[UpstreamConfig],
     grants: &[GrantConfig],
 ) -> GatewayInstance {
     let gateway = Gateway::new(stores.clone(), clock.clone(), settings.clone());
-    gateway.replace(servers.to_vec(), grants.to_vec());
+    gateway.apply_config(servers.to_vec(), grants.to_vec());
     let (clients, admin) = (bind_listener().await, bind_listener().await);
     let (address, admin_address) = (clients.local_addr().unwrap(), admin.local_addr().unwrap());
     let running = Arc::clone(&gateway);
@@ -272,7 +273,7 @@ impl TestGateway {
         TestGatewayBuilder {
             policy: None,
             mode: EnforcementMode::Enforce,
-            settings: Settings::default(),
+            settings: GatewaySettings::default(),
             headers: Vec::new(),
             log_arguments: false,
             pinning: Accepting::default(),
@@ -295,7 +296,7 @@ impl TestGateway {
         let token = GrantToken::random().expect("randomness");
         let mut grants = self.grants.lock().unwrap();
         grants.push(grant(label, token.hash(), Some(policy), EnforcementMode::Enforce));
-        self.gateway.replace(self.servers.lock().unwrap().clone(), grants.clone());
+        self.gateway.apply_config(self.servers.lock().unwrap().clone(), grants.clone());
         token
     }
 
@@ -308,7 +309,7 @@ impl TestGateway {
     pub fn change_config(&self, change: impl FnOnce(&mut Vec<UpstreamConfig>, &mut Vec<GrantConfig>)) {
         let (mut servers, mut grants) = (self.servers.lock().unwrap(), self.grants.lock().unwrap());
         change(&mut servers, &mut grants);
-        self.gateway.replace(servers.clone(), grants.clone());
+        self.gateway.apply_config(servers.clone(), grants.clone());
     }
 
     /// Puts the next version of the first grant's policy for a server in force. The server may be a new one.

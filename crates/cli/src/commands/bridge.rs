@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_gateway::{Accepting, Door, HttpConfig, LivePolicy, Stores, UpstreamConfig, Way};
+use gatelodge_gateway::{Accepting, Door, GatewayStores, HttpConfig, LivePolicy, UpstreamConfig, Way};
 use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{EnforcementMode, Ledger, MemoryStore, PolicyVersion};
 
@@ -47,11 +47,11 @@ pub fn run(args: BridgeArgs) -> Result<Exit> {
     let clock = wire::system_clock();
     let ledger = Arc::new(MemoryStore::new(Arc::clone(&clock)));
     let local = Local {
-        stores: Stores {
+        stores: GatewayStores {
             ledger: ledger.clone(),
-            pins: ledger.clone(),
+            tool_pins: ledger.clone(),
             sessions: ledger.clone(),
-            tasks: ledger.clone(),
+            task_owners: ledger.clone(),
         },
         clock: Arc::clone(&clock),
         server,

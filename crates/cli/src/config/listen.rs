@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 
 use super::fault::{Code, Fault};
 use super::read::{At, Reader};
@@ -24,14 +24,19 @@ pub struct Listen {
     /// For those who run the gateway.
     pub admin: SocketAddr,
     /// How much, how many and how long.
-    pub settings: Settings,
+    pub settings: GatewaySettings,
     /// Where spans are sent, as far as the file says it.
     pub telemetry: TelemetryFile,
 }
 
 impl Default for Listen {
     fn default() -> Self {
-        Self { callers: CALLERS, admin: ADMIN, settings: Settings::default(), telemetry: TelemetryFile::default() }
+        Self {
+            callers: CALLERS,
+            admin: ADMIN,
+            settings: GatewaySettings::default(),
+            telemetry: TelemetryFile::default(),
+        }
     }
 }
 
@@ -42,13 +47,13 @@ pub fn listen(gateway: RawGateway, admin: &RawAdmin, reader: &mut Reader) -> Lis
     let has_hosts = !hosts.is_empty();
     let callers = address(gateway.listen.as_ref(), CALLERS, has_hosts, reader);
     let admin = address(admin.listen.as_ref(), ADMIN, has_hosts, reader);
-    let mut settings = Settings { hosts, origins, ..Settings::default() };
-    set(&mut settings.request.max_bytes, gateway.max_request_bytes.as_ref(), reader);
-    set(&mut settings.reply.max_bytes, gateway.max_reply_bytes.as_ref(), reader);
+    let mut settings = GatewaySettings { hosts, origins, ..GatewaySettings::default() };
+    set(&mut settings.request_limits.max_bytes, gateway.max_request_bytes.as_ref(), reader);
+    set(&mut settings.reply_limits.max_bytes, gateway.max_reply_bytes.as_ref(), reader);
     set(&mut settings.connections, gateway.connections.as_ref(), reader);
     set(&mut settings.in_flight_per_grant, gateway.in_flight_per_grant.as_ref(), reader);
-    set(&mut settings.in_flight_per_upstream, gateway.in_flight_per_server.as_ref(), reader);
-    set(&mut settings.children_per_upstream, gateway.processes_per_server.as_ref(), reader);
+    set(&mut settings.in_flight_per_server, gateway.in_flight_per_server.as_ref(), reader);
+    set(&mut settings.processes_per_server, gateway.processes_per_server.as_ref(), reader);
     set(&mut settings.sessions, gateway.sessions.as_ref(), reader);
     set(&mut settings.sessions_per_grant, gateway.sessions_per_grant.as_ref(), reader);
     set_time(&mut settings.session_idle, gateway.session_idle.as_ref(), reader);
@@ -131,19 +136,19 @@ mod tests {
     /// The table says the defaults in words; they must be those that hold.
     #[test]
     fn the_documented_defaults_are_those_in_force() {
-        let settings = Settings::default();
+        let settings = GatewaySettings::default();
         let of = |name: &str| {
             let fields = RawGateway::SECTION.fields.iter().chain(RawAdmin::SECTION.fields);
             fields.filter(|field| field.name == name).map(|field| field.default.trim_matches('`')).collect::<Vec<_>>()
         };
         assert_eq!(of("listen"), [CALLERS.to_string(), ADMIN.to_string()]);
         for (name, number) in [
-            ("max_request_bytes", settings.request.max_bytes),
-            ("max_reply_bytes", settings.reply.max_bytes),
+            ("max_request_bytes", settings.request_limits.max_bytes),
+            ("max_reply_bytes", settings.reply_limits.max_bytes),
             ("connections", settings.connections),
             ("in_flight_per_grant", settings.in_flight_per_grant),
-            ("in_flight_per_server", settings.in_flight_per_upstream),
-            ("processes_per_server", settings.children_per_upstream),
+            ("in_flight_per_server", settings.in_flight_per_server),
+            ("processes_per_server", settings.processes_per_server),
             ("sessions", settings.sessions),
             ("sessions_per_grant", settings.sessions_per_grant),
         ] {

@@ -89,7 +89,7 @@ impl Follower {
         self.note.servers = picture.servers.iter().map(|server| server.name.to_string()).collect();
         self.note.remarks.clone_from(&picture.remarks);
         self.note.grants = picture.grants.len();
-        self.gateway.replace(picture.servers, picture.grants);
+        self.gateway.apply_config(picture.servers, picture.grants);
         self.note.loaded_at = self.clock.now();
         self.put_note();
         Ok(())

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use anyhow::Result;
-use gatelodge_gateway::{Door, Gateway, GrantConfig, Settings, Stores, UpstreamConfig};
+use gatelodge_gateway::{Door, Gateway, GatewaySettings, GatewayStores, GrantConfig, UpstreamConfig};
 use gatelodge_store::{Clock, GrantId, GrantToken};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What is put together.
 pub struct Local {
-    pub stores: Stores,
+    pub stores: GatewayStores,
     pub clock: Arc<dyn Clock>,
     pub server: UpstreamConfig,
     pub door: Door,
@@ -34,7 +34,7 @@ pub fn run(local: Local, beside: impl Future<Output = ()>) -> Result<()> {
 
 async fn serve(local: Local) -> Result<()> {
     let Local { stores, clock, server, door, label } = local;
-    let settings = Settings { keeper: crate::keep::command()?, ..Settings::default() };
+    let settings = GatewaySettings { supervisor: crate::keep::command()?, ..GatewaySettings::default() };
     let gateway = Gateway::new(stores, clock, settings);
     // Nobody shows it: whoever is at the other end of our streams has been let in by starting us.
     let token = GrantToken::random()?.hash();
@@ -48,7 +48,7 @@ async fn serve(local: Local) -> Result<()> {
         minimum_revision: None,
         doors: HashMap::from([(name.clone(), door)]),
     };
-    gateway.replace(vec![server], vec![grant]);
+    gateway.apply_config(vec![server], vec![grant]);
     let told = async {
         told_to_stop().await?;
         gateway.stop();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result};
-use gatelodge_gateway::{Gateway, Settings, WorkerThreads};
+use gatelodge_gateway::{Gateway, GatewaySettings, WorkerThreads};
 use gatelodge_store::Clock;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -41,7 +41,7 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let hangup = signal(SignalKind::hangup())?;
     let telemetry = telemetry::settled(&listen.telemetry, &environment::variable);
-    let settings = Settings { keeper: crate::keep::command()?, telemetry, ..listen.settings.clone() };
+    let settings = GatewaySettings { supervisor: crate::keep::command()?, telemetry, ..listen.settings.clone() };
     // Dropped last: what is still under way then, ends.
     let lanes = WorkerThreads::start(available_parallelism().map_or(1, NonZero::get)).context("cannot start")?;
     let gateway = Gateway::with_workers(lanes.round_robin(), stores.of_gateway(), Arc::clone(&clock), settings);

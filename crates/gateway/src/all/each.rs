@@ -45,7 +45,7 @@ where
             tokio::select! {
                 done = working => drop(tell.send(done)),
                 // Whoever nobody waits for need not be done when the gateway stops.
-                () = async { tell.closed().await; task.stopping().await } => {}
+                () = async { tell.closed().await; task.wait_for_shutdown().await } => {}
             }
         });
         (told, late)
@@ -71,7 +71,7 @@ pub(super) async fn asked(
     text: &str,
     beside: mpsc::Sender<Bytes>,
 ) -> Result<Bytes, String> {
-    let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
+    let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return Err("the request cannot be read".to_owned());
     };
     let room = Room::for_one_of_all(visit).map_err(|refusal| refusal.message())?;
@@ -79,8 +79,8 @@ pub(super) async fn asked(
         Ok(seated) => seated,
         Err(refusal) => {
             let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
-            let mut trail = Trail::begin(&as_asked, &request, gw.new_call(), gw.clock.now());
-            gw.metrics.refused(refusal.code());
+            let mut trail = Trail::begin(&as_asked, &request, gw.new_call_id(), gw.clock.now());
+            gw.metrics.count_refusal(refusal.code());
             gw.write(trail.failed(&refusal, CallOutcome::NotSent)).await;
             return Err(refusal.message());
         }
@@ -88,13 +88,13 @@ pub(super) async fn asked(
     let (texts, mut queue) = mpsc::channel(WAITING);
     let mut line = Line::of_texts(texts, Slot::default());
     line.hold(room);
-    line.speak_for(visit.upstream.name(), request.method(), gw.settings.reply);
+    line.speak_for(visit.upstream.name(), request.method(), gw.settings.reply_limits);
     let until = Instant::now() + LATEST;
     let hearing = async move {
         let mut answer = None;
         // With the queue goes the line: the server is told, and it is written down.
         while let Ok(Some(text)) = tokio::time::timeout_at(until, queue.recv()).await {
-            match read_server_message(&text, &gw.settings.reply) {
+            match read_server_message(&text, &gw.settings.reply_limits) {
                 Ok(Said::Response(_)) => answer = Some(text),
                 // Of the progress of many, nobody could make one.
                 Ok(Said::Notification(said)) if *said.method() == Method::Progress => {}

@@ -56,7 +56,9 @@ async fn shares(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line:
         for (visit, came) in came.await {
             let late = |asking: Weak<()>| {
                 let key = Key::new(all, &visit, request.method());
-                gw.late.note(&key, &asking, &gw.live()).ok_or_else(|| "the server did not answer in time".to_owned())
+                gw.late_lists
+                    .note(&key, &asking, &gw.live())
+                    .ok_or_else(|| "the server did not answer in time".to_owned())
             };
             let came = came.unwrap_or_else(late);
             shares.push(share(gw, all, request.method(), visit, came).await);
@@ -83,11 +85,11 @@ async fn ask(
     beside: mpsc::Sender<Bytes>,
 ) -> Result<Bytes, String> {
     let live = gw.live().clone();
-    if gw.late.is_asked(&key) {
-        return gw.late.answer(&key, &live).ok_or_else(|| "the server has not answered yet".to_owned());
+    if gw.late_lists.is_asked(&key) {
+        return gw.late_lists.answer(&key, &live).ok_or_else(|| "the server has not answered yet".to_owned());
     }
     let answer = asked(&gw, &all, &visit, &text, beside).await?;
-    gw.late.came(&key, &answer, &live);
+    gw.late_lists.came(&key, &answer, &live);
     Ok(answer)
 }
 
@@ -118,7 +120,7 @@ async fn share(gw: &Gateway, all: &All, method: &Method<'_>, visit: Visit, came:
 /// It is none; the words say why.
 fn entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(String, String)>, String> {
     let unreadable = || "the server's list cannot be read".to_owned();
-    let document = read(answer, &gw.settings.reply).map_err(|_| unreadable())?;
+    let document = read(answer, &gw.settings.reply_limits).map_err(|_| unreadable())?;
     if let Some(fault) = document.root().get("error") {
         let is_unknown = fault.get("code").is_some_and(|code| code.raw() == code::METHOD_NOT_FOUND.to_string());
         let why = fault.get("message").and_then(|message| message.as_str()).unwrap_or_default();
@@ -134,8 +136,8 @@ fn entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(Str
 /// A tool that was accepted, as it is listed while its server does not answer.
 fn unavailable(gw: &Gateway, visit: &Visit, entry: &str, why: &str) -> Option<String> {
     let text = format!(r#"{{"result":{{"tools":[{entry}]}}}}"#);
-    let text = prefix_response(visit.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply);
-    let document = read(text.as_bytes(), &gw.settings.reply).ok()?;
+    let text = prefix_response(visit.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply_limits);
+    let document = read(text.as_bytes(), &gw.settings.reply_limits).ok()?;
     let tool = document.root().get("result")?.get("tools")?.elements().next()?;
     Some(visit.upstream.secrets().cut_json(with_meta_member(tool, UNAVAILABLE, &to_json_string(why))))
 }

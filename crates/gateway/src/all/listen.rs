@@ -73,7 +73,7 @@ pub(super) async fn listen(
     }
     for visit in &all.visits {
         let text = request.listen_request_for(visit.upstream.name().as_str());
-        let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
+        let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
             continue;
         };
         let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
@@ -142,7 +142,7 @@ impl Share {
 fn shares(gw: &Gateway, all: &All, request: &ClientRequest<'_>) -> Vec<Share> {
     let share = |visit: &Visit| {
         let text = request.listen_request_for(visit.upstream.name().as_str());
-        let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
+        let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
             return None;
         };
         let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
@@ -161,7 +161,7 @@ fn named_by(shares: &[Share]) -> Vec<(ServerName, Vec<String>)> {
 
 /// Writes that a client asked to hear of what no server of the grant has.
 async fn unheard(gw: &Gateway, all: &All, request: &ClientRequest<'_>, uri: &str) {
-    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     trail.request(request);
     trail.target(uri);
     gw.refuse(&mut trail, &Refusal::Unaddressed).await;
@@ -192,7 +192,7 @@ async fn listened(
     begun: Vec<Share>,
     line: &mut Line,
 ) -> Option<Bytes> {
-    let mut changes = gw.late.changes();
+    let mut changes = gw.late_lists.changes();
     let mut all = all.clone();
     let named = named_by(&begun);
     let mut heard = begin(gw, &all, begun);
@@ -245,7 +245,7 @@ async fn listened(
                 }
             },
             () = line.gone() => break,
-            () = gw.stopping() => break,
+            () = gw.wait_for_shutdown() => break,
         }
     }
     None
@@ -313,7 +313,7 @@ async fn hear(gw: &Gateway, all: &All, visit: &Visit, text: &str, said: &mpsc::S
         tokio::select! {
             () = tokio::time::sleep(pause) => pause = (pause * 2).min(AT_MOST),
             () = said.closed() => return,
-            () = gw.stopping() => return,
+            () = gw.wait_for_shutdown() => return,
         }
     }
 }
@@ -326,7 +326,7 @@ async fn hear_once(
     text: &str,
     said: &mpsc::Sender<(ServerName, Heard)>,
 ) -> Ended {
-    let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
+    let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return Ended::ForGood;
     };
     let server = visit.upstream.name();
@@ -338,7 +338,7 @@ async fn hear_once(
     let (texts, queue) = mpsc::channel(WAITING);
     let mut line = Line::of_texts(texts, Slot::default());
     line.hold(Room::for_one_stream());
-    line.speak_for(server, request.method(), gw.settings.reply);
+    line.speak_for(server, request.method(), gw.settings.reply_limits);
     let hearing = async {
         let (mut queue, mut ended) = (queue, Ended::ForNow);
         loop {
@@ -348,7 +348,7 @@ async fn hear_once(
                 () = said.closed() => None,
             };
             let Some(text) = text else { return ended };
-            let heard = match read_server_message(&text, &gw.settings.reply) {
+            let heard = match read_server_message(&text, &gw.settings.reply_limits) {
                 Ok(Said::Response(reply)) => {
                     let fault = reply.error().and_then(|fault| fault.code.parse().ok());
                     ended = match fault {

@@ -33,7 +33,7 @@ impl Gateway {
     /// Warns of names that clients may have no room for, once of each.
     pub(super) fn tell_of_long_names<'n>(&self, visit: &Visit, names: impl Iterator<Item = &'n str>) {
         for name in names.filter(|name| !is_short(name)) {
-            let mut told = self.told.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = self.warned_names.0.lock().unwrap_or_else(PoisonError::into_inner);
             if told.len() < MAX_TOLD && told.insert(name.to_owned()) {
                 let (server, length, name) =
                     (visit.upstream.name(), name.chars().count(), gatelodge_mcp::quote_excerpt(name));

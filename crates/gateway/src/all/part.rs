@@ -140,7 +140,7 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &ClientMessage<'_>
             let id = said.reference().ok().flatten();
             let parts = id.as_ref().map(|id| session.parts.with_call(id)).unwrap_or_default();
             if parts.is_empty() && id.is_some_and(|id| session.cancel(&id)) {
-                let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+                let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
                 trail.method(said.method().name());
                 return gw.write(trail.outcome(CallOutcome::Ok, None)).await;
             }
@@ -156,12 +156,12 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &ClientMessage<'_>
         return dropped(gw, all, message).await;
     }
     // Beside one another: a server that hangs must not delay those behind it.
-    let Some(own) = gw.own() else { return };
+    let Some(own) = gw.arc_self() else { return };
     let mut telling = JoinSet::new();
     for (visit, text) in to {
         let gw = Arc::clone(&own);
         telling.spawn(async move {
-            if let Ok(message) = read_client_message(text.as_bytes(), &gw.settings.request) {
+            if let Ok(message) = read_client_message(text.as_bytes(), &gw.settings.request_limits) {
                 pass::one_way(&gw, &visit, &message).await;
             }
         });
@@ -198,13 +198,13 @@ fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResponse<'_>) -
 }
 
 async fn dropped(gw: &Gateway, all: &All, message: &ClientMessage<'_>) {
-    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     match message {
         ClientMessage::Notification(said) => trail.method(said.method().name()),
         ClientMessage::Response(_) => trail.method("response"),
         ClientMessage::Request(request) => trail.request(request),
     }
-    gw.metrics.dropped();
+    gw.metrics.count_dropped_message();
     gw.write(trail.refused(&Refusal::Unaddressed)).await;
 }
 
@@ -218,7 +218,7 @@ pub(super) async fn end(gw: &Gateway, all: &All) {
             initialize::end(gw, &visit.in_session(part)).await;
         }
     }
-    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     trail.method("DELETE");
     gw.write(trail.outcome(CallOutcome::Ok, None)).await;
 }

@@ -20,7 +20,7 @@ use crate::visit::{Side, Visit};
 
 /// Answers a request.
 pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line: Line) {
-    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     trail.request(request);
     if request.method().is_absent_in(all.side.era()) {
         return gone::refuse(gw, all.side.era(), Some(request.id()), request.method(), trail, line).await;
@@ -70,12 +70,12 @@ async fn one(gw: &Gateway, all: &All, request: &ClientRequest<'_>, facts: &Facts
     let found = own.as_ref().and_then(|(server, text)| Some((all.visit(server)?, text)));
     let Some((visit, text)) = found else { return nowhere(gw, all, request, facts, trail, line).await };
     // Read anew: what is judged is what is sent.
-    let own = match read_client_message(text.as_bytes(), &gw.settings.request) {
+    let own = match read_client_message(text.as_bytes(), &gw.settings.request_limits) {
         Ok(ClientMessage::Request(own)) => own,
         Ok(_) => return nowhere(gw, all, request, facts, trail, line).await,
         Err(fault) => return reject(gw, all, trail, line, &fault).await,
     };
-    line.speak_for(visit.upstream.name(), own.method(), gw.settings.reply);
+    line.speak_for(visit.upstream.name(), own.method(), gw.settings.reply_limits);
     // Until the server is greeted there is no session there in which it could be cancelled.
     if let Some(session) = all.side.session() {
         line.enter(session.calls(), request.id(), None);
@@ -117,7 +117,7 @@ async fn nowhere(
 
 async fn reject(gw: &Gateway, all: &All, mut trail: Trail, line: Line, fault: &MessageError) {
     line.reject(fault, all.side.era()).await;
-    gw.metrics.refused("rejected");
+    gw.metrics.count_refusal("rejected");
     gw.write(trail.rejected(fault.code, &fault.message)).await;
 }
 

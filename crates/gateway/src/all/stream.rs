@@ -50,7 +50,7 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, all: All, last: &str) -> Response<
 
 /// Answers that nobody knows what a client missed.
 async fn unknown(gw: &Gateway, all: &All) -> Response<Body> {
-    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     trail.method("GET");
     gw.refuse(&mut trail, &Refusal::Unaddressed).await;
     reply::http_error(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
@@ -74,7 +74,7 @@ pub(crate) async fn open(gw: &Arc<Gateway>, all: All, behind: Option<Place>) -> 
 
 /// A place for one more stream of the grant; what comes of it is written down.
 async fn place(gw: &Gateway, all: &All) -> Result<Room, Refusal> {
-    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     trail.method("GET");
     let room = Room::for_stream(&all.grant);
     match &room {
@@ -90,7 +90,7 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::
     let mut all = all;
     let Some(session) = all.side.session().cloned() else { return };
     let handle = session.open_stream();
-    let mut changes = gw.late.changes();
+    let mut changes = gw.late_lists.changes();
     // The head goes out with the first bytes; clients wait for it.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
     let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.streaming.lock()).await;
@@ -130,7 +130,7 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::
             }
             () = handle.notified() => break,
             () = events.closed() => break,
-            () = gw.stopping() => break,
+            () = gw.wait_for_shutdown() => break,
         }
     }
     session.close_stream(&handle);
@@ -192,7 +192,7 @@ impl Followers {
         for (server, part) in part::open(gw, session) {
             let Some(visit) = all.visit(server.as_str()) else { continue };
             let earlier = match before.remove(&server).filter(|earlier| earlier.is_of(&part)) {
-                Some(earlier) if gw.still_holds(&earlier.visit) => {
+                Some(earlier) if gw.is_context_current(&earlier.visit) => {
                     self.followed.insert(server, earlier);
                     continue;
                 }
@@ -239,7 +239,7 @@ async fn pass_on(
 ) {
     let _in_use = visit.session().cloned().map(InUse::new);
     let written = |text: &str| {
-        let text = prefix_message(visit.upstream.name().as_str(), text, &gw.settings.reply);
+        let text = prefix_message(visit.upstream.name().as_str(), text, &gw.settings.reply_limits);
         session.streams().stamped(STANDALONE, &text)
     };
     follow(&gw, &visit, heard, &events, &written).await;

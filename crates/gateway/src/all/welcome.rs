@@ -124,7 +124,7 @@ pub(super) async fn discover(gw: &Arc<Gateway>, all: &All, request: &ClientReque
 
 /// What one server says of itself, and whether it speaks the other era; none if it does not.
 async fn discovered(gw: &Gateway, all: &All, visit: &Visit, text: &str) -> Option<(Bytes, bool)> {
-    let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
+    let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return None;
     };
     let seated = all.seated(gw, visit, &request).await.ok()?;

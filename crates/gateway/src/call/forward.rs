@@ -127,7 +127,7 @@ async fn forwarded(
     let Errand { gw, visit, .. } = errand;
     let at = Sent::now(visit);
     let back = permit.way_back();
-    let Some(sent) = attend(errand, line, pin!(gw.client.send(&visit.upstream, permit))).await else {
+    let Some(sent) = attend(errand, line, pin!(gw.upstream_client.send(&visit.upstream, permit))).await else {
         return Ok((left(gw)?, None));
     };
     // What a refusal says in words of its own is not read; its status counts all the same.
@@ -190,7 +190,7 @@ enum Heard {
 
 fn heard(errand: &Errand<'_>, ended: &Result<(Ended, Option<Exchange>), SendError>) -> Heard {
     let Ok((Ended::Answer(message, _), _)) = ended else { return Heard::Nothing };
-    let Ok(Said::Response(reply)) = read_server_message(message.outline(), &errand.gw.settings.reply) else {
+    let Ok(Said::Response(reply)) = read_server_message(message.outline(), &errand.gw.settings.reply_limits) else {
         return Heard::Nothing;
     };
     if reply.id().is_none_or(|id| !is_of(id, errand.call)) {
@@ -291,15 +291,15 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
         {
             return Ok(Ended::Answer(Taken::Whole(before.text.clone()), before.places));
         }
-        match read_server_message(&message, &gw.settings.reply) {
-            Err(_) if is_stream => gw.metrics.dropped(),
+        match read_server_message(&message, &gw.settings.reply_limits) {
+            Err(_) if is_stream => gw.metrics.count_dropped_message(),
             Err(error) => return Err(SendError::Unusable(format!("the answer cannot be read: {error}"))),
             Ok(Said::Response(reply)) => {
                 // One without an id is an error, and on this answer nobody else waits: see `Inbox`.
                 if reply.id().is_none_or(|id| is_of(id, errand.call)) {
                     return Ok(Ended::Answer(Taken::Whole(message.clone()), reply.spans()));
                 }
-                gw.metrics.dropped();
+                gw.metrics.count_dropped_message();
                 if !is_stream {
                     return Err(SendError::Unusable("the answer is to another request".to_owned()));
                 }
@@ -393,7 +393,7 @@ fn folded_places(errand: &Errand<'_>, message: &Taken) -> Option<ServerResponseS
     let visit = errand.visit;
     // A secret may begin in one piece and end in the next, and what crosses the eras is written anew.
     let is_changed = visit.crossing() != Crossing::None || !visit.upstream.secrets().is_empty();
-    let (id, places) = read_segmented_result(folded, &errand.gw.settings.reply)?;
+    let (id, places) = read_segmented_result(folded, &errand.gw.settings.reply_limits)?;
     (!is_changed && errand.before.is_none() && is_of(&id, errand.call)).then_some(places)
 }
 
@@ -500,11 +500,11 @@ pub(crate) async fn own_answer(
 ) -> Result<Option<Bytes>, SendError> {
     while let Some(message) = exchange.next().await? {
         let is_stream = exchange.is_stream();
-        match read_server_message(&message, &gw.settings.reply) {
+        match read_server_message(&message, &gw.settings.reply_limits) {
             Ok(Said::Response(reply)) if reply.id().is_none_or(|id| is_of(id, call)) => {
                 return Ok(Some(message.clone()));
             }
-            _ if is_stream => gw.metrics.dropped(),
+            _ if is_stream => gw.metrics.count_dropped_message(),
             _ => return Ok(None),
         }
     }

@@ -55,7 +55,7 @@ impl Resumption {
             let permit = Permit::to_resume(&back, last.clone());
             let asking = async {
                 tokio::time::sleep(pause).await;
-                errand.gw.client.send(&errand.visit.upstream, permit).await
+                errand.gw.upstream_client.send(&errand.visit.upstream, permit).await
             };
             match attend(errand, line, std::pin::pin!(asking)).await {
                 None => return Ok(None),

@@ -240,7 +240,7 @@ fn bounded(text: &str) -> Arc<str> {
 impl Gateway {
     /// Counts and writes that something was refused.
     pub(crate) async fn refuse(&self, trail: &mut Trail, refusal: &Refusal) {
-        self.metrics.refused(refusal.code());
+        self.metrics.count_refusal(refusal.code());
         self.write(trail.refused(refusal)).await;
     }
 

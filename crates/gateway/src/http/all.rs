@@ -44,7 +44,7 @@ async fn post(gw: &Arc<Gateway>, all: All, headers: HeaderMap, incoming: Incomin
     if let Err((status, what)) = check_post(&headers) {
         return away(status, what.to_owned()).await;
     }
-    let body = match body::read(incoming, gw.settings.request.max_bytes, gw.settings.body_time).await {
+    let body = match body::read(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time).await {
         Ok(body) => body,
         Err((status, what)) => return away(status, what).await,
     };
@@ -52,7 +52,7 @@ async fn post(gw: &Arc<Gateway>, all: All, headers: HeaderMap, incoming: Incomin
 }
 
 pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, body: Bytes, mut line: Line) {
-    let message = match read_client_message(&body, &gw.settings.request) {
+    let message = match read_client_message(&body, &gw.settings.request_limits) {
         Ok(message) => message,
         Err(fault) => {
             let era =
@@ -82,7 +82,7 @@ pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, 
     match &message {
         ClientMessage::Request(request) => route::request(gw, &all, request, line).await,
         ClientMessage::Notification(said) if said.method().is_absent_in(all.side.era()) => {
-            let trail = Trail::of_all(&all, gw.new_call(), gw.clock.now());
+            let trail = Trail::of_all(&all, gw.new_call_id(), gw.clock.now());
             gone::refuse(gw, all.side.era(), None, said.method(), trail, line).await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
@@ -142,21 +142,21 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
 
 /// The trail of what is said by a head alone.
 fn trail_of(gw: &Gateway, all: &All, verb: &str) -> Trail {
-    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     trail.method(verb);
     trail
 }
 
 /// Writes that a client asked for a revision that is not spoken.
 async fn note_probe(gw: &Gateway, all: &All) {
-    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     trail.method(Method::Discover.name());
     gw.write(trail.outcome(CallOutcome::Error, None)).await;
 }
 
 /// Writes that a message was not taken. The text of it is not kept: it may be anything.
 async fn reject(gw: &Gateway, all: &All, code: i64, message: &str) {
-    gw.metrics.refused("rejected");
-    let mut trail = Trail::of_all(all, gw.new_call(), gw.clock.now());
+    gw.metrics.count_refusal("rejected");
+    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     gw.write(trail.rejected(code, message)).await;
 }

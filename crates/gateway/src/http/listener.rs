@@ -156,7 +156,7 @@ async fn answer(
     connection: &Connection,
 ) -> Response<Body> {
     if let Err(rejected) = guard.check(&request) {
-        gw.metrics.refused("host_or_origin");
+        gw.metrics.count_refusal("host_or_origin");
         return reply::http_error(rejected.status, &rejected.message);
     }
     let page = cors::page(&request);

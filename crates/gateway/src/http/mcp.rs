@@ -75,11 +75,11 @@ fn admit(gw: &Gateway, connection: &Connection, head: &Parts) -> Result<To, Head
     let live = gw.live();
     let address = Arc::clone(&connection.address);
     let token = token(&head.headers, &head.uri, &connection.token);
-    let token = token.inspect_err(|_| gw.unauthenticated.count(&address))?;
+    let token = token.inspect_err(|_| gw.auth_failures.count(&address))?;
     let is_in_force = |grant: &&Arc<LiveGrant>| grant.config.expires_at.is_none_or(|end| end > gw.clock.now());
     let grant = live.grant(&token).filter(is_in_force);
     let Some(grant) = grant else {
-        gw.unauthenticated.count(&address);
+        gw.auth_failures.count(&address);
         return Err((StatusCode::UNAUTHORIZED, "the token is unknown, expired or revoked"));
     };
     let Some(name) = name.strip_prefix('/') else { return Ok(To::All(Box::new(All::new(&live, grant, &address)))) };
@@ -119,7 +119,7 @@ async fn post(
     if let Err((status, what)) = check_post(&headers) {
         return away(status, what.to_owned()).await;
     }
-    let body = match body::read(incoming, gw.settings.request.max_bytes, gw.settings.body_time).await {
+    let body = match body::read(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time).await {
         Ok(body) => body,
         Err((status, what)) => return away(status, what).await,
     };
@@ -142,7 +142,7 @@ pub(super) async fn done(gw: Arc<Gateway>, Job { to, headers, body }: Job, line:
 }
 
 async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: Taken, mut line: Line) {
-    let message = match body.read(&gw.settings.request) {
+    let message = match body.read(&gw.settings.request_limits) {
         Ok(message) => message,
         Err(fault) => {
             let era =
@@ -175,7 +175,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: T
     match &message {
         ClientMessage::Request(request) => answer(gw, visit, request, line).await,
         ClientMessage::Notification(said) if said.method().is_absent_in(visit.era()) => {
-            let trail = Trail::of_visit(&visit, gw.new_call(), gw.clock.now());
+            let trail = Trail::of_visit(&visit, gw.new_call_id(), gw.clock.now());
             gone::refuse(gw, visit.era(), None, said.method(), trail, line).await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
@@ -212,7 +212,7 @@ async fn ungreeted(gw: &Gateway, visit: &Visit, request: &Asked<'_>, refusal: Re
     {
         return call::unreachable(gw, visit, request, &facts, refusal, line).await;
     }
-    let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::begin(visit, request, gw.new_call_id(), gw.clock.now());
     if matches!(refusal, Refusal::Upstream(SendError::Left)) {
         line.hang_up();
         return gw.write(trail.left()).await;
@@ -224,7 +224,7 @@ async fn ungreeted(gw: &Gateway, visit: &Visit, request: &Asked<'_>, refusal: Re
 // A call goes its way here; the rest is in boxes, so that a call need not have its size.
 pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
     let at = gw.clock.now();
-    let mut trail = Trail::begin(visit, request, gw.new_call_at(at), at);
+    let mut trail = Trail::begin(visit, request, gw.new_call_id_at(at), at);
     line.show_to(trail.answer());
     if let Some(session) = visit.session() {
         // Each page of a list is asked for under an id of its own.
@@ -437,29 +437,29 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
 impl Gateway {
     /// Writes that a client asked for a revision that is not spoken.
     async fn note_probe(&self, visit: &Visit) {
-        let mut trail = Trail::of_visit(visit, self.new_call(), self.clock.now());
+        let mut trail = Trail::of_visit(visit, self.new_call_id(), self.clock.now());
         trail.method(Method::Discover.name());
         self.write(trail.outcome(CallOutcome::Error, None)).await;
     }
 
     /// The trail of what is said by a head alone.
     pub(super) fn trail_of(&self, visit: &Visit, verb: &str) -> Trail {
-        let mut trail = Trail::of_visit(visit, self.new_call(), self.clock.now());
+        let mut trail = Trail::of_visit(visit, self.new_call_id(), self.clock.now());
         trail.method(verb);
         trail
     }
 
     /// Answers that a request is not taken, by its head or its size, and writes that down.
     pub(super) async fn turn_away(&self, mut trail: Trail, status: StatusCode, what: String) -> Response<Body> {
-        self.metrics.refused("rejected");
+        self.metrics.count_refusal("rejected");
         self.write(trail.rejected(code::INVALID_REQUEST, &what)).await;
         reply::http_error(status, &what)
     }
 
     /// Writes that a message was not taken. The text of it is not kept: it may be anything.
     pub(crate) async fn reject(&self, visit: &Visit, code: i64, message: &str) {
-        self.metrics.refused("rejected");
-        let mut trail = Trail::of_visit(visit, self.new_call(), self.clock.now());
+        self.metrics.count_refusal("rejected");
+        let mut trail = Trail::of_visit(visit, self.new_call_id(), self.clock.now());
         self.write(trail.rejected(code, message)).await;
     }
 }

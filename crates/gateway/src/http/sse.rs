@@ -99,7 +99,7 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit) -> Response<Body> {
         turn: Arc::default(),
         waiting: Arc::new(Semaphore::new(WAITING_POSTS)),
     };
-    let Some(id) = gw.connections.insert(connection) else {
+    let Some(id) = gw.sse_connections.insert(connection) else {
         return reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "there is no randomness for an id");
     };
     let (events, receiver) = mpsc::channel(1);
@@ -123,7 +123,7 @@ async fn serve(
     let _ = events.send(sse_endpoint_event(&address).into()).await;
     relay(gw, visit, slot, &events, &mut queue).await;
     // Nothing more is taken. What is under way gets its time to end, as when the gateway stops.
-    gw.connections.remove(id);
+    gw.sse_connections.remove(id);
     stop_hearing(slot);
     let rest = async {
         while let Some(text) = queue.recv().await {
@@ -161,7 +161,7 @@ async fn relay(
                 }
             }
             () = events.closed() => return,
-            () = gw.stopping() => return,
+            () = gw.wait_for_shutdown() => return,
         };
         if events.send(next).await.is_err() {
             return;
@@ -186,7 +186,7 @@ pub(crate) async fn post(
     if let Err((status, what)) = check_body(headers) {
         return away(status, what.to_owned()).await;
     }
-    let Some(connection) = gw.connections.find(id, &visit) else {
+    let Some(connection) = gw.sse_connections.find(id, &visit) else {
         let what = "the connection is unknown or over; open one with a GET";
         return away(StatusCode::NOT_FOUND, what.to_owned()).await;
     };
@@ -196,7 +196,7 @@ pub(crate) async fn post(
     let Ok(place) = Arc::clone(&connection.waiting).try_acquire_owned() else {
         return reply::http_error(StatusCode::TOO_MANY_REQUESTS, "too many messages of this connection wait");
     };
-    let text = match body::read(incoming, gw.settings.request.max_bytes, gw.settings.body_time).await {
+    let text = match body::read(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time).await {
         Ok(text) => text.whole(),
         Err((status, what)) => return away(status, what).await,
     };

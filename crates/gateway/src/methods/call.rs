@@ -50,7 +50,7 @@ pub(crate) async fn carry(
     }
     match walk(gw, visit, request, facts, &mut trail, &mut line).await {
         Ok(Carried::Answered { status, text, outcome, mut exchange }) => {
-            gw.metrics.answered();
+            gw.metrics.count_answered_call();
             line.finish_with_text(status, text).await;
             gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
@@ -87,7 +87,7 @@ async fn stopped(
         line.hang_up();
         return gw.write(trail.left()).await;
     }
-    gw.metrics.refused(stop.refusal.code());
+    gw.metrics.count_refusal(stop.refusal.code());
     let (status, text) = reply::refusal(visit, facts, &line, (request.id(), trail.call()), &stop.refusal);
     line.finish_with(status, text.into()).await;
     match stop.left {
@@ -106,7 +106,7 @@ pub(crate) async fn unreachable(
     refusal: Refusal,
     line: Line,
 ) {
-    let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::begin(visit, request, gw.new_call_id(), gw.clock.now());
     trail.about(visit, facts.target(), facts.arguments());
     if !mutant!("unsubscribe-depends-on-server") {
         subscribe::ended(gw, visit, request, facts).await;
@@ -242,7 +242,7 @@ async fn send_refused(
 
 /// The visit by the session in which a call waits with which the request goes on, in that call's place in flight.
 fn back(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, facts: &Facts<'_>, line: &mut Line) -> Option<Visit> {
-    let back = gw.paused.back(&state_of(visit, request)?, &Bond::of(visit, request, facts))?;
+    let back = gw.suspended_calls.back(&state_of(visit, request)?, &Bond::of(visit, request, facts))?;
     if let Some(room) = back.room {
         line.hold(room);
     }
@@ -333,7 +333,7 @@ fn resumed(
     facts: &Facts<'_>,
 ) -> Result<Option<Box<Paused>>, Refusal> {
     let Some(state) = state_of(visit, request) else { return Ok(None) };
-    let paused = gw.paused.take(&state, &Bond::of(visit, request, facts));
+    let paused = gw.suspended_calls.take(&state, &Bond::of(visit, request, facts));
     paused.map(|paused| Some(Box::new(paused))).ok_or_else(|| {
         let what = "the request state is not of this request, was used, is too old, or its call made room for another; \
             send the request without it";

@@ -122,7 +122,7 @@ pub(crate) async fn ask(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> 
 
 async fn ask_at_leisure(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> {
     let message = asked(gw, visit).await?;
-    match message.as_ref().and_then(|message| refused(message, &gw.settings.reply)) {
+    match message.as_ref().and_then(|message| refused(message, &gw.settings.reply_limits)) {
         Some(Some(spoken)) if !spoken.contains(&Revision::R2026_07_28) => {
             visit.upstream.set_spoken(spoken);
             Ok(Said::NotStateless)
@@ -134,7 +134,7 @@ async fn ask_at_leisure(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> 
 }
 
 async fn asked(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, SendError> {
-    let call = gw.new_call();
+    let call = gw.new_call_id();
     let id = RequestId::string(call.as_str());
     let method = Method::Discover.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"_meta":{OWN_META}}}}}"#);
@@ -143,7 +143,7 @@ async fn asked(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, SendError> 
     outgoing.modern = Some(ModernHead { method: method.to_owned(), name: None });
     let permit = Permit::of_always_allowed(method, outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-    let mut exchange = gw.client.send(&visit.upstream, permit).await?;
+    let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await?;
     if exchange.status.is_server_error() {
         return Err(SendError::Status(exchange.status.as_u16()));
     }
@@ -166,7 +166,7 @@ fn refused(message: &Bytes, limits: &JsonLimits) -> Option<Option<Vec<Revision>>
 }
 
 fn said(gw: &Gateway, visit: &Visit, message: Option<Bytes>) -> Said {
-    let limits = &gw.settings.reply;
+    let limits = &gw.settings.reply_limits;
     let Some(message) = message else { return Said::NotStateless };
     let Ok(Some(result)) = result_text(&message, limits) else {
         return if refused(&message, limits).is_some() { Said::Refused } else { Said::NotStateless };

@@ -25,7 +25,7 @@ pub(crate) async fn refuse(
     let what = format!("unknown method {}", quote_excerpt(method.name()));
     let text = error_response(id, code::METHOD_NOT_FOUND, &what, None);
     line.finish_with(status, text.into()).await;
-    gw.metrics.refused("rejected");
+    gw.metrics.count_refusal("rejected");
     trail.method(method.name());
     gw.write(trail.rejected(code::METHOD_NOT_FOUND, &what)).await;
 }

@@ -96,9 +96,9 @@ async fn opened(
     }
     let (message, exchange) = exchanged?;
     let gone = |what: &str| SendError::Unusable(what.to_owned());
-    let (text, outcome) =
-        answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(|| gone("the answer cannot be read"))?;
-    let Some(result) = result_text(&message, &gw.settings.reply)? else { return Ok((text, outcome)) };
+    let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply_limits)
+        .ok_or_else(|| gone("the answer cannot be read"))?;
+    let Some(result) = result_text(&message, &gw.settings.reply_limits)? else { return Ok((text, outcome)) };
     let revision = revision_of(&result).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision =
         revision.ok_or_else(|| gone("the server agrees on a revision that has no handshake, or is not known"))?;
@@ -138,7 +138,7 @@ async fn opened(
 fn is_refused(exchanged: &Result<(Bytes, Exchange), SendError>, gw: &Gateway) -> bool {
     match exchanged {
         Err(SendError::Status(400 | 404 | 405)) => true,
-        Ok((message, _)) => matches!(result_text(message, &gw.settings.reply), Ok(None)),
+        Ok((message, _)) => matches!(result_text(message, &gw.settings.reply_limits), Ok(None)),
         Err(_) => false,
     }
 }
@@ -326,10 +326,10 @@ pub(crate) async fn ask_for_log(
     level: &str,
     addressed: impl FnOnce(Outgoing) -> Outgoing,
 ) {
-    let (call, method, level) = (gw.new_call(), Method::SetLevel.name(), to_json_string(level));
+    let (call, method, level) = (gw.new_call_id(), Method::SetLevel.name(), to_json_string(level));
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"level":{level}}}}}"#);
     let Some(permit) = Permit::of_always_allowed(method, addressed(Outgoing::request(text, call))) else { return };
-    if let Ok(mut exchange) = gw.client.send(&visit.upstream, permit).await {
+    if let Ok(mut exchange) = gw.upstream_client.send(&visit.upstream, permit).await {
         let _ = own_answer(gw, &mut exchange, call).await;
     }
 }
@@ -337,16 +337,16 @@ pub(crate) async fn ask_for_log(
 /// Does a handshake with the upstream.
 pub(crate) async fn shaken(gw: &Gateway, visit: &Visit, handshake: &Bytes) -> Result<Shaken, SendError> {
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
-    let Ok(ClientMessage::Request(request)) = read_client_message(handshake, &gw.settings.request) else {
+    let Ok(ClientMessage::Request(request)) = read_client_message(handshake, &gw.settings.request_limits) else {
         return Err(unusable("the handshake cannot be read"));
     };
-    let call = gw.new_call();
+    let call = gw.new_call_id();
     let text = request.page_request(&RequestId::string(call.as_str()), None, None);
     let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::request(text, call))
         .ok_or_else(|| unusable("the handshake has to be judged"))?;
-    let mut exchange = gw.client.send(&visit.upstream, permit).await?;
+    let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await?;
     let answer = own_answer(gw, &mut exchange, call).await?;
-    let welcome = answer.map(|answer| result_text(&answer, &gw.settings.reply)).transpose()?.flatten();
+    let welcome = answer.map(|answer| result_text(&answer, &gw.settings.reply_limits)).transpose()?.flatten();
     let welcome = welcome.ok_or_else(|| unusable("the server refuses the handshake"))?;
     let revision = revision_of(&welcome).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision = revision.ok_or_else(|| unusable("the server speaks a revision that is not known here"))?;
@@ -360,7 +360,7 @@ pub(crate) async fn end(gw: &Gateway, visit: &Visit) {
     gw.forget_session(session).await;
     session.end_stream();
     end_upstream(gw, &visit.upstream, session.link()).await;
-    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     trail.method("DELETE");
     gw.write(trail.outcome(CallOutcome::Ok, None)).await;
 }
@@ -370,7 +370,8 @@ async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: Link) {
     if matches!(link, Link::None | Link::Unopened) || link.is_nameless() {
         return;
     }
-    let _ = tokio::time::timeout(gw.settings.connect_time, gw.client.send(upstream, Permit::to_end(link))).await;
+    let _ =
+        tokio::time::timeout(gw.settings.connect_time, gw.upstream_client.send(upstream, Permit::to_end(link))).await;
 }
 
 impl Gateway {

@@ -38,7 +38,7 @@ pub(crate) fn paused(
     let Errand { gw, visit, call, .. } = errand;
     let mut questions = Vec::new();
     for message in asked {
-        let Ok(Said::Request(question)) = read_server_message(message, &gw.settings.reply) else { return None };
+        let Ok(Said::Request(question)) = read_server_message(message, &gw.settings.reply_limits) else { return None };
         questions.push(Question::new(&questions, &question, visit.upstream.secrets()));
     }
     Some(Paused {
@@ -61,7 +61,7 @@ pub(crate) fn paused(
 /// # Errors
 /// It cannot be kept, and was cancelled.
 pub(crate) fn kept(gw: &Gateway, paused: Paused) -> Result<String, SendError> {
-    gw.paused.keep(paused, gw.settings.answer_time).map_err(|paused| {
+    gw.suspended_calls.keep(paused, gw.settings.client_answer_time).map_err(|paused| {
         gw.cancel(*paused);
         SendError::Unusable("the client cannot be asked".to_owned())
     })
@@ -70,8 +70,8 @@ pub(crate) fn kept(gw: &Gateway, paused: Paused) -> Result<String, SendError> {
 /// Declines questions that the client was to be asked, had its call not ended before.
 pub(crate) fn unasked(errand: &Errand<'_>, link: &Link, asked: &[Bytes]) {
     let Errand { gw, visit, .. } = errand;
-    let (Some(gw), Some(session)) = (gw.own(), visit.far_session().cloned()) else { return };
-    let id = |message: &Bytes| match read_server_message(message, &gw.settings.reply) {
+    let (Some(gw), Some(session)) = (gw.arc_self(), visit.far_session().cloned()) else { return };
+    let id = |message: &Bytes| match read_server_message(message, &gw.settings.reply_limits) {
         Ok(Said::Request(question)) => Some(question.id().clone().into_owned()),
         _ => None,
     };
@@ -143,7 +143,7 @@ pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Take
     if !INPUT.may_be_in(message.outline()) {
         return true;
     }
-    match result_text(&message.copied(), &gw.settings.reply) {
+    match result_text(&message.copied(), &gw.settings.reply_limits) {
         Ok(Some(result)) => may_be_asked_by(gw, visit, &result).await,
         // An error asks nothing.
         Ok(None) => true,
@@ -154,7 +154,7 @@ pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Take
 
 /// Whether what an upstream says, a result or a task, asks the client only what it can be asked and the policy lets it.
 pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &Visit, said: &[u8]) -> bool {
-    let Ok(document) = read(said, &gw.settings.reply) else { return false };
+    let Ok(document) = read(said, &gw.settings.reply_limits) else { return false };
     let Some(wanted) = document.root().get("inputRequests") else { return true };
     let lacking = lacks(visit, document.root());
     for (count, (_, wanted)) in wanted.members().enumerate() {
@@ -167,7 +167,7 @@ pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &Visit, said: &[u8]) ->
             Some(_) => return false,
             None => Refusal::Unaddressed,
         };
-        let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+        let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
         trail.method(&visit.upstream.secrets().cut_text(&method));
         gw.refuse(&mut trail, &why_not).await;
         return false;
@@ -246,8 +246,8 @@ pub(crate) async fn pages(gw: &Gateway, visit: &Visit, message: &Taken) -> Resul
     if visit.crossing() != Crossing::ToSession {
         return Ok(None);
     }
-    let Some(result) = pages_of(message.text(), &gw.settings.reply) else { return Ok(None) };
-    let lacks = read(result.as_bytes(), &gw.settings.reply).ok().and_then(|result| lacks(visit, result.root()));
+    let Some(result) = pages_of(message.text(), &gw.settings.reply_limits) else { return Ok(None) };
+    let lacks = read(result.as_bytes(), &gw.settings.reply_limits).ok().and_then(|result| lacks(visit, result.root()));
     if let Some(required) = lacks {
         return Err(SendError::Undeclared { what: ASKS, required });
     }
@@ -292,12 +292,13 @@ pub(crate) async fn ask_client(
     line: &mut Line,
 ) -> Result<Option<Answers>, SendError> {
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
-    let document = read(result.as_bytes(), &gw.settings.reply).map_err(|_| unusable("the answer cannot be read"))?;
+    let document =
+        read(result.as_bytes(), &gw.settings.reply_limits).map_err(|_| unusable("the answer cannot be read"))?;
     let state = document.root().get("requestState").map(|state| state.raw().to_owned());
     let errand = Errand {
         gw,
         visit,
-        call: gw.new_call(),
+        call: gw.new_call_id(),
         // Nothing is heard of the server meanwhile.
         progress: None,
         is_only_asking: false,
@@ -333,7 +334,7 @@ async fn ask(
     line.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
     let Some(answer) = attend(errand, line, std::pin::pin!(answer)).await else { return Ok(None) };
     let answer = answer.map_err(|_| unusable("the client did not answer"))?;
-    let read = read_client_message(&answer, &errand.gw.settings.request);
+    let read = read_client_message(&answer, &errand.gw.settings.request_limits);
     match read {
         Ok(ClientMessage::Response(said)) => match said.payload() {
             ClientResponsePayload::Result(result) => Ok(Some(result.raw().to_owned())),
@@ -376,27 +377,27 @@ pub(crate) fn again(
 impl Gateway {
     /// Ends the calls whose clients did not come again.
     pub(crate) fn end_paused_calls(&self) {
-        self.paused.overdue().into_iter().for_each(|paused| self.cancel(paused));
+        self.suspended_calls.overdue().into_iter().for_each(|paused| self.cancel(paused));
     }
 
     /// Whether one more call of a grant may wait for its client. Where as many wait as may, the one that waits for longest
     /// gives way, if most likely nobody comes.
     pub(crate) fn has_room_to_wait(&self, visit: &Visit) -> bool {
-        if !self.paused.has_room(visit) {
+        if !self.suspended_calls.has_room(visit) {
             self.give_way(|paused| paused.is_of(&visit.grant.config.id));
         }
-        self.paused.has_room(visit)
+        self.suspended_calls.has_room(visit)
     }
 
     /// Ends the call that waits for longest among some, if it has waited long enough. Whether there is one.
     pub(crate) fn give_way(&self, is_one: impl Fn(&Paused) -> bool) -> bool {
-        let paused = self.paused.give_way(self.settings.answer_time, is_one);
+        let paused = self.suspended_calls.give_way(self.settings.client_answer_time, is_one);
         paused.map(|paused| self.cancel(paused)).is_some()
     }
 
     /// Ends a call that nobody goes on with, and writes that down. Nobody waits until its server has heard of it.
     pub(crate) fn cancel(&self, paused: Paused) {
-        let Some(gw) = self.own() else { return };
+        let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
             let Paused { call, upstream, session, links, exchange, questions, turn, mut trail, .. } = paused;
@@ -423,7 +424,7 @@ impl Gateway {
             let mut outgoing = Outgoing::note(error_response(Some(&id), code::INTERNAL_ERROR, words, None));
             outgoing.link = link.clone();
             outgoing.revision = session.spoken_in_head();
-            let sending = self.client.send(upstream, Permit::of_answer(&id, outgoing));
+            let sending = self.upstream_client.send(upstream, Permit::of_answer(&id, outgoing));
             let _ = tokio::time::timeout(self.settings.connect_time, sending).await;
         }
     }
@@ -438,7 +439,7 @@ impl Gateway {
         outgoing.link = session.link();
         outgoing.revision = session.spoken_in_head();
         if let Some(permit) = Permit::of_always_allowed(Method::Cancelled.name(), outgoing) {
-            let sending = self.client.send(upstream, permit);
+            let sending = self.upstream_client.send(upstream, permit);
             let _ = tokio::time::timeout(self.settings.connect_time, sending).await;
         }
     }
@@ -454,7 +455,7 @@ pub(crate) async fn hung_up(gw: &Gateway, visit: &Visit, call: CallId) {
 /// Nobody waits any more for what was sent, though the client did not say so. Nor does anybody wait until an upstream with
 /// a session has heard of it.
 pub(crate) fn given_up(gw: &Gateway, visit: &Visit, call: CallId) {
-    let (Some(gw), Some(session)) = (gw.own(), visit.far_session().cloned()) else { return };
+    let (Some(gw), Some(session)) = (gw.arc_self(), visit.far_session().cloned()) else { return };
     let (task, upstream) = (Arc::clone(&gw), Arc::clone(&visit.upstream));
     gw.spawn(async move { task.tell_cancelled(&upstream, &session, call).await });
 }

@@ -152,7 +152,8 @@ async fn edited(
             Ok((StatusCode::OK, listed.ok_or_else(unreadable)?.under(request.id(), secrets), CallOutcome::Ok))
         }
         Pages::Error(message, status) => {
-            let (text, outcome) = answer(visit, message, request.id(), &gw.settings.reply).ok_or_else(unreadable)?;
+            let (text, outcome) =
+                answer(visit, message, request.id(), &gw.settings.reply_limits).ok_or_else(unreadable)?;
             Ok((*status, text.into(), outcome))
         }
     }
@@ -161,10 +162,10 @@ async fn edited(
 /// The tools that a server offered when it last did, as far as they were accepted and the grant may see them.
 pub(crate) async fn accepted(gw: &Gateway, visit: &Visit) -> Vec<String> {
     // What cannot be looked up is not shown.
-    let Ok(Some(known)) = gw.pins.server_tools(visit.upstream.name()).await else { return Vec::new() };
+    let Ok(Some(known)) = gw.tool_pins.server_tools(visit.upstream.name()).await else { return Vec::new() };
     let texts: Vec<&str> = known.offered.iter().map(|tool| tool.text.as_str()).collect();
     let page = Bytes::from(format!(r#"{{"tools":[{}]}}"#, texts.join(",")));
-    let mut offer = Offer::of_pages(std::slice::from_ref(&page), &gw.settings.reply);
+    let mut offer = Offer::of_pages(std::slice::from_ref(&page), &gw.settings.reply_limits);
     let categories = Categories::of(visit.upstream.categories.load_full(), visit.upstream.name(), &known).await;
     offer.compare(&known, categories);
     let is_listed = |name: &str| is_listed(visit, &Method::ToolsList, name, Some(&offer));
@@ -250,9 +251,9 @@ async fn fetch_pages(
     let mut cursor: Option<String> = None;
     let mut total = 0;
     let known = visit.offers().current().filter(|_| *wanted.method == Method::ToolsList);
-    let max_bytes = gw.settings.reply.max_bytes;
+    let max_bytes = gw.settings.reply_limits.max_bytes;
     while pages.len() < MAX_PAGES && total < max_bytes {
-        let call = gw.new_call();
+        let call = gw.new_call_id();
         let method = wanted.method.name();
         let hop = visit.hop(method, None);
         let text = make(&RequestId::string(call.as_str()), cursor.as_deref(), hop.as_ref().map(|hop| &hop.own));
@@ -288,17 +289,17 @@ async fn fetch_pages(
         {
             return Ok(Pages::Whole(vec![page], Earlier { text: message, places }));
         }
-        let page = match result_text(&message, &gw.settings.reply) {
+        let page = match result_text(&message, &gw.settings.reply_limits) {
             Err(_) if mutant!("unreadable-list-forwarded") => None,
             page => page?,
         };
         let Some(page) = page else {
-            let status = status_of(visit.era(), &message.clone().into(), call, said, &gw.settings.reply);
+            let status = status_of(visit.era(), &message.clone().into(), call, said, &gw.settings.reply_limits);
             return Ok(Pages::Error(message, status));
         };
         total += page.len();
-        let document =
-            read(&page, &gw.settings.reply).map_err(|_| SendError::Unusable("a page cannot be read".to_owned()))?;
+        let document = read(&page, &gw.settings.reply_limits)
+            .map_err(|_| SendError::Unusable("a page cannot be read".to_owned()))?;
         if document.root().get(member).is_none() {
             return Err(SendError::Unusable(format!("a page has no `{member}`")));
         }
@@ -334,7 +335,8 @@ fn filtered(
     offer: Option<&Offer>,
 ) -> Option<String> {
     let (member, key) = shape(method);
-    let documents: Vec<_> = pages.iter().map(|page| read(page, &gw.settings.reply).ok()).collect::<Option<_>>()?;
+    let documents: Vec<_> =
+        pages.iter().map(|page| read(page, &gw.settings.reply_limits).ok()).collect::<Option<_>>()?;
     let mut entries = Vec::new();
     let mut names = HashSet::new();
     for document in &documents {

@@ -56,7 +56,7 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &ClientRequest<
     // Read anew: what was judged is what is sent.
     let text = honoured.only_heard(request);
     let heard = honoured.heard;
-    let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request) else {
+    let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return fail(gw, request.id(), &mut trail, SendError::NotSent("it cannot be read".to_owned()), line).await;
     };
     if visit.crossing() == Crossing::ToSession {
@@ -190,7 +190,7 @@ pub(crate) fn honoured(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>)
 /// Writes of what a client is not told though it asked.
 pub(crate) async fn record(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, honoured: &Honoured) {
     for (uri, reason) in &honoured.denied {
-        let mut trail = Trail::begin(visit, request, gw.new_call(), gw.clock.now());
+        let mut trail = Trail::begin(visit, request, gw.new_call_id(), gw.clock.now());
         trail.about(visit, Some(uri), None);
         gw.refuse(&mut trail, &Refusal::Denied(reason.clone())).await;
     }
@@ -204,7 +204,7 @@ async fn opened(
     heard: &[MayHear],
     line: &mut Line,
 ) -> Result<End, SendError> {
-    let opening = tokio::time::timeout(gw.settings.call_time, gw.client.send(&visit.upstream, permit));
+    let opening = tokio::time::timeout(gw.settings.call_time, gw.upstream_client.send(&visit.upstream, permit));
     let mut exchange = opening.await.unwrap_or(Err(SendError::Timeout))?;
     pump(gw, visit, request, (call, heard), &mut exchange, line).await
 }
@@ -235,19 +235,20 @@ async fn pump(
                         }
                     }
                     () = unwanted(line) => return Ok(End::Unwanted),
-                    () = gw.stopping() => return Ok(End::Over),
+                    () = gw.wait_for_shutdown() => return Ok(End::Over),
                 }
             }
         };
         let Some(message) = message else { return Ok(End::Over) };
         let visit = &listener.visit;
-        match read_server_message(&message, &gw.settings.reply) {
+        match read_server_message(&message, &gw.settings.reply_limits) {
             Ok(Said::Response(_)) => {
-                let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply)
+                let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply_limits)
                     .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
-                let status = status_of(visit.era(), &message.clone().into(), call, exchange.status, &gw.settings.reply);
+                let status =
+                    status_of(visit.era(), &message.clone().into(), call, exchange.status, &gw.settings.reply_limits);
                 let tagged =
-                    str::from_utf8(&text).ok().and_then(|text| retagged(text, request.id(), &gw.settings.reply));
+                    str::from_utf8(&text).ok().and_then(|text| retagged(text, request.id(), &gw.settings.reply_limits));
                 return Ok(End::Answered(status, tagged.map_or(text, Bytes::from), outcome));
             }
             Ok(Said::Notification(said)) if *said.method() == Method::SubscriptionsAcknowledged => {
@@ -266,7 +267,7 @@ async fn pump(
                     pass_on(visit, request, text, line).await;
                 }
             }
-            Ok(Said::Request(_)) | Err(_) => gw.metrics.dropped(),
+            Ok(Said::Request(_)) | Err(_) => gw.metrics.count_dropped_message(),
         }
     }
 }

@@ -59,16 +59,18 @@ pub(crate) async fn is_lost(gw: &Gateway, visit: &Visit) -> Option<bool> {
 }
 
 async fn says_lost(gw: &Gateway, visit: &Visit) -> Option<bool> {
-    let (call, method) = (gw.new_call(), Method::Ping.name());
+    let (call, method) = (gw.new_call_id(), Method::Ping.name());
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}"}}"#);
     let permit = Permit::of_always_allowed(method, visit.addressed(Outgoing::request(text, call)))?;
     let is_no = |status: StatusCode| is_doubtful(status) || status == StatusCode::NOT_FOUND;
-    match gw.client.send(&visit.upstream, permit).await {
+    match gw.upstream_client.send(&visit.upstream, permit).await {
         Ok(mut exchange) if is_no(exchange.status) => {
             let answer = own_answer(gw, &mut exchange, call).await.ok().flatten();
             // One that does not know the request has not looked at the session.
             Some(!answer.is_some_and(|answer| {
-                let Ok(Said::Response(reply)) = read_server_message(&answer, &gw.settings.reply) else { return false };
+                let Ok(Said::Response(reply)) = read_server_message(&answer, &gw.settings.reply_limits) else {
+                    return false;
+                };
                 reply.error().is_some_and(|fault| fault.code == code::METHOD_NOT_FOUND.to_string())
             }))
         }

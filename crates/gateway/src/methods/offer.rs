@@ -39,7 +39,7 @@ pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mu
         let errand = Errand {
             gw,
             visit,
-            call: gw.new_call(),
+            call: gw.new_call_id(),
             progress: None,
             is_only_asking: false,
             is_callers: false,
@@ -103,7 +103,7 @@ pub(crate) async fn offered(
     if let Some(offer) = current.filter(|offer| offer.taken_at.elapsed() < upstream.config().accepting.fresh) {
         return Ok(offer);
     }
-    let mut offer = Offer::of_pages(pages, &gw.settings.reply).with_first(first.cloned());
+    let mut offer = Offer::of_pages(pages, &gw.settings.reply_limits).with_first(first.cloned());
     if upstream.speaks_modern() == Some(true) && !upstream.is_child() {
         for (tool, why) in offer.without_mirror() {
             let (name, tool) = (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secrets().cut_text(tool)));
@@ -140,11 +140,11 @@ impl Gateway {
             !mutant!("pin-change-ignored-before-first-list") || server.offers.current().is_some()
         };
         let servers = self.live().servers().filter(is_watched).cloned().collect::<Vec<_>>();
-        let Some(gw) = self.own().filter(|_| !servers.is_empty()) else { return };
+        let Some(gw) = self.arc_self().filter(|_| !servers.is_empty()) else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
             for server in servers {
-                match task.pins.server_tools(server.name()).await {
+                match task.tool_pins.server_tools(server.name()).await {
                     Ok(Some(known)) => server.note_accepted(&known, false),
                     Ok(None) => server.note_unknown(),
                     Err(fault) => {
@@ -176,15 +176,15 @@ async fn settle(
     let name = upstream.name();
     let accepting = upstream.config().accepting;
     let plain = without_twins(upstream, &offered);
-    let before = gw.pins.server_tools(name).await?;
+    let before = gw.tool_pins.server_tools(name).await?;
     if before.as_ref().is_none_or(|known| known.offered != offered) {
         let first = if accepting.review { Vec::new() } else { plain.iter().map(|tool| tool.name.clone()).collect() };
         let entry = entry(gw, name, first.len());
-        gw.pins.record_offered(name, offered.clone(), first, entry).await?;
+        gw.tool_pins.record_offered(name, offered.clone(), first, entry).await?;
     }
     let known = match before {
         Some(known) => ServerTools { offered: offered.clone(), ..known },
-        None => return Ok((gw.pins.server_tools(name).await?.unwrap_or_default(), true)),
+        None => return Ok((gw.tool_pins.server_tools(name).await?.unwrap_or_default(), true)),
     };
     let is_new = |tool: &&&ToolDefinition| !known.pinned.iter().any(|pin| pin.definition.name == tool.name);
     let new: Vec<(String, String)> =
@@ -193,9 +193,11 @@ async fn settle(
         return Ok((known, false));
     }
     let entry = entry(gw, name, new.len());
-    match gw.pins.accept(name, new, entry).await {
+    match gw.tool_pins.accept(name, new, entry).await {
         // Somebody else has asked meanwhile and was told otherwise; what is withheld now is looked at again.
-        Ok(()) | Err(StoreError::Conflict(_)) => Ok((gw.pins.server_tools(name).await?.unwrap_or_default(), false)),
+        Ok(()) | Err(StoreError::Conflict(_)) => {
+            Ok((gw.tool_pins.server_tools(name).await?.unwrap_or_default(), false))
+        }
         Err(fault) => Err(fault),
     }
 }

@@ -69,7 +69,7 @@ pub(super) async fn fail_by(
         line.hang_up();
         return gw.write(trail.outcome(outcome, None)).await;
     }
-    gw.metrics.refused(refusal.code());
+    gw.metrics.count_refusal(refusal.code());
     line.finish(reply::fault(id, trail.call(), &refusal)).await;
     gw.write(trail.failed(&refusal, outcome)).await;
 }
@@ -82,10 +82,15 @@ async fn sent(
     line: &mut Line,
 ) -> Result<(StatusCode, Bytes, CallOutcome, Exchange), SendError> {
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
-    match answer(visit, &message, request.id(), &gw.settings.reply) {
+    match answer(visit, &message, request.id(), &gw.settings.reply_limits) {
         Some((text, outcome)) => {
-            let status =
-                status_of(visit.era(), &message.clone().into(), trail.call(), exchange.status, &gw.settings.reply);
+            let status = status_of(
+                visit.era(),
+                &message.clone().into(),
+                trail.call(),
+                exchange.status,
+                &gw.settings.reply_limits,
+            );
             Ok((status, text, outcome, exchange))
         }
         None => Err(SendError::Unusable("the answer cannot be read".to_owned())),
@@ -129,7 +134,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &ClientMessage
     if visit.crossing() == Crossing::ToStateless {
         return kept_here(gw, visit, message).await;
     }
-    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     if is_cancelled_here(visit, message) {
         trail.method(Method::Cancelled.name());
         return gw.write(trail.outcome(CallOutcome::Ok, None)).await;
@@ -156,7 +161,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &ClientMessage
         ClientMessage::Request(_) => None,
     };
     let Some(permit) = permit else {
-        gw.metrics.dropped();
+        gw.metrics.count_dropped_message();
         return gw.write(trail.refused(&Refusal::Unaddressed)).await;
     };
     let is_progress = matches!(message, ClientMessage::Notification(said) if *said.method() == Method::Progress);
@@ -175,7 +180,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &ClientMessage
 /// is of no use there.
 async fn kept_here(gw: &Gateway, visit: &Visit, message: &ClientMessage<'_>) {
     let Some(session) = visit.session() else { return };
-    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     let is_taken = match message {
         ClientMessage::Notification(said) if *said.method() == Method::Cancelled => {
             trail.method(said.method().name());
@@ -194,7 +199,7 @@ async fn kept_here(gw: &Gateway, visit: &Visit, message: &ClientMessage<'_>) {
     if is_taken {
         return gw.write(trail.outcome(CallOutcome::Ok, None)).await;
     }
-    gw.metrics.dropped();
+    gw.metrics.count_dropped_message();
     gw.write(trail.refused(&Refusal::Unaddressed)).await;
 }
 

@@ -95,9 +95,9 @@ impl Gateway {
     /// Ends sessions that calls had to themselves, and that nobody uses any more: each is a process or a connection. Places
     /// whose session is over are forgotten.
     pub(crate) fn end_spare_sessions(&self) {
-        let ids = self.pool.give_up(|id| self.sessions.is_out_of_use(id, OUT_OF_USE));
+        let ids = self.session_pool.give_up(|id| self.sessions.is_out_of_use(id, OUT_OF_USE));
         ids.iter().for_each(|id| self.sessions.remove(id));
-        self.pool.sweep(|id, grant, server| self.sessions.is_there(id, grant, server));
+        self.session_pool.sweep(|id, grant, server| self.sessions.is_there(id, grant, server));
     }
 }
 
@@ -116,7 +116,7 @@ pub(crate) async fn joined(
             return Ok(side);
         }
         let words = Words::of(visit, request);
-        let row = gw.pool.row(&words.key);
+        let row = gw.session_pool.row(&words.key);
         let far = session_in(gw, visit, row.first(), &words, None).await?;
         Ok(Box::new(Modern { far: Some(far), ..*side }))
     };
@@ -142,7 +142,7 @@ pub(crate) fn has_turns(visit: &Visit, request: &ClientRequest<'_>) -> bool {
 /// As many as may have one.
 pub(crate) async fn apart(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>) -> Result<Visit, Refusal> {
     let words = Words::of(visit, request);
-    let row = gw.pool.row(&words.key);
+    let row = gw.session_pool.row(&words.key);
     let make_room = || gw.give_way(|paused| paused.turn.as_ref().is_some_and(|turn| turn.is_of(&row)));
     let turn = row.turn(gw.settings.call_time, make_room).await.ok_or(Refusal::Full(NO_TURN))?;
     let shared = visit.far_session().map(|shared| &**shared);

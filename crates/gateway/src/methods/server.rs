@@ -28,7 +28,7 @@ pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<
         if *said.method() == Method::ToolsListChanged {
             errand.visit.offers().forget();
         }
-        errand.gw.metrics.dropped();
+        errand.gw.metrics.count_dropped_message();
         return None;
     }
     let text = unaddressed(errand.gw, errand.visit, said).await?;
@@ -66,7 +66,7 @@ pub(crate) async fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotifi
     if visit.crossing() != Crossing::ToStateless {
         return Some(text);
     }
-    Some(untagged(&text, &gw.settings.reply).unwrap_or(text))
+    Some(untagged(&text, &gw.settings.reply_limits).unwrap_or(text))
 }
 
 /// The notification without the id that a server without sessions puts to it: the request to listen was ours.
@@ -105,7 +105,7 @@ async fn heard(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Op
             Some(said.text().to_owned())
         }
         Method::ResourceUpdated => {
-            let document = read(said.params()?.as_bytes(), &gw.settings.reply).ok()?;
+            let document = read(said.params()?.as_bytes(), &gw.settings.reply_limits).ok()?;
             let uri = document.root().get("uri")?.as_str()?;
             may_hear_of(gw, visit, &uri).is_ok().then(|| said.text().to_owned())
         }
@@ -181,7 +181,7 @@ async fn is_ours(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) -> bool
 }
 
 pub(super) async fn may_be_asked(gw: &Gateway, visit: &Visit, name: &str) -> bool {
-    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     trail.method(name);
     match may_ask(gw, visit, name, &mut trail) {
         Ok(()) => {
@@ -214,7 +214,7 @@ async fn settled<T>(
     asked: &ServerRequest<'_>,
     place: impl FnOnce() -> Result<T, Refusal>,
 ) -> Option<T> {
-    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     let name = asked.method().name();
     // What a server calls its question may be anything, our secret, too.
     trail.method(&visit.upstream.secrets().cut_text(name));
@@ -264,7 +264,7 @@ fn judge(gw: &Gateway, visit: &Visit, facts: &Facts<'_>) -> Result<Option<Arc<st
 
 /// Sends a message that wants no answer; gives the status that it was taken with.
 pub(crate) async fn tell(gw: &Gateway, visit: &Visit, permit: Permit) -> Result<u16, SendError> {
-    let sending = gw.client.send(&visit.upstream, permit);
+    let sending = gw.upstream_client.send(&visit.upstream, permit);
     let sent = tokio::time::timeout(gw.settings.connect_time * 2, sending).await;
     let mut exchange = sent.unwrap_or(Err(SendError::Timeout))?;
     let status = exchange.status;

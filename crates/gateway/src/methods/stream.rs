@@ -59,7 +59,7 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, visit: Visit, last: &str) -> Respo
 
 /// Answers that nobody knows what a client missed.
 async fn unknown(gw: &Gateway, visit: &Visit) -> Response<Body> {
-    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     trail.method("GET");
     gw.refuse(&mut trail, &Refusal::Unaddressed).await;
     reply::http_error(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
@@ -83,7 +83,7 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit, behind: Option<Place>)
 
 /// A place for one more stream of the grant; what comes of it is written down.
 pub(crate) async fn place(gw: &Gateway, visit: &Visit) -> Result<Room, Refusal> {
-    let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     trail.method("GET");
     match Room::for_stream(&visit.grant) {
         Ok(room) => {
@@ -148,7 +148,7 @@ async fn served(
             },
             () = handle.notified() => return None,
             () = events.closed() => return None,
-            () = gw.stopping() => return None,
+            () = gw.wait_for_shutdown() => return None,
         }
     }
 }
@@ -203,7 +203,7 @@ pub(crate) async fn follow(
         let last = visit.far_session().and_then(|session| session.heard());
         let is_behind = last.is_some();
         let Some(permit) = to_hear(gw, visit, last).await else { return std::future::pending().await };
-        match gw.client.send(&visit.upstream, permit).await {
+        match gw.upstream_client.send(&visit.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
                 reopened = None;
                 let _open = Stands::begin(visit);
@@ -338,7 +338,7 @@ async fn to_hear(gw: &Gateway, visit: &Visit, last: Option<HeaderValue>) -> Opti
             uris.push(to_json_string(&uri));
         }
     }
-    let (call, method) = (gw.new_call(), Method::Listen.name());
+    let (call, method) = (gw.new_call_id(), Method::Listen.name());
     let text = format!(
         r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[{}]}}}}}}"#,
         uris.join(",")
@@ -369,7 +369,7 @@ async fn pump(
         if mutant!("event-acknowledged-before-delivery") {
             set_heard(visit, exchange.left_at().0, opening);
         }
-        let text = match read_server_message(&message, &gw.settings.reply) {
+        let text = match read_server_message(&message, &gw.settings.reply_limits) {
             Ok(Said::Notification(said)) => match &mut filter {
                 Some(filter) if !mutant!("unrequested-notification-reaches-session") => {
                     if let Some(asked) = asked.take_if(|_| *said.method() == Method::SubscriptionsAcknowledged) {
@@ -381,7 +381,7 @@ async fn pump(
             },
             Ok(Said::Request(asked)) => question(gw, visit, &asked).await,
             Ok(Said::Response(_)) | Err(_) => {
-                gw.metrics.dropped();
+                gw.metrics.count_dropped_message();
                 None
             }
         };

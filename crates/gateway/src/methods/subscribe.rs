@@ -74,7 +74,7 @@ pub(crate) fn again(gw: &Gateway, visit: &Visit) {
     if !session.watched.begin_asking(opening) || !session.watched.is_any() {
         return;
     }
-    let Some(gw) = gw.own() else { return };
+    let Some(gw) = gw.arc_self() else { return };
     let (own, visit, session) = (Arc::clone(&gw), visit.clone(), Arc::clone(session));
     gw.spawn(async move {
         let mut is_answered = true;
@@ -105,7 +105,7 @@ pub(super) async fn judged(gw: &Gateway, visit: &Visit, session: &Session, uri: 
         Err(reason) => reason,
     };
     if session.watched.deny(uri) {
-        let mut trail = Trail::of_visit(visit, gw.new_call(), gw.clock.now());
+        let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
         trail.method(Method::ResourcesSubscribe.name());
         trail.about(visit, Some(uri), None);
         gw.refuse(&mut trail, &Refusal::Denied(reason)).await;
@@ -115,14 +115,14 @@ pub(super) async fn judged(gw: &Gateway, visit: &Visit, session: &Session, uri: 
 
 /// Subscribes at the upstream, or ends that, and gives whether it will have it. None if it does not answer.
 pub(super) async fn ask(gw: &Gateway, visit: &Visit, method: &Method<'_>, heard: &MayHear) -> Option<bool> {
-    let (call, uri) = (gw.new_call(), to_json_string(heard.uri()));
+    let (call, uri) = (gw.new_call_id(), to_json_string(heard.uri()));
     let name = method.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{name}","params":{{"uri":{uri}}}}}"#);
     let permit = Permit::of_heard(heard, visit.addressed(Outgoing::request(text, call)));
     let asking = async {
-        let mut exchange = gw.client.send(&visit.upstream, permit).await.ok()?;
+        let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await.ok()?;
         let answer = own_answer(gw, &mut exchange, call).await.ok()?;
-        Some(answer.is_some_and(|answer| matches!(result_text(&answer, &gw.settings.reply), Ok(Some(_)))))
+        Some(answer.is_some_and(|answer| matches!(result_text(&answer, &gw.settings.reply_limits), Ok(Some(_)))))
     };
     tokio::time::timeout(gw.settings.connect_time * 2, asking).await.ok()?
 }

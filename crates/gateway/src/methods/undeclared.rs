@@ -73,7 +73,9 @@ pub(super) fn check(
     if !has_words {
         return Ok(());
     }
-    let Ok(Said::Response(reply)) = read_server_message(message.text(), &gw.settings.reply) else { return Ok(()) };
+    let Ok(Said::Response(reply)) = read_server_message(message.text(), &gw.settings.reply_limits) else {
+        return Ok(());
+    };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(()) };
     if let Some((era, task)) = task_of(visit, request, result).filter(|(era, _)| !takes_task(visit, request, *era)) {
         let is_known_there = (era == ProtocolGeneration::Stateful) == visit.far_session().is_some();
@@ -92,7 +94,7 @@ pub(super) fn check(
         // It asks by requests of its own.
         return Ok(());
     }
-    let document = read(result.as_bytes(), &gw.settings.reply)
+    let document = read(result.as_bytes(), &gw.settings.reply_limits)
         .map_err(|_| SendError::Unusable("the server's answer cannot be read".to_owned()))?;
     match lacks(visit, document.root()) {
         Some(required) => Err(SendError::Undeclared { what: ASKS, required }),
@@ -166,10 +168,10 @@ fn takes_task(visit: &Visit, request: &ClientRequest<'_>, era: ProtocolGeneratio
 impl Gateway {
     /// Tells a server that nobody wants what a task does. Nobody waits until it has heard.
     fn cancel_task(&self, visit: &Visit, task: &str) {
-        let Some(gw) = self.own() else { return };
+        let Some(gw) = self.arc_self() else { return };
         let (own, visit, task) = (std::sync::Arc::clone(&gw), visit.clone(), task.to_owned());
         gw.spawn(async move {
-            let mut trail = Trail::of_visit(&visit, own.new_call(), own.clock.now());
+            let mut trail = Trail::of_visit(&visit, own.new_call_id(), own.clock.now());
             trail.method(Method::TasksCancel.name());
             trail.about(&visit, Some(&task), None);
             // What is not written down is not sent, though nobody asked for it.
@@ -180,7 +182,7 @@ impl Gateway {
             let call = trail.call();
             let permit = Permit::of_reserved(&reserved, cancellation(&visit, &task, call));
             let telling = async {
-                let mut exchange = own.client.send(&visit.upstream, permit).await?;
+                let mut exchange = own.upstream_client.send(&visit.upstream, permit).await?;
                 own_answer(&own, &mut exchange, call).await
             };
             let told = tokio::time::timeout(own.settings.connect_time * 2, telling).await;

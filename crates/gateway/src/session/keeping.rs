@@ -94,7 +94,7 @@ fn is_id(text: &str) -> bool {
 impl Gateway {
     /// Keeps a session that was opened.
     pub(crate) async fn keep_session(&self, session: &Session) {
-        if let Err(fault) = in_time(self.keeping.rows.put(session.row(self.clock.now()))).await {
+        if let Err(fault) = in_time(self.session_persistence.rows.put(session.row(self.clock.now()))).await {
             warn!(error = %fault, "a session will not survive a restart of the gateway: {fault}");
         }
     }
@@ -104,7 +104,7 @@ impl Gateway {
         let writing = async {
             let _turn = Some(watched.turn().await).filter(|_| !mutant!("subscription-rows-written-in-any-order"));
             let (id, uris) = watched.row();
-            self.keeping.rows.set_subscriptions(id, uris).await
+            self.session_persistence.rows.set_subscriptions(id, uris).await
         };
         if let Err(fault) = in_time(writing).await {
             warn!(error = %fault, "what a session listens for will not survive a restart of the gateway: {fault}");
@@ -117,7 +117,8 @@ impl Gateway {
         if level.len() > MAX_LEVEL {
             return;
         }
-        if let Err(fault) = in_time(self.keeping.rows.set_log_level(session.hash(), level.to_owned())).await {
+        if let Err(fault) = in_time(self.session_persistence.rows.set_log_level(session.hash(), level.to_owned())).await
+        {
             warn!(error = %fault, "which log messages a session wants will not survive a restart of the gateway: {fault}");
         }
     }
@@ -136,10 +137,10 @@ impl Gateway {
             return Ok(Some(session));
         }
         let hash = IdHash::of(&[id]);
-        if !is_id(id) || self.sessions.has(id) || self.keeping.is_gone(&hash) {
+        if !is_id(id) || self.sessions.has(id) || self.session_persistence.is_gone(&hash) {
             return Ok(None);
         }
-        let found = self.keeping.look_up(hash).await.map_err(|fault| {
+        let found = self.session_persistence.look_up(hash).await.map_err(|fault| {
             warn!(error = %fault, "a session cannot be looked for: {fault}");
             not_now("the record of sessions cannot be read; try again later")
         })?;
@@ -149,7 +150,7 @@ impl Gateway {
             }
             Some(_) => Ok(None),
             None => {
-                lock(&self.keeping.gone).add(hash);
+                lock(&self.session_persistence.gone).add(hash);
                 Ok(None)
             }
         }
@@ -169,7 +170,7 @@ impl Gateway {
         let room = self.place_for_session(grant).await;
         let room = room.ok_or_else(|| not_now("too many sessions; try again when some have ended"))?;
         let restored = Session::restored(id, row, room).and_then(|session| self.sessions.insert(session));
-        if self.keeping.is_gone(&hash) {
+        if self.session_persistence.is_gone(&hash) {
             // It was ended while we looked.
             self.sessions.remove(id);
             return Ok(None);
@@ -181,15 +182,15 @@ impl Gateway {
     pub(crate) async fn forget_session(&self, session: &Session) {
         self.end_session(session);
         let hash = session.hash();
-        if let Err(fault) = in_time(self.keeping.rows.delete(vec![hash])).await {
+        if let Err(fault) = in_time(self.session_persistence.rows.delete(vec![hash])).await {
             warn!(error = %fault, "a session that has ended cannot be forgotten yet: {fault}");
-            lock(&self.keeping.unforgotten).push(hash);
+            lock(&self.session_persistence.unforgotten).push(hash);
         }
     }
 
     /// From now on nobody finds it, whatever has to be done yet.
     pub(crate) fn end_session(&self, session: &Session) {
-        lock(&self.keeping.gone).add(session.hash());
+        lock(&self.session_persistence.gone).add(session.hash());
         self.sessions.remove(session.id());
         session.forget_questions();
         // Who only listens learns in no other way that it must begin anew.
@@ -199,9 +200,9 @@ impl Gateway {
     /// Notes which sessions are in use, and forgets those that are not any more.
     pub(crate) async fn note_sessions(&self) {
         let now = self.clock.now();
-        let unforgotten = std::mem::take(&mut *lock(&self.keeping.unforgotten));
+        let unforgotten = std::mem::take(&mut *lock(&self.session_persistence.unforgotten));
         let oldest = now.checked_sub(self.settings.session_idle).unwrap_or_default();
-        let rows = &self.keeping.rows;
+        let rows = &self.session_persistence.rows;
         let noting = async {
             rows.touch(self.sessions.used_within(IN_USE), now).await?;
             rows.delete(unforgotten.clone()).await?;
@@ -209,7 +210,7 @@ impl Gateway {
         };
         if let Err(fault) = noting.await {
             warn!(error = %fault, "it cannot be noted which sessions are in use: {fault}");
-            lock(&self.keeping.unforgotten).extend(unforgotten);
+            lock(&self.session_persistence.unforgotten).extend(unforgotten);
         }
     }
 }

@@ -109,7 +109,7 @@ impl Exchange {
         }
         let rest = async {
             while let Ok(Some(_)) = answer.next().await {
-                gw.metrics.dropped();
+                gw.metrics.count_dropped_message();
             }
         };
         let _ = tokio::time::timeout(DRAIN_TIME, rest).await;

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_store::CallOutcome;
 use gatelodge_testkit::{
     FakeSseUpstream, FakeUpstream, RecordedRequest, ScriptStep, SsePostReply, TestGateway, tool_definition,
@@ -61,7 +61,7 @@ for line in sys.stdin:
         say({"id": own, "error": {"code": -32601, "message": "no such method"}})
 "#;
 
-pub(super) async fn before(directory: &Path, settings: Settings) -> TestGateway {
+pub(super) async fn before(directory: &Path, settings: GatewaySettings) -> TestGateway {
     TestGateway::builder().policy(ALL).settings(settings).start_process(&script(directory)).await
 }
 
@@ -112,7 +112,7 @@ async fn begun(gw: &TestGateway, tool: &str) -> tokio::net::TcpStream {
 #[tokio::test]
 async fn a_process_may_ask_in_each_of_several_calls_that_are_open_and_each_hears_its_own_answer() {
     let directory = tempfile::tempdir().expect("a directory");
-    let gw = before(directory.path(), Settings::default()).await;
+    let gw = before(directory.path(), GatewaySettings::default()).await;
     let open = slow(&gw).await;
     until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
     let (a, b) = (asked(&gw, "A").await, asked(&gw, "B").await);
@@ -130,7 +130,7 @@ async fn a_process_may_ask_in_each_of_several_calls_that_are_open_and_each_hears
 #[tokio::test]
 async fn calls_one_after_the_other_or_soon_done_are_all_for_one_process() {
     let directory = tempfile::tempdir().expect("a directory");
-    let gw = before(directory.path(), Settings::default()).await;
+    let gw = before(directory.path(), GatewaySettings::default()).await;
     let call = |n: usize| {
         let caller = Caller::of(&gw);
         async move { caller.call("read", json!({"n": n})).await.text() }
@@ -146,7 +146,7 @@ async fn calls_one_after_the_other_or_soon_done_are_all_for_one_process() {
 #[tokio::test]
 async fn a_client_at_standard_streams_is_asked_in_one_call_while_another_is_open() {
     let directory = tempfile::tempdir().expect("a directory");
-    let gw = before(directory.path(), Settings::default()).await;
+    let gw = before(directory.path(), GatewaySettings::default()).await;
     let (mut client, input) = tokio::io::duplex(64 << 10);
     let (output, answers) = tokio::io::duplex(64 << 10);
     let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
@@ -193,7 +193,11 @@ async fn a_server_by_http_and_sse_may_ask_while_another_call_is_open() {
 #[tokio::test]
 async fn a_question_that_nobody_came_back_for_keeps_no_later_call_from_being_asked() {
     let directory = tempfile::tempdir().expect("a directory");
-    let gw = before(directory.path(), Settings { answer_time: Duration::from_secs(3), ..Settings::default() }).await;
+    let gw = before(
+        directory.path(),
+        GatewaySettings { client_answer_time: Duration::from_secs(3), ..GatewaySettings::default() },
+    )
+    .await;
     let mut first = Value::Null;
     for n in 0..10 {
         let result = asked(&gw, &n.to_string()).await;
@@ -211,7 +215,7 @@ async fn a_question_that_nobody_came_back_for_keeps_no_later_call_from_being_ask
 #[tokio::test]
 async fn beyond_the_bound_a_call_waits_for_its_turn_and_then_is_refused_in_true_words_and_not_sent() {
     let directory = tempfile::tempdir().expect("a directory");
-    let settings = Settings { call_time: Duration::from_secs(3), ..Settings::default() };
+    let settings = GatewaySettings { call_time: Duration::from_secs(3), ..GatewaySettings::default() };
     let gw = before(directory.path(), settings).await;
     let mut open = Vec::new();
     for n in 0..8 {
@@ -247,7 +251,7 @@ pub(super) async fn asks_over_http() -> FakeUpstream {
 #[tokio::test]
 async fn a_call_that_waits_for_its_client_is_in_flight_and_the_answer_takes_its_place() {
     let upstream = asks_over_http().await;
-    let settings = Settings { in_flight_per_grant: 1, ..Settings::default() };
+    let settings = GatewaySettings { in_flight_per_grant: 1, ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(ALL).settings(settings).start(&upstream).await;
     let result = asked(&gw, "A").await;
     let refused = Caller::of(&gw).call("read", json!({})).await;
@@ -276,7 +280,7 @@ async fn beyond_the_bound_of_calls_that_wait_the_server_is_told_so_and_those_lef
     assert!(said.contains("32 calls of this grant wait"), "{said}");
 
     let upstream = asks_over_http().await;
-    let settings = Settings { answer_time: Duration::from_secs(5), ..Settings::default() };
+    let settings = GatewaySettings { client_answer_time: Duration::from_secs(5), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(ALL).settings(settings).start(&upstream).await;
     for n in 0..32 {
         asked(&gw, &n.to_string()).await;

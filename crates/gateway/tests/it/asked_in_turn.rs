@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_store::{Durability, ManualClock, RecordKind, SqliteLedger};
 use gatelodge_testkit::TestGateway;
 use serde_json::json;
@@ -20,7 +20,7 @@ fn handshakes(directory: &std::path::Path) -> usize {
 #[tokio::test]
 async fn what_the_policy_does_not_show_waits_for_no_turn_and_starts_no_process() {
     let directory = tempfile::tempdir().expect("a directory");
-    let gw = before(directory.path(), Settings::default()).await;
+    let gw = before(directory.path(), GatewaySettings::default()).await;
     let _open = slow(&gw).await;
     until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
     put_in_force(&gw, r#"{"version":"1","default":"deny","tools":{"slow":{}}}"#);
@@ -35,7 +35,7 @@ async fn what_the_policy_does_not_show_waits_for_no_turn_and_starts_no_process()
 /// A call of `read` while another one is open, under a policy that is put in force then: what the log says of its refusal.
 async fn refused_in_turn(policy: &str, is_listed_before: bool) -> Option<String> {
     let directory = tempfile::tempdir().expect("a directory");
-    let gw = before(directory.path(), Settings::default()).await;
+    let gw = before(directory.path(), GatewaySettings::default()).await;
     let _open = slow(&gw).await;
     until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
     put_in_force(&gw, policy);
@@ -65,7 +65,7 @@ async fn what_the_policy_denies_by_its_arguments_waits_for_no_turn_and_starts_no
 #[tokio::test]
 async fn a_call_that_waits_for_a_turn_is_counted_once() {
     let directory = tempfile::tempdir().expect("a directory");
-    let gw = before(directory.path(), Settings::default()).await;
+    let gw = before(directory.path(), GatewaySettings::default()).await;
     let limit = r#"{"limits":[{"counter":"c","window":"day","max":2}]}"#;
     put_in_force(&gw, &format!(r#"{{"version":"1","default":"deny","tools":{{"read":{limit}}}}}"#));
     for n in 1..=2 {
@@ -92,7 +92,7 @@ async fn where_the_session_for_a_turn_cannot_be_opened_it_is_said_that_the_hands
 #[tokio::test]
 async fn of_a_caller_that_leaves_before_its_turn_it_is_written_that_nothing_was_sent() {
     let directory = tempfile::tempdir().expect("a directory");
-    let gw = before(directory.path(), Settings::default()).await;
+    let gw = before(directory.path(), GatewaySettings::default()).await;
     let _open = slow(&gw).await;
     until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
     let all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {super::rows_kit::EXTENSION: {}}});
@@ -133,7 +133,7 @@ async fn no_more_calls_wait_for_their_clients_than_may_though_all_are_asked_at_o
 #[tokio::test]
 async fn a_process_that_somebody_listens_to_is_started_again_when_it_ends() {
     let directory = tempfile::tempdir().expect("a directory");
-    let gw = before(directory.path(), Settings::default()).await;
+    let gw = before(directory.path(), GatewaySettings::default()).await;
     let wanted = json!({"notifications": {"toolsListChanged": true}});
     let mut listening = Caller::of(&gw).begin("subscriptions/listen", wanted).await;
     read_until(&mut listening, "acknowledged", 1).await;

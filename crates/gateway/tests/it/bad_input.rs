@@ -358,7 +358,7 @@ async fn a_request_that_is_turned_away_by_its_head_or_its_size_leaves_a_row() {
     let bearer = format!("Bearer {}", desk.gw.token.reveal());
     let own = ("Authorization", bearer.as_str());
     let (json, both) = (("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream"));
-    let large = "x".repeat(gatelodge_gateway::Settings::default().request.max_bytes + 1);
+    let large = "x".repeat(gatelodge_gateway::GatewaySettings::default().request_limits.max_bytes + 1);
     for path in ["/mcp/desk", "/mcp"] {
         for (verb, headers, body, status) in [
             ("POST", vec![own, json], "{}", 406),

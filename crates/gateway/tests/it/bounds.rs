@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{
     FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, json_response,
@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
 
-async fn start(settings: Settings, upstream: &FakeUpstream) -> TestGateway {
+async fn start(settings: GatewaySettings, upstream: &FakeUpstream) -> TestGateway {
     TestGateway::builder().policy(POLICY).settings(settings).start(upstream).await
 }
 
@@ -57,7 +57,7 @@ fn slow(hit: &RecordedRequest) -> Option<ResponseScript> {
 #[tokio::test]
 async fn requests_that_no_rule_speaks_of_take_room_as_well() {
     let upstream = FakeUpstream::start(json!([tool_definition("read")]), slow).await;
-    let gw = start(Settings { in_flight_per_grant: 1, ..Settings::default() }, &upstream).await;
+    let gw = start(GatewaySettings { in_flight_per_grant: 1, ..GatewaySettings::default() }, &upstream).await;
     gw.initialize().await;
     for method in ["ping", "resources/list"] {
         let ask = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": method});
@@ -81,7 +81,7 @@ async fn requests_that_no_rule_speaks_of_take_room_as_well() {
 #[tokio::test]
 async fn open_streams_of_a_grant_are_bounded() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
-    let gw = start(Settings { in_flight_per_grant: 1, ..Settings::default() }, &upstream).await;
+    let gw = start(GatewaySettings { in_flight_per_grant: 1, ..GatewaySettings::default() }, &upstream).await;
     let mut sessions = Vec::new();
     for _ in 0..2 {
         let answer = gw.post(&[], INITIALIZE).await;
@@ -105,7 +105,9 @@ async fn open_streams_of_a_grant_are_bounded() {
 async fn sessions_of_a_grant_are_bounded_and_idle_ones_make_room_at_both_sides() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let idle = Duration::from_millis(300);
-    let gw = start(Settings { sessions_per_grant: 1, session_idle: idle, ..Settings::default() }, &upstream).await;
+    let gw =
+        start(GatewaySettings { sessions_per_grant: 1, session_idle: idle, ..GatewaySettings::default() }, &upstream)
+            .await;
     assert!(gw.post(&[], INITIALIZE).await.header("mcp-session-id").is_some());
     let refused = gw.post(&[], INITIALIZE).await;
     assert!(refused.body.contains("[GATEWAY] too many sessions"), "{}", refused.body);
@@ -127,7 +129,8 @@ async fn a_caller_that_does_not_read_is_let_go() {
         (hit.method() == "tools/call").then(|| json_response("200 OK", "", &body))
     };
     let upstream = FakeUpstream::start(json!([tool_definition("large")]), large).await;
-    let gw = start(Settings { body_time: Duration::from_millis(300), ..Settings::default() }, &upstream).await;
+    let gw =
+        start(GatewaySettings { body_time: Duration::from_millis(300), ..GatewaySettings::default() }, &upstream).await;
     gw.initialize().await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "large"}}).to_string();
     let request = format!(
@@ -160,7 +163,7 @@ async fn many_first_calls_ask_for_the_tools_once() {
         (hit.method() == "tools/list").then_some(script)
     };
     let upstream = FakeUpstream::start(json!([]), pages).await;
-    let gw = start(Settings::default(), &upstream).await;
+    let gw = start(GatewaySettings::default(), &upstream).await;
     gw.initialize().await;
     let (_gw, answers) = calls(gw, 16).await;
     assert!(answers.iter().all(|answer| answer.text() == "{}"), "all are answered");
@@ -183,7 +186,7 @@ async fn many_calls_that_find_the_session_lost_open_it_once() {
         _ => None,
     };
     let upstream = FakeUpstream::start(json!([tool_definition("read")]), forgetful).await;
-    let gw = start(Settings::default(), &upstream).await;
+    let gw = start(GatewaySettings::default(), &upstream).await;
     gw.initialize().await;
     let (gw, lost) = calls(gw, 8).await;
     assert!(lost.iter().all(|answer| answer.text().starts_with("[UPSTREAM] ")), "{}", lost[0].body);
@@ -197,7 +200,7 @@ async fn a_list_is_given_up_when_its_caller_leaves() {
         (hit.method() == "resources/list").then(|| vec![ScriptStep::Pause(Duration::from_secs(60))])
     };
     let upstream = FakeUpstream::start(json!([tool_definition("read")]), never).await;
-    let gw = start(Settings::default(), &upstream).await;
+    let gw = start(GatewaySettings::default(), &upstream).await;
     gw.initialize().await;
     let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/list"});
     let left = tokio::time::timeout(Duration::from_millis(300), gw.send(&ask)).await;
@@ -216,7 +219,7 @@ async fn a_large_answer_holds_its_place_until_it_is_read() {
         (hit.method() == "tools/call" && hit.tool() == "large").then(|| json_response("200 OK", "", &body))
     };
     let upstream = FakeUpstream::start(json!([tool_definition("large"), tool_definition("read")]), large).await;
-    let gw = start(Settings { in_flight_per_grant: 1, ..Settings::default() }, &upstream).await;
+    let gw = start(GatewaySettings { in_flight_per_grant: 1, ..GatewaySettings::default() }, &upstream).await;
     assert_eq!(gw.call("read", json!({})).await.text(), "{}");
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "large"}}).to_string();
     let head = format!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_store::{CallOutcome, CallRecord};
 use gatelodge_testkit::{FakeUpstream, RecordedRequest, ScriptStep, TestGateway, json_response, tool_definition};
 use serde_json::{Value, json};
@@ -208,7 +208,8 @@ async fn a_call_that_takes_too_long_or_is_cut_off_is_cancelled_at_a_server_with_
         for has_session in [true, false] {
             let (upstream, _) = silent("tools/call").await;
             let call_time = Duration::from_millis(if stops { 60_000 } else { 300 });
-            let settings = Settings { call_time, drain_time: Duration::from_millis(50), ..Settings::default() };
+            let settings =
+                GatewaySettings { call_time, drain_time: Duration::from_millis(50), ..GatewaySettings::default() };
             let gw = TestGateway::builder().policy(ALL).settings(settings).start(&upstream).await;
             let params = json!({"name": "read", "arguments": {}});
             let _stream = if has_session {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_testkit::{
     FakeSseUpstream, FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SsePostReply, TestGateway,
     TestResponse, json_response, tool_definition,
@@ -166,8 +166,8 @@ async fn a_server_that_hangs_at_the_handshake_is_given_up_well_below_what_client
             .then(|| vec![ScriptStep::Pause(Duration::from_secs(60))])
     })
     .await;
-    assert!(Settings::default().connect_time * 4 <= Duration::from_secs(20));
-    let settings = Settings { connect_time: Duration::from_millis(250), ..Settings::default() };
+    assert!(GatewaySettings::default().connect_time * 4 <= Duration::from_secs(20));
+    let settings = GatewaySettings { connect_time: Duration::from_millis(250), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(ALL).settings(settings.clone()).start(&upstream).await;
     let hello =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});

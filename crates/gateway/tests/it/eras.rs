@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_testkit::{
     FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, event_response,
     json_response, tool_definition,
@@ -560,7 +560,7 @@ async fn a_server_that_leaves_unanswered_what_it_does_not_know_is_spoken_to_in_a
             _ => legacy_server(hit),
         })
         .await;
-    let settings = Settings { connect_time: Duration::from_millis(250), ..Settings::default() };
+    let settings = GatewaySettings { connect_time: Duration::from_millis(250), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     for _ in 0..2 {
         assert_eq!(stateless(&gw, "tools/list", json!({})).await.status, 200);

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_testkit::{
     FakeSseUpstream, FakeUpstream, RecordedRequest, ScriptStep, SsePostReply, TestGateway, event_response,
     tool_definition,
@@ -14,8 +14,8 @@ const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
 const NULL: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?","data":{"n":1.10}}}"#;
 const NONE: &str = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"what?","data":{"n":1.10}}}"#;
 
-fn patient() -> Settings {
-    Settings { call_time: Duration::from_secs(3), ..Settings::default() }
+fn patient() -> GatewaySettings {
+    GatewaySettings { call_time: Duration::from_secs(3), ..GatewaySettings::default() }
 }
 
 fn fault(hit: &RecordedRequest) -> Option<&'static str> {

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_mcp::http_headers;
 use gatelodge_testkit::TestGateway;
 use http::Request;
@@ -83,7 +83,7 @@ impl Side {
 
     async fn between(era: Era, far: Era, path: &'static str) -> Self {
         let echo = Echo::start(far).await;
-        let settings = Settings { sessions_per_grant: 100_000, sessions: 100_000, ..Settings::default() };
+        let settings = GatewaySettings { sessions_per_grant: 100_000, sessions: 100_000, ..GatewaySettings::default() };
         let gw = TestGateway::builder().policy(POLICY).settings(settings).start_at(&echo.url()).await;
         let client = Client::builder(TokioExecutor::new()).build_http();
         let seed = number_of("GATELODGE_SEED", 1) as u64;

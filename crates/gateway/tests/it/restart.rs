@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_store::{
     Durability, IdHash, ManualClock, MemoryStore, SessionRow, Sessions, SqliteLedger, SqliteState, StoreError,
 };
@@ -113,7 +113,7 @@ async fn a_session_that_was_ended_stays_ended() {
 #[tokio::test]
 async fn a_session_that_nobody_used_for_too_long_is_forgotten_by_the_clock() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
-    let settings = Settings { session_idle: Duration::from_secs(600), ..Settings::default() };
+    let settings = GatewaySettings { session_idle: Duration::from_secs(600), ..GatewaySettings::default() };
     let mut gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     gw.initialize().await;
     gw.clock.advance(Duration::from_secs(500));

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_mcp::Revision;
 use gatelodge_store::RecordKind;
 use gatelodge_testkit::{
@@ -51,7 +51,7 @@ fn old(hit: &RecordedRequest) -> Option<ResponseScript> {
     }
 }
 
-async fn two(settings: Settings) -> (FakeUpstream, FakeUpstream, TestGateway) {
+async fn two(settings: GatewaySettings) -> (FakeUpstream, FakeUpstream, TestGateway) {
     let tools = json!([tool_definition("talk"), tool_definition("slow"), tool_definition("read")]);
     let desk = FakeUpstream::start(tools.clone(), old).await;
     let zoo = FakeUpstream::start(tools, old).await;
@@ -68,7 +68,7 @@ fn handshake(revision: &str) -> String {
 
 #[tokio::test]
 async fn the_minimum_revision_of_a_grant_holds_where_all_servers_are_one() {
-    let (desk, zoo, gw) = two(Settings::default()).await;
+    let (desk, zoo, gw) = two(GatewaySettings::default()).await;
     let opened = gw.post(&[], &handshake("2025-06-18")).await;
     let session = opened.header("mcp-session-id").expect("a session").to_owned();
     let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
@@ -105,7 +105,7 @@ fn last_id(raw: &str) -> &str {
 
 #[tokio::test]
 async fn a_client_of_all_servers_comes_back_to_the_stream_that_it_lost_and_to_no_other() {
-    let (_, zoo, gw) = two(Settings::default()).await;
+    let (_, zoo, gw) = two(GatewaySettings::default()).await;
     gw.initialize().await;
     let mut lost = begin_in_session(&gw, "POST", "/mcp", "", &call("zoo__talk").to_string()).await;
     let raw = read_until(&mut lost, "\"one\"", 1).await;
@@ -132,7 +132,7 @@ async fn a_client_of_all_servers_comes_back_to_the_stream_that_it_lost_and_to_no
 
 #[tokio::test]
 async fn a_task_of_another_grant_is_not_there_where_all_servers_are_one() {
-    let (desk, _, gw) = two(Settings::default()).await;
+    let (desk, _, gw) = two(GatewaySettings::default()).await;
     gw.initialize().await;
     let mut making = call("desk__read");
     making["params"]["task"] = json!({"ttl": 60000});
@@ -261,7 +261,7 @@ fn listed(answer: &Value) -> Vec<String> {
 #[tokio::test]
 async fn what_one_server_is_asked_for_all_takes_room_at_that_server_and_once_of_the_grant() {
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
-    let (desk, _, gw) = two(Settings { in_flight_per_grant: 1, ..Settings::default() }).await;
+    let (desk, _, gw) = two(GatewaySettings { in_flight_per_grant: 1, ..GatewaySettings::default() }).await;
     gw.initialize().await;
     assert_eq!(listed(&gw.send(&list).await.message()).len(), 6, "two servers are asked by one request of the grant");
     let slow = call("desk__slow");
@@ -274,7 +274,7 @@ async fn what_one_server_is_asked_for_all_takes_room_at_that_server_and_once_of_
     assert!(refused.body.contains("too many requests of this grant"), "{}", refused.body);
     assert!(busy.text().contains("too many requests of this grant"), "{}", busy.body);
 
-    let (desk, _, gw) = two(Settings { in_flight_per_upstream: 1, ..Settings::default() }).await;
+    let (desk, _, gw) = two(GatewaySettings { in_flight_per_server: 1, ..GatewaySettings::default() }).await;
     gw.initialize().await;
     gw.send(&list).await;
     let meanwhile = async {
@@ -291,7 +291,7 @@ async fn what_one_server_is_asked_for_all_takes_room_at_that_server_and_once_of_
 
 #[tokio::test]
 async fn one_stream_for_all_servers_is_one_stream_of_the_grant() {
-    let (desk, zoo, gw) = two(Settings { in_flight_per_grant: 1, ..Settings::default() }).await;
+    let (desk, zoo, gw) = two(GatewaySettings { in_flight_per_grant: 1, ..GatewaySettings::default() }).await;
     let wanted = || json!({"notifications": {"toolsListChanged": true}});
     let own = Caller::of(&gw).at_all();
     let mut first = own.begin("subscriptions/listen", wanted()).await;
@@ -314,7 +314,7 @@ async fn one_stream_for_all_servers_is_one_stream_of_the_grant() {
 
 #[tokio::test]
 async fn t6_a_method_that_the_revision_does_not_have_is_unknown_here_as_well() {
-    let (desk, _zoo, gw) = two(Settings::default()).await;
+    let (desk, _zoo, gw) = two(GatewaySettings::default()).await;
     let one = Caller::of(&gw);
     for caller in [one, one.at_all()] {
         for method in ["tasks/result", "tasks/list", "ping", "resources/subscribe", "logging/setLevel"] {

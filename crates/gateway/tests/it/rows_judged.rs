@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_store::{CallOutcome, CallRecord, RecordKind};
 use gatelodge_testkit::{
     FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, json_response,
@@ -77,7 +77,7 @@ fn legacy(hit: &RecordedRequest) -> Option<ResponseScript> {
     }
 }
 
-async fn before_legacy(settings: Settings) -> (FakeUpstream, TestGateway) {
+async fn before_legacy(settings: GatewaySettings) -> (FakeUpstream, TestGateway) {
     let upstream = FakeUpstream::start(tools(), legacy).await;
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     (upstream, gw)
@@ -92,7 +92,7 @@ fn without_name(answer: &TestResponse, name: &str) -> (u16, Vec<(String, String)
 #[tokio::test]
 async fn p1_a_stateless_client_cannot_tell_a_hidden_tool_from_one_that_is_not_there() {
     let (upstream, gw) = before_modern().await;
-    let (legacy_upstream, legacy_gw) = before_legacy(Settings::default()).await;
+    let (legacy_upstream, legacy_gw) = before_legacy(GatewaySettings::default()).await;
     for gw in [&gw, &legacy_gw] {
         let caller = Caller::of(gw);
         let ask = async |name: &str, head: &str| {
@@ -129,7 +129,7 @@ async fn p1_a_stateless_client_cannot_tell_a_hidden_tool_from_one_that_is_not_th
 #[tokio::test]
 async fn p2_a_denied_call_of_a_visible_tool_is_a_result_that_says_so_and_nothing_else() {
     let (_, gw) = before_modern().await;
-    let (_, legacy_gw) = before_legacy(Settings::default()).await;
+    let (_, legacy_gw) = before_legacy(GatewaySettings::default()).await;
     let denied = [
         legacy_gw.call("wipe", json!({})).await,
         Caller::of(&legacy_gw).call("wipe", json!({})).await,
@@ -172,7 +172,7 @@ async fn p3_a_request_that_comes_again_is_judged_again_by_its_arguments_and_by_t
 
 #[tokio::test]
 async fn p3_what_a_server_with_sessions_asked_is_not_answered_under_a_policy_that_denies_the_call_by_now() {
-    let (upstream, gw) = before_legacy(Settings::default()).await;
+    let (upstream, gw) = before_legacy(GatewaySettings::default()).await;
     let caller = Caller::of(&gw);
     let told = || upstream.requests().iter().any(|hit| hit.message()["id"] == 77);
     let asked = caller.call("ask", json!({"n": 1})).await.message()["result"].clone();
@@ -207,7 +207,7 @@ async fn p3_a_task_is_not_updated_under_a_policy_that_denies_its_tool_by_now() {
 
 #[tokio::test]
 async fn r4_what_one_grant_was_asked_another_cannot_answer() {
-    let (upstream, gw) = before_legacy(Settings::default()).await;
+    let (upstream, gw) = before_legacy(GatewaySettings::default()).await;
     let other = gw.add_grant("other", POLICY);
     let caller = Caller::of(&gw);
     let asked = caller.call("ask", json!({"n": 1})).await.message()["result"].clone();
@@ -225,7 +225,8 @@ async fn r4_what_one_grant_was_asked_another_cannot_answer() {
 #[tokio::test]
 async fn r4_what_a_client_was_asked_too_long_ago_it_cannot_answer_any_more() {
     let (upstream, gw) =
-        before_legacy(Settings { answer_time: Duration::from_millis(300), ..Settings::default() }).await;
+        before_legacy(GatewaySettings { client_answer_time: Duration::from_millis(300), ..GatewaySettings::default() })
+            .await;
     let caller = Caller::of(&gw);
     let asked = caller.call("ask", json!({"n": 1})).await.message()["result"].clone();
     tokio::time::sleep(Duration::from_millis(400)).await;
@@ -244,7 +245,7 @@ fn of_method<'r>(records: &'r [CallRecord], method: &str) -> &'r CallRecord {
 
 #[tokio::test]
 async fn p9_a_row_says_who_asked_for_what_under_which_rule_and_by_which_arguments() {
-    let (upstream, gw) = before_legacy(Settings::default()).await;
+    let (upstream, gw) = before_legacy(GatewaySettings::default()).await;
     let arguments = r#"{"n":1.0,"text":"\u00e9"}"#;
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa01c902b7-01";
     let params = format!(r#"{{"name":"asks","arguments":{arguments},"_meta":{{"traceparent":"{trace}"}}}}"#);
@@ -278,7 +279,7 @@ async fn p9_a_row_says_who_asked_for_what_under_which_rule_and_by_which_argument
 
 #[tokio::test]
 async fn p9_a_cancellation_is_written_down_and_so_is_what_it_ended() {
-    let (upstream, gw) = before_legacy(Settings::default()).await;
+    let (upstream, gw) = before_legacy(GatewaySettings::default()).await;
     gw.initialize().await;
     let call = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "slow"}}).to_string();
     let mut calling = begin_in_session(&gw, "POST", "/mcp/desk", "", &call).await;
@@ -307,7 +308,7 @@ async fn p9_a_cancellation_is_written_down_and_so_is_what_it_ended() {
 
 #[tokio::test]
 async fn p9_who_hangs_up_without_a_session_has_cancelled_and_it_is_written_down() {
-    let (upstream, gw) = before_legacy(Settings::default()).await;
+    let (upstream, gw) = before_legacy(GatewaySettings::default()).await;
     let stream = Caller::of(&gw).begin("tools/call", json!({"name": "slow", "arguments": {}})).await;
     until("the call arrives", || upstream.calls().len() == 1).await;
     drop(stream);

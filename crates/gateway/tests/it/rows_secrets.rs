@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_testkit::{
     FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseTestClient, TestGateway, TestResponse, json_response,
     tool_definition,
@@ -184,7 +184,7 @@ impl Watched {
         let (log, logged) = Log::begin();
         let collector = Collector::start().await;
         let upstream = FakeUpstream::start(tools(), server).await;
-        let settings = Settings { telemetry: Some(collector.config()), ..Settings::default() };
+        let settings = GatewaySettings { telemetry: Some(collector.config()), ..GatewaySettings::default() };
         let builder = TestGateway::builder().policy(ALL).settings(settings).log_arguments();
         let builder = builder.secret_header("authorization", &format!("Bearer {SECRET}"), SECRET);
         let builder = if is_at_all { builder.at_aggregate() } else { builder };

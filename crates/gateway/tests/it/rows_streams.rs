@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_testkit::{
     FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseTestClient, TestGateway, TestResponse,
     event_response, json_response, tool_definition,
@@ -64,7 +64,7 @@ fn modern(hit: &RecordedRequest) -> Option<ResponseScript> {
 
 async fn desk(server: fn(&RecordedRequest) -> Option<ResponseScript>, is_at_all: bool) -> TestGateway {
     let upstream = FakeUpstream::start(json!([tool_definition("slow")]), server).await;
-    let settings = Settings { keep_alive: Duration::from_millis(50), ..Settings::default() };
+    let settings = GatewaySettings { keep_alive: Duration::from_millis(50), ..GatewaySettings::default() };
     let builder = TestGateway::builder().policy(ALL).settings(settings);
     let gw = if is_at_all { builder.at_aggregate() } else { builder }.start(&upstream).await;
     gw.initialize().await;
@@ -94,7 +94,7 @@ fn call(tool: &str) -> String {
 
 #[tokio::test]
 async fn t9_a_call_under_way_shows_signs_of_life_in_both_eras_and_across_them() {
-    assert!(Settings::default().keep_alive <= Duration::from_secs(15));
+    assert!(GatewaySettings::default().keep_alive <= Duration::from_secs(15));
     for (what, server) in [("legacy", legacy as fn(&RecordedRequest) -> Option<ResponseScript>), ("modern", modern)] {
         let gw = desk(server, false).await;
         lives_and_answers(what, begin_in_session(&gw, "POST", "/mcp/desk", "", &call("slow")).await).await;
@@ -182,8 +182,8 @@ async fn t10_a_result_of_twelve_megabytes_comes_whole_and_byte_for_byte() {
 #[tokio::test]
 async fn t10_a_request_beyond_the_configured_bound_is_413_on_every_transport() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
-    let mut settings = Settings::default();
-    settings.request.max_bytes = 2_000;
+    let mut settings = GatewaySettings::default();
+    settings.request_limits.max_bytes = 2_000;
     let gw = TestGateway::builder().policy(ALL).settings(settings).start(&upstream).await;
     gw.initialize().await;
     let filled = |length: usize| {

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use gatelodge_gateway::Settings;
+use gatelodge_gateway::GatewaySettings;
 use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{
     FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseTestClient, TestGateway, event_response,
@@ -58,7 +58,7 @@ fn server(hit: &RecordedRequest) -> Option<ResponseScript> {
     }
 }
 
-async fn desk_with(settings: Settings) -> (FakeUpstream, TestGateway) {
+async fn desk_with(settings: GatewaySettings) -> (FakeUpstream, TestGateway) {
     let tools = ["read", "wipe", "progress", "asks", "slow"].map(tool_definition);
     let upstream = FakeUpstream::start(json!(tools), server).await;
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
@@ -66,7 +66,7 @@ async fn desk_with(settings: Settings) -> (FakeUpstream, TestGateway) {
 }
 
 async fn desk() -> (FakeUpstream, TestGateway) {
-    desk_with(Settings::default()).await
+    desk_with(GatewaySettings::default()).await
 }
 
 async fn wait_for(upstream: &FakeUpstream, found: impl Fn(&RecordedRequest) -> bool) -> RecordedRequest {
@@ -279,15 +279,16 @@ async fn another_policy_counts_at_once_and_the_connection_stays() {
 
 #[tokio::test]
 async fn signs_of_life_come_while_nothing_else_does() {
-    let (_, gw) = desk_with(Settings { keep_alive: Duration::from_millis(50), ..Settings::default() }).await;
+    let (_, gw) =
+        desk_with(GatewaySettings { keep_alive: Duration::from_millis(50), ..GatewaySettings::default() }).await;
     let mut caller = SseTestClient::open(&gw).await;
     while !caller.next_line().await.expect("a line").starts_with(':') {}
-    assert!(Settings::default().keep_alive <= Duration::from_secs(15));
+    assert!(GatewaySettings::default().keep_alive <= Duration::from_secs(15));
 }
 
 #[tokio::test]
 async fn connections_of_a_grant_and_messages_that_wait_are_bounded() {
-    let (_, gw) = desk_with(Settings { in_flight_per_grant: 2, ..Settings::default() }).await;
+    let (_, gw) = desk_with(GatewaySettings { in_flight_per_grant: 2, ..GatewaySettings::default() }).await;
     let (first, second) = (SseTestClient::open(&gw).await, SseTestClient::open(&gw).await);
     let bearer = format!("Bearer {}", gw.token.reveal());
     let headers = [("Authorization", bearer.as_str()), ("Accept", "text/event-stream")];

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use gatelodge_gateway::{InjectedHeader, Settings, TelemetryConfig};
+use gatelodge_gateway::{GatewaySettings, InjectedHeader, TelemetryConfig};
 use gatelodge_testkit::{FakeUpstream, RecordedRequest, TestGateway, json_response, tool_definition};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
@@ -129,7 +129,7 @@ fn server(hit: &RecordedRequest) -> Option<gatelodge_testkit::ResponseScript> {
 async fn desk(telemetry: Option<TelemetryConfig>) -> (FakeUpstream, TestGateway) {
     let tools = ["read_note", "fail", "wipe", "count"].map(tool_definition);
     let upstream = FakeUpstream::start(json!(tools), server).await;
-    let settings = Settings { telemetry, ..Settings::default() };
+    let settings = GatewaySettings { telemetry, ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     (upstream, gw)
 }

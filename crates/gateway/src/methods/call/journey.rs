@@ -81,13 +81,14 @@ impl Journey<'_> {
         let Self { gw, visit, .. } = self;
         let asking = input::ask_client(gw, visit, result, line);
         let unanswered = || Err(SendError::Unusable("the client did not answer what the server asked".to_owned()));
-        let answers = tokio::time::timeout(gw.settings.answer_time, asking).await.unwrap_or_else(|_| unanswered());
+        let answers =
+            tokio::time::timeout(gw.settings.client_answer_time, asking).await.unwrap_or_else(|_| unanswered());
         // The client may think for minutes. What was judged before holds only if nothing has changed.
-        if !gw.is_in_force(visit) && !mutant!("configuration-change-while-asking-ignored") {
+        if !gw.is_policy_current(visit) && !mutant!("configuration-change-while-asking-ignored") {
             let what = "the grant, its policy or the server changed while the client was asked";
             return Err(SendError::Unusable(what.to_owned()));
         }
-        let (call, about) = (gw.new_call(), self.facts.in_head(self.request.method()));
+        let (call, about) = (gw.new_call_id(), self.facts.in_head(self.request.method()));
         let outgoing = answers?.and_then(|answers| input::again(visit, self.request, call, about, &answers));
         Ok(outgoing.map(|outgoing| self.send_under(call, outgoing)))
     }
@@ -202,7 +203,7 @@ impl Journey<'_> {
             }
         };
         undeclared::check(gw, visit, request, &message, &places)?;
-        if let Some(result) = input::wanted(visit, &message, &gw.settings.reply)? {
+        if let Some(result) = input::wanted(visit, &message, &gw.settings.reply_limits)? {
             return Ok(Carried::InputRequired { result });
         }
         if !input::may_all_be_asked(gw, visit, &message).await {
@@ -217,7 +218,7 @@ impl Journey<'_> {
             .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
         let status = match places.result() {
             Some(_) => StatusCode::OK,
-            None => status_of(visit.era(), &message, errand.call, exchange.status, &gw.settings.reply),
+            None => status_of(visit.era(), &message, errand.call, exchange.status, &gw.settings.reply_limits),
         };
         Ok(Carried::Answered { status, text, outcome, exchange: Box::new(exchange) })
     }

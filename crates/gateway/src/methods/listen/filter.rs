@@ -85,7 +85,7 @@ impl Filter {
     pub async fn passes(&self, gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Option<String> {
         let text = unaddressed(gw, visit, said).await.filter(|_| self.lets(said));
         if text.is_none() {
-            gw.metrics.dropped();
+            gw.metrics.count_dropped_message();
         }
         text
     }

@@ -76,7 +76,7 @@ pub(super) async fn listen(
             stands.map_err(|_| SendError::Unusable("the server's stream does not open".to_owned()))?;
         }
         () = unwanted(line) => return Ok(End::Unwanted),
-        () = gw.stopping() => return Ok(End::Over),
+        () = gw.wait_for_shutdown() => return Ok(End::Over),
     }
     let mut openings = session.openings();
     let is_told = |heard: &MayHear| filter.uris.iter().any(|uri| uri == heard.uri());
@@ -86,7 +86,7 @@ pub(super) async fn listen(
     let taken = tokio::select! {
         taken = settle(gw, visit, session, &heard) => taken,
         () = unwanted(line) => return Ok(End::Unwanted),
-        () = gw.stopping() => return Ok(End::Over),
+        () = gw.wait_for_shutdown() => return Ok(End::Over),
     };
     // What the server will not tell of is not promised.
     let filter = Filter::of(filter.lists, taken, false);
@@ -104,7 +104,7 @@ pub(super) async fn listen(
                     }
                 }
                 // It reads too slowly; what it missed, the next list tells.
-                Err(RecvError::Lagged(_)) => gw.metrics.dropped(),
+                Err(RecvError::Lagged(_)) => gw.metrics.count_dropped_message(),
                 Err(RecvError::Closed) => return Ok(End::Over),
             },
             _ = keep_alive.tick() => line.keep_alive().await,
@@ -121,7 +121,7 @@ pub(super) async fn listen(
                 }
             }
             () = unwanted(line) => return Ok(End::Unwanted),
-            () = gw.stopping() => return Ok(End::Over),
+            () = gw.wait_for_shutdown() => return Ok(End::Over),
         }
     }
 }
@@ -174,12 +174,12 @@ async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[MayHear
 impl Gateway {
     /// The same, and nobody waits for it: a server that hangs keeps no client from hearing, or from leaving.
     fn settle_apart(&self, visit: &Visit, session: &Arc<Session>, heard: &Arc<[MayHear]>) {
-        let Some(gw) = self.own().filter(|_| !heard.is_empty()) else { return };
+        let Some(gw) = self.arc_self().filter(|_| !heard.is_empty()) else { return };
         let (task, visit, session, heard) = (Arc::clone(&gw), visit.clone(), Arc::clone(session), Arc::clone(heard));
         gw.spawn(async move {
             tokio::select! {
                 _ = settle(&task, &visit, &session, &heard) => {}
-                () = task.stopping() => {}
+                () = task.wait_for_shutdown() => {}
             }
         });
     }
@@ -194,7 +194,7 @@ impl Gateway {
     /// Follows the upstream's stream of a session for all who listen, until none does: from where it was left, if it goes
     /// on with what somebody else left. What is said while nobody listens is nobody's.
     fn follow_hub(&self, visit: Visit, goes_on: bool) {
-        let Some(gw) = self.own() else { return };
+        let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
             let Some(session) = visit.far_session().cloned() else { return };
@@ -208,7 +208,7 @@ impl Gateway {
             };
             let ending = async {
                 while !session.hub.end_following() {
-                    if !task.still_holds(&visit) {
+                    if !task.is_context_current(&visit) {
                         return true;
                     }
                     tokio::time::sleep(LOOK).await;
@@ -219,7 +219,7 @@ impl Gateway {
                 () = following => true,
                 () = telling => true,
                 is_left = ending => is_left,
-                () = task.stopping() => true,
+                () = task.wait_for_shutdown() => true,
             };
             while let Ok(message) = heard.try_recv() {
                 session.hub.tell(message);

@@ -51,7 +51,7 @@ async fn listed(
             Pages::Whole(pages, first) => (pages, first),
             Pages::Error(message, status) => {
                 let (text, outcome) =
-                    answer(visit, &message, request.id(), &gw.settings.reply).ok_or_else(unreadable)?;
+                    answer(visit, &message, request.id(), &gw.settings.reply_limits).ok_or_else(unreadable)?;
                 return Ok((status, text, outcome));
             }
         };
@@ -59,7 +59,7 @@ async fn listed(
     if let Some(tool) = own.values().next() {
         know_offer(gw, visit, tool, line).await;
     }
-    let documents: Option<Vec<_>> = pages.iter().map(|page| read(page, &gw.settings.reply).ok()).collect();
+    let documents: Option<Vec<_>> = pages.iter().map(|page| read(page, &gw.settings.reply_limits).ok()).collect();
     let documents = documents.ok_or_else(unreadable)?;
     let mut entries = Vec::new();
     for entry in documents.iter().filter_map(|page| page.root().get("tasks")).flat_map(|tasks| tasks.elements()) {

@@ -77,7 +77,7 @@ pub(crate) async fn note(
         return;
     }
     let text = text.clone().whole();
-    let Ok(Said::Response(reply)) = read_server_message(&text, &gw.settings.reply) else { return };
+    let Ok(Said::Response(reply)) = read_server_message(&text, &gw.settings.reply_limits) else { return };
     let ServerResponsePayload::Result(result) = reply.payload() else { return };
     let Some(task) = find_created_task(result, visit.era()) else { return };
     visit.upstream.note_tasks();
@@ -96,7 +96,7 @@ pub(crate) async fn note(
         tool: tool.to_owned(),
         expires_at: now.checked_add(life).unwrap_or(now),
     };
-    if let Err(fault) = gw.task_rows.put(row, now).await {
+    if let Err(fault) = gw.task_owners.put(row, now).await {
         let server = visit.upstream.name();
         warn!(server.name = %server, error = %fault, "nobody can ask for a task that `{tool}` of `{server}` has made: {fault}");
     }
@@ -104,7 +104,7 @@ pub(crate) async fn note(
 
 /// Whether what a server says of a task may go to the caller.
 pub(crate) async fn is_for(gw: &Gateway, visit: &Visit, params: &str) -> bool {
-    let Ok(document) = read(params.as_bytes(), &gw.settings.reply) else { return false };
+    let Ok(document) = read(params.as_bytes(), &gw.settings.reply_limits) else { return false };
     let Some(id) = document.root().get("taskId").and_then(|id| id.as_str()) else { return false };
     match gw.own_task(visit, &id).await {
         Ok(Some(tool)) => may_hear(gw, visit, &tool) || mutant!("task-update-skips-policy"),
@@ -128,7 +128,7 @@ pub(crate) fn of_client(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) 
     if !matches!(asked.method(), Method::TasksGet | Method::TasksResult | Method::TasksCancel) {
         return None;
     }
-    let document = asked.params().and_then(|params| read(params.as_bytes(), &gw.settings.reply).ok());
+    let document = asked.params().and_then(|params| read(params.as_bytes(), &gw.settings.reply_limits).ok());
     let id = document.as_ref().and_then(|params| params.root().get("taskId")?.as_str());
     let method = id.zip(visit.session()).and_then(|(id, session)| session.tasks.asked_for(&id));
     Some(method.ok_or(Refusal::Unaddressed))
@@ -189,7 +189,7 @@ pub(crate) async fn not_there(
 /// The tools whose calls made the grant's tasks at the server, by what the tasks are known by.
 pub(super) async fn own_tasks(gw: &Gateway, visit: &Visit) -> Result<HashMap<IdHash, String>, StoreError> {
     let now = gw.clock.now();
-    let rows = gw.task_rows.list_for_grant(&visit.grant.config.id, visit.upstream.name()).await?;
+    let rows = gw.task_owners.list_for_grant(&visit.grant.config.id, visit.upstream.name()).await?;
     Ok(rows.into_iter().filter(|task| task.expires_at > now).map(|task| (task.id, task.tool)).collect())
 }
 
@@ -204,7 +204,7 @@ impl Gateway {
     }
 
     async fn find_task(&self, visit: &Visit, id: &str) -> Result<Option<TaskOwner>, StoreError> {
-        let found = self.task_rows.find(hash(visit, id)).await;
+        let found = self.task_owners.find(hash(visit, id)).await;
         found.inspect_err(|fault| {
             let server = visit.upstream.name();
             warn!(server.name = %server, error = %fault, "it cannot be said whose a task of `{server}` is: {fault}");
@@ -213,7 +213,7 @@ impl Gateway {
 
     /// Forgets tasks that nobody asks for any more.
     pub(crate) async fn sweep_tasks(&self) {
-        if let Err(fault) = self.task_rows.sweep(self.clock.now()).await {
+        if let Err(fault) = self.task_owners.sweep(self.clock.now()).await {
             warn!(error = %fault, "tasks that have expired cannot be forgotten: {fault}");
         }
     }

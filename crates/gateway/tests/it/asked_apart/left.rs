@@ -10,7 +10,7 @@ use super::*;
 #[tokio::test]
 async fn what_a_client_answers_reaches_no_process_but_the_one_that_asked() {
     let directory = tempfile::tempdir().expect("a directory");
-    let gw = before(directory.path(), Settings::default()).await;
+    let gw = before(directory.path(), GatewaySettings::default()).await;
     let asked = asked(&gw, "A").await;
     let openings = || heard(directory.path()).iter().filter(|own| own["method"] == "initialize").count();
     let (pid, before) = (calls(directory.path(), "ask")[0]["pid"].clone(), openings());
@@ -57,7 +57,7 @@ async fn what_a_client_answers_over_http_is_not_sent_in_a_session_that_was_opene
 #[tokio::test]
 async fn what_a_server_asks_for_a_call_that_was_given_up_is_put_to_no_other_client() {
     let directory = tempfile::tempdir().expect("a directory");
-    let gw = before(directory.path(), Settings::default()).await;
+    let gw = before(directory.path(), GatewaySettings::default()).await;
     let open = begun(&gw, "later").await;
     until("a call is open", || calls(directory.path(), "later").len() == 1).await;
     drop(open);
@@ -73,7 +73,7 @@ async fn what_a_server_asks_for_a_call_that_was_given_up_is_put_to_no_other_clie
 #[tokio::test]
 async fn a_question_whose_call_is_answered_before_the_client_is_asked_is_declined() {
     let directory = tempfile::tempdir().expect("a directory");
-    let gw = before(directory.path(), Settings::default()).await;
+    let gw = before(directory.path(), GatewaySettings::default()).await;
     // A machine that is slow asks the client before the answer is there.
     let mut is_done = false;
     for _ in 0..8 {

@@ -3,22 +3,22 @@
 use std::cell::RefCell;
 
 /// How many bytes are asked for at once.
-const MANY: usize = 1_000;
+const ENTROPY_BUFFER_BYTES: usize = 1_000;
 
-struct Store {
-    bytes: [u8; MANY],
+struct EntropyBuffer {
+    bytes: [u8; ENTROPY_BUFFER_BYTES],
     used: usize,
 }
 
 thread_local! {
-    static STORE: RefCell<Store> = const { RefCell::new(Store { bytes: [0; MANY], used: MANY }) };
+    static ENTROPY: RefCell<EntropyBuffer> = const { RefCell::new(EntropyBuffer { bytes: [0; ENTROPY_BUFFER_BYTES], used: ENTROPY_BUFFER_BYTES }) };
 }
 
 /// Ten bytes that were given to nobody else; zeros if the operating system gives none.
-pub(crate) fn ten() -> [u8; 10] {
-    STORE
+pub(crate) fn call_id_entropy() -> [u8; 10] {
+    ENTROPY
         .with_borrow_mut(|store| {
-            if store.used + 10 > MANY {
+            if store.used + 10 > ENTROPY_BUFFER_BYTES {
                 getrandom::fill(&mut store.bytes).ok()?;
                 store.used = 0;
             }
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn no_bytes_are_given_twice() {
-        let given: HashSet<[u8; 10]> = (0..1_000).map(|_| ten()).collect();
+        let given: HashSet<[u8; 10]> = (0..1_000).map(|_| call_id_entropy()).collect();
         assert_eq!(given.len(), 1_000);
         assert!(!given.contains(&[0; 10]));
     }
