@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use gatelodge_gateway::{GrantConfig, LivePolicy, UpstreamConfig};
+use gatelodge_gateway::{ActivePolicy, GrantConfig, UpstreamConfig};
 use gatelodge_policy::Severity;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -57,7 +57,7 @@ pub struct Entries {
     /// The servers.
     pub servers: Vec<UpstreamConfig>,
     /// The policies.
-    pub policies: Vec<Arc<LivePolicy>>,
+    pub policies: Vec<Arc<ActivePolicy>>,
     /// The grants.
     pub grants: Vec<GrantConfig>,
 }

@@ -23,7 +23,7 @@ use gatelodge_store::ServerName;
 
 use crate::Gateway;
 use crate::call::Refusal;
-use crate::live::{Door, Live, LiveGrant};
+use crate::config_snapshot::{ActiveGrant, ConfigSnapshot, ServerAccess};
 use crate::methods::pool;
 use crate::now::Now;
 use crate::trace::Trace;
@@ -40,7 +40,7 @@ const UNAVAILABLE: &str = "gatelodge/unavailable";
 /// A request for all servers of a grant.
 #[derive(Debug, Clone)]
 pub(crate) struct All {
-    pub grant: Arc<LiveGrant>,
+    pub grant: Arc<ActiveGrant>,
     pub address: Arc<str>,
     /// How the client speaks. Its session is one for all.
     pub side: Side,
@@ -50,7 +50,7 @@ pub(crate) struct All {
 }
 
 impl All {
-    pub fn new(live: &Live, grant: &Arc<LiveGrant>, address: &Arc<str>) -> Self {
+    pub fn new(live: &ConfigSnapshot, grant: &Arc<ActiveGrant>, address: &Arc<str>) -> Self {
         let mut visits: Vec<Visit> = servers_of(live, grant)
             .map(|(upstream, door)| Visit {
                 grant: Arc::clone(grant),
@@ -93,16 +93,19 @@ impl All {
     }
 }
 
-fn servers_of<'l>(live: &'l Live, grant: &'l LiveGrant) -> impl Iterator<Item = (&'l Arc<Upstream>, &'l Door)> {
-    let door = |(name, door): (&'l ServerName, &'l Door)| Some((live.server(name.as_str())?, door));
-    grant.config.doors.iter().filter_map(door)
+fn servers_of<'l>(
+    live: &'l ConfigSnapshot,
+    grant: &'l ActiveGrant,
+) -> impl Iterator<Item = (&'l Arc<Upstream>, &'l ServerAccess)> {
+    let door = |(name, door): (&'l ServerName, &'l ServerAccess)| Some((live.find_server(name.as_str())?, door));
+    grant.config.servers.iter().filter_map(door)
 }
 
 impl Gateway {
     /// What became of what a long stream was opened by: the grant, and all of its servers as they were.
     fn now_all(&self, all: &All) -> Now<All> {
-        let (live, config) = (self.live(), &all.grant.config);
-        let grant = live.grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now()));
+        let (live, config) = (self.config_snapshot(), &all.grant.config);
+        let grant = live.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now()));
         let Some(grant) = grant.filter(|grant| grant.config.id == config.id && grant.lets_go_on(&all.side)) else {
             return Now::Over;
         };

@@ -6,6 +6,7 @@
 mod all;
 mod call;
 mod classes;
+mod config_snapshot;
 mod deadline_timer;
 mod digest;
 mod entropy;
@@ -16,7 +17,6 @@ mod http;
 mod in_flight_limit;
 mod lines;
 mod lists;
-mod live;
 mod methods;
 mod metrics;
 mod minimum;
@@ -52,11 +52,11 @@ use tracing::{info, warn};
 use crate::all::late::Late;
 use crate::all::names::Told;
 use crate::call::PausedCalls;
+use crate::config_snapshot::ConcurrencyLimits;
 use crate::flood::Flood;
 use crate::forced_shutdown::ForcedShutdown;
 use crate::http::listener::{Entrance, listen};
 use crate::http::sse::Connections;
-use crate::live::Bounds;
 use crate::methods::pool::Pool;
 use crate::metrics::Metrics;
 use crate::session::Sessions;
@@ -67,7 +67,7 @@ use crate::visit::Visit;
 
 pub use all::names::fits;
 pub use classes::{Class, accepted_classes, classes};
-pub use live::{Door, GrantConfig, Live, LiveGrant, LivePolicy};
+pub use config_snapshot::{ActiveGrant, ActivePolicy, ConfigSnapshot, GrantConfig, ServerAccess};
 pub use settings::GatewaySettings;
 pub use stores::GatewayStores;
 pub use telemetry::TelemetryConfig;
@@ -86,7 +86,7 @@ const FORCED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Everything that requests share.
 pub struct Gateway {
     weak_self: Weak<Self>,
-    live: ArcSwap<Live>,
+    config_snapshot: ArcSwap<ConfigSnapshot>,
     ledger: Arc<dyn Ledger>,
     tool_pins: Arc<dyn ToolPins>,
     clock: Arc<dyn Clock>,
@@ -132,7 +132,7 @@ impl Gateway {
         let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone());
         Arc::new_cyclic(|own| Self {
             weak_self: Weak::clone(own),
-            live: ArcSwap::default(),
+            config_snapshot: ArcSwap::default(),
             ledger: stores.ledger,
             tool_pins: stores.tool_pins,
             session_persistence: Keeping::new(stores.sessions),
@@ -160,30 +160,30 @@ impl Gateway {
     /// Puts other servers, grants and policies in force, for every request that begins from now on. What is accepted
     /// of definitions may have changed as well, so it is looked at again.
     pub fn apply_config(&self, servers: Vec<UpstreamConfig>, grants: Vec<GrantConfig>) {
-        let bounds = Bounds {
-            per_grant: self.settings.in_flight_per_grant,
-            per_upstream: self.settings.in_flight_per_server,
+        let bounds = ConcurrencyLimits {
+            in_flight_per_grant: self.settings.in_flight_per_grant,
+            in_flight_per_server: self.settings.in_flight_per_server,
             sessions_per_grant: self.settings.sessions_per_grant,
-            children_per_upstream: self.settings.processes_per_server,
+            processes_per_server: self.settings.processes_per_server,
         };
         self.upstream_client.prepare_for(&servers);
-        let next = self.live.load().next(servers, grants, &bounds);
-        self.live.store(Arc::new(next));
-        let live = self.live();
+        let next = self.config_snapshot.load().with_changes(servers, grants, &bounds);
+        self.config_snapshot.store(Arc::new(next));
+        let live = self.config_snapshot();
         self.sessions.look_at_links(|session, link| {
             let has_grant = live.grants().any(|grant| grant.config.id == *session.grant());
             has_grant
                 && session
                     .server()
-                    .and_then(|server| live.server(server.as_str()))
+                    .and_then(|server| live.find_server(server.as_str()))
                     .is_some_and(|upstream| link.is_of(upstream))
         });
         self.look_at_accepted();
     }
 
     /// What is in force now.
-    pub fn live(&self) -> arc_swap::Guard<Arc<Live>> {
-        self.live.load()
+    pub fn config_snapshot(&self) -> arc_swap::Guard<Arc<ConfigSnapshot>> {
+        self.config_snapshot.load()
     }
 
     /// Serves callers, and people on `admin`, until [`Gateway::stop`]; then waits for calls to end, within bounds.
@@ -292,19 +292,21 @@ impl Gateway {
 
     /// The same for a call that was judged: what somebody accepts meanwhile of the server's tools does not change that.
     pub(crate) fn is_policy_current(&self, visit: &Visit) -> bool {
-        let live = self.live();
+        let live = self.config_snapshot();
         let config = &visit.grant.config;
-        let Some(grant) = live.grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now())) else {
+        let Some(grant) = live.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now())) else {
             return false;
         };
         // Policies judge by labels, too.
         if grant.config.label != config.label || grant.config.labels != config.labels {
             return false;
         }
-        let door = grant.config.doors.get(visit.upstream.name());
-        let is_same = door.is_some_and(|door| door.is_same(&visit.door));
+        let door = grant.config.servers.get(visit.upstream.name());
+        let is_same = door.is_some_and(|door| door.has_same_rules(&visit.door));
         is_same
-            && live.server(visit.upstream.name().as_str()).is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))
+            && live
+                .find_server(visit.upstream.name().as_str())
+                .is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))
     }
 
     /// The gateway, for a task that outlives a request.

@@ -5,11 +5,11 @@ use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, Revision, code};
 use gatelodge_mutants::mutant;
 use http::StatusCode;
 
-use crate::live::LiveGrant;
+use crate::config_snapshot::ActiveGrant;
 use crate::session::Session;
 use crate::visit::Side;
 
-impl LiveGrant {
+impl ActiveGrant {
     /// Of some revisions, those that the grant lets its bearer speak.
     pub(crate) fn new_enough(&self, revisions: &[Revision]) -> Vec<Revision> {
         let minimum = self.config.minimum_revision.unwrap_or(Revision::R2024_11_05);

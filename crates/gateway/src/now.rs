@@ -42,9 +42,9 @@ impl Gateway {
 
     /// The visit of a client that came before; none if its grant or its server is not in force any more.
     pub(crate) fn visit(&self, grant: &TokenHash, server: &ServerName, address: &Arc<str>) -> Option<Visit> {
-        let live = self.live();
-        let grant = live.grant(grant).filter(|grant| !grant.is_expired(self.clock.now()))?;
-        let (upstream, door) = (live.server(server.as_str())?, grant.config.doors.get(server)?);
+        let live = self.config_snapshot();
+        let grant = live.find_grant(grant).filter(|grant| !grant.is_expired(self.clock.now()))?;
+        let (upstream, door) = (live.find_server(server.as_str())?, grant.config.servers.get(server)?);
         Some(Visit {
             grant: Arc::clone(grant),
             door: door.clone(),

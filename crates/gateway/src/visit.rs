@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::config_snapshot::{ActiveGrant, ServerAccess};
 use crate::digest::Begun;
-use crate::live::{Door, LiveGrant};
 use crate::methods::pool::Turn;
 use crate::session::{ClientInfo, Session};
 use crate::trace::{Hop, Trace};
@@ -21,8 +21,8 @@ pub(crate) const STDIO: &str = "stdio";
 /// A request whose grant is known.
 #[derive(Debug, Clone)]
 pub(crate) struct Visit {
-    pub grant: Arc<LiveGrant>,
-    pub door: Door,
+    pub grant: Arc<ActiveGrant>,
+    pub door: ServerAccess,
     pub upstream: Arc<Upstream>,
     /// How often something else had been accepted of the upstream's tools when the request came.
     pub acceptances: u64,

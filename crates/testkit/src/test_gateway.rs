@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::{
-    Accepting, ChildConfig, Door, Gateway, GatewaySettings, GatewayStores, GrantConfig, HttpConfig, InjectedHeader,
-    LivePolicy, UpstreamConfig, Way,
+    Accepting, ActivePolicy, ChildConfig, Gateway, GatewaySettings, GatewayStores, GrantConfig, HttpConfig,
+    InjectedHeader, ServerAccess, UpstreamConfig, Way,
 };
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use gatelodge_store::{
@@ -193,7 +193,9 @@ impl TestGatewayBuilder {
         let token = GrantToken::random().expect("randomness");
         let mut grant = grant("ci", token.hash(), policy.as_deref(), mode);
         for (name, _, policy) in &further {
-            grant.doors.insert(name.parse().expect("a name"), Door { policy: Some(shared_policy(policy)), mode });
+            grant
+                .servers
+                .insert(name.parse().expect("a name"), ServerAccess { policy: Some(shared_policy(policy)), mode });
         }
         let GatewayInstance { gateway, address, admin, run } =
             launch(&stores, &clock, &settings, &servers, std::slice::from_ref(&grant)).await;
@@ -253,18 +255,18 @@ async fn bind_listener() -> TcpListener {
 /// A grant for the one server.
 fn grant(label: &str, token: TokenHash, policy: Option<&str>, mode: EnforcementMode) -> GrantConfig {
     let policy = policy.map(shared_policy);
-    let doors = HashMap::from([(SERVER.parse().expect("a name"), Door { policy, mode })]);
+    let doors = HashMap::from([(SERVER.parse().expect("a name"), ServerAccess { policy, mode })]);
     let (id, label) = (GrantId(label.into()), label.into());
-    GrantConfig { id, label, labels: BTreeMap::new(), token, expires_at: None, minimum_revision: None, doors }
+    GrantConfig { id, label, labels: BTreeMap::new(), token, expires: None, minimum_revision: None, servers: doors }
 }
 
-fn shared_policy(text: &str) -> Arc<LivePolicy> {
+fn shared_policy(text: &str) -> Arc<ActivePolicy> {
     Arc::new(parse_policy(text))
 }
 
-fn parse_policy(text: &str) -> LivePolicy {
+fn parse_policy(text: &str) -> ActivePolicy {
     let policy = parse(text.as_bytes(), DocumentFormat::Json).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
-    LivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(1), policy }
+    ActivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(1), policy }
 }
 
 impl TestGateway {
@@ -316,11 +318,11 @@ impl TestGateway {
     pub fn put_policy(&self, server: &str, policy: &str) {
         let server = server.parse().expect("a name");
         self.change_grants(|grants| {
-            let doors = &mut grants[0].doors;
+            let doors = &mut grants[0].servers;
             let before = doors.get(&server).and_then(|door| door.policy.as_ref());
             let version = PolicyVersion(before.map_or(1, |policy| policy.version.0 + 1));
-            let policy = Arc::new(LivePolicy { version, ..parse_policy(policy) });
-            doors.insert(server, Door { policy: Some(policy), mode: EnforcementMode::Enforce });
+            let policy = Arc::new(ActivePolicy { version, ..parse_policy(policy) });
+            doors.insert(server, ServerAccess { policy: Some(policy), mode: EnforcementMode::Enforce });
         });
     }
 

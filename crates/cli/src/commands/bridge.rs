@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_gateway::{Accepting, Door, GatewayStores, HttpConfig, LivePolicy, UpstreamConfig, Way};
+use gatelodge_gateway::{Accepting, ActivePolicy, GatewayStores, HttpConfig, ServerAccess, UpstreamConfig, Way};
 use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{EnforcementMode, Ledger, MemoryStore, PolicyVersion};
 
@@ -38,8 +38,8 @@ pub fn run(args: BridgeArgs) -> Result<Exit> {
         .map_err(|_| Usage("the token cannot be sent: it is one line of plain text".to_owned()))?;
     let policy =
         parse(ALL.as_bytes(), DocumentFormat::Json).map_err(|_| anyhow::anyhow!("the built-in policy is broken"))?;
-    let policy = LivePolicy { name: NAME.parse()?, version: PolicyVersion(0), policy };
-    let door = Door { policy: Some(Arc::new(policy)), mode: EnforcementMode::Observe };
+    let policy = ActivePolicy { name: NAME.parse()?, version: PolicyVersion(0), policy };
+    let door = ServerAccess { policy: Some(Arc::new(policy)), mode: EnforcementMode::Observe };
     // What is withheld is withheld there; in observe mode nothing is here.
     let accepting = Accepting::default();
     let way = Way::Http(HttpConfig { url, headers: vec![token] });

@@ -87,7 +87,7 @@ async fn all(desk: &Desk) -> Result<Vec<Told>> {
             }
             Way::Child(child) => (format!("runs {}", crate::report::shown(&child.program)), Vec::new()),
         };
-        let grants = entries.grants.iter().filter(|grant| grant.doors.contains_key(&server.name));
+        let grants = entries.grants.iter().filter(|grant| grant.servers.contains_key(&server.name));
         let mut grants: Vec<String> = grants.map(|grant| grant.label.to_string()).collect();
         grants.extend(grants_of(&stored, &server.name));
         let (variables, log_arguments) = (Vec::new(), server.log_arguments);

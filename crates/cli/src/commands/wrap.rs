@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use data_encoding::HEXLOWER;
-use gatelodge_gateway::{Accepting, ChildConfig, Door, LivePolicy, UpstreamConfig, Way};
+use gatelodge_gateway::{Accepting, ActivePolicy, ChildConfig, ServerAccess, UpstreamConfig, Way};
 use gatelodge_policy::Policy;
 use gatelodge_store::{EnforcementMode, PolicyName, PolicyVersion, ServerName};
 use sha2::{Digest, Sha256};
@@ -42,7 +42,7 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
     let clock = wire::system_clock();
     let stores = wire::open(&store, &clock).map_err(desk::cannot_open)?;
     let mode = if args.observe { EnforcementMode::Observe } else { EnforcementMode::Enforce };
-    let door = Door { policy: Some(Arc::new(live(&args.policy, policy)?)), mode };
+    let door = ServerAccess { policy: Some(Arc::new(live(&args.policy, policy)?)), mode };
     let local = Local { stores: stores.of_gateway(), clock, server, door, label: args.label };
     wire::run_local(local, std::future::pending())?;
     Ok(Exit::Fine)
@@ -54,10 +54,10 @@ pub fn refuse_missing(command: &[String]) -> Result<(), Usage> {
     environment::missing(program, Path::new("")).map_or(Ok(()), |why| Err(Usage(why)))
 }
 
-fn live(path: &Path, policy: Policy) -> Result<LivePolicy> {
+fn live(path: &Path, policy: Policy) -> Result<ActivePolicy> {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let name: PolicyName = plain(&stem).parse().map_err(|error| Usage(format!("the policy's file: {error}")))?;
-    Ok(LivePolicy { name, version: PolicyVersion(0), policy })
+    Ok(ActivePolicy { name, version: PolicyVersion(0), policy })
 }
 
 /// A server that is run by a command, under a name or one made from the command.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::Path;
 
-use gatelodge_gateway::{Door, GrantConfig};
+use gatelodge_gateway::{GrantConfig, ServerAccess};
 use gatelodge_mcp::Revision;
 use gatelodge_store::{EnforcementMode, GrantId, GrantToken, ServerName, TokenHash};
 use jiff::Timestamp;
@@ -63,9 +63,9 @@ pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut Reader) -> (V
                 label: label.into(),
                 labels: facts,
                 token: token.value,
-                expires_at,
+                expires: expires_at,
                 minimum_revision,
-                doors,
+                servers: doors,
             });
         }
     }
@@ -164,7 +164,7 @@ fn bad_token(span: &Range<usize>, error: &gatelodge_store::TokenError) -> Fault 
     fault.help(format!("{error}; `gatelodge grant token` makes a token and its hash"))
 }
 
-fn doors(raw: &RawGrant, around: Around<'_>, reader: &mut Reader) -> Option<HashMap<ServerName, Door>> {
+fn doors(raw: &RawGrant, around: Around<'_>, reader: &mut Reader) -> Option<HashMap<ServerName, ServerAccess>> {
     let written: Vec<(&At<String>, Option<&At<String>>)> = match (&raw.server, &raw.servers) {
         (Some(server), None) => vec![(server, raw.policy.as_ref())],
         (None, Some(servers)) => servers.value.0.iter().map(|(server, policy)| (server, Some(policy))).collect(),
@@ -185,7 +185,7 @@ fn doors(raw: &RawGrant, around: Around<'_>, reader: &mut Reader) -> Option<Hash
         return None;
     }
     let mode = mode(raw, reader);
-    let doors: Vec<Option<(ServerName, Door)>> =
+    let doors: Vec<Option<(ServerName, ServerAccess)>> =
         written.into_iter().map(|(server, policy)| door(server, policy, mode, around, reader)).collect();
     doors.into_iter().collect()
 }
@@ -207,14 +207,14 @@ fn door(
     mode: EnforcementMode,
     around: Around<'_>,
     reader: &mut Reader,
-) -> Option<(ServerName, Door)> {
+) -> Option<(ServerName, ServerAccess)> {
     let is_known = refers(server, "server", "servers", around.servers.names.keys(), reader);
     let policy = policy.and_then(|policy| {
         refers(policy, "policy", "policies", around.policies.names.keys(), reader);
         around.policies.good.get(&policy.value).cloned()
     });
     let name = server.value.parse().ok().filter(|_| is_known)?;
-    Some((name, Door { policy, mode }))
+    Some((name, ServerAccess { policy, mode }))
 }
 
 /// Notes a name that nothing has.

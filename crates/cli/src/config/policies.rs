@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use gatelodge_gateway::LivePolicy;
+use gatelodge_gateway::ActivePolicy;
 use gatelodge_policy::{Severity, lint, parse};
 use gatelodge_store::{PolicyName, PolicyVersion};
 
@@ -24,7 +24,7 @@ const WORDS: (&str, &str, &str) = ("policy", "policies", "grants refer to it");
 #[derive(Debug, Default)]
 pub struct Policies {
     /// Those that are good.
-    pub good: HashMap<String, Arc<LivePolicy>>,
+    pub good: HashMap<String, Arc<ActivePolicy>>,
     /// All names, with their places.
     pub names: HashMap<String, Range<usize>>,
     /// The documents with findings.
@@ -44,7 +44,7 @@ pub fn policies(raw: Vec<RawPolicy>, home: &Path, reader: &mut Reader) -> Polici
             continue;
         };
         if let (Some(policy), Some(name)) = (document(&home.join(file), &span, &mut policies, reader), name) {
-            let live = LivePolicy { name: name.clone(), version: FILE_VERSION, policy };
+            let live = ActivePolicy { name: name.clone(), version: FILE_VERSION, policy };
             policies.good.insert(name.to_string(), Arc::new(live));
         }
     }

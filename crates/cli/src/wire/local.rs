@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use anyhow::Result;
-use gatelodge_gateway::{Door, Gateway, GatewaySettings, GatewayStores, GrantConfig, UpstreamConfig};
+use gatelodge_gateway::{Gateway, GatewaySettings, GatewayStores, GrantConfig, ServerAccess, UpstreamConfig};
 use gatelodge_store::{Clock, GrantId, GrantToken};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -13,7 +13,7 @@ pub struct Local {
     pub stores: GatewayStores,
     pub clock: Arc<dyn Clock>,
     pub server: UpstreamConfig,
-    pub door: Door,
+    pub door: ServerAccess,
     /// What the caller is called.
     pub label: String,
 }
@@ -44,9 +44,9 @@ async fn serve(local: Local) -> Result<()> {
         label: label.into(),
         labels: BTreeMap::new(),
         token,
-        expires_at: None,
+        expires: None,
         minimum_revision: None,
-        doors: HashMap::from([(name.clone(), door)]),
+        servers: HashMap::from([(name.clone(), door)]),
     };
     gateway.apply_config(vec![server], vec![grant]);
     let told = async {

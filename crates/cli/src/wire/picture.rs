@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use gatelodge_gateway::{Accepting, Door, GrantConfig, HttpConfig, LivePolicy, UpstreamConfig, Way};
+use gatelodge_gateway::{Accepting, ActivePolicy, GrantConfig, HttpConfig, ServerAccess, UpstreamConfig, Way};
 use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{EnforcementMode, Grant, GrantAttachment, StoreError, StoredPolicy, StoredServer};
 use jiff::Timestamp;
@@ -98,7 +98,7 @@ impl Picture {
         }
     }
 
-    fn policies(&mut self, entries: &Entries, stored: &Stored) -> HashMap<String, Arc<LivePolicy>> {
+    fn policies(&mut self, entries: &Entries, stored: &Stored) -> HashMap<String, Arc<ActivePolicy>> {
         let of_file = entries.policies.iter().map(|policy| (policy.name.to_string(), Arc::clone(policy)));
         let mut policies: HashMap<_, _> = of_file.collect();
         for stored in &stored.policies {
@@ -109,7 +109,7 @@ impl Picture {
             let format = if stored.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
             match parse(stored.text.as_bytes(), format) {
                 Ok(policy) => {
-                    let live = LivePolicy { name: stored.name.clone(), version: stored.version, policy };
+                    let live = ActivePolicy { name: stored.name.clone(), version: stored.version, policy };
                     policies.insert(stored.name.to_string(), Arc::new(live));
                 }
                 Err(_) => self.remarks.push(format!(
@@ -121,7 +121,7 @@ impl Picture {
         policies
     }
 
-    fn add_grant(&mut self, grant: &Grant, policies: &HashMap<String, Arc<LivePolicy>>, servers: &HashSet<String>) {
+    fn add_grant(&mut self, grant: &Grant, policies: &HashMap<String, Arc<ActivePolicy>>, servers: &HashSet<String>) {
         let label = &grant.label;
         let Ok(minimum_revision) = grant.minimum_revision.as_deref().map(str::parse).transpose() else {
             self.remarks.push(format!("grant `{label}` is left out: it wants a revision that is not known here"));
@@ -138,16 +138,16 @@ impl Picture {
                 let why = policy.as_ref().map_or_else(|| "it has no policy".to_owned(), missing);
                 self.remarks.push(format!("grant `{label}` is refused every call to `{server}`: {why}"));
             }
-            doors.insert(server.clone(), Door { policy: found, mode: *mode });
+            doors.insert(server.clone(), ServerAccess { policy: found, mode: *mode });
         }
         self.grants.push(GrantConfig {
             id: grant.id.clone(),
             label: label.as_str().into(),
             labels: grant.labels.clone(),
             token: grant.token,
-            expires_at: grant.expires_at,
+            expires: grant.expires_at,
             minimum_revision,
-            doors,
+            servers: doors,
         });
     }
 
@@ -160,7 +160,7 @@ impl Picture {
     pub fn observing(&self) -> Vec<(String, String)> {
         let mut names = Vec::new();
         for grant in &self.grants {
-            let observing = grant.doors.iter().filter(|(_, door)| door.mode == EnforcementMode::Observe);
+            let observing = grant.servers.iter().filter(|(_, door)| door.mode == EnforcementMode::Observe);
             names.extend(observing.map(|(server, _)| (grant.label.to_string(), server.to_string())));
         }
         names.sort();
@@ -170,6 +170,6 @@ impl Picture {
 
 /// Those of the grants that have ended, and when.
 pub fn expired(grants: &[GrantConfig], now: Timestamp) -> Vec<(&str, Timestamp)> {
-    let ended = |grant: &'_ GrantConfig| grant.expires_at.filter(|end| *end <= now);
+    let ended = |grant: &'_ GrantConfig| grant.expires.filter(|end| *end <= now);
     grants.iter().filter_map(|grant| Some((grant.label.as_ref(), ended(grant)?))).collect()
 }

@@ -11,7 +11,7 @@ use gatelodge_store::{GrantId, ServerName};
 use tokio::sync::broadcast;
 
 use super::All;
-use crate::live::Live;
+use crate::config_snapshot::ConfigSnapshot;
 use crate::visit::Visit;
 
 /// How long a late answer is good for.
@@ -55,7 +55,7 @@ struct Came {
     answer: Bytes,
     at: Instant,
     /// What was in force then: the answer was filtered by it.
-    live: Weak<Live>,
+    live: Weak<ConfigSnapshot>,
 }
 
 /// A list of one of a grant's servers that is another one now.
@@ -90,7 +90,7 @@ impl Late {
     }
 
     /// Notes that nobody waits any more; `asking` lives as long as it is being asked. Gives what it said last.
-    pub(super) fn note(&self, key: &Key, asking: &Weak<()>, live: &Arc<Live>) -> Option<Bytes> {
+    pub(super) fn note(&self, key: &Key, asking: &Weak<()>, live: &Arc<ConfigSnapshot>) -> Option<Bytes> {
         let mut entries = self.lock();
         entries.retain(|_, entry| entry.asking.strong_count() > 0 || entry.is_fresh());
         let entry = entries.entry(key.clone()).or_default();
@@ -99,12 +99,12 @@ impl Late {
     }
 
     /// What it said last, if that holds under what is in force now.
-    pub(super) fn answer(&self, key: &Key, live: &Arc<Live>) -> Option<Bytes> {
+    pub(super) fn answer(&self, key: &Key, live: &Arc<ConfigSnapshot>) -> Option<Bytes> {
         self.lock().get(key)?.answer(live)
     }
 
     /// Keeps an answer that nobody waited for, and tells those who listen if it is another one than before.
-    pub(super) fn came(&self, key: &Key, answer: &Bytes, live: &Arc<Live>) {
+    pub(super) fn came(&self, key: &Key, answer: &Bytes, live: &Arc<ConfigSnapshot>) {
         if answer.len() > MAX_BYTES {
             return;
         }
@@ -129,7 +129,7 @@ impl Entry {
         self.came.as_ref().is_some_and(|came| came.at.elapsed() < KEPT)
     }
 
-    fn answer(&self, live: &Arc<Live>) -> Option<Bytes> {
+    fn answer(&self, live: &Arc<ConfigSnapshot>) -> Option<Bytes> {
         let came = self.came.as_ref().filter(|_| self.is_fresh())?;
         came.live.upgrade().is_some_and(|then| Arc::ptr_eq(&then, live)).then(|| came.answer.clone())
     }

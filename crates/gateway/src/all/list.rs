@@ -57,7 +57,7 @@ async fn shares(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line:
             let late = |asking: Weak<()>| {
                 let key = Key::new(all, &visit, request.method());
                 gw.late_lists
-                    .note(&key, &asking, &gw.live())
+                    .note(&key, &asking, &gw.config_snapshot())
                     .ok_or_else(|| "the server did not answer in time".to_owned())
             };
             let came = came.unwrap_or_else(late);
@@ -84,7 +84,7 @@ async fn ask(
     text: Arc<str>,
     beside: mpsc::Sender<Bytes>,
 ) -> Result<Bytes, String> {
-    let live = gw.live().clone();
+    let live = gw.config_snapshot().clone();
     if gw.late_lists.is_asked(&key) {
         return gw.late_lists.answer(&key, &live).ok_or_else(|| "the server has not answered yet".to_owned());
     }

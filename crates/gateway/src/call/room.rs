@@ -7,8 +7,8 @@ use gatelodge_mcp::Method;
 use gatelodge_mutants::mutant;
 
 use super::Refusal;
+use crate::config_snapshot::ActiveGrant;
 use crate::in_flight_limit::{InFlightLimit, InFlightPermit};
-use crate::live::LiveGrant;
 use crate::visit::Visit;
 
 /// Room that was taken; given back when dropped.
@@ -31,13 +31,13 @@ impl Room {
     }
 
     /// For one stream of what belongs to no request.
-    pub fn for_stream(grant: &LiveGrant) -> Result<Self, Refusal> {
+    pub fn for_stream(grant: &ActiveGrant) -> Result<Self, Refusal> {
         let of_grant = take(&grant.streams, "open streams of this grant")?;
         Ok(Self { _of_grant: Some(of_grant), _of_upstream: None })
     }
 
     /// For one request that many servers are asked for.
-    pub fn for_all(grant: &LiveGrant) -> Result<Self, Refusal> {
+    pub fn for_all(grant: &ActiveGrant) -> Result<Self, Refusal> {
         let of_grant = take(&grant.in_flight, "requests of this grant")?;
         Ok(Self { _of_grant: Some(of_grant), _of_upstream: None })
     }

@@ -14,8 +14,8 @@ use tracing::{error, info, warn};
 use super::Refusal;
 use crate::Gateway;
 use crate::all::All;
+use crate::config_snapshot::ActiveGrant;
 use crate::digest::digest_of;
-use crate::live::LiveGrant;
 use crate::telemetry::{AnswerSlot, ServerSpan};
 use crate::upstream::SendError;
 use crate::visit::{Side, Visit};
@@ -65,7 +65,7 @@ impl Trail {
         trail
     }
 
-    fn of_caller(grant: &LiveGrant, address: &Arc<str>, side: &Side, call: CallId, at: Timestamp) -> Self {
+    fn of_caller(grant: &ActiveGrant, address: &Arc<str>, side: &Side, call: CallId, at: Timestamp) -> Self {
         let mut facts = Box::new(CallRecord::new(RecordKind::Unchecked, call, at));
         facts.grant = Some(grant.config.id.clone());
         facts.label = Some(Arc::clone(&grant.config.label));

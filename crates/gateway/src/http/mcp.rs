@@ -26,8 +26,8 @@ use super::{all, reply, sse};
 use crate::Gateway;
 use crate::all::All;
 use crate::call::{Refusal, Trail, subject_of};
+use crate::config_snapshot::ActiveGrant;
 use crate::gathered::Taken;
-use crate::live::LiveGrant;
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
 use crate::session::{ClientInfo, Session, cancelled};
 use crate::trace::Trace;
@@ -72,18 +72,18 @@ fn admit(gw: &Gateway, connection: &Connection, head: &Parts) -> Result<To, Head
     let Some(name) = path.strip_prefix("/mcp").filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
         return not_found("there is nothing here; servers are at /mcp/<server>, and together at /mcp");
     };
-    let live = gw.live();
+    let live = gw.config_snapshot();
     let address = Arc::clone(&connection.address);
     let token = token(&head.headers, &head.uri, &connection.token);
     let token = token.inspect_err(|_| gw.auth_failures.count(&address))?;
-    let is_in_force = |grant: &&Arc<LiveGrant>| grant.config.expires_at.is_none_or(|end| end > gw.clock.now());
-    let grant = live.grant(&token).filter(is_in_force);
+    let is_in_force = |grant: &&Arc<ActiveGrant>| grant.config.expires.is_none_or(|end| end > gw.clock.now());
+    let grant = live.find_grant(&token).filter(is_in_force);
     let Some(grant) = grant else {
         gw.auth_failures.count(&address);
         return Err((StatusCode::UNAUTHORIZED, "the token is unknown, expired or revoked"));
     };
     let Some(name) = name.strip_prefix('/') else { return Ok(To::All(Box::new(All::new(&live, grant, &address)))) };
-    let found = grant.config.doors.get(name).cloned().zip(live.server(name).cloned());
+    let found = grant.config.servers.get(name).cloned().zip(live.find_server(name).cloned());
     // A server of another grant is not told from one that is not there.
     let Some((door, upstream)) = found else { return not_found("this grant has no server of that name") };
     let (grant, side, acceptances) = (Arc::clone(grant), Side::Legacy(None), upstream.acceptances());
@@ -278,7 +278,7 @@ fn is_about_tasks(method: &Method<'_>) -> bool {
 /// Whose session is looked for: a grant's, at a server or at all.
 #[derive(Clone, Copy)]
 pub(super) struct Whose<'a> {
-    pub grant: &'a LiveGrant,
+    pub grant: &'a ActiveGrant,
     pub server: Option<&'a ServerName>,
 }
 

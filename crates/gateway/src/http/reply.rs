@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use super::body::Body;
 use super::line::Line;
 use crate::call::{Facts, Refusal};
-use crate::live::LivePolicy;
+use crate::config_snapshot::ActivePolicy;
 use crate::text::Text;
 use crate::upstream::SendError;
 use crate::visit::Visit;
@@ -161,12 +161,12 @@ pub(crate) fn unknown_task(id: &RequestId<'_>, task: &str) -> String {
     error_response(Some(id), code::INVALID_PARAMS, &format!("Unknown task: {}", quote_excerpt(task)), None)
 }
 
-fn is_visible(policy: Option<&LivePolicy>, lists: impl Fn(&LivePolicy) -> bool) -> bool {
+fn is_visible(policy: Option<&ActivePolicy>, lists: impl Fn(&ActivePolicy) -> bool) -> bool {
     policy.is_some_and(lists)
 }
 
 /// The facts of a refusal for programs.
-fn about(refusal: &Refusal, call: CallId, policy: Option<&LivePolicy>) -> String {
+fn about(refusal: &Refusal, call: CallId, policy: Option<&ActivePolicy>) -> String {
     let mut out = format!("{{\"code\":\"{}\",\"call\":\"{call}\"", refusal.code());
     let mut put = |name: &str, value: Option<&str>| {
         if let Some(value) = value {

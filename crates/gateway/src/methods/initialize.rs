@@ -20,9 +20,9 @@ use super::server::tell;
 use super::subscribe;
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Trail, answer, own_answer, result_text};
+use crate::config_snapshot::ActiveGrant;
 use crate::http::line::Line;
 use crate::http::reply;
-use crate::live::LiveGrant;
 use crate::session::{ClientInfo, Opening, Session, spoken_in_head};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 use crate::visit::Visit;
@@ -376,7 +376,7 @@ async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: Link) {
 
 impl Gateway {
     /// A place for one more session of a grant. Where there is none, sessions that nobody uses go first.
-    pub(crate) async fn place_for_session(&self, grant: &LiveGrant) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn place_for_session(&self, grant: &ActiveGrant) -> Option<OwnedSemaphorePermit> {
         let take = || Arc::clone(&grant.sessions).try_acquire_owned().ok().filter(|_| self.sessions.has_room());
         if let Some(room) = take() {
             return Some(room);
@@ -387,14 +387,15 @@ impl Gateway {
 
     /// Forgets sessions that nobody uses, at both sides.
     pub(crate) async fn end_idle_sessions(&self) {
-        let (live, now) = (self.live(), self.clock.now());
+        let (live, now) = (self.config_snapshot(), self.clock.now());
         let grants: HashSet<_> =
             live.grants().filter(|grant| !grant.is_expired(now)).map(|grant| grant.config.id.clone()).collect();
         drop(live);
         let ended = self.sessions.sweep(|grant| grants.contains(grant));
         self.sessions.sweep_parts();
         for session in ended {
-            let upstream = session.server().and_then(|server| self.live().server(server.as_str()).cloned());
+            let upstream =
+                session.server().and_then(|server| self.config_snapshot().find_server(server.as_str()).cloned());
             if let Some(upstream) = upstream {
                 end_upstream(self, &upstream, session.link()).await;
             }

@@ -139,7 +139,7 @@ impl Gateway {
         let is_watched = |server: &&Arc<Upstream>| {
             !mutant!("pin-change-ignored-before-first-list") || server.offers.current().is_some()
         };
-        let servers = self.live().servers().filter(is_watched).cloned().collect::<Vec<_>>();
+        let servers = self.config_snapshot().servers().filter(is_watched).cloned().collect::<Vec<_>>();
         let Some(gw) = self.arc_self().filter(|_| !servers.is_empty()) else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {

@@ -19,7 +19,7 @@ use tracing::warn;
 use super::watched::Watched;
 use super::{ID_BYTES, Session, lock};
 use crate::Gateway;
-use crate::live::LiveGrant;
+use crate::config_snapshot::ActiveGrant;
 
 /// No answer waits longer for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -130,7 +130,7 @@ impl Gateway {
     pub(crate) async fn find_session(
         &self,
         id: &str,
-        grant: &LiveGrant,
+        grant: &ActiveGrant,
         server: Option<&ServerName>,
     ) -> Result<Option<Arc<Session>>, ProtocolError> {
         if let Some(session) = self.sessions.find(id, &grant.config.id, server) {
@@ -160,7 +160,7 @@ impl Gateway {
         &self,
         id: &str,
         row: SessionRow,
-        grant: &LiveGrant,
+        grant: &ActiveGrant,
     ) -> Result<Option<Arc<Session>>, ProtocolError> {
         let hash = row.id;
         let oldest = self.clock.now().checked_sub(self.settings.session_idle).unwrap_or_default();

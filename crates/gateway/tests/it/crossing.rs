@@ -402,7 +402,7 @@ async fn what_a_client_says_goes_nowhere_when_its_grant_was_changed_meanwhile() 
     let (upstream, gw, _) = before_modern().await;
     let (question, mut stream) = begin_and_be_asked(&gw).await;
     gw.change_grants(|grants| {
-        grants.iter_mut().for_each(|grant| grant.doors.values_mut().for_each(|door| door.policy = None))
+        grants.iter_mut().for_each(|grant| grant.servers.values_mut().for_each(|door| door.policy = None))
     });
     gw.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}})).await;
     read_until(&mut stream, "changed while the client was asked").await;

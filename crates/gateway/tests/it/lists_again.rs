@@ -48,7 +48,7 @@ async fn who_only_observes_is_not_given_the_list_of_those_who_are_refused() {
     let (_upstream, gw) = started().await;
     assert_eq!(listed(&gw, 1).await, ["a"]);
     gw.change_grants(|grants| {
-        let doors = grants.iter_mut().flat_map(|grant| grant.doors.values_mut());
+        let doors = grants.iter_mut().flat_map(|grant| grant.servers.values_mut());
         doors.for_each(|door| door.mode = gatelodge_store::EnforcementMode::Observe);
     });
     assert_eq!(listed(&gw, 2).await, ["a", "b"]);

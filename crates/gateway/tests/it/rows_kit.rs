@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use data_encoding::BASE64;
-use gatelodge_gateway::LivePolicy;
+use gatelodge_gateway::ActivePolicy;
 use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{GrantId, GrantToken, PolicyVersion};
 use gatelodge_testkit::{
@@ -195,10 +195,10 @@ pub async fn beside(cases: impl IntoIterator<Item = impl Future<Output = ()> + S
 /// Gives the first grant another policy.
 pub fn put_in_force(gw: &TestGateway, policy: &str) {
     let policy = parse(policy.as_bytes(), DocumentFormat::Json).expect("a policy");
-    let live = Arc::new(LivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(2), policy });
+    let live = Arc::new(ActivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(2), policy });
     gw.change_grants(|grants| {
         let own = grants.iter_mut().find(|grant| grant.id == GrantId("ci".into())).expect("the grant");
-        own.doors.values_mut().for_each(|door| door.policy = Some(Arc::clone(&live)));
+        own.servers.values_mut().for_each(|door| door.policy = Some(Arc::clone(&live)));
     });
 }
 

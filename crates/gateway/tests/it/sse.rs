@@ -266,9 +266,9 @@ async fn another_policy_counts_at_once_and_the_connection_stays() {
         let policy =
             gatelodge_policy::parse(STRICT.as_bytes(), gatelodge_policy::DocumentFormat::Json).expect("a policy");
         let version = gatelodge_store::PolicyVersion(2);
-        let live = gatelodge_gateway::LivePolicy { name: "books".parse().expect("a name"), version, policy };
+        let live = gatelodge_gateway::ActivePolicy { name: "books".parse().expect("a name"), version, policy };
         let live = std::sync::Arc::new(live);
-        grants[0].doors.values_mut().for_each(|door| door.policy = Some(live.clone()));
+        grants[0].servers.values_mut().for_each(|door| door.policy = Some(live.clone()));
     });
     assert_eq!(caller.call("read", json!({})).await["error"]["code"], -32602);
     // It looks twice a second whether the grant holds; by then it has.

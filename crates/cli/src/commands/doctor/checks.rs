@@ -159,7 +159,7 @@ pub async fn servers(
     }
     for server in &picture.servers {
         let is_at_all =
-            picture.grants.iter().any(|grant| grant.doors.len() > 1 && grant.doors.contains_key(&server.name));
+            picture.grants.iter().any(|grant| grant.servers.len() > 1 && grant.servers.contains_key(&server.name));
         checks.push(reached(server, is_at_all).await);
     }
     picture

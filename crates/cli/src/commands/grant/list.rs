@@ -62,7 +62,7 @@ pub async fn all(desk: &Desk) -> Result<Vec<Told>> {
 }
 
 fn of_file(grant: &GrantConfig, now: Timestamp) -> Told {
-    let attachments = grant.doors.iter().map(|(server, door)| GrantAttachment {
+    let attachments = grant.servers.iter().map(|(server, door)| GrantAttachment {
         server: server.clone(),
         policy: door.policy.as_ref().map(|policy| policy.name.clone()),
         mode: door.mode,
@@ -74,10 +74,10 @@ fn of_file(grant: &GrantConfig, now: Timestamp) -> Told {
         label: grant.label.to_string(),
         labels: grant.labels.clone(),
         attachments,
-        state: state(None, grant.expires_at, now),
+        state: state(None, grant.expires, now),
         from: "file",
         created_at: None,
-        expires_at: grant.expires_at,
+        expires_at: grant.expires,
         minimum_revision: grant.minimum_revision.map(|revision| revision.to_string()),
         revoked_at: None,
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gatelodge_mcp::{ProtocolGeneration, RequestId};
 use gatelodge_mutants::mutant;
 
-use crate::live::Door;
+use crate::config_snapshot::ServerAccess;
 use crate::text::Text;
 use crate::upstream::Secrets;
 use crate::visit::{Crossing, Visit};
@@ -17,7 +17,7 @@ const MOST: usize = 8;
 /// All that a list depends on beside the offer.
 #[derive(Debug)]
 struct For {
-    door: Door,
+    door: ServerAccess,
     era: ProtocolGeneration,
     crossing: Crossing,
     /// What was cut from it.
@@ -31,7 +31,7 @@ impl For {
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        (self.door.is_same(&other.door) || mutant!("cached-list-shared-between-policies"))
+        (self.door.has_same_rules(&other.door) || mutant!("cached-list-shared-between-policies"))
             && (self.era, self.crossing) == (other.era, other.crossing)
             && Arc::ptr_eq(&self.secrets, &other.secrets)
     }

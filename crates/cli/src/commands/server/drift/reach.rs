@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use gatelodge_gateway::LivePolicy;
+use gatelodge_gateway::ActivePolicy;
 use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, Decision, Definition, decide};
 use gatelodge_store::ServerName;
 use serde::Serialize;
@@ -21,13 +21,13 @@ pub struct Reach {
 }
 
 /// The grants that reach a server, and the policy that each goes by.
-pub(super) type Doors = Vec<(String, Arc<LivePolicy>)>;
+pub(super) type Doors = Vec<(String, Arc<ActivePolicy>)>;
 
 /// Finds them.
 pub(super) async fn doors(desk: &Desk, server: &ServerName) -> Result<Doors> {
     let picture = merge(&desk.entries(), &stored(&desk.stores).await?, &environment::variable);
     let doors = picture.grants.into_iter().filter_map(|grant| {
-        let policy = grant.doors.get(server)?.policy.clone()?;
+        let policy = grant.servers.get(server)?.policy.clone()?;
         Some((grant.label.to_string(), policy))
     });
     Ok(doors.collect())
@@ -36,7 +36,7 @@ pub(super) async fn doors(desk: &Desk, server: &ServerName) -> Result<Doors> {
 /// Who could call it if it were accepted, with arguments that no condition minds.
 pub(super) fn reached_by(doors: &Doors, name: &str, category: Category, desk: &Desk) -> Vec<Reach> {
     let tool = CalledTool { name, category, definition: Definition::Accepted, schema: None };
-    let reach = |(grant, policy): &(String, Arc<LivePolicy>)| {
+    let reach = |(grant, policy): &(String, Arc<ActivePolicy>)| {
         if !policy.policy.is_tool_visible(&tool) {
             return None;
         }

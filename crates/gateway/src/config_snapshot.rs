@@ -17,7 +17,7 @@ use crate::upstream::{Upstream, UpstreamConfig};
 
 /// A policy, compiled, with the name and version that logs give.
 #[derive(Debug)]
-pub struct LivePolicy {
+pub struct ActivePolicy {
     /// Its name.
     pub name: PolicyName,
     /// Its version.
@@ -28,16 +28,16 @@ pub struct LivePolicy {
 
 /// What a grant has for one server.
 #[derive(Debug, Clone)]
-pub struct Door {
+pub struct ServerAccess {
     /// The policy; without one every call is refused.
-    pub policy: Option<Arc<LivePolicy>>,
+    pub policy: Option<Arc<ActivePolicy>>,
     /// Whether it refuses.
     pub mode: EnforcementMode,
 }
 
-impl Door {
+impl ServerAccess {
     /// Whether both judge by the same rules. A policy of a file has no versions; there it must be the very same.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
         let is_same_policy = match (&self.policy, &other.policy) {
             (Some(own), Some(other)) => {
                 let has_versions = own.version != PolicyVersion(0);
@@ -62,16 +62,16 @@ pub struct GrantConfig {
     /// The hash of its token.
     pub token: TokenHash,
     /// When it ends.
-    pub expires_at: Option<Timestamp>,
+    pub expires: Option<Timestamp>,
     /// The oldest revision of the protocol that its bearer may speak; none for any.
     pub minimum_revision: Option<Revision>,
     /// What it may reach.
-    pub doors: HashMap<ServerName, Door>,
+    pub servers: HashMap<ServerName, ServerAccess>,
 }
 
 /// A grant in force.
 #[derive(Debug)]
-pub struct LiveGrant {
+pub struct ActiveGrant {
     /// What was configured.
     pub config: GrantConfig,
     /// Bounds its requests in flight; the same one for as long as the grant lives. So are those below.
@@ -81,50 +81,55 @@ pub struct LiveGrant {
     /// Bounds its sessions.
     pub(crate) sessions: Arc<Semaphore>,
     /// What its servers last said of themselves.
-    pub(crate) last_words: Arc<LastWords>,
+    pub(crate) server_info_cache: Arc<LastWords>,
 }
 
-impl LiveGrant {
+impl ActiveGrant {
     /// Whether the grant has ended.
     pub fn is_expired(&self, at: Timestamp) -> bool {
-        self.config.expires_at.is_some_and(|end| end <= at)
+        self.config.expires.is_some_and(|end| end <= at)
     }
 }
 
 /// Everything in force.
 #[derive(Debug, Default)]
-pub struct Live {
+pub struct ConfigSnapshot {
     servers: foldhash::HashMap<ServerName, Arc<Upstream>>,
-    grants: foldhash::HashMap<TokenHash, Arc<LiveGrant>>,
+    grants: foldhash::HashMap<TokenHash, Arc<ActiveGrant>>,
 }
 
-impl Live {
+impl ConfigSnapshot {
     /// Makes the next picture. What has not changed is taken over: connections, sessions and what is in flight.
-    pub(crate) fn next(&self, servers: Vec<UpstreamConfig>, grants: Vec<GrantConfig>, bounds: &Bounds) -> Self {
+    pub(crate) fn with_changes(
+        &self,
+        servers: Vec<UpstreamConfig>,
+        grants: Vec<GrantConfig>,
+        bounds: &ConcurrencyLimits,
+    ) -> Self {
         let upstream = |config: UpstreamConfig| match self.servers.get(&config.name) {
             Some(old) if *old.config() == config => {
                 old.offers.forget();
                 Arc::clone(old)
             }
-            _ => Arc::new(Upstream::new(config, bounds.per_upstream, bounds.children_per_upstream)),
+            _ => Arc::new(Upstream::new(config, bounds.in_flight_per_server, bounds.processes_per_server)),
         };
-        let by_id: HashMap<&GrantId, &Arc<LiveGrant>> =
+        let by_id: HashMap<&GrantId, &Arc<ActiveGrant>> =
             self.grants.values().map(|grant| (&grant.config.id, grant)).collect();
         let grant = |config: GrantConfig| {
             Arc::new(match by_id.get(&config.id) {
-                Some(old) => LiveGrant {
+                Some(old) => ActiveGrant {
                     config,
                     in_flight: Arc::clone(&old.in_flight),
                     streams: Arc::clone(&old.streams),
                     sessions: Arc::clone(&old.sessions),
-                    last_words: Arc::clone(&old.last_words),
+                    server_info_cache: Arc::clone(&old.server_info_cache),
                 },
-                None => LiveGrant {
+                None => ActiveGrant {
                     config,
-                    in_flight: InFlightLimit::new(bounds.per_grant),
-                    streams: InFlightLimit::new(bounds.per_grant),
+                    in_flight: InFlightLimit::new(bounds.in_flight_per_grant),
+                    streams: InFlightLimit::new(bounds.in_flight_per_grant),
                     sessions: Arc::new(Semaphore::new(bounds.sessions_per_grant)),
-                    last_words: Arc::default(),
+                    server_info_cache: Arc::default(),
                 },
             })
         };
@@ -135,12 +140,12 @@ impl Live {
     }
 
     /// Finds a server by its name.
-    pub fn server(&self, name: &str) -> Option<&Arc<Upstream>> {
+    pub fn find_server(&self, name: &str) -> Option<&Arc<Upstream>> {
         self.servers.get(name)
     }
 
     /// Finds a grant by its token's hash.
-    pub fn grant(&self, token: &TokenHash) -> Option<&Arc<LiveGrant>> {
+    pub fn find_grant(&self, token: &TokenHash) -> Option<&Arc<ActiveGrant>> {
         self.grants.get(token)
     }
 
@@ -150,16 +155,16 @@ impl Live {
     }
 
     /// All grants.
-    pub fn grants(&self) -> impl Iterator<Item = &Arc<LiveGrant>> {
+    pub fn grants(&self) -> impl Iterator<Item = &Arc<ActiveGrant>> {
         self.grants.values()
     }
 }
 
 /// How much may be in flight.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
-    pub per_grant: usize,
-    pub per_upstream: usize,
+pub(crate) struct ConcurrencyLimits {
+    pub in_flight_per_grant: usize,
+    pub in_flight_per_server: usize,
     pub sessions_per_grant: usize,
-    pub children_per_upstream: usize,
+    pub processes_per_server: usize,
 }
