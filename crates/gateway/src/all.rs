@@ -106,7 +106,7 @@ impl Gateway {
     fn now_all(&self, all: &All) -> Now<All> {
         let (live, config) = (self.config_snapshot(), &all.grant.config);
         let grant = live.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now()));
-        let Some(grant) = grant.filter(|grant| grant.config.id == config.id && grant.lets_go_on(&all.side)) else {
+        let Some(grant) = grant.filter(|grant| grant.config.id == config.id && grant.allows_protocol(&all.side)) else {
             return Now::Over;
         };
         let is_complete = servers_of(&live, grant).count() == all.visits.len();

@@ -19,7 +19,7 @@ mod lines;
 mod lists;
 mod methods;
 mod metrics;
-mod minimum;
+mod minimum_revision;
 mod now;
 mod redact;
 mod seat;

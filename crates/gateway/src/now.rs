@@ -31,7 +31,8 @@ impl Gateway {
     pub(crate) fn now(&self, visit: &Visit) -> Now<Visit> {
         let config = &visit.grant.config;
         let now = self.visit(&config.token, visit.upstream.name(), &visit.address);
-        let Some(now) = now.filter(|now| now.grant.config.id == config.id && now.grant.lets_go_on(&visit.side)) else {
+        let Some(now) = now.filter(|now| now.grant.config.id == config.id && now.grant.allows_protocol(&visit.side))
+        else {
             return if mutant!("stream-outlives-grant") { Now::Same } else { Now::Over };
         };
         if self.is_context_current(visit) {

@@ -146,7 +146,7 @@ impl Seat {
             let session = self.session(gw, visit).ok_or_else(begin)?;
             visit
                 .grant
-                .may_go_on(&session, || visit.spoken(ProtocolGeneration::Stateful))
+                .check_session_revision(&session, || visit.spoken(ProtocolGeneration::Stateful))
                 .map(|()| Side::Legacy(Some(session)))
         };
         let ClientMessage::Request(request) = message else { return session() };
@@ -165,7 +165,7 @@ impl Seat {
         if *request.method() == Method::Initialize {
             return visit
                 .grant
-                .may_begin(request, || visit.spoken(ProtocolGeneration::Stateful))
+                .check_handshake_revision(request, || visit.spoken(ProtocolGeneration::Stateful))
                 .map(|()| Side::Legacy(None));
         }
         session()

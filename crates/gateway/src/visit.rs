@@ -189,7 +189,7 @@ impl Visit {
 
     /// The revisions that a caller of an era may speak: those that are spoken there, without what the grant finds too old.
     pub fn spoken(&self, era: ProtocolGeneration) -> Vec<Revision> {
-        self.grant.new_enough(&self.upstream.spoken(era))
+        self.grant.allowed_revisions(&self.upstream.spoken(era))
     }
 
     /// Holds that the grant lets its bearer speak in a revision.
@@ -197,7 +197,7 @@ impl Visit {
     /// # Errors
     /// It wants a newer one.
     pub fn may_speak(&self, revision: Revision) -> Result<(), ProtocolError> {
-        self.grant.may_speak(revision, || self.spoken(revision.generation()))
+        self.grant.check_revision(revision, || self.spoken(revision.generation()))
     }
 
     /// Addresses a message as the upstream is spoken to.

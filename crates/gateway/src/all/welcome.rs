@@ -73,7 +73,7 @@ async fn opened(gw: &Gateway, all: &All, request: &ClientRequest<'_>) -> Result<
     let revision = wanted
         .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful)
         .unwrap_or(Revision::R2025_11_25);
-    all.grant.may_speak(revision, || all.grant.new_enough(&Revision::ALL)).map_err(Refusal::Misfit)?;
+    all.grant.check_revision(revision, || all.grant.allowed_revisions(&Revision::ALL)).map_err(Refusal::Misfit)?;
     let opening = Opening {
         grant: all.grant.config.id.clone(),
         server: None,
@@ -111,7 +111,7 @@ pub(super) async fn discover(gw: &Arc<Gateway>, all: &All, request: &ClientReque
         async move { discovered(&gw, &all, &visit, &text).await }
     });
     let words = Words::of(came.await.into_iter().map(|(visit, came)| (visit, came.ok().flatten())));
-    let versions = all.grant.new_enough(&Revision::ALL);
+    let versions = all.grant.allowed_revisions(&Revision::ALL);
     let versions: Vec<String> = versions.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let result = format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{}{},"ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{OURSELVES}}}}}"#,

@@ -63,7 +63,7 @@ pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, 
     };
     all.trace = Trace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
     let whose = Whose { grant: &all.grant, server: None };
-    match side_of(gw, whose, &headers, &message, |_| all.grant.new_enough(&Revision::ALL)).await {
+    match side_of(gw, whose, &headers, &message, |_| all.grant.allowed_revisions(&Revision::ALL)).await {
         Ok(side) => all.side = side,
         Err(ProtocolError { status, code, message: what, data }) => {
             let id = match &message {
@@ -107,9 +107,9 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<B
         return reply::not_allowed("POST, GET, DELETE", what);
     }
     let whose = Whose { grant: &all.grant, server: None };
-    let spoken = || all.grant.new_enough(&Revision::ALL);
+    let spoken = || all.grant.allowed_revisions(&Revision::ALL);
     let found = find_session(gw, whose, headers, spoken).await;
-    let session = match found.and_then(|session| all.grant.may_go_on(&session, spoken).map(|()| session)) {
+    let session = match found.and_then(|session| all.grant.check_session_revision(&session, spoken).map(|()| session)) {
         Err(misfit) => return gw.turn_away(trail, misfit.status, misfit.message).await,
         Ok(session) => session,
     };
@@ -127,7 +127,7 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
     let whose = Whose { grant: &all.grant, server: None };
-    let session = match find_session(gw, whose, headers, || all.grant.new_enough(&Revision::ALL)).await {
+    let session = match find_session(gw, whose, headers, || all.grant.allowed_revisions(&Revision::ALL)).await {
         Err(misfit) => {
             return gw.turn_away(trail_of(gw, &all, "DELETE"), misfit.status, misfit.message).await;
         }

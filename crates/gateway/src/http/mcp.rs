@@ -305,7 +305,7 @@ pub(super) async fn side_of(
     }
     let spoken = spoken(ProtocolGeneration::Stateless);
     let side = modern_side(headers, message, &spoken)?;
-    whose.grant.may_speak(side.revision, || spoken)?;
+    whose.grant.check_revision(side.revision, || spoken)?;
     Ok(Side::Modern(Box::new(side)))
 }
 
@@ -321,10 +321,10 @@ async fn legacy_side(
     {
         revision(headers, &spoken)?;
         // A session that comes with a handshake is an old one.
-        return whose.grant.may_begin(request, spoken).map(|()| Side::Legacy(None));
+        return whose.grant.check_handshake_revision(request, spoken).map(|()| Side::Legacy(None));
     }
     let session = find_session(gw, whose, headers, &spoken).await?;
-    whose.grant.may_go_on(&session, spoken)?;
+    whose.grant.check_session_revision(&session, spoken)?;
     Ok(Side::Legacy(Some(session)))
 }
 
@@ -396,7 +396,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
     }
     // A client that names neither a session nor a revision has agreed on nothing yet: it begins with its stream.
     if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
-        if let Err(ProtocolError { code, message, .. }) = visit.grant.may_open_stream() {
+        if let Err(ProtocolError { code, message, .. }) = visit.grant.check_stream_allowed() {
             gw.reject(&visit, code, &message).await;
             return reply::not_allowed("POST", &message);
         }
@@ -404,7 +404,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
     }
     let spoken = || visit.spoken(ProtocolGeneration::Stateful);
     let found = find_session(gw, Whose::of(&visit), headers, spoken).await;
-    match found.and_then(|session| visit.grant.may_go_on(&session, spoken).map(|()| session)) {
+    match found.and_then(|session| visit.grant.check_session_revision(&session, spoken).map(|()| session)) {
         Err(misfit) => gw.turn_away(trail, misfit.status, misfit.message).await,
         Ok(session) => {
             visit.side = Side::Legacy(Some(session));

@@ -11,7 +11,7 @@ use crate::visit::Side;
 
 impl ActiveGrant {
     /// Of some revisions, those that the grant lets its bearer speak.
-    pub(crate) fn new_enough(&self, revisions: &[Revision]) -> Vec<Revision> {
+    pub(crate) fn allowed_revisions(&self, revisions: &[Revision]) -> Vec<Revision> {
         let minimum = self.config.minimum_revision.unwrap_or(Revision::R2024_11_05);
         revisions.iter().copied().filter(|own| *own >= minimum).collect()
     }
@@ -20,7 +20,7 @@ impl ActiveGrant {
     ///
     /// # Errors
     /// It wants a newer one.
-    pub(crate) fn may_speak(
+    pub(crate) fn check_revision(
         &self,
         revision: Revision,
         spoken: impl FnOnce() -> Vec<Revision>,
@@ -39,7 +39,7 @@ impl ActiveGrant {
     ///
     /// # Errors
     /// It asks for what is too old.
-    pub(crate) fn may_begin(
+    pub(crate) fn check_handshake_revision(
         &self,
         handshake: &ClientRequest<'_>,
         spoken: impl FnOnce() -> Vec<Revision>,
@@ -53,16 +53,16 @@ impl ActiveGrant {
             return Err(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, what));
         }
         let asked = asked.and_then(|asked| asked.as_str()?.parse().ok());
-        asked.map_or(Ok(()), |asked| self.may_speak(asked, spoken))
+        asked.map_or(Ok(()), |asked| self.check_revision(asked, spoken))
     }
 
     /// The same for a client that begins with a stream, and would shake hands later.
     ///
     /// # Errors
     /// Nothing that has a handshake is new enough.
-    pub(crate) fn may_open_stream(&self) -> Result<(), ProtocolError> {
+    pub(crate) fn check_stream_allowed(&self) -> Result<(), ProtocolError> {
         let has_handshake =
-            self.new_enough(&Revision::ALL).iter().any(|own| own.generation() == ProtocolGeneration::Stateful);
+            self.allowed_revisions(&Revision::ALL).iter().any(|own| own.generation() == ProtocolGeneration::Stateful);
         let Some(minimum) = self.config.minimum_revision.filter(|_| !has_handshake) else { return Ok(()) };
         let message = format!(
             "this grant wants the revision {minimum} or a newer one, which has no GET and no handshake; \
@@ -75,17 +75,17 @@ impl ActiveGrant {
     ///
     /// # Errors
     /// The grant wants a newer revision by now.
-    pub(crate) fn may_go_on(
+    pub(crate) fn check_session_revision(
         &self,
         session: &Session,
         spoken: impl FnOnce() -> Vec<Revision>,
     ) -> Result<(), ProtocolError> {
         let begin_anew = |misfit| ProtocolError { status: StatusCode::NOT_FOUND, ..misfit };
-        self.may_speak(session.revision(), spoken).map_err(begin_anew)
+        self.check_revision(session.revision(), spoken).map_err(begin_anew)
     }
 
     /// The same for a stream that is open.
-    pub(crate) fn lets_go_on(&self, side: &Side) -> bool {
-        side.revision().is_none_or(|revision| self.may_speak(revision, Vec::new).is_ok())
+    pub(crate) fn allows_protocol(&self, side: &Side) -> bool {
+        side.revision().is_none_or(|revision| self.check_revision(revision, Vec::new).is_ok())
     }
 }
