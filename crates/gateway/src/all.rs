@@ -26,9 +26,9 @@ use crate::call::Refusal;
 use crate::config_snapshot::{ActiveGrant, ConfigSnapshot, ServerAccess};
 use crate::methods::pool;
 use crate::now::Now;
+use crate::request_context::{ClientProtocol, RequestContext};
 use crate::trace::Trace;
 use crate::upstream::Upstream;
-use crate::visit::{Side, Visit};
 
 pub(crate) use last_words::LastWords;
 
@@ -43,34 +43,34 @@ pub(crate) struct All {
     pub grant: Arc<ActiveGrant>,
     pub address: Arc<str>,
     /// How the client speaks. Its session is one for all.
-    pub side: Side,
+    pub side: ClientProtocol,
     pub trace: Option<Box<Trace>>,
     /// A visit to each server, by their names, before it is known how it is spoken to.
-    visits: Vec<Visit>,
+    visits: Vec<RequestContext>,
 }
 
 impl All {
     pub fn new(live: &ConfigSnapshot, grant: &Arc<ActiveGrant>, address: &Arc<str>) -> Self {
-        let mut visits: Vec<Visit> = servers_of(live, grant)
-            .map(|(upstream, door)| Visit {
+        let mut visits: Vec<RequestContext> = servers_of(live, grant)
+            .map(|(upstream, door)| RequestContext {
                 grant: Arc::clone(grant),
-                door: door.clone(),
-                acceptances: upstream.acceptances(),
+                server_access: door.clone(),
+                pins_epoch: upstream.acceptances(),
                 upstream: Arc::clone(upstream),
-                address: Arc::clone(address),
-                side: Side::Legacy(None),
+                client_address: Arc::clone(address),
+                client_protocol: ClientProtocol::Stateful(None),
                 trace: None,
-                body: Bytes::new(),
-                begun: None,
+                request_body: Bytes::new(),
+                streaming_digest: None,
             })
             .collect();
         visits.sort_by(|one, other| one.upstream.name().cmp(other.upstream.name()));
         let (grant, address) = (Arc::clone(grant), Arc::clone(address));
-        Self { grant, address, side: Side::Legacy(None), trace: None, visits }
+        Self { grant, address, side: ClientProtocol::Stateful(None), trace: None, visits }
     }
 
     /// The visit to one of the servers; none if the grant has none of this name.
-    fn visit(&self, server: &str) -> Option<&Visit> {
+    fn visit(&self, server: &str) -> Option<&RequestContext> {
         self.visits.iter().find(|visit| visit.upstream.name().as_str() == server)
     }
 
@@ -79,16 +79,26 @@ impl All {
     ///
     /// # Errors
     /// The server cannot be spoken to. Nothing of the request was sent.
-    async fn seated(&self, gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>) -> Result<Visit, Refusal> {
+    async fn seated(
+        &self,
+        gw: &Gateway,
+        visit: &RequestContext,
+        request: &ClientRequest<'_>,
+    ) -> Result<RequestContext, Refusal> {
         let seated = match &self.side {
-            Side::Legacy(Some(session)) => part::of(gw, session, visit).await.map(|part| visit.in_session(part)),
-            Side::Legacy(None) => Err(Refusal::Unaddressed),
-            Side::Modern(modern) => {
+            ClientProtocol::Stateful(Some(session)) => {
+                part::of(gw, session, visit).await.map(|part| visit.with_session(part))
+            }
+            ClientProtocol::Stateful(None) => Err(Refusal::Unaddressed),
+            ClientProtocol::Stateless(modern) => {
                 let joined = pool::joined(gw, visit, request, modern.clone()).await;
-                joined.map(|joined| Visit { side: Side::Modern(joined), ..visit.clone() })
+                joined.map(|joined| RequestContext {
+                    client_protocol: ClientProtocol::Stateless(joined),
+                    ..visit.clone()
+                })
             }
         };
-        let seated = seated.map(|seated| Visit { trace: self.trace.clone(), ..seated });
+        let seated = seated.map(|seated| RequestContext { trace: self.trace.clone(), ..seated });
         seated.map_err(Refusal::at_handshake)
     }
 }

@@ -22,6 +22,7 @@ mod metrics;
 mod minimum_revision;
 mod now;
 mod redact;
+mod request_context;
 mod seat;
 mod session;
 mod settings;
@@ -32,7 +33,6 @@ mod together;
 mod trace;
 mod twins;
 mod upstream;
-mod visit;
 mod workers;
 
 use std::fmt;
@@ -59,11 +59,11 @@ use crate::http::listener::{Entrance, listen};
 use crate::http::sse::Connections;
 use crate::methods::pool::Pool;
 use crate::metrics::Metrics;
+use crate::request_context::RequestContext;
 use crate::session::Sessions;
 use crate::session::keeping::Keeping;
 use crate::telemetry::Telemetry;
 use crate::upstream::Client;
-use crate::visit::Visit;
 
 pub use all::names::fits;
 pub use classes::{Class, accepted_classes, classes};
@@ -286,12 +286,12 @@ impl Gateway {
 
     /// Whether what a long stream was opened by is still in force: the grant with its labels, its server, what is accepted
     /// of that, and the policy's version.
-    pub(crate) fn is_context_current(&self, visit: &Visit) -> bool {
-        self.is_policy_current(visit) && visit.acceptances == visit.upstream.acceptances()
+    pub(crate) fn is_context_current(&self, visit: &RequestContext) -> bool {
+        self.is_policy_current(visit) && visit.pins_epoch == visit.upstream.acceptances()
     }
 
     /// The same for a call that was judged: what somebody accepts meanwhile of the server's tools does not change that.
-    pub(crate) fn is_policy_current(&self, visit: &Visit) -> bool {
+    pub(crate) fn is_policy_current(&self, visit: &RequestContext) -> bool {
         let live = self.config_snapshot();
         let config = &visit.grant.config;
         let Some(grant) = live.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now())) else {
@@ -302,7 +302,7 @@ impl Gateway {
             return false;
         }
         let door = grant.config.servers.get(visit.upstream.name());
-        let is_same = door.is_some_and(|door| door.has_same_rules(&visit.door));
+        let is_same = door.is_some_and(|door| door.has_same_rules(&visit.server_access));
         is_same
             && live
                 .find_server(visit.upstream.name().as_str())

@@ -11,8 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Gateway;
 use crate::http::line::Slot;
+use crate::request_context::{RequestContext, STDIO_ADDRESS};
 use crate::seat::{Seat, end_session};
-use crate::visit::{STDIO, Visit};
 
 /// How long the client may take for the last texts.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -97,9 +97,9 @@ impl Gateway {
         }
     }
 
-    fn local_visit(&self, grant: &TokenHash, server: &ServerName) -> std::io::Result<Visit> {
+    fn local_visit(&self, grant: &TokenHash, server: &ServerName) -> std::io::Result<RequestContext> {
         let gone = || std::io::Error::other("the grant or the server is not in force any more");
-        self.visit(grant, server, &STDIO.into()).ok_or_else(gone)
+        self.visit(grant, server, &STDIO_ADDRESS.into()).ok_or_else(gone)
     }
 }
 

@@ -6,8 +6,8 @@ use gatelodge_mutants::mutant;
 use http::StatusCode;
 
 use crate::config_snapshot::ActiveGrant;
+use crate::request_context::ClientProtocol;
 use crate::session::Session;
-use crate::visit::Side;
 
 impl ActiveGrant {
     /// Of some revisions, those that the grant lets its bearer speak.
@@ -85,7 +85,7 @@ impl ActiveGrant {
     }
 
     /// The same for a stream that is open.
-    pub(crate) fn allows_protocol(&self, side: &Side) -> bool {
+    pub(crate) fn allows_protocol(&self, side: &ClientProtocol) -> bool {
         side.revision().is_none_or(|revision| self.check_revision(revision, Vec::new).is_ok())
     }
 }

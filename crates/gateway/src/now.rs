@@ -12,8 +12,8 @@ use crate::lists::Lists;
 use crate::methods::discover::{Said, ask};
 use crate::methods::initialize::reopen_if_elsewhere;
 use crate::methods::stream::{AGAIN, AT_MOST};
+use crate::request_context::{ClientProtocol, RequestContext};
 use crate::session::Session;
-use crate::visit::{Side, Visit};
 
 /// What became of what a long stream was opened by.
 #[derive(Debug)]
@@ -28,40 +28,45 @@ pub(crate) enum Now<T> {
 
 impl Gateway {
     /// What became of what a visit came by.
-    pub(crate) fn now(&self, visit: &Visit) -> Now<Visit> {
+    pub(crate) fn now(&self, visit: &RequestContext) -> Now<RequestContext> {
         let config = &visit.grant.config;
-        let now = self.visit(&config.token, visit.upstream.name(), &visit.address);
-        let Some(now) = now.filter(|now| now.grant.config.id == config.id && now.grant.allows_protocol(&visit.side))
+        let now = self.visit(&config.token, visit.upstream.name(), &visit.client_address);
+        let Some(now) =
+            now.filter(|now| now.grant.config.id == config.id && now.grant.allows_protocol(&visit.client_protocol))
         else {
             return if mutant!("stream-outlives-grant") { Now::Same } else { Now::Over };
         };
         if self.is_context_current(visit) {
             return Now::Same;
         }
-        Now::Other(Box::new(Visit { side: visit.side.clone(), trace: visit.trace.clone(), ..now }))
+        Now::Other(Box::new(RequestContext {
+            client_protocol: visit.client_protocol.clone(),
+            trace: visit.trace.clone(),
+            ..now
+        }))
     }
 
     /// The visit of a client that came before; none if its grant or its server is not in force any more.
-    pub(crate) fn visit(&self, grant: &TokenHash, server: &ServerName, address: &Arc<str>) -> Option<Visit> {
+    pub(crate) fn visit(&self, grant: &TokenHash, server: &ServerName, address: &Arc<str>) -> Option<RequestContext> {
         let live = self.config_snapshot();
         let grant = live.find_grant(grant).filter(|grant| !grant.is_expired(self.clock.now()))?;
         let (upstream, door) = (live.find_server(server.as_str())?, grant.config.servers.get(server)?);
-        Some(Visit {
+        Some(RequestContext {
             grant: Arc::clone(grant),
-            door: door.clone(),
-            acceptances: upstream.acceptances(),
+            server_access: door.clone(),
+            pins_epoch: upstream.acceptances(),
             upstream: Arc::clone(upstream),
-            address: Arc::clone(address),
-            side: Side::Legacy(None),
+            client_address: Arc::clone(address),
+            client_protocol: ClientProtocol::Stateful(None),
             trace: None,
-            body: Bytes::new(),
-            begun: None,
+            request_body: Bytes::new(),
+            streaming_digest: None,
         })
     }
 
     /// Of which lists the server promised a client with a session to tell. Of one that was kept over a restart the
     /// server has to be asked again, until it answers.
-    pub(crate) async fn promised(&self, visit: &Visit, session: &Session) -> Lists {
+    pub(crate) async fn promised(&self, visit: &RequestContext, session: &Session) -> Lists {
         let mut pause = AGAIN;
         loop {
             match self.promised_now(visit, session).await {
@@ -76,7 +81,7 @@ impl Gateway {
     }
 
     /// The same; none if the server does not answer now.
-    async fn promised_now(&self, visit: &Visit, session: &Session) -> Option<Lists> {
+    async fn promised_now(&self, visit: &RequestContext, session: &Session) -> Option<Lists> {
         if session.lists().is_none() && session.is_far_stateless() {
             match ask(self, visit).await {
                 Ok(Said::Welcome(welcome)) => session.note_lists(&welcome),

@@ -18,9 +18,9 @@ use crate::http::line::{Line, Slot};
 use crate::http::mcp::answer;
 use crate::methods::{initialize, pass, stream};
 use crate::now::Now;
+use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::session::{Calls, ClientInfo, Session};
 use crate::trace::Trace;
-use crate::visit::{Modern, Side, Visit};
 
 /// Where a client's texts go, and the one session that it has.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Seat {
     }
 
     /// The client's session; none before its handshake, and after it is over.
-    pub fn session(&self, gw: &Gateway, visit: &Visit) -> Option<Arc<Session>> {
+    pub fn session(&self, gw: &Gateway, visit: &RequestContext) -> Option<Arc<Session>> {
         let session = self.slot.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         gw.sessions.find(session.id(), &visit.grant.config.id, Some(visit.upstream.name()))
     }
@@ -55,13 +55,18 @@ impl Seat {
     }
 
     /// Ends the session of a client that has gone.
-    pub async fn leave(&self, gw: &Gateway, visit: &Visit) {
+    pub async fn leave(&self, gw: &Gateway, visit: &RequestContext) {
         end_session(gw, visit, &self.slot).await;
     }
 
     /// Takes one message. Requests run beside one another; what wants no answer is passed on in its order. What is given
     /// for a handshake is closed when it is over.
-    pub async fn take(&self, gw: &Arc<Gateway>, mut visit: Visit, text: Bytes) -> Option<oneshot::Receiver<()>> {
+    pub async fn take(
+        &self,
+        gw: &Arc<Gateway>,
+        mut visit: RequestContext,
+        text: Bytes,
+    ) -> Option<oneshot::Receiver<()>> {
         let mut line = Line::of_texts(self.texts.clone(), Arc::clone(&self.slot));
         let message = match read_client_message(&text, &gw.settings.request_limits) {
             Ok(message) => message,
@@ -84,7 +89,7 @@ impl Seat {
             return None;
         }
         match self.side(gw, &visit, &message) {
-            Ok(side) => visit.side = side,
+            Ok(side) => visit.client_protocol = side,
             Err(ProtocolError { code, message: what, data, .. }) => {
                 if let ClientMessage::Request(request) = &message {
                     line.finish(error_response(Some(request.id()), code, &what, data.as_deref()).into()).await;
@@ -96,8 +101,8 @@ impl Seat {
         match message {
             ClientMessage::Request(request) => {
                 let is_handshake =
-                    *request.method() == Method::Initialize && visit.era() == ProtocolGeneration::Stateful;
-                if visit.era() == ProtocolGeneration::Stateless {
+                    *request.method() == Method::Initialize && visit.generation() == ProtocolGeneration::Stateful;
+                if visit.generation() == ProtocolGeneration::Stateless {
                     // From now on it can be cancelled, whatever has to be done before it is sent.
                     line.enter(&self.calls, request.id(), None);
                 }
@@ -115,7 +120,7 @@ impl Seat {
     fn run(
         &self,
         gw: &Arc<Gateway>,
-        visit: Visit,
+        visit: RequestContext,
         text: Bytes,
         line: Line,
         is_handshake: bool,
@@ -140,33 +145,46 @@ impl Seat {
     }
 
     /// How the client speaks, by this message alone.
-    fn side(&self, gw: &Gateway, visit: &Visit, message: &ClientMessage<'_>) -> Result<Side, ProtocolError> {
+    fn side(
+        &self,
+        gw: &Gateway,
+        visit: &RequestContext,
+        message: &ClientMessage<'_>,
+    ) -> Result<ClientProtocol, ProtocolError> {
         let begin = || ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`");
         let session = || {
             let session = self.session(gw, visit).ok_or_else(begin)?;
             visit
                 .grant
-                .check_session_revision(&session, || visit.spoken(ProtocolGeneration::Stateful))
-                .map(|()| Side::Legacy(Some(session)))
+                .check_session_revision(&session, || visit.supported_revisions(ProtocolGeneration::Stateful))
+                .map(|()| ClientProtocol::Stateful(Some(session)))
         };
         let ClientMessage::Request(request) = message else { return session() };
         if names_stateless(request) {
             if !self.eras.contains(&ProtocolGeneration::Stateless) {
                 return Err(begin());
             }
-            let revision = check_meta(request, &visit.spoken(ProtocolGeneration::Stateless))?;
-            visit.may_speak(revision)?;
+            let revision = check_meta(request, &visit.supported_revisions(ProtocolGeneration::Stateless))?;
+            visit.check_revision(revision)?;
             let client = ClientInfo::of(request.meta().client_info());
             let declared = ClientCapabilities::of(request.meta().client_capabilities());
             let wants_log = request.meta().log_level().is_some();
-            let modern = Modern { revision, client, declared, wants_log, params: None, far: None, turn: None };
-            return Ok(Side::Modern(Box::new(modern)));
+            let modern = StatelessClient {
+                revision,
+                client,
+                client_capabilities: declared,
+                wants_log_messages: wants_log,
+                param_headers: None,
+                upstream_session: None,
+                exclusive_session: None,
+            };
+            return Ok(ClientProtocol::Stateless(Box::new(modern)));
         }
         if *request.method() == Method::Initialize {
             return visit
                 .grant
-                .check_handshake_revision(request, || visit.spoken(ProtocolGeneration::Stateful))
-                .map(|()| Side::Legacy(None));
+                .check_handshake_revision(request, || visit.supported_revisions(ProtocolGeneration::Stateful))
+                .map(|()| ClientProtocol::Stateful(None));
         }
         session()
     }
@@ -174,11 +192,11 @@ impl Seat {
 
 /// Passes on what belongs to no request, for as long as the session lives, by the policy in force; and says when that is
 /// another one.
-fn hear(gw: &Arc<Gateway>, visit: &Visit, texts: &mpsc::Sender<Bytes>, slot: &Slot) {
+fn hear(gw: &Arc<Gateway>, visit: &RequestContext, texts: &mpsc::Sender<Bytes>, slot: &Slot) {
     let Some(session) = slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
     let end = session.open_stream();
     let (task, texts) = (Arc::clone(gw), texts.downgrade());
-    let mut visit = visit.in_session(Arc::clone(&session));
+    let mut visit = visit.with_session(Arc::clone(&session));
     gw.spawn(async move {
         let gw = task;
         let Some(texts) = texts.upgrade() else { return };
@@ -223,16 +241,16 @@ pub(crate) fn stop_hearing(slot: &Slot) {
 }
 
 /// Ends the session of a client that has gone, or begins anew.
-pub(crate) async fn end_session(gw: &Gateway, visit: &Visit, slot: &Slot) {
+pub(crate) async fn end_session(gw: &Gateway, visit: &RequestContext, slot: &Slot) {
     let session = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
-        initialize::end(gw, &visit.in_session(session)).await;
+        initialize::end(gw, &visit.with_session(session)).await;
     }
 }
 
 impl Gateway {
     /// Waits until what a visit came by is not in force any more.
-    async fn changes(&self, visit: &Visit) {
+    async fn changes(&self, visit: &RequestContext) {
         let mut look = tokio::time::interval(stream::LOOK);
         while matches!(self.now(visit), Now::Same) {
             look.tick().await;

@@ -15,7 +15,7 @@ use crate::Gateway;
 use crate::call::{Room, Trail};
 use crate::http::line::{Line, Slot};
 use crate::http::mcp::dispatch;
-use crate::visit::Visit;
+use crate::request_context::RequestContext;
 
 /// Messages of one server that wait while the client is told those of another.
 const WAITING: usize = 16;
@@ -28,14 +28,14 @@ const LATEST: Duration = Duration::from_secs(10);
 pub(super) async fn each<T, W>(
     gw: &Arc<Gateway>,
     all: &All,
-    work: impl Fn(Arc<Gateway>, Visit) -> W,
-) -> Vec<(Visit, Result<T, Weak<()>>)>
+    work: impl Fn(Arc<Gateway>, RequestContext) -> W,
+) -> Vec<(RequestContext, Result<T, Weak<()>>)>
 where
     W: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
     let until = Instant::now() + if mutant!("slow-server-delays-all") { PATIENCE * 10 } else { PATIENCE };
-    let begin = |visit: &Visit| {
+    let begin = |visit: &RequestContext| {
         let (mut tell, told) = oneshot::channel();
         let (task, working) = (Arc::clone(gw), work(Arc::clone(gw), visit.clone()));
         let under_way = Arc::new(());
@@ -67,7 +67,7 @@ where
 pub(super) async fn asked(
     gw: &Gateway,
     all: &All,
-    visit: &Visit,
+    visit: &RequestContext,
     text: &str,
     beside: mpsc::Sender<Bytes>,
 ) -> Result<Bytes, String> {
@@ -78,7 +78,7 @@ pub(super) async fn asked(
     let visit = match all.seated(gw, visit, &request).await {
         Ok(seated) => seated,
         Err(refusal) => {
-            let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
+            let as_asked = RequestContext { client_protocol: all.side.clone(), ..visit.clone() };
             let mut trail = Trail::begin(&as_asked, &request, gw.new_call_id(), gw.clock.now());
             gw.metrics.count_refusal(refusal.code());
             gw.write(trail.failed(&refusal, CallOutcome::NotSent)).await;

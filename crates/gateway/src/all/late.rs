@@ -12,7 +12,7 @@ use tokio::sync::broadcast;
 
 use super::All;
 use crate::config_snapshot::ConfigSnapshot;
-use crate::visit::Visit;
+use crate::request_context::RequestContext;
 
 /// How long a late answer is good for.
 const KEPT: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    pub fn new(all: &All, visit: &Visit, method: &Method<'_>) -> Self {
+    pub fn new(all: &All, visit: &RequestContext, method: &Method<'_>) -> Self {
         Self {
             grant: all.grant.config.id.clone(),
             session: all.side.session().map(|session| session.id().into()),

@@ -18,18 +18,18 @@ use crate::call::{Room, Trail};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::methods::list::{accepted, from_the_beginning, shape};
-use crate::visit::Visit;
+use crate::request_context::RequestContext;
 
 /// What one server has for a list: its entries, or why there are none.
 struct Share {
-    visit: Visit,
+    visit: RequestContext,
     entries: Vec<String>,
     why: Option<String>,
 }
 
 /// Answers a list.
 pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut trail: Trail, line: Line) {
-    let era = all.side.era();
+    let era = all.side.generation();
     let Some(mut line) = from_the_beginning(gw, request, era, &mut trail, line).await else { return };
     match Room::for_all(&all.grant) {
         Ok(room) => line.hold(room),
@@ -79,7 +79,7 @@ async fn shares(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line:
 async fn ask(
     gw: Arc<Gateway>,
     all: All,
-    visit: Visit,
+    visit: RequestContext,
     key: Key,
     text: Arc<str>,
     beside: mpsc::Sender<Bytes>,
@@ -94,7 +94,13 @@ async fn ask(
 }
 
 /// What a server adds to the list.
-async fn share(gw: &Gateway, all: &All, method: &Method<'_>, visit: Visit, came: Result<Bytes, String>) -> Share {
+async fn share(
+    gw: &Gateway,
+    all: &All,
+    method: &Method<'_>,
+    visit: RequestContext,
+    came: Result<Bytes, String>,
+) -> Share {
     match came.and_then(|answer| entries(gw, method, &answer)) {
         Ok(mut entries) => {
             if *method == Method::ToolsList {
@@ -105,7 +111,7 @@ async fn share(gw: &Gateway, all: &All, method: &Method<'_>, visit: Visit, came:
             Share { visit, entries: entries.into_iter().map(|(_, entry)| entry).collect(), why: None }
         }
         Err(why) if *method == Method::ToolsList => {
-            let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
+            let as_asked = RequestContext { client_protocol: all.side.clone(), ..visit.clone() };
             let entries = accepted(gw, &as_asked).await;
             let entries = entries.iter().filter_map(|entry| unavailable(gw, &visit, entry, &why)).collect();
             Share { visit, entries, why: Some(why) }
@@ -134,7 +140,7 @@ fn entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(Str
 }
 
 /// A tool that was accepted, as it is listed while its server does not answer.
-fn unavailable(gw: &Gateway, visit: &Visit, entry: &str, why: &str) -> Option<String> {
+fn unavailable(gw: &Gateway, visit: &RequestContext, entry: &str, why: &str) -> Option<String> {
     let text = format!(r#"{{"result":{{"tools":[{entry}]}}}}"#);
     let text = prefix_response(visit.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply_limits);
     let document = read(text.as_bytes(), &gw.settings.reply_limits).ok()?;
@@ -146,7 +152,7 @@ fn unavailable(gw: &Gateway, visit: &Visit, entry: &str, why: &str) -> Option<St
 fn together(all: &All, method: &Method<'_>, shares: &[Share]) -> String {
     let (member, _) = shape(method);
     let entries: Vec<&str> = shares.iter().flat_map(|share| &share.entries).map(String::as_str).collect();
-    let mut out = match all.side.era() {
+    let mut out = match all.side.generation() {
         ProtocolGeneration::Stateful => "{".to_owned(),
         ProtocolGeneration::Stateless => r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","#.to_owned(),
     };

@@ -26,7 +26,7 @@ use crate::methods::listen::{Honoured, bounded, honoured, record, uris};
 use crate::methods::stream::LOOK;
 use crate::methods::tasks;
 use crate::now::Now;
-use crate::visit::Visit;
+use crate::request_context::RequestContext;
 
 /// Messages that wait for a client that does not read; beyond that the servers wait.
 const WAITING: usize = 64;
@@ -76,7 +76,7 @@ pub(super) async fn listen(
         let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
             continue;
         };
-        let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
+        let as_asked = RequestContext { client_protocol: all.side.clone(), ..visit.clone() };
         // Whether it may be heard of, its server's part says; it may be slow.
         match tasks::not_there(gw, &as_asked, &own).await {
             Ok(None) => {}
@@ -124,7 +124,7 @@ fn past(all: &All, request: &ClientRequest<'_>) -> Vec<UnknownTarget> {
 
 /// What is listened for at one server, by what is in force.
 struct Share {
-    visit: Visit,
+    visit: RequestContext,
     /// The request for it, without what may not be heard of.
     text: Arc<str>,
     honoured: Honoured,
@@ -133,19 +133,19 @@ struct Share {
 impl Share {
     /// Writes of what the client is not told though it asked.
     async fn record(&self, gw: &Gateway, all: &All, request: &ClientRequest<'_>) {
-        let as_asked = Visit { side: all.side.clone(), ..self.visit.clone() };
+        let as_asked = RequestContext { client_protocol: all.side.clone(), ..self.visit.clone() };
         record(gw, &as_asked, request, &self.honoured).await;
     }
 }
 
 /// What is listened for at each server.
 fn shares(gw: &Gateway, all: &All, request: &ClientRequest<'_>) -> Vec<Share> {
-    let share = |visit: &Visit| {
+    let share = |visit: &RequestContext| {
         let text = request.listen_request_for(visit.upstream.name().as_str());
         let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
             return None;
         };
-        let as_asked = Visit { side: all.side.clone(), ..visit.clone() };
+        let as_asked = RequestContext { client_protocol: all.side.clone(), ..visit.clone() };
         let honoured = honoured(gw, &as_asked, &own);
         Some(Share { visit: visit.clone(), text: honoured.only_heard(&own).into(), honoured })
     };
@@ -296,7 +296,7 @@ async fn acknowledged(
 }
 
 /// Listens to one server for as long as somebody hears it, again and again.
-async fn hear(gw: &Gateway, all: &All, visit: &Visit, text: &str, said: &mpsc::Sender<(ServerName, Heard)>) {
+async fn hear(gw: &Gateway, all: &All, visit: &RequestContext, text: &str, said: &mpsc::Sender<(ServerName, Heard)>) {
     let server = visit.upstream.name();
     let mut pause = AGAIN;
     loop {
@@ -322,7 +322,7 @@ async fn hear(gw: &Gateway, all: &All, visit: &Visit, text: &str, said: &mpsc::S
 async fn hear_once(
     gw: &Gateway,
     all: &All,
-    visit: &Visit,
+    visit: &RequestContext,
     text: &str,
     said: &mpsc::Sender<(ServerName, Heard)>,
 ) -> Ended {

@@ -8,7 +8,7 @@ use gatelodge_store::ServerName;
 use tracing::warn;
 
 use crate::Gateway;
-use crate::visit::Visit;
+use crate::request_context::RequestContext;
 
 /// The longest name that clients have room for: Claude Code takes 64 characters with `mcp__`, what the client calls the
 /// gateway, and `__` before it, which leaves 48 for one called `gatelodge`. Cursor takes 60 in all.
@@ -31,7 +31,7 @@ fn is_short(name: &str) -> bool {
 
 impl Gateway {
     /// Warns of names that clients may have no room for, once of each.
-    pub(super) fn tell_of_long_names<'n>(&self, visit: &Visit, names: impl Iterator<Item = &'n str>) {
+    pub(super) fn tell_of_long_names<'n>(&self, visit: &RequestContext, names: impl Iterator<Item = &'n str>) {
         for name in names.filter(|name| !is_short(name)) {
             let mut told = self.warned_names.0.lock().unwrap_or_else(PoisonError::into_inner);
             if told.len() < MAX_TOLD && told.insert(name.to_owned()) {

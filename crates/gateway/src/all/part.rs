@@ -13,15 +13,15 @@ use crate::call::{Refusal, Trail};
 use crate::methods::discover::welcome;
 use crate::methods::initialize::{self, Shaken, ask_for_log, has_tasks, shaken, start_time};
 use crate::methods::{pass, subscribe};
+use crate::request_context::RequestContext;
 use crate::session::{Opening, Session, has_log};
 use crate::upstream::{Link, SendError};
-use crate::visit::Visit;
 
 /// The session at a server, of a client that has one for all.
 ///
 /// # Errors
 /// The server opens none.
-pub(super) async fn of(gw: &Gateway, session: &Session, visit: &Visit) -> Result<Arc<Session>, Refusal> {
+pub(super) async fn of(gw: &Gateway, session: &Session, visit: &RequestContext) -> Result<Arc<Session>, Refusal> {
     let (grant, server) = (&visit.grant.config.id, visit.upstream.name());
     let is_open = |part: &Arc<Session>| gw.sessions.find(part.id(), grant, Some(server)).is_some();
     let open = || session.parts.find(server).filter(is_open);
@@ -45,7 +45,7 @@ pub(super) async fn of(gw: &Gateway, session: &Session, visit: &Visit) -> Result
     let level = session.parts.level();
     let part = opened(gw, session, visit, room, greeted, level.as_deref()).await?;
     session.parts.keep(server, Arc::clone(&part));
-    let inside = visit.in_session(Arc::clone(&part));
+    let inside = visit.with_session(Arc::clone(&part));
     // The client may have said otherwise before the server was among those that are told.
     if let Some(now) = session.parts.level().filter(|now| Some(now) != level.as_ref()) {
         set_level(gw, &inside, &part, &now).await;
@@ -53,7 +53,7 @@ pub(super) async fn of(gw: &Gateway, session: &Session, visit: &Visit) -> Result
     subscribe::again(gw, &inside);
     if gw.sessions.find(session.id(), grant, None).is_none() {
         // The client has ended it meanwhile.
-        initialize::end(gw, &visit.in_session(part)).await;
+        initialize::end(gw, &visit.with_session(part)).await;
         return Err(Refusal::Unaddressed);
     }
     Ok(part)
@@ -68,7 +68,7 @@ pub(super) fn open(gw: &Gateway, session: &Session) -> Vec<(ServerName, Arc<Sess
 async fn opened(
     gw: &Gateway,
     session: &Session,
-    visit: &Visit,
+    visit: &RequestContext,
     room: OwnedSemaphorePermit,
     (shaken, is_far_stateless): (Shaken, bool),
     level: Option<&str>,
@@ -107,7 +107,7 @@ async fn opened(
 
 /// Does the client's handshake at a server; for one that knows none, asks it what it says of itself. Gives whether it
 /// takes requests that stand alone.
-async fn greeted(gw: &Gateway, session: &Session, visit: &Visit) -> Result<(Shaken, bool), SendError> {
+async fn greeted(gw: &Gateway, session: &Session, visit: &RequestContext) -> Result<(Shaken, bool), SendError> {
     let fault = match shaken(gw, visit, session.handshake()).await {
         Ok(shaken) => return Ok((shaken, false)),
         Err(fault) => fault,
@@ -120,12 +120,12 @@ async fn greeted(gw: &Gateway, session: &Session, visit: &Visit) -> Result<(Shak
 }
 
 /// Tells a server which log messages the client wants.
-pub(super) async fn set_level(gw: &Gateway, visit: &Visit, part: &Session, level: &str) {
+pub(super) async fn set_level(gw: &Gateway, visit: &RequestContext, part: &Session, level: &str) {
     if part.is_far_stateless() {
         part.want_log(level);
     } else if has_log(&part.welcome) {
         part.note_level(level);
-        let asking = ask_for_log(gw, visit, level, |asking| visit.addressed(asking));
+        let asking = ask_for_log(gw, visit, level, |asking| visit.message_for_upstream(asking));
         let _ = tokio::time::timeout(gw.settings.connect_time, asking).await;
     }
 }
@@ -150,8 +150,10 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &ClientMessage<'_>
         ClientMessage::Response(said) => answered(open(gw, session), said),
         ClientMessage::Request(_) => Vec::new(),
     };
-    let to: Vec<(Visit, String)> =
-        to.into_iter().filter_map(|(server, part, text)| Some((all.visit(&server)?.in_session(part), text))).collect();
+    let to: Vec<(RequestContext, String)> = to
+        .into_iter()
+        .filter_map(|(server, part, text)| Some((all.visit(&server)?.with_session(part), text)))
+        .collect();
     if to.is_empty() {
         return dropped(gw, all, message).await;
     }
@@ -215,7 +217,7 @@ pub(super) async fn end(gw: &Gateway, all: &All) {
     session.end_stream();
     for (server, part) in open(gw, session) {
         if let Some(visit) = all.visit(server.as_str()) {
-            initialize::end(gw, &visit.in_session(part)).await;
+            initialize::end(gw, &visit.with_session(part)).await;
         }
     }
     let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());

@@ -14,28 +14,28 @@ use crate::http::line::Line;
 use crate::http::mcp::dispatch;
 use crate::http::reply;
 use crate::methods::{call, gone};
+use crate::request_context::{ClientProtocol, RequestContext};
 use crate::session::cancelled;
 use crate::upstream::SendError;
-use crate::visit::{Side, Visit};
 
 /// Answers a request.
 pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line: Line) {
     let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     trail.request(request);
-    if request.method().is_absent_in(all.side.era()) {
-        return gone::refuse(gw, all.side.era(), Some(request.id()), request.method(), trail, line).await;
+    if request.method().is_absent_in(all.side.generation()) {
+        return gone::refuse(gw, all.side.generation(), Some(request.id()), request.method(), trail, line).await;
     }
     match (request.method(), &all.side) {
         (Method::Initialize, _) => welcome::initialize(gw, all, request, trail, line).await,
-        (Method::Discover, Side::Modern(_)) => welcome::discover(gw, all, request, trail, line).await,
+        (Method::Discover, ClientProtocol::Stateless(_)) => welcome::discover(gw, all, request, trail, line).await,
         (Method::Ping, _) => told(gw, request, "{}", trail, line).await,
         (Method::SetLevel, _) => level(gw, all, request, trail, line).await,
-        (Method::Listen, Side::Modern(_)) => listen::listen(gw, all, request, trail, line).await,
+        (Method::Listen, ClientProtocol::Stateless(_)) => listen::listen(gw, all, request, trail, line).await,
         (Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::ResourceTemplatesList, _)
-        | (Method::TasksList, Side::Legacy(_)) => list::list(gw, all, request, trail, line).await,
-        _ => match about(request, all.side.era()) {
+        | (Method::TasksList, ClientProtocol::Stateful(_)) => list::list(gw, all, request, trail, line).await,
+        _ => match about(request, all.side.generation()) {
             Ok(Facts::Method { .. }) => {
-                gone::refuse(gw, all.side.era(), Some(request.id()), request.method(), trail, line).await
+                gone::refuse(gw, all.side.generation(), Some(request.id()), request.method(), trail, line).await
             }
             Ok(facts) => one(gw, all, request, &facts, trail, line).await,
             Err(fault) => reject(gw, all, trail, line, &fault).await,
@@ -89,8 +89,9 @@ async fn one(gw: &Gateway, all: &All, request: &ClientRequest<'_>, facts: &Facts
     match seated {
         Ok(seated) => dispatch(gw, &seated, &own, line).await,
         Err(refusal) => {
-            let as_asked = Visit { side: all.side.clone(), trace: all.trace.clone(), ..visit.clone() };
-            match about(&own, all.side.era()) {
+            let as_asked =
+                RequestContext { client_protocol: all.side.clone(), trace: all.trace.clone(), ..visit.clone() };
+            match about(&own, all.side.generation()) {
                 Ok(facts) => call::unreachable(gw, &as_asked, &own, &facts, refusal, line).await,
                 Err(fault) => reject(gw, all, trail, line, &fault).await,
             }
@@ -111,12 +112,12 @@ async fn nowhere(
         facts => facts.target(),
     };
     trail.target(target.unwrap_or_default());
-    line.finish(reply::not_there(all.side.era(), facts, request.id()).into()).await;
+    line.finish(reply::not_there(all.side.generation(), facts, request.id()).into()).await;
     gw.refuse(&mut trail, &Refusal::Unaddressed).await;
 }
 
 async fn reject(gw: &Gateway, all: &All, mut trail: Trail, line: Line, fault: &MessageError) {
-    line.reject(fault, all.side.era()).await;
+    line.reject(fault, all.side.generation()).await;
     gw.metrics.count_refusal("rejected");
     gw.write(trail.rejected(fault.code, &fault.message)).await;
 }
@@ -141,7 +142,7 @@ async fn level(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut tr
         let (part, level) = (session.parts.find(visit.upstream.name()), Arc::clone(&level));
         async move {
             if let Some(part) = part {
-                set_level(&gw, &visit.in_session(Arc::clone(&part)), &part, &level).await;
+                set_level(&gw, &visit.with_session(Arc::clone(&part)), &part, &level).await;
             }
         }
     })

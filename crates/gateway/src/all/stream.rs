@@ -21,8 +21,8 @@ use crate::http::reply;
 use crate::lists::{self, Lists};
 use crate::methods::stream::{HANDING_OVER, LOOK, WAITING_EVENTS, begin, follow};
 use crate::now::Now;
+use crate::request_context::RequestContext;
 use crate::session::{Place, STANDALONE, Session};
-use crate::visit::Visit;
 
 /// A session that is opened later than this is of a server that was away. Its lists are others now.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -171,7 +171,7 @@ struct Followers {
 
 /// The session at a server that is followed, and by what was in force then.
 struct Followed {
-    visit: Visit,
+    visit: RequestContext,
     task: Option<JoinHandle<()>>,
 }
 
@@ -203,7 +203,7 @@ impl Followers {
             let is_same = |earlier: &Followed| Arc::ptr_eq(&earlier.visit.upstream, &visit.upstream);
             let goes_on = earlier.as_ref().map_or(self.goes_on, is_same);
             let ending = earlier.and_then(Followed::ended);
-            let visit = visit.in_session(Arc::clone(&part));
+            let visit = visit.with_session(Arc::clone(&part));
             let (own, inside, session, events) = (Arc::clone(gw), visit.clone(), Arc::clone(session), events.clone());
             let task = tokio::spawn(async move {
                 // Where the one before was left is known when it has ended: what it has told is not told again.
@@ -232,7 +232,7 @@ impl Followed {
 
 async fn pass_on(
     gw: Arc<Gateway>,
-    visit: Visit,
+    visit: RequestContext,
     heard: Option<HeaderValue>,
     session: Arc<Session>,
     events: mpsc::Sender<Bytes>,

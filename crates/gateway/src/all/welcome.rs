@@ -17,9 +17,9 @@ use crate::http::line::Line;
 use crate::http::reply;
 use crate::methods::discover::{Said, ask};
 use crate::methods::initialize::MAX_HANDSHAKE;
+use crate::request_context::RequestContext;
 use crate::session::{ClientInfo, Opening, Session};
 use crate::upstream::Link;
-use crate::visit::Visit;
 
 const OURSELVES: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 /// What there is whatever the servers have: policies change, and so does which servers there are, and we tell.
@@ -123,12 +123,12 @@ pub(super) async fn discover(gw: &Arc<Gateway>, all: &All, request: &ClientReque
 }
 
 /// What one server says of itself, and whether it speaks the other era; none if it does not.
-async fn discovered(gw: &Gateway, all: &All, visit: &Visit, text: &str) -> Option<(Bytes, bool)> {
+async fn discovered(gw: &Gateway, all: &All, visit: &RequestContext, text: &str) -> Option<(Bytes, bool)> {
     let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return None;
     };
     let seated = all.seated(gw, visit, &request).await.ok()?;
-    match seated.far_session() {
+    match seated.upstream_session() {
         Some(session) => Some((session.welcome.clone(), true)),
         None => match ask(gw, &seated).await.ok()? {
             Said::Welcome(welcome) => Some((welcome, false)),
@@ -145,7 +145,7 @@ struct Words {
 
 impl Words {
     /// Puts together what came, and whether it is of the other era than the client's.
-    fn of(came: impl Iterator<Item = (Visit, Option<(Bytes, bool)>)>) -> Self {
+    fn of(came: impl Iterator<Item = (RequestContext, Option<(Bytes, bool)>)>) -> Self {
         let (mut able, mut instructions) = (vec![OURS.to_owned()], Vec::new());
         for (visit, came) in came {
             let (welcome, is_crossed) = came.unzip();

@@ -8,8 +8,8 @@ use gatelodge_mcp::aggregate_names::{prefix_name, prefix_uri};
 use gatelodge_mcp::{ClientRequest, CompletionRequest, CompletionTarget as WireReference, MessageError, Method};
 use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
 
+use crate::request_context::RequestContext;
 use crate::upstream::Offer;
-use crate::visit::Visit;
 
 /// What a request is about.
 #[derive(Debug, Clone)]
@@ -114,7 +114,7 @@ impl<'r> Facts<'r> {
     }
 
     /// Everything together.
-    pub fn call<'c>(&'c self, visit: &'c Visit, offer: Option<&'c Offer>) -> Call<'c> {
+    pub fn call<'c>(&'c self, visit: &'c RequestContext, offer: Option<&'c Offer>) -> Call<'c> {
         let subject = match self {
             Self::Tool { name, .. } => CallTarget::Tool(as_offered(visit, name, offer)),
             Self::Task { tool, .. } => CallTarget::Task(as_offered(visit, tool, offer)),
@@ -128,7 +128,7 @@ impl<'r> Facts<'r> {
             }
             Self::Method { name } => CallTarget::Method { name },
         };
-        let client = visit.client();
+        let client = visit.client_info();
         Call {
             target: subject,
             arguments: self.arguments(),
@@ -144,8 +144,8 @@ impl<'r> Facts<'r> {
     }
 }
 
-fn as_offered<'c>(visit: &Visit, name: &'c str, offer: Option<&'c Offer>) -> CalledTool<'c> {
-    let tool = visit.tool(offer, name);
+fn as_offered<'c>(visit: &RequestContext, name: &'c str, offer: Option<&'c Offer>) -> CalledTool<'c> {
+    let tool = visit.find_tool(offer, name);
     let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
     let category = offer.map_or(Category::Unknown, |offer| offer.category(name));
     CalledTool { name, category, definition, schema: tool.and_then(|tool| tool.schema()) }

@@ -24,11 +24,11 @@ use crate::http::line::Line;
 use crate::methods::discover::{ask_anew, doubt};
 use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
 use crate::methods::{initialize, input, server};
+use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::cancelled;
 use crate::telemetry::ClientSpan;
 use crate::text::Text;
 use crate::upstream::{Earlier, Exchange, Link, Outgoing, SendError};
-use crate::visit::{Crossing, Side, Visit};
 
 /// How long to wait for further questions after one: servers that ask several things at once write them in a row.
 const TOGETHER: Duration = Duration::from_millis(50);
@@ -36,10 +36,15 @@ const TOGETHER: Duration = Duration::from_millis(50);
 pub(crate) const MOST_AT_ONCE: usize = 16;
 
 /// The message that was judged, under our id, with our progress token in place of the caller's.
-pub(crate) fn under_our_id(visit: &Visit, request: &ClientRequest<'_>, call: CallId, about: Option<&str>) -> Outgoing {
+pub(crate) fn under_our_id(
+    visit: &RequestContext,
+    request: &ClientRequest<'_>,
+    call: CallId,
+    about: Option<&str>,
+) -> Outgoing {
     let id = RequestId::string(call.as_str());
     let method = request.method().name();
-    let hop = visit.hop(method, about);
+    let hop = visit.upstream_span(method, about);
     let has_token = request.meta().progress_token().is_some();
     let rewrite = RequestRewrite {
         id: &id,
@@ -54,10 +59,10 @@ pub(crate) fn under_our_id(visit: &Visit, request: &ClientRequest<'_>, call: Cal
         }
         source => {
             let (head, rest) = request.rewrite_prefix(&rewrite).unwrap_or_default();
-            Text::rebegun(head, source.as_str().get(rest..).unwrap_or_default(), &visit.body)
+            Text::rebegun(head, source.as_str().get(rest..).unwrap_or_default(), &visit.request_body)
         }
     };
-    let mut outgoing = visit.addressed_about(Outgoing::request(text, call), method, about);
+    let mut outgoing = visit.request_for_upstream(Outgoing::request(text, call), method, about);
     outgoing.hop = hop.map(Box::new);
     outgoing.may_ask = may_ask(request.method());
     outgoing
@@ -88,7 +93,7 @@ pub(crate) enum Ended {
 #[derive(Debug)]
 pub(crate) struct Errand<'a> {
     pub gw: &'a Gateway,
-    pub visit: &'a Visit,
+    pub visit: &'a RequestContext,
     /// Our id for it, which is also the progress token towards the upstream.
     pub call: CallId,
     /// What the caller hears of its progress; none if it does not want to.
@@ -232,7 +237,7 @@ pub(crate) async fn attend<T>(
                 keep_alive.set(sleep(errand.alarm, period));
             }
             // A stateless client cancels by hanging up; a legacy one comes back for what a call has done.
-            () = line.gone(), if errand.is_only_asking || matches!(errand.visit.side, Side::Modern(_)) => return None,
+            () = line.gone(), if errand.is_only_asking || matches!(errand.visit.client_protocol, ClientProtocol::Stateless(_)) => return None,
             () = errand.gw.wait_for_forced_shutdown() => return None,
         }
     }
@@ -309,7 +314,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) ->
                     line.send(&cut(visit, text)).await;
                 }
             }
-            Ok(Said::Request(question)) if visit.crossing() == Crossing::ToSession => {
+            Ok(Said::Request(question)) if visit.translation() == ProtocolTranslation::ToStateful => {
                 let why_not = match errand.may_pause && !exchange.is_early() {
                     true => (!exchange.is_only_call()).then_some(server::NOBODYS),
                     false => Some(server::NOT_HERE),
@@ -354,13 +359,13 @@ async fn next_with(asked: &[Bytes], exchange: &mut Exchange) -> Option<Result<Op
     }
 }
 
-fn cut(visit: &Visit, text: String) -> String {
+fn cut(visit: &RequestContext, text: String) -> String {
     visit.upstream.secrets().cut_json(text)
 }
 
 /// An answer as the caller gets it, and what the log says of it.
 pub(crate) fn answer(
-    visit: &Visit,
+    visit: &RequestContext,
     message: &Bytes,
     id: &RequestId<'_>,
     limits: &JsonLimits,
@@ -372,7 +377,7 @@ pub(crate) fn answer(
 
 /// The same of an answer that was read, and whose parts are known. A long one is not gone through once more.
 pub(crate) fn answer_of(
-    visit: &Visit,
+    visit: &RequestContext,
     message: &Taken,
     places: &ServerResponseSpans,
     id: &RequestId<'_>,
@@ -392,13 +397,13 @@ fn folded_places(errand: &Errand<'_>, message: &Taken) -> Option<ServerResponseS
     let Taken::Folded(folded, _) = message else { return None };
     let visit = errand.visit;
     // A secret may begin in one piece and end in the next, and what crosses the eras is written anew.
-    let is_changed = visit.crossing() != Crossing::None || !visit.upstream.secrets().is_empty();
+    let is_changed = visit.translation() != ProtocolTranslation::None || !visit.upstream.secrets().is_empty();
     let (id, places) = read_segmented_result(folded, &errand.gw.settings.reply_limits)?;
     (!is_changed && errand.before.is_none() && is_of(&id, errand.call)).then_some(places)
 }
 
 fn whole_answer_of(
-    visit: &Visit,
+    visit: &RequestContext,
     message: &Bytes,
     places: &ServerResponseSpans,
     id: &RequestId<'_>,
@@ -411,10 +416,10 @@ fn whole_answer_of(
             if is_error { CallOutcome::ToolError } else { CallOutcome::Ok }
         }
     };
-    let text = match visit.crossing() {
-        Crossing::ToSession => as_stateless(&ServerResponse::from_spans(message, places)?, id).into(),
-        Crossing::ToStateless => as_in_session(&ServerResponse::from_spans(message, places)?, id).into(),
-        Crossing::None => {
+    let text = match visit.translation() {
+        ProtocolTranslation::ToStateful => as_stateless(&ServerResponse::from_spans(message, places)?, id).into(),
+        ProtocolTranslation::ToStateless => as_in_session(&ServerResponse::from_spans(message, places)?, id).into(),
+        ProtocolTranslation::None => {
             let (head, rest) = places.with_id_prefix(message, id)?;
             Text::in_two(head, message.slice(rest..))
         }

@@ -17,9 +17,9 @@ use sha2::{Digest, Sha256};
 
 use super::{Facts, Room, Trail};
 use crate::methods::pool::Turn;
+use crate::request_context::RequestContext;
 use crate::session::{Held, Session};
 use crate::upstream::{Exchange, Secrets, Upstream};
-use crate::visit::Visit;
 
 /// Calls that wait, of all and of one grant.
 const MOST: usize = 1_024;
@@ -102,7 +102,7 @@ pub(crate) struct Bond {
 
 impl Bond {
     /// The same for a request that is sent again, whatever its id and what it answers.
-    pub fn of(visit: &Visit, request: &ClientRequest<'_>, facts: &Facts<'_>) -> Self {
+    pub fn of(visit: &RequestContext, request: &ClientRequest<'_>, facts: &Facts<'_>) -> Self {
         let mut hash = Sha256::new();
         let arguments = facts.arguments().map(|arguments| arguments.raw()).unwrap_or_default();
         for part in [request.method().name(), facts.target().unwrap_or_default(), arguments] {
@@ -154,7 +154,7 @@ impl PausedCalls {
     }
 
     /// Whether one more of this grant may wait.
-    pub fn has_room(&self, visit: &Visit) -> bool {
+    pub fn has_room(&self, visit: &RequestContext) -> bool {
         has_room(&self.lock(), &visit.grant.config.id)
     }
 

@@ -8,9 +8,9 @@ use http::HeaderValue;
 use super::Refusal;
 use super::reserve::Reserved;
 use crate::methods::server::MayHear;
+use crate::request_context::RequestContext;
 use crate::trace::Hop;
 use crate::upstream::{Link, Outgoing, Verb, WayBack};
-use crate::visit::Visit;
 
 /// Leave to send one message. There is no other way to an upstream.
 #[derive(Debug)]
@@ -51,19 +51,19 @@ impl Permit {
     }
 
     /// For telling an upstream that the client is not asked.
-    pub fn to_decline(visit: &Visit, asked: &RequestId<'_>, why: &Refusal) -> Self {
+    pub fn to_decline(visit: &RequestContext, asked: &RequestId<'_>, why: &Refusal) -> Self {
         let (code, words) = match why {
             // It would take the request, but not now, or not so.
             Refusal::Full(words) => (code::INTERNAL_ERROR, *words),
             _ => (code::METHOD_NOT_FOUND, "the client does not take this request"),
         };
         let answer = error_response(Some(asked), code, words, None);
-        Self::to_send(visit.addressed(Outgoing::note(answer)))
+        Self::to_send(visit.message_for_upstream(Outgoing::note(answer)))
     }
 
     /// For hearing what belongs to no request of the session, from where it was left.
-    pub fn to_hear(visit: &Visit, last_event: Option<HeaderValue>) -> Self {
-        Self::to_send(Outgoing { last_event, ..visit.addressed(Outgoing::empty(Verb::Hear)) })
+    pub fn to_hear(visit: &RequestContext, last_event: Option<HeaderValue>) -> Self {
+        Self::to_send(Outgoing { last_event, ..visit.message_for_upstream(Outgoing::empty(Verb::Hear)) })
     }
 
     /// The way back to a stream that answers what this sends; none for requests that stand alone.

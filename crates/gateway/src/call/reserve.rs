@@ -6,7 +6,7 @@ use gatelodge_store::{CounterCharge, CounterOwner, Reservation, ReserveOutcome, 
 
 use super::{Refusal, Trail};
 use crate::Gateway;
-use crate::visit::Visit;
+use crate::request_context::RequestContext;
 
 /// A call that is paid for and written down.
 #[derive(Debug)]
@@ -16,7 +16,12 @@ pub(crate) struct Reserved {
 }
 
 /// Takes all charges of the terms, or none.
-pub(crate) async fn take(gw: &Gateway, visit: &Visit, terms: &Terms, trail: &mut Trail) -> Result<Reserved, Refusal> {
+pub(crate) async fn take(
+    gw: &Gateway,
+    visit: &RequestContext,
+    terms: &Terms,
+    trail: &mut Trail,
+) -> Result<Reserved, Refusal> {
     if let Some(question) = &terms.approval {
         return Err(Refusal::ApprovalUnavailable(question.clone()));
     }
@@ -26,7 +31,7 @@ pub(crate) async fn take(gw: &Gateway, visit: &Visit, terms: &Terms, trail: &mut
         if mutant!("session-limit-counted-per-server") { session.hash() } else { session.counted() }.to_string()
     });
     // INVARIANT: charges come from a policy, so there is one.
-    let claims = match &visit.door.policy {
+    let claims = match &visit.server_access.policy {
         Some(policy) => {
             let holder = CounterOwner {
                 policy: &policy.name,

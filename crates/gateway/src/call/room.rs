@@ -9,7 +9,7 @@ use gatelodge_mutants::mutant;
 use super::Refusal;
 use crate::config_snapshot::ActiveGrant;
 use crate::in_flight_limit::{InFlightLimit, InFlightPermit};
-use crate::visit::Visit;
+use crate::request_context::RequestContext;
 
 /// Room that was taken; given back when dropped.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Room {
 
 impl Room {
     /// For one request. A stream may stay open for days, so streams are counted apart.
-    pub fn for_request(visit: &Visit, method: &Method<'_>) -> Result<Self, Refusal> {
+    pub fn for_request(visit: &RequestContext, method: &Method<'_>) -> Result<Self, Refusal> {
         if *method == Method::Listen {
             return Self::for_stream(&visit.grant);
         }
@@ -48,7 +48,7 @@ impl Room {
     }
 
     /// For what one of them is asked.
-    pub fn for_one_of_all(visit: &Visit) -> Result<Self, Refusal> {
+    pub fn for_one_of_all(visit: &RequestContext) -> Result<Self, Refusal> {
         let of_upstream = take(&visit.upstream.in_flight, "requests to this server")?;
         Ok(Self { _of_grant: None, _of_upstream: Some(of_upstream) })
     }

@@ -16,9 +16,9 @@ use crate::Gateway;
 use crate::all::All;
 use crate::config_snapshot::ActiveGrant;
 use crate::digest::digest_of;
+use crate::request_context::{ClientProtocol, RequestContext};
 use crate::telemetry::{AnswerSlot, ServerSpan};
 use crate::upstream::SendError;
-use crate::visit::{Side, Visit};
 
 /// The most characters of a name, a URI or an id, and the most names of arguments, that a row keeps.
 const MAX_TEXT: usize = 512;
@@ -38,7 +38,7 @@ pub(crate) struct Trail {
 
 impl Trail {
     /// Begins with who asks and for what.
-    pub fn begin(visit: &Visit, request: &ClientRequest<'_>, call: CallId, at: Timestamp) -> Self {
+    pub fn begin(visit: &RequestContext, request: &ClientRequest<'_>, call: CallId, at: Timestamp) -> Self {
         let mut trail = Self::of_visit(visit, call, at);
         trail.request(request);
         trail.span = ServerSpan::begin(visit).map(Box::new);
@@ -46,10 +46,10 @@ impl Trail {
     }
 
     /// Begins with who asks.
-    pub fn of_visit(visit: &Visit, call: CallId, at: Timestamp) -> Self {
-        let mut trail = Self::of_caller(&visit.grant, &visit.address, &visit.side, call, at);
+    pub fn of_visit(visit: &RequestContext, call: CallId, at: Timestamp) -> Self {
+        let mut trail = Self::of_caller(&visit.grant, &visit.client_address, &visit.client_protocol, call, at);
         trail.facts.server = Some(visit.upstream.name().clone());
-        if let Some(policy) = &visit.door.policy {
+        if let Some(policy) = &visit.server_access.policy {
             trail.facts.policy = Some(policy.name.clone());
             trail.facts.policy_version = Some(policy.version);
         }
@@ -65,12 +65,12 @@ impl Trail {
         trail
     }
 
-    fn of_caller(grant: &ActiveGrant, address: &Arc<str>, side: &Side, call: CallId, at: Timestamp) -> Self {
+    fn of_caller(grant: &ActiveGrant, address: &Arc<str>, side: &ClientProtocol, call: CallId, at: Timestamp) -> Self {
         let mut facts = Box::new(CallRecord::new(RecordKind::Unchecked, call, at));
         facts.grant = Some(grant.config.id.clone());
         facts.label = Some(Arc::clone(&grant.config.label));
         facts.revision = side.revision().map(|revision| revision.as_str().into());
-        facts.client = side.client_words();
+        facts.client = side.client_display_name();
         facts.address = Some(Arc::clone(address));
         Self { facts, started: Instant::now(), timings: CallTimings::default(), has_intent: false, span: None }
     }
@@ -104,14 +104,14 @@ impl Trail {
     }
 
     /// What the call is about, and with which arguments: their names and a hash, the values only where configured.
-    pub fn about(&mut self, visit: &Visit, target: Option<&str>, arguments: Option<JsonValue<'_>>) {
+    pub fn about(&mut self, visit: &RequestContext, target: Option<&str>, arguments: Option<JsonValue<'_>>) {
         self.facts.target = target.map(bounded);
         let Some(arguments) = arguments else { return };
         let mut keys: Vec<Arc<str>> =
             arguments.members().take(MAX_KEYS).filter_map(|(key, _)| key.as_str().map(|key| bounded(&key))).collect();
         keys.sort_unstable();
         self.facts.argument_keys = keys;
-        self.facts.arguments_digest = Some(digest_of(arguments, visit.begun.as_deref()));
+        self.facts.arguments_digest = Some(digest_of(arguments, visit.streaming_digest.as_deref()));
         if visit.upstream.config().log_arguments {
             self.facts.arguments = Some(crate::redact::values(arguments, visit.upstream.secrets()).into());
         }

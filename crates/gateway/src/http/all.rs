@@ -20,8 +20,8 @@ use crate::Gateway;
 use crate::all::{All, route, stream};
 use crate::call::Trail;
 use crate::methods::gone;
+use crate::request_context::ClientProtocol;
 use crate::trace::Trace;
-use crate::visit::Side;
 
 /// Answers one request.
 pub(super) async fn serve(
@@ -81,9 +81,9 @@ pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, 
     }
     match &message {
         ClientMessage::Request(request) => route::request(gw, &all, request, line).await,
-        ClientMessage::Notification(said) if said.method().is_absent_in(all.side.era()) => {
+        ClientMessage::Notification(said) if said.method().is_absent_in(all.side.generation()) => {
             let trail = Trail::of_all(&all, gw.new_call_id(), gw.clock.now());
-            gone::refuse(gw, all.side.era(), None, said.method(), trail, line).await;
+            gone::refuse(gw, all.side.generation(), None, said.method(), trail, line).await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
@@ -113,7 +113,7 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<B
         Err(misfit) => return gw.turn_away(trail, misfit.status, misfit.message).await,
         Ok(session) => session,
     };
-    all.side = Side::Legacy(Some(session));
+    all.side = ClientProtocol::Stateful(Some(session));
     let mut last = headers.get_all(http_headers::LAST_EVENT_ID).iter();
     match (last.next(), last.next()) {
         (None, _) => stream::open(gw, all, None).await,
@@ -134,7 +134,7 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
         Ok(session) => session,
     };
     gw.end_session(&session);
-    all.side = Side::Legacy(Some(session));
+    all.side = ClientProtocol::Stateful(Some(session));
     let task = Arc::clone(gw);
     gw.spawn(async move { route::end(&task, &all).await });
     reply::empty(StatusCode::NO_CONTENT)

@@ -17,10 +17,10 @@ use super::outlet::{Outlet, held};
 use super::reply;
 use crate::call::{Facts, Refusal, Room};
 use crate::deadline_timer::DeadlineTimer;
+use crate::request_context::RequestContext;
 use crate::session::{Calls, Entry, Session, UnderWay};
 use crate::telemetry::AnswerSlot;
 use crate::text::Text;
-use crate::visit::Visit;
 
 /// Events that wait for a slow caller; beyond that the upstream waits.
 const WAITING_EVENTS: usize = 32;
@@ -185,7 +185,7 @@ impl Line {
     ///
     /// # Errors
     /// There is none.
-    pub fn take_room(&mut self, visit: &Visit, method: &Method<'_>) -> Result<(), Refusal> {
+    pub fn take_room(&mut self, visit: &RequestContext, method: &Method<'_>) -> Result<(), Refusal> {
         if self.room.is_none() {
             self.room = Some(Room::for_request(visit, method)?);
         }

@@ -29,10 +29,10 @@ use crate::call::{Refusal, Trail, subject_of};
 use crate::config_snapshot::ActiveGrant;
 use crate::gathered::Taken;
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
+use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::session::{ClientInfo, Session, cancelled};
 use crate::trace::Trace;
 use crate::upstream::SendError;
-use crate::visit::{Modern, Side, Visit};
 
 /// What is said to whoever asks for a stream and does not take one, or comes from two places.
 pub(super) const ONLY_EVENTS: &str = "a GET must accept `text/event-stream`";
@@ -60,7 +60,7 @@ pub(super) async fn serve(gw: &Arc<Gateway>, connection: &Connection, request: R
 
 /// For whom a request is.
 pub(super) enum To {
-    One(Visit),
+    One(RequestContext),
     All(Box<All>),
 }
 
@@ -86,17 +86,17 @@ fn admit(gw: &Gateway, connection: &Connection, head: &Parts) -> Result<To, Head
     let found = grant.config.servers.get(name).cloned().zip(live.find_server(name).cloned());
     // A server of another grant is not told from one that is not there.
     let Some((door, upstream)) = found else { return not_found("this grant has no server of that name") };
-    let (grant, side, acceptances) = (Arc::clone(grant), Side::Legacy(None), upstream.acceptances());
-    Ok(To::One(Visit {
+    let (grant, side, acceptances) = (Arc::clone(grant), ClientProtocol::Stateful(None), upstream.acceptances());
+    Ok(To::One(RequestContext {
         grant,
-        door,
+        server_access: door,
         upstream,
-        acceptances,
-        address,
-        side,
+        pins_epoch: acceptances,
+        client_address: address,
+        client_protocol: side,
         trace: None,
-        body: Bytes::new(),
-        begun: None,
+        request_body: Bytes::new(),
+        streaming_digest: None,
     }))
 }
 
@@ -110,7 +110,7 @@ fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
 
 async fn post(
     gw: &Arc<Gateway>,
-    visit: Visit,
+    visit: RequestContext,
     headers: HeaderMap,
     incoming: Incoming,
     desk: &Desk<Job>,
@@ -141,7 +141,7 @@ pub(super) async fn done(gw: Arc<Gateway>, Job { to, headers, body }: Job, line:
     }
 }
 
-async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: Taken, mut line: Line) {
+async fn handle(gw: &Arc<Gateway>, mut visit: RequestContext, headers: HeaderMap, body: Taken, mut line: Line) {
     let message = match body.read(&gw.settings.request_limits) {
         Ok(message) => message,
         Err(fault) => {
@@ -153,11 +153,11 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: T
     };
     visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
     match &body {
-        Taken::Whole(body) => visit.body = body.clone(),
-        Taken::Folded(_, begun) => visit.begun = begun.clone(),
+        Taken::Whole(body) => visit.request_body = body.clone(),
+        Taken::Folded(_, begun) => visit.streaming_digest = begun.clone(),
     }
-    match side_of(gw, Whose::of(&visit), &headers, &message, |era| visit.spoken(era)).await {
-        Ok(side) => visit.side = side,
+    match side_of(gw, Whose::of(&visit), &headers, &message, |era| visit.supported_revisions(era)).await {
+        Ok(side) => visit.client_protocol = side,
         Err(ProtocolError { status, code, message: what, data }) => {
             let id = match &message {
                 ClientMessage::Request(request) => Some(request.id()),
@@ -174,9 +174,9 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: T
     }
     match &message {
         ClientMessage::Request(request) => answer(gw, visit, request, line).await,
-        ClientMessage::Notification(said) if said.method().is_absent_in(visit.era()) => {
+        ClientMessage::Notification(said) if said.method().is_absent_in(visit.generation()) => {
             let trail = Trail::of_visit(&visit, gw.new_call_id(), gw.clock.now());
-            gone::refuse(gw, visit.era(), None, said.method(), trail, line).await;
+            gone::refuse(gw, visit.generation(), None, said.method(), trail, line).await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
@@ -187,8 +187,8 @@ async fn handle(gw: &Arc<Gateway>, mut visit: Visit, headers: HeaderMap, body: T
 }
 
 /// Answers a request, when its server is greeted where it wants a session of ours. Who cancels does not wait for that.
-pub(crate) async fn answer(gw: &Gateway, mut visit: Visit, request: &Asked<'_>, line: Line) {
-    if let Side::Modern(side) = &visit.side {
+pub(crate) async fn answer(gw: &Gateway, mut visit: RequestContext, request: &Asked<'_>, line: Line) {
+    if let ClientProtocol::Stateless(side) = &visit.client_protocol {
         let told = line.cancelled();
         let joining = Box::pin(pool::joined(gw, &visit, request, side.clone()));
         let joined = tokio::select! {
@@ -197,7 +197,7 @@ pub(crate) async fn answer(gw: &Gateway, mut visit: Visit, request: &Asked<'_>, 
             joined = joining => joined,
         };
         match joined {
-            Ok(side) => visit.side = Side::Modern(side),
+            Ok(side) => visit.client_protocol = ClientProtocol::Stateless(side),
             Err(refusal) => return Box::pin(ungreeted(gw, &visit, request, refusal.at_handshake(), line)).await,
         }
     }
@@ -205,7 +205,7 @@ pub(crate) async fn answer(gw: &Gateway, mut visit: Visit, request: &Asked<'_>, 
 }
 
 /// Ends a request to a server that cannot be greeted.
-async fn ungreeted(gw: &Gateway, visit: &Visit, request: &Asked<'_>, refusal: Refusal, line: Line) {
+async fn ungreeted(gw: &Gateway, visit: &RequestContext, request: &Asked<'_>, refusal: Refusal, line: Line) {
     if is_judged(request.method())
         && !is_about_tasks(request.method())
         && let Ok(facts) = subject_of(request)
@@ -222,7 +222,7 @@ async fn ungreeted(gw: &Gateway, visit: &Visit, request: &Asked<'_>, refusal: Re
 }
 
 // A call goes its way here; the rest is in boxes, so that a call need not have its size.
-pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, mut line: Line) {
+pub(crate) async fn dispatch(gw: &Gateway, visit: &RequestContext, request: &Asked<'_>, mut line: Line) {
     let at = gw.clock.now();
     let mut trail = Trail::begin(visit, request, gw.new_call_id_at(at), at);
     line.show_to(trail.answer());
@@ -231,8 +231,8 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
         let call = Some(trail.call()).filter(|_| !is_list(request.method()));
         line.enter(session.calls(), request.id(), call);
     }
-    if request.method().is_absent_in(visit.era()) {
-        return Box::pin(gone::refuse(gw, visit.era(), Some(request.id()), request.method(), trail, line)).await;
+    if request.method().is_absent_in(visit.generation()) {
+        return Box::pin(gone::refuse(gw, visit.generation(), Some(request.id()), request.method(), trail, line)).await;
     }
     if is_about_tasks(request.method()) {
         return Box::pin(tasks::request(gw, visit, request, trail, line)).await;
@@ -241,7 +241,7 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &Visit, request: &Asked<'_>, m
         return match subject_of(request) {
             Ok(facts) => call::carry(gw, visit, request, &facts, trail, line).await,
             Err(fault) => {
-                line.reject(&fault, visit.era()).await;
+                line.reject(&fault, visit.generation()).await;
                 gw.reject(visit, fault.code, &fault.message).await;
             }
         };
@@ -283,7 +283,7 @@ pub(super) struct Whose<'a> {
 }
 
 impl<'a> Whose<'a> {
-    fn of(visit: &'a Visit) -> Self {
+    fn of(visit: &'a RequestContext) -> Self {
         Self { grant: &visit.grant, server: Some(visit.upstream.name()) }
     }
 }
@@ -295,7 +295,7 @@ pub(super) async fn side_of(
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
     spoken: impl Fn(ProtocolGeneration) -> Vec<Revision>,
-) -> Result<Side, ProtocolError> {
+) -> Result<ClientProtocol, ProtocolError> {
     let is_modern = match message {
         ClientMessage::Request(request) => http_headers::is_stateless(headers, request),
         ClientMessage::Notification(_) | ClientMessage::Response(_) => says_stateless(headers),
@@ -306,7 +306,7 @@ pub(super) async fn side_of(
     let spoken = spoken(ProtocolGeneration::Stateless);
     let side = modern_side(headers, message, &spoken)?;
     whose.grant.check_revision(side.revision, || spoken)?;
-    Ok(Side::Modern(Box::new(side)))
+    Ok(ClientProtocol::Stateless(Box::new(side)))
 }
 
 async fn legacy_side(
@@ -315,17 +315,17 @@ async fn legacy_side(
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
     spoken: impl Fn() -> Vec<Revision>,
-) -> Result<Side, ProtocolError> {
+) -> Result<ClientProtocol, ProtocolError> {
     if let ClientMessage::Request(request) = message
         && *request.method() == Method::Initialize
     {
         revision(headers, &spoken)?;
         // A session that comes with a handshake is an old one.
-        return whose.grant.check_handshake_revision(request, spoken).map(|()| Side::Legacy(None));
+        return whose.grant.check_handshake_revision(request, spoken).map(|()| ClientProtocol::Stateful(None));
     }
     let session = find_session(gw, whose, headers, &spoken).await?;
     whose.grant.check_session_revision(&session, spoken)?;
-    Ok(Side::Legacy(Some(session)))
+    Ok(ClientProtocol::Stateful(Some(session)))
 }
 
 /// The session that the head of a request names, whatever the verb, if it speaks as was agreed.
@@ -363,16 +363,20 @@ async fn named_session(gw: &Gateway, whose: Whose<'_>, headers: &HeaderMap) -> R
     })
 }
 
-fn modern_side(headers: &HeaderMap, message: &ClientMessage<'_>, spoken: &[Revision]) -> Result<Modern, ProtocolError> {
+fn modern_side(
+    headers: &HeaderMap,
+    message: &ClientMessage<'_>,
+    spoken: &[Revision],
+) -> Result<StatelessClient, ProtocolError> {
     let ClientMessage::Request(request) = message else {
-        return Ok(Modern {
+        return Ok(StatelessClient {
             revision: Revision::R2026_07_28,
             client: ClientInfo::default(),
-            declared: ClientCapabilities::default(),
-            wants_log: false,
-            params: None,
-            far: None,
-            turn: None,
+            client_capabilities: ClientCapabilities::default(),
+            wants_log_messages: false,
+            param_headers: None,
+            upstream_session: None,
+            exclusive_session: None,
         });
     };
     let revision = check_stateless(headers, request, spoken)?;
@@ -383,10 +387,18 @@ fn modern_side(headers: &HeaderMap, message: &ClientMessage<'_>, spoken: &[Revis
     let (client, declared) =
         (ClientInfo::of(request.meta().client_info()), ClientCapabilities::of(request.meta().client_capabilities()));
     let wants_log = request.meta().log_level().is_some();
-    Ok(Modern { revision, client, declared, wants_log, params, far: None, turn: None })
+    Ok(StatelessClient {
+        revision,
+        client,
+        client_capabilities: declared,
+        wants_log_messages: wants_log,
+        param_headers: params,
+        upstream_session: None,
+        exclusive_session: None,
+    })
 }
 
-async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
+async fn get(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) -> Response<Body> {
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no GET");
     }
@@ -402,12 +414,12 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
         }
         return sse::open(gw, visit).await;
     }
-    let spoken = || visit.spoken(ProtocolGeneration::Stateful);
+    let spoken = || visit.supported_revisions(ProtocolGeneration::Stateful);
     let found = find_session(gw, Whose::of(&visit), headers, spoken).await;
     match found.and_then(|session| visit.grant.check_session_revision(&session, spoken).map(|()| session)) {
         Err(misfit) => gw.turn_away(trail, misfit.status, misfit.message).await,
         Ok(session) => {
-            visit.side = Side::Legacy(Some(session));
+            visit.client_protocol = ClientProtocol::Stateful(Some(session));
             let mut last = headers.get_all(http_headers::LAST_EVENT_ID).iter();
             match (last.next(), last.next()) {
                 (None, _) => stream::open(gw, visit, None).await,
@@ -418,15 +430,16 @@ async fn get(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Respon
     }
 }
 
-async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Response<Body> {
+async fn delete(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) -> Response<Body> {
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
-    match find_session(gw, Whose::of(&visit), headers, || visit.spoken(ProtocolGeneration::Stateful)).await {
+    match find_session(gw, Whose::of(&visit), headers, || visit.supported_revisions(ProtocolGeneration::Stateful)).await
+    {
         Err(misfit) => gw.turn_away(gw.trail_of(&visit, "DELETE"), misfit.status, misfit.message).await,
         Ok(session) => {
             gw.end_session(&session);
-            visit.side = Side::Legacy(Some(session));
+            visit.client_protocol = ClientProtocol::Stateful(Some(session));
             let task = Arc::clone(gw);
             gw.spawn(async move { initialize::end(&task, &visit).await });
             reply::empty(StatusCode::NO_CONTENT)
@@ -436,14 +449,14 @@ async fn delete(gw: &Arc<Gateway>, mut visit: Visit, headers: &HeaderMap) -> Res
 
 impl Gateway {
     /// Writes that a client asked for a revision that is not spoken.
-    async fn note_probe(&self, visit: &Visit) {
+    async fn note_probe(&self, visit: &RequestContext) {
         let mut trail = Trail::of_visit(visit, self.new_call_id(), self.clock.now());
         trail.method(Method::Discover.name());
         self.write(trail.outcome(CallOutcome::Error, None)).await;
     }
 
     /// The trail of what is said by a head alone.
-    pub(super) fn trail_of(&self, visit: &Visit, verb: &str) -> Trail {
+    pub(super) fn trail_of(&self, visit: &RequestContext, verb: &str) -> Trail {
         let mut trail = Trail::of_visit(visit, self.new_call_id(), self.clock.now());
         trail.method(verb);
         trail
@@ -457,7 +470,7 @@ impl Gateway {
     }
 
     /// Writes that a message was not taken. The text of it is not kept: it may be anything.
-    pub(crate) async fn reject(&self, visit: &Visit, code: i64, message: &str) {
+    pub(crate) async fn reject(&self, visit: &RequestContext, code: i64, message: &str) {
         self.metrics.count_refusal("rejected");
         let mut trail = Trail::of_visit(visit, self.new_call_id(), self.clock.now());
         self.write(trail.rejected(code, message)).await;

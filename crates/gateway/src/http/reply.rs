@@ -16,9 +16,9 @@ use super::body::Body;
 use super::line::Line;
 use crate::call::{Facts, Refusal};
 use crate::config_snapshot::ActivePolicy;
+use crate::request_context::RequestContext;
 use crate::text::Text;
 use crate::upstream::SendError;
-use crate::visit::Visit;
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const SNIFFING: HeaderName = HeaderName::from_static("x-content-type-options");
@@ -85,14 +85,14 @@ pub(crate) fn fault(id: &RequestId<'_>, call: CallId, refusal: &Refusal) -> Byte
 
 /// The answer to a request that was refused.
 pub(crate) fn refusal(
-    visit: &Visit,
+    visit: &RequestContext,
     facts: &Facts<'_>,
     line: &Line,
     (id, call): (&RequestId<'_>, CallId),
     refusal: &Refusal,
 ) -> (StatusCode, String) {
-    let era = visit.era();
-    let policy = visit.door.policy.as_deref();
+    let era = visit.generation();
+    let policy = visit.server_access.policy.as_deref();
     let known = line.as_known(facts);
     let meta = || about(refusal, call, policy);
     let refused = |message: &str| error_response(Some(id), code::REFUSED_BY_POLICY, message, Some(&meta()));

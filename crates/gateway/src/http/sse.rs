@@ -22,8 +22,8 @@ use super::reply;
 use crate::Gateway;
 use crate::methods::stream;
 use crate::now::Now;
+use crate::request_context::RequestContext;
 use crate::seat::{Seat, end_session, stop_hearing};
-use crate::visit::Visit;
 
 /// The name that the SDKs give the id in the address.
 const ID: &str = "sessionId";
@@ -60,7 +60,7 @@ impl Connections {
     }
 
     /// Finds a connection of a grant to a server. One of another grant is not there.
-    fn find(&self, id: &str, visit: &Visit) -> Option<Arc<Connection>> {
+    fn find(&self, id: &str, visit: &RequestContext) -> Option<Arc<Connection>> {
         let found = self.lock().get(id).cloned()?;
         let is_of_grant = found.grant == visit.grant.config.id || mutant!("sse-connection-open-to-any-grant");
         let is_own = is_of_grant && found.server == *visit.upstream.name();
@@ -84,7 +84,7 @@ pub(crate) fn named(uri: &Uri) -> Option<&str> {
 
 /// Opens a connection. It lives until the client hangs up, until its grant or its server is no longer in force, or
 /// until the gateway stops.
-pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit) -> Response<Body> {
+pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext) -> Response<Body> {
     let room = match stream::place(gw, &visit).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
@@ -113,7 +113,7 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit) -> Response<Body> {
 
 async fn serve(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     id: &str,
     slot: &Slot,
     events: mpsc::Sender<Bytes>,
@@ -139,7 +139,7 @@ async fn serve(
 /// Passes texts on as events until the connection has to end.
 async fn relay(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     slot: &Slot,
     events: &mpsc::Sender<Bytes>,
     queue: &mut mpsc::Receiver<Bytes>,
@@ -154,7 +154,7 @@ async fn relay(
             _ = look.tick() => {
                 // What was agreed on in the handshake may be too old by now.
                 let session = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let inside = session.map_or_else(|| visit.clone(), |session| visit.in_session(session));
+                let inside = session.map_or_else(|| visit.clone(), |session| visit.with_session(session));
                 match gw.now(&inside) {
                     Now::Over => return,
                     Now::Same | Now::Other(_) => continue,
@@ -177,7 +177,7 @@ fn as_event(text: &Bytes) -> Bytes {
 /// Takes a client's message. What comes of it comes as an event: clients give up a connection whose POST fails.
 pub(crate) async fn post(
     gw: &Arc<Gateway>,
-    visit: Visit,
+    visit: RequestContext,
     id: &str,
     headers: &HeaderMap,
     incoming: Incoming,
@@ -223,8 +223,14 @@ pub(crate) async fn post(
 }
 
 /// Whether the head names the revision that was agreed, if it names one.
-fn check_revision(gw: &Gateway, visit: &Visit, connection: &Connection, headers: &HeaderMap) -> Result<(), String> {
-    let named = revision(headers, || visit.spoken(ProtocolGeneration::Stateful)).map_err(|misfit| misfit.message)?;
+fn check_revision(
+    gw: &Gateway,
+    visit: &RequestContext,
+    connection: &Connection,
+    headers: &HeaderMap,
+) -> Result<(), String> {
+    let named = revision(headers, || visit.supported_revisions(ProtocolGeneration::Stateful))
+        .map_err(|misfit| misfit.message)?;
     let session = connection.seat.session(gw, visit);
     match session.map(|session| session.revision()).zip(named) {
         Some((agreed, named)) if agreed != named => Err(format!("the session speaks {agreed}")),

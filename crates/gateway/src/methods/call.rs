@@ -19,9 +19,9 @@ use crate::Gateway;
 use crate::call::{Bond, Errand, Facts, Paused, Progress, Refusal, Reserved, Trail, attend, left, mirrored, take};
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::text::Text;
 use crate::upstream::{Exchange, SendError};
-use crate::visit::{Crossing, Visit};
 
 /// What is left to do when the caller has its answer.
 enum Carried {
@@ -38,7 +38,7 @@ enum Carried {
 /// Carries a request whose subject the policy speaks of.
 pub(crate) async fn carry(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     mut trail: Trail,
@@ -76,7 +76,7 @@ pub(crate) async fn carry(
 
 async fn stopped(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     mut trail: Trail,
@@ -100,7 +100,7 @@ async fn stopped(
 /// Ends a request to a server that cannot be spoken to at all. What the policy hides is hidden all the same.
 pub(crate) async fn unreachable(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     refusal: Refusal,
@@ -142,7 +142,7 @@ impl From<Refusal> for Stop {
 
 async fn walk(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     trail: &mut Trail,
@@ -164,7 +164,7 @@ async fn walk(
     };
     let visit = apart.as_ref().unwrap_or(visit);
     initialize::reopen_if_over(gw, visit).await;
-    let _held = visit.far_session().map(|session| session.hold());
+    let _held = visit.upstream_session().map(|session| session.hold());
     let offer = offered(gw, visit, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
     if facts.tool().is_some() {
@@ -228,7 +228,7 @@ async fn walk(
 /// Mutant of [`walk`]: sends a call that its limits refuse.
 async fn send_refused(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     trail: &mut Trail,
@@ -241,7 +241,13 @@ async fn send_refused(
 }
 
 /// The visit by the session in which a call waits with which the request goes on, in that call's place in flight.
-fn back(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, facts: &Facts<'_>, line: &mut Line) -> Option<Visit> {
+fn back(
+    gw: &Gateway,
+    visit: &RequestContext,
+    request: &ClientRequest<'_>,
+    facts: &Facts<'_>,
+    line: &mut Line,
+) -> Option<RequestContext> {
     let back = gw.suspended_calls.back(&state_of(visit, request)?, &Bond::of(visit, request, facts))?;
     if let Some(room) = back.room {
         line.hold(room);
@@ -255,11 +261,11 @@ const LEFT: &str = "the caller left before it was the call's turn; the call was 
 /// The visit by a session that the call has to itself.
 async fn apart(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     trail: &Trail,
     line: &mut Line,
-) -> Result<Visit, Refusal> {
+) -> Result<RequestContext, Refusal> {
     let errand = Errand {
         gw,
         visit,
@@ -279,9 +285,9 @@ async fn apart(
 }
 
 /// What a client brings back that was asked in the middle of a call.
-fn state_of(visit: &Visit, request: &ClientRequest<'_>) -> Option<String> {
+fn state_of(visit: &RequestContext, request: &ClientRequest<'_>) -> Option<String> {
     // An upstream that takes requests which stand alone gave its own state, and knows it.
-    if visit.crossing() != Crossing::ToSession {
+    if visit.translation() != ProtocolTranslation::ToStateful {
         return None;
     }
     Some(request.params()?.get("requestState")?.as_str().unwrap_or_default().into_owned())
@@ -290,14 +296,16 @@ fn state_of(visit: &Visit, request: &ClientRequest<'_>) -> Option<String> {
 /// Takes what a call costs. Who only observes is kept from nothing by a limit, and what goes on was paid for when it began.
 async fn paid(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     terms: Terms,
     goes_on: bool,
     trail: &mut Trail,
 ) -> Result<Reserved, Refusal> {
     let terms = if goes_on { Terms::default() } else { terms };
     match take(gw, visit, &terms, trail).await {
-        Err(refusal) if visit.door.mode == EnforcementMode::Observe && !matches!(refusal, Refusal::Store(_)) => {
+        Err(refusal)
+            if visit.server_access.mode == EnforcementMode::Observe && !matches!(refusal, Refusal::Store(_)) =>
+        {
             trail.observed(&refusal);
             take(gw, visit, &Terms::default(), trail).await
         }
@@ -308,7 +316,7 @@ async fn paid(
 /// Notes what an answer means for later, before the caller knows of it: whose a task is, and what its session listens for.
 async fn note(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     journey: &Journey<'_>,
     trail: &Trail,
@@ -328,7 +336,7 @@ async fn note(
 /// The call that a request goes on with; none for one that begins.
 fn resumed(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
 ) -> Result<Option<Box<Paused>>, Refusal> {
@@ -344,7 +352,7 @@ fn resumed(
 /// The same, if the policy in force lets its client answer. Else nobody goes on with it.
 fn judged_anew(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     trail: &mut Trail,

@@ -10,23 +10,23 @@ use http::StatusCode;
 use crate::Gateway;
 use crate::call::{Refusal, Trail};
 use crate::http::line::Line;
+use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::Session;
-use crate::visit::{Crossing, Visit};
 
 /// Answers what the upstream's era does not have. Gives everything back where it has it.
 pub(crate) async fn own_answer(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: Trail,
     line: Line,
 ) -> Option<(Trail, Line)> {
-    let text = match (visit.crossing(), request.method()) {
-        (Crossing::ToSession, Method::Discover) => {
-            visit.far_session().map(|session| result_response(request.id(), &discovered(visit, session)))
+    let text = match (visit.translation(), request.method()) {
+        (ProtocolTranslation::ToStateful, Method::Discover) => {
+            visit.upstream_session().map(|session| result_response(request.id(), &discovered(visit, session)))
         }
-        (Crossing::ToStateless, Method::Ping) => Some(result_response(request.id(), "{}")),
-        (Crossing::ToStateless, Method::SetLevel) => Some(level_set(gw, visit, request).await),
+        (ProtocolTranslation::ToStateless, Method::Ping) => Some(result_response(request.id(), "{}")),
+        (ProtocolTranslation::ToStateless, Method::SetLevel) => Some(level_set(gw, visit, request).await),
         _ => None,
     };
     let Some(text) = text else { return Some((trail, line)) };
@@ -39,26 +39,27 @@ pub(crate) async fn own_answer(
 ///
 /// # Errors
 /// The request is one of those.
-pub(crate) fn carried(visit: &Visit, request: &ClientRequest<'_>) -> Result<(), Refusal> {
+pub(crate) fn carried(visit: &RequestContext, request: &ClientRequest<'_>) -> Result<(), Refusal> {
     let is_of_tasks = matches!(
         request.method(),
         Method::TasksGet | Method::TasksResult | Method::TasksList | Method::TasksCancel | Method::TasksUpdate
     );
-    if !is_of_tasks || visit.crossing() == Crossing::None {
+    if !is_of_tasks || visit.translation() == ProtocolTranslation::None {
         return Ok(());
     }
     let what = "tasks are not carried between revisions with sessions and those without; the server has no such task";
-    let status = if visit.era() == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
+    let status =
+        if visit.generation() == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
     Err(Refusal::Misfit(ProtocolError::new(status, code::METHOD_NOT_FOUND, what)))
 }
 
 /// What a session's server said of itself, as `server/discover` says it.
-fn discovered(visit: &Visit, session: &Session) -> String {
+fn discovered(visit: &RequestContext, session: &Session) -> String {
     let welcome = read(&session.welcome, &JsonLimits::REPLY).ok();
     let member = |name: &str| welcome.as_ref().and_then(|welcome| welcome.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
-    let spoken = visit.spoken(ProtocolGeneration::Stateless);
+    let spoken = visit.supported_revisions(ProtocolGeneration::Stateless);
     let versions: Vec<String> = spoken.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let mut out = format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{capabilities}"#,
@@ -75,7 +76,7 @@ fn discovered(visit: &Visit, session: &Session) -> String {
     visit.upstream.secrets().cut_json(out)
 }
 
-async fn level_set(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>) -> String {
+async fn level_set(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>) -> String {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     match (level, visit.session()) {
         (Some(level), Some(session)) => {

@@ -8,8 +8,8 @@ use gatelodge_mcp::{
 
 use crate::Gateway;
 use crate::call::{Permit, own_answer, result_text};
+use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{ModernHead, Outgoing, SendError};
-use crate::visit::{Crossing, Visit};
 
 /// What we say of ourselves in requests of our own.
 pub(crate) const OWN_META: &str = concat!(
@@ -29,7 +29,7 @@ pub(crate) const OWN_META_WITH_TASKS: &str = concat!(
 );
 
 /// Whether the upstream takes stateless requests.
-pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, SendError> {
+pub(crate) async fn speaks_modern(gw: &Gateway, visit: &RequestContext) -> Result<bool, SendError> {
     if let Some(known) = visit.upstream.speaks_modern() {
         return Ok(known);
     }
@@ -42,7 +42,7 @@ pub(crate) async fn speaks_modern(gw: &Gateway, visit: &Visit) -> Result<bool, S
 
 /// What the upstream says of itself, if it takes stateless requests. One of which that is not known is asked once for
 /// both.
-pub(crate) async fn welcome(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, SendError> {
+pub(crate) async fn welcome(gw: &Gateway, visit: &RequestContext) -> Result<Option<Bytes>, SendError> {
     let known = |said: Said| match said {
         Said::Welcome(welcome) => Some(welcome),
         Said::Refused | Said::NotStateless => None,
@@ -60,7 +60,7 @@ pub(crate) async fn welcome(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>
 }
 
 /// Asks how the upstream speaks, and notes that.
-async fn probed(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> {
+async fn probed(gw: &Gateway, visit: &RequestContext) -> Result<Said, SendError> {
     let said = match ask(gw, visit).await {
         // What a server says that does not know such requests.
         Err(SendError::Status(400 | 404 | 405)) => Said::NotStateless,
@@ -82,18 +82,18 @@ async fn probed(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> {
 
 /// The upstream answers like one that does not know how it is spoken to. So it is asked anew, and a session that rests on
 /// what does not hold any more is over.
-pub(crate) async fn doubt(gw: &Gateway, visit: &Visit) {
-    if visit.era() == ProtocolGeneration::Stateless || visit.crossing() != Crossing::None {
+pub(crate) async fn doubt(gw: &Gateway, visit: &RequestContext) {
+    if visit.generation() == ProtocolGeneration::Stateless || visit.translation() != ProtocolTranslation::None {
         ask_anew(gw, visit).await;
     }
 }
 
 /// The same where it says itself that it speaks other revisions.
-pub(crate) async fn ask_anew(gw: &Gateway, visit: &Visit) {
+pub(crate) async fn ask_anew(gw: &Gateway, visit: &RequestContext) {
     visit.upstream.forget_era();
-    let session = match (visit.crossing(), speaks_modern(gw, visit).await) {
-        (Crossing::ToSession | Crossing::None, Ok(true)) => visit.far_session(),
-        (Crossing::ToStateless, Ok(false)) => visit.session(),
+    let session = match (visit.translation(), speaks_modern(gw, visit).await) {
+        (ProtocolTranslation::ToStateful | ProtocolTranslation::None, Ok(true)) => visit.upstream_session(),
+        (ProtocolTranslation::ToStateless, Ok(false)) => visit.session(),
         _ => None,
     };
     if let Some(session) = session {
@@ -114,13 +114,13 @@ pub(crate) enum Said {
 
 /// Asks the upstream what it says of itself. One that names other revisions than ours is asked once more, if it names
 /// one that we speak, too.
-pub(crate) async fn ask(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> {
+pub(crate) async fn ask(gw: &Gateway, visit: &RequestContext) -> Result<Said, SendError> {
     let patience = gw.settings.connect_time * 2;
     let asking = tokio::time::timeout(patience, ask_at_leisure(gw, visit));
     asking.await.unwrap_or(Err(SendError::HandshakeTimeout(patience)))
 }
 
-async fn ask_at_leisure(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> {
+async fn ask_at_leisure(gw: &Gateway, visit: &RequestContext) -> Result<Said, SendError> {
     let message = asked(gw, visit).await?;
     match message.as_ref().and_then(|message| refused(message, &gw.settings.reply_limits)) {
         Some(Some(spoken)) if !spoken.contains(&Revision::R2026_07_28) => {
@@ -133,7 +133,7 @@ async fn ask_at_leisure(gw: &Gateway, visit: &Visit) -> Result<Said, SendError> 
     }
 }
 
-async fn asked(gw: &Gateway, visit: &Visit) -> Result<Option<Bytes>, SendError> {
+async fn asked(gw: &Gateway, visit: &RequestContext) -> Result<Option<Bytes>, SendError> {
     let call = gw.new_call_id();
     let id = RequestId::string(call.as_str());
     let method = Method::Discover.name();
@@ -165,7 +165,7 @@ fn refused(message: &Bytes, limits: &JsonLimits) -> Option<Option<Vec<Revision>>
     }
 }
 
-fn said(gw: &Gateway, visit: &Visit, message: Option<Bytes>) -> Said {
+fn said(gw: &Gateway, visit: &RequestContext, message: Option<Bytes>) -> Said {
     let limits = &gw.settings.reply_limits;
     let Some(message) = message else { return Said::NotStateless };
     let Ok(Some(result)) = result_text(&message, limits) else {

@@ -23,9 +23,9 @@ use crate::call::{Permit, Refusal, Trail, answer, own_answer, result_text};
 use crate::config_snapshot::ActiveGrant;
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::request_context::RequestContext;
 use crate::session::{ClientInfo, Opening, Session, spoken_in_head};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
-use crate::visit::Visit;
 
 /// The most bytes of a handshake; real ones have some hundreds.
 pub(crate) const MAX_HANDSHAKE: usize = 64 << 10;
@@ -36,7 +36,7 @@ const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialize
 /// Opens a session.
 pub(crate) async fn initialize(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: Trail,
     mut line: Line,
@@ -64,7 +64,11 @@ pub(crate) async fn initialize(
 }
 
 /// A place for one more session of the grant, and for its process.
-pub(crate) async fn place(gw: &Gateway, visit: &Visit, handshake: usize) -> Result<OwnedSemaphorePermit, Refusal> {
+pub(crate) async fn place(
+    gw: &Gateway,
+    visit: &RequestContext,
+    handshake: usize,
+) -> Result<OwnedSemaphorePermit, Refusal> {
     // It is kept for as long as the session lives.
     if handshake > MAX_HANDSHAKE {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE));
@@ -75,7 +79,7 @@ pub(crate) async fn place(gw: &Gateway, visit: &Visit, handshake: usize) -> Resu
 
 async fn opened(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     trail: &Trail,
     room: OwnedSemaphorePermit,
@@ -102,7 +106,7 @@ async fn opened(
     let revision = revision_of(&result).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision =
         revision.ok_or_else(|| gone("the server agrees on a revision that has no handshake, or is not known"))?;
-    if let Err(misfit) = visit.may_speak(revision) {
+    if let Err(misfit) = visit.check_revision(revision) {
         end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
         return Err(Refusal::Misfit(misfit));
     }
@@ -146,7 +150,7 @@ fn is_refused(exchanged: &Result<(Bytes, Exchange), SendError>, gw: &Gateway) ->
 /// Opens a session of ours for an upstream that knows of none.
 async fn welcomed(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     welcome: Bytes,
     room: OwnedSemaphorePermit,
@@ -157,7 +161,7 @@ async fn welcomed(
     let revision = wanted
         .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful)
         .unwrap_or(Revision::R2025_11_25);
-    visit.may_speak(revision).map_err(Refusal::Misfit)?;
+    visit.check_revision(revision).map_err(Refusal::Misfit)?;
     let text = as_handshake(visit, &welcome, revision);
     let opening = Opening {
         grant: visit.grant.config.id.clone(),
@@ -180,7 +184,7 @@ async fn welcomed(
 }
 
 /// What `server/discover` said, as a handshake says it.
-fn as_handshake(visit: &Visit, welcome: &[u8], revision: Revision) -> String {
+fn as_handshake(visit: &RequestContext, welcome: &[u8], revision: Revision) -> String {
     let document = read(welcome, &gatelodge_json::JsonLimits::REPLY).ok();
     let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
@@ -208,8 +212,8 @@ pub(crate) fn has_tasks(result: &[u8]) -> bool {
 /// Does the handshake again with an upstream that has forgotten the session, if it was opened just `openings` times
 /// when the message was sent that shows it: of many calls one does it. Nothing of a call is repeated. Where the
 /// upstream will not have the session as it was, the client has to begin anew.
-pub(crate) async fn again(gw: &Gateway, visit: &Visit, openings: Option<u64>) {
-    let Some(session) = visit.far_session() else { return };
+pub(crate) async fn again(gw: &Gateway, visit: &RequestContext, openings: Option<u64>) {
+    let Some(session) = visit.upstream_session() else { return };
     let opening = async {
         let _one_at_a_time = session.reopening.lock().await;
         // Those who waited share what came of it, be it nothing.
@@ -223,16 +227,16 @@ pub(crate) async fn again(gw: &Gateway, visit: &Visit, openings: Option<u64>) {
 }
 
 /// How long the upstream may take to open a session that the client does not wait for by name.
-pub(crate) fn start_time(gw: &Gateway, visit: &Visit) -> Duration {
+pub(crate) fn start_time(gw: &Gateway, visit: &RequestContext) -> Duration {
     if visit.upstream.is_child() { START_TIME } else { gw.settings.connect_time * 2 }
 }
 
 /// How long all of it may take until a client has a session, whatever has to be asked and waited for.
-pub(crate) fn handshake_time(gw: &Gateway, visit: &Visit) -> Duration {
+pub(crate) fn handshake_time(gw: &Gateway, visit: &RequestContext) -> Duration {
     if visit.upstream.is_child() { START_TIME } else { gw.settings.connect_time * 4 }
 }
 
-async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
+async fn open_again(gw: &Gateway, visit: &RequestContext, session: &Session) {
     make_room_for_child(gw, visit).await;
     match shaken(gw, visit, session.handshake()).await {
         Ok(shaken) if shaken.revision == session.revision() => {
@@ -255,12 +259,12 @@ async fn open_again(gw: &Gateway, visit: &Visit, session: &Session) {
 
 /// Opens a session anew that comes from another life of the gateway, or whose process or connection has ended or is of
 /// another configuration than the one in force.
-pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
-    let Some(session) = visit.far_session() else { return };
+pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &RequestContext) {
+    let Some(session) = visit.upstream_session() else { return };
     let openings = session.openings();
     let link = session.link();
     // Who has it to itself must not be asked what was meant for another.
-    if visit.turn().is_some() {
+    if visit.exclusive_session().is_some() {
         link.end_if_owed();
     }
     if link.is_over() || !link.is_of(&visit.upstream) {
@@ -271,18 +275,18 @@ pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &Visit) {
 /// Opens a session anew that comes from another life of the gateway, or is at another address than the server is now.
 /// A process that has ended is let rest until a request needs it, or at once where it was to tell of resources or
 /// somebody listens to what it says.
-pub(crate) async fn reopen_if_elsewhere(gw: &Gateway, visit: &Visit) {
+pub(crate) async fn reopen_if_elsewhere(gw: &Gateway, visit: &RequestContext) {
     let is_missed = |session: &Session| {
         let link = session.link();
         link.is_elsewhere(&visit.upstream) || (link.is_over() && (session.watched.is_any() || session.hub.is_heard()))
     };
-    if visit.far_session().is_some_and(|session| is_missed(session)) {
+    if visit.upstream_session().is_some_and(|session| is_missed(session)) {
         reopen_if_over(gw, visit).await;
     }
 }
 
 /// Where as many processes run as may, ends the one that was not used for longest.
-async fn make_room_for_child(gw: &Gateway, visit: &Visit) {
+async fn make_room_for_child(gw: &Gateway, visit: &RequestContext) {
     let is_full = visit.upstream.is_child() && !visit.upstream.has_room_for_child();
     if is_full && gw.sessions.end_least_used_child(visit.upstream.name()) {
         let _ = tokio::time::timeout(START_TIME, visit.upstream.room_for_child()).await;
@@ -301,7 +305,7 @@ impl Shaken {
     /// Says what is said first in a session: that the handshake is done, and which log messages are wanted. It is said
     /// before anybody has the link, so that whoever is stopped in the middle leaves no session that was not introduced.
     /// A server that does not hear it says so at the next call.
-    pub async fn introduce(&self, gw: &Gateway, visit: &Visit, level: Option<&str>) {
+    pub async fn introduce(&self, gw: &Gateway, visit: &RequestContext, level: Option<&str>) {
         let introducing = async {
             let said = self.addressed(Outgoing::note(INITIALIZED));
             if let Some(permit) = Permit::of_always_allowed(Method::Initialized.name(), said) {
@@ -322,7 +326,7 @@ impl Shaken {
 /// Asks for log messages. A server that will not have it says none.
 pub(crate) async fn ask_for_log(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     level: &str,
     addressed: impl FnOnce(Outgoing) -> Outgoing,
 ) {
@@ -335,7 +339,7 @@ pub(crate) async fn ask_for_log(
 }
 
 /// Does a handshake with the upstream.
-pub(crate) async fn shaken(gw: &Gateway, visit: &Visit, handshake: &Bytes) -> Result<Shaken, SendError> {
+pub(crate) async fn shaken(gw: &Gateway, visit: &RequestContext, handshake: &Bytes) -> Result<Shaken, SendError> {
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
     let Ok(ClientMessage::Request(request)) = read_client_message(handshake, &gw.settings.request_limits) else {
         return Err(unusable("the handshake cannot be read"));
@@ -355,7 +359,7 @@ pub(crate) async fn shaken(gw: &Gateway, visit: &Visit, handshake: &Bytes) -> Re
 }
 
 /// Ends a session at both sides.
-pub(crate) async fn end(gw: &Gateway, visit: &Visit) {
+pub(crate) async fn end(gw: &Gateway, visit: &RequestContext) {
     let Some(session) = visit.session() else { return };
     gw.forget_session(session).await;
     session.end_stream();

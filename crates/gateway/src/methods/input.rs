@@ -23,9 +23,9 @@ use crate::call::{
 };
 use crate::gathered::Taken;
 use crate::http::line::Line;
+use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::{AskedBy, Session};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
-use crate::visit::{Crossing, Visit};
 
 /// A call in whose middle the upstream asks its client.
 pub(crate) fn paused(
@@ -46,10 +46,10 @@ pub(crate) fn paused(
         call: *call,
         questions,
         upstream: Arc::clone(&visit.upstream),
-        session: Arc::clone(visit.far_session()?),
+        session: Arc::clone(visit.upstream_session()?),
         links,
-        _held: visit.far_session()?.hold(),
-        turn: visit.turn().cloned(),
+        _held: visit.upstream_session()?.hold(),
+        turn: visit.exclusive_session().cloned(),
         room: None,
         bond,
         trail,
@@ -70,7 +70,7 @@ pub(crate) fn kept(gw: &Gateway, paused: Paused) -> Result<String, SendError> {
 /// Declines questions that the client was to be asked, had its call not ended before.
 pub(crate) fn unasked(errand: &Errand<'_>, link: &Link, asked: &[Bytes]) {
     let Errand { gw, visit, .. } = errand;
-    let (Some(gw), Some(session)) = (gw.arc_self(), visit.far_session().cloned()) else { return };
+    let (Some(gw), Some(session)) = (gw.arc_self(), visit.upstream_session().cloned()) else { return };
     let id = |message: &Bytes| match read_server_message(message, &gw.settings.reply_limits) {
         Ok(Said::Request(question)) => Some(question.id().clone().into_owned()),
         _ => None,
@@ -92,7 +92,7 @@ pub(crate) fn brings_answers(request: &ClientRequest<'_>) -> bool {
 /// What it was asked must not be asked any more.
 pub(crate) fn judge_answers(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     paused: Option<&Paused>,
     trail: &mut Trail,
@@ -109,7 +109,10 @@ pub(crate) fn judge_answers(
         request.method(),
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::TasksUpdate
     );
-    if !brings_answers || visit.era() != ProtocolGeneration::Stateless || visit.crossing() != Crossing::None {
+    if !brings_answers
+        || visit.generation() != ProtocolGeneration::Stateless
+        || visit.translation() != ProtocolTranslation::None
+    {
         return Ok(());
     }
     let answers = request.params().and_then(|params| params.get("inputResponses"));
@@ -135,8 +138,8 @@ fn asked_by(answer: JsonValue<'_>) -> Vec<&'static str> {
 }
 
 /// Whether an answer of an upstream without sessions asks its client only what the policy lets it ask.
-pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Taken) -> bool {
-    if visit.era() != ProtocolGeneration::Stateless || mutant!("stateless-server-question-skips-policy") {
+pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &RequestContext, message: &Taken) -> bool {
+    if visit.generation() != ProtocolGeneration::Stateless || mutant!("stateless-server-question-skips-policy") {
         return true;
     }
     // Most answers do not have the word in them at all.
@@ -153,7 +156,7 @@ pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &Visit, message: &Take
 }
 
 /// Whether what an upstream says, a result or a task, asks the client only what it can be asked and the policy lets it.
-pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &Visit, said: &[u8]) -> bool {
+pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &RequestContext, said: &[u8]) -> bool {
     let Ok(document) = read(said, &gw.settings.reply_limits) else { return false };
     let Some(wanted) = document.root().get("inputRequests") else { return true };
     let lacking = lacks(visit, document.root());
@@ -179,7 +182,7 @@ pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &Visit, said: &[u8]) ->
 /// asked again, by the text that is given then.
 pub(crate) async fn answered(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut paused: Paused,
     line: &mut Line,
@@ -197,7 +200,7 @@ pub(crate) async fn answered(
             open.push(question);
             continue;
         };
-        let mut outgoing = visit.addressed(Outgoing::note(result_response(&question.id, said)));
+        let mut outgoing = visit.message_for_upstream(Outgoing::note(result_response(&question.id, said)));
         outgoing.link = link.clone();
         if let Err(fault) = tell(gw, visit, Permit::of_answer(&question.id, outgoing)).await {
             // Its server waits for what it cannot be told, and nobody can come again.
@@ -218,8 +221,12 @@ pub(crate) async fn answered(
 ///
 /// # Errors
 /// It wants something and does not say what: sending the same again would only repeat the call.
-pub(crate) fn wanted(visit: &Visit, message: &Taken, limits: &JsonLimits) -> Result<Option<String>, SendError> {
-    if visit.crossing() != Crossing::ToStateless {
+pub(crate) fn wanted(
+    visit: &RequestContext,
+    message: &Taken,
+    limits: &JsonLimits,
+) -> Result<Option<String>, SendError> {
+    if visit.translation() != ProtocolTranslation::ToStateless {
         return Ok(None);
     }
     let Ok(Some(result)) = result_text(&message.copied(), limits) else { return Ok(None) };
@@ -242,8 +249,8 @@ pub(crate) fn wanted(visit: &Visit, message: &Taken, limits: &JsonLimits) -> Res
 ///
 /// # Errors
 /// The client has not declared that it can be asked so.
-pub(crate) async fn pages(gw: &Gateway, visit: &Visit, message: &Taken) -> Result<Option<String>, SendError> {
-    if visit.crossing() != Crossing::ToSession {
+pub(crate) async fn pages(gw: &Gateway, visit: &RequestContext, message: &Taken) -> Result<Option<String>, SendError> {
+    if visit.translation() != ProtocolTranslation::ToStateful {
         return Ok(None);
     }
     let Some(result) = pages_of(message.text(), &gw.settings.reply_limits) else { return Ok(None) };
@@ -287,7 +294,7 @@ pub(crate) struct Answers {
 /// The policy or the client will not have it.
 pub(crate) async fn ask_client(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     result: &str,
     line: &mut Line,
 ) -> Result<Option<Answers>, SendError> {
@@ -360,7 +367,7 @@ fn in_session(params: JsonValue<'_>, id: &str) -> String {
 
 /// The request once more, with what the client answers.
 pub(crate) fn again(
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     call: CallId,
     about: Option<&str>,
@@ -382,7 +389,7 @@ impl Gateway {
 
     /// Whether one more call of a grant may wait for its client. Where as many wait as may, the one that waits for longest
     /// gives way, if most likely nobody comes.
-    pub(crate) fn has_room_to_wait(&self, visit: &Visit) -> bool {
+    pub(crate) fn has_room_to_wait(&self, visit: &RequestContext) -> bool {
         if !self.suspended_calls.has_room(visit) {
             self.give_way(|paused| paused.is_of(&visit.grant.config.id));
         }
@@ -446,16 +453,16 @@ impl Gateway {
 }
 
 /// The client hung up, which is how requests that stand alone are cancelled.
-pub(crate) async fn hung_up(gw: &Gateway, visit: &Visit, call: CallId) {
-    if let (Crossing::ToSession, Some(session)) = (visit.crossing(), visit.far_session()) {
+pub(crate) async fn hung_up(gw: &Gateway, visit: &RequestContext, call: CallId) {
+    if let (ProtocolTranslation::ToStateful, Some(session)) = (visit.translation(), visit.upstream_session()) {
         gw.tell_cancelled(&visit.upstream, session, call).await;
     }
 }
 
 /// Nobody waits any more for what was sent, though the client did not say so. Nor does anybody wait until an upstream with
 /// a session has heard of it.
-pub(crate) fn given_up(gw: &Gateway, visit: &Visit, call: CallId) {
-    let (Some(gw), Some(session)) = (gw.arc_self(), visit.far_session().cloned()) else { return };
+pub(crate) fn given_up(gw: &Gateway, visit: &RequestContext, call: CallId) {
+    let (Some(gw), Some(session)) = (gw.arc_self(), visit.upstream_session().cloned()) else { return };
     let (task, upstream) = (Arc::clone(&gw), Arc::clone(&visit.upstream));
     gw.spawn(async move { task.tell_cancelled(&upstream, &session, call).await });
 }

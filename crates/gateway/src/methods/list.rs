@@ -25,9 +25,9 @@ use crate::call::{
 use crate::classes::Categories;
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::text::Text;
 use crate::upstream::{Earlier, Exchange, Listed, Offer, Outgoing, SendError};
-use crate::visit::{Crossing, Visit};
 
 /// Servers have a few pages; one with more than this has no end.
 const MAX_PAGES: usize = 200;
@@ -65,13 +65,19 @@ pub(crate) fn shape(method: &Method<'_>) -> (&'static str, &'static str) {
 }
 
 /// Answers a list.
-pub(crate) async fn list(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, mut trail: Trail, line: Line) {
+pub(crate) async fn list(
+    gw: &Gateway,
+    visit: &RequestContext,
+    request: &ClientRequest<'_>,
+    mut trail: Trail,
+    line: Line,
+) {
     let id = request.id();
-    let Some(mut line) = from_the_beginning(gw, request, visit.era(), &mut trail, line).await else { return };
+    let Some(mut line) = from_the_beginning(gw, request, visit.generation(), &mut trail, line).await else { return };
     let (member, _) = shape(request.method());
     let progress = Progress::of(request);
     let wanted = Wanted { method: request.method(), member, progress: progress.as_ref(), is_callers: true };
-    let changes = visit.offers().changes();
+    let changes = visit.tool_registry().changes();
     let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor, trace| request.page_request(id, cursor, trace)).await;
     let pages = match pages {
         Ok(pages) => pages,
@@ -122,7 +128,7 @@ pub(crate) async fn from_the_beginning(
 /// What the caller gets of the pages.
 async fn edited(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     pages: &Pages,
     changes: u64,
@@ -160,7 +166,7 @@ async fn edited(
 }
 
 /// The tools that a server offered when it last did, as far as they were accepted and the grant may see them.
-pub(crate) async fn accepted(gw: &Gateway, visit: &Visit) -> Vec<String> {
+pub(crate) async fn accepted(gw: &Gateway, visit: &RequestContext) -> Vec<String> {
     // What cannot be looked up is not shown.
     let Ok(Some(known)) = gw.tool_pins.server_tools(visit.upstream.name()).await else { return Vec::new() };
     let texts: Vec<&str> = known.offered.iter().map(|tool| tool.text.as_str()).collect();
@@ -176,7 +182,7 @@ pub(crate) async fn accepted(gw: &Gateway, visit: &Visit) -> Vec<String> {
 /// Fetches all pages of a list. `make` writes the request for the page that a cursor begins.
 pub(crate) async fn fetch(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     wanted: &Wanted<'_>,
     line: &mut Line,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
@@ -189,7 +195,7 @@ pub(crate) async fn fetch(
 pub(crate) async fn fetch_within(
     time: Duration,
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     wanted: &Wanted<'_>,
     line: &mut Line,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
@@ -239,7 +245,7 @@ impl Seen {
 
 async fn fetch_pages(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     wanted: &Wanted<'_>,
     line: &mut Line,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
@@ -250,14 +256,14 @@ async fn fetch_pages(
     let mut seen = Seen::default();
     let mut cursor: Option<String> = None;
     let mut total = 0;
-    let known = visit.offers().current().filter(|_| *wanted.method == Method::ToolsList);
+    let known = visit.tool_registry().current().filter(|_| *wanted.method == Method::ToolsList);
     let max_bytes = gw.settings.reply_limits.max_bytes;
     while pages.len() < MAX_PAGES && total < max_bytes {
         let call = gw.new_call_id();
         let method = wanted.method.name();
-        let hop = visit.hop(method, None);
+        let hop = visit.upstream_span(method, None);
         let text = make(&RequestId::string(call.as_str()), cursor.as_deref(), hop.as_ref().map(|hop| &hop.own));
-        let outgoing = visit.addressed_about(Outgoing::request(text, call), method, None).within(hop);
+        let outgoing = visit.request_for_upstream(Outgoing::request(text, call), method, None).within(hop);
         let permit = Permit::of_list(wanted.method, outgoing)
             .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
         let errand = Errand {
@@ -276,7 +282,7 @@ async fn fetch_pages(
         // Of a list whose first page came, nobody says that nothing was sent.
         let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::behind_a_call) };
         let (Ended::Answer(message, places), exchange) = sent? else {
-            if let Some(session) = visit.far_session() {
+            if let Some(session) = visit.upstream_session() {
                 gw.tell_cancelled(&visit.upstream, session, call).await;
             }
             return Err(SendError::Left);
@@ -294,7 +300,7 @@ async fn fetch_pages(
             page => page?,
         };
         let Some(page) = page else {
-            let status = status_of(visit.era(), &message.clone().into(), call, said, &gw.settings.reply_limits);
+            let status = status_of(visit.generation(), &message.clone().into(), call, said, &gw.settings.reply_limits);
             return Ok(Pages::Error(message, status));
         };
         total += page.len();
@@ -329,7 +335,7 @@ async fn drain(gw: &Gateway, exchange: Option<Exchange>) {
 /// The first page with the entries of all that the grant may see, each as it is written.
 fn filtered(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     method: &Method<'_>,
     pages: &[Bytes],
     offer: Option<&Offer>,
@@ -349,28 +355,28 @@ fn filtered(
             }
         }
     }
-    let caching = match visit.era() {
+    let caching = match visit.generation() {
         ProtocolGeneration::Stateful => ListCaching::Unspecified,
         ProtocolGeneration::Stateless => ListCaching::Private,
     };
     let list = replace_list_items(documents.first()?.root(), member, &entries, caching)?;
-    Some(match visit.crossing() {
-        Crossing::ToSession => with_members(&list, &[COMPLETE]),
-        Crossing::ToStateless => without_complete(&list).unwrap_or(list),
-        Crossing::None => list,
+    Some(match visit.translation() {
+        ProtocolTranslation::ToStateful => with_members(&list, &[COMPLETE]),
+        ProtocolTranslation::ToStateless => without_complete(&list).unwrap_or(list),
+        ProtocolTranslation::None => list,
     })
 }
 
-fn is_listed(visit: &Visit, method: &Method<'_>, name: &str, offer: Option<&Offer>) -> bool {
-    let tool = visit.tool(offer, name);
+fn is_listed(visit: &RequestContext, method: &Method<'_>, name: &str, offer: Option<&Offer>) -> bool {
+    let tool = visit.find_tool(offer, name);
     // No rule says so: whoever has to mirror its arguments could not call it.
     if *method == Method::ToolsList && tool.is_none() {
         return false;
     }
-    if visit.door.mode == EnforcementMode::Observe {
+    if visit.server_access.mode == EnforcementMode::Observe {
         return true;
     }
-    let Some(policy) = &visit.door.policy else { return false };
+    let Some(policy) = &visit.server_access.policy else { return false };
     let policy = &policy.policy;
     match method {
         Method::ResourcesList => policy.is_resource_visible(name),

@@ -28,10 +28,10 @@ use crate::http::line::Line;
 use crate::http::reply;
 use crate::lists::{Lists, SUBSCRIPTION, changed_for};
 use crate::now::Now;
+use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::cancelled;
 use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
-use crate::visit::{Crossing, Visit};
 
 /// Resources that one request may name, as many as a session may. Each that is denied is written in a row of its own.
 const MOST_NAMED: usize = 256;
@@ -47,7 +47,13 @@ enum End {
 }
 
 /// Holds the stream open until either side ends it.
-pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, mut trail: Trail, mut line: Line) {
+pub(crate) async fn listen(
+    gw: &Gateway,
+    visit: &RequestContext,
+    request: &ClientRequest<'_>,
+    mut trail: Trail,
+    mut line: Line,
+) {
     if let Err(refusal) = bounded(request) {
         return tasks::refuse(gw, request, trail, line, &refusal).await;
     }
@@ -59,7 +65,7 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &ClientRequest<
     let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return fail(gw, request.id(), &mut trail, SendError::NotSent("it cannot be read".to_owned()), line).await;
     };
-    if visit.crossing() == Crossing::ToSession {
+    if visit.translation() == ProtocolTranslation::ToStateful {
         return match session::listen(gw, visit, request, heard, &mut line).await {
             Ok(end) => ended(gw, visit, request, trail, line, end).await,
             Err(fault) => fail(gw, request.id(), &mut trail, fault, line).await,
@@ -72,13 +78,13 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &ClientRequest<
     if let Some(task) = unheard {
         trail.about(visit, Some(&task), None);
         let facts = line.as_known(&Facts::Task { id: task.into(), tool: String::new() });
-        line.finish(reply::not_there(visit.era(), &facts, request.id()).into()).await;
+        line.finish(reply::not_there(visit.generation(), &facts, request.id()).into()).await;
         return gw.refuse(&mut trail, &Refusal::Unaddressed).await;
     }
     let method = request.method().name();
-    let hop = visit.hop(method, None);
+    let hop = visit.upstream_span(method, None);
     let text = own.page_request(&RequestId::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.own));
-    let outgoing = visit.addressed_about(Outgoing::request(text, trail.call()), method, None).within(hop);
+    let outgoing = visit.request_for_upstream(Outgoing::request(text, trail.call()), method, None).within(hop);
     let end = match Permit::of_always_allowed(method, outgoing) {
         Some(permit) => {
             let span = ClientSpan::begin(visit, permit.hop(), trail.call(), &*gw.clock);
@@ -96,7 +102,14 @@ pub(crate) async fn listen(gw: &Gateway, visit: &Visit, request: &ClientRequest<
     }
 }
 
-async fn ended(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, mut trail: Trail, line: Line, end: End) {
+async fn ended(
+    gw: &Gateway,
+    visit: &RequestContext,
+    request: &ClientRequest<'_>,
+    mut trail: Trail,
+    line: Line,
+    end: End,
+) {
     let outcome = match end {
         End::Answered(status, text, outcome) => {
             line.finish_with(status, text).await;
@@ -115,7 +128,7 @@ async fn ended(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, mut tra
 }
 
 /// What a client is told that has to listen anew, or may not.
-fn last_word(gw: &Gateway, visit: &Visit, id: &RequestId<'_>) -> String {
+fn last_word(gw: &Gateway, visit: &RequestContext, id: &RequestId<'_>) -> String {
     match gw.now(visit) {
         Now::Over => {
             let what = "the grant, or its way to the server, is not in force any more";
@@ -173,7 +186,7 @@ fn named<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {
 }
 
 /// What of the resources that a request names the grant may hear of. Of the others the server does not learn.
-pub(crate) fn honoured(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>) -> Honoured {
+pub(crate) fn honoured(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>) -> Honoured {
     let (mut heard, mut denied) = (Vec::new(), Vec::new());
     for uri in named(request).iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str()) {
         match may_hear_of(gw, visit, &uri) {
@@ -188,7 +201,7 @@ pub(crate) fn honoured(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>)
 }
 
 /// Writes of what a client is not told though it asked.
-pub(crate) async fn record(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, honoured: &Honoured) {
+pub(crate) async fn record(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>, honoured: &Honoured) {
     for (uri, reason) in &honoured.denied {
         let mut trail = Trail::begin(visit, request, gw.new_call_id(), gw.clock.now());
         trail.about(visit, Some(uri), None);
@@ -198,7 +211,7 @@ pub(crate) async fn record(gw: &Gateway, visit: &Visit, request: &ClientRequest<
 
 async fn opened(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     (call, permit): (CallId, Permit),
     heard: &[MayHear],
@@ -211,7 +224,7 @@ async fn opened(
 
 async fn pump(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     (call, heard): (CallId, &[MayHear]),
     exchange: &mut Exchange,
@@ -245,8 +258,13 @@ async fn pump(
             Ok(Said::Response(_)) => {
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply_limits)
                     .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
-                let status =
-                    status_of(visit.era(), &message.clone().into(), call, exchange.status, &gw.settings.reply_limits);
+                let status = status_of(
+                    visit.generation(),
+                    &message.clone().into(),
+                    call,
+                    exchange.status,
+                    &gw.settings.reply_limits,
+                );
                 let tagged =
                     str::from_utf8(&text).ok().and_then(|text| retagged(text, request.id(), &gw.settings.reply_limits));
                 return Ok(End::Answered(status, tagged.map_or(text, Bytes::from), outcome));
@@ -273,14 +291,14 @@ async fn pump(
 }
 
 /// Passes on what a server says, under the client's own id.
-async fn pass_on(visit: &Visit, request: &ClientRequest<'_>, text: String, line: &mut Line) {
+async fn pass_on(visit: &RequestContext, request: &ClientRequest<'_>, text: String, line: &mut Line) {
     let text = retagged(&text, request.id(), &JsonLimits::REPLY).unwrap_or(text);
     line.send(&visit.upstream.secrets().cut_json(text)).await;
 }
 
 /// By what is in force somebody listens, and of what they hear.
 struct Listener {
-    visit: Visit,
+    visit: RequestContext,
     /// The resources that were named and of which they may hear.
     uris: Vec<String>,
     /// None until they were told of which.
@@ -290,7 +308,7 @@ struct Listener {
 }
 
 impl Listener {
-    fn new(visit: &Visit, uris: Vec<String>, promised: Option<Lists>) -> Self {
+    fn new(visit: &RequestContext, uris: Vec<String>, promised: Option<Lists>) -> Self {
         Self { visit: visit.clone(), uris, promised, is_due: false }
     }
 
@@ -316,7 +334,8 @@ impl Listener {
     /// Whether the client may hear of all tasks that it named. With what is in force, what the server offers is to be
     /// asked for anew, and without that nothing is said of a task.
     async fn hears_of_tasks(&self, gw: &Gateway, request: &ClientRequest<'_>, line: &mut Line) -> bool {
-        self.visit.crossing() != Crossing::None || matches!(not_to_hear(gw, &self.visit, request, line).await, Ok(None))
+        self.visit.translation() != ProtocolTranslation::None
+            || matches!(not_to_hear(gw, &self.visit, request, line).await, Ok(None))
     }
 
     /// Tells the client that its lists are others now, if that is to be said.

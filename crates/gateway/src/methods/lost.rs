@@ -9,13 +9,13 @@ use http::StatusCode;
 use super::initialize::again;
 use crate::Gateway;
 use crate::call::{Permit, own_answer};
+use crate::request_context::RequestContext;
 use crate::upstream::{Link, Outgoing, SendError};
-use crate::visit::Visit;
 
 /// Whether an answer with this status leaves open whether the session is still known.
-pub(crate) fn may_be_lost(visit: &Visit, status: StatusCode) -> bool {
+pub(crate) fn may_be_lost(visit: &RequestContext, status: StatusCode) -> bool {
     let is_named = |link: Link| matches!(link, Link::Http(_)) && !link.is_nameless();
-    is_doubtful(status) && visit.far_session().is_some_and(|session| is_named(session.link()))
+    is_doubtful(status) && visit.upstream_session().is_some_and(|session| is_named(session.link()))
 }
 
 fn is_doubtful(status: StatusCode) -> bool {
@@ -23,8 +23,8 @@ fn is_doubtful(status: StatusCode) -> bool {
 }
 
 /// Whether the upstream may have forgotten the session. One that gave it no id over HTTP knows of none.
-pub(crate) fn may_be_forgotten(visit: &Visit) -> bool {
-    visit.far_session().is_some_and(|session| !session.link().is_nameless())
+pub(crate) fn may_be_forgotten(visit: &RequestContext) -> bool {
+    visit.upstream_session().is_some_and(|session| !session.link().is_nameless())
 }
 
 /// When something was sent in a session: how often that had been opened, and how often it was tried.
@@ -35,15 +35,15 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    pub fn now(visit: &Visit) -> Option<Self> {
-        visit.far_session().map(|session| Self { links: session.links(), openings: session.openings() })
+    pub fn now(visit: &RequestContext) -> Option<Self> {
+        visit.upstream_session().map(|session| Self { links: session.links(), openings: session.openings() })
     }
 }
 
 /// Looks whether a session is lost, and opens it again then. Gives whether it is another one than when something was
 /// `sent`.
-pub(crate) async fn opened_again(gw: &Gateway, visit: &Visit, sent: Sent) -> bool {
-    let Some(session) = visit.far_session() else { return false };
+pub(crate) async fn opened_again(gw: &Gateway, visit: &RequestContext, sent: Sent) -> bool {
+    let Some(session) = visit.upstream_session() else { return false };
     if session.openings() == sent.openings && is_lost(gw, visit).await != Some(true) {
         return false;
     }
@@ -53,15 +53,15 @@ pub(crate) async fn opened_again(gw: &Gateway, visit: &Visit, sent: Sent) -> boo
 
 /// Whether the upstream does not know the session, by what it says to a request that does nothing. None if it says
 /// nothing.
-pub(crate) async fn is_lost(gw: &Gateway, visit: &Visit) -> Option<bool> {
+pub(crate) async fn is_lost(gw: &Gateway, visit: &RequestContext) -> Option<bool> {
     let patience: Duration = gw.settings.connect_time;
     tokio::time::timeout(patience, says_lost(gw, visit)).await.ok()?
 }
 
-async fn says_lost(gw: &Gateway, visit: &Visit) -> Option<bool> {
+async fn says_lost(gw: &Gateway, visit: &RequestContext) -> Option<bool> {
     let (call, method) = (gw.new_call_id(), Method::Ping.name());
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}"}}"#);
-    let permit = Permit::of_always_allowed(method, visit.addressed(Outgoing::request(text, call)))?;
+    let permit = Permit::of_always_allowed(method, visit.message_for_upstream(Outgoing::request(text, call)))?;
     let is_no = |status: StatusCode| is_doubtful(status) || status == StatusCode::NOT_FOUND;
     match gw.upstream_client.send(&visit.upstream, permit).await {
         Ok(mut exchange) if is_no(exchange.status) => {

@@ -16,9 +16,9 @@ use crate::Gateway;
 use crate::call::{Errand, Refusal, attend};
 use crate::classes::Categories;
 use crate::http::line::Line;
+use crate::request_context::RequestContext;
 use crate::twins::twins;
 use crate::upstream::{Earlier, Offer, SendError, Upstream};
-use crate::visit::Visit;
 
 /// A name that is not in the offer is asked for again only when the offer is older than this.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -28,14 +28,19 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const OURSELVES: &str = "gateway";
 
 /// The tools that the server offers now, as far as `name` is concerned.
-pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mut Line) -> Result<Arc<Offer>, Refusal> {
+pub(crate) async fn offer_for(
+    gw: &Gateway,
+    visit: &RequestContext,
+    name: &str,
+    line: &mut Line,
+) -> Result<Arc<Offer>, Refusal> {
     if let Some(offer) = settled(visit, name) {
         return Ok(offer);
     }
     // Many servers do one thing after the other, and one that runs on a line of its own is asked behind what it does.
-    let patience = if visit.is_busy() { gw.settings.call_time } else { PATIENCE };
+    let patience = if visit.has_pending_call() { gw.settings.call_time } else { PATIENCE };
     let asking = async {
-        let offers = visit.offers();
+        let offers = visit.tool_registry();
         let errand = Errand {
             gw,
             visit,
@@ -58,22 +63,27 @@ pub(crate) async fn offer_for(gw: &Gateway, visit: &Visit, name: &str, line: &mu
 }
 
 /// The offer that we have, if it is new enough and has a tool of that name.
-pub(super) fn with_tool(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
+pub(super) fn with_tool(visit: &RequestContext, name: &str) -> Option<Arc<Offer>> {
     let is_fresh = |offer: &Arc<Offer>| offer.taken_at.elapsed() < visit.upstream.config().accepting.fresh;
-    visit.current_offer().filter(|offer| is_fresh(offer) && offer.tool(name).is_some())
+    visit.current_tool_listing().filter(|offer| is_fresh(offer) && offer.tool(name).is_some())
 }
 
 /// The offer that we have, if it is new enough to say something of a name.
-fn settled(visit: &Visit, name: &str) -> Option<Arc<Offer>> {
-    let offer = visit.offers().current()?;
+fn settled(visit: &RequestContext, name: &str) -> Option<Arc<Offer>> {
+    let offer = visit.tool_registry().current()?;
     let age = offer.taken_at.elapsed();
     let fresh = visit.upstream.config().accepting.fresh;
     let is_good = if offer.tool(name).is_some() { age < fresh } else { age < SETTLED.min(fresh) };
     is_good.then_some(offer)
 }
 
-async fn take_anew(gw: &Gateway, visit: &Visit, patience: Duration, line: &mut Line) -> Result<Arc<Offer>, Refusal> {
-    let changes = visit.offers().changes();
+async fn take_anew(
+    gw: &Gateway,
+    visit: &RequestContext,
+    patience: Duration,
+    line: &mut Line,
+) -> Result<Arc<Offer>, Refusal> {
+    let changes = visit.tool_registry().changes();
     let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None, is_callers: false };
     let asking = fetch_within(patience, gw, visit, &wanted, line, |id, cursor, _| own_request(visit, id, cursor));
     let (pages, first) = match asking.await? {
@@ -92,12 +102,12 @@ async fn take_anew(gw: &Gateway, visit: &Visit, patience: Duration, line: &mut L
 /// `changes` is as it was when they were asked for.
 pub(crate) async fn offered(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     pages: &[Bytes],
     first: Option<&Earlier>,
     changes: u64,
 ) -> Result<Arc<Offer>, Refusal> {
-    let (upstream, offers) = (&visit.upstream, visit.offers());
+    let (upstream, offers) = (&visit.upstream, visit.tool_registry());
     let current = offers.current().filter(|offer| offer.is_of(pages));
     let is_known = current.is_some();
     if let Some(offer) = current.filter(|offer| offer.taken_at.elapsed() < upstream.config().accepting.fresh) {
@@ -158,8 +168,8 @@ impl Gateway {
 }
 
 /// Warns of tools that the policy names and the server does not offer: most often a name was mistaken.
-fn tell_of_misnamed(visit: &Visit, offer: &Offer) {
-    let Some(policy) = &visit.door.policy else { return };
+fn tell_of_misnamed(visit: &RequestContext, offer: &Offer) {
+    let Some(policy) = &visit.server_access.policy else { return };
     for name in policy.policy.named_tools().into_iter().filter(|name| offer.tool(name).is_none()) {
         let (policy, server, tool) = (&policy.name, visit.upstream.name(), gatelodge_mcp::quote_excerpt(name));
         warn!(policy.name = %policy, server.name = %server, "`{policy}` names the tool {tool}, which `{server}` does not offer");
@@ -230,9 +240,9 @@ fn says_unknown_method(message: &[u8]) -> bool {
     reply.error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND.to_string())
 }
 
-fn own_request(visit: &Visit, id: &RequestId<'_>, cursor: Option<&str>) -> String {
+fn own_request(visit: &RequestContext, id: &RequestId<'_>, cursor: Option<&str>) -> String {
     let cursor = cursor.map(|cursor| format!("\"cursor\":{cursor}"));
-    let meta = match visit.era() {
+    let meta = match visit.generation() {
         ProtocolGeneration::Stateful => None,
         ProtocolGeneration::Stateless => Some(format!("\"_meta\":{}", super::discover::OWN_META)),
     };

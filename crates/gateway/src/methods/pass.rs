@@ -16,14 +16,14 @@ use crate::Gateway;
 use crate::call::{Ended, Errand, Permit, Progress, Refusal, Trail, answer, forward, status_of, under_our_id};
 use crate::http::line::Line;
 use crate::http::reply;
+use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::AskedBy;
 use crate::upstream::{Exchange, Outgoing, SendError};
-use crate::visit::{Crossing, Visit};
 
 /// Sends a request on that passes under every policy, and gives the answer back.
 pub(crate) async fn request(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: Trail,
     mut line: Line,
@@ -42,7 +42,7 @@ pub(crate) async fn request(
 }
 
 /// Notes which log messages the client wants, for a server that forgets the session.
-async fn note_level(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>) {
+async fn note_level(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>) {
     let level = request.params().filter(|_| *request.method() == Method::SetLevel);
     let level = level.and_then(|params| params.get("level")?.as_str());
     if let Some((session, level)) = visit.session().zip(level) {
@@ -76,7 +76,7 @@ pub(super) async fn fail_by(
 
 async fn sent(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     trail: &Trail,
     line: &mut Line,
@@ -85,7 +85,7 @@ async fn sent(
     match answer(visit, &message, request.id(), &gw.settings.reply_limits) {
         Some((text, outcome)) => {
             let status = status_of(
-                visit.era(),
+                visit.generation(),
                 &message.clone().into(),
                 trail.call(),
                 exchange.status,
@@ -100,7 +100,7 @@ async fn sent(
 /// Sends a request under our id and waits for its answer, which is given as the upstream wrote it.
 pub(crate) async fn exchanged(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     trail: &Trail,
     line: &mut Line,
@@ -130,8 +130,8 @@ pub(crate) async fn exchanged(
 }
 
 /// Sends a message on that wants no answer, with ids of ours turned into those of the other side.
-pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &ClientMessage<'_>) {
-    if visit.crossing() == Crossing::ToStateless {
+pub(crate) async fn one_way(gw: &Gateway, visit: &RequestContext, message: &ClientMessage<'_>) {
+    if visit.translation() == ProtocolTranslation::ToStateless {
         return kept_here(gw, visit, message).await;
     }
     let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
@@ -178,7 +178,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &Visit, message: &ClientMessage
 
 /// What the upstream has no ear for: a cancelled request hangs up, an answer goes with the next request, and the rest
 /// is of no use there.
-async fn kept_here(gw: &Gateway, visit: &Visit, message: &ClientMessage<'_>) {
+async fn kept_here(gw: &Gateway, visit: &RequestContext, message: &ClientMessage<'_>) {
     let Some(session) = visit.session() else { return };
     let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     let is_taken = match message {
@@ -204,14 +204,14 @@ async fn kept_here(gw: &Gateway, visit: &Visit, message: &ClientMessage<'_>) {
 }
 
 /// Cancels a request that the server knows by ids of which the client cannot speak: whoever carries it tells the server.
-fn is_cancelled_here(visit: &Visit, message: &ClientMessage<'_>) -> bool {
+fn is_cancelled_here(visit: &RequestContext, message: &ClientMessage<'_>) -> bool {
     let ClientMessage::Notification(said) = message else { return false };
     let named = said.reference().ok().flatten().filter(|_| *said.method() == Method::Cancelled);
     let under_way = visit.session().zip(named).and_then(|(session, id)| session.find(&id));
     under_way.filter(|own| own.call.is_none()).inspect(|own| own.cancelled.notify_one()).is_some()
 }
 
-fn notification(visit: &Visit, said: &ClientNotification<'_>) -> Option<Permit> {
+fn notification(visit: &RequestContext, said: &ClientNotification<'_>) -> Option<Permit> {
     let session = visit.session()?;
     let text = match said.method() {
         Method::Cancelled => {
@@ -222,7 +222,7 @@ fn notification(visit: &Visit, said: &ClientNotification<'_>) -> Option<Permit> 
         // The client tells of progress on what the upstream asked it; the token is the upstream's own.
         _ => said.text().to_owned(),
     };
-    Permit::of_always_allowed(said.method().name(), visit.addressed(Outgoing::note(text)))
+    Permit::of_always_allowed(said.method().name(), visit.message_for_upstream(Outgoing::note(text)))
 }
 
 /// What a client answers, to who asked; none if nobody did.
@@ -231,7 +231,7 @@ fn notification(visit: &Visit, said: &ClientNotification<'_>) -> Option<Permit> 
 /// The policy in force does not let the server ask any more, and this tells it so.
 fn response(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     said: &ClientResponse<'_>,
     trail: &mut Trail,
 ) -> Result<Option<Permit>, Box<(Refusal, Permit)>> {
@@ -249,7 +249,7 @@ fn response(
             {
                 session.tasks.note_own(task.id, method);
             }
-            Ok(Some(Permit::of_answer(&asked, visit.addressed(Outgoing::note(said.with_id(&asked))))))
+            Ok(Some(Permit::of_answer(&asked, visit.message_for_upstream(Outgoing::note(said.with_id(&asked))))))
         }
         Some((_, AskedBy::Call(_))) | None => Ok(None),
     }

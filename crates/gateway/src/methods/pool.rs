@@ -20,9 +20,9 @@ use super::discover::speaks_modern;
 use super::initialize::{Shaken, handshake_time, place, shaken, start_time};
 use crate::Gateway;
 use crate::call::{Refusal, may_ask};
+use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::session::{ClientInfo, Opening, Session, has_log};
 use crate::upstream::{Link, SendError};
-use crate::visit::{Modern, Side, Visit};
 
 pub(crate) use self::turns::Turn;
 
@@ -47,7 +47,7 @@ struct Words<'r> {
 }
 
 impl<'r> Words<'r> {
-    fn of(visit: &Visit, request: &'r ClientRequest<'_>) -> Self {
+    fn of(visit: &RequestContext, request: &'r ClientRequest<'_>) -> Self {
         let meta = request.meta();
         let capabilities = meta.client_capabilities().map_or_else(|| "{}".to_owned(), shared_capabilities);
         let level = meta.log_level().map(|level| level.to_string());
@@ -107,10 +107,10 @@ impl Gateway {
 /// The upstream does not say how it speaks, or opens no session.
 pub(crate) async fn joined(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
-    side: Box<Modern>,
-) -> Result<Box<Modern>, Refusal> {
+    side: Box<StatelessClient>,
+) -> Result<Box<StatelessClient>, Refusal> {
     let joining = async {
         if speaks_modern(gw, visit).await? {
             return Ok(side);
@@ -118,7 +118,7 @@ pub(crate) async fn joined(
         let words = Words::of(visit, request);
         let row = gw.session_pool.row(&words.key);
         let far = session_in(gw, visit, row.first(), &words, None).await?;
-        Ok(Box::new(Modern { far: Some(far), ..*side }))
+        Ok(Box::new(StatelessClient { upstream_session: Some(far), ..*side }))
     };
     // Many may wait for one that asks a server which hangs; none of them for all that were before it.
     let patience = handshake_time(gw, visit);
@@ -128,24 +128,28 @@ pub(crate) async fn joined(
 
 /// Whether a call needs a session to itself: the upstream may ask something in its middle, and nothing else would tell
 /// that it asks for this one. Over HTTP each call has a stream of its own.
-pub(crate) fn has_turns(visit: &Visit, request: &ClientRequest<'_>) -> bool {
-    let Side::Modern(side) = &visit.side else { return false };
+pub(crate) fn has_turns(visit: &RequestContext, request: &ClientRequest<'_>) -> bool {
+    let ClientProtocol::Stateless(side) = &visit.client_protocol else { return false };
     let is_one_stream = |far: &Arc<Session>| matches!(far.link(), Link::Child(_) | Link::Sse(_));
     may_ask(request.method())
-        && side.declared.can_answer_server_requests()
-        && side.far.as_ref().is_some_and(is_one_stream)
+        && side.client_capabilities.can_answer_server_requests()
+        && side.upstream_session.as_ref().is_some_and(is_one_stream)
 }
 
 /// The same visit by a session that the call has to itself.
 ///
 /// # Errors
 /// As many as may have one.
-pub(crate) async fn apart(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>) -> Result<Visit, Refusal> {
+pub(crate) async fn apart(
+    gw: &Gateway,
+    visit: &RequestContext,
+    request: &ClientRequest<'_>,
+) -> Result<RequestContext, Refusal> {
     let words = Words::of(visit, request);
     let row = gw.session_pool.row(&words.key);
     let make_room = || gw.give_way(|paused| paused.turn.as_ref().is_some_and(|turn| turn.is_of(&row)));
     let turn = row.turn(gw.settings.call_time, make_room).await.ok_or(Refusal::Full(NO_TURN))?;
-    let shared = visit.far_session().map(|shared| &**shared);
+    let shared = visit.upstream_session().map(|shared| &**shared);
     let beside = shared.filter(|_| !turn.is_first());
     let far = session_in(gw, visit, turn.slot(), &words, beside).await.map_err(Refusal::at_handshake)?;
     Ok(visit.by(far, Some(Arc::new(turn))))
@@ -154,7 +158,7 @@ pub(crate) async fn apart(gw: &Gateway, visit: &Visit, request: &ClientRequest<'
 /// The session of a place, which is opened if there is none; beside the one that is shared, if it is not that.
 async fn session_in(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     slot: &Slot,
     words: &Words<'_>,
     shared: Option<&Session>,
@@ -172,7 +176,7 @@ async fn session_in(
 
 async fn opened(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     words: &Words<'_>,
     shared: Option<&Session>,
 ) -> Result<Arc<Session>, Refusal> {
@@ -220,38 +224,38 @@ fn handshake(capabilities: &str, info: Option<JsonValue<'_>>) -> Bytes {
     .into()
 }
 
-impl Visit {
+impl RequestContext {
     /// The same visit of a client without a session, by another session of ours.
     pub fn by(&self, far: Arc<Session>, turn: Option<Arc<Turn>>) -> Self {
         let mut visit = self.clone();
-        if let Side::Modern(side) = &mut visit.side {
-            (side.far, side.turn) = (Some(far), turn);
+        if let ClientProtocol::Stateless(side) = &mut visit.client_protocol {
+            (side.upstream_session, side.exclusive_session) = (Some(far), turn);
         }
         visit
     }
 
     /// The same visit, to go through a session of ours.
     pub fn through(&self, session: Arc<Session>) -> Self {
-        let side = Modern {
+        let side = StatelessClient {
             revision: Revision::R2026_07_28,
             client: ClientInfo::default(),
-            declared: ClientCapabilities::default(),
-            wants_log: false,
-            params: None,
-            far: Some(session),
-            turn: None,
+            client_capabilities: ClientCapabilities::default(),
+            wants_log_messages: false,
+            param_headers: None,
+            upstream_session: Some(session),
+            exclusive_session: None,
         };
         Self {
             grant: Arc::clone(&self.grant),
-            door: self.door.clone(),
+            server_access: self.server_access.clone(),
             upstream: Arc::clone(&self.upstream),
-            acceptances: self.acceptances,
-            address: Arc::clone(&self.address),
-            side: Side::Modern(Box::new(side)),
+            pins_epoch: self.pins_epoch,
+            client_address: Arc::clone(&self.client_address),
+            client_protocol: ClientProtocol::Stateless(Box::new(side)),
             // What is sent so belongs to no request of the caller's.
             trace: None,
-            body: Bytes::new(),
-            begun: None,
+            request_body: Bytes::new(),
+            streaming_digest: None,
         }
     }
 }

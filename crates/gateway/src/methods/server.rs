@@ -14,9 +14,9 @@ use super::{tasks, undeclared};
 use crate::Gateway;
 use crate::call::{Errand, Facts, MOST_WAIT, Permit, Refusal, Trail};
 use crate::lists::SUBSCRIPTION;
+use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::AskedBy;
 use crate::upstream::{Outgoing, SendError};
-use crate::visit::{Crossing, Side, Visit};
 
 /// What of a notification goes to the caller; none if it is not for them.
 pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<'_>) -> Option<String> {
@@ -26,16 +26,16 @@ pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<
     }
     if is_astray(errand.visit, said.method()) {
         if *said.method() == Method::ToolsListChanged {
-            errand.visit.offers().forget();
+            errand.visit.tool_registry().forget();
         }
         errand.gw.metrics.count_dropped_message();
         return None;
     }
     let text = unaddressed(errand.gw, errand.visit, said).await?;
-    if errand.visit.crossing() == Crossing::ToSession && is_of_listeners(said.method()) {
+    if errand.visit.translation() == ProtocolTranslation::ToStateful && is_of_listeners(said.method()) {
         // Whose requests stand alone hears of changes where it listens for them.
         let text = errand.visit.upstream.secrets().cut_json(text);
-        errand.visit.far_session()?.hub.tell(text.into());
+        errand.visit.upstream_session()?.hub.tell(text.into());
         return None;
     }
     Some(text)
@@ -50,20 +50,20 @@ fn is_of_listeners(method: &Method<'_>) -> bool {
 
 /// Whether it does not belong where a request that stands alone is answered: whoever wants to hear of changes and tasks
 /// listens for them, and whoever wants log messages says so with the request.
-fn is_astray(visit: &Visit, method: &Method<'_>) -> bool {
-    let Side::Modern(modern) = &visit.side else { return false };
+fn is_astray(visit: &RequestContext, method: &Method<'_>) -> bool {
+    let ClientProtocol::Stateless(modern) = &visit.client_protocol else { return false };
     let is_astray = match method {
         Method::TaskStatus | Method::TaskChanged | Method::SubscriptionsAcknowledged => true,
-        Method::LogMessage => !modern.wants_log,
+        Method::LogMessage => !modern.wants_log_messages,
         method => is_of_listeners(method) && !mutant!("list-change-sent-on-call-stream"),
     };
-    is_astray && visit.crossing() == Crossing::None
+    is_astray && visit.translation() == ProtocolTranslation::None
 }
 
 /// The same for what comes outside of a call.
-pub(crate) async fn unaddressed(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Option<String> {
+pub(crate) async fn unaddressed(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'_>) -> Option<String> {
     let text = heard(gw, visit, said).await?;
-    if visit.crossing() != Crossing::ToStateless {
+    if visit.translation() != ProtocolTranslation::ToStateless {
         return Some(text);
     }
     Some(untagged(&text, &gw.settings.reply_limits).unwrap_or(text))
@@ -78,11 +78,13 @@ fn untagged(text: &str, limits: &JsonLimits) -> Option<String> {
     Some(format!("{}{}{}", text.get(..start)?, without_members(meta, &[SUBSCRIPTION]), text.get(end..)?))
 }
 
-async fn heard(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Option<String> {
+async fn heard(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'_>) -> Option<String> {
     match said.method() {
         // Of what the client's era does not have.
-        Method::ElicitationComplete | Method::TaskStatus if visit.crossing() == Crossing::ToSession => None,
-        Method::TaskChanged if visit.crossing() == Crossing::ToStateless => None,
+        Method::ElicitationComplete | Method::TaskStatus if visit.translation() == ProtocolTranslation::ToStateful => {
+            None
+        }
+        Method::TaskChanged if visit.translation() == ProtocolTranslation::ToStateless => None,
         // Of a call that has made a task one hears until that is done.
         Method::Progress => visit.session()?.tasks.progress_of(&said.reference()?)?.told(said),
         Method::TaskStatus | Method::TaskChanged => {
@@ -97,11 +99,11 @@ async fn heard(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Op
             let asked = visit.session()?.questions.taken_back(&said.reference()?)?;
             said.with_reference(&RequestId::string(&asked))
         }
-        Method::LogMessage if visit.far_session().is_some_and(|session| !session.takes_log) => None,
+        Method::LogMessage if visit.upstream_session().is_some_and(|session| !session.takes_log) => None,
         // It answers what we asked, not the client.
-        Method::SubscriptionsAcknowledged if visit.crossing() == Crossing::ToStateless => None,
+        Method::SubscriptionsAcknowledged if visit.translation() == ProtocolTranslation::ToStateless => None,
         Method::ToolsListChanged => {
-            visit.offers().forget();
+            visit.tool_registry().forget();
             Some(said.text().to_owned())
         }
         Method::ResourceUpdated => {
@@ -114,8 +116,8 @@ async fn heard(gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Op
 }
 
 /// Whether the grant may hear that a resource changed: whoever may not read it, may not.
-pub(crate) fn may_hear_of(gw: &Gateway, visit: &Visit, uri: &str) -> Result<MayHear, Reason> {
-    if visit.door.mode == EnforcementMode::Enforce && !mutant!("resource-update-skips-policy") {
+pub(crate) fn may_hear_of(gw: &Gateway, visit: &RequestContext, uri: &str) -> Result<MayHear, Reason> {
+    if visit.server_access.mode == EnforcementMode::Enforce && !mutant!("resource-update-skips-policy") {
         judge(gw, visit, &Facts::Resource { uri: uri.into() })?;
     }
     Ok(MayHear { uri: uri.to_owned() })
@@ -135,7 +137,7 @@ impl MayHear {
 
 /// Judges what an upstream asks of the client. What may pass comes back as the text for the client; anything else is
 /// answered here.
-pub(crate) async fn question(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) -> Option<String> {
+pub(crate) async fn question(gw: &Gateway, visit: &RequestContext, asked: &ServerRequest<'_>) -> Option<String> {
     if is_ours(gw, visit, asked).await {
         return None;
     }
@@ -153,7 +155,7 @@ pub(crate) const NOBODYS: &str = "several calls are open in this session, and no
 /// The same where the client is asked by the answer to its request, unless something speaks against it.
 pub(crate) async fn input(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     asked: &ServerRequest<'_>,
     why_not: Option<&'static str>,
 ) -> bool {
@@ -171,16 +173,16 @@ pub(crate) async fn input(
 }
 
 /// Answers for a client without a session whether anybody is there: the session is ours, and so are we.
-async fn is_ours(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) -> bool {
-    let is_ours = *asked.method() == Method::Ping && visit.crossing() == Crossing::ToSession;
+async fn is_ours(gw: &Gateway, visit: &RequestContext, asked: &ServerRequest<'_>) -> bool {
+    let is_ours = *asked.method() == Method::Ping && visit.translation() == ProtocolTranslation::ToStateful;
     if is_ours {
-        let answer = visit.addressed(Outgoing::note(result_response(asked.id(), "{}")));
+        let answer = visit.message_for_upstream(Outgoing::note(result_response(asked.id(), "{}")));
         let _ = tell(gw, visit, Permit::of_answer(asked.id(), answer)).await;
     }
     is_ours
 }
 
-pub(super) async fn may_be_asked(gw: &Gateway, visit: &Visit, name: &str) -> bool {
+pub(super) async fn may_be_asked(gw: &Gateway, visit: &RequestContext, name: &str) -> bool {
     let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     trail.method(name);
     match may_ask(gw, visit, name, &mut trail) {
@@ -196,12 +198,17 @@ pub(super) async fn may_be_asked(gw: &Gateway, visit: &Visit, name: &str) -> boo
 }
 
 /// Whether the policy in force lets an upstream have the answer to what it asked before.
-pub(super) fn may_be_answered(gw: &Gateway, visit: &Visit, name: &str, trail: &mut Trail) -> Result<(), Refusal> {
+pub(super) fn may_be_answered(
+    gw: &Gateway,
+    visit: &RequestContext,
+    name: &str,
+    trail: &mut Trail,
+) -> Result<(), Refusal> {
     let Err(reason) = judge(gw, visit, &Facts::Method { name }) else { return Ok(()) };
     // The call itself may be made: that is no secret, as it is of what is not listed.
     let message = format!("the policy does not let the server ask `{name}`; what you answer was not sent").into();
     let refusal = Refusal::Denied(Reason { code: Code::Denied, message, ..reason });
-    if visit.door.mode == EnforcementMode::Observe {
+    if visit.server_access.mode == EnforcementMode::Observe {
         trail.observed(&refusal);
         return Ok(());
     }
@@ -210,7 +217,7 @@ pub(super) fn may_be_answered(gw: &Gateway, visit: &Visit, name: &str, trail: &m
 
 async fn settled<T>(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     asked: &ServerRequest<'_>,
     place: impl FnOnce() -> Result<T, Refusal>,
 ) -> Option<T> {
@@ -237,25 +244,25 @@ async fn settled<T>(
 }
 
 /// A place among what the client is asked, and the id to ask it under.
-fn place(visit: &Visit, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
+fn place(visit: &RequestContext, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
     let to = AskedBy::Upstream(asked.id().clone().into_owned(), asked.method().name().to_owned());
     let asked_as = visit.session().and_then(|session| session.questions.ask(to));
     asked_as.ok_or(Refusal::Unaddressed)
 }
 
 /// Whether the policy lets an upstream ask this.
-fn may_ask(gw: &Gateway, visit: &Visit, name: &str, trail: &mut Trail) -> Result<(), Refusal> {
+fn may_ask(gw: &Gateway, visit: &RequestContext, name: &str, trail: &mut Trail) -> Result<(), Refusal> {
     match judge(gw, visit, &Facts::Method { name }) {
         Ok(rule) => trail.allowed(rule.as_ref()),
-        Err(reason) if visit.door.mode == EnforcementMode::Observe => trail.observed(&Refusal::Denied(reason)),
+        Err(reason) if visit.server_access.mode == EnforcementMode::Observe => trail.observed(&Refusal::Denied(reason)),
         Err(reason) => return Err(Refusal::Denied(reason)),
     }
     Ok(())
 }
 
 /// What the policy says of something that no caller asks for; the rule that lets it pass.
-fn judge(gw: &Gateway, visit: &Visit, facts: &Facts<'_>) -> Result<Option<Arc<str>>, Reason> {
-    let Some(policy) = &visit.door.policy else { return Err(Reason::no_policy()) };
+fn judge(gw: &Gateway, visit: &RequestContext, facts: &Facts<'_>) -> Result<Option<Arc<str>>, Reason> {
+    let Some(policy) = &visit.server_access.policy else { return Err(Reason::no_policy()) };
     match decide(&policy.policy, &facts.call(visit, None), gw.clock.now()) {
         Decision::Allow(terms) => Ok(terms.rule),
         Decision::Deny(reason) => Err(reason),
@@ -263,7 +270,7 @@ fn judge(gw: &Gateway, visit: &Visit, facts: &Facts<'_>) -> Result<Option<Arc<st
 }
 
 /// Sends a message that wants no answer; gives the status that it was taken with.
-pub(crate) async fn tell(gw: &Gateway, visit: &Visit, permit: Permit) -> Result<u16, SendError> {
+pub(crate) async fn tell(gw: &Gateway, visit: &RequestContext, permit: Permit) -> Result<u16, SendError> {
     let sending = gw.upstream_client.send(&visit.upstream, permit);
     let sent = tokio::time::timeout(gw.settings.connect_time * 2, sending).await;
     let mut exchange = sent.unwrap_or(Err(SendError::Timeout))?;

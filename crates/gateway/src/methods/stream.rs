@@ -22,9 +22,9 @@ use crate::http::body::Body;
 use crate::http::reply;
 use crate::lists::{Lists, changed as changed_list};
 use crate::now::Now;
+use crate::request_context::RequestContext;
 use crate::session::{Place, STANDALONE, Session, Standing};
 use crate::upstream::{Exchange, Outgoing, SendError};
-use crate::visit::Visit;
 
 pub(crate) const WAITING_EVENTS: usize = 64;
 /// After the upstream ends its stream, we wait so long before asking for it again.
@@ -37,7 +37,7 @@ pub(crate) const HANDING_OVER: Duration = Duration::from_secs(1);
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
 /// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
-pub(crate) async fn resume(gw: &Arc<Gateway>, visit: Visit, last: &str) -> Response<Body> {
+pub(crate) async fn resume(gw: &Arc<Gateway>, visit: RequestContext, last: &str) -> Response<Body> {
     let Some(session) = visit.session() else {
         return reply::http_error(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
@@ -58,7 +58,7 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, visit: Visit, last: &str) -> Respo
 }
 
 /// Answers that nobody knows what a client missed.
-async fn unknown(gw: &Gateway, visit: &Visit) -> Response<Body> {
+async fn unknown(gw: &Gateway, visit: &RequestContext) -> Response<Body> {
     let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     trail.method("GET");
     gw.refuse(&mut trail, &Refusal::Unaddressed).await;
@@ -67,7 +67,7 @@ async fn unknown(gw: &Gateway, visit: &Visit) -> Response<Body> {
 
 /// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
 /// ends the session, until the grant has no way to the server any more, or until the gateway stops.
-pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit, behind: Option<Place>) -> Response<Body> {
+pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext, behind: Option<Place>) -> Response<Body> {
     let room = match place(gw, &visit).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
@@ -82,7 +82,7 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: Visit, behind: Option<Place>)
 }
 
 /// A place for one more stream of the grant; what comes of it is written down.
-pub(crate) async fn place(gw: &Gateway, visit: &Visit) -> Result<Room, Refusal> {
+pub(crate) async fn place(gw: &Gateway, visit: &RequestContext) -> Result<Room, Refusal> {
     let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     trail.method("GET");
     match Room::for_stream(&visit.grant) {
@@ -97,7 +97,7 @@ pub(crate) async fn place(gw: &Gateway, visit: &Visit) -> Result<Room, Refusal> 
     }
 }
 
-async fn serve(gw: Arc<Gateway>, visit: Visit, behind: Option<Place>, events: mpsc::Sender<Bytes>) {
+async fn serve(gw: Arc<Gateway>, visit: RequestContext, behind: Option<Place>, events: mpsc::Sender<Bytes>) {
     let Some(session) = visit.session() else { return };
     let handle = session.open_stream();
     // The head goes out with the first bytes; clients wait for it.
@@ -120,12 +120,12 @@ async fn serve(gw: Arc<Gateway>, visit: Visit, behind: Option<Place>, events: mp
 /// when it is another one again; none at the end.
 async fn served(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     heard: Option<HeaderValue>,
     is_due: &mut bool,
     events: &mpsc::Sender<Bytes>,
     handle: &Notify,
-) -> Option<Visit> {
+) -> Option<RequestContext> {
     let session = visit.session()?;
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
     let mut look = tokio::time::interval(LOOK);
@@ -169,7 +169,12 @@ pub(crate) async fn begin(session: &Session, missed: Option<Vec<Bytes>>, events:
 }
 
 /// Tells a client with a session that its lists are others now, as soon as it is known of which it was promised to hear.
-pub(crate) async fn tell(gw: &Gateway, visit: &Visit, events: &mpsc::Sender<Bytes>, written: impl Fn(&str) -> Bytes) {
+pub(crate) async fn tell(
+    gw: &Gateway,
+    visit: &RequestContext,
+    events: &mpsc::Sender<Bytes>,
+    written: impl Fn(&str) -> Bytes,
+) {
     let Some(session) = visit.session() else { return };
     for method in gw.promised(visit, session).await.methods() {
         let Ok(place) = events.reserve().await else { return };
@@ -181,7 +186,7 @@ pub(crate) async fn tell(gw: &Gateway, visit: &Visit, events: &mpsc::Sender<Byte
 /// has none, this waits for ever: the client's stays open all the same.
 pub(crate) async fn follow(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     last: Option<HeaderValue>,
     events: &mpsc::Sender<Bytes>,
     written: impl Fn(&str) -> Bytes + Copy,
@@ -200,7 +205,7 @@ pub(crate) async fn follow(
             subscribe::again(gw, visit);
         }
         let (opening, began) = (openings(visit), Instant::now());
-        let last = visit.far_session().and_then(|session| session.heard());
+        let last = visit.upstream_session().and_then(|session| session.heard());
         let is_behind = last.is_some();
         let Some(permit) = to_hear(gw, visit, last).await else { return std::future::pending().await };
         match gw.upstream_client.send(&visit.upstream, permit).await {
@@ -251,10 +256,10 @@ pub(crate) async fn follow(
 }
 
 /// The upstream's stream is open for as long as this is there.
-struct Stands<'v>(&'v Visit);
+struct Stands<'v>(&'v RequestContext);
 
 impl<'v> Stands<'v> {
-    fn begin(visit: &'v Visit) -> Self {
+    fn begin(visit: &'v RequestContext) -> Self {
         stand(visit, Standing::Open);
         Self(visit)
     }
@@ -266,21 +271,21 @@ impl Drop for Stands<'_> {
     }
 }
 
-fn stand(visit: &Visit, standing: Standing) {
-    if let Some(session) = visit.far_session() {
+fn stand(visit: &RequestContext, standing: Standing) {
+    if let Some(session) = visit.upstream_session() {
         session.hub.stand(standing);
     }
 }
 
 /// Waits for ever, where the upstream has no stream.
-async fn absent(visit: &Visit) {
+async fn absent(visit: &RequestContext) {
     stand(visit, Standing::Absent);
     std::future::pending().await
 }
 
 /// Waits until somebody waits for the upstream's stream.
-async fn wanted(visit: &Visit) {
-    match visit.far_session() {
+async fn wanted(visit: &RequestContext) {
+    match visit.upstream_session() {
         Some(session) => session.hub.wanted().await,
         None => std::future::pending().await,
     }
@@ -296,8 +301,8 @@ fn refused(answer: &Result<Exchange, SendError>) -> StatusCode {
 
 /// Whether the upstream has forgotten the session: how it refuses its stream may say so, and a request that does nothing
 /// tells. None where neither says anything.
-async fn is_forgotten(gw: &Gateway, visit: &Visit, status: StatusCode) -> Option<bool> {
-    visit.far_session()?;
+async fn is_forgotten(gw: &Gateway, visit: &RequestContext, status: StatusCode) -> Option<bool> {
+    visit.upstream_session()?;
     match status == StatusCode::NOT_FOUND || may_be_lost(visit, status) {
         true => is_lost(gw, visit).await,
         false => None,
@@ -306,27 +311,27 @@ async fn is_forgotten(gw: &Gateway, visit: &Visit, status: StatusCode) -> Option
 
 /// Opens the session again that the upstream has forgotten: who only listens makes no call that would. Gives which
 /// opening it is then.
-async fn reopen(gw: &Gateway, visit: &Visit) -> Option<u64> {
-    let session = visit.far_session()?;
+async fn reopen(gw: &Gateway, visit: &RequestContext) -> Option<u64> {
+    let session = visit.upstream_session()?;
     again(gw, visit, Some(session.openings())).await;
     Some(session.openings())
 }
 
 /// Which opening of the session it is; none where the upstream has none.
-fn openings(visit: &Visit) -> Option<u64> {
-    visit.far_session().map(|session| session.openings())
+fn openings(visit: &RequestContext) -> Option<u64> {
+    visit.upstream_session().map(|session| session.openings())
 }
 
 /// Notes the last event that was heard of the upstream's stream, in which opening of the session.
-fn set_heard(visit: &Visit, last: Option<HeaderValue>, opening: Option<u64>) {
-    if let Some((session, opening)) = visit.far_session().zip(opening) {
+fn set_heard(visit: &RequestContext, last: Option<HeaderValue>, opening: Option<u64>) {
+    if let Some((session, opening)) = visit.upstream_session().zip(opening) {
         session.set_heard(last, opening);
     }
 }
 
 /// Leave to hear: the stream of a session, or a request that stands alone for all that the session wants to hear of.
 /// What the policy denies by now is left out, and that is written once.
-async fn to_hear(gw: &Gateway, visit: &Visit, last: Option<HeaderValue>) -> Option<Permit> {
+async fn to_hear(gw: &Gateway, visit: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
     let Some(session) = visit.session().filter(|session| session.is_far_stateless()) else {
         return Some(Permit::to_hear(visit, last));
     };
@@ -343,10 +348,10 @@ async fn to_hear(gw: &Gateway, visit: &Visit, last: Option<HeaderValue>) -> Opti
         r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[{}]}}}}}}"#,
         uris.join(",")
     );
-    Permit::of_always_allowed(method, visit.addressed_about(Outgoing::request(text, call), method, None))
+    Permit::of_always_allowed(method, visit.request_for_upstream(Outgoing::request(text, call), method, None))
 }
 
-async fn changed(visit: &Visit) {
+async fn changed(visit: &RequestContext) {
     match visit.session().filter(|session| session.is_far_stateless()) {
         Some(session) => session.watched.changed.notified().await,
         None => std::future::pending().await,
@@ -355,7 +360,7 @@ async fn changed(visit: &Visit) {
 
 async fn pump(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     exchange: &mut Exchange,
     opening: Option<u64>,
     events: &mpsc::Sender<Bytes>,

@@ -12,15 +12,15 @@ use http::StatusCode;
 use super::server::{MayHear, may_hear_of};
 use crate::Gateway;
 use crate::call::{Facts, Permit, Refusal, Trail, own_answer, result_text};
+use crate::request_context::RequestContext;
 use crate::session::Session;
 use crate::upstream::Outgoing;
-use crate::visit::Visit;
 
 /// Holds that a session listens for no more than it keeps.
 ///
 /// # Errors
 /// It would be more.
-pub(super) fn has_room(visit: &Visit, request: &ClientRequest<'_>, facts: &Facts<'_>) -> Result<(), Refusal> {
+pub(super) fn has_room(visit: &RequestContext, request: &ClientRequest<'_>, facts: &Facts<'_>) -> Result<(), Refusal> {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return Ok(()) };
     if *request.method() != Method::ResourcesSubscribe || session.watched.has_room_for(uri) {
         return Ok(());
@@ -32,7 +32,7 @@ pub(super) fn has_room(visit: &Visit, request: &ClientRequest<'_>, facts: &Facts
 /// Answers what an upstream without sessions cannot keep.
 pub(super) async fn kept_here(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
 ) -> Option<String> {
@@ -45,7 +45,7 @@ pub(super) async fn kept_here(
 }
 
 /// Notes what a session listens for, now that the server has taken it.
-pub(super) async fn begun(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, facts: &Facts<'_>) {
+pub(super) async fn begun(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>, facts: &Facts<'_>) {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
     if *request.method() == Method::ResourcesSubscribe && session.watched.add(uri) {
         gw.keep_watched(&session.watched).await;
@@ -53,7 +53,7 @@ pub(super) async fn begun(gw: &Gateway, visit: &Visit, request: &ClientRequest<'
 }
 
 /// Notes what a session does not want to hear of any more, whatever becomes of the request.
-pub(super) async fn ended(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, facts: &Facts<'_>) {
+pub(super) async fn ended(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>, facts: &Facts<'_>) {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
     // Where its server cannot be spoken to, a session for all servers has no part there.
     let part = session.server().is_none().then(|| session.watched.part(visit.upstream.name()));
@@ -65,7 +65,7 @@ pub(super) async fn ended(gw: &Gateway, visit: &Visit, request: &ClientRequest<'
 
 /// Subscribes anew to what a session listens for, at a server that has opened it anew, if nobody has or not to all of
 /// it. No call waits for that.
-pub(crate) fn again(gw: &Gateway, visit: &Visit) {
+pub(crate) fn again(gw: &Gateway, visit: &RequestContext) {
     let Some(session) = visit.session().filter(|session| !session.is_far_stateless()) else { return };
     if session.link().is_over() {
         return;
@@ -96,7 +96,7 @@ pub(crate) fn again(gw: &Gateway, visit: &Visit) {
 }
 
 /// Whether a session may still hear of what it listens for. That it may not is written once, until it may again.
-pub(super) async fn judged(gw: &Gateway, visit: &Visit, session: &Session, uri: &str) -> Option<MayHear> {
+pub(super) async fn judged(gw: &Gateway, visit: &RequestContext, session: &Session, uri: &str) -> Option<MayHear> {
     let reason = match may_hear_of(gw, visit, uri) {
         Ok(heard) => {
             session.watched.allow(uri);
@@ -114,11 +114,11 @@ pub(super) async fn judged(gw: &Gateway, visit: &Visit, session: &Session, uri: 
 }
 
 /// Subscribes at the upstream, or ends that, and gives whether it will have it. None if it does not answer.
-pub(super) async fn ask(gw: &Gateway, visit: &Visit, method: &Method<'_>, heard: &MayHear) -> Option<bool> {
+pub(super) async fn ask(gw: &Gateway, visit: &RequestContext, method: &Method<'_>, heard: &MayHear) -> Option<bool> {
     let (call, uri) = (gw.new_call_id(), to_json_string(heard.uri()));
     let name = method.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{name}","params":{{"uri":{uri}}}}}"#);
-    let permit = Permit::of_heard(heard, visit.addressed(Outgoing::request(text, call)));
+    let permit = Permit::of_heard(heard, visit.message_for_upstream(Outgoing::request(text, call)));
     let asking = async {
         let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await.ok()?;
         let answer = own_answer(gw, &mut exchange, call).await.ok()?;

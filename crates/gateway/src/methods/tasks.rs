@@ -16,12 +16,12 @@ use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail};
 use crate::http::line::Line;
 use crate::http::reply;
-use crate::visit::{Crossing, Side, Visit};
+use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 
 /// Answers a request about tasks.
 pub(crate) async fn request(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: Trail,
     mut line: Line,
@@ -34,7 +34,7 @@ pub(crate) async fn request(
     if !is_known(visit, request.method()) {
         return call::carry(gw, visit, request, &method, trail, line).await;
     }
-    if matches!(&visit.side, Side::Modern(modern) if !modern.declared.has_tasks()) {
+    if matches!(&visit.client_protocol, ClientProtocol::Stateless(modern) if !modern.client_capabilities.has_tasks()) {
         let what = "the client has not declared the extension for tasks";
         let data = format!(r#"{{"requiredCapabilities":{TASKS_CAPABILITY_JSON}}}"#);
         let text = error_response(Some(request.id()), code::MISSING_CLIENT_CAPABILITY, what, Some(&data));
@@ -58,7 +58,7 @@ pub(crate) async fn request(
         Ok(None) => {
             trail.about(visit, Some(&id), None);
             let facts = line.as_known(&Facts::Task { id, tool: String::new() });
-            line.finish(reply::not_there(visit.era(), &facts, request.id()).into()).await;
+            line.finish(reply::not_there(visit.generation(), &facts, request.id()).into()).await;
             gw.refuse(&mut trail, &Refusal::Unaddressed).await;
         }
         Err(fault) => refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
@@ -66,15 +66,17 @@ pub(crate) async fn request(
 }
 
 /// Whether there is such a method at all in the client's revision and at the server.
-fn is_known(visit: &Visit, method: &Method<'_>) -> bool {
+fn is_known(visit: &RequestContext, method: &Method<'_>) -> bool {
     // The tasks of one era are not those of the other.
-    if visit.crossing() != Crossing::None {
+    if visit.translation() != ProtocolTranslation::None {
         return false;
     }
-    match (&visit.side, method) {
-        (Side::Modern(_), Method::TasksGet | Method::TasksUpdate | Method::TasksCancel) => visit.upstream.has_tasks(),
+    match (&visit.client_protocol, method) {
+        (ClientProtocol::Stateless(_), Method::TasksGet | Method::TasksUpdate | Method::TasksCancel) => {
+            visit.upstream.has_tasks()
+        }
         (
-            Side::Legacy(Some(session)),
+            ClientProtocol::Stateful(Some(session)),
             Method::TasksGet | Method::TasksResult | Method::TasksList | Method::TasksCancel,
         ) => session.has_tasks(),
         _ => false,
@@ -86,7 +88,7 @@ pub(crate) async fn refuse(gw: &Gateway, request: &ClientRequest<'_>, mut trail:
     gw.refuse(&mut trail, refusal).await;
 }
 
-async fn reject(gw: &Gateway, visit: &Visit, mut trail: Trail, line: Line, fault: &MessageError) {
-    line.reject(fault, visit.era()).await;
+async fn reject(gw: &Gateway, visit: &RequestContext, mut trail: Trail, line: Line, fault: &MessageError) {
+    line.reject(fault, visit.generation()).await;
     gw.write(trail.rejected(fault.code, &fault.message)).await;
 }

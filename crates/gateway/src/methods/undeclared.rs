@@ -21,16 +21,18 @@ use super::discover::OWN_META_WITH_TASKS;
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Trail, own_answer, take};
 use crate::gathered::Taken;
+use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::Session;
 use crate::upstream::{ModernHead, Outgoing, SendError};
-use crate::visit::{Crossing, Side, Visit};
 
-impl Visit {
+impl RequestContext {
     /// What the client has declared.
     fn declared(&self) -> ClientCapabilities {
-        match &self.side {
-            Side::Legacy(session) => session.as_ref().map(|session| Session::declared(session)).unwrap_or_default(),
-            Side::Modern(modern) => modern.declared,
+        match &self.client_protocol {
+            ClientProtocol::Stateful(session) => {
+                session.as_ref().map(|session| Session::declared(session)).unwrap_or_default()
+            }
+            ClientProtocol::Stateless(modern) => modern.client_capabilities,
         }
     }
 }
@@ -39,7 +41,7 @@ impl Visit {
 ///
 /// # Errors
 /// It has not.
-pub(super) fn may_ask(visit: &Visit, asked: &ServerRequest<'_>) -> Result<(), Refusal> {
+pub(super) fn may_ask(visit: &RequestContext, asked: &ServerRequest<'_>) -> Result<(), Refusal> {
     let document = asked.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
     let params = document.as_ref().map(|document| document.root());
     let lacking = visit.declared().missing_capability(asked.method().name(), params);
@@ -60,7 +62,7 @@ pub(super) fn undeclared(required: &str) -> Refusal {
 /// It does.
 pub(super) fn check(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     message: &Taken,
     places: &ServerResponseSpans,
@@ -78,11 +80,11 @@ pub(super) fn check(
     };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(()) };
     if let Some((era, task)) = task_of(visit, request, result).filter(|(era, _)| !takes_task(visit, request, *era)) {
-        let is_known_there = (era == ProtocolGeneration::Stateful) == visit.far_session().is_some();
+        let is_known_there = (era == ProtocolGeneration::Stateful) == visit.upstream_session().is_some();
         if is_known_there {
             gw.cancel_task(visit, &task.id);
         }
-        if visit.crossing() != Crossing::None && !mutant!("untranslatable-task-unexplained") {
+        if visit.translation() != ProtocolTranslation::None && !mutant!("untranslatable-task-unexplained") {
             return Err(SendError::Unusable(NOT_CARRIED.to_owned()));
         }
         return Err(SendError::Undeclared {
@@ -90,7 +92,7 @@ pub(super) fn check(
             required: TASKS_CAPABILITY_JSON,
         });
     }
-    if visit.era() == ProtocolGeneration::Stateful && visit.crossing() == Crossing::None {
+    if visit.generation() == ProtocolGeneration::Stateful && visit.translation() == ProtocolTranslation::None {
         // It asks by requests of its own.
         return Ok(());
     }
@@ -108,11 +110,15 @@ const NOT_CARRIED: &str =
 
 /// The task that a call of a tool has made, and of which era it is. Results of other methods may call anything so, and
 /// so may sessions of before there were tasks.
-fn task_of(visit: &Visit, request: &ClientRequest<'_>, result: &str) -> Option<(ProtocolGeneration, CreatedTask)> {
+fn task_of(
+    visit: &RequestContext,
+    request: &ClientRequest<'_>,
+    result: &str,
+) -> Option<(ProtocolGeneration, CreatedTask)> {
     if *request.method() != Method::ToolsCall && !mutant!("any-result-creates-task") {
         return None;
     }
-    let is_before = visit.far_session().is_some_and(|session| session.revision() < Revision::R2025_11_25);
+    let is_before = visit.upstream_session().is_some_and(|session| session.revision() < Revision::R2025_11_25);
     let eras = [ProtocolGeneration::Stateful, ProtocolGeneration::Stateless]
         .into_iter()
         .filter(|era| *era == ProtocolGeneration::Stateless || !is_before);
@@ -123,7 +129,7 @@ fn task_of(visit: &Visit, request: &ClientRequest<'_>, result: &str) -> Option<(
 pub(super) const ASKS: &str = "asks the client for what it has not declared";
 
 /// What of the client it would take to be asked all that a result, or a task, asks; none if it has declared that.
-pub(super) fn lacks(visit: &Visit, said: JsonValue<'_>) -> Option<&'static str> {
+pub(super) fn lacks(visit: &RequestContext, said: JsonValue<'_>) -> Option<&'static str> {
     let wanted = said.get("inputRequests");
     wanted.iter().flat_map(|wanted| wanted.members()).find_map(|(_, question)| {
         let method = question.get("method").and_then(|method| method.as_str()).unwrap_or_default();
@@ -157,17 +163,19 @@ impl Words {
 
 /// Whether the client takes a task as an era has them: in a session it says so with the call, and tasks of one era are
 /// none in the other.
-fn takes_task(visit: &Visit, request: &ClientRequest<'_>, era: ProtocolGeneration) -> bool {
+fn takes_task(visit: &RequestContext, request: &ClientRequest<'_>, era: ProtocolGeneration) -> bool {
     let has_asked = match era {
         ProtocolGeneration::Stateful => request.params().and_then(|params| params.get("task")).is_some(),
         ProtocolGeneration::Stateless => visit.declared().has_tasks(),
     };
-    (has_asked || mutant!("undeclared-task-forwarded")) && era == visit.era() && visit.crossing() == Crossing::None
+    (has_asked || mutant!("undeclared-task-forwarded"))
+        && era == visit.generation()
+        && visit.translation() == ProtocolTranslation::None
 }
 
 impl Gateway {
     /// Tells a server that nobody wants what a task does. Nobody waits until it has heard.
-    fn cancel_task(&self, visit: &Visit, task: &str) {
+    fn cancel_task(&self, visit: &RequestContext, task: &str) {
         let Some(gw) = self.arc_self() else { return };
         let (own, visit, task) = (std::sync::Arc::clone(&gw), visit.clone(), task.to_owned());
         gw.spawn(async move {
@@ -198,14 +206,14 @@ impl Gateway {
 }
 
 /// The request that cancels a task, in the words of the server's era. It is ours, so it says what we can do.
-fn cancellation(visit: &Visit, task: &str, call: gatelodge_store::CallId) -> Outgoing {
+fn cancellation(visit: &RequestContext, task: &str, call: gatelodge_store::CallId) -> Outgoing {
     let (method, id) = (Method::TasksCancel.name(), to_json_string(task));
-    let is_in_session = visit.far_session().is_some();
+    let is_in_session = visit.upstream_session().is_some();
     let meta = if is_in_session { String::new() } else { format!(",\"_meta\":{OWN_META_WITH_TASKS}") };
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"taskId":{id}{meta}}}}}"#);
     let outgoing = Outgoing::request(text, call);
     if is_in_session {
-        return visit.addressed(outgoing);
+        return visit.message_for_upstream(outgoing);
     }
     Outgoing {
         revision: Some(Revision::R2026_07_28),

@@ -14,9 +14,9 @@ use jiff::Timestamp;
 
 use super::{Spans, names};
 use crate::call::{Ended, says_error};
+use crate::request_context::RequestContext;
 use crate::trace::Hop;
 use crate::upstream::{SendError, Way};
-use crate::visit::Visit;
 
 /// Towards whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +128,7 @@ pub(crate) struct ServerSpan {
 
 impl ServerSpan {
     /// None if nobody records it.
-    pub fn begin(visit: &Visit) -> Option<Self> {
+    pub fn begin(visit: &RequestContext) -> Option<Self> {
         let trace = visit.trace.as_ref()?;
         Some(Self {
             spans: trace.spans.clone()?,
@@ -137,7 +137,7 @@ impl ServerSpan {
             link: trace.link,
             session: visit
                 .session()
-                .filter(|_| visit.era() == ProtocolGeneration::Stateful)
+                .filter(|_| visit.generation() == ProtocolGeneration::Stateful)
                 .map(|session| session.id().to_owned()),
             is_http: visit.is_over_http(),
             answer: AnswerSlot::default(),
@@ -209,7 +209,7 @@ pub(crate) struct ClientSpan {
 
 impl ClientSpan {
     /// None if nobody records it.
-    pub fn begin(visit: &Visit, hop: Option<&Hop>, call: CallId, clock: &dyn Clock) -> Option<Self> {
+    pub fn begin(visit: &RequestContext, hop: Option<&Hop>, call: CallId, clock: &dyn Clock) -> Option<Self> {
         let (trace, hop) = (visit.trace.as_ref()?, hop?);
         let spans = trace.spans.clone()?;
         let mut span = Span::begin(hop.own, Kind::Client, clock.now(), &hop.method, hop.about.as_deref());

@@ -18,8 +18,8 @@ use crate::call::{
 use crate::deadline_timer::{DeadlineTimer, timeout};
 use crate::http::line::Line;
 use crate::methods::{input, undeclared};
+use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{Exchange, Outgoing, SendError};
-use crate::visit::{Crossing, Visit};
 
 /// How often an upstream may ask the client before it answers.
 const MAX_ROUNDS: usize = 16;
@@ -27,7 +27,7 @@ const MAX_ROUNDS: usize = 16;
 /// A request that was judged and paid for.
 pub(super) struct Journey<'a> {
     pub gw: &'a Gateway,
-    pub visit: &'a Visit,
+    pub visit: &'a RequestContext,
     pub request: &'a ClientRequest<'a>,
     pub facts: &'a Facts<'a>,
     pub progress: Option<Arc<Progress>>,
@@ -100,7 +100,7 @@ impl Journey<'_> {
             Step::GoOn(paused) => paused.call,
         };
         let links = match &step {
-            Step::Send(..) => self.visit.far_session().map_or(0, |session| session.links()),
+            Step::Send(..) => self.visit.upstream_session().map_or(0, |session| session.links()),
             Step::GoOn(paused) => paused.links,
         };
         let errand = Errand {
@@ -194,7 +194,7 @@ impl Journey<'_> {
             }
             (_, exchange) => {
                 // A client with a session tells a server that has one in its own words.
-                let tells = visit.session().is_some() && visit.crossing() == Crossing::None;
+                let tells = visit.session().is_some() && visit.translation() == ProtocolTranslation::None;
                 if let Some(mut exchange) = exchange.filter(|_| tells) {
                     exchange.leave();
                 }
@@ -218,7 +218,7 @@ impl Journey<'_> {
             .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
         let status = match places.result() {
             Some(_) => StatusCode::OK,
-            None => status_of(visit.era(), &message, errand.call, exchange.status, &gw.settings.reply_limits),
+            None => status_of(visit.generation(), &message, errand.call, exchange.status, &gw.settings.reply_limits),
         };
         Ok(Carried::Answered { status, text, outcome, exchange: Box::new(exchange) })
     }

@@ -9,16 +9,16 @@ use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail};
 use crate::http::line::Line;
 use crate::methods::offer::{offer_for, with_tool};
+use crate::request_context::RequestContext;
 use crate::upstream::{Offer, SendError};
-use crate::visit::Visit;
 
 /// Why the policy does not show a tool, whatever its server says of it.
-pub(super) fn hidden(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<Reason> {
-    if visit.door.policy.as_ref().is_some_and(|policy| policy.policy.has_category_rules()) {
+pub(super) fn hidden(visit: &RequestContext, facts: &Facts<'_>, trail: &Trail) -> Option<Reason> {
+    if visit.server_access.policy.as_ref().is_some_and(|policy| policy.policy.has_category_rules()) {
         return None;
     }
     match judged(visit, facts, None, trail) {
-        Decision::Deny(reason) if visit.door.mode == EnforcementMode::Enforce => {
+        Decision::Deny(reason) if visit.server_access.mode == EnforcementMode::Enforce => {
             matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy).then_some(reason)
         }
         _ => None,
@@ -26,7 +26,7 @@ pub(super) fn hidden(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<
 }
 
 /// Why a call is refused, as far as that can be said without asking its server. Nothing is taken for it.
-pub(super) fn denied_anyway(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<Reason> {
+pub(super) fn denied_anyway(visit: &RequestContext, facts: &Facts<'_>, trail: &Trail) -> Option<Reason> {
     let offer = facts.tool().and_then(|name| with_tool(visit, name));
     let decision = match (facts.tool(), &offer) {
         // The policy does not go by definitions of resources and prompts.
@@ -34,14 +34,14 @@ pub(super) fn denied_anyway(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> 
         (Some(_), None) => judged_as_accepted(visit, facts, trail)?,
     };
     match decision {
-        Decision::Deny(reason) if visit.door.mode == EnforcementMode::Enforce => Some(reason),
+        Decision::Deny(reason) if visit.server_access.mode == EnforcementMode::Enforce => Some(reason),
         _ => None,
     }
 }
 
 /// What the policy says of a tool as if it were the one that was accepted; none where it goes by more than that.
-fn judged_as_accepted(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option<Decision> {
-    let Some(policy) = &visit.door.policy else { return Some(Decision::Deny(Reason::no_policy())) };
+fn judged_as_accepted(visit: &RequestContext, facts: &Facts<'_>, trail: &Trail) -> Option<Decision> {
+    let Some(policy) = &visit.server_access.policy else { return Some(Decision::Deny(Reason::no_policy())) };
     let mut call = facts.call(visit, None);
     if let CallTarget::Tool(tool) = &mut call.target {
         tool.definition = Definition::Accepted;
@@ -57,7 +57,7 @@ fn judged_as_accepted(visit: &Visit, facts: &Facts<'_>, trail: &Trail) -> Option
 /// asking the server.
 pub(super) async fn offered(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     facts: &Facts<'_>,
     trail: &Trail,
     line: &mut Line,
@@ -66,7 +66,7 @@ pub(super) async fn offered(
     if let Some(offer) = with_tool(visit, name) {
         return Ok(Some(offer));
     }
-    let is_known = visit.offers().current().is_some_and(|offer| offer.tool(name).is_some());
+    let is_known = visit.tool_registry().current().is_some_and(|offer| offer.tool(name).is_some());
     if !is_known && let Some(reason) = hidden(visit, facts, trail) {
         return Err(Refusal::Denied(reason));
     }
@@ -84,7 +84,7 @@ pub(super) fn not_sent(refusal: Refusal) -> Refusal {
 
 /// The terms of the policy, or its reason to refuse.
 pub(super) fn judge(
-    visit: &Visit,
+    visit: &RequestContext,
     facts: &Facts<'_>,
     offer: Option<&Offer>,
     trail: &mut Trail,
@@ -96,7 +96,7 @@ pub(super) fn judge(
         }
         Decision::Deny(reason) => {
             let refusal = Refusal::Denied(reason);
-            if visit.door.mode == EnforcementMode::Enforce {
+            if visit.server_access.mode == EnforcementMode::Enforce {
                 return Err(refusal);
             }
             trail.observed(&refusal);
@@ -105,8 +105,8 @@ pub(super) fn judge(
     }
 }
 
-fn judged(visit: &Visit, facts: &Facts<'_>, offer: Option<&Offer>, trail: &Trail) -> Decision {
-    match &visit.door.policy {
+fn judged(visit: &RequestContext, facts: &Facts<'_>, offer: Option<&Offer>, trail: &Trail) -> Decision {
+    match &visit.server_access.policy {
         Some(policy) => decide(&policy.policy, &facts.call(visit, offer), trail.at()),
         None => Decision::Deny(Reason::no_policy()),
     }

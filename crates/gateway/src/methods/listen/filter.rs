@@ -7,7 +7,7 @@ use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerNotification};
 use crate::Gateway;
 use crate::lists::{Lists, SUBSCRIPTION};
 use crate::methods::server::{MayHear, unaddressed};
-use crate::visit::Visit;
+use crate::request_context::RequestContext;
 
 /// What a request to listen names that we know.
 const KNOWN: [&str; 5] =
@@ -82,7 +82,7 @@ impl Filter {
 
     /// What of a notification goes to this listener. It is judged first, whoever asked for it: what changed at the server
     /// is noted then, too.
-    pub async fn passes(&self, gw: &Gateway, visit: &Visit, said: &ServerNotification<'_>) -> Option<String> {
+    pub async fn passes(&self, gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'_>) -> Option<String> {
         let text = unaddressed(gw, visit, said).await.filter(|_| self.lets(said));
         if text.is_none() {
             gw.metrics.count_dropped_message();

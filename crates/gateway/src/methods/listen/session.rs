@@ -19,9 +19,9 @@ use crate::lists::{Lists, SUBSCRIPTION};
 use crate::methods::server::MayHear;
 use crate::methods::stream::{LOOK, follow};
 use crate::methods::subscribe::ask;
+use crate::request_context::RequestContext;
 use crate::session::Session;
 use crate::upstream::SendError;
-use crate::visit::Visit;
 
 /// How long a server may take to be told of which resources somebody listens for.
 const SETTLE_TIME: Duration = Duration::from_secs(20);
@@ -59,12 +59,12 @@ fn tagged(filter: &Filter, message: &Bytes, id: &RequestId<'_>) -> Option<String
 /// Holds the stream open until either side ends it.
 pub(super) async fn listen(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     named: Vec<MayHear>,
     line: &mut Line,
 ) -> Result<End, SendError> {
-    let Some(session) = visit.far_session() else { return Ok(End::Over) };
+    let Some(session) = visit.upstream_session() else { return Ok(End::Over) };
     let filter = filter(request, session, &named);
     let mut messages = session.hub.listen();
     // Its process is not taken for one that nobody uses.
@@ -129,13 +129,13 @@ pub(super) async fn listen(
 /// One who listens for some resources, until this is dropped.
 struct Watching<'a> {
     gw: &'a Gateway,
-    visit: &'a Visit,
+    visit: &'a RequestContext,
     session: &'a Arc<Session>,
     heard: &'a Arc<[MayHear]>,
 }
 
 impl<'a> Watching<'a> {
-    fn begin(gw: &'a Gateway, visit: &'a Visit, session: &'a Arc<Session>, heard: &'a Arc<[MayHear]>) -> Self {
+    fn begin(gw: &'a Gateway, visit: &'a RequestContext, session: &'a Arc<Session>, heard: &'a Arc<[MayHear]>) -> Self {
         heard.iter().for_each(|heard| session.hub.watch(heard.uri()));
         Self { gw, visit, session, heard }
     }
@@ -150,7 +150,7 @@ impl Drop for Watching<'_> {
 
 /// Asks the upstream to tell of just those resources that somebody listens for, and gives those of which it will. One that
 /// hangs is not asked for each.
-async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[MayHear]) -> Vec<String> {
+async fn settle(gw: &Gateway, visit: &RequestContext, session: &Session, heard: &[MayHear]) -> Vec<String> {
     let mut taken = Vec::new();
     let settling = async {
         for heard in heard {
@@ -173,7 +173,7 @@ async fn settle(gw: &Gateway, visit: &Visit, session: &Session, heard: &[MayHear
 
 impl Gateway {
     /// The same, and nobody waits for it: a server that hangs keeps no client from hearing, or from leaving.
-    fn settle_apart(&self, visit: &Visit, session: &Arc<Session>, heard: &Arc<[MayHear]>) {
+    fn settle_apart(&self, visit: &RequestContext, session: &Arc<Session>, heard: &Arc<[MayHear]>) {
         let Some(gw) = self.arc_self().filter(|_| !heard.is_empty()) else { return };
         let (task, visit, session, heard) = (Arc::clone(&gw), visit.clone(), Arc::clone(session), Arc::clone(heard));
         gw.spawn(async move {
@@ -185,7 +185,7 @@ impl Gateway {
     }
 
     /// Has somebody follow the upstream's stream of a session, if nobody does.
-    fn follow_hub_of(&self, visit: &Visit, session: &Arc<Session>) {
+    fn follow_hub_of(&self, visit: &RequestContext, session: &Arc<Session>) {
         if let Some(goes_on) = session.hub.begin_following() {
             self.follow_hub(visit.through(Arc::clone(session)), goes_on);
         }
@@ -193,11 +193,11 @@ impl Gateway {
 
     /// Follows the upstream's stream of a session for all who listen, until none does: from where it was left, if it goes
     /// on with what somebody else left. What is said while nobody listens is nobody's.
-    fn follow_hub(&self, visit: Visit, goes_on: bool) {
+    fn follow_hub(&self, visit: RequestContext, goes_on: bool) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
-            let Some(session) = visit.far_session().cloned() else { return };
+            let Some(session) = visit.upstream_session().cloned() else { return };
             let (events, mut heard) = mpsc::channel::<Bytes>(1);
             let last = session.heard().filter(|_| goes_on);
             let following = follow(&task, &visit, last, &events, |text| Bytes::copy_from_slice(text.as_bytes()));

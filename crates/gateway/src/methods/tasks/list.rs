@@ -13,11 +13,17 @@ use crate::call::{Progress, Refusal, Trail, answer};
 use crate::http::line::Line;
 use crate::methods::list::{FOREIGN_CURSOR, Pages, Wanted, fetch};
 use crate::methods::pass::fail;
+use crate::request_context::RequestContext;
 use crate::upstream::SendError;
-use crate::visit::Visit;
 
 /// Answers the list.
-pub(super) async fn list(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_>, mut trail: Trail, mut line: Line) {
+pub(super) async fn list(
+    gw: &Gateway,
+    visit: &RequestContext,
+    request: &ClientRequest<'_>,
+    mut trail: Trail,
+    mut line: Line,
+) {
     match request.cursor() {
         Ok(None) => {}
         Ok(Some(_)) => {
@@ -39,7 +45,7 @@ pub(super) async fn list(gw: &Gateway, visit: &Visit, request: &ClientRequest<'_
 
 async fn listed(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     line: &mut Line,
 ) -> Result<(StatusCode, Bytes, CallOutcome), Refusal> {

@@ -19,9 +19,9 @@ use crate::Gateway;
 use crate::call::{Facts, Progress, Refusal};
 use crate::http::line::Line;
 use crate::methods::offer::offer_for;
+use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::text::Text;
 use crate::upstream::Link;
-use crate::visit::{Crossing, Visit};
 
 /// How long it is known whose a task is: as long as the server keeps it, but within these. Some servers keep theirs
 /// longer than they say, and some for ever.
@@ -32,27 +32,27 @@ const AT_MOST: Duration = Duration::from_secs(30 * 24 * 3_600);
 const MAX_ANSWER: usize = 1 << 20;
 
 /// Asks what the server offers, if that is not known. A server that does not say offers nothing.
-pub(super) async fn know_offer(gw: &Gateway, visit: &Visit, tool: &str, line: &mut Line) {
-    if visit.door.mode == EnforcementMode::Enforce {
+pub(super) async fn know_offer(gw: &Gateway, visit: &RequestContext, tool: &str, line: &mut Line) {
+    if visit.server_access.mode == EnforcementMode::Enforce {
         let _ = offer_for(gw, visit, tool, line).await;
     }
 }
 
 /// Whether the policy lets the grant hear of a task of a tool. What is not known of the tool's definition, because
 /// nobody has asked since it changed, is no yes.
-pub(super) fn may_hear(gw: &Gateway, visit: &Visit, tool: &str) -> bool {
-    if visit.door.mode == EnforcementMode::Observe {
+pub(super) fn may_hear(gw: &Gateway, visit: &RequestContext, tool: &str) -> bool {
+    if visit.server_access.mode == EnforcementMode::Observe {
         return true;
     }
-    let Some(policy) = &visit.door.policy else { return false };
-    let offer = visit.offers().current();
+    let Some(policy) = &visit.server_access.policy else { return false };
+    let offer = visit.tool_registry().current();
     let facts = Facts::Task { id: "".into(), tool: tool.to_owned() };
     matches!(decide(&policy.policy, &facts.call(visit, offer.as_deref()), gw.clock.now()), Decision::Allow(_))
 }
 
 /// By what a task is known. A process or a connection of a session's own has tasks of its own, and may use the ids of
 /// another.
-pub(super) fn hash(visit: &Visit, id: &str) -> IdHash {
+pub(super) fn hash(visit: &RequestContext, id: &str) -> IdHash {
     let scope = match visit.session() {
         Some(session) if matches!(session.link(), Link::Child(_) | Link::Sse(_)) => session.hash().to_string(),
         _ => String::new(),
@@ -63,14 +63,14 @@ pub(super) fn hash(visit: &Visit, id: &str) -> IdHash {
 /// Notes whose a task is that the answer to a call has made, before the caller gets to know it.
 pub(crate) async fn note(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     tool: &str,
     text: &Text,
     progress: Option<(&str, Arc<Progress>)>,
 ) {
     static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
     // Most answers do not have the word in them at all, and large ones are not worth looking through.
-    if visit.crossing() != Crossing::None
+    if visit.translation() != ProtocolTranslation::None
         || text.len() > MAX_ANSWER
         || !text.outline().any(|part| WORD.find(part).is_some())
     {
@@ -79,7 +79,7 @@ pub(crate) async fn note(
     let text = text.clone().whole();
     let Ok(Said::Response(reply)) = read_server_message(&text, &gw.settings.reply_limits) else { return };
     let ServerResponsePayload::Result(result) = reply.payload() else { return };
-    let Some(task) = find_created_task(result, visit.era()) else { return };
+    let Some(task) = find_created_task(result, visit.generation()) else { return };
     visit.upstream.note_tasks();
     if let Some(session) = visit.session() {
         session.tasks.note();
@@ -103,7 +103,7 @@ pub(crate) async fn note(
 }
 
 /// Whether what a server says of a task may go to the caller.
-pub(crate) async fn is_for(gw: &Gateway, visit: &Visit, params: &str) -> bool {
+pub(crate) async fn is_for(gw: &Gateway, visit: &RequestContext, params: &str) -> bool {
     let Ok(document) = read(params.as_bytes(), &gw.settings.reply_limits) else { return false };
     let Some(id) = document.root().get("taskId").and_then(|id| id.as_str()) else { return false };
     match gw.own_task(visit, &id).await {
@@ -118,13 +118,17 @@ pub(crate) async fn is_for(gw: &Gateway, visit: &Visit, params: &str) -> bool {
 ///
 /// # Errors
 /// The store cannot say.
-pub(super) async fn is_passed_over(gw: &Gateway, visit: &Visit, id: &str) -> Result<bool, StoreError> {
-    Ok(visit.door.mode == EnforcementMode::Observe && gw.find_task(visit, id).await?.is_none())
+pub(super) async fn is_passed_over(gw: &Gateway, visit: &RequestContext, id: &str) -> Result<bool, StoreError> {
+    Ok(visit.server_access.mode == EnforcementMode::Observe && gw.find_task(visit, id).await?.is_none())
 }
 
 /// For what an upstream asks about a task of the client's own: the method by which it asked for what the task does,
 /// whose rule it is under. None for any other request.
-pub(crate) fn of_client(gw: &Gateway, visit: &Visit, asked: &ServerRequest<'_>) -> Option<Result<String, Refusal>> {
+pub(crate) fn of_client(
+    gw: &Gateway,
+    visit: &RequestContext,
+    asked: &ServerRequest<'_>,
+) -> Option<Result<String, Refusal>> {
     if !matches!(asked.method(), Method::TasksGet | Method::TasksResult | Method::TasksCancel) {
         return None;
     }
@@ -149,7 +153,7 @@ fn named<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {
 /// The store cannot say whose they are.
 pub(crate) async fn not_to_hear(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
     line: &mut Line,
 ) -> Result<Option<String>, StoreError> {
@@ -175,7 +179,7 @@ pub(crate) async fn not_to_hear(
 /// The store cannot say whose they are.
 pub(crate) async fn not_there(
     gw: &Gateway,
-    visit: &Visit,
+    visit: &RequestContext,
     request: &ClientRequest<'_>,
 ) -> Result<Option<String>, StoreError> {
     for id in named(request).iter().flat_map(|named| named.elements()).filter_map(|id| id.as_str()) {
@@ -187,7 +191,7 @@ pub(crate) async fn not_there(
 }
 
 /// The tools whose calls made the grant's tasks at the server, by what the tasks are known by.
-pub(super) async fn own_tasks(gw: &Gateway, visit: &Visit) -> Result<HashMap<IdHash, String>, StoreError> {
+pub(super) async fn own_tasks(gw: &Gateway, visit: &RequestContext) -> Result<HashMap<IdHash, String>, StoreError> {
     let now = gw.clock.now();
     let rows = gw.task_owners.list_for_grant(&visit.grant.config.id, visit.upstream.name()).await?;
     Ok(rows.into_iter().filter(|task| task.expires_at > now).map(|task| (task.id, task.tool)).collect())
@@ -195,7 +199,7 @@ pub(super) async fn own_tasks(gw: &Gateway, visit: &Visit) -> Result<HashMap<IdH
 
 impl Gateway {
     /// The tool whose call made a task; none unless the grant made it.
-    pub(super) async fn own_task(&self, visit: &Visit, id: &str) -> Result<Option<String>, StoreError> {
+    pub(super) async fn own_task(&self, visit: &RequestContext, id: &str) -> Result<Option<String>, StoreError> {
         let own = self
             .find_task(visit, id)
             .await?
@@ -203,7 +207,7 @@ impl Gateway {
         Ok(own.map(|task| task.tool))
     }
 
-    async fn find_task(&self, visit: &Visit, id: &str) -> Result<Option<TaskOwner>, StoreError> {
+    async fn find_task(&self, visit: &RequestContext, id: &str) -> Result<Option<TaskOwner>, StoreError> {
         let found = self.task_owners.find(hash(visit, id)).await;
         found.inspect_err(|fault| {
             let server = visit.upstream.name();

@@ -7,9 +7,9 @@ use gatelodge_mcp::{ProtocolGeneration, RequestId};
 use gatelodge_mutants::mutant;
 
 use crate::config_snapshot::ServerAccess;
+use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::text::Text;
 use crate::upstream::Secrets;
-use crate::visit::{Crossing, Visit};
 
 /// The most lists that are kept of one offer; a list may have megabytes.
 const MOST: usize = 8;
@@ -19,15 +19,15 @@ const MOST: usize = 8;
 struct For {
     door: ServerAccess,
     era: ProtocolGeneration,
-    crossing: Crossing,
+    crossing: ProtocolTranslation,
     /// What was cut from it.
     secrets: Arc<Secrets>,
 }
 
 impl For {
-    fn of(visit: &Visit) -> Self {
+    fn of(visit: &RequestContext) -> Self {
         let secrets = Arc::clone(visit.upstream.secrets());
-        Self { door: visit.door.clone(), era: visit.era(), crossing: visit.crossing(), secrets }
+        Self { door: visit.server_access.clone(), era: visit.generation(), crossing: visit.translation(), secrets }
     }
 
     fn is_same(&self, other: &Self) -> bool {
@@ -63,7 +63,7 @@ pub(crate) struct Lists(Mutex<Vec<(For, Listed)>>);
 
 impl Lists {
     /// The list that such a visitor was given before, or a new one; none if none can be made.
-    pub fn list(&self, visit: &Visit, make: impl FnOnce() -> Option<Listed>) -> Option<Listed> {
+    pub fn list(&self, visit: &RequestContext, make: impl FnOnce() -> Option<Listed>) -> Option<Listed> {
         let wanted = For::of(visit);
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, list)) = lock().iter().find(|(own, _)| own.is_same(&wanted)) {
