@@ -25,8 +25,8 @@ use crate::Gateway;
 use crate::call::Refusal;
 use crate::config_snapshot::{ActiveGrant, ConfigSnapshot, ServerAccess};
 use crate::methods::pool;
-use crate::now::Now;
 use crate::request_context::{ClientProtocol, RequestContext};
+use crate::revalidation::Revalidation;
 use crate::trace::Trace;
 use crate::upstream::Upstream;
 
@@ -113,17 +113,17 @@ fn servers_of<'l>(
 
 impl Gateway {
     /// What became of what a long stream was opened by: the grant, and all of its servers as they were.
-    fn now_all(&self, all: &All) -> Now<All> {
+    fn now_all(&self, all: &All) -> Revalidation<All> {
         let (live, config) = (self.config_snapshot(), &all.grant.config);
         let grant = live.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now()));
         let Some(grant) = grant.filter(|grant| grant.config.id == config.id && grant.allows_protocol(&all.side)) else {
-            return Now::Over;
+            return Revalidation::Revoked;
         };
         let is_complete = servers_of(&live, grant).count() == all.visits.len();
         if is_complete && all.visits.iter().all(|visit| self.is_context_current(visit)) {
-            return Now::Same;
+            return Revalidation::Unchanged;
         }
         let (side, trace) = (all.side.clone(), all.trace.clone());
-        Now::Other(Box::new(All { side, trace, ..All::new(&live, grant, &all.address) }))
+        Revalidation::Replaced(Box::new(All { side, trace, ..All::new(&live, grant, &all.address) }))
     }
 }

@@ -99,7 +99,7 @@ impl Gateway {
 
     fn local_visit(&self, grant: &TokenHash, server: &ServerName) -> std::io::Result<RequestContext> {
         let gone = || std::io::Error::other("the grant or the server is not in force any more");
-        self.visit(grant, server, &STDIO_ADDRESS.into()).ok_or_else(gone)
+        self.find_request_context(grant, server, &STDIO_ADDRESS.into()).ok_or_else(gone)
     }
 }
 

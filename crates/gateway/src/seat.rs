@@ -17,8 +17,8 @@ use crate::call::Trail;
 use crate::http::line::{Line, Slot};
 use crate::http::mcp::answer;
 use crate::methods::{initialize, pass, stream};
-use crate::now::Now;
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
+use crate::revalidation::Revalidation;
 use crate::session::{Calls, ClientInfo, Session};
 use crate::trace::Trace;
 
@@ -218,10 +218,10 @@ fn hear(gw: &Arc<Gateway>, visit: &RequestContext, texts: &mpsc::Sender<Bytes>, 
                 () = gw.wait_for_shutdown() => break,
             }
             heard = session.heard();
-            match gw.now(&visit) {
-                Now::Same => {}
-                Now::Over => break,
-                Now::Other(next) => {
+            match gw.revalidate(&visit) {
+                Revalidation::Unchanged => {}
+                Revalidation::Revoked => break,
+                Revalidation::Replaced(next) => {
                     is_due = true;
                     // Another server knows nothing of the events of this one.
                     heard = heard.filter(|_| Arc::ptr_eq(&visit.upstream, &next.upstream));
@@ -252,7 +252,7 @@ impl Gateway {
     /// Waits until what a visit came by is not in force any more.
     async fn changes(&self, visit: &RequestContext) {
         let mut look = tokio::time::interval(stream::LOOK);
-        while matches!(self.now(visit), Now::Same) {
+        while matches!(self.revalidate(visit), Revalidation::Unchanged) {
             look.tick().await;
         }
     }

@@ -25,8 +25,8 @@ use crate::lists::{Lists, SUBSCRIPTION, changed_for};
 use crate::methods::listen::{Honoured, bounded, honoured, record, uris};
 use crate::methods::stream::LOOK;
 use crate::methods::tasks;
-use crate::now::Now;
 use crate::request_context::RequestContext;
+use crate::revalidation::Revalidation;
 
 /// Messages that wait for a client that does not read; beyond that the servers wait.
 const WAITING: usize = 64;
@@ -230,9 +230,9 @@ async fn listened(
             }
             _ = keep_alive.tick() => line.keep_alive().await,
             _ = look.tick() => match gw.now_all(&all) {
-                Now::Same => {}
-                Now::Over => break,
-                Now::Other(next) => {
+                Revalidation::Unchanged => {}
+                Revalidation::Revoked => break,
+                Revalidation::Replaced(next) => {
                     tell(wanted, request, line).await;
                     let has_tasks = |all: &All| !past(all, request).iter().any(|past| matches!(past, UnknownTarget::Task(_)));
                     let shares = shares(gw, &next, request);

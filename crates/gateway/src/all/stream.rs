@@ -20,8 +20,8 @@ use crate::http::body::Body;
 use crate::http::reply;
 use crate::lists::{self, Lists};
 use crate::methods::stream::{HANDING_OVER, LOOK, WAITING_EVENTS, begin, follow};
-use crate::now::Now;
 use crate::request_context::RequestContext;
+use crate::revalidation::Revalidation;
 use crate::session::{Place, STANDALONE, Session};
 
 /// A session that is opened later than this is of a server that was away. Its lists are others now.
@@ -110,9 +110,9 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::
             }
             _ = look.tick() => {
                 let has_changed = match gw.now_all(&all) {
-                    Now::Same => false,
-                    Now::Over => break,
-                    Now::Other(next) => {
+                    Revalidation::Unchanged => false,
+                    Revalidation::Revoked => break,
+                    Revalidation::Replaced(next) => {
                         all = *next;
                         open_parts(&gw, &all, &session);
                         true

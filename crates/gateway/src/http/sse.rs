@@ -21,8 +21,8 @@ use super::line::Slot;
 use super::reply;
 use crate::Gateway;
 use crate::methods::stream;
-use crate::now::Now;
 use crate::request_context::RequestContext;
+use crate::revalidation::Revalidation;
 use crate::seat::{Seat, end_session, stop_hearing};
 
 /// The name that the SDKs give the id in the address.
@@ -155,9 +155,9 @@ async fn relay(
                 // What was agreed on in the handshake may be too old by now.
                 let session = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let inside = session.map_or_else(|| visit.clone(), |session| visit.with_session(session));
-                match gw.now(&inside) {
-                    Now::Over => return,
-                    Now::Same | Now::Other(_) => continue,
+                match gw.revalidate(&inside) {
+                    Revalidation::Revoked => return,
+                    Revalidation::Unchanged | Revalidation::Replaced(_) => continue,
                 }
             }
             () = events.closed() => return,

@@ -27,8 +27,8 @@ use crate::call::{Facts, Permit, Refusal, Trail, answer, status_of};
 use crate::http::line::Line;
 use crate::http::reply;
 use crate::lists::{Lists, SUBSCRIPTION, changed_for};
-use crate::now::Now;
 use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::revalidation::Revalidation;
 use crate::session::cancelled;
 use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
@@ -129,12 +129,12 @@ async fn ended(
 
 /// What a client is told that has to listen anew, or may not.
 fn last_word(gw: &Gateway, visit: &RequestContext, id: &RequestId<'_>) -> String {
-    match gw.now(visit) {
-        Now::Over => {
+    match gw.revalidate(visit) {
+        Revalidation::Revoked => {
             let what = "the grant, or its way to the server, is not in force any more";
             error_response(Some(id), code::INVALID_REQUEST, what, None)
         }
-        Now::Same | Now::Other(_) => {
+        Revalidation::Unchanged | Revalidation::Replaced(_) => {
             result_response(id, &format!(r#"{{"resultType":"complete","_meta":{{"{SUBSCRIPTION}":{id}}}}}"#))
         }
     }
@@ -316,12 +316,12 @@ impl Listener {
     /// end: where the server is another one, or the grant may hear of other things that the client named than before, the
     /// client listens anew, and is told.
     async fn look(&mut self, gw: &Gateway, request: &ClientRequest<'_>, line: &mut Line) -> bool {
-        let next = match gw.now(&self.visit) {
-            Now::Same => return true,
-            Now::Over => return false,
+        let next = match gw.revalidate(&self.visit) {
+            Revalidation::Unchanged => return true,
+            Revalidation::Revoked => return false,
             // Whoever listens to all servers is told once for all of them.
-            Now::Other(_) if line.is_of_many() => return false,
-            Now::Other(next) => *next,
+            Revalidation::Replaced(_) if line.is_of_many() => return false,
+            Revalidation::Replaced(next) => *next,
         };
         self.is_due = true;
         self.tell(request, line).await;

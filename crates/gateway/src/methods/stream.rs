@@ -21,8 +21,8 @@ use crate::call::{Permit, Refusal, Room, Trail};
 use crate::http::body::Body;
 use crate::http::reply;
 use crate::lists::{Lists, changed as changed_list};
-use crate::now::Now;
 use crate::request_context::RequestContext;
+use crate::revalidation::Revalidation;
 use crate::session::{Place, STANDALONE, Session, Standing};
 use crate::upstream::{Exchange, Outgoing, SendError};
 
@@ -141,10 +141,10 @@ async fn served(
                     return None;
                 }
             }
-            _ = look.tick() => match gw.now(visit) {
-                Now::Same => {}
-                Now::Other(next) => return Some(*next),
-                Now::Over => return None,
+            _ = look.tick() => match gw.revalidate(visit) {
+                Revalidation::Unchanged => {}
+                Revalidation::Replaced(next) => return Some(*next),
+                Revalidation::Revoked => return None,
             },
             () = handle.notified() => return None,
             () = events.closed() => return None,
@@ -176,7 +176,7 @@ pub(crate) async fn tell(
     written: impl Fn(&str) -> Bytes,
 ) {
     let Some(session) = visit.session() else { return };
-    for method in gw.promised(visit, session).await.methods() {
+    for method in gw.advertised_list_changes(visit, session).await.methods() {
         let Ok(place) = events.reserve().await else { return };
         place.send(written(&changed_list(&method)));
     }

@@ -17,29 +17,29 @@ use crate::session::Session;
 
 /// What became of what a long stream was opened by.
 #[derive(Debug)]
-pub(crate) enum Now<T> {
+pub(crate) enum Revalidation<T> {
     /// It is in force.
-    Same,
+    Unchanged,
     /// Another policy, or another server of that name, has taken its place.
-    Other(Box<T>),
+    Replaced(Box<T>),
     /// The grant or its way to the server is no more, or it wants another revision.
-    Over,
+    Revoked,
 }
 
 impl Gateway {
     /// What became of what a visit came by.
-    pub(crate) fn now(&self, visit: &RequestContext) -> Now<RequestContext> {
+    pub(crate) fn revalidate(&self, visit: &RequestContext) -> Revalidation<RequestContext> {
         let config = &visit.grant.config;
-        let now = self.visit(&config.token, visit.upstream.name(), &visit.client_address);
+        let now = self.find_request_context(&config.token, visit.upstream.name(), &visit.client_address);
         let Some(now) =
             now.filter(|now| now.grant.config.id == config.id && now.grant.allows_protocol(&visit.client_protocol))
         else {
-            return if mutant!("stream-outlives-grant") { Now::Same } else { Now::Over };
+            return if mutant!("stream-outlives-grant") { Revalidation::Unchanged } else { Revalidation::Revoked };
         };
         if self.is_context_current(visit) {
-            return Now::Same;
+            return Revalidation::Unchanged;
         }
-        Now::Other(Box::new(RequestContext {
+        Revalidation::Replaced(Box::new(RequestContext {
             client_protocol: visit.client_protocol.clone(),
             trace: visit.trace.clone(),
             ..now
@@ -47,7 +47,12 @@ impl Gateway {
     }
 
     /// The visit of a client that came before; none if its grant or its server is not in force any more.
-    pub(crate) fn visit(&self, grant: &TokenHash, server: &ServerName, address: &Arc<str>) -> Option<RequestContext> {
+    pub(crate) fn find_request_context(
+        &self,
+        grant: &TokenHash,
+        server: &ServerName,
+        address: &Arc<str>,
+    ) -> Option<RequestContext> {
         let live = self.config_snapshot();
         let grant = live.find_grant(grant).filter(|grant| !grant.is_expired(self.clock.now()))?;
         let (upstream, door) = (live.find_server(server.as_str())?, grant.config.servers.get(server)?);
@@ -66,10 +71,10 @@ impl Gateway {
 
     /// Of which lists the server promised a client with a session to tell. Of one that was kept over a restart the
     /// server has to be asked again, until it answers.
-    pub(crate) async fn promised(&self, visit: &RequestContext, session: &Session) -> Lists {
+    pub(crate) async fn advertised_list_changes(&self, visit: &RequestContext, session: &Session) -> Lists {
         let mut pause = AGAIN;
         loop {
-            match self.promised_now(visit, session).await {
+            match self.try_advertised_list_changes(visit, session).await {
                 Some(_) if mutant!("policy-change-not-announced") => return Lists::default(),
                 Some(lists) => return lists,
                 // Of a session that is over nobody is promised anything.
@@ -81,7 +86,7 @@ impl Gateway {
     }
 
     /// The same; none if the server does not answer now.
-    async fn promised_now(&self, visit: &RequestContext, session: &Session) -> Option<Lists> {
+    async fn try_advertised_list_changes(&self, visit: &RequestContext, session: &Session) -> Option<Lists> {
         if session.lists().is_none() && session.is_far_stateless() {
             match ask(self, visit).await {
                 Ok(Said::Welcome(welcome)) => session.note_lists(&welcome),
