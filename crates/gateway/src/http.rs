@@ -1,15 +1,15 @@
 //! The rim towards callers: listeners, checks of the head, bodies, and what is answered.
 
-pub(crate) mod admin;
-mod all;
+mod aggregate_endpoint;
+pub(crate) mod bearer_token;
 pub(crate) mod body;
 mod clerk;
 mod cors;
-pub(crate) mod head;
+pub(crate) mod health_endpoints;
 pub(crate) mod line;
 pub(crate) mod listener;
-pub(crate) mod mcp;
+pub(crate) mod mcp_endpoint;
 mod outlet;
 pub(crate) mod reply;
+pub(crate) mod smuggling_guard;
 pub(crate) mod sse;
-pub(crate) mod tap;

@@ -4,13 +4,13 @@
 //! asks. The gateway reads no clock, no files and no environment of its own: whoever builds it hands them in.
 
 mod all;
+mod auth_failures;
 mod call;
 mod classes;
 mod config_snapshot;
 mod deadline_timer;
 mod digest;
 mod entropy;
-mod flood;
 mod forced_shutdown;
 mod gathered;
 mod http;
@@ -51,11 +51,11 @@ use tracing::{info, warn};
 
 use crate::all::late::Late;
 use crate::all::names::Told;
+use crate::auth_failures::AuthFailureCounter;
 use crate::call::PausedCalls;
 use crate::config_snapshot::ConcurrencyLimits;
-use crate::flood::Flood;
 use crate::forced_shutdown::ForcedShutdown;
-use crate::http::listener::{Entrance, listen};
+use crate::http::listener::{ListenerKind, accept_connections};
 use crate::http::sse::Connections;
 use crate::methods::pool::Pool;
 use crate::metrics::Metrics;
@@ -104,7 +104,7 @@ pub struct Gateway {
     /// Where connections are served.
     workers: WorkerRoundRobin,
     upstream_client: Client,
-    auth_failures: Flood,
+    auth_failures: AuthFailureCounter,
     /// Sent once, when the gateway stops. Listeners, connections and streams listen.
     shutdown: watch::Sender<bool>,
     /// Cut once, when calls have had their time to end. Those under way listen, and are answered then.
@@ -149,7 +149,7 @@ impl Gateway {
             workers: lanes,
             telemetry,
             metrics,
-            auth_failures: Flood::default(),
+            auth_failures: AuthFailureCounter::default(),
             shutdown: watch::Sender::new(false),
             task_count: AtomicUsize::new(0),
             tasks_idle: Notify::new(),
@@ -197,11 +197,11 @@ impl Gateway {
         let listening = async {
             let admin = async {
                 match admin {
-                    Some(admin) => listen(Arc::clone(self), admin, Entrance::Admin, stop.clone()).await,
+                    Some(admin) => accept_connections(Arc::clone(self), admin, ListenerKind::Admin, stop.clone()).await,
                     None => Ok(()),
                 }
             };
-            tokio::try_join!(listen(Arc::clone(self), callers, Entrance::Mcp, stop.clone()), admin)
+            tokio::try_join!(accept_connections(Arc::clone(self), callers, ListenerKind::Mcp, stop.clone()), admin)
         };
         tokio::select! {
             ended = listening => ended?,
@@ -224,7 +224,7 @@ impl Gateway {
             self.sweep_tasks().await;
             self.end_paused_calls();
             self.end_spare_sessions();
-            self.tell_unauthenticated().await;
+            self.write_auth_failures().await;
         }
     }
 
@@ -246,7 +246,7 @@ impl Gateway {
                 warn!(left, "{left} requests had not ended when the gateway stopped");
             }
         }
-        self.tell_unauthenticated().await;
+        self.write_auth_failures().await;
         self.note_sessions().await;
         if let Err(fault) = self.ledger.flush().await {
             warn!(error = %fault, "the last rows of the call log may not be written: {fault}");

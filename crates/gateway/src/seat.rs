@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::Gateway;
 use crate::call::Trail;
 use crate::http::line::{Line, Slot};
-use crate::http::mcp::answer;
+use crate::http::mcp_endpoint::handle_request;
 use crate::methods::{initialize, pass, stream};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::revalidation::Revalidation;
@@ -72,7 +72,7 @@ impl Seat {
             Ok(message) => message,
             Err(fault) => {
                 line.reject(&fault, ProtocolGeneration::Stateful).await;
-                gw.reject(&visit, fault.code, &fault.message).await;
+                gw.record_rejection(&visit, fault.code, &fault.message).await;
                 return None;
             }
         };
@@ -94,7 +94,7 @@ impl Seat {
                 if let ClientMessage::Request(request) = &message {
                     line.finish(error_response(Some(request.id()), code, &what, data.as_deref()).into()).await;
                 }
-                gw.reject(&visit, code, &what).await;
+                gw.record_rejection(&visit, code, &what).await;
                 return None;
             }
         }
@@ -134,7 +134,7 @@ impl Seat {
                 end_session(&gw, &visit, &slot).await;
             }
             if let Ok(ClientMessage::Request(request)) = read_client_message(&text, &gw.settings.request_limits) {
-                answer(&gw, visit.clone(), &request, line).await;
+                handle_request(&gw, visit.clone(), &request, line).await;
             }
             if is_handshake {
                 hear(&gw, &visit, &texts, &slot);

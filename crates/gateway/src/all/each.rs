@@ -14,7 +14,7 @@ use super::{All, PATIENCE};
 use crate::Gateway;
 use crate::call::{Room, Trail};
 use crate::http::line::{Line, Slot};
-use crate::http::mcp::dispatch;
+use crate::http::mcp_endpoint::dispatch;
 use crate::request_context::RequestContext;
 
 /// Messages of one server that wait while the client is told those of another.

@@ -19,7 +19,7 @@ use super::{All, PATIENCE};
 use crate::Gateway;
 use crate::call::{Refusal, Room, Trail};
 use crate::http::line::{Line, Slot};
-use crate::http::mcp::dispatch;
+use crate::http::mcp_endpoint::dispatch;
 use crate::http::reply;
 use crate::lists::{Lists, SUBSCRIPTION, changed_for};
 use crate::methods::listen::{Honoured, bounded, honoured, record, uris};

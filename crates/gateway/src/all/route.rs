@@ -11,7 +11,7 @@ use super::{All, each, list, listen, welcome};
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail, subject_of};
 use crate::http::line::Line;
-use crate::http::mcp::dispatch;
+use crate::http::mcp_endpoint::dispatch;
 use crate::http::reply;
 use crate::methods::{call, gone};
 use crate::request_context::{ClientProtocol, RequestContext};

@@ -10,37 +10,38 @@ use http::{Method, Request, Response, StatusCode};
 use super::body::Body;
 use super::reply;
 
-const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
-const SENT: HeaderValue = HeaderValue::from_static(
+const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
+const ALLOWED_REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
     "authorization, content-type, accept, last-event-id, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name",
 );
-const READ: HeaderValue = HeaderValue::from_static("mcp-session-id, mcp-protocol-version, www-authenticate");
-const SECONDS: HeaderValue = HeaderValue::from_static("600");
+const EXPOSED_RESPONSE_HEADERS: HeaderValue =
+    HeaderValue::from_static("mcp-session-id, mcp-protocol-version, www-authenticate");
+const PREFLIGHT_MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("600");
 
 /// The page that asks, as its browser says.
-pub(crate) fn page<B>(request: &Request<B>) -> Option<HeaderValue> {
+pub(crate) fn request_origin<B>(request: &Request<B>) -> Option<HeaderValue> {
     request.headers().get(ORIGIN).cloned()
 }
 
 /// The answer to a browser that asks whether a page may call. Nothing but that is told, so no token is needed.
-pub(crate) fn preflight<B>(request: &Request<B>) -> Option<Response<Body>> {
+pub(crate) fn preflight_response<B>(request: &Request<B>) -> Option<Response<Body>> {
     let asks = request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
     if !asks {
         return None;
     }
     let mut response = reply::empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, SENT);
-    headers.insert(ACCESS_CONTROL_MAX_AGE, SECONDS);
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS);
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_REQUEST_HEADERS);
+    headers.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_MAX_AGE_SECONDS);
     Some(response)
 }
 
 /// Lets the page read the answer.
-pub(crate) fn allow(mut response: Response<Body>, page: HeaderValue) -> Response<Body> {
+pub(crate) fn allow_origin(mut response: Response<Body>, page: HeaderValue) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, READ);
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_RESPONSE_HEADERS);
     headers.insert(VARY, HeaderValue::from_static("origin"));
     response
 }

@@ -18,12 +18,12 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::unconstrained;
 use tracing::{debug, warn};
 
+use super::bearer_token::ConnectionTokenCache;
 use super::body::Body;
 use super::clerk::Desk;
-use super::head::LastToken;
-use super::mcp::Job;
-use super::tap::Tap;
-use super::{admin, cors, mcp, reply};
+use super::mcp_endpoint::InboundMessage;
+use super::smuggling_guard::InspectedStream;
+use super::{cors, health_endpoints, mcp_endpoint, reply};
 use crate::Gateway;
 use crate::deadline_timer::SharedHyperTimer;
 
@@ -33,7 +33,7 @@ pub(crate) const MAX_READ_BYTES: usize = 256 << 10;
 
 /// Which requests a listener takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entrance {
+pub(crate) enum ListenerKind {
     /// Callers.
     Mcp,
     /// People and their monitoring.
@@ -41,17 +41,17 @@ pub(crate) enum Entrance {
 }
 
 /// What the requests of one connection share.
-pub(super) struct Connection {
-    pub address: Arc<str>,
-    pub token: LastToken,
-    pub desk: Desk<Job>,
+pub(super) struct ClientConnection {
+    pub client_address: Arc<str>,
+    pub token_cache: ConnectionTokenCache,
+    pub request_runner: Desk<InboundMessage>,
 }
 
 /// Serves connections until told to stop, then waits for them to end.
-pub(crate) async fn listen(
+pub(crate) async fn accept_connections(
     gw: Arc<Gateway>,
     listener: TcpListener,
-    entrance: Entrance,
+    entrance: ListenerKind,
     mut stop: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
     let address = listener.local_addr()?;
@@ -79,7 +79,7 @@ pub(crate) async fn listen(
         let (task, guard, stop) = (Arc::clone(&gw), Arc::clone(&guard), stop.clone());
         let Some(lane) = gw.workers.next_runtime() else {
             gw.spawn(async move {
-                serve(task, stream, peer, entrance, guard, stop).await;
+                serve_connection(task, stream, peer, entrance, guard, stop).await;
                 drop(permit);
             });
             continue;
@@ -88,7 +88,7 @@ pub(crate) async fn listen(
         let Ok(stream) = stream.into_std() else { continue };
         gw.spawn_on(lane, async move {
             if let Ok(stream) = TcpStream::from_std(stream) {
-                serve(task, stream, peer, entrance, guard, stop).await;
+                serve_connection(task, stream, peer, entrance, guard, stop).await;
             }
             drop(permit);
         });
@@ -96,25 +96,29 @@ pub(crate) async fn listen(
     Ok(())
 }
 
-async fn serve(
+async fn serve_connection(
     gw: Arc<Gateway>,
     stream: TcpStream,
     peer: SocketAddr,
-    entrance: Entrance,
+    entrance: ListenerKind,
     guard: Arc<HostOriginGuard>,
     mut stop: watch::Receiver<bool>,
 ) {
     // Answers are small and complete; waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
     let head_time = gw.settings.head_time;
-    let (stream, seen) = Tap::new(stream, gw.settings.body_time);
-    let shared = Connection { address: address_words(peer.ip()), token: LastToken::default(), desk: Desk::default() };
+    let (stream, seen) = InspectedStream::new(stream, gw.settings.body_time);
+    let shared = ClientConnection {
+        client_address: canonical_ip(peer.ip()),
+        token_cache: ConnectionTokenCache::default(),
+        request_runner: Desk::default(),
+    };
     let (gw, guard, shared, seen) = (&gw, &*guard, &shared, &seen);
     let service = service_fn(move |request: Request<Incoming>| async move {
-        if request.headers().contains_key(TRANSFER_ENCODING) && seen.has_length() {
+        if request.headers().contains_key(TRANSFER_ENCODING) && seen.has_content_length() {
             return Ok::<_, Infallible>(reply::ambiguous_length());
         }
-        Ok(answer(gw, entrance, guard, request, shared).await)
+        Ok(handle_request(gw, entrance, guard, request, shared).await)
     });
     // It takes no more than 100 headers. Said here, that would cost memory for each request.
     let connection = http1::Builder::new()
@@ -148,30 +152,30 @@ async fn serve(
     }
 }
 
-async fn answer(
+async fn handle_request(
     gw: &Arc<Gateway>,
-    entrance: Entrance,
+    entrance: ListenerKind,
     guard: &HostOriginGuard,
     request: Request<Incoming>,
-    connection: &Connection,
+    connection: &ClientConnection,
 ) -> Response<Body> {
     if let Err(rejected) = guard.check(&request) {
         gw.metrics.count_refusal("host_or_origin");
         return reply::http_error(rejected.status, &rejected.message);
     }
-    let page = cors::page(&request);
+    let page = cors::request_origin(&request);
     let response = match (entrance, &page) {
-        (Entrance::Admin, _) => return admin::serve(gw, &request).await,
-        (Entrance::Mcp, Some(_)) if let Some(answer) = cors::preflight(&request) => answer,
-        (Entrance::Mcp, _) => mcp::serve(gw, connection, request).await,
+        (ListenerKind::Admin, _) => return health_endpoints::serve_health_endpoints(gw, &request).await,
+        (ListenerKind::Mcp, Some(_)) if let Some(answer) = cors::preflight_response(&request) => answer,
+        (ListenerKind::Mcp, _) => mcp_endpoint::serve(gw, connection, request).await,
     };
     match page {
-        Some(page) => cors::allow(response, page),
+        Some(page) => cors::allow_origin(response, page),
         None => response,
     }
 }
 
 /// The address of a caller as logs write it.
-fn address_words(address: IpAddr) -> Arc<str> {
+fn canonical_ip(address: IpAddr) -> Arc<str> {
     address.to_canonical().to_string().into()
 }

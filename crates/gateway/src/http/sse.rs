@@ -182,7 +182,7 @@ pub(crate) async fn post(
     headers: &HeaderMap,
     incoming: Incoming,
 ) -> Response<Body> {
-    let away = |status, what: String| gw.turn_away(gw.trail_of(&visit, "POST"), status, what);
+    let away = |status, what: String| gw.reject_http(gw.recorder_for_http_method(&visit, "POST"), status, what);
     if let Err((status, what)) = check_body(headers) {
         return away(status, what.to_owned()).await;
     }

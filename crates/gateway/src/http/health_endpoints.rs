@@ -10,20 +10,20 @@ use super::body::Body;
 use super::reply;
 use crate::Gateway;
 
-pub(crate) async fn serve<B>(gw: &Arc<Gateway>, request: &Request<B>) -> Response<Body> {
+pub(crate) async fn serve_health_endpoints<B>(gw: &Arc<Gateway>, request: &Request<B>) -> Response<Body> {
     if request.method() != Method::GET {
         return reply::not_allowed("GET", "this address takes GET");
     }
     match request.uri().path() {
         "/healthz" => reply::json(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ok\"}")),
-        "/readyz" => ready(gw).await,
-        "/metrics" => metrics(gw),
+        "/readyz" => readiness_response(gw).await,
+        "/metrics" => metrics_response(gw),
         _ => reply::http_error(StatusCode::NOT_FOUND, "there is /healthz, /readyz and /metrics"),
     }
 }
 
 /// Ready to decide: the store answers, and the gateway is not stopping.
-async fn ready(gw: &Arc<Gateway>) -> Response<Body> {
+async fn readiness_response(gw: &Arc<Gateway>) -> Response<Body> {
     let unready = |why: &str| reply::json(StatusCode::SERVICE_UNAVAILABLE, format!("{{\"status\":\"{why}\"}}"));
     if gw.is_stopping() {
         return unready("stopping");
@@ -34,7 +34,7 @@ async fn ready(gw: &Arc<Gateway>) -> Response<Body> {
     }
 }
 
-fn metrics(gw: &Gateway) -> Response<Body> {
+fn metrics_response(gw: &Gateway) -> Response<Body> {
     let text = gw.metrics.render(gw.sessions.count());
     let mut response = Response::new(Body::text(Bytes::from(text)));
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");

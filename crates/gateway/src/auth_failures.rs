@@ -8,31 +8,31 @@ use gatelodge_store::{CallRecord, RecordKind};
 use crate::Gateway;
 
 /// Addresses told apart in one minute; the rest share a row.
-const MAX_ADDRESSES: usize = 1_000;
+const MAX_TRACKED_ADDRESSES: usize = 1_000;
 
 /// Counts by address.
 #[derive(Debug, Default)]
-pub(crate) struct Flood {
+pub(crate) struct AuthFailureCounter {
     counts: Mutex<HashMap<Arc<str>, u64>>,
 }
 
-impl Flood {
-    pub fn count(&self, address: &Arc<str>) {
+impl AuthFailureCounter {
+    pub fn record_failure(&self, address: &Arc<str>) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_known = counts.contains_key(address) || counts.len() < MAX_ADDRESSES;
+        let is_known = counts.contains_key(address) || counts.len() < MAX_TRACKED_ADDRESSES;
         let address = if is_known { Arc::clone(address) } else { "others".into() };
         *counts.entry(address).or_default() += 1;
     }
 
-    fn take(&self) -> HashMap<Arc<str>, u64> {
+    fn take_counts(&self) -> HashMap<Arc<str>, u64> {
         std::mem::take(&mut *self.counts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Gateway {
     /// Writes what was counted since the last time.
-    pub(crate) async fn tell_unauthenticated(&self) {
-        for (address, count) in self.auth_failures.take() {
+    pub(crate) async fn write_auth_failures(&self) {
+        for (address, count) in self.auth_failures.take_counts() {
             self.metrics.unauthenticated.inc_by(count);
             let mut record = CallRecord::new(RecordKind::Unauthenticated, self.new_call_id(), self.clock.now());
             record.address = Some(address);

@@ -14,7 +14,10 @@ use hyper::body::Incoming;
 use super::body::{self, Body};
 use super::clerk::Desk;
 use super::line::Line;
-use super::mcp::{Job, ONLY_EVENTS, TWO_PLACES, To, Whose, done, find_session, side_of};
+use super::mcp_endpoint::{
+    DUPLICATE_LAST_EVENT_ID, GET_MUST_ACCEPT_EVENTS, InboundMessage, RequestTarget, SessionScope,
+    detect_client_protocol, require_session, run_message,
+};
 use super::reply;
 use crate::Gateway;
 use crate::all::{All, route, stream};
@@ -29,7 +32,7 @@ pub(super) async fn serve(
     all: All,
     head: Parts,
     incoming: Incoming,
-    desk: &Desk<Job>,
+    desk: &Desk<InboundMessage>,
 ) -> Response<Body> {
     match head.method {
         http::Method::POST => post(gw, all, head.headers, incoming, desk).await,
@@ -39,8 +42,14 @@ pub(super) async fn serve(
     }
 }
 
-async fn post(gw: &Arc<Gateway>, all: All, headers: HeaderMap, incoming: Incoming, desk: &Desk<Job>) -> Response<Body> {
-    let away = |status, what: String| gw.turn_away(trail_of(gw, &all, "POST"), status, what);
+async fn post(
+    gw: &Arc<Gateway>,
+    all: All,
+    headers: HeaderMap,
+    incoming: Incoming,
+    desk: &Desk<InboundMessage>,
+) -> Response<Body> {
+    let away = |status, what: String| gw.reject_http(recorder_for_http_method(gw, &all, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
         return away(status, what.to_owned()).await;
     }
@@ -48,22 +57,23 @@ async fn post(gw: &Arc<Gateway>, all: All, headers: HeaderMap, incoming: Incomin
         Ok(body) => body,
         Err((status, what)) => return away(status, what).await,
     };
-    desk.answer(gw, Job { to: To::All(Box::new(all)), headers, body }, done).await
+    desk.answer(gw, InboundMessage { target: RequestTarget::Aggregate(Box::new(all)), headers, body }, run_message)
+        .await
 }
 
-pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, body: Bytes, mut line: Line) {
+pub(super) async fn handle_message(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, body: Bytes, mut line: Line) {
     let message = match read_client_message(&body, &gw.settings.request_limits) {
         Ok(message) => message,
         Err(fault) => {
             let era =
                 if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
             line.reject(&fault, era).await;
-            return reject(gw, &all, fault.code, &fault.message).await;
+            return record_rejection(gw, &all, fault.code, &fault.message).await;
         }
     };
     all.trace = Trace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
-    let whose = Whose { grant: &all.grant, server: None };
-    match side_of(gw, whose, &headers, &message, |_| all.grant.allowed_revisions(&Revision::ALL)).await {
+    let whose = SessionScope { grant: &all.grant, server: None };
+    match detect_client_protocol(gw, whose, &headers, &message, |_| all.grant.allowed_revisions(&Revision::ALL)).await {
         Ok(side) => all.side = side,
         Err(ProtocolError { status, code, message: what, data }) => {
             let id = match &message {
@@ -73,7 +83,7 @@ pub(super) async fn handle(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, 
             line.finish_with(status, error_response(id, code, &what, data.as_deref()).into()).await;
             // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
             let is_probe = matches!(&message, ClientMessage::Request(request) if *request.method() == Method::Discover);
-            return if is_probe { note_probe(gw, &all).await } else { reject(gw, &all, code, &what).await };
+            return if is_probe { record_probe(gw, &all).await } else { record_rejection(gw, &all, code, &what).await };
         }
     }
     if let Some(session) = all.side.session() {
@@ -97,20 +107,20 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<B
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no GET");
     }
-    let trail = trail_of(gw, &all, "GET");
+    let trail = recorder_for_http_method(gw, &all, "GET");
     if !accepts(headers, "text/event-stream") {
-        return gw.turn_away(trail, StatusCode::NOT_ACCEPTABLE, ONLY_EVENTS.to_owned()).await;
+        return gw.reject_http(trail, StatusCode::NOT_ACCEPTABLE, GET_MUST_ACCEPT_EVENTS.to_owned()).await;
     }
     if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
         let what =
             "the transport of 2024-11-05 is taken at /mcp/<server> only; here, begin with a POST of `initialize`";
         return reply::not_allowed("POST, GET, DELETE", what);
     }
-    let whose = Whose { grant: &all.grant, server: None };
+    let whose = SessionScope { grant: &all.grant, server: None };
     let spoken = || all.grant.allowed_revisions(&Revision::ALL);
-    let found = find_session(gw, whose, headers, spoken).await;
+    let found = require_session(gw, whose, headers, spoken).await;
     let session = match found.and_then(|session| all.grant.check_session_revision(&session, spoken).map(|()| session)) {
-        Err(misfit) => return gw.turn_away(trail, misfit.status, misfit.message).await,
+        Err(misfit) => return gw.reject_http(trail, misfit.status, misfit.message).await,
         Ok(session) => session,
     };
     all.side = ClientProtocol::Stateful(Some(session));
@@ -118,7 +128,7 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<B
     match (last.next(), last.next()) {
         (None, _) => stream::open(gw, all, None).await,
         (Some(last), None) => stream::resume(gw, all, last.to_str().unwrap_or_default()).await,
-        (Some(_), Some(_)) => gw.turn_away(trail, StatusCode::BAD_REQUEST, TWO_PLACES.to_owned()).await,
+        (Some(_), Some(_)) => gw.reject_http(trail, StatusCode::BAD_REQUEST, DUPLICATE_LAST_EVENT_ID.to_owned()).await,
     }
 }
 
@@ -126,10 +136,10 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
-    let whose = Whose { grant: &all.grant, server: None };
-    let session = match find_session(gw, whose, headers, || all.grant.allowed_revisions(&Revision::ALL)).await {
+    let whose = SessionScope { grant: &all.grant, server: None };
+    let session = match require_session(gw, whose, headers, || all.grant.allowed_revisions(&Revision::ALL)).await {
         Err(misfit) => {
-            return gw.turn_away(trail_of(gw, &all, "DELETE"), misfit.status, misfit.message).await;
+            return gw.reject_http(recorder_for_http_method(gw, &all, "DELETE"), misfit.status, misfit.message).await;
         }
         Ok(session) => session,
     };
@@ -141,21 +151,21 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
 }
 
 /// The trail of what is said by a head alone.
-fn trail_of(gw: &Gateway, all: &All, verb: &str) -> Trail {
+fn recorder_for_http_method(gw: &Gateway, all: &All, verb: &str) -> Trail {
     let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     trail.method(verb);
     trail
 }
 
 /// Writes that a client asked for a revision that is not spoken.
-async fn note_probe(gw: &Gateway, all: &All) {
+async fn record_probe(gw: &Gateway, all: &All) {
     let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     trail.method(Method::Discover.name());
     gw.write(trail.outcome(CallOutcome::Error, None)).await;
 }
 
 /// Writes that a message was not taken. The text of it is not kept: it may be anything.
-async fn reject(gw: &Gateway, all: &All, code: i64, message: &str) {
+async fn record_rejection(gw: &Gateway, all: &All, code: i64, message: &str) {
     gw.metrics.count_refusal("rejected");
     let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     gw.write(trail.rejected(code, message)).await;

@@ -17,12 +17,12 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
+use super::bearer_token::bearer_token_hash;
 use super::body::{self, Body};
 use super::clerk::Desk;
-use super::head::token;
 use super::line::Line;
-use super::listener::Connection;
-use super::{all, reply, sse};
+use super::listener::ClientConnection;
+use super::{aggregate_endpoint, reply, sse};
 use crate::Gateway;
 use crate::all::All;
 use crate::call::{Refusal, Trail, subject_of};
@@ -35,16 +35,22 @@ use crate::trace::Trace;
 use crate::upstream::SendError;
 
 /// What is said to whoever asks for a stream and does not take one, or comes from two places.
-pub(super) const ONLY_EVENTS: &str = "a GET must accept `text/event-stream`";
-pub(super) const TWO_PLACES: &str = "the request has more than one `Last-Event-ID` header";
+pub(super) const GET_MUST_ACCEPT_EVENTS: &str = "a GET must accept `text/event-stream`";
+pub(super) const DUPLICATE_LAST_EVENT_ID: &str = "the request has more than one `Last-Event-ID` header";
 
 /// Answers one request.
-pub(super) async fn serve(gw: &Arc<Gateway>, connection: &Connection, request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn serve(
+    gw: &Arc<Gateway>,
+    connection: &ClientConnection,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let (head, incoming) = request.into_parts();
-    let desk = &connection.desk;
-    let visit = match admit(gw, connection, &head) {
-        Ok(To::One(visit)) => visit,
-        Ok(To::All(all)) => return Box::pin(all::serve(gw, *all, head, incoming, desk)).await,
+    let desk = &connection.request_runner;
+    let visit = match authenticate(gw, connection, &head) {
+        Ok(RequestTarget::Server(visit)) => visit,
+        Ok(RequestTarget::Aggregate(all)) => {
+            return Box::pin(aggregate_endpoint::serve(gw, *all, head, incoming, desk)).await;
+        }
         Err((status, what)) => return unauthorized(status, what),
     };
     match head.method {
@@ -59,13 +65,13 @@ pub(super) async fn serve(gw: &Arc<Gateway>, connection: &Connection, request: R
 }
 
 /// For whom a request is.
-pub(super) enum To {
-    One(RequestContext),
-    All(Box<All>),
+pub(super) enum RequestTarget {
+    Server(RequestContext),
+    Aggregate(Box<All>),
 }
 
 /// Finds out who asks and for which server.
-fn admit(gw: &Gateway, connection: &Connection, head: &Parts) -> Result<To, HeaderRejection> {
+fn authenticate(gw: &Gateway, connection: &ClientConnection, head: &Parts) -> Result<RequestTarget, HeaderRejection> {
     let not_found = |what| Err((StatusCode::NOT_FOUND, what));
     let path = head.uri.path();
     let path = path.strip_suffix('/').unwrap_or(path);
@@ -73,21 +79,23 @@ fn admit(gw: &Gateway, connection: &Connection, head: &Parts) -> Result<To, Head
         return not_found("there is nothing here; servers are at /mcp/<server>, and together at /mcp");
     };
     let live = gw.config_snapshot();
-    let address = Arc::clone(&connection.address);
-    let token = token(&head.headers, &head.uri, &connection.token);
-    let token = token.inspect_err(|_| gw.auth_failures.count(&address))?;
+    let address = Arc::clone(&connection.client_address);
+    let token = bearer_token_hash(&head.headers, &head.uri, &connection.token_cache);
+    let token = token.inspect_err(|_| gw.auth_failures.record_failure(&address))?;
     let is_in_force = |grant: &&Arc<ActiveGrant>| grant.config.expires.is_none_or(|end| end > gw.clock.now());
     let grant = live.find_grant(&token).filter(is_in_force);
     let Some(grant) = grant else {
-        gw.auth_failures.count(&address);
+        gw.auth_failures.record_failure(&address);
         return Err((StatusCode::UNAUTHORIZED, "the token is unknown, expired or revoked"));
     };
-    let Some(name) = name.strip_prefix('/') else { return Ok(To::All(Box::new(All::new(&live, grant, &address)))) };
+    let Some(name) = name.strip_prefix('/') else {
+        return Ok(RequestTarget::Aggregate(Box::new(All::new(&live, grant, &address))));
+    };
     let found = grant.config.servers.get(name).cloned().zip(live.find_server(name).cloned());
     // A server of another grant is not told from one that is not there.
     let Some((door, upstream)) = found else { return not_found("this grant has no server of that name") };
     let (grant, side, acceptances) = (Arc::clone(grant), ClientProtocol::Stateful(None), upstream.acceptances());
-    Ok(To::One(RequestContext {
+    Ok(RequestTarget::Server(RequestContext {
         grant,
         server_access: door,
         upstream,
@@ -113,9 +121,9 @@ async fn post(
     visit: RequestContext,
     headers: HeaderMap,
     incoming: Incoming,
-    desk: &Desk<Job>,
+    desk: &Desk<InboundMessage>,
 ) -> Response<Body> {
-    let away = |status, what: String| gw.turn_away(gw.trail_of(&visit, "POST"), status, what);
+    let away = |status, what: String| gw.reject_http(gw.recorder_for_http_method(&visit, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
         return away(status, what.to_owned()).await;
     }
@@ -123,32 +131,38 @@ async fn post(
         Ok(body) => body,
         Err((status, what)) => return away(status, what).await,
     };
-    desk.answer(gw, Job { to: To::One(visit), headers, body }, done).await
+    desk.answer(gw, InboundMessage { target: RequestTarget::Server(visit), headers, body }, run_message).await
 }
 
 /// A message that was read, and for whom it is.
-pub(crate) struct Job {
-    pub(super) to: To,
+pub(crate) struct InboundMessage {
+    pub(super) target: RequestTarget,
     pub(super) headers: HeaderMap,
     pub(super) body: Taken,
 }
 
 /// Does what a message asks for.
-pub(super) async fn done(gw: Arc<Gateway>, Job { to, headers, body }: Job, line: Line) {
+pub(super) async fn run_message(
+    gw: Arc<Gateway>,
+    InboundMessage { target: to, headers, body }: InboundMessage,
+    line: Line,
+) {
     match to {
-        To::One(visit) => handle(&gw, visit, headers, body, line).await,
-        To::All(all) => Box::pin(all::handle(&gw, *all, headers, body.whole(), line)).await,
+        RequestTarget::Server(visit) => handle_message(&gw, visit, headers, body, line).await,
+        RequestTarget::Aggregate(all) => {
+            Box::pin(aggregate_endpoint::handle_message(&gw, *all, headers, body.whole(), line)).await
+        }
     }
 }
 
-async fn handle(gw: &Arc<Gateway>, mut visit: RequestContext, headers: HeaderMap, body: Taken, mut line: Line) {
+async fn handle_message(gw: &Arc<Gateway>, mut visit: RequestContext, headers: HeaderMap, body: Taken, mut line: Line) {
     let message = match body.read(&gw.settings.request_limits) {
         Ok(message) => message,
         Err(fault) => {
             let era =
                 if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
             line.reject(&fault, era).await;
-            return gw.reject(&visit, fault.code, &fault.message).await;
+            return gw.record_rejection(&visit, fault.code, &fault.message).await;
         }
     };
     visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
@@ -156,7 +170,9 @@ async fn handle(gw: &Arc<Gateway>, mut visit: RequestContext, headers: HeaderMap
         Taken::Whole(body) => visit.request_body = body.clone(),
         Taken::Folded(_, begun) => visit.streaming_digest = begun.clone(),
     }
-    match side_of(gw, Whose::of(&visit), &headers, &message, |era| visit.supported_revisions(era)).await {
+    match detect_client_protocol(gw, SessionScope::of(&visit), &headers, &message, |era| visit.supported_revisions(era))
+        .await
+    {
         Ok(side) => visit.client_protocol = side,
         Err(ProtocolError { status, code, message: what, data }) => {
             let id = match &message {
@@ -166,14 +182,18 @@ async fn handle(gw: &Arc<Gateway>, mut visit: RequestContext, headers: HeaderMap
             line.finish_with(status, error_response(id, code, &what, data.as_deref()).into()).await;
             // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
             let is_probe = matches!(&message, ClientMessage::Request(request) if *request.method() == Method::Discover);
-            return if is_probe { gw.note_probe(&visit).await } else { gw.reject(&visit, code, &what).await };
+            return if is_probe {
+                gw.record_probe(&visit).await
+            } else {
+                gw.record_rejection(&visit, code, &what).await
+            };
         }
     }
     if let Some(session) = visit.session() {
         line.of_session(session);
     }
     match &message {
-        ClientMessage::Request(request) => answer(gw, visit, request, line).await,
+        ClientMessage::Request(request) => handle_request(gw, visit, request, line).await,
         ClientMessage::Notification(said) if said.method().is_absent_in(visit.generation()) => {
             let trail = Trail::of_visit(&visit, gw.new_call_id(), gw.clock.now());
             gone::refuse(gw, visit.generation(), None, said.method(), trail, line).await;
@@ -187,7 +207,7 @@ async fn handle(gw: &Arc<Gateway>, mut visit: RequestContext, headers: HeaderMap
 }
 
 /// Answers a request, when its server is greeted where it wants a session of ours. Who cancels does not wait for that.
-pub(crate) async fn answer(gw: &Gateway, mut visit: RequestContext, request: &Asked<'_>, line: Line) {
+pub(crate) async fn handle_request(gw: &Gateway, mut visit: RequestContext, request: &Asked<'_>, line: Line) {
     if let ClientProtocol::Stateless(side) = &visit.client_protocol {
         let told = line.cancelled();
         let joining = Box::pin(pool::joined(gw, &visit, request, side.clone()));
@@ -198,16 +218,24 @@ pub(crate) async fn answer(gw: &Gateway, mut visit: RequestContext, request: &As
         };
         match joined {
             Ok(side) => visit.client_protocol = ClientProtocol::Stateless(side),
-            Err(refusal) => return Box::pin(ungreeted(gw, &visit, request, refusal.at_handshake(), line)).await,
+            Err(refusal) => {
+                return Box::pin(reply_handshake_failed(gw, &visit, request, refusal.at_handshake(), line)).await;
+            }
         }
     }
     dispatch(gw, &visit, request, line).await;
 }
 
 /// Ends a request to a server that cannot be greeted.
-async fn ungreeted(gw: &Gateway, visit: &RequestContext, request: &Asked<'_>, refusal: Refusal, line: Line) {
-    if is_judged(request.method())
-        && !is_about_tasks(request.method())
+async fn reply_handshake_failed(
+    gw: &Gateway,
+    visit: &RequestContext,
+    request: &Asked<'_>,
+    refusal: Refusal,
+    line: Line,
+) {
+    if is_policy_checked(request.method())
+        && !is_task_method(request.method())
         && let Ok(facts) = subject_of(request)
     {
         return call::unreachable(gw, visit, request, &facts, refusal, line).await;
@@ -228,21 +256,21 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &RequestContext, request: &Ask
     line.show_to(trail.answer());
     if let Some(session) = visit.session() {
         // Each page of a list is asked for under an id of its own.
-        let call = Some(trail.call()).filter(|_| !is_list(request.method()));
+        let call = Some(trail.call()).filter(|_| !is_list_method(request.method()));
         line.enter(session.calls(), request.id(), call);
     }
     if request.method().is_absent_in(visit.generation()) {
         return Box::pin(gone::refuse(gw, visit.generation(), Some(request.id()), request.method(), trail, line)).await;
     }
-    if is_about_tasks(request.method()) {
+    if is_task_method(request.method()) {
         return Box::pin(tasks::request(gw, visit, request, trail, line)).await;
     }
-    if is_judged(request.method()) {
+    if is_policy_checked(request.method()) {
         return match subject_of(request) {
             Ok(facts) => call::carry(gw, visit, request, &facts, trail, line).await,
             Err(fault) => {
                 line.reject(&fault, visit.generation()).await;
-                gw.reject(visit, fault.code, &fault.message).await;
+                gw.record_rejection(visit, fault.code, &fault.message).await;
             }
         };
     }
@@ -254,44 +282,44 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &RequestContext, request: &Ask
     initialize::reopen_if_over(gw, visit).await;
     match request.method() {
         Method::Initialize => Box::pin(initialize::initialize(gw, visit, request, trail, line)).await,
-        method if is_list(method) => Box::pin(list::list(gw, visit, request, trail, line)).await,
+        method if is_list_method(method) => Box::pin(list::list(gw, visit, request, trail, line)).await,
         Method::Listen => Box::pin(listen::listen(gw, visit, request, trail, line)).await,
         _ => Box::pin(pass::request(gw, visit, request, trail, line)).await,
     }
 }
 
 /// Whether the policy speaks of a method. Sending one of the others takes that it passes under every policy.
-fn is_judged(method: &Method<'_>) -> bool {
+fn is_policy_checked(method: &Method<'_>) -> bool {
     !is_always_allowed(method.name())
 }
 
-fn is_list(method: &Method<'_>) -> bool {
+fn is_list_method(method: &Method<'_>) -> bool {
     use Method::{PromptsList, ResourceTemplatesList, ResourcesList, TasksList, ToolsList};
     matches!(method, ToolsList | ResourcesList | ResourceTemplatesList | PromptsList | TasksList)
 }
 
-fn is_about_tasks(method: &Method<'_>) -> bool {
+fn is_task_method(method: &Method<'_>) -> bool {
     use Method::{TasksCancel, TasksGet, TasksList, TasksResult, TasksUpdate};
     matches!(method, TasksGet | TasksResult | TasksList | TasksCancel | TasksUpdate)
 }
 
 /// Whose session is looked for: a grant's, at a server or at all.
 #[derive(Clone, Copy)]
-pub(super) struct Whose<'a> {
+pub(super) struct SessionScope<'a> {
     pub grant: &'a ActiveGrant,
     pub server: Option<&'a ServerName>,
 }
 
-impl<'a> Whose<'a> {
+impl<'a> SessionScope<'a> {
     fn of(visit: &'a RequestContext) -> Self {
         Self { grant: &visit.grant, server: Some(visit.upstream.name()) }
     }
 }
 
 /// How the client speaks, by this request alone.
-pub(super) async fn side_of(
+pub(super) async fn detect_client_protocol(
     gw: &Gateway,
-    whose: Whose<'_>,
+    whose: SessionScope<'_>,
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
     spoken: impl Fn(ProtocolGeneration) -> Vec<Revision>,
@@ -301,17 +329,17 @@ pub(super) async fn side_of(
         ClientMessage::Notification(_) | ClientMessage::Response(_) => says_stateless(headers),
     };
     if !is_modern {
-        return legacy_side(gw, whose, headers, message, || spoken(ProtocolGeneration::Stateful)).await;
+        return detect_stateful_client(gw, whose, headers, message, || spoken(ProtocolGeneration::Stateful)).await;
     }
     let spoken = spoken(ProtocolGeneration::Stateless);
-    let side = modern_side(headers, message, &spoken)?;
+    let side = detect_stateless_client(headers, message, &spoken)?;
     whose.grant.check_revision(side.revision, || spoken)?;
     Ok(ClientProtocol::Stateless(Box::new(side)))
 }
 
-async fn legacy_side(
+async fn detect_stateful_client(
     gw: &Gateway,
-    whose: Whose<'_>,
+    whose: SessionScope<'_>,
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
     spoken: impl Fn() -> Vec<Revision>,
@@ -323,20 +351,20 @@ async fn legacy_side(
         // A session that comes with a handshake is an old one.
         return whose.grant.check_handshake_revision(request, spoken).map(|()| ClientProtocol::Stateful(None));
     }
-    let session = find_session(gw, whose, headers, &spoken).await?;
+    let session = require_session(gw, whose, headers, &spoken).await?;
     whose.grant.check_session_revision(&session, spoken)?;
     Ok(ClientProtocol::Stateful(Some(session)))
 }
 
 /// The session that the head of a request names, whatever the verb, if it speaks as was agreed.
-pub(super) async fn find_session(
+pub(super) async fn require_session(
     gw: &Gateway,
-    whose: Whose<'_>,
+    whose: SessionScope<'_>,
     headers: &HeaderMap,
     spoken: impl FnOnce() -> Vec<Revision>,
 ) -> Result<Arc<Session>, ProtocolError> {
     let version = revision(headers, spoken)?;
-    let session = named_session(gw, whose, headers).await?;
+    let session = session_from_headers(gw, whose, headers).await?;
     // Gemini sends no version after the handshake; what was agreed counts.
     if version.is_some_and(|version| version != session.revision()) {
         let message = format!("the session speaks {}", session.revision());
@@ -345,7 +373,11 @@ pub(super) async fn find_session(
     Ok(session)
 }
 
-async fn named_session(gw: &Gateway, whose: Whose<'_>, headers: &HeaderMap) -> Result<Arc<Session>, ProtocolError> {
+async fn session_from_headers(
+    gw: &Gateway,
+    whose: SessionScope<'_>,
+    headers: &HeaderMap,
+) -> Result<Arc<Session>, ProtocolError> {
     let mut values = headers.get_all(http_headers::SESSION_ID).iter();
     let (first, second) = (values.next(), values.next());
     let invalid = |what| ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, what);
@@ -363,7 +395,7 @@ async fn named_session(gw: &Gateway, whose: Whose<'_>, headers: &HeaderMap) -> R
     })
 }
 
-fn modern_side(
+fn detect_stateless_client(
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
     spoken: &[Revision],
@@ -402,29 +434,31 @@ async fn get(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) 
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no GET");
     }
-    let trail = gw.trail_of(&visit, "GET");
+    let trail = gw.recorder_for_http_method(&visit, "GET");
     if !accepts(headers, "text/event-stream") {
-        return gw.turn_away(trail, StatusCode::NOT_ACCEPTABLE, ONLY_EVENTS.to_owned()).await;
+        return gw.reject_http(trail, StatusCode::NOT_ACCEPTABLE, GET_MUST_ACCEPT_EVENTS.to_owned()).await;
     }
     // A client that names neither a session nor a revision has agreed on nothing yet: it begins with its stream.
     if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
         if let Err(ProtocolError { code, message, .. }) = visit.grant.check_stream_allowed() {
-            gw.reject(&visit, code, &message).await;
+            gw.record_rejection(&visit, code, &message).await;
             return reply::not_allowed("POST", &message);
         }
         return sse::open(gw, visit).await;
     }
     let spoken = || visit.supported_revisions(ProtocolGeneration::Stateful);
-    let found = find_session(gw, Whose::of(&visit), headers, spoken).await;
+    let found = require_session(gw, SessionScope::of(&visit), headers, spoken).await;
     match found.and_then(|session| visit.grant.check_session_revision(&session, spoken).map(|()| session)) {
-        Err(misfit) => gw.turn_away(trail, misfit.status, misfit.message).await,
+        Err(misfit) => gw.reject_http(trail, misfit.status, misfit.message).await,
         Ok(session) => {
             visit.client_protocol = ClientProtocol::Stateful(Some(session));
             let mut last = headers.get_all(http_headers::LAST_EVENT_ID).iter();
             match (last.next(), last.next()) {
                 (None, _) => stream::open(gw, visit, None).await,
                 (Some(last), None) => stream::resume(gw, visit, last.to_str().unwrap_or_default()).await,
-                (Some(_), Some(_)) => gw.turn_away(trail, StatusCode::BAD_REQUEST, TWO_PLACES.to_owned()).await,
+                (Some(_), Some(_)) => {
+                    gw.reject_http(trail, StatusCode::BAD_REQUEST, DUPLICATE_LAST_EVENT_ID.to_owned()).await
+                }
             }
         }
     }
@@ -434,9 +468,14 @@ async fn delete(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMa
     if says_stateless(headers) {
         return reply::not_allowed("POST", "the stateless revision has no DELETE");
     }
-    match find_session(gw, Whose::of(&visit), headers, || visit.supported_revisions(ProtocolGeneration::Stateful)).await
+    match require_session(gw, SessionScope::of(&visit), headers, || {
+        visit.supported_revisions(ProtocolGeneration::Stateful)
+    })
+    .await
     {
-        Err(misfit) => gw.turn_away(gw.trail_of(&visit, "DELETE"), misfit.status, misfit.message).await,
+        Err(misfit) => {
+            gw.reject_http(gw.recorder_for_http_method(&visit, "DELETE"), misfit.status, misfit.message).await
+        }
         Ok(session) => {
             gw.end_session(&session);
             visit.client_protocol = ClientProtocol::Stateful(Some(session));
@@ -449,28 +488,28 @@ async fn delete(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMa
 
 impl Gateway {
     /// Writes that a client asked for a revision that is not spoken.
-    async fn note_probe(&self, visit: &RequestContext) {
+    async fn record_probe(&self, visit: &RequestContext) {
         let mut trail = Trail::of_visit(visit, self.new_call_id(), self.clock.now());
         trail.method(Method::Discover.name());
         self.write(trail.outcome(CallOutcome::Error, None)).await;
     }
 
     /// The trail of what is said by a head alone.
-    pub(super) fn trail_of(&self, visit: &RequestContext, verb: &str) -> Trail {
+    pub(super) fn recorder_for_http_method(&self, visit: &RequestContext, verb: &str) -> Trail {
         let mut trail = Trail::of_visit(visit, self.new_call_id(), self.clock.now());
         trail.method(verb);
         trail
     }
 
     /// Answers that a request is not taken, by its head or its size, and writes that down.
-    pub(super) async fn turn_away(&self, mut trail: Trail, status: StatusCode, what: String) -> Response<Body> {
+    pub(super) async fn reject_http(&self, mut trail: Trail, status: StatusCode, what: String) -> Response<Body> {
         self.metrics.count_refusal("rejected");
         self.write(trail.rejected(code::INVALID_REQUEST, &what)).await;
         reply::http_error(status, &what)
     }
 
     /// Writes that a message was not taken. The text of it is not kept: it may be anything.
-    pub(crate) async fn reject(&self, visit: &RequestContext, code: i64, message: &str) {
+    pub(crate) async fn record_rejection(&self, visit: &RequestContext, code: i64, message: &str) {
         self.metrics.count_refusal("rejected");
         let mut trail = Trail::of_visit(visit, self.new_call_id(), self.clock.now());
         self.write(trail.rejected(code, message)).await;

@@ -18,42 +18,45 @@ use tokio::time::Sleep;
 use crate::together::Together;
 
 /// The most of a head that is looked at; the library takes no longer one.
-const MAX_SEEN: usize = super::listener::MAX_HEAD_BYTES;
+const MAX_INSPECTED_BYTES: usize = super::listener::MAX_HEAD_BYTES;
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// What is kept ready for the next head. Connections may be many, and idle for long.
-const USUAL_HEAD: usize = 1 << 10;
+const TYPICAL_HEAD_BYTES: usize = 1 << 10;
 
 /// A connection whose bytes since our last answer can be looked at.
 #[derive(Debug)]
-pub(crate) struct Tap {
+pub(crate) struct InspectedStream {
     stream: Together,
-    seen: Seen,
+    head_bytes: RequestHeadBytes,
     /// How long the caller may take for the next piece of an answer, and the end of that time while we wait. One that
     /// does not read holds its answer in our memory.
-    patience: Duration,
-    deadline: Option<Pin<Box<Sleep>>>,
+    write_timeout: Duration,
+    write_deadline: Option<Pin<Box<Sleep>>>,
 }
 
 /// What came since our last answer: the head of the request under way, and perhaps more.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct RequestHeadBytes(Arc<Mutex<Vec<u8>>>);
 
-impl Tap {
-    pub fn new(stream: TcpStream, patience: Duration) -> (Self, Seen) {
-        let seen = Seen::default();
-        (Self { stream: Together(stream), seen: seen.clone(), patience, deadline: None }, seen)
+impl InspectedStream {
+    pub fn new(stream: TcpStream, patience: Duration) -> (Self, RequestHeadBytes) {
+        let seen = RequestHeadBytes::default();
+        (
+            Self { stream: Together(stream), head_bytes: seen.clone(), write_timeout: patience, write_deadline: None },
+            seen,
+        )
     }
 
     /// Ends waiting for a caller that takes nothing.
-    fn in_time<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn check_write_timeout<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
-            self.deadline = None;
+            self.write_deadline = None;
             return polled;
         }
-        let patience = self.patience;
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        let patience = self.write_timeout;
+        let deadline = self.write_deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
         match deadline.as_mut().poll(cx) {
             Poll::Ready(()) if !mutant!("slow-reader-never-dropped") => {
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
@@ -63,9 +66,9 @@ impl Tap {
     }
 }
 
-impl Seen {
+impl RequestHeadBytes {
     /// Whether the request in chunks also gave a length, or its head cannot be found in what came.
-    pub fn has_length(&self) -> bool {
+    pub fn has_content_length(&self) -> bool {
         let seen = self.lock();
         let Some(end) = memmem::find(&seen, HEAD_END) else { return true };
         let head = String::from_utf8_lossy(seen.get(..end).unwrap_or_default()).to_ascii_lowercase();
@@ -73,18 +76,18 @@ impl Seen {
         !head.starts_with("post ") || head.lines().any(|line| line.starts_with("content-length"))
     }
 
-    fn note(&self, came: &[u8]) {
+    fn record(&self, came: &[u8]) {
         let mut seen = self.lock();
-        let room = MAX_SEEN.saturating_sub(seen.len());
+        let room = MAX_INSPECTED_BYTES.saturating_sub(seen.len());
         // Nothing behind a head is looked at, and a long body need not be copied.
-        let came = if came.len() > USUAL_HEAD { up_to_head_end(&seen, came) } else { came };
+        let came = if came.len() > TYPICAL_HEAD_BYTES { up_to_head_end(&seen, came) } else { came };
         seen.extend_from_slice(came.get(..room).unwrap_or(came));
     }
 
     fn clear(&self) {
         let mut seen = self.lock();
         seen.clear();
-        seen.shrink_to(USUAL_HEAD);
+        seen.shrink_to(TYPICAL_HEAD_BYTES);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
@@ -101,25 +104,25 @@ fn up_to_head_end<'c>(seen: &[u8], came: &'c [u8]) -> &'c [u8] {
     came.get(..end).unwrap_or(came)
 }
 
-impl AsyncRead for Tap {
+impl AsyncRead for InspectedStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let own = self.get_mut();
         let before = buffer.filled().len();
         let polled = Pin::new(&mut own.stream).poll_read(cx, buffer);
         let came = buffer.filled().get(before..).unwrap_or_default();
         if !came.is_empty() {
-            own.seen.note(came);
+            own.head_bytes.record(came);
         }
         polled
     }
 }
 
-impl AsyncWrite for Tap {
+impl AsyncWrite for InspectedStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let own = self.get_mut();
-        own.seen.clear();
+        own.head_bytes.clear();
         let polled = Pin::new(&mut own.stream).poll_write(cx, bytes);
-        own.in_time(cx, polled)
+        own.check_write_timeout(cx, polled)
     }
 
     fn poll_write_vectored(
@@ -128,9 +131,9 @@ impl AsyncWrite for Tap {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let own = self.get_mut();
-        own.seen.clear();
+        own.head_bytes.clear();
         let polled = Pin::new(&mut own.stream).poll_write_vectored(cx, slices);
-        own.in_time(cx, polled)
+        own.check_write_timeout(cx, polled)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -159,12 +162,12 @@ mod tests {
             ("0\r\n", true),
         ] {
             let came = format!("{head}{long}");
-            for piece in [1, 7, head.len() + 2, USUAL_HEAD + 1, came.len()] {
-                let seen = Seen::default();
-                came.as_bytes().chunks(piece).for_each(|piece| seen.note(piece));
-                assert_eq!(seen.has_length(), has_length, "{head} by {piece}");
+            for piece in [1, 7, head.len() + 2, TYPICAL_HEAD_BYTES + 1, came.len()] {
+                let seen = RequestHeadBytes::default();
+                came.as_bytes().chunks(piece).for_each(|piece| seen.record(piece));
+                assert_eq!(seen.has_content_length(), has_length, "{head} by {piece}");
                 let kept = seen.lock().len();
-                assert!(piece <= USUAL_HEAD || kept <= USUAL_HEAD, "{kept} bytes by {piece}");
+                assert!(piece <= TYPICAL_HEAD_BYTES || kept <= TYPICAL_HEAD_BYTES, "{kept} bytes by {piece}");
             }
         }
     }

@@ -10,10 +10,10 @@ use http::{StatusCode, Uri};
 /// The token that a connection last came with. Nearly every request has the same again. It is in memory for as long as the
 /// connection is open, and nowhere else; what it is good for is looked up each time.
 #[derive(Debug, Default)]
-pub(crate) struct LastToken(Mutex<Option<HashedToken>>);
+pub(crate) struct ConnectionTokenCache(Mutex<Option<HashedToken>>);
 
-impl LastToken {
-    fn hash_of(&self, token: &str) -> Result<TokenHash, TokenError> {
+impl ConnectionTokenCache {
+    fn token_hash(&self, token: &str) -> Result<TokenHash, TokenError> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
             Some(known) if known.matches(token) => Ok(known.hash()),
@@ -26,7 +26,11 @@ impl LastToken {
 ///
 /// # Errors
 /// There is none, more than one, or something else in its place. Nothing was looked up.
-pub(crate) fn token(headers: &HeaderMap, uri: &Uri, last: &LastToken) -> Result<TokenHash, HeaderRejection> {
+pub(crate) fn bearer_token_hash(
+    headers: &HeaderMap,
+    uri: &Uri,
+    last: &ConnectionTokenCache,
+) -> Result<TokenHash, HeaderRejection> {
     let unauthorized = |what| Err((StatusCode::UNAUTHORIZED, what));
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let first = values.next();
@@ -50,7 +54,7 @@ pub(crate) fn token(headers: &HeaderMap, uri: &Uri, last: &LastToken) -> Result<
     if !scheme.eq_ignore_ascii_case("bearer") {
         return unauthorized("the `Authorization` header must read `Bearer <token>`");
     }
-    match last.hash_of(token.trim()) {
+    match last.token_hash(token.trim()) {
         Ok(hash) => Ok(hash),
         Err(_) => unauthorized("the token is not one of this gateway, or a character of it was lost"),
     }
@@ -73,7 +77,7 @@ mod tests {
     }
 
     fn status_of_token(pairs: &[(&'static str, &str)], target: &'static str) -> u16 {
-        let found = token(&headers(pairs), &Uri::from_static(target), &LastToken::default());
+        let found = bearer_token_hash(&headers(pairs), &Uri::from_static(target), &ConnectionTokenCache::default());
         found.map_or_else(|(status, _)| status.as_u16(), |_| 200)
     }
 
@@ -93,11 +97,12 @@ mod tests {
     }
     #[test]
     fn each_request_of_a_connection_is_its_own_tokens() {
-        let (last, tokens) = (LastToken::default(), [(); 2].map(|()| GrantToken::random().expect("randomness")));
+        let (last, tokens) =
+            (ConnectionTokenCache::default(), [(); 2].map(|()| GrantToken::random().expect("randomness")));
         let found = |text: &str| {
             let pairs = [("authorization", format!("Bearer {text}"))];
             let headers = headers(&[(pairs[0].0, &pairs[0].1)]);
-            token(&headers, &Uri::from_static("/mcp/x"), &last).ok()
+            bearer_token_hash(&headers, &Uri::from_static("/mcp/x"), &last).ok()
         };
         for own in [&tokens[0], &tokens[0], &tokens[1], &tokens[0]] {
             assert_eq!(found(own.reveal()), Some(own.hash()));
