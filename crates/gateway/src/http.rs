@@ -3,7 +3,6 @@
 mod aggregate_endpoint;
 pub(crate) mod bearer_token;
 pub(crate) mod body;
-mod clerk;
 mod cors;
 pub(crate) mod health_endpoints;
 pub(crate) mod line;
@@ -11,5 +10,6 @@ pub(crate) mod listener;
 pub(crate) mod mcp_endpoint;
 mod outlet;
 pub(crate) mod reply;
+mod request_runner;
 pub(crate) mod smuggling_guard;
 pub(crate) mod sse;

@@ -12,13 +12,13 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::body::{self, Body};
-use super::clerk::Desk;
 use super::line::Line;
 use super::mcp_endpoint::{
     DUPLICATE_LAST_EVENT_ID, GET_MUST_ACCEPT_EVENTS, InboundMessage, RequestTarget, SessionScope,
     detect_client_protocol, require_session, run_message,
 };
 use super::reply;
+use super::request_runner::RequestRunnerSlot;
 use crate::Gateway;
 use crate::all::{All, route, stream};
 use crate::call::Trail;
@@ -32,7 +32,7 @@ pub(super) async fn serve(
     all: All,
     head: Parts,
     incoming: Incoming,
-    desk: &Desk<InboundMessage>,
+    desk: &RequestRunnerSlot<InboundMessage>,
 ) -> Response<Body> {
     match head.method {
         http::Method::POST => post(gw, all, head.headers, incoming, desk).await,
@@ -47,7 +47,7 @@ async fn post(
     all: All,
     headers: HeaderMap,
     incoming: Incoming,
-    desk: &Desk<InboundMessage>,
+    desk: &RequestRunnerSlot<InboundMessage>,
 ) -> Response<Body> {
     let away = |status, what: String| gw.reject_http(recorder_for_http_method(gw, &all, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
@@ -57,7 +57,7 @@ async fn post(
         Ok(body) => body,
         Err((status, what)) => return away(status, what).await,
     };
-    desk.answer(gw, InboundMessage { target: RequestTarget::Aggregate(Box::new(all)), headers, body }, run_message)
+    desk.run_request(gw, InboundMessage { target: RequestTarget::Aggregate(Box::new(all)), headers, body }, run_message)
         .await
 }
 

@@ -20,8 +20,8 @@ use tracing::{debug, warn};
 
 use super::bearer_token::ConnectionTokenCache;
 use super::body::Body;
-use super::clerk::Desk;
 use super::mcp_endpoint::InboundMessage;
+use super::request_runner::RequestRunnerSlot;
 use super::smuggling_guard::InspectedStream;
 use super::{cors, health_endpoints, mcp_endpoint, reply};
 use crate::Gateway;
@@ -44,7 +44,7 @@ pub(crate) enum ListenerKind {
 pub(super) struct ClientConnection {
     pub client_address: Arc<str>,
     pub token_cache: ConnectionTokenCache,
-    pub request_runner: Desk<InboundMessage>,
+    pub request_runner: RequestRunnerSlot<InboundMessage>,
 }
 
 /// Serves connections until told to stop, then waits for them to end.
@@ -111,7 +111,7 @@ async fn serve_connection(
     let shared = ClientConnection {
         client_address: canonical_ip(peer.ip()),
         token_cache: ConnectionTokenCache::default(),
-        request_runner: Desk::default(),
+        request_runner: RequestRunnerSlot::default(),
     };
     let (gw, guard, shared, seen) = (&gw, &*guard, &shared, &seen);
     let service = service_fn(move |request: Request<Incoming>| async move {

@@ -19,9 +19,9 @@ use hyper::body::Incoming;
 
 use super::bearer_token::bearer_token_hash;
 use super::body::{self, Body};
-use super::clerk::Desk;
 use super::line::Line;
 use super::listener::ClientConnection;
+use super::request_runner::RequestRunnerSlot;
 use super::{aggregate_endpoint, reply, sse};
 use crate::Gateway;
 use crate::all::All;
@@ -121,7 +121,7 @@ async fn post(
     visit: RequestContext,
     headers: HeaderMap,
     incoming: Incoming,
-    desk: &Desk<InboundMessage>,
+    desk: &RequestRunnerSlot<InboundMessage>,
 ) -> Response<Body> {
     let away = |status, what: String| gw.reject_http(gw.recorder_for_http_method(&visit, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
@@ -131,7 +131,7 @@ async fn post(
         Ok(body) => body,
         Err((status, what)) => return away(status, what).await,
     };
-    desk.answer(gw, InboundMessage { target: RequestTarget::Server(visit), headers, body }, run_message).await
+    desk.run_request(gw, InboundMessage { target: RequestTarget::Server(visit), headers, body }, run_message).await
 }
 
 /// A message that was read, and for whom it is.

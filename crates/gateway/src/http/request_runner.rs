@@ -19,22 +19,22 @@ use super::reply;
 use crate::Gateway;
 use crate::deadline_timer::DeadlineTimer;
 
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+type RequestFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Where the clerk of a connection is while nobody asks. It is empty before the first request, and during each.
-pub(super) struct Desk<J>(Mutex<Option<Clerk<J>>>);
+pub(super) struct RequestRunnerSlot<J>(Mutex<Option<RequestRunner<J>>>);
 
-struct Clerk<J> {
-    work: Work,
-    tray: Arc<Tray<J>>,
+struct RequestRunner<J> {
+    future: RequestFuture,
+    job_slot: Arc<JobSlot<J>>,
     /// Of all its work, which is one task.
-    alarm: Arc<DeadlineTimer>,
+    deadline_timer: Arc<DeadlineTimer>,
 }
 
 /// What is handed to a clerk. Whoever puts something in lets the clerk go on; so nobody has to call it.
-struct Tray<J>(Mutex<Handed<J>>);
+struct JobSlot<J>(Mutex<JobSlotState<J>>);
 
-struct Handed<J> {
+struct JobSlotState<J> {
     job: Option<(J, Line)>,
     /// Whether the clerk has done all that it was given.
     is_idle: bool,
@@ -42,15 +42,15 @@ struct Handed<J> {
     is_closed: bool,
 }
 
-impl<J> Default for Desk<J> {
+impl<J> Default for RequestRunnerSlot<J> {
     fn default() -> Self {
         Self(Mutex::new(None))
     }
 }
 
-impl<J: Send + 'static> Desk<J> {
+impl<J: Send + 'static> RequestRunnerSlot<J> {
     /// Has one request done, and gives its answer. What is left to do then is done without the caller.
-    pub async fn answer<W>(
+    pub async fn run_request<W>(
         &self,
         gw: &Arc<Gateway>,
         job: J,
@@ -62,39 +62,41 @@ impl<J: Send + 'static> Desk<J> {
         let clerk = lock(&self.0).take();
         let clerk = clerk.unwrap_or_else(|| {
             let gw = Arc::clone(gw);
-            Clerk::new(move |job, line| does(Arc::clone(&gw), job, line))
+            RequestRunner::new(move |job, line| does(Arc::clone(&gw), job, line))
         });
-        let (line, answer) = Line::new(Arc::clone(&clerk.alarm));
-        clerk.tray.put(job, line);
-        let answer = Tended { clerk: Some(clerk), answer, desk: self, let_go: |work| gw.spawn(work) }.await;
+        let (line, answer) = Line::new(Arc::clone(&clerk.deadline_timer));
+        clerk.job_slot.submit(job, line);
+        let answer =
+            DetachOnDrop { runner: Some(clerk), response: answer, runner_slot: self, detach: |work| gw.spawn(work) }
+                .await;
         answer.unwrap_or_else(|_| reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not answer"))
     }
 }
 
-impl<J: Send + 'static> Clerk<J> {
+impl<J: Send + 'static> RequestRunner<J> {
     fn new<W>(does: impl Fn(J, Line) -> W + Send + 'static) -> Self
     where
         W: Future<Output = ()> + Send + 'static,
     {
-        let tray = Arc::new(Tray(Mutex::new(Handed { job: None, is_idle: true, is_closed: false })));
-        let own = Arc::clone(&tray);
-        let work = Box::pin(async move {
-            while let Some((job, line)) = own.next().await {
+        let job_slot = Arc::new(JobSlot(Mutex::new(JobSlotState { job: None, is_idle: true, is_closed: false })));
+        let own = Arc::clone(&job_slot);
+        let future = Box::pin(async move {
+            while let Some((job, line)) = own.next_job().await {
                 does(job, line).await;
             }
         });
-        Self { work, tray, alarm: Arc::default() }
+        Self { future, job_slot, deadline_timer: Arc::default() }
     }
 }
 
-impl<J> Tray<J> {
-    fn put(&self, job: J, line: Line) {
+impl<J> JobSlot<J> {
+    fn submit(&self, job: J, line: Line) {
         let mut handed = lock(&self.0);
         (handed.job, handed.is_idle) = (Some((job, line)), false);
     }
 
     /// The next job; none if there will be no more.
-    async fn next(&self) -> Option<(J, Line)> {
+    async fn next_job(&self) -> Option<(J, Line)> {
         poll_fn(|_| {
             let mut handed = lock(&self.0);
             match handed.job.take() {
@@ -124,37 +126,37 @@ fn lock<T>(own: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Work under way, and the answer that it gives before it is done or with it.
-struct Tended<'d, J, A, L: Fn(Work)> {
-    clerk: Option<Clerk<J>>,
-    answer: oneshot::Receiver<A>,
-    desk: &'d Desk<J>,
+struct DetachOnDrop<'d, J, A, L: Fn(RequestFuture)> {
+    runner: Option<RequestRunner<J>>,
+    response: oneshot::Receiver<A>,
+    runner_slot: &'d RequestRunnerSlot<J>,
     /// Takes work that nobody waits for any more.
-    let_go: L,
+    detach: L,
 }
 
-impl<J, A, L: Fn(Work) + Unpin> Future for Tended<'_, J, A, L> {
+impl<J, A, L: Fn(RequestFuture) + Unpin> Future for DetachOnDrop<'_, J, A, L> {
     type Output = Result<A, oneshot::error::RecvError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let own = self.get_mut();
         // Taken out, so that work that panics is gone, and nobody asks for it again.
-        if let Some(mut clerk) = own.clerk.take() {
-            let polled = catch_unwind(AssertUnwindSafe(|| clerk.work.as_mut().poll(cx)));
+        if let Some(mut clerk) = own.runner.take() {
+            let polled = catch_unwind(AssertUnwindSafe(|| clerk.future.as_mut().poll(cx)));
             match polled {
-                Ok(Poll::Pending) if clerk.tray.is_idle() => *lock(&own.desk.0) = Some(clerk),
-                Ok(Poll::Pending) => own.clerk = Some(clerk),
+                Ok(Poll::Pending) if clerk.job_slot.is_idle() => *lock(&own.runner_slot.0) = Some(clerk),
+                Ok(Poll::Pending) => own.runner = Some(clerk),
                 Ok(Poll::Ready(())) | Err(_) => {}
             }
         }
-        Pin::new(&mut own.answer).poll(cx)
+        Pin::new(&mut own.response).poll(cx)
     }
 }
 
-impl<J, A, L: Fn(Work)> Drop for Tended<'_, J, A, L> {
+impl<J, A, L: Fn(RequestFuture)> Drop for DetachOnDrop<'_, J, A, L> {
     fn drop(&mut self) {
-        if let Some(clerk) = self.clerk.take() {
-            clerk.tray.close();
-            (self.let_go)(clerk.work);
+        if let Some(clerk) = self.runner.take() {
+            clerk.job_slot.close();
+            (self.detach)(clerk.future);
         }
     }
 }
@@ -168,20 +170,28 @@ mod tests {
 
     /// A clerk of jobs that are futures, and the desk it comes back to.
     fn tended<'d>(
-        desk: &'d Desk<Work>,
-        job: Work,
-    ) -> (oneshot::Sender<u8>, Tended<'d, Work, u8, impl Fn(Work) + Unpin>) {
+        desk: &'d RequestRunnerSlot<RequestFuture>,
+        job: RequestFuture,
+    ) -> (oneshot::Sender<u8>, DetachOnDrop<'d, RequestFuture, u8, impl Fn(RequestFuture) + Unpin>) {
         let (sender, answer) = oneshot::channel();
-        let clerk = lock(&desk.0).take().unwrap_or_else(|| Clerk::new(|job: Work, _line| job));
-        clerk.tray.put(job, Line::new(Arc::default()).0);
-        (sender, Tended { clerk: Some(clerk), answer, desk, let_go: |work| drop(tokio::spawn(work)) })
+        let clerk = lock(&desk.0).take().unwrap_or_else(|| RequestRunner::new(|job: RequestFuture, _line| job));
+        clerk.job_slot.submit(job, Line::new(Arc::default()).0);
+        (
+            sender,
+            DetachOnDrop {
+                runner: Some(clerk),
+                response: answer,
+                runner_slot: desk,
+                detach: |work| drop(tokio::spawn(work)),
+            },
+        )
     }
 
     #[tokio::test]
     async fn work_whose_caller_has_gone_is_done_all_the_same() {
         let (done, is_done) = oneshot::channel();
         let (go_on, may_go_on) = oneshot::channel::<()>();
-        let desk = Desk::default();
+        let desk = RequestRunnerSlot::default();
         let (_answer, tended) = tended(
             &desk,
             Box::pin(async move {
@@ -199,7 +209,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_panics_leaves_its_caller_without_an_answer_and_not_waiting() {
-        let desk = Desk::default();
+        let desk = RequestRunnerSlot::default();
         let (answer, tended) = tended(&desk, Box::pin(async { panic!("as planned") }));
         let mut tended = Box::pin(tended);
         assert!(polled(tended.as_mut()).is_pending(), "the panic went no further");
@@ -210,11 +220,11 @@ mod tests {
 
     #[tokio::test]
     async fn one_clerk_does_one_request_after_another() {
-        let (desk, made) = (Desk::default(), Arc::new(AtomicUsize::new(0)));
+        let (desk, made) = (RequestRunnerSlot::default(), Arc::new(AtomicUsize::new(0)));
         for round in 0..3 {
             let count = Arc::clone(&made);
             let mut steps = VecDeque::from([(), ()]);
-            let job: Work = Box::pin(poll_fn(move |cx| {
+            let job: RequestFuture = Box::pin(poll_fn(move |cx| {
                 cx.waker().wake_by_ref();
                 if steps.pop_front().is_some() {
                     return Poll::Pending;
