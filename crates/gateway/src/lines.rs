@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Gateway;
-use crate::http::line::Slot;
+use crate::http::responder::SessionSlot;
 use crate::request_context::{RequestContext, STDIO_ADDRESS};
 use crate::seat::{Seat, end_session};
 
@@ -34,7 +34,7 @@ impl Gateway {
     ) -> std::io::Result<()> {
         self.telemetry.start();
         let (texts, queue) = mpsc::channel(WAITING);
-        let slot = Slot::default();
+        let slot = SessionSlot::default();
         let (ended, end) = oneshot::channel();
         let reading = async {
             let seat =

@@ -14,8 +14,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Gateway;
 use crate::call::Trail;
-use crate::http::line::{Line, Slot};
 use crate::http::mcp_endpoint::handle_request;
+use crate::http::responder::{Responder, SessionSlot};
 use crate::methods::{initialize, pass, stream};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::revalidation::Revalidation;
@@ -27,7 +27,7 @@ use crate::trace::Trace;
 pub(crate) struct Seat {
     /// One message each. Whoever writes them to the client has the other end; closed means that the client has gone.
     texts: mpsc::Sender<Bytes>,
-    slot: Slot,
+    slot: SessionSlot,
     eras: &'static [ProtocolGeneration],
     /// Requests under way that stand alone.
     calls: Arc<Calls>,
@@ -35,7 +35,7 @@ pub(crate) struct Seat {
 
 impl Seat {
     /// For a client that may speak as in these eras.
-    pub fn new(texts: mpsc::Sender<Bytes>, slot: Slot, eras: &'static [ProtocolGeneration]) -> Self {
+    pub fn new(texts: mpsc::Sender<Bytes>, slot: SessionSlot, eras: &'static [ProtocolGeneration]) -> Self {
         Self { texts, slot, eras, calls: Arc::default() }
     }
 
@@ -67,7 +67,7 @@ impl Seat {
         mut visit: RequestContext,
         text: Bytes,
     ) -> Option<oneshot::Receiver<()>> {
-        let mut line = Line::of_texts(self.texts.clone(), Arc::clone(&self.slot));
+        let mut line = Responder::to_message_queue(self.texts.clone(), Arc::clone(&self.slot));
         let message = match read_client_message(&text, &gw.settings.request_limits) {
             Ok(message) => message,
             Err(fault) => {
@@ -104,7 +104,7 @@ impl Seat {
                     *request.method() == Method::Initialize && visit.generation() == ProtocolGeneration::Stateful;
                 if visit.generation() == ProtocolGeneration::Stateless {
                     // From now on it can be cancelled, whatever has to be done before it is sent.
-                    line.enter(&self.calls, request.id(), None);
+                    line.register_cancellable(&self.calls, request.id(), None);
                 }
                 let over = self.run(gw, visit, text, line, is_handshake);
                 is_handshake.then_some(over)
@@ -122,7 +122,7 @@ impl Seat {
         gw: &Arc<Gateway>,
         visit: RequestContext,
         text: Bytes,
-        line: Line,
+        line: Responder,
         is_handshake: bool,
     ) -> oneshot::Receiver<()> {
         let (task, texts, slot) = (Arc::clone(gw), self.texts.clone(), Arc::clone(&self.slot));
@@ -192,7 +192,7 @@ impl Seat {
 
 /// Passes on what belongs to no request, for as long as the session lives, by the policy in force; and says when that is
 /// another one.
-fn hear(gw: &Arc<Gateway>, visit: &RequestContext, texts: &mpsc::Sender<Bytes>, slot: &Slot) {
+fn hear(gw: &Arc<Gateway>, visit: &RequestContext, texts: &mpsc::Sender<Bytes>, slot: &SessionSlot) {
     let Some(session) = slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
     let end = session.open_stream();
     let (task, texts) = (Arc::clone(gw), texts.downgrade());
@@ -234,14 +234,14 @@ fn hear(gw: &Arc<Gateway>, visit: &RequestContext, texts: &mpsc::Sender<Bytes>, 
 }
 
 /// Tells the task that passes on what belongs to no request to end.
-pub(crate) fn stop_hearing(slot: &Slot) {
+pub(crate) fn stop_hearing(slot: &SessionSlot) {
     if let Some(session) = &*slot.lock().unwrap_or_else(PoisonError::into_inner) {
         session.end_stream();
     }
 }
 
 /// Ends the session of a client that has gone, or begins anew.
-pub(crate) async fn end_session(gw: &Gateway, visit: &RequestContext, slot: &Slot) {
+pub(crate) async fn end_session(gw: &Gateway, visit: &RequestContext, slot: &SessionSlot) {
     let session = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
         initialize::end(gw, &visit.with_session(session)).await;

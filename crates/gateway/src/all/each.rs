@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::{All, PATIENCE};
 use crate::Gateway;
 use crate::call::{Room, Trail};
-use crate::http::line::{Line, Slot};
 use crate::http::mcp_endpoint::dispatch;
+use crate::http::responder::{Responder, SessionSlot};
 use crate::request_context::RequestContext;
 
 /// Messages of one server that wait while the client is told those of another.
@@ -86,9 +86,9 @@ pub(super) async fn asked(
         }
     };
     let (texts, mut queue) = mpsc::channel(WAITING);
-    let mut line = Line::of_texts(texts, Slot::default());
-    line.hold(room);
-    line.speak_for(visit.upstream.name(), request.method(), gw.settings.reply_limits);
+    let mut line = Responder::to_message_queue(texts, SessionSlot::default());
+    line.hold_in_flight_guard(room);
+    line.prefix_names_of(visit.upstream.name(), request.method(), gw.settings.reply_limits);
     let until = Instant::now() + LATEST;
     let hearing = async move {
         let mut answer = None;

@@ -15,8 +15,8 @@ use super::late::Key;
 use super::{All, UNAVAILABLE};
 use crate::Gateway;
 use crate::call::{Room, Trail};
-use crate::http::line::Line;
 use crate::http::reply;
+use crate::http::responder::Responder;
 use crate::methods::list::{accepted, from_the_beginning, shape};
 use crate::request_context::RequestContext;
 
@@ -28,13 +28,13 @@ struct Share {
 }
 
 /// Answers a list.
-pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut trail: Trail, line: Line) {
+pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut trail: Trail, line: Responder) {
     let era = all.side.generation();
     let Some(mut line) = from_the_beginning(gw, request, era, &mut trail, line).await else { return };
     match Room::for_all(&all.grant) {
-        Ok(room) => line.hold(room),
+        Ok(room) => line.hold_in_flight_guard(room),
         Err(refusal) => {
-            line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
+            line.finish(reply::internal_error_reply(request.id(), trail.call(), &refusal)).await;
             return gw.refuse(&mut trail, &refusal).await;
         }
     }
@@ -44,7 +44,7 @@ pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'
     gw.write(trail.outcome(CallOutcome::Ok, None)).await;
 }
 
-async fn shares(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line: &mut Line) -> Vec<Share> {
+async fn shares(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line: &mut Responder) -> Vec<Share> {
     let (beside, mut said) = mpsc::channel::<Bytes>(1);
     let text: Arc<str> = request.text().into();
     let asking = async {

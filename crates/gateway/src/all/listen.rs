@@ -18,9 +18,9 @@ use tokio::time::Instant;
 use super::{All, PATIENCE};
 use crate::Gateway;
 use crate::call::{Refusal, Room, Trail};
-use crate::http::line::{Line, Slot};
 use crate::http::mcp_endpoint::dispatch;
 use crate::http::reply;
+use crate::http::responder::{Responder, SessionSlot};
 use crate::lists::{Lists, SUBSCRIPTION, changed_for};
 use crate::methods::listen::{Honoured, bounded, honoured, record, uris};
 use crate::methods::stream::LOOK;
@@ -59,7 +59,7 @@ pub(super) async fn listen(
     all: &All,
     request: &ClientRequest<'_>,
     mut trail: Trail,
-    mut line: Line,
+    mut line: Responder,
 ) {
     if let Err(refusal) = bounded(request) {
         return tasks::refuse(gw, request, trail, line, &refusal).await;
@@ -69,7 +69,7 @@ pub(super) async fn listen(
     if let Some(task) =
         past.iter().take(checked).find_map(|past| if let UnknownTarget::Task(task) = past { Some(task) } else { None })
     {
-        return nowhere(gw, trail, task, line, reply::unknown_task(request.id(), task)).await;
+        return nowhere(gw, trail, task, line, reply::unknown_task_reply(request.id(), task)).await;
     }
     for visit in &all.visits {
         let text = request.listen_request_for(visit.upstream.name().as_str());
@@ -82,7 +82,7 @@ pub(super) async fn listen(
             Ok(None) => {}
             Ok(Some(task)) => {
                 let task = prefix_name(visit.upstream.name().as_str(), &task);
-                return nowhere(gw, trail, &task, line, reply::unknown_task(request.id(), &task)).await;
+                return nowhere(gw, trail, &task, line, reply::unknown_task_reply(request.id(), &task)).await;
             }
             Err(fault) => return tasks::refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
         }
@@ -94,9 +94,9 @@ pub(super) async fn listen(
         }
     }
     match Room::for_stream(&all.grant) {
-        Ok(room) => line.hold(room),
+        Ok(room) => line.hold_in_flight_guard(room),
         Err(refusal) => {
-            line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
+            line.finish(reply::internal_error_reply(request.id(), trail.call(), &refusal)).await;
             return gw.refuse(&mut trail, &refusal).await;
         }
     }
@@ -168,7 +168,7 @@ async fn unheard(gw: &Gateway, all: &All, request: &ClientRequest<'_>, uri: &str
 }
 
 /// Answers that something is not there.
-async fn nowhere(gw: &Gateway, mut trail: Trail, about: &str, line: Line, text: String) {
+async fn nowhere(gw: &Gateway, mut trail: Trail, about: &str, line: Responder, text: String) {
     trail.target(about);
     line.finish(text.into()).await;
     gw.refuse(&mut trail, &Refusal::Unaddressed).await;
@@ -190,7 +190,7 @@ async fn listened(
     all: &All,
     request: &ClientRequest<'_>,
     begun: Vec<Share>,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Option<Bytes> {
     let mut changes = gw.late_lists.changes();
     let mut all = all.clone();
@@ -244,7 +244,7 @@ async fn listened(
                     heard = begin(gw, &all, shares);
                 }
             },
-            () = line.gone() => break,
+            () = line.wait_for_disconnect() => break,
             () = gw.wait_for_shutdown() => break,
         }
     }
@@ -257,7 +257,7 @@ fn wanted(request: &ClientRequest<'_>) -> Lists {
 }
 
 /// Tells the client that its lists are others now.
-async fn tell(lists: Lists, request: &ClientRequest<'_>, line: &mut Line) {
+async fn tell(lists: Lists, request: &ClientRequest<'_>, line: &mut Responder) {
     for method in lists.methods() {
         line.send(&changed_for(&method, request.id())).await;
     }
@@ -336,9 +336,9 @@ async fn hear_once(
     };
     let Ok(seated) = seated else { return Ended::ForNow };
     let (texts, queue) = mpsc::channel(WAITING);
-    let mut line = Line::of_texts(texts, Slot::default());
-    line.hold(Room::for_one_stream());
-    line.speak_for(server, request.method(), gw.settings.reply_limits);
+    let mut line = Responder::to_message_queue(texts, SessionSlot::default());
+    line.hold_in_flight_guard(Room::for_one_stream());
+    line.prefix_names_of(server, request.method(), gw.settings.reply_limits);
     let hearing = async {
         let (mut queue, mut ended) = (queue, Ended::ForNow);
         loop {

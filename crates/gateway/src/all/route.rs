@@ -10,16 +10,16 @@ use super::part::{self, set_level};
 use super::{All, each, list, listen, welcome};
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail, subject_of};
-use crate::http::line::Line;
 use crate::http::mcp_endpoint::dispatch;
 use crate::http::reply;
+use crate::http::responder::Responder;
 use crate::methods::{call, gone};
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::session::cancelled;
 use crate::upstream::SendError;
 
 /// Answers a request.
-pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line: Line) {
+pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line: Responder) {
     let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     trail.request(request);
     if request.method().is_absent_in(all.side.generation()) {
@@ -65,7 +65,14 @@ fn about<'r>(request: &'r ClientRequest<'_>, era: ProtocolGeneration) -> Result<
 }
 
 /// Sends a request to the server that it names, as if it had come there. What no server of the grant has is not there.
-async fn one(gw: &Gateway, all: &All, request: &ClientRequest<'_>, facts: &Facts<'_>, trail: Trail, mut line: Line) {
+async fn one(
+    gw: &Gateway,
+    all: &All,
+    request: &ClientRequest<'_>,
+    facts: &Facts<'_>,
+    trail: Trail,
+    mut line: Responder,
+) {
     let own = request.to_target_server();
     let found = own.as_ref().and_then(|(server, text)| Some((all.visit(server)?, text)));
     let Some((visit, text)) = found else { return nowhere(gw, all, request, facts, trail, line).await };
@@ -75,12 +82,12 @@ async fn one(gw: &Gateway, all: &All, request: &ClientRequest<'_>, facts: &Facts
         Ok(_) => return nowhere(gw, all, request, facts, trail, line).await,
         Err(fault) => return reject(gw, all, trail, line, &fault).await,
     };
-    line.speak_for(visit.upstream.name(), own.method(), gw.settings.reply_limits);
+    line.prefix_names_of(visit.upstream.name(), own.method(), gw.settings.reply_limits);
     // Until the server is greeted there is no session there in which it could be cancelled.
     if let Some(session) = all.side.session() {
-        line.enter(session.calls(), request.id(), None);
+        line.register_cancellable(session.calls(), request.id(), None);
     }
-    let told = line.cancelled();
+    let told = line.cancel_signal();
     let seated = tokio::select! {
         biased;
         () = cancelled(told.as_deref()) => Err(Refusal::Upstream(SendError::Left)),
@@ -105,31 +112,31 @@ async fn nowhere(
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     mut trail: Trail,
-    line: Line,
+    line: Responder,
 ) {
     let target = match facts {
         Facts::Task { id, .. } => Some(id.as_ref()),
         facts => facts.target(),
     };
     trail.target(target.unwrap_or_default());
-    line.finish(reply::not_there(all.side.generation(), facts, request.id()).into()).await;
+    line.finish(reply::not_found_reply(all.side.generation(), facts, request.id()).into()).await;
     gw.refuse(&mut trail, &Refusal::Unaddressed).await;
 }
 
-async fn reject(gw: &Gateway, all: &All, mut trail: Trail, line: Line, fault: &MessageError) {
+async fn reject(gw: &Gateway, all: &All, mut trail: Trail, line: Responder, fault: &MessageError) {
     line.reject(fault, all.side.generation()).await;
     gw.metrics.count_refusal("rejected");
     gw.write(trail.rejected(fault.code, &fault.message)).await;
 }
 
 /// Ends with an answer of our own. `result` is JSON.
-pub(super) async fn told(gw: &Gateway, request: &ClientRequest<'_>, result: &str, mut trail: Trail, line: Line) {
-    line.finish_with(StatusCode::OK, gatelodge_mcp::result_response(request.id(), result).into()).await;
+pub(super) async fn told(gw: &Gateway, request: &ClientRequest<'_>, result: &str, mut trail: Trail, line: Responder) {
+    line.finish_with_status(StatusCode::OK, gatelodge_mcp::result_response(request.id(), result).into()).await;
     gw.write(trail.outcome(CallOutcome::Ok, None)).await;
 }
 
 /// Tells all servers which log messages the client wants: those of now, and those that are spoken to later.
-async fn level(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut trail: Trail, line: Line) {
+async fn level(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut trail: Trail, line: Responder) {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     let (Some(level), Some(session)) = (level, all.side.session()) else {
         let (code, what) = (gatelodge_mcp::code::INVALID_PARAMS, "`params.level` must be a string");

@@ -13,8 +13,8 @@ use super::route::told;
 use super::{All, part};
 use crate::Gateway;
 use crate::call::{Refusal, Trail};
-use crate::http::line::Line;
 use crate::http::reply;
+use crate::http::responder::Responder;
 use crate::methods::discover::{Said, ask};
 use crate::methods::initialize::MAX_HANDSHAKE;
 use crate::request_context::RequestContext;
@@ -33,16 +33,16 @@ pub(super) async fn initialize(
     all: &All,
     request: &ClientRequest<'_>,
     mut trail: Trail,
-    mut line: Line,
+    mut line: Responder,
 ) {
     let session = match opened(gw, all, request).await {
         Ok(session) => session,
         Err(refusal) => {
-            line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
+            line.finish(reply::internal_error_reply(request.id(), trail.call(), &refusal)).await;
             return gw.refuse(&mut trail, &refusal).await;
         }
     };
-    if line.open(&session) {
+    if line.set_session(&session) {
         gw.keep_session(&session).await;
     }
     let came = each(gw, all, |gw, visit| {
@@ -104,7 +104,7 @@ fn asking_for(request: &ClientRequest<'_>, revision: Revision) -> String {
 }
 
 /// Says what there is, to a client whose requests stand alone.
-pub(super) async fn discover(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, trail: Trail, line: Line) {
+pub(super) async fn discover(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, trail: Trail, line: Responder) {
     let text: Arc<str> = request.text().into();
     let came = each(gw, all, |gw, visit| {
         let (all, text) = (all.clone(), Arc::clone(&text));

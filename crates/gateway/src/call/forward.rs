@@ -20,7 +20,7 @@ use super::{Permit, Progress, Resumption};
 use crate::Gateway;
 use crate::deadline_timer::{DeadlineTimer, sleep};
 use crate::gathered::Taken;
-use crate::http::line::Line;
+use crate::http::responder::Responder;
 use crate::methods::discover::{ask_anew, doubt};
 use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
 use crate::methods::{initialize, input, server};
@@ -114,7 +114,7 @@ pub(crate) struct Errand<'a> {
 pub(crate) async fn forward(
     errand: &Errand<'_>,
     permit: Permit,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<(Ended, Option<Exchange>), SendError> {
     let span = ClientSpan::begin(errand.visit, permit.hop(), errand.call, &*errand.gw.clock).map(Box::new);
     let ended = forwarded(errand, permit, line).await;
@@ -127,7 +127,7 @@ pub(crate) async fn forward(
 async fn forwarded(
     errand: &Errand<'_>,
     permit: Permit,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<(Ended, Option<Exchange>), SendError> {
     let Errand { gw, visit, .. } = errand;
     let at = Sent::now(visit);
@@ -155,7 +155,7 @@ async fn forwarded(
         Ok(mut exchange) => {
             exchange.back = back;
             if errand.is_callers && exchange.is_event_stream() {
-                line.be_stream();
+                line.start_stream();
             }
             go_on(errand, exchange, line).await
         }
@@ -209,7 +209,7 @@ fn heard(errand: &Errand<'_>, ended: &Result<(Ended, Option<Exchange>), SendErro
 pub(crate) async fn go_on(
     errand: &Errand<'_>,
     mut exchange: Exchange,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<(Ended, Option<Exchange>), SendError> {
     let secrets = errand.visit.upstream.secrets();
     let ended = relay(errand, &mut exchange, line).await.map_err(|fault| fault.cut(secrets))?;
@@ -220,12 +220,12 @@ pub(crate) async fn go_on(
 /// any more.
 pub(crate) async fn attend<T>(
     errand: &Errand<'_>,
-    line: &mut Line,
+    line: &mut Responder,
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     let period = errand.gw.settings.keep_alive;
     let mut keep_alive = pin!(sleep(errand.alarm, period));
-    let told = line.cancelled();
+    let told = line.cancel_signal();
     loop {
         tokio::select! {
             // A call that was cancelled before it was sent is not sent.
@@ -237,7 +237,7 @@ pub(crate) async fn attend<T>(
                 keep_alive.set(sleep(errand.alarm, period));
             }
             // A stateless client cancels by hanging up; a legacy one comes back for what a call has done.
-            () = line.gone(), if errand.is_only_asking || matches!(errand.visit.client_protocol, ClientProtocol::Stateless(_)) => return None,
+            () = line.wait_for_disconnect(), if errand.is_only_asking || matches!(errand.visit.client_protocol, ClientProtocol::Stateless(_)) => return None,
             () = errand.gw.wait_for_forced_shutdown() => return None,
         }
     }
@@ -253,7 +253,7 @@ pub(crate) fn left(gw: &Gateway) -> Result<Ended, SendError> {
 }
 
 /// Passes on what belongs to this call and drops what belongs to nobody, until the answer.
-async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Line) -> Result<Ended, SendError> {
+async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Responder) -> Result<Ended, SendError> {
     let Errand { gw, visit, .. } = errand;
     let mut resumption = Resumption::default();
     let mut accepted = Accepted { errand, link: Link::None, questions: Vec::new() };

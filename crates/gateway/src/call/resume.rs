@@ -7,7 +7,7 @@ use http::header::HeaderValue;
 
 use super::forward::attend;
 use super::{Errand, Permit};
-use crate::http::line::Line;
+use crate::http::responder::Responder;
 use crate::upstream::{Exchange, Link, SendError};
 
 /// How often it is tried without one event more.
@@ -36,7 +36,7 @@ impl Resumption {
         errand: &Errand<'_>,
         ended: &mut Exchange,
         fault: SendError,
-        line: &mut Line,
+        line: &mut Responder,
     ) -> Result<Option<Exchange>, SendError> {
         let has_hung_up = matches!(fault, SendError::Unusable(_));
         let (last, pause) = ended.left_at();
@@ -61,7 +61,7 @@ impl Resumption {
                 None => return Ok(None),
                 Some(Ok(mut exchange)) if exchange.is_stream() => {
                     if has_hung_up {
-                        line.let_go();
+                        line.close_for_polling();
                     }
                     exchange.back = Some(back);
                     return Ok(Some(exchange));

@@ -12,13 +12,13 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::body::{self, Body};
-use super::line::Line;
 use super::mcp_endpoint::{
     DUPLICATE_LAST_EVENT_ID, GET_MUST_ACCEPT_EVENTS, InboundMessage, RequestTarget, SessionScope,
     detect_client_protocol, require_session, run_message,
 };
 use super::reply;
 use super::request_runner::RequestRunnerSlot;
+use super::responder::Responder;
 use crate::Gateway;
 use crate::all::{All, route, stream};
 use crate::call::Trail;
@@ -38,7 +38,7 @@ pub(super) async fn serve(
         http::Method::POST => post(gw, all, head.headers, incoming, desk).await,
         http::Method::GET => get(gw, all, &head.headers).await,
         http::Method::DELETE => delete(gw, all, &head.headers).await,
-        _ => reply::not_allowed("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
+        _ => reply::method_not_allowed_response("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
     }
 }
 
@@ -61,7 +61,13 @@ async fn post(
         .await
 }
 
-pub(super) async fn handle_message(gw: &Arc<Gateway>, mut all: All, headers: HeaderMap, body: Bytes, mut line: Line) {
+pub(super) async fn handle_message(
+    gw: &Arc<Gateway>,
+    mut all: All,
+    headers: HeaderMap,
+    body: Bytes,
+    mut line: Responder,
+) {
     let message = match read_client_message(&body, &gw.settings.request_limits) {
         Ok(message) => message,
         Err(fault) => {
@@ -80,14 +86,14 @@ pub(super) async fn handle_message(gw: &Arc<Gateway>, mut all: All, headers: Hea
                 ClientMessage::Request(request) => Some(request.id()),
                 ClientMessage::Notification(_) | ClientMessage::Response(_) => None,
             };
-            line.finish_with(status, error_response(id, code, &what, data.as_deref()).into()).await;
+            line.finish_with_status(status, error_response(id, code, &what, data.as_deref()).into()).await;
             // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
             let is_probe = matches!(&message, ClientMessage::Request(request) if *request.method() == Method::Discover);
             return if is_probe { record_probe(gw, &all).await } else { record_rejection(gw, &all, code, &what).await };
         }
     }
     if let Some(session) = all.side.session() {
-        line.of_session(session);
+        line.set_resumable_session(session);
     }
     match &message {
         ClientMessage::Request(request) => route::request(gw, &all, request, line).await,
@@ -105,7 +111,7 @@ pub(super) async fn handle_message(gw: &Arc<Gateway>, mut all: All, headers: Hea
 
 async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<Body> {
     if says_stateless(headers) {
-        return reply::not_allowed("POST", "the stateless revision has no GET");
+        return reply::method_not_allowed_response("POST", "the stateless revision has no GET");
     }
     let trail = recorder_for_http_method(gw, &all, "GET");
     if !accepts(headers, "text/event-stream") {
@@ -114,7 +120,7 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<B
     if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
         let what =
             "the transport of 2024-11-05 is taken at /mcp/<server> only; here, begin with a POST of `initialize`";
-        return reply::not_allowed("POST, GET, DELETE", what);
+        return reply::method_not_allowed_response("POST, GET, DELETE", what);
     }
     let whose = SessionScope { grant: &all.grant, server: None };
     let spoken = || all.grant.allowed_revisions(&Revision::ALL);
@@ -134,7 +140,7 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<B
 
 async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<Body> {
     if says_stateless(headers) {
-        return reply::not_allowed("POST", "the stateless revision has no DELETE");
+        return reply::method_not_allowed_response("POST", "the stateless revision has no DELETE");
     }
     let whose = SessionScope { grant: &all.grant, server: None };
     let session = match require_session(gw, whose, headers, || all.grant.allowed_revisions(&Revision::ALL)).await {
@@ -147,7 +153,7 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
     all.side = ClientProtocol::Stateful(Some(session));
     let task = Arc::clone(gw);
     gw.spawn(async move { route::end(&task, &all).await });
-    reply::empty(StatusCode::NO_CONTENT)
+    reply::empty_response(StatusCode::NO_CONTENT)
 }
 
 /// The trail of what is said by a head alone.

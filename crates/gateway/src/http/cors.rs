@@ -29,7 +29,7 @@ pub(crate) fn preflight_response<B>(request: &Request<B>) -> Option<Response<Bod
     if !asks {
         return None;
     }
-    let mut response = reply::empty(StatusCode::NO_CONTENT);
+    let mut response = reply::empty_response(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS);
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_REQUEST_HEADERS);

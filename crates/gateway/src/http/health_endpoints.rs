@@ -12,24 +12,25 @@ use crate::Gateway;
 
 pub(crate) async fn serve_health_endpoints<B>(gw: &Arc<Gateway>, request: &Request<B>) -> Response<Body> {
     if request.method() != Method::GET {
-        return reply::not_allowed("GET", "this address takes GET");
+        return reply::method_not_allowed_response("GET", "this address takes GET");
     }
     match request.uri().path() {
-        "/healthz" => reply::json(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ok\"}")),
+        "/healthz" => reply::json_response(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ok\"}")),
         "/readyz" => readiness_response(gw).await,
         "/metrics" => metrics_response(gw),
-        _ => reply::http_error(StatusCode::NOT_FOUND, "there is /healthz, /readyz and /metrics"),
+        _ => reply::http_error_response(StatusCode::NOT_FOUND, "there is /healthz, /readyz and /metrics"),
     }
 }
 
 /// Ready to decide: the store answers, and the gateway is not stopping.
 async fn readiness_response(gw: &Arc<Gateway>) -> Response<Body> {
-    let unready = |why: &str| reply::json(StatusCode::SERVICE_UNAVAILABLE, format!("{{\"status\":\"{why}\"}}"));
+    let unready =
+        |why: &str| reply::json_response(StatusCode::SERVICE_UNAVAILABLE, format!("{{\"status\":\"{why}\"}}"));
     if gw.is_stopping() {
         return unready("stopping");
     }
     match gw.ledger.flush().await {
-        Ok(()) => reply::json(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ready\"}")),
+        Ok(()) => reply::json_response(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ready\"}")),
         Err(_) => unready("store_unavailable"),
     }
 }

@@ -116,7 +116,7 @@ async fn serve_connection(
     let (gw, guard, shared, seen) = (&gw, &*guard, &shared, &seen);
     let service = service_fn(move |request: Request<Incoming>| async move {
         if request.headers().contains_key(TRANSFER_ENCODING) && seen.has_content_length() {
-            return Ok::<_, Infallible>(reply::ambiguous_length());
+            return Ok::<_, Infallible>(reply::ambiguous_length_response());
         }
         Ok(handle_request(gw, entrance, guard, request, shared).await)
     });
@@ -161,7 +161,7 @@ async fn handle_request(
 ) -> Response<Body> {
     if let Err(rejected) = guard.check(&request) {
         gw.metrics.count_refusal("host_or_origin");
-        return reply::http_error(rejected.status, &rejected.message);
+        return reply::http_error_response(rejected.status, &rejected.message);
     }
     let page = cors::request_origin(&request);
     let response = match (entrance, &page) {

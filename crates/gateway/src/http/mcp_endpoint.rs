@@ -19,9 +19,9 @@ use hyper::body::Incoming;
 
 use super::bearer_token::bearer_token_hash;
 use super::body::{self, Body};
-use super::line::Line;
 use super::listener::ClientConnection;
 use super::request_runner::RequestRunnerSlot;
+use super::responder::Responder;
 use super::{aggregate_endpoint, reply, sse};
 use crate::Gateway;
 use crate::all::All;
@@ -60,7 +60,7 @@ pub(super) async fn serve(
         },
         http::Method::GET => Box::pin(get(gw, visit, &head.headers)).await,
         http::Method::DELETE => Box::pin(delete(gw, visit, &head.headers)).await,
-        _ => reply::not_allowed("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
+        _ => reply::method_not_allowed_response("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
     }
 }
 
@@ -109,7 +109,7 @@ fn authenticate(gw: &Gateway, connection: &ClientConnection, head: &Parts) -> Re
 }
 
 fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
-    let mut response = reply::http_error(status, what);
+    let mut response = reply::http_error_response(status, what);
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
@@ -145,7 +145,7 @@ pub(crate) struct InboundMessage {
 pub(super) async fn run_message(
     gw: Arc<Gateway>,
     InboundMessage { target: to, headers, body }: InboundMessage,
-    line: Line,
+    line: Responder,
 ) {
     match to {
         RequestTarget::Server(visit) => handle_message(&gw, visit, headers, body, line).await,
@@ -155,7 +155,13 @@ pub(super) async fn run_message(
     }
 }
 
-async fn handle_message(gw: &Arc<Gateway>, mut visit: RequestContext, headers: HeaderMap, body: Taken, mut line: Line) {
+async fn handle_message(
+    gw: &Arc<Gateway>,
+    mut visit: RequestContext,
+    headers: HeaderMap,
+    body: Taken,
+    mut line: Responder,
+) {
     let message = match body.read(&gw.settings.request_limits) {
         Ok(message) => message,
         Err(fault) => {
@@ -179,7 +185,7 @@ async fn handle_message(gw: &Arc<Gateway>, mut visit: RequestContext, headers: H
                 ClientMessage::Request(request) => Some(request.id()),
                 ClientMessage::Notification(_) | ClientMessage::Response(_) => None,
             };
-            line.finish_with(status, error_response(id, code, &what, data.as_deref()).into()).await;
+            line.finish_with_status(status, error_response(id, code, &what, data.as_deref()).into()).await;
             // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
             let is_probe = matches!(&message, ClientMessage::Request(request) if *request.method() == Method::Discover);
             return if is_probe {
@@ -190,7 +196,7 @@ async fn handle_message(gw: &Arc<Gateway>, mut visit: RequestContext, headers: H
         }
     }
     if let Some(session) = visit.session() {
-        line.of_session(session);
+        line.set_resumable_session(session);
     }
     match &message {
         ClientMessage::Request(request) => handle_request(gw, visit, request, line).await,
@@ -207,9 +213,9 @@ async fn handle_message(gw: &Arc<Gateway>, mut visit: RequestContext, headers: H
 }
 
 /// Answers a request, when its server is greeted where it wants a session of ours. Who cancels does not wait for that.
-pub(crate) async fn handle_request(gw: &Gateway, mut visit: RequestContext, request: &Asked<'_>, line: Line) {
+pub(crate) async fn handle_request(gw: &Gateway, mut visit: RequestContext, request: &Asked<'_>, line: Responder) {
     if let ClientProtocol::Stateless(side) = &visit.client_protocol {
-        let told = line.cancelled();
+        let told = line.cancel_signal();
         let joining = Box::pin(pool::joined(gw, &visit, request, side.clone()));
         let joined = tokio::select! {
             biased;
@@ -232,7 +238,7 @@ async fn reply_handshake_failed(
     visit: &RequestContext,
     request: &Asked<'_>,
     refusal: Refusal,
-    line: Line,
+    line: Responder,
 ) {
     if is_policy_checked(request.method())
         && !is_task_method(request.method())
@@ -245,19 +251,20 @@ async fn reply_handshake_failed(
         line.hang_up();
         return gw.write(trail.left()).await;
     }
-    line.finish_with(StatusCode::BAD_GATEWAY, reply::fault(request.id(), trail.call(), &refusal)).await;
+    line.finish_with_status(StatusCode::BAD_GATEWAY, reply::internal_error_reply(request.id(), trail.call(), &refusal))
+        .await;
     gw.refuse(&mut trail, &refusal).await;
 }
 
 // A call goes its way here; the rest is in boxes, so that a call need not have its size.
-pub(crate) async fn dispatch(gw: &Gateway, visit: &RequestContext, request: &Asked<'_>, mut line: Line) {
+pub(crate) async fn dispatch(gw: &Gateway, visit: &RequestContext, request: &Asked<'_>, mut line: Responder) {
     let at = gw.clock.now();
     let mut trail = Trail::begin(visit, request, gw.new_call_id_at(at), at);
-    line.show_to(trail.answer());
+    line.capture_reply(trail.answer());
     if let Some(session) = visit.session() {
         // Each page of a list is asked for under an id of its own.
         let call = Some(trail.call()).filter(|_| !is_list_method(request.method()));
-        line.enter(session.calls(), request.id(), call);
+        line.register_cancellable(session.calls(), request.id(), call);
     }
     if request.method().is_absent_in(visit.generation()) {
         return Box::pin(gone::refuse(gw, visit.generation(), Some(request.id()), request.method(), trail, line)).await;
@@ -274,8 +281,8 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &RequestContext, request: &Ask
             }
         };
     }
-    if let Err(refusal) = line.take_room(visit, request.method()) {
-        line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
+    if let Err(refusal) = line.acquire_in_flight(visit, request.method()) {
+        line.finish(reply::internal_error_reply(request.id(), trail.call(), &refusal)).await;
         return gw.refuse(&mut trail, &refusal).await;
     }
     let Some((trail, line)) = Box::pin(crossing::own_answer(gw, visit, request, trail, line)).await else { return };
@@ -432,7 +439,7 @@ fn detect_stateless_client(
 
 async fn get(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) -> Response<Body> {
     if says_stateless(headers) {
-        return reply::not_allowed("POST", "the stateless revision has no GET");
+        return reply::method_not_allowed_response("POST", "the stateless revision has no GET");
     }
     let trail = gw.recorder_for_http_method(&visit, "GET");
     if !accepts(headers, "text/event-stream") {
@@ -442,7 +449,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) 
     if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
         if let Err(ProtocolError { code, message, .. }) = visit.grant.check_stream_allowed() {
             gw.record_rejection(&visit, code, &message).await;
-            return reply::not_allowed("POST", &message);
+            return reply::method_not_allowed_response("POST", &message);
         }
         return sse::open(gw, visit).await;
     }
@@ -466,7 +473,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) 
 
 async fn delete(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) -> Response<Body> {
     if says_stateless(headers) {
-        return reply::not_allowed("POST", "the stateless revision has no DELETE");
+        return reply::method_not_allowed_response("POST", "the stateless revision has no DELETE");
     }
     match require_session(gw, SessionScope::of(&visit), headers, || {
         visit.supported_revisions(ProtocolGeneration::Stateful)
@@ -481,7 +488,7 @@ async fn delete(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMa
             visit.client_protocol = ClientProtocol::Stateful(Some(session));
             let task = Arc::clone(gw);
             gw.spawn(async move { initialize::end(&task, &visit).await });
-            reply::empty(StatusCode::NO_CONTENT)
+            reply::empty_response(StatusCode::NO_CONTENT)
         }
     }
 }
@@ -505,7 +512,7 @@ impl Gateway {
     pub(super) async fn reject_http(&self, mut trail: Trail, status: StatusCode, what: String) -> Response<Body> {
         self.metrics.count_refusal("rejected");
         self.write(trail.rejected(code::INVALID_REQUEST, &what)).await;
-        reply::http_error(status, &what)
+        reply::http_error_response(status, &what)
     }
 
     /// Writes that a message was not taken. The text of it is not kept: it may be anything.

@@ -13,70 +13,70 @@ use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
 use super::body::Body;
-use super::line::Line;
+use super::responder::Responder;
 use crate::call::{Facts, Refusal};
 use crate::config_snapshot::ActivePolicy;
 use crate::request_context::RequestContext;
 use crate::text::Text;
 use crate::upstream::SendError;
 
-const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-const SNIFFING: HeaderName = HeaderName::from_static("x-content-type-options");
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+const X_CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
 
 /// A JSON answer.
-pub(crate) fn json(status: StatusCode, text: impl Into<Text>) -> Response<Body> {
+pub(crate) fn json_response(status: StatusCode, text: impl Into<Text>) -> Response<Body> {
     let mut response = Response::new(Body::text(text));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(SNIFFING, HeaderValue::from_static("nosniff"));
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
 /// A stream of events.
-pub(crate) fn stream(events: mpsc::Receiver<Bytes>) -> Response<Body> {
+pub(crate) fn event_stream_response(events: mpsc::Receiver<Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::Stream(events));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(BUFFERING, HeaderValue::from_static("no"));
-    headers.insert(SNIFFING, HeaderValue::from_static("nosniff"));
+    headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
 /// An answer without content.
-pub(crate) fn empty(status: StatusCode) -> Response<Body> {
+pub(crate) fn empty_response(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response
 }
 
 /// An error that concerns the HTTP request rather than a message in it.
-pub(crate) fn http_error(status: StatusCode, message: &str) -> Response<Body> {
-    json(status, error_response(None, code::INVALID_REQUEST, message, None))
+pub(crate) fn http_error_response(status: StatusCode, message: &str) -> Response<Body> {
+    json_response(status, error_response(None, code::INVALID_REQUEST, message, None))
 }
 
 /// The answer to a verb that an address does not take.
-pub(crate) fn not_allowed(allow: &'static str, what: &str) -> Response<Body> {
-    let mut response = http_error(StatusCode::METHOD_NOT_ALLOWED, what);
+pub(crate) fn method_not_allowed_response(allow: &'static str, what: &str) -> Response<Body> {
+    let mut response = http_error_response(StatusCode::METHOD_NOT_ALLOWED, what);
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }
 
 /// The answer to a request whose end cannot be told; what follows on the connection is not read.
-pub(crate) fn ambiguous_length() -> Response<Body> {
+pub(crate) fn ambiguous_length_response() -> Response<Body> {
     let what = "the request has both a length and chunks, or was sent before the answer to the one before it";
-    let mut response = http_error(StatusCode::BAD_REQUEST, what);
+    let mut response = http_error_response(StatusCode::BAD_REQUEST, what);
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
 /// The answer to a message that cannot be taken.
-pub(crate) fn wire_error(fault: &MessageError, era: ProtocolGeneration) -> (StatusCode, String) {
+pub(crate) fn wire_error_reply(fault: &MessageError, era: ProtocolGeneration) -> (StatusCode, String) {
     (fault_status(fault, era), error_response(fault.id.as_ref(), fault.code, &fault.message, None))
 }
 
 /// The answer to a request that no rule speaks of, and that did not go through.
-pub(crate) fn fault(id: &RequestId<'_>, call: CallId, refusal: &Refusal) -> Bytes {
+pub(crate) fn internal_error_reply(id: &RequestId<'_>, call: CallId, refusal: &Refusal) -> Bytes {
     if let Refusal::Misfit(misfit) = refusal {
         return error_response(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()).into();
     }
@@ -84,17 +84,17 @@ pub(crate) fn fault(id: &RequestId<'_>, call: CallId, refusal: &Refusal) -> Byte
 }
 
 /// The answer to a request that was refused.
-pub(crate) fn refusal(
+pub(crate) fn refusal_reply(
     visit: &RequestContext,
     facts: &Facts<'_>,
-    line: &Line,
+    line: &Responder,
     (id, call): (&RequestId<'_>, CallId),
     refusal: &Refusal,
 ) -> (StatusCode, String) {
     let era = visit.generation();
     let policy = visit.server_access.policy.as_deref();
-    let known = line.as_known(facts);
-    let meta = || about(refusal, call, policy);
+    let known = line.with_client_names(facts);
+    let meta = || refusal_details(refusal, call, policy);
     let refused = |message: &str| error_response(Some(id), code::REFUSED_BY_POLICY, message, Some(&meta()));
     if let Refusal::Misfit(misfit) = refusal {
         return (misfit.status, error_response(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()));
@@ -105,21 +105,21 @@ pub(crate) fn refusal(
         return (StatusCode::BAD_REQUEST, text);
     }
     let text = match facts {
-        Facts::Tool { .. } | Facts::Task { .. } if refusal.is_invisible() => not_there(era, &known, id),
+        Facts::Tool { .. } | Facts::Task { .. } if refusal.is_invisible() => not_found_reply(era, &known, id),
         Facts::Tool { .. } => {
             let meta = format!("{{\"gatelodge/refusal\":{}}}", meta());
             result_response(id, &tool_error_result(&refusal.text(call.as_str()), Some(&meta), era))
         }
-        Facts::Resource { uri } if !is_visible(policy, |policy| policy.policy.is_resource_visible(uri)) => {
-            not_there(era, &known, id)
+        Facts::Resource { uri } if !is_listed_by_policy(policy, |policy| policy.policy.is_resource_visible(uri)) => {
+            not_found_reply(era, &known, id)
         }
-        Facts::Prompt { name, .. } if !is_visible(policy, |policy| policy.policy.is_prompt_visible(name)) => {
-            not_there(era, &known, id)
+        Facts::Prompt { name, .. } if !is_listed_by_policy(policy, |policy| policy.policy.is_prompt_visible(name)) => {
+            not_found_reply(era, &known, id)
         }
-        Facts::Completion { .. } if refusal.is_invisible() => not_there(era, &known, id),
+        Facts::Completion { .. } if refusal.is_invisible() => not_found_reply(era, &known, id),
         Facts::Method { .. } if matches!(refusal, Refusal::Denied(_)) => {
             let status = if era == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
-            return (status, not_there(era, &known, id));
+            return (status, not_found_reply(era, &known, id));
         }
         Facts::Task { .. }
         | Facts::Resource { .. }
@@ -131,10 +131,10 @@ pub(crate) fn refusal(
 }
 
 /// What is said of something that is not there for whoever asks, under the name that they know.
-pub(crate) fn not_there(era: ProtocolGeneration, facts: &Facts<'_>, id: &RequestId<'_>) -> String {
+pub(crate) fn not_found_reply(era: ProtocolGeneration, facts: &Facts<'_>, id: &RequestId<'_>) -> String {
     let (code, what) = match facts {
-        Facts::Tool { name, .. } => (code::INVALID_PARAMS, unknown_tool(name)),
-        Facts::Task { id: task, .. } => return unknown_task(id, task),
+        Facts::Tool { name, .. } => (code::INVALID_PARAMS, unknown_tool_message(name)),
+        Facts::Task { id: task, .. } => return unknown_task_reply(id, task),
         Facts::Resource { uri } => {
             let code = match era {
                 ProtocolGeneration::Stateful => code::RESOURCE_NOT_FOUND,
@@ -152,21 +152,21 @@ pub(crate) fn not_there(era: ProtocolGeneration, facts: &Facts<'_>, id: &Request
 }
 
 /// The same bytes whether a tool is hidden, not listed or not offered.
-fn unknown_tool(name: &str) -> String {
+fn unknown_tool_message(name: &str) -> String {
     format!("Unknown tool: {name} (not available to this grant)")
 }
 
 /// The same bytes whether a task is another grant's, of a tool that the grant does not see, or not there.
-pub(crate) fn unknown_task(id: &RequestId<'_>, task: &str) -> String {
+pub(crate) fn unknown_task_reply(id: &RequestId<'_>, task: &str) -> String {
     error_response(Some(id), code::INVALID_PARAMS, &format!("Unknown task: {}", quote_excerpt(task)), None)
 }
 
-fn is_visible(policy: Option<&ActivePolicy>, lists: impl Fn(&ActivePolicy) -> bool) -> bool {
+fn is_listed_by_policy(policy: Option<&ActivePolicy>, lists: impl Fn(&ActivePolicy) -> bool) -> bool {
     policy.is_some_and(lists)
 }
 
 /// The facts of a refusal for programs.
-fn about(refusal: &Refusal, call: CallId, policy: Option<&ActivePolicy>) -> String {
+fn refusal_details(refusal: &Refusal, call: CallId, policy: Option<&ActivePolicy>) -> String {
     let mut out = format!("{{\"code\":\"{}\",\"call\":\"{call}\"", refusal.code());
     let mut put = |name: &str, value: Option<&str>| {
         if let Some(value) = value {

@@ -14,8 +14,8 @@ use http::{Response, StatusCode};
 use tokio::sync::oneshot;
 
 use super::body::Body;
-use super::line::Line;
 use super::reply;
+use super::responder::Responder;
 use crate::Gateway;
 use crate::deadline_timer::DeadlineTimer;
 
@@ -35,7 +35,7 @@ struct RequestRunner<J> {
 struct JobSlot<J>(Mutex<JobSlotState<J>>);
 
 struct JobSlotState<J> {
-    job: Option<(J, Line)>,
+    job: Option<(J, Responder)>,
     /// Whether the clerk has done all that it was given.
     is_idle: bool,
     /// Whether nothing more comes.
@@ -54,7 +54,7 @@ impl<J: Send + 'static> RequestRunnerSlot<J> {
         &self,
         gw: &Arc<Gateway>,
         job: J,
-        does: impl Fn(Arc<Gateway>, J, Line) -> W + Send + 'static,
+        does: impl Fn(Arc<Gateway>, J, Responder) -> W + Send + 'static,
     ) -> Response<Body>
     where
         W: Future<Output = ()> + Send + 'static,
@@ -64,17 +64,19 @@ impl<J: Send + 'static> RequestRunnerSlot<J> {
             let gw = Arc::clone(gw);
             RequestRunner::new(move |job, line| does(Arc::clone(&gw), job, line))
         });
-        let (line, answer) = Line::new(Arc::clone(&clerk.deadline_timer));
+        let (line, answer) = Responder::new(Arc::clone(&clerk.deadline_timer));
         clerk.job_slot.submit(job, line);
         let answer =
             DetachOnDrop { runner: Some(clerk), response: answer, runner_slot: self, detach: |work| gw.spawn(work) }
                 .await;
-        answer.unwrap_or_else(|_| reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not answer"))
+        answer.unwrap_or_else(|_| {
+            reply::http_error_response(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not answer")
+        })
     }
 }
 
 impl<J: Send + 'static> RequestRunner<J> {
-    fn new<W>(does: impl Fn(J, Line) -> W + Send + 'static) -> Self
+    fn new<W>(does: impl Fn(J, Responder) -> W + Send + 'static) -> Self
     where
         W: Future<Output = ()> + Send + 'static,
     {
@@ -90,13 +92,13 @@ impl<J: Send + 'static> RequestRunner<J> {
 }
 
 impl<J> JobSlot<J> {
-    fn submit(&self, job: J, line: Line) {
+    fn submit(&self, job: J, line: Responder) {
         let mut handed = lock(&self.0);
         (handed.job, handed.is_idle) = (Some((job, line)), false);
     }
 
     /// The next job; none if there will be no more.
-    async fn next_job(&self) -> Option<(J, Line)> {
+    async fn next_job(&self) -> Option<(J, Responder)> {
         poll_fn(|_| {
             let mut handed = lock(&self.0);
             match handed.job.take() {
@@ -175,7 +177,7 @@ mod tests {
     ) -> (oneshot::Sender<u8>, DetachOnDrop<'d, RequestFuture, u8, impl Fn(RequestFuture) + Unpin>) {
         let (sender, answer) = oneshot::channel();
         let clerk = lock(&desk.0).take().unwrap_or_else(|| RequestRunner::new(|job: RequestFuture, _line| job));
-        clerk.job_slot.submit(job, Line::new(Arc::default()).0);
+        clerk.job_slot.submit(job, Responder::new(Arc::default()).0);
         (
             sender,
             DetachOnDrop {

@@ -17,8 +17,8 @@ use hyper::body::Incoming;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::body::{self, Body};
-use super::line::Slot;
 use super::reply;
+use super::responder::SessionSlot;
 use crate::Gateway;
 use crate::methods::stream;
 use crate::request_context::RequestContext;
@@ -87,10 +87,10 @@ pub(crate) fn named(uri: &Uri) -> Option<&str> {
 pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext) -> Response<Body> {
     let room = match stream::place(gw, &visit).await {
         Ok(room) => room,
-        Err(refusal) => return reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (texts, queue) = mpsc::channel(WAITING);
-    let slot = Slot::default();
+    let slot = SessionSlot::default();
     let connection = Connection {
         grant: visit.grant.config.id.clone(),
         server: visit.upstream.name().clone(),
@@ -100,7 +100,7 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext) -> Response<B
         waiting: Arc::new(Semaphore::new(WAITING_POSTS)),
     };
     let Some(id) = gw.sse_connections.insert(connection) else {
-        return reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "there is no randomness for an id");
+        return reply::http_error_response(StatusCode::INTERNAL_SERVER_ERROR, "there is no randomness for an id");
     };
     let (events, receiver) = mpsc::channel(1);
     let task = Arc::clone(gw);
@@ -108,14 +108,14 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext) -> Response<B
         serve(&task, &visit, &id, &slot, events, queue).await;
         drop(room);
     });
-    reply::stream(receiver)
+    reply::event_stream_response(receiver)
 }
 
 async fn serve(
     gw: &Gateway,
     visit: &RequestContext,
     id: &str,
-    slot: &Slot,
+    slot: &SessionSlot,
     events: mpsc::Sender<Bytes>,
     mut queue: mpsc::Receiver<Bytes>,
 ) {
@@ -140,7 +140,7 @@ async fn serve(
 async fn relay(
     gw: &Gateway,
     visit: &RequestContext,
-    slot: &Slot,
+    slot: &SessionSlot,
     events: &mpsc::Sender<Bytes>,
     queue: &mut mpsc::Receiver<Bytes>,
 ) {
@@ -194,7 +194,7 @@ pub(crate) async fn post(
         return away(StatusCode::BAD_REQUEST, what).await;
     }
     let Ok(place) = Arc::clone(&connection.waiting).try_acquire_owned() else {
-        return reply::http_error(StatusCode::TOO_MANY_REQUESTS, "too many messages of this connection wait");
+        return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, "too many messages of this connection wait");
     };
     let text = match body::read(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time).await {
         Ok(text) => text.whole(),
@@ -217,8 +217,10 @@ pub(crate) async fn post(
         drop((turn, place));
     });
     match taken.await {
-        Ok(()) => reply::empty(StatusCode::ACCEPTED),
-        Err(_) => reply::http_error(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not take the message"),
+        Ok(()) => reply::empty_response(StatusCode::ACCEPTED),
+        Err(_) => {
+            reply::http_error_response(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not take the message")
+        }
     }
 }
 

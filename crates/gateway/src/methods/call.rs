@@ -17,8 +17,8 @@ use self::judge::{denied_anyway, hidden, judge, not_sent, offered};
 use super::{crossing, initialize, pool, subscribe, tasks};
 use crate::Gateway;
 use crate::call::{Bond, Errand, Facts, Paused, Progress, Refusal, Reserved, Trail, attend, left, mirrored, take};
-use crate::http::line::Line;
 use crate::http::reply;
+use crate::http::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::text::Text;
 use crate::upstream::{Exchange, SendError};
@@ -42,7 +42,7 @@ pub(crate) async fn carry(
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     mut trail: Trail,
-    mut line: Line,
+    mut line: Responder,
 ) {
     trail.about(visit, facts.target(), facts.arguments());
     if !mutant!("unsubscribe-depends-on-policy") || denied_anyway(visit, facts, &trail).is_none() {
@@ -51,7 +51,7 @@ pub(crate) async fn carry(
     match walk(gw, visit, request, facts, &mut trail, &mut line).await {
         Ok(Carried::Answered { status, text, outcome, mut exchange }) => {
             gw.metrics.count_answered_call();
-            line.finish_with_text(status, text).await;
+            line.finish_with_body(status, text).await;
             gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
@@ -80,7 +80,7 @@ async fn stopped(
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     mut trail: Trail,
-    line: Line,
+    line: Responder,
     stop: Stop,
 ) {
     if matches!(stop.refusal, Refusal::Upstream(SendError::Left)) {
@@ -88,8 +88,8 @@ async fn stopped(
         return gw.write(trail.left()).await;
     }
     gw.metrics.count_refusal(stop.refusal.code());
-    let (status, text) = reply::refusal(visit, facts, &line, (request.id(), trail.call()), &stop.refusal);
-    line.finish_with(status, text.into()).await;
+    let (status, text) = reply::refusal_reply(visit, facts, &line, (request.id(), trail.call()), &stop.refusal);
+    line.finish_with_status(status, text.into()).await;
     match stop.left {
         Left::Refusal => gw.write(trail.refused(&stop.refusal)).await,
         Left::Outcome(outcome) => gw.write(trail.failed(&stop.refusal, outcome)).await,
@@ -104,7 +104,7 @@ pub(crate) async fn unreachable(
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     refusal: Refusal,
-    line: Line,
+    line: Responder,
 ) {
     let mut trail = Trail::begin(visit, request, gw.new_call_id(), gw.clock.now());
     trail.about(visit, facts.target(), facts.arguments());
@@ -146,10 +146,10 @@ async fn walk(
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     trail: &mut Trail,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<Carried, Stop> {
     let back = back(gw, visit, request, facts, line);
-    line.take_room(visit, request.method())?;
+    line.acquire_in_flight(visit, request.method())?;
     crossing::carried(visit, request)?;
     let apart = match back {
         None if state_of(visit, request).is_none() && pool::has_turns(visit, request) => {
@@ -196,7 +196,7 @@ async fn walk(
         progress: Progress::of(request).map(Arc::new),
         params,
         reserved: &reserved,
-        alarm: line.alarm(),
+        alarm: line.deadline_timer(),
     };
     match journey.go(resumed, trail.call(), line).await {
         Ok(carried) => {
@@ -232,10 +232,10 @@ async fn send_refused(
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
     trail: &mut Trail,
-    line: &mut Line,
+    line: &mut Responder,
 ) {
     let Ok(reserved) = take(gw, visit, &Terms::default(), trail).await else { return };
-    let (progress, params, alarm) = (None, None, line.alarm());
+    let (progress, params, alarm) = (None, None, line.deadline_timer());
     let journey = Journey { gw, visit, request, facts, progress, params, reserved: &reserved, alarm };
     let _ = journey.go(None, trail.call(), line).await;
 }
@@ -246,11 +246,11 @@ fn back(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Option<RequestContext> {
     let back = gw.suspended_calls.back(&state_of(visit, request)?, &Bond::of(visit, request, facts))?;
     if let Some(room) = back.room {
-        line.hold(room);
+        line.hold_in_flight_guard(room);
     }
     Some(visit.by(back.session, back.turn))
 }
@@ -264,7 +264,7 @@ async fn apart(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     trail: &Trail,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<RequestContext, Refusal> {
     let errand = Errand {
         gw,

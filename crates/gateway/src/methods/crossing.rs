@@ -9,7 +9,7 @@ use http::StatusCode;
 
 use crate::Gateway;
 use crate::call::{Refusal, Trail};
-use crate::http::line::Line;
+use crate::http::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::Session;
 
@@ -19,8 +19,8 @@ pub(crate) async fn own_answer(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: Trail,
-    line: Line,
-) -> Option<(Trail, Line)> {
+    line: Responder,
+) -> Option<(Trail, Responder)> {
     let text = match (visit.translation(), request.method()) {
         (ProtocolTranslation::ToStateful, Method::Discover) => {
             visit.upstream_session().map(|session| result_response(request.id(), &discovered(visit, session)))

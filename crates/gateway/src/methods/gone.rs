@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use crate::Gateway;
 use crate::call::Trail;
-use crate::http::line::Line;
+use crate::http::responder::Responder;
 
 /// Answers that there is no such method. In a session the status 404 would say that the session is over.
 pub(crate) async fn refuse(
@@ -15,7 +15,7 @@ pub(crate) async fn refuse(
     id: Option<&RequestId<'_>>,
     method: &Method<'_>,
     mut trail: Trail,
-    line: Line,
+    line: Responder,
 ) {
     let status = if era == ProtocolGeneration::Stateless || mutant!("unknown-method-ends-session") {
         StatusCode::NOT_FOUND
@@ -24,7 +24,7 @@ pub(crate) async fn refuse(
     };
     let what = format!("unknown method {}", quote_excerpt(method.name()));
     let text = error_response(id, code::METHOD_NOT_FOUND, &what, None);
-    line.finish_with(status, text.into()).await;
+    line.finish_with_status(status, text.into()).await;
     gw.metrics.count_refusal("rejected");
     trail.method(method.name());
     gw.write(trail.rejected(code::METHOD_NOT_FOUND, &what)).await;

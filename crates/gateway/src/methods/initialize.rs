@@ -21,8 +21,8 @@ use super::subscribe;
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Trail, answer, own_answer, result_text};
 use crate::config_snapshot::ActiveGrant;
-use crate::http::line::Line;
 use crate::http::reply;
+use crate::http::responder::Responder;
 use crate::request_context::RequestContext;
 use crate::session::{ClientInfo, Opening, Session, spoken_in_head};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
@@ -39,7 +39,7 @@ pub(crate) async fn initialize(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: Trail,
-    mut line: Line,
+    mut line: Responder,
 ) {
     let patience = handshake_time(gw, visit);
     let opening = async {
@@ -57,7 +57,7 @@ pub(crate) async fn initialize(
             fail_by(gw, request.id(), &mut trail, (Refusal::Handshake(fault), outcome), line).await;
         }
         Err(refusal) => {
-            line.finish(reply::fault(request.id(), trail.call(), &refusal)).await;
+            line.finish(reply::internal_error_reply(request.id(), trail.call(), &refusal)).await;
             gw.refuse(&mut trail, &refusal).await;
         }
     }
@@ -83,7 +83,7 @@ async fn opened(
     request: &ClientRequest<'_>,
     trail: &Trail,
     room: OwnedSemaphorePermit,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<(Bytes, CallOutcome), Refusal> {
     let exchanged = exchanged(gw, visit, request, trail, line).await.map_err(|fault| match fault {
         SendError::Timeout => SendError::HandshakeTimeout(gw.settings.call_time),
@@ -132,7 +132,7 @@ async fn opened(
     if has_tasks(&result) {
         session.tasks.note();
     }
-    if line.open(&session) {
+    if line.set_session(&session) {
         gw.keep_session(&session).await;
     }
     Ok((text, outcome))
@@ -154,7 +154,7 @@ async fn welcomed(
     request: &ClientRequest<'_>,
     welcome: Bytes,
     room: OwnedSemaphorePermit,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<(Bytes, CallOutcome), Refusal> {
     let params = request.params();
     let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
@@ -177,7 +177,7 @@ async fn welcomed(
     };
     let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
     let session = session.ok_or_else(|| SendError::NotSent("there is no room for another session".to_owned()))?;
-    if line.open(&session) {
+    if line.set_session(&session) {
         gw.keep_session(&session).await;
     }
     Ok((gatelodge_mcp::result_response(request.id(), &text).into(), CallOutcome::Ok))

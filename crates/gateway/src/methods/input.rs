@@ -22,7 +22,7 @@ use crate::call::{
     Bond, Errand, MOST_AT_ONCE, Paused, Permit, Question, Refusal, Trail, attend, result_text, under_our_id,
 };
 use crate::gathered::Taken;
-use crate::http::line::Line;
+use crate::http::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::{AskedBy, Session};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
@@ -185,7 +185,7 @@ pub(crate) async fn answered(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut paused: Paused,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<Result<Exchange, String>, SendError> {
     let link = paused.session.link();
     // Another opening has asked nothing, or something else by the same ids.
@@ -213,7 +213,7 @@ pub(crate) async fn answered(
         return Ok(Ok(paused.exchange));
     }
     paused.questions = open;
-    paused.room = line.give_room();
+    paused.room = line.take_in_flight_guard();
     Ok(Err(result_response(request.id(), &kept(gw, paused)?)))
 }
 
@@ -296,7 +296,7 @@ pub(crate) async fn ask_client(
     gw: &Gateway,
     visit: &RequestContext,
     result: &str,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<Option<Answers>, SendError> {
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
     let document =
@@ -331,7 +331,7 @@ async fn ask(
     errand: &Errand<'_>,
     method: &str,
     params: Option<JsonValue<'_>>,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<Option<String>, SendError> {
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
     let session = errand.visit.session().ok_or_else(|| unusable("the client has no session"))?;

@@ -23,8 +23,8 @@ use crate::call::{
     without_complete,
 };
 use crate::classes::Categories;
-use crate::http::line::Line;
 use crate::http::reply;
+use crate::http::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::text::Text;
 use crate::upstream::{Earlier, Exchange, Listed, Offer, Outgoing, SendError};
@@ -70,7 +70,7 @@ pub(crate) async fn list(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: Trail,
-    line: Line,
+    line: Responder,
 ) {
     let id = request.id();
     let Some(mut line) = from_the_beginning(gw, request, visit.generation(), &mut trail, line).await else { return };
@@ -85,12 +85,12 @@ pub(crate) async fn list(
     };
     match edited(gw, visit, request, &pages, changes).await {
         Ok((status, text, outcome)) => {
-            line.finish_with_text(status, text).await;
+            line.finish_with_body(status, text).await;
             gw.write(trail.outcome(outcome, None)).await;
         }
         Err(Refusal::Upstream(fault)) => fail(gw, id, &mut trail, fault, line).await,
         Err(refusal) => {
-            line.finish(reply::fault(id, trail.call(), &refusal)).await;
+            line.finish(reply::internal_error_reply(id, trail.call(), &refusal)).await;
             gw.refuse(&mut trail, &refusal).await;
         }
     }
@@ -106,8 +106,8 @@ pub(crate) async fn from_the_beginning(
     request: &ClientRequest<'_>,
     era: ProtocolGeneration,
     trail: &mut Trail,
-    line: Line,
-) -> Option<Line> {
+    line: Responder,
+) -> Option<Responder> {
     let (status, text, code, what) = match request.cursor() {
         Ok(None) => return Some(line),
         Ok(Some(_)) => {
@@ -116,11 +116,11 @@ pub(crate) async fn from_the_beginning(
             (StatusCode::OK, text, code::INVALID_PARAMS, what)
         }
         Err(fault) => {
-            let (status, text) = reply::wire_error(&fault, era);
+            let (status, text) = reply::wire_error_reply(&fault, era);
             (status, text, fault.code, fault.message)
         }
     };
-    line.finish_with(status, text.into()).await;
+    line.finish_with_status(status, text.into()).await;
     gw.write(trail.rejected(code, &what)).await;
     None
 }
@@ -184,7 +184,7 @@ pub(crate) async fn fetch(
     gw: &Gateway,
     visit: &RequestContext,
     wanted: &Wanted<'_>,
-    line: &mut Line,
+    line: &mut Responder,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<Pages, SendError> {
     fetch_within(LIST_TIME.min(gw.settings.call_time), gw, visit, wanted, line, make).await
@@ -197,7 +197,7 @@ pub(crate) async fn fetch_within(
     gw: &Gateway,
     visit: &RequestContext,
     wanted: &Wanted<'_>,
-    line: &mut Line,
+    line: &mut Responder,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<Pages, SendError> {
     let fetching = async {
@@ -247,7 +247,7 @@ async fn fetch_pages(
     gw: &Gateway,
     visit: &RequestContext,
     wanted: &Wanted<'_>,
-    line: &mut Line,
+    line: &mut Responder,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<Pages, SendError> {
     let member = wanted.member;

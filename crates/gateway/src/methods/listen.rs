@@ -24,8 +24,8 @@ use super::stream::LOOK;
 use super::tasks::{self, not_to_hear};
 use crate::Gateway;
 use crate::call::{Facts, Permit, Refusal, Trail, answer, status_of};
-use crate::http::line::Line;
 use crate::http::reply;
+use crate::http::responder::Responder;
 use crate::lists::{Lists, SUBSCRIPTION, changed_for};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::revalidation::Revalidation;
@@ -52,7 +52,7 @@ pub(crate) async fn listen(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: Trail,
-    mut line: Line,
+    mut line: Responder,
 ) {
     if let Err(refusal) = bounded(request) {
         return tasks::refuse(gw, request, trail, line, &refusal).await;
@@ -77,8 +77,8 @@ pub(crate) async fn listen(
     };
     if let Some(task) = unheard {
         trail.about(visit, Some(&task), None);
-        let facts = line.as_known(&Facts::Task { id: task.into(), tool: String::new() });
-        line.finish(reply::not_there(visit.generation(), &facts, request.id()).into()).await;
+        let facts = line.with_client_names(&Facts::Task { id: task.into(), tool: String::new() });
+        line.finish(reply::not_found_reply(visit.generation(), &facts, request.id()).into()).await;
         return gw.refuse(&mut trail, &Refusal::Unaddressed).await;
     }
     let method = request.method().name();
@@ -107,12 +107,12 @@ async fn ended(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: Trail,
-    line: Line,
+    line: Responder,
     end: End,
 ) {
     let outcome = match end {
         End::Answered(status, text, outcome) => {
-            line.finish_with(status, text).await;
+            line.finish_with_status(status, text).await;
             outcome
         }
         End::Unwanted => {
@@ -120,7 +120,7 @@ async fn ended(
             CallOutcome::Ok
         }
         End::Over => {
-            line.close(last_word(gw, visit, request.id())).await;
+            line.close_stream(last_word(gw, visit, request.id())).await;
             CallOutcome::Ok
         }
     };
@@ -141,10 +141,10 @@ fn last_word(gw: &Gateway, visit: &RequestContext, id: &RequestId<'_>) -> String
 }
 
 /// Waits until the client wants to hear nothing more: it hangs up, or cancels the request where it can name it.
-async fn unwanted(line: &mut Line) {
-    let told = line.cancelled();
+async fn unwanted(line: &mut Responder) {
+    let told = line.cancel_signal();
     tokio::select! {
-        () = line.gone() => {}
+        () = line.wait_for_disconnect() => {}
         () = cancelled(told.as_deref()) => {}
     }
 }
@@ -215,7 +215,7 @@ async fn opened(
     request: &ClientRequest<'_>,
     (call, permit): (CallId, Permit),
     heard: &[MayHear],
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<End, SendError> {
     let opening = tokio::time::timeout(gw.settings.call_time, gw.upstream_client.send(&visit.upstream, permit));
     let mut exchange = opening.await.unwrap_or(Err(SendError::Timeout))?;
@@ -228,7 +228,7 @@ async fn pump(
     request: &ClientRequest<'_>,
     (call, heard): (CallId, &[MayHear]),
     exchange: &mut Exchange,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<End, SendError> {
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
@@ -291,7 +291,7 @@ async fn pump(
 }
 
 /// Passes on what a server says, under the client's own id.
-async fn pass_on(visit: &RequestContext, request: &ClientRequest<'_>, text: String, line: &mut Line) {
+async fn pass_on(visit: &RequestContext, request: &ClientRequest<'_>, text: String, line: &mut Responder) {
     let text = retagged(&text, request.id(), &JsonLimits::REPLY).unwrap_or(text);
     line.send(&visit.upstream.secrets().cut_json(text)).await;
 }
@@ -315,12 +315,12 @@ impl Listener {
     /// Looks whether something else is in force, tells the client, and goes on by that. False where the stream has to
     /// end: where the server is another one, or the grant may hear of other things that the client named than before, the
     /// client listens anew, and is told.
-    async fn look(&mut self, gw: &Gateway, request: &ClientRequest<'_>, line: &mut Line) -> bool {
+    async fn look(&mut self, gw: &Gateway, request: &ClientRequest<'_>, line: &mut Responder) -> bool {
         let next = match gw.revalidate(&self.visit) {
             Revalidation::Unchanged => return true,
             Revalidation::Revoked => return false,
             // Whoever listens to all servers is told once for all of them.
-            Revalidation::Replaced(_) if line.is_of_many() => return false,
+            Revalidation::Replaced(_) if line.is_aggregate() => return false,
             Revalidation::Replaced(next) => *next,
         };
         self.is_due = true;
@@ -333,13 +333,13 @@ impl Listener {
 
     /// Whether the client may hear of all tasks that it named. With what is in force, what the server offers is to be
     /// asked for anew, and without that nothing is said of a task.
-    async fn hears_of_tasks(&self, gw: &Gateway, request: &ClientRequest<'_>, line: &mut Line) -> bool {
+    async fn hears_of_tasks(&self, gw: &Gateway, request: &ClientRequest<'_>, line: &mut Responder) -> bool {
         self.visit.translation() != ProtocolTranslation::None
             || matches!(not_to_hear(gw, &self.visit, request, line).await, Ok(None))
     }
 
     /// Tells the client that its lists are others now, if that is to be said.
-    async fn tell(&mut self, request: &ClientRequest<'_>, line: &mut Line) {
+    async fn tell(&mut self, request: &ClientRequest<'_>, line: &mut Responder) {
         let Some(promised) = self.promised.filter(|_| std::mem::take(&mut self.is_due)) else { return };
         for method in promised.methods() {
             line.send(&changed_for(&method, request.id())).await;

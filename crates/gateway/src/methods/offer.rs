@@ -15,7 +15,7 @@ use super::list::{Pages, Wanted, fetch_within};
 use crate::Gateway;
 use crate::call::{Errand, Refusal, attend};
 use crate::classes::Categories;
-use crate::http::line::Line;
+use crate::http::responder::Responder;
 use crate::request_context::RequestContext;
 use crate::twins::twins;
 use crate::upstream::{Earlier, Offer, SendError, Upstream};
@@ -32,7 +32,7 @@ pub(crate) async fn offer_for(
     gw: &Gateway,
     visit: &RequestContext,
     name: &str,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<Arc<Offer>, Refusal> {
     if let Some(offer) = settled(visit, name) {
         return Ok(offer);
@@ -81,7 +81,7 @@ async fn take_anew(
     gw: &Gateway,
     visit: &RequestContext,
     patience: Duration,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<Arc<Offer>, Refusal> {
     let changes = visit.tool_registry().changes();
     let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None, is_callers: false };

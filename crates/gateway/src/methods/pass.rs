@@ -14,8 +14,8 @@ use super::input::is_input;
 use super::server::{may_be_answered, tell};
 use crate::Gateway;
 use crate::call::{Ended, Errand, Permit, Progress, Refusal, Trail, answer, forward, status_of, under_our_id};
-use crate::http::line::Line;
 use crate::http::reply;
+use crate::http::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::AskedBy;
 use crate::upstream::{Exchange, Outgoing, SendError};
@@ -26,14 +26,14 @@ pub(crate) async fn request(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: Trail,
-    mut line: Line,
+    mut line: Responder,
 ) {
     match sent(gw, visit, request, &trail, &mut line).await {
         Ok((status, text, outcome, mut exchange)) => {
             if outcome == CallOutcome::Ok {
                 note_level(gw, visit, request).await;
             }
-            line.finish_with(status, text).await;
+            line.finish_with_status(status, text).await;
             gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
@@ -51,7 +51,7 @@ async fn note_level(gw: &Gateway, visit: &RequestContext, request: &ClientReques
 }
 
 /// Ends a request that is not judged, and to which the upstream gave no answer.
-pub(crate) async fn fail(gw: &Gateway, id: &RequestId<'_>, trail: &mut Trail, fault: SendError, line: Line) {
+pub(crate) async fn fail(gw: &Gateway, id: &RequestId<'_>, trail: &mut Trail, fault: SendError, line: Responder) {
     let outcome = fault.outcome();
     fail_by(gw, id, trail, (Refusal::Unanswered(fault), outcome), line).await;
 }
@@ -62,7 +62,7 @@ pub(super) async fn fail_by(
     id: &RequestId<'_>,
     trail: &mut Trail,
     why: (Refusal, CallOutcome),
-    line: Line,
+    line: Responder,
 ) {
     let (refusal, outcome) = why;
     if outcome == CallOutcome::Cancelled {
@@ -70,7 +70,7 @@ pub(super) async fn fail_by(
         return gw.write(trail.outcome(outcome, None)).await;
     }
     gw.metrics.count_refusal(refusal.code());
-    line.finish(reply::fault(id, trail.call(), &refusal)).await;
+    line.finish(reply::internal_error_reply(id, trail.call(), &refusal)).await;
     gw.write(trail.failed(&refusal, outcome)).await;
 }
 
@@ -79,7 +79,7 @@ async fn sent(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     trail: &Trail,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<(StatusCode, Bytes, CallOutcome, Exchange), SendError> {
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
     match answer(visit, &message, request.id(), &gw.settings.reply_limits) {
@@ -103,7 +103,7 @@ pub(crate) async fn exchanged(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     trail: &Trail,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<(Bytes, Exchange), SendError> {
     let progress = Progress::of(request);
     let outgoing = under_our_id(visit, request, trail.call(), None);

@@ -39,7 +39,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(500);
 /// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
 pub(crate) async fn resume(gw: &Arc<Gateway>, visit: RequestContext, last: &str) -> Response<Body> {
     let Some(session) = visit.session() else {
-        return reply::http_error(StatusCode::BAD_REQUEST, "begin with `initialize`");
+        return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
     let place_in = session.streams().place(last);
     if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE) {
@@ -49,9 +49,9 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, visit: RequestContext, last: &str)
         return unknown(gw, &visit).await;
     };
     match place(gw, &visit).await {
-        Err(refusal) => reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
         Ok(room) => match session.streams().resume(behind, room) {
-            Some(events) => reply::stream(events),
+            Some(events) => reply::event_stream_response(events),
             None => unknown(gw, &visit).await,
         },
     }
@@ -62,7 +62,7 @@ async fn unknown(gw: &Gateway, visit: &RequestContext) -> Response<Body> {
     let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     trail.method("GET");
     gw.refuse(&mut trail, &Refusal::Unaddressed).await;
-    reply::http_error(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
+    reply::http_error_response(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
 }
 
 /// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
@@ -70,7 +70,7 @@ async fn unknown(gw: &Gateway, visit: &RequestContext) -> Response<Body> {
 pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext, behind: Option<Place>) -> Response<Body> {
     let room = match place(gw, &visit).await {
         Ok(room) => room,
-        Err(refusal) => return reply::http_error(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
+        Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (events, receiver) = mpsc::channel(WAITING_EVENTS);
     let task = Arc::clone(gw);
@@ -78,7 +78,7 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext, behind: Optio
         serve(task, visit, behind, events).await;
         drop(room);
     });
-    reply::stream(receiver)
+    reply::event_stream_response(receiver)
 }
 
 /// A place for one more stream of the grant; what comes of it is written down.

@@ -14,8 +14,8 @@ pub(crate) use self::owner::{are_named, is_for, not_there, not_to_hear, note, of
 use super::{call, initialize};
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail};
-use crate::http::line::Line;
 use crate::http::reply;
+use crate::http::responder::Responder;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 
 /// Answers a request about tasks.
@@ -24,9 +24,9 @@ pub(crate) async fn request(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: Trail,
-    mut line: Line,
+    mut line: Responder,
 ) {
-    if let Err(refusal) = line.take_room(visit, request.method()) {
+    if let Err(refusal) = line.acquire_in_flight(visit, request.method()) {
         return refuse(gw, request, trail, line, &refusal).await;
     }
     initialize::reopen_if_over(gw, visit).await;
@@ -38,7 +38,7 @@ pub(crate) async fn request(
         let what = "the client has not declared the extension for tasks";
         let data = format!(r#"{{"requiredCapabilities":{TASKS_CAPABILITY_JSON}}}"#);
         let text = error_response(Some(request.id()), code::MISSING_CLIENT_CAPABILITY, what, Some(&data));
-        line.finish_with(StatusCode::BAD_REQUEST, text.into()).await;
+        line.finish_with_status(StatusCode::BAD_REQUEST, text.into()).await;
         return gw.write(trail.rejected(code::MISSING_CLIENT_CAPABILITY, what)).await;
     }
     if *request.method() == Method::TasksList {
@@ -57,8 +57,8 @@ pub(crate) async fn request(
         Ok(Some(None)) => call::carry(gw, visit, request, &method, trail, line).await,
         Ok(None) => {
             trail.about(visit, Some(&id), None);
-            let facts = line.as_known(&Facts::Task { id, tool: String::new() });
-            line.finish(reply::not_there(visit.generation(), &facts, request.id()).into()).await;
+            let facts = line.with_client_names(&Facts::Task { id, tool: String::new() });
+            line.finish(reply::not_found_reply(visit.generation(), &facts, request.id()).into()).await;
             gw.refuse(&mut trail, &Refusal::Unaddressed).await;
         }
         Err(fault) => refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
@@ -83,12 +83,18 @@ fn is_known(visit: &RequestContext, method: &Method<'_>) -> bool {
     }
 }
 
-pub(crate) async fn refuse(gw: &Gateway, request: &ClientRequest<'_>, mut trail: Trail, line: Line, refusal: &Refusal) {
-    line.finish(reply::fault(request.id(), trail.call(), refusal)).await;
+pub(crate) async fn refuse(
+    gw: &Gateway,
+    request: &ClientRequest<'_>,
+    mut trail: Trail,
+    line: Responder,
+    refusal: &Refusal,
+) {
+    line.finish(reply::internal_error_reply(request.id(), trail.call(), refusal)).await;
     gw.refuse(&mut trail, refusal).await;
 }
 
-async fn reject(gw: &Gateway, visit: &RequestContext, mut trail: Trail, line: Line, fault: &MessageError) {
+async fn reject(gw: &Gateway, visit: &RequestContext, mut trail: Trail, line: Responder, fault: &MessageError) {
     line.reject(fault, visit.generation()).await;
     gw.write(trail.rejected(fault.code, &fault.message)).await;
 }

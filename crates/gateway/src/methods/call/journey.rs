@@ -16,7 +16,7 @@ use crate::call::{
     status_of, under_our_id,
 };
 use crate::deadline_timer::{DeadlineTimer, timeout};
-use crate::http::line::Line;
+use crate::http::responder::Responder;
 use crate::methods::{input, undeclared};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{Exchange, Outgoing, SendError};
@@ -48,7 +48,12 @@ enum Step {
 impl Journey<'_> {
     /// Sends it, or goes on with what was sent, and asks the client what the upstream wants to know, until there is an
     /// answer.
-    pub async fn go(&self, resumed: Option<Box<Paused>>, call: CallId, line: &mut Line) -> Result<Carried, SendError> {
+    pub async fn go(
+        &self,
+        resumed: Option<Box<Paused>>,
+        call: CallId,
+        line: &mut Responder,
+    ) -> Result<Carried, SendError> {
         let about = self.facts.in_head(self.request.method());
         let mut step = match resumed {
             Some(paused) => Step::GoOn(paused),
@@ -77,7 +82,7 @@ impl Journey<'_> {
 
     /// Asks the client what the upstream wants to know, and gives the request to be sent with its answers; none if the
     /// client wants no answer any more.
-    async fn asked(&self, result: &str, line: &mut Line) -> Result<Option<Step>, SendError> {
+    async fn asked(&self, result: &str, line: &mut Responder) -> Result<Option<Step>, SendError> {
         let Self { gw, visit, .. } = self;
         let asking = input::ask_client(gw, visit, result, line);
         let unanswered = || Err(SendError::Unusable("the client did not answer what the server asked".to_owned()));
@@ -94,7 +99,7 @@ impl Journey<'_> {
     }
 
     /// Takes one step, within the time that a call may take.
-    async fn take(&self, step: Step, line: &mut Line) -> Result<Carried, SendError> {
+    async fn take(&self, step: Step, line: &mut Responder) -> Result<Carried, SendError> {
         let call = match &step {
             Step::Send(call, _) => *call,
             Step::GoOn(paused) => paused.call,
@@ -134,7 +139,7 @@ impl Journey<'_> {
         errand: &Errand<'_>,
         links: u64,
         step: Step,
-        line: &mut Line,
+        line: &mut Responder,
     ) -> Result<Result<(Ended, Option<Exchange>), String>, SendError> {
         let Self { gw, visit, request, .. } = self;
         let brings_answers = matches!(step, Step::Send(..)) && input::brings_answers(request);
@@ -181,14 +186,14 @@ impl Journey<'_> {
         links: u64,
         ended: Ended,
         exchange: Option<Exchange>,
-        line: &mut Line,
+        line: &mut Responder,
     ) -> Result<Carried, SendError> {
         let Self { gw, visit, request, .. } = self;
         let (message, places, exchange) = match (ended, exchange) {
             (Ended::Answer(message, places), Some(exchange)) => (message, places, exchange),
             (Ended::Asked(asked), Some(exchange)) => {
                 let mut paused = self.paused(errand, links, &asked, exchange)?;
-                paused.room = line.give_room();
+                paused.room = line.take_in_flight_guard();
                 let text = input::kept(gw, paused)?;
                 return Ok(Carried::Told { text: gatelodge_mcp::result_response(request.id(), &text) });
             }

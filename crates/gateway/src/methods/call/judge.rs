@@ -7,7 +7,7 @@ use gatelodge_store::EnforcementMode;
 
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail};
-use crate::http::line::Line;
+use crate::http::responder::Responder;
 use crate::methods::offer::{offer_for, with_tool};
 use crate::request_context::RequestContext;
 use crate::upstream::{Offer, SendError};
@@ -60,7 +60,7 @@ pub(super) async fn offered(
     visit: &RequestContext,
     facts: &Facts<'_>,
     trail: &Trail,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<Option<Arc<Offer>>, Refusal> {
     let Some(name) = facts.tool() else { return Ok(None) };
     if let Some(offer) = with_tool(visit, name) {

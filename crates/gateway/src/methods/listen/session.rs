@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::filter::Filter;
 use super::{End, Listener, unwanted, uris};
 use crate::Gateway;
-use crate::http::line::Line;
+use crate::http::responder::Responder;
 use crate::lists::{Lists, SUBSCRIPTION};
 use crate::methods::server::MayHear;
 use crate::methods::stream::{LOOK, follow};
@@ -62,7 +62,7 @@ pub(super) async fn listen(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     named: Vec<MayHear>,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<End, SendError> {
     let Some(session) = visit.upstream_session() else { return Ok(End::Over) };
     let filter = filter(request, session, &named);

@@ -10,7 +10,7 @@ use super::owner::{hash, is_passed_over, know_offer, may_hear, own_tasks};
 use super::{refuse, reject};
 use crate::Gateway;
 use crate::call::{Progress, Refusal, Trail, answer};
-use crate::http::line::Line;
+use crate::http::responder::Responder;
 use crate::methods::list::{FOREIGN_CURSOR, Pages, Wanted, fetch};
 use crate::methods::pass::fail;
 use crate::request_context::RequestContext;
@@ -22,7 +22,7 @@ pub(super) async fn list(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: Trail,
-    mut line: Line,
+    mut line: Responder,
 ) {
     match request.cursor() {
         Ok(None) => {}
@@ -35,7 +35,7 @@ pub(super) async fn list(
     }
     match listed(gw, visit, request, &mut line).await {
         Ok((status, text, outcome)) => {
-            line.finish_with(status, visit.upstream.secrets().cut(text)).await;
+            line.finish_with_status(status, visit.upstream.secrets().cut(text)).await;
             gw.write(trail.outcome(outcome, None)).await;
         }
         Err(Refusal::Upstream(fault)) => fail(gw, request.id(), &mut trail, fault, line).await,
@@ -47,7 +47,7 @@ async fn listed(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<(StatusCode, Bytes, CallOutcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
     let progress = Progress::of(request);

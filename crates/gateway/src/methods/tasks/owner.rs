@@ -17,7 +17,7 @@ use tracing::warn;
 
 use crate::Gateway;
 use crate::call::{Facts, Progress, Refusal};
-use crate::http::line::Line;
+use crate::http::responder::Responder;
 use crate::methods::offer::offer_for;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::text::Text;
@@ -32,7 +32,7 @@ const AT_MOST: Duration = Duration::from_secs(30 * 24 * 3_600);
 const MAX_ANSWER: usize = 1 << 20;
 
 /// Asks what the server offers, if that is not known. A server that does not say offers nothing.
-pub(super) async fn know_offer(gw: &Gateway, visit: &RequestContext, tool: &str, line: &mut Line) {
+pub(super) async fn know_offer(gw: &Gateway, visit: &RequestContext, tool: &str, line: &mut Responder) {
     if visit.server_access.mode == EnforcementMode::Enforce {
         let _ = offer_for(gw, visit, tool, line).await;
     }
@@ -155,7 +155,7 @@ pub(crate) async fn not_to_hear(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    line: &mut Line,
+    line: &mut Responder,
 ) -> Result<Option<String>, StoreError> {
     for value in named(request).iter().flat_map(|named| named.elements()) {
         let id = value.as_str().unwrap_or(value.raw().into());

@@ -12,12 +12,12 @@ use crate::session::Session;
 
 /// A stream that can be come back to. It is over when this is dropped.
 #[derive(Debug)]
-pub(super) struct Outlet {
+pub(super) struct ResumableStream {
     session: Arc<Session>,
     stream: u64,
 }
 
-impl Outlet {
+impl ResumableStream {
     /// Begins one to a connection whose queue is empty.
     pub fn begin(session: &Arc<Session>, events: mpsc::Sender<Bytes>) -> Self {
         let stream = session.streams().begin(events.clone());
@@ -31,18 +31,18 @@ impl Outlet {
     /// Sends a message. A client that is away finds it when it comes back.
     pub async fn send(&self, text: &str) {
         let (event, to) = self.session.streams().stamped_for(self.stream, text);
-        put(to, event).await;
+        send_if_connected(to, event).await;
     }
 
     /// Sends the last message; the request's place is given back when it is taken.
     pub async fn finish(self, text: &str, room: Option<Room>) {
         let (event, to) = self.session.streams().stamped_for(self.stream, text);
-        put(to, held(event, room)).await;
+        send_if_connected(to, bytes_with_guard(event, room)).await;
     }
 
     /// Ends the connection, so that the client comes back for the rest; one that was given no place to come back to
     /// keeps it.
-    pub fn let_go(&self) {
+    pub fn close_for_polling(&self) {
         if self.session.revision() >= Revision::R2025_11_25 {
             self.session.streams().let_go(self.stream);
         }
@@ -50,32 +50,36 @@ impl Outlet {
 
     /// Shows that we are still there.
     pub async fn keep_alive(&self) {
-        put(self.session.streams().connection(self.stream), Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
+        send_if_connected(
+            self.session.streams().connection(self.stream),
+            Bytes::from_static(SSE_KEEP_ALIVE.as_bytes()),
+        )
+        .await;
     }
 }
 
-async fn put(to: Option<mpsc::Sender<Bytes>>, event: Bytes) {
+async fn send_if_connected(to: Option<mpsc::Sender<Bytes>>, event: Bytes) {
     if let Some(events) = to {
         let _ = events.send(event).await;
     }
 }
 
-impl Drop for Outlet {
+impl Drop for ResumableStream {
     fn drop(&mut self) {
         self.session.streams().end(self.stream);
     }
 }
 
 /// Bytes that keep a place until they are written.
-pub(super) fn held(event: Bytes, room: Option<Room>) -> Bytes {
-    struct Held(Bytes, #[expect(dead_code, reason = "it is there to be dropped")] Room);
-    impl AsRef<[u8]> for Held {
+pub(super) fn bytes_with_guard(event: Bytes, room: Option<Room>) -> Bytes {
+    struct BytesWithGuard(Bytes, #[expect(dead_code, reason = "it is there to be dropped")] Room);
+    impl AsRef<[u8]> for BytesWithGuard {
         fn as_ref(&self) -> &[u8] {
             &self.0
         }
     }
     match room {
-        Some(room) => Bytes::from_owner(Held(event, room)),
+        Some(room) => Bytes::from_owner(BytesWithGuard(event, room)),
         None => event,
     }
 }
