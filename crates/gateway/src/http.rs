@@ -2,9 +2,9 @@
 
 mod aggregate_endpoint;
 pub(crate) mod bearer_token;
-pub(crate) mod body;
 mod cors;
 pub(crate) mod health_endpoints;
+pub(crate) mod http_bodies;
 pub(crate) mod listener;
 pub(crate) mod mcp_endpoint;
 pub(crate) mod reply;

@@ -4,23 +4,25 @@
 //! asks. The gateway reads no clock, no files and no environment of its own: whoever builds it hands them in.
 
 mod all;
+mod argument_redaction;
+mod arguments_digest;
 mod auth_failures;
+mod body_buffer;
 mod call;
 mod classes;
+mod coalescing_stream;
 mod config_snapshot;
 mod deadline_timer;
-mod digest;
 mod entropy;
 mod forced_shutdown;
-mod gathered;
 mod http;
 mod in_flight_limit;
 mod lines;
 mod lists;
+mod message_body;
 mod methods;
 mod metrics;
 mod minimum_revision;
-mod redact;
 mod request_context;
 mod revalidation;
 mod seat;
@@ -28,8 +30,6 @@ mod session;
 mod settings;
 mod stores;
 mod telemetry;
-mod text;
-mod together;
 mod trace;
 mod twins;
 mod upstream;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::arguments_digest::StreamingDigest;
 use crate::config_snapshot::{ActiveGrant, ServerAccess};
-use crate::digest::Begun;
 use crate::methods::pool::Turn;
 use crate::session::{ClientInfo, Session};
 use crate::trace::{Hop, Trace};
@@ -33,7 +33,7 @@ pub(crate) struct RequestContext {
     /// The message as it came, so that what of it is sent on need not be copied; empty where nobody kept it.
     pub request_body: Bytes,
     /// The hash of its arguments, if it was begun when they came.
-    pub streaming_digest: Option<Arc<Begun>>,
+    pub streaming_digest: Option<Arc<StreamingDigest>>,
 }
 
 /// How the client speaks. The upstream's side is a matter of its own.
@@ -232,7 +232,7 @@ impl RequestContext {
 
     /// Writes a request as the era of the upstream does. Its text was read before, so it can be read.
     fn translate(&self, outgoing: &mut Outgoing) {
-        let text = || String::from_utf8(outgoing.body.clone().whole().into()).ok();
+        let text = || String::from_utf8(outgoing.body.clone().into_bytes().into()).ok();
         let crossed = match self.translation() {
             ProtocolTranslation::None => None,
             ProtocolTranslation::ToStateful => text().and_then(|text| to_stateful(&text)),

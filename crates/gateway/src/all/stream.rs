@@ -16,7 +16,7 @@ use super::each::each;
 use super::{All, part};
 use crate::Gateway;
 use crate::call::{Refusal, Room, Trail};
-use crate::http::body::Body;
+use crate::http::http_bodies::ReplyBody;
 use crate::http::reply;
 use crate::lists::{self, Lists};
 use crate::methods::stream::{HANDING_OVER, LOOK, WAITING_EVENTS, begin, follow};
@@ -28,7 +28,7 @@ use crate::session::{Place, STANDALONE, Session};
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
-pub(crate) async fn resume(gw: &Arc<Gateway>, all: All, last: &str) -> Response<Body> {
+pub(crate) async fn resume(gw: &Arc<Gateway>, all: All, last: &str) -> Response<ReplyBody> {
     let Some(session) = all.side.session() else {
         return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
@@ -49,7 +49,7 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, all: All, last: &str) -> Response<
 }
 
 /// Answers that nobody knows what a client missed.
-async fn unknown(gw: &Gateway, all: &All) -> Response<Body> {
+async fn unknown(gw: &Gateway, all: &All) -> Response<ReplyBody> {
     let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     trail.method("GET");
     gw.refuse(&mut trail, &Refusal::Unaddressed).await;
@@ -58,7 +58,7 @@ async fn unknown(gw: &Gateway, all: &All) -> Response<Body> {
 
 /// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
 /// ends the session, until the grant is no more, or until the gateway stops.
-pub(crate) async fn open(gw: &Arc<Gateway>, all: All, behind: Option<Place>) -> Response<Body> {
+pub(crate) async fn open(gw: &Arc<Gateway>, all: All, behind: Option<Place>) -> Response<ReplyBody> {
     let room = match place(gw, &all).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),

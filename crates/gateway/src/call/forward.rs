@@ -18,16 +18,16 @@ use memchr::memmem::{self, Finder};
 
 use super::{Permit, Progress, Resumption};
 use crate::Gateway;
+use crate::body_buffer::ReceivedBody;
 use crate::deadline_timer::{DeadlineTimer, sleep};
-use crate::gathered::Taken;
 use crate::http::responder::Responder;
+use crate::message_body::MessageBody;
 use crate::methods::discover::{ask_anew, doubt};
 use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
 use crate::methods::{initialize, input, server};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::cancelled;
 use crate::telemetry::ClientSpan;
-use crate::text::Text;
 use crate::upstream::{Earlier, Exchange, Link, Outgoing, SendError};
 
 /// How long to wait for further questions after one: servers that ask several things at once write them in a row.
@@ -55,11 +55,11 @@ pub(crate) fn under_our_id(
     // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
     let text = match request.source() {
         JsonText::Segmented(folded) if let Ok(Some((before, behind))) = request.rewrite_segmented(&rewrite) => {
-            Text::around(before, folded.parts().1, behind)
+            MessageBody::from_segments(before, folded.parts().1, behind)
         }
         source => {
             let (head, rest) = request.rewrite_prefix(&rewrite).unwrap_or_default();
-            Text::rebegun(head, source.as_str().get(rest..).unwrap_or_default(), &visit.request_body)
+            MessageBody::with_new_prefix(head, source.as_str().get(rest..).unwrap_or_default(), &visit.request_body)
         }
     };
     let mut outgoing = visit.request_for_upstream(Outgoing::request(text, call), method, about);
@@ -82,7 +82,7 @@ fn is_of(id: &RequestId<'_>, call: CallId) -> bool {
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// With an answer, and where its parts are. One that says what was said before stands under the id of then.
-    Answer(Taken, ServerResponseSpans),
+    Answer(ReceivedBody, ServerResponseSpans),
     /// The upstream asks the client something, and the client is asked by the answer to its request.
     Asked(Vec<Bytes>),
     /// The caller does not want one any more.
@@ -262,7 +262,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Responde
         let again = attend(errand, line, pin!(exchange.is_again(before, &own_id()))).await;
         let Some(again) = again else { return left(gw) };
         if again? {
-            return Ok(Ended::Answer(Taken::Whole(before.text.clone()), before.places));
+            return Ok(Ended::Answer(ReceivedBody::Whole(before.text.clone()), before.places));
         }
     }
     loop {
@@ -289,12 +289,12 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Responde
         };
         let message = match message {
             message if let Some(places) = folded_places(errand, &message) => return Ok(Ended::Answer(message, places)),
-            message => message.whole(),
+            message => message.into_bytes(),
         };
         if let Some(before) = errand.before.filter(|before| before.is_same_under(&own_id(), &message))
             && exchange.status.is_success()
         {
-            return Ok(Ended::Answer(Taken::Whole(before.text.clone()), before.places));
+            return Ok(Ended::Answer(ReceivedBody::Whole(before.text.clone()), before.places));
         }
         match read_server_message(&message, &gw.settings.reply_limits) {
             Err(_) if is_stream => gw.metrics.count_dropped_message(),
@@ -302,7 +302,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Responde
             Ok(Said::Response(reply)) => {
                 // One without an id is an error, and on this answer nobody else waits: see `Inbox`.
                 if reply.id().is_none_or(|id| is_of(id, errand.call)) {
-                    return Ok(Ended::Answer(Taken::Whole(message.clone()), reply.spans()));
+                    return Ok(Ended::Answer(ReceivedBody::Whole(message.clone()), reply.spans()));
                 }
                 gw.metrics.count_dropped_message();
                 if !is_stream {
@@ -351,7 +351,7 @@ impl Drop for Accepted<'_> {
 }
 
 /// The next message. None where questions wait for the client, and no more come with them.
-async fn next_with(asked: &[Bytes], exchange: &mut Exchange) -> Option<Result<Option<Taken>, SendError>> {
+async fn next_with(asked: &[Bytes], exchange: &mut Exchange) -> Option<Result<Option<ReceivedBody>, SendError>> {
     match asked.len() {
         0 => Some(exchange.next_taken().await),
         MOST_AT_ONCE.. => None,
@@ -372,29 +372,29 @@ pub(crate) fn answer(
 ) -> Option<(Bytes, CallOutcome)> {
     let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return None };
     let (text, outcome) = whole_answer_of(visit, message, &reply.spans(), id)?;
-    Some((text.whole(), outcome))
+    Some((text.into_bytes(), outcome))
 }
 
 /// The same of an answer that was read, and whose parts are known. A long one is not gone through once more.
 pub(crate) fn answer_of(
     visit: &RequestContext,
-    message: &Taken,
+    message: &ReceivedBody,
     places: &ServerResponseSpans,
     id: &RequestId<'_>,
-) -> Option<(Text, CallOutcome)> {
+) -> Option<(MessageBody, CallOutcome)> {
     let folded = match message {
-        Taken::Whole(message) => return whole_answer_of(visit, message, places, id),
-        Taken::Folded(folded, _) => folded,
+        ReceivedBody::Whole(message) => return whole_answer_of(visit, message, places, id),
+        ReceivedBody::Segmented(folded, _) => folded,
     };
     let (before, behind) = places.with_id_segmented(folded, id)?;
     let outcome =
         if says_error(folded.outer_span_text(places.result()?)?) { CallOutcome::ToolError } else { CallOutcome::Ok };
-    Some((Text::around(before, folded.parts().1, behind), outcome))
+    Some((MessageBody::from_segments(before, folded.parts().1, behind), outcome))
 }
 
 /// Where the parts stand of an answer that goes on as it came, with its middle apart. None for any other answer.
-fn folded_places(errand: &Errand<'_>, message: &Taken) -> Option<ServerResponseSpans> {
-    let Taken::Folded(folded, _) = message else { return None };
+fn folded_places(errand: &Errand<'_>, message: &ReceivedBody) -> Option<ServerResponseSpans> {
+    let ReceivedBody::Segmented(folded, _) = message else { return None };
     let visit = errand.visit;
     // A secret may begin in one piece and end in the next, and what crosses the eras is written anew.
     let is_changed = visit.translation() != ProtocolTranslation::None || !visit.upstream.secrets().is_empty();
@@ -407,7 +407,7 @@ fn whole_answer_of(
     message: &Bytes,
     places: &ServerResponseSpans,
     id: &RequestId<'_>,
-) -> Option<(Text, CallOutcome)> {
+) -> Option<(MessageBody, CallOutcome)> {
     let may_say_error = places.without_longest_string(message).iter().any(|part| IS_ERROR.find(part).is_some());
     let outcome = match places.result() {
         None => CallOutcome::Error,
@@ -421,7 +421,7 @@ fn whole_answer_of(
         ProtocolTranslation::ToStateless => as_in_session(&ServerResponse::from_spans(message, places)?, id).into(),
         ProtocolTranslation::None => {
             let (head, rest) = places.with_id_prefix(message, id)?;
-            Text::in_two(head, message.slice(rest..))
+            MessageBody::from_head_and_tail(head, message.slice(rest..))
         }
     };
     // No secret begins in the id and ends behind it: what it would go over is the envelope.
@@ -429,7 +429,7 @@ fn whole_answer_of(
         1000.. if mutant!("long-answer-not-redacted") => piece,
         _ => visit.upstream.secrets().cut(piece),
     };
-    Some((text.each(redacted), outcome))
+    Some((text.map_segments(redacted), outcome))
 }
 
 /// An answer of a session as one to a request that stands alone.

@@ -6,12 +6,12 @@ use gatelodge_mcp::{ProtocolGeneration, RequestId, ServerMessage as Said, code, 
 use gatelodge_store::CallId;
 use http::StatusCode;
 
-use crate::gathered::Taken;
+use crate::body_buffer::ReceivedBody;
 
 /// The status for an upstream's answer under our id of the call; `said` is the upstream's own.
 pub(crate) fn status_of(
     era: ProtocolGeneration,
-    message: &Taken,
+    message: &ReceivedBody,
     call: CallId,
     said: StatusCode,
     limits: &JsonLimits,

@@ -14,8 +14,8 @@ use tracing::{error, info, warn};
 use super::Refusal;
 use crate::Gateway;
 use crate::all::All;
+use crate::arguments_digest::arguments_digest;
 use crate::config_snapshot::ActiveGrant;
-use crate::digest::digest_of;
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::telemetry::{AnswerSlot, ServerSpan};
 use crate::upstream::SendError;
@@ -111,9 +111,10 @@ impl Trail {
             arguments.members().take(MAX_KEYS).filter_map(|(key, _)| key.as_str().map(|key| bounded(&key))).collect();
         keys.sort_unstable();
         self.facts.argument_keys = keys;
-        self.facts.arguments_digest = Some(digest_of(arguments, visit.streaming_digest.as_deref()));
+        self.facts.arguments_digest = Some(arguments_digest(arguments, visit.streaming_digest.as_deref()));
         if visit.upstream.config().log_arguments {
-            self.facts.arguments = Some(crate::redact::values(arguments, visit.upstream.secrets()).into());
+            self.facts.arguments =
+                Some(crate::argument_redaction::redacted_arguments(arguments, visit.upstream.secrets()).into());
         }
     }
 

@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::body::{self, Body};
+use super::http_bodies::{self, ReplyBody};
 use super::mcp_endpoint::{
     DUPLICATE_LAST_EVENT_ID, GET_MUST_ACCEPT_EVENTS, InboundMessage, RequestTarget, SessionScope,
     detect_client_protocol, require_session, run_message,
@@ -33,7 +33,7 @@ pub(super) async fn serve(
     head: Parts,
     incoming: Incoming,
     desk: &RequestRunnerSlot<InboundMessage>,
-) -> Response<Body> {
+) -> Response<ReplyBody> {
     match head.method {
         http::Method::POST => post(gw, all, head.headers, incoming, desk).await,
         http::Method::GET => get(gw, all, &head.headers).await,
@@ -48,15 +48,18 @@ async fn post(
     headers: HeaderMap,
     incoming: Incoming,
     desk: &RequestRunnerSlot<InboundMessage>,
-) -> Response<Body> {
+) -> Response<ReplyBody> {
     let away = |status, what: String| gw.reject_http(recorder_for_http_method(gw, &all, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
         return away(status, what.to_owned()).await;
     }
-    let body = match body::read(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time).await {
-        Ok(body) => body,
-        Err((status, what)) => return away(status, what).await,
-    };
+    let body =
+        match http_bodies::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time)
+            .await
+        {
+            Ok(body) => body,
+            Err((status, what)) => return away(status, what).await,
+        };
     desk.run_request(gw, InboundMessage { target: RequestTarget::Aggregate(Box::new(all)), headers, body }, run_message)
         .await
 }
@@ -109,7 +112,7 @@ pub(super) async fn handle_message(
     }
 }
 
-async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<Body> {
+async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<ReplyBody> {
     if says_stateless(headers) {
         return reply::method_not_allowed_response("POST", "the stateless revision has no GET");
     }
@@ -138,7 +141,7 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<B
     }
 }
 
-async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<Body> {
+async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<ReplyBody> {
     if says_stateless(headers) {
         return reply::method_not_allowed_response("POST", "the stateless revision has no DELETE");
     }

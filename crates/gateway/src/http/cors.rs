@@ -7,7 +7,7 @@ use http::header::{
 };
 use http::{Method, Request, Response, StatusCode};
 
-use super::body::Body;
+use super::http_bodies::ReplyBody;
 use super::reply;
 
 const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
@@ -24,7 +24,7 @@ pub(crate) fn request_origin<B>(request: &Request<B>) -> Option<HeaderValue> {
 }
 
 /// The answer to a browser that asks whether a page may call. Nothing but that is told, so no token is needed.
-pub(crate) fn preflight_response<B>(request: &Request<B>) -> Option<Response<Body>> {
+pub(crate) fn preflight_response<B>(request: &Request<B>) -> Option<Response<ReplyBody>> {
     let asks = request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
     if !asks {
         return None;
@@ -38,7 +38,7 @@ pub(crate) fn preflight_response<B>(request: &Request<B>) -> Option<Response<Bod
 }
 
 /// Lets the page read the answer.
-pub(crate) fn allow_origin(mut response: Response<Body>, page: HeaderValue) -> Response<Body> {
+pub(crate) fn allow_origin(mut response: Response<ReplyBody>, page: HeaderValue) -> Response<ReplyBody> {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_RESPONSE_HEADERS);

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 
-use super::body::Body;
+use super::http_bodies::ReplyBody;
 use super::reply;
 use crate::Gateway;
 
-pub(crate) async fn serve_health_endpoints<B>(gw: &Arc<Gateway>, request: &Request<B>) -> Response<Body> {
+pub(crate) async fn serve_health_endpoints<B>(gw: &Arc<Gateway>, request: &Request<B>) -> Response<ReplyBody> {
     if request.method() != Method::GET {
         return reply::method_not_allowed_response("GET", "this address takes GET");
     }
@@ -23,7 +23,7 @@ pub(crate) async fn serve_health_endpoints<B>(gw: &Arc<Gateway>, request: &Reque
 }
 
 /// Ready to decide: the store answers, and the gateway is not stopping.
-async fn readiness_response(gw: &Arc<Gateway>) -> Response<Body> {
+async fn readiness_response(gw: &Arc<Gateway>) -> Response<ReplyBody> {
     let unready =
         |why: &str| reply::json_response(StatusCode::SERVICE_UNAVAILABLE, format!("{{\"status\":\"{why}\"}}"));
     if gw.is_stopping() {
@@ -35,9 +35,9 @@ async fn readiness_response(gw: &Arc<Gateway>) -> Response<Body> {
     }
 }
 
-fn metrics_response(gw: &Gateway) -> Response<Body> {
+fn metrics_response(gw: &Gateway) -> Response<ReplyBody> {
     let text = gw.metrics.render(gw.sessions.count());
-    let mut response = Response::new(Body::text(Bytes::from(text)));
+    let mut response = Response::new(ReplyBody::from_message(Bytes::from(text)));
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response

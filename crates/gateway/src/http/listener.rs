@@ -19,7 +19,7 @@ use tokio::task::unconstrained;
 use tracing::{debug, warn};
 
 use super::bearer_token::ConnectionTokenCache;
-use super::body::Body;
+use super::http_bodies::ReplyBody;
 use super::mcp_endpoint::InboundMessage;
 use super::request_runner::RequestRunnerSlot;
 use super::smuggling_guard::InspectedStream;
@@ -158,7 +158,7 @@ async fn handle_request(
     guard: &HostOriginGuard,
     request: Request<Incoming>,
     connection: &ClientConnection,
-) -> Response<Body> {
+) -> Response<ReplyBody> {
     if let Err(rejected) = guard.check(&request) {
         gw.metrics.count_refusal("host_or_origin");
         return reply::http_error_response(rejected.status, &rejected.message);

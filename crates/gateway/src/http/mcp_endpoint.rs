@@ -18,16 +18,16 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::bearer_token::bearer_token_hash;
-use super::body::{self, Body};
+use super::http_bodies::{self, ReplyBody};
 use super::listener::ClientConnection;
 use super::request_runner::RequestRunnerSlot;
 use super::responder::Responder;
 use super::{aggregate_endpoint, reply, sse};
 use crate::Gateway;
 use crate::all::All;
+use crate::body_buffer::ReceivedBody;
 use crate::call::{Refusal, Trail, subject_of};
 use crate::config_snapshot::ActiveGrant;
-use crate::gathered::Taken;
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::session::{ClientInfo, Session, cancelled};
@@ -43,7 +43,7 @@ pub(super) async fn serve(
     gw: &Arc<Gateway>,
     connection: &ClientConnection,
     request: Request<Incoming>,
-) -> Response<Body> {
+) -> Response<ReplyBody> {
     let (head, incoming) = request.into_parts();
     let desk = &connection.request_runner;
     let visit = match authenticate(gw, connection, &head) {
@@ -108,7 +108,7 @@ fn authenticate(gw: &Gateway, connection: &ClientConnection, head: &Parts) -> Re
     }))
 }
 
-fn unauthorized(status: StatusCode, what: &str) -> Response<Body> {
+fn unauthorized(status: StatusCode, what: &str) -> Response<ReplyBody> {
     let mut response = reply::http_error_response(status, what);
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -122,15 +122,18 @@ async fn post(
     headers: HeaderMap,
     incoming: Incoming,
     desk: &RequestRunnerSlot<InboundMessage>,
-) -> Response<Body> {
+) -> Response<ReplyBody> {
     let away = |status, what: String| gw.reject_http(gw.recorder_for_http_method(&visit, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
         return away(status, what.to_owned()).await;
     }
-    let body = match body::read(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time).await {
-        Ok(body) => body,
-        Err((status, what)) => return away(status, what).await,
-    };
+    let body =
+        match http_bodies::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time)
+            .await
+        {
+            Ok(body) => body,
+            Err((status, what)) => return away(status, what).await,
+        };
     desk.run_request(gw, InboundMessage { target: RequestTarget::Server(visit), headers, body }, run_message).await
 }
 
@@ -138,7 +141,7 @@ async fn post(
 pub(crate) struct InboundMessage {
     pub(super) target: RequestTarget,
     pub(super) headers: HeaderMap,
-    pub(super) body: Taken,
+    pub(super) body: ReceivedBody,
 }
 
 /// Does what a message asks for.
@@ -150,7 +153,7 @@ pub(super) async fn run_message(
     match to {
         RequestTarget::Server(visit) => handle_message(&gw, visit, headers, body, line).await,
         RequestTarget::Aggregate(all) => {
-            Box::pin(aggregate_endpoint::handle_message(&gw, *all, headers, body.whole(), line)).await
+            Box::pin(aggregate_endpoint::handle_message(&gw, *all, headers, body.into_bytes(), line)).await
         }
     }
 }
@@ -159,7 +162,7 @@ async fn handle_message(
     gw: &Arc<Gateway>,
     mut visit: RequestContext,
     headers: HeaderMap,
-    body: Taken,
+    body: ReceivedBody,
     mut line: Responder,
 ) {
     let message = match body.read(&gw.settings.request_limits) {
@@ -173,8 +176,8 @@ async fn handle_message(
     };
     visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
     match &body {
-        Taken::Whole(body) => visit.request_body = body.clone(),
-        Taken::Folded(_, begun) => visit.streaming_digest = begun.clone(),
+        ReceivedBody::Whole(body) => visit.request_body = body.clone(),
+        ReceivedBody::Segmented(_, begun) => visit.streaming_digest = begun.clone(),
     }
     match detect_client_protocol(gw, SessionScope::of(&visit), &headers, &message, |era| visit.supported_revisions(era))
         .await
@@ -437,7 +440,7 @@ fn detect_stateless_client(
     })
 }
 
-async fn get(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) -> Response<Body> {
+async fn get(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
     if says_stateless(headers) {
         return reply::method_not_allowed_response("POST", "the stateless revision has no GET");
     }
@@ -471,7 +474,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) 
     }
 }
 
-async fn delete(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) -> Response<Body> {
+async fn delete(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
     if says_stateless(headers) {
         return reply::method_not_allowed_response("POST", "the stateless revision has no DELETE");
     }
@@ -509,7 +512,7 @@ impl Gateway {
     }
 
     /// Answers that a request is not taken, by its head or its size, and writes that down.
-    pub(super) async fn reject_http(&self, mut trail: Trail, status: StatusCode, what: String) -> Response<Body> {
+    pub(super) async fn reject_http(&self, mut trail: Trail, status: StatusCode, what: String) -> Response<ReplyBody> {
         self.metrics.count_refusal("rejected");
         self.write(trail.rejected(code::INVALID_REQUEST, &what)).await;
         reply::http_error_response(status, &what)

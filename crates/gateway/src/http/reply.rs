@@ -12,20 +12,20 @@ use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, H
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 
-use super::body::Body;
+use super::http_bodies::ReplyBody;
 use super::responder::Responder;
 use crate::call::{Facts, Refusal};
 use crate::config_snapshot::ActivePolicy;
+use crate::message_body::MessageBody;
 use crate::request_context::RequestContext;
-use crate::text::Text;
 use crate::upstream::SendError;
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const X_CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
 
 /// A JSON answer.
-pub(crate) fn json_response(status: StatusCode, text: impl Into<Text>) -> Response<Body> {
-    let mut response = Response::new(Body::text(text));
+pub(crate) fn json_response(status: StatusCode, text: impl Into<MessageBody>) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::from_message(text));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -33,8 +33,8 @@ pub(crate) fn json_response(status: StatusCode, text: impl Into<Text>) -> Respon
 }
 
 /// A stream of events.
-pub(crate) fn event_stream_response(events: mpsc::Receiver<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Body::Stream(events));
+pub(crate) fn event_stream_response(events: mpsc::Receiver<Bytes>) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::EventStream(events));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -44,26 +44,26 @@ pub(crate) fn event_stream_response(events: mpsc::Receiver<Bytes>) -> Response<B
 }
 
 /// An answer without content.
-pub(crate) fn empty_response(status: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
+pub(crate) fn empty_response(status: StatusCode) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::empty());
     *response.status_mut() = status;
     response
 }
 
 /// An error that concerns the HTTP request rather than a message in it.
-pub(crate) fn http_error_response(status: StatusCode, message: &str) -> Response<Body> {
+pub(crate) fn http_error_response(status: StatusCode, message: &str) -> Response<ReplyBody> {
     json_response(status, error_response(None, code::INVALID_REQUEST, message, None))
 }
 
 /// The answer to a verb that an address does not take.
-pub(crate) fn method_not_allowed_response(allow: &'static str, what: &str) -> Response<Body> {
+pub(crate) fn method_not_allowed_response(allow: &'static str, what: &str) -> Response<ReplyBody> {
     let mut response = http_error_response(StatusCode::METHOD_NOT_ALLOWED, what);
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }
 
 /// The answer to a request whose end cannot be told; what follows on the connection is not read.
-pub(crate) fn ambiguous_length_response() -> Response<Body> {
+pub(crate) fn ambiguous_length_response() -> Response<ReplyBody> {
     let what = "the request has both a length and chunks, or was sent before the answer to the one before it";
     let mut response = http_error_response(StatusCode::BAD_REQUEST, what);
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use http::{Response, StatusCode};
 use tokio::sync::oneshot;
 
-use super::body::Body;
+use super::http_bodies::ReplyBody;
 use super::reply;
 use super::responder::Responder;
 use crate::Gateway;
@@ -55,7 +55,7 @@ impl<J: Send + 'static> RequestRunnerSlot<J> {
         gw: &Arc<Gateway>,
         job: J,
         does: impl Fn(Arc<Gateway>, J, Responder) -> W + Send + 'static,
-    ) -> Response<Body>
+    ) -> Response<ReplyBody>
     where
         W: Future<Output = ()> + Send + 'static,
     {

@@ -12,15 +12,15 @@ use http::header::HeaderValue;
 use http::{Response, StatusCode};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::body::Body;
+use super::http_bodies::ReplyBody;
 use super::reply;
 use super::resumable_stream::{ResumableStream, bytes_with_guard};
 use crate::call::{Facts, Refusal, Room};
 use crate::deadline_timer::DeadlineTimer;
+use crate::message_body::MessageBody;
 use crate::request_context::RequestContext;
 use crate::session::{Calls, Entry, Session, UnderWay};
 use crate::telemetry::AnswerSlot;
-use crate::text::Text;
 
 /// Events that wait for a slow caller; beyond that the upstream waits.
 const EVENT_QUEUE_LENGTH: usize = 32;
@@ -64,7 +64,7 @@ pub(crate) type SessionSlot = Arc<Mutex<Option<Arc<Session>>>>;
 #[derive(Debug)]
 struct HttpResponseSink {
     /// Taken by the answer's head. The connection's task holds the other end; closed means that the caller hung up.
-    response_sender: Option<oneshot::Sender<Response<Body>>>,
+    response_sender: Option<oneshot::Sender<Response<ReplyBody>>>,
     events: ResponseEventSink,
     session_header: Option<HeaderValue>,
     /// The session whose client may come back for what it missed.
@@ -86,7 +86,7 @@ enum ResponseEventSink {
 
 impl Responder {
     /// To one request over HTTP.
-    pub fn new(alarm: Arc<DeadlineTimer>) -> (Self, oneshot::Receiver<Response<Body>>) {
+    pub fn new(alarm: Arc<DeadlineTimer>) -> (Self, oneshot::Receiver<Response<ReplyBody>>) {
         let (head, receiver) = oneshot::channel();
         let line = HttpResponseSink {
             response_sender: Some(head),
@@ -257,19 +257,19 @@ impl Responder {
     }
 
     /// The same with a text that may be in pieces.
-    pub async fn finish_with_body(mut self, status: StatusCode, text: Text) {
+    pub async fn finish_with_body(mut self, status: StatusCode, text: MessageBody) {
         // Whoever has the answer may use the id again.
         self.unregister();
         if let Some(shown) = &self.captured_reply {
-            let _ = shown.set(text.clone().whole());
+            let _ = shown.set(text.clone().into_bytes());
         }
         let text = match &self.name_prefixer {
-            Some(speaker) => speaker.prefix_reply(&text.whole()).into(),
+            Some(speaker) => speaker.prefix_reply(&text.into_bytes()).into(),
             None => text,
         };
         match self.sink {
             ResponseSink::Http(line) => line.finish(status, text, self.in_flight_guard).await,
-            ResponseSink::MessageQueue(texts, _) => drop(texts.send(text.whole()).await),
+            ResponseSink::MessageQueue(texts, _) => drop(texts.send(text.into_bytes()).await),
         }
     }
 
@@ -355,18 +355,18 @@ impl HttpResponseSink {
         let _ = head.send(self.with_session(reply::event_stream_response(receiver)));
     }
 
-    async fn finish(mut self, status: StatusCode, text: Text, room: Option<Room>) {
+    async fn finish(mut self, status: StatusCode, text: MessageBody, room: Option<Room>) {
         if self.is_streamed && status == StatusCode::OK {
             self.start_stream();
         }
         match self.response_sender.take() {
             Some(head) => {
                 let mut response = self.with_session(reply::json_response(status, text));
-                response.body_mut().hold(room.filter(|_| !mutant!("gateway-answer-frees-slot-unread")));
+                response.body_mut().hold_in_flight_guard(room.filter(|_| !mutant!("gateway-answer-frees-slot-unread")));
                 let _ = head.send(response);
             }
             None => {
-                let text = text.whole();
+                let text = text.into_bytes();
                 // INVARIANT: answers are UTF-8; they were read or written as text.
                 let text = str::from_utf8(&text).unwrap_or_default();
                 match self.events {
@@ -380,7 +380,7 @@ impl HttpResponseSink {
         }
     }
 
-    fn with_session(&mut self, mut response: Response<Body>) -> Response<Body> {
+    fn with_session(&mut self, mut response: Response<ReplyBody>) -> Response<ReplyBody> {
         if let Some(session) = self.session_header.take() {
             response.headers_mut().insert(http_headers::SESSION_ID, session);
         }

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-use crate::together::Together;
+use crate::coalescing_stream::CoalescingStream;
 
 /// The most of a head that is looked at; the library takes no longer one.
 const MAX_INSPECTED_BYTES: usize = super::listener::MAX_HEAD_BYTES;
@@ -28,7 +28,7 @@ const TYPICAL_HEAD_BYTES: usize = 1 << 10;
 /// A connection whose bytes since our last answer can be looked at.
 #[derive(Debug)]
 pub(crate) struct InspectedStream {
-    stream: Together,
+    stream: CoalescingStream,
     head_bytes: RequestHeadBytes,
     /// How long the caller may take for the next piece of an answer, and the end of that time while we wait. One that
     /// does not read holds its answer in our memory.
@@ -44,7 +44,12 @@ impl InspectedStream {
     pub fn new(stream: TcpStream, patience: Duration) -> (Self, RequestHeadBytes) {
         let seen = RequestHeadBytes::default();
         (
-            Self { stream: Together(stream), head_bytes: seen.clone(), write_timeout: patience, write_deadline: None },
+            Self {
+                stream: CoalescingStream(stream),
+                head_bytes: seen.clone(),
+                write_timeout: patience,
+                write_deadline: None,
+            },
             seen,
         )
     }

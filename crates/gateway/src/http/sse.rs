@@ -16,7 +16,7 @@ use http::{Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::body::{self, Body};
+use super::http_bodies::{self, ReplyBody};
 use super::reply;
 use super::responder::SessionSlot;
 use crate::Gateway;
@@ -84,7 +84,7 @@ pub(crate) fn named(uri: &Uri) -> Option<&str> {
 
 /// Opens a connection. It lives until the client hangs up, until its grant or its server is no longer in force, or
 /// until the gateway stops.
-pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext) -> Response<Body> {
+pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext) -> Response<ReplyBody> {
     let room = match stream::place(gw, &visit).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
@@ -181,7 +181,7 @@ pub(crate) async fn post(
     id: &str,
     headers: &HeaderMap,
     incoming: Incoming,
-) -> Response<Body> {
+) -> Response<ReplyBody> {
     let away = |status, what: String| gw.reject_http(gw.recorder_for_http_method(&visit, "POST"), status, what);
     if let Err((status, what)) = check_body(headers) {
         return away(status, what.to_owned()).await;
@@ -196,10 +196,13 @@ pub(crate) async fn post(
     let Ok(place) = Arc::clone(&connection.waiting).try_acquire_owned() else {
         return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, "too many messages of this connection wait");
     };
-    let text = match body::read(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time).await {
-        Ok(text) => text.whole(),
-        Err((status, what)) => return away(status, what).await,
-    };
+    let text =
+        match http_bodies::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time)
+            .await
+        {
+            Ok(text) => text.into_bytes(),
+            Err((status, what)) => return away(status, what).await,
+        };
     let (done, taken) = oneshot::channel();
     let task = Arc::clone(gw);
     // In a task of its own: a caller that hangs up must not skip the record or strand a reservation.

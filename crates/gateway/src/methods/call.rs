@@ -19,14 +19,14 @@ use crate::Gateway;
 use crate::call::{Bond, Errand, Facts, Paused, Progress, Refusal, Reserved, Trail, attend, left, mirrored, take};
 use crate::http::reply;
 use crate::http::responder::Responder;
+use crate::message_body::MessageBody;
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::text::Text;
 use crate::upstream::{Exchange, SendError};
 
 /// What is left to do when the caller has its answer.
 enum Carried {
     /// The upstream answered.
-    Answered { status: StatusCode, text: Text, outcome: CallOutcome, exchange: Box<Exchange> },
+    Answered { status: StatusCode, text: MessageBody, outcome: CallOutcome, exchange: Box<Exchange> },
     /// The answer is ours: the client is asked something, or what it wants is kept here.
     Told { text: String },
     /// The upstream answered that it wants something of the client first.

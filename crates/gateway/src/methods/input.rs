@@ -18,10 +18,10 @@ use tokio::sync::oneshot;
 use super::server::{may_be_answered, may_be_asked, tell};
 use super::undeclared::{ASKS, INPUT, lacks, undeclared};
 use crate::Gateway;
+use crate::body_buffer::ReceivedBody;
 use crate::call::{
     Bond, Errand, MOST_AT_ONCE, Paused, Permit, Question, Refusal, Trail, attend, result_text, under_our_id,
 };
-use crate::gathered::Taken;
 use crate::http::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::{AskedBy, Session};
@@ -138,7 +138,7 @@ fn asked_by(answer: JsonValue<'_>) -> Vec<&'static str> {
 }
 
 /// Whether an answer of an upstream without sessions asks its client only what the policy lets it ask.
-pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &RequestContext, message: &Taken) -> bool {
+pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &RequestContext, message: &ReceivedBody) -> bool {
     if visit.generation() != ProtocolGeneration::Stateless || mutant!("stateless-server-question-skips-policy") {
         return true;
     }
@@ -146,7 +146,7 @@ pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &RequestContext, messa
     if !INPUT.may_be_in(message.outline()) {
         return true;
     }
-    match result_text(&message.copied(), &gw.settings.reply_limits) {
+    match result_text(&message.to_bytes(), &gw.settings.reply_limits) {
         Ok(Some(result)) => may_be_asked_by(gw, visit, &result).await,
         // An error asks nothing.
         Ok(None) => true,
@@ -223,13 +223,13 @@ pub(crate) async fn answered(
 /// It wants something and does not say what: sending the same again would only repeat the call.
 pub(crate) fn wanted(
     visit: &RequestContext,
-    message: &Taken,
+    message: &ReceivedBody,
     limits: &JsonLimits,
 ) -> Result<Option<String>, SendError> {
     if visit.translation() != ProtocolTranslation::ToStateless {
         return Ok(None);
     }
-    let Ok(Some(result)) = result_text(&message.copied(), limits) else { return Ok(None) };
+    let Ok(Some(result)) = result_text(&message.to_bytes(), limits) else { return Ok(None) };
     let Ok(document) = read(&result, limits) else { return Ok(None) };
     let root = document.root();
     if !root.get("resultType").is_some_and(|kind| kind.is_str("input_required")) {
@@ -249,11 +249,15 @@ pub(crate) fn wanted(
 ///
 /// # Errors
 /// The client has not declared that it can be asked so.
-pub(crate) async fn pages(gw: &Gateway, visit: &RequestContext, message: &Taken) -> Result<Option<String>, SendError> {
+pub(crate) async fn pages(
+    gw: &Gateway,
+    visit: &RequestContext,
+    message: &ReceivedBody,
+) -> Result<Option<String>, SendError> {
     if visit.translation() != ProtocolTranslation::ToStateful {
         return Ok(None);
     }
-    let Some(result) = pages_of(message.text(), &gw.settings.reply_limits) else { return Ok(None) };
+    let Some(result) = pages_of(message.as_bytes(), &gw.settings.reply_limits) else { return Ok(None) };
     let lacks = read(result.as_bytes(), &gw.settings.reply_limits).ok().and_then(|result| lacks(visit, result.root()));
     if let Some(required) = lacks {
         return Err(SendError::Undeclared { what: ASKS, required });
@@ -375,7 +379,7 @@ pub(crate) fn again(
 ) -> Option<Outgoing> {
     let retry = RetryInput { input_responses: &answers.responses, request_state: answers.state.as_deref() };
     let mut outgoing = under_our_id(visit, request, call, about);
-    let text = std::mem::take(&mut outgoing.body).whole();
+    let text = std::mem::take(&mut outgoing.body).into_bytes();
     let text = visit.session()?.stateless(str::from_utf8(&text).ok()?, Some(&retry))?;
     outgoing.body = text.into();
     Some(outgoing)

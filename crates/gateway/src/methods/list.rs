@@ -25,8 +25,8 @@ use crate::call::{
 use crate::classes::Categories;
 use crate::http::reply;
 use crate::http::responder::Responder;
+use crate::message_body::MessageBody;
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::text::Text;
 use crate::upstream::{Earlier, Exchange, Listed, Offer, Outgoing, SendError};
 
 /// Servers have a few pages; one with more than this has no end.
@@ -132,7 +132,7 @@ async fn edited(
     request: &ClientRequest<'_>,
     pages: &Pages,
     changes: u64,
-) -> Result<(StatusCode, Text, CallOutcome), Refusal> {
+) -> Result<(StatusCode, MessageBody, CallOutcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
     match pages {
         Pages::Whole(pages, first) => {
@@ -287,7 +287,7 @@ async fn fetch_pages(
             }
             return Err(SendError::Left);
         };
-        let message = message.whole();
+        let message = message.into_bytes();
         let said = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
         drain(gw, exchange).await;
         if pages.is_empty()

@@ -122,7 +122,7 @@ pub(crate) async fn exchanged(
     };
     let sending = async {
         match forward(&errand, permit, line).await? {
-            (Ended::Answer(message, _), Some(exchange)) => Ok((message.whole(), exchange)),
+            (Ended::Answer(message, _), Some(exchange)) => Ok((message.into_bytes(), exchange)),
             _ => Err(SendError::Left),
         }
     };

@@ -18,7 +18,7 @@ use super::server::{question, unaddressed};
 use super::subscribe;
 use crate::Gateway;
 use crate::call::{Permit, Refusal, Room, Trail};
-use crate::http::body::Body;
+use crate::http::http_bodies::ReplyBody;
 use crate::http::reply;
 use crate::lists::{Lists, changed as changed_list};
 use crate::request_context::RequestContext;
@@ -37,7 +37,7 @@ pub(crate) const HANDING_OVER: Duration = Duration::from_secs(1);
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
 /// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
-pub(crate) async fn resume(gw: &Arc<Gateway>, visit: RequestContext, last: &str) -> Response<Body> {
+pub(crate) async fn resume(gw: &Arc<Gateway>, visit: RequestContext, last: &str) -> Response<ReplyBody> {
     let Some(session) = visit.session() else {
         return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
@@ -58,7 +58,7 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, visit: RequestContext, last: &str)
 }
 
 /// Answers that nobody knows what a client missed.
-async fn unknown(gw: &Gateway, visit: &RequestContext) -> Response<Body> {
+async fn unknown(gw: &Gateway, visit: &RequestContext) -> Response<ReplyBody> {
     let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     trail.method("GET");
     gw.refuse(&mut trail, &Refusal::Unaddressed).await;
@@ -67,7 +67,7 @@ async fn unknown(gw: &Gateway, visit: &RequestContext) -> Response<Body> {
 
 /// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
 /// ends the session, until the grant has no way to the server any more, or until the gateway stops.
-pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext, behind: Option<Place>) -> Response<Body> {
+pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext, behind: Option<Place>) -> Response<ReplyBody> {
     let room = match place(gw, &visit).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),

@@ -19,8 +19,8 @@ use memchr::memmem::Finder;
 
 use super::discover::OWN_META_WITH_TASKS;
 use crate::Gateway;
+use crate::body_buffer::ReceivedBody;
 use crate::call::{Permit, Refusal, Trail, own_answer, take};
-use crate::gathered::Taken;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::Session;
 use crate::upstream::{ModernHead, Outgoing, SendError};
@@ -64,18 +64,20 @@ pub(super) fn check(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    message: &Taken,
+    message: &ReceivedBody,
     places: &ServerResponseSpans,
 ) -> Result<(), SendError> {
     // Most answers do not have the words in them at all.
     let has_words = match message {
-        Taken::Whole(text) => places.without_longest_string(text).iter().any(|part| TASK_OR_INPUT.may_be_in(part)),
-        Taken::Folded(..) => TASK_OR_INPUT.may_be_in(message.outline()),
+        ReceivedBody::Whole(text) => {
+            places.without_longest_string(text).iter().any(|part| TASK_OR_INPUT.may_be_in(part))
+        }
+        ReceivedBody::Segmented(..) => TASK_OR_INPUT.may_be_in(message.outline()),
     };
     if !has_words {
         return Ok(());
     }
-    let Ok(Said::Response(reply)) = read_server_message(message.text(), &gw.settings.reply_limits) else {
+    let Ok(Said::Response(reply)) = read_server_message(message.as_bytes(), &gw.settings.reply_limits) else {
         return Ok(());
     };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(()) };

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use super::span::Span;
 use super::{Item, TelemetryConfig, otlp};
-use crate::text::Text;
+use crate::message_body::MessageBody;
 use crate::upstream::{Pool, innermost, pool};
 
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
@@ -90,7 +90,7 @@ impl Exporter {
     }
 
     async fn post(&self, body: Bytes) -> Result<(), String> {
-        let mut request = Request::new(Text::from(body));
+        let mut request = Request::new(MessageBody::from(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.config.url.clone();
         for header in &self.config.headers {

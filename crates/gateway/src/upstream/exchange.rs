@@ -10,7 +10,7 @@ use super::http::HttpAnswer;
 use super::peer::PeerAnswer;
 use super::{Earlier, Link, SendError, WayBack};
 use crate::Gateway;
-use crate::gathered::Taken;
+use crate::body_buffer::ReceivedBody;
 
 /// Servers end a stream at once after the answer; one that does not is not worth waiting for.
 const DRAIN_TIME: Duration = Duration::from_millis(200);
@@ -59,14 +59,14 @@ impl Exchange {
 
     /// The next message; none at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
-        Ok(self.next_taken().await?.map(Taken::whole))
+        Ok(self.next_taken().await?.map(ReceivedBody::into_bytes))
     }
 
     /// The same as it came: a long one need not be in one piece.
-    pub async fn next_taken(&mut self) -> Result<Option<Taken>, SendError> {
+    pub async fn next_taken(&mut self) -> Result<Option<ReceivedBody>, SendError> {
         match &mut self.source {
             Source::Http(answer) => answer.next().await,
-            Source::Peer(answer) => Ok(answer.next().await?.map(Taken::Whole)),
+            Source::Peer(answer) => Ok(answer.next().await?.map(ReceivedBody::Whole)),
             Source::Nothing => Ok(None),
         }
     }

@@ -21,7 +21,7 @@ pub(super) use pool::host_of;
 use self::connector::{Connector, TlsError};
 use self::pool::RequestError;
 use super::{Exchange, HttpConfig, Link, Outgoing, SendError, Upstream, Verb};
-use crate::text::Text;
+use crate::message_body::MessageBody;
 use crate::trace::Hop;
 use crate::workers;
 
@@ -117,7 +117,7 @@ impl HttpClient {
     }
 }
 
-fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Text> {
+fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<MessageBody> {
     let mut headers = HeaderMap::new();
     if outgoing.verb == Verb::Post {
         headers.insert(CONTENT_TYPE, JSON);

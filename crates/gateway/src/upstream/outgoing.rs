@@ -14,7 +14,7 @@ use http::header::{HeaderMap, HeaderValue};
 use super::child::Child;
 use super::sse::Sse;
 use super::{Secrets, Upstream, Way};
-use crate::text::Text;
+use crate::message_body::MessageBody;
 use crate::trace::Hop;
 
 /// Why an upstream gave no answer.
@@ -222,7 +222,7 @@ pub(crate) enum Verb {
 #[derive(Debug, Clone)]
 pub(crate) struct Outgoing {
     pub verb: Verb,
-    pub body: Text,
+    pub body: MessageBody,
     pub link: Link,
     pub revision: Option<Revision>,
     /// The id of a request, under which its answer comes. None for what wants no answer.
@@ -255,7 +255,7 @@ pub(crate) struct ModernHead {
 
 impl Outgoing {
     /// A message that wants no answer.
-    pub fn note(body: impl Into<Text>) -> Self {
+    pub fn note(body: impl Into<MessageBody>) -> Self {
         let body = body.into();
         Self {
             verb: Verb::Post,
@@ -272,7 +272,7 @@ impl Outgoing {
     }
 
     /// A request, whose id in the body is that of the call.
-    pub fn request(body: impl Into<Text>, call: gatelodge_store::CallId) -> Self {
+    pub fn request(body: impl Into<MessageBody>, call: gatelodge_store::CallId) -> Self {
         Self { call: Some(call), ..Self::note(body) }
     }
 
@@ -285,7 +285,7 @@ impl Outgoing {
     pub fn is_handshake(&self) -> bool {
         let may_be = self.verb == Verb::Post && self.call.is_some() && self.modern.is_none();
         may_be
-            && matches!(read_client_message(&self.body.clone().whole(), &JsonLimits::REQUEST),
+            && matches!(read_client_message(&self.body.clone().into_bytes(), &JsonLimits::REQUEST),
                 Ok(ClientMessage::Request(request)) if *request.method() == Method::Initialize)
     }
 

@@ -49,7 +49,7 @@ impl Peer {
         let mut waiting =
             PeerAnswer { events, answer: Some(answer), call: Some(call), peer, sending: None, is_early: false };
         match self {
-            Self::Child(child) => child.tell(&outgoing.body.whole()).await?,
+            Self::Child(child) => child.tell(&outgoing.body.into_bytes()).await?,
             // Some servers answer the POST only when they have done what it asks for.
             Self::Sse(connection) => waiting.sending = Some(connection.begin(outgoing)),
         }
@@ -58,7 +58,7 @@ impl Peer {
 
     async fn tell(&self, outgoing: Outgoing) -> Result<(), SendError> {
         match self {
-            Self::Child(child) => child.tell(&outgoing.body.whole()).await,
+            Self::Child(child) => child.tell(&outgoing.body.into_bytes()).await,
             Self::Sse(connection) => connection.tell(outgoing).await,
         }
     }

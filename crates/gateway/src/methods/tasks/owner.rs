@@ -18,9 +18,9 @@ use tracing::warn;
 use crate::Gateway;
 use crate::call::{Facts, Progress, Refusal};
 use crate::http::responder::Responder;
+use crate::message_body::MessageBody;
 use crate::methods::offer::offer_for;
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::text::Text;
 use crate::upstream::Link;
 
 /// How long it is known whose a task is: as long as the server keeps it, but within these. Some servers keep theirs
@@ -65,7 +65,7 @@ pub(crate) async fn note(
     gw: &Gateway,
     visit: &RequestContext,
     tool: &str,
-    text: &Text,
+    text: &MessageBody,
     progress: Option<(&str, Arc<Progress>)>,
 ) {
     static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
@@ -76,7 +76,7 @@ pub(crate) async fn note(
     {
         return;
     }
-    let text = text.clone().whole();
+    let text = text.clone().into_bytes();
     let Ok(Said::Response(reply)) = read_server_message(&text, &gw.settings.reply_limits) else { return };
     let ServerResponsePayload::Result(result) = reply.payload() else { return };
     let Some(task) = find_created_task(result, visit.generation()) else { return };

@@ -10,7 +10,7 @@ use http::{HeaderValue, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
-use crate::gathered::{Gathered, Taken};
+use crate::body_buffer::{BodyBuffer, ReceivedBody};
 use crate::upstream::exchange::Source;
 use crate::upstream::{Earlier, Exchange, Link, SendError};
 
@@ -26,7 +26,7 @@ pub(crate) struct HttpAnswer {
 #[derive(Debug)]
 enum Form {
     /// One JSON text, and what was read of it.
-    Whole(Gathered),
+    Whole(BodyBuffer),
     Events {
         decoder: Box<SseDecoder>,
         /// Messages that came, each with the id of its event.
@@ -64,7 +64,7 @@ impl HttpAnswer {
         } else if is_good && is("text/event-stream") {
             Form::Events { decoder: Box::new(SseDecoder::new(max_bytes)), ready: VecDeque::new(), last: None }
         } else if is("application/json") {
-            Form::Whole(Gathered::of_upstream())
+            Form::Whole(BodyBuffer::for_upstream())
         } else if head.status == StatusCode::ACCEPTED {
             // Without content, by servers that do not say how long nothing is.
             Form::Ended(None)
@@ -100,12 +100,12 @@ impl HttpAnswer {
     }
 
     /// The next message; none at the end.
-    pub async fn next(&mut self) -> Result<Option<Taken>, SendError> {
+    pub async fn next(&mut self) -> Result<Option<ReceivedBody>, SendError> {
         match std::mem::replace(&mut self.form, Form::Ended(None)) {
             Form::Whole(begun) => self.whole(begun).await.map(Some),
             form => {
                 self.form = form;
-                Ok(self.event().await?.map(Taken::Whole))
+                Ok(self.event().await?.map(ReceivedBody::Whole))
             }
         }
     }
@@ -120,7 +120,7 @@ impl HttpAnswer {
         let mut at = 0;
         while let Some(chunk) = self.chunk().await? {
             if !earlier.has(at, &chunk, id) {
-                let mut begun = Gathered::of_upstream();
+                let mut begun = BodyBuffer::for_upstream();
                 let same = earlier.under(id).concat().get(..at).map(Bytes::copy_from_slice);
                 begun.push(same.unwrap_or_default(), length);
                 begun.push(chunk, length);
@@ -133,7 +133,7 @@ impl HttpAnswer {
         Ok(true)
     }
 
-    async fn whole(&mut self, begun: Gathered) -> Result<Taken, SendError> {
+    async fn whole(&mut self, begun: BodyBuffer) -> Result<ReceivedBody, SendError> {
         let mut gathered = begun;
         while let Some(chunk) = self.chunk().await? {
             let left = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX);
@@ -143,7 +143,7 @@ impl HttpAnswer {
         }
         match gathered.len() {
             0 => Err(SendError::Unusable("the answer is empty".to_owned())),
-            _ => Ok(gathered.taken()),
+            _ => Ok(gathered.finish()),
         }
     }
 

@@ -13,7 +13,7 @@ use rustls_platform_verifier::ConfigVerifierExt;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use crate::together::Together;
+use crate::coalescing_stream::CoalescingStream;
 
 /// Opens connections.
 #[derive(Debug, Clone)]
@@ -42,9 +42,9 @@ impl Connector {
     ///
     /// # Errors
     /// Nobody is there.
-    pub async fn plain(self, url: Uri) -> Result<Together, ConnectError> {
+    pub async fn plain(self, url: Uri) -> Result<CoalescingStream, ConnectError> {
         let stream: TokioIo<TcpStream> = opened(self.tcp, url).await?;
-        Ok(Together(stream.into_inner()))
+        Ok(CoalescingStream(stream.into_inner()))
     }
 
     /// Opens one within TLS.

@@ -16,14 +16,14 @@ use hyper_util::rt::TokioIo;
 
 use super::connector::Connector;
 use crate::http::listener::MAX_READ_BYTES;
-use crate::text::Text;
+use crate::message_body::MessageBody;
 
 /// Connections to one origin that are kept though nobody uses them.
 const IDLE_CONNECTIONS: usize = 512;
 /// Servers often close after 5 s or more without use; below that a kept connection is rarely stale.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
-type Connection = SendRequest<Text>;
+type Connection = SendRequest<MessageBody>;
 
 /// Connections over HTTP, with or without TLS.
 #[derive(Debug, Clone)]
@@ -77,7 +77,7 @@ impl Pool {
     /// # Errors
     /// There is none. Nothing is sent a second time: another connection is tried only where a kept one was closed before
     /// anything of the request was written.
-    pub async fn request(self, mut request: Request<Text>) -> Result<Response<Incoming>, RequestError> {
+    pub async fn request(self, mut request: Request<MessageBody>) -> Result<Response<Incoming>, RequestError> {
         let Some(origin) = Origin::of(request.uri()) else {
             return Err(RequestError::Connect("the URL has no host".into()));
         };
@@ -237,7 +237,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         for scheme in ["ws", "httpss"] {
-            let request = Request::post(format!("{scheme}://{address}/")).body(Text::default()).expect("a request");
+            let request =
+                Request::post(format!("{scheme}://{address}/")).body(MessageBody::default()).expect("a request");
             let sending = Pool::new(Connector::new(IDLE_TIME)).request(request);
             tokio::select! {
                 biased;

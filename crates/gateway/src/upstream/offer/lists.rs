@@ -7,8 +7,8 @@ use gatelodge_mcp::{ProtocolGeneration, RequestId};
 use gatelodge_mutants::mutant;
 
 use crate::config_snapshot::ServerAccess;
+use crate::message_body::MessageBody;
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::text::Text;
 use crate::upstream::Secrets;
 
 /// The most lists that are kept of one offer; a list may have megabytes.
@@ -50,9 +50,9 @@ impl Listed {
         Self { before: secrets.cut_json(before).into(), behind: secrets.cut(behind.into()) }
     }
 
-    pub fn under(&self, id: &RequestId<'_>, secrets: &Secrets) -> Text {
+    pub fn under(&self, id: &RequestId<'_>, secrets: &Secrets) -> MessageBody {
         let id = secrets.cut_json(id.raw().to_owned());
-        Text::in_two(format!("{}{id}", self.before), self.behind.clone())
+        MessageBody::from_head_and_tail(format!("{}{id}", self.before), self.behind.clone())
     }
 }
 

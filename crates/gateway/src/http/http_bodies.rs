@@ -13,42 +13,42 @@ use hyper::body::{Body as _, Incoming};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::body_buffer::{BodyBuffer, ReceivedBody};
 use crate::call::Room;
-use crate::gathered::{Gathered, Taken};
-use crate::text::Text;
+use crate::message_body::MessageBody;
 
 /// How much is read of a message that is too large, so that its sender hears why it is refused.
-const MOST_PASSED_OVER: usize = 64 << 20;
+const MAX_DISCARDED_BYTES: usize = 64 << 20;
 /// Who sends nothing for so long waits for the answer.
-const SILENCE: Duration = Duration::from_secs(1);
+const DISCARD_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What we answer with.
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum ReplyBody {
     /// A text, or nothing, and the place of its request among those in flight.
-    Whole(Text, Option<Room>),
+    Whole(MessageBody, Option<Room>),
     /// Events, as they come. It ends when all senders are gone.
-    Stream(mpsc::Receiver<Bytes>),
+    EventStream(mpsc::Receiver<Bytes>),
 }
 
-impl Body {
+impl ReplyBody {
     pub fn empty() -> Self {
-        Self::Whole(Text::default(), None)
+        Self::Whole(MessageBody::default(), None)
     }
 
     /// Keeps a place until the text is taken.
-    pub fn hold(&mut self, held: Option<Room>) {
+    pub fn hold_in_flight_guard(&mut self, held: Option<Room>) {
         if let Self::Whole(_, room) = self {
             *room = held;
         }
     }
 
-    pub fn text(text: impl Into<Text>) -> Self {
+    pub fn from_message(text: impl Into<MessageBody>) -> Self {
         Self::Whole(text.into(), None)
     }
 }
 
-impl http_body::Body for Body {
+impl http_body::Body for ReplyBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -57,7 +57,7 @@ impl http_body::Body for Body {
             // A large text goes out in pieces, so that it, and its place, is let go when the caller has taken it, but for
             // what one piece and the connection's buffer hold.
             Self::Whole(text, _) => Pin::new(text).poll_frame(cx),
-            Self::Stream(events) => events.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event)))),
+            Self::EventStream(events) => events.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event)))),
         }
     }
 
@@ -68,7 +68,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(text, _) => text.size_hint(),
-            Self::Stream(_) => SizeHint::default(),
+            Self::EventStream(_) => SizeHint::default(),
         }
     }
 }
@@ -77,48 +77,52 @@ impl http_body::Body for Body {
 ///
 /// # Errors
 /// It is too large, too slow, or broken off; with the status and the words to answer.
-pub(crate) async fn read(mut body: Incoming, limit: usize, time: Duration) -> Result<Taken, (StatusCode, String)> {
+pub(crate) async fn read_request_body(
+    mut body: Incoming,
+    limit: usize,
+    time: Duration,
+) -> Result<ReceivedBody, (StatusCode, String)> {
     let until = Instant::now() + time;
-    match tokio::time::timeout_at(until, collected(&mut body, limit)).await {
+    match tokio::time::timeout_at(until, collect(&mut body, limit)).await {
         Err(_) => Err((StatusCode::REQUEST_TIMEOUT, format!("the message did not come within {} s", time.as_secs()))),
-        Ok(Read::Whole(taken)) => Ok(taken),
-        Ok(Read::TooLarge) => {
-            let _ = tokio::time::timeout_at(until, pass_over(body)).await;
+        Ok(BodyReadOutcome::Complete(taken)) => Ok(taken),
+        Ok(BodyReadOutcome::TooLarge) => {
+            let _ = tokio::time::timeout_at(until, discard(body)).await;
             Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the message has more than {limit} bytes")))
         }
-        Ok(Read::BrokenOff) => Err((StatusCode::BAD_REQUEST, "the message broke off".to_owned())),
+        Ok(BodyReadOutcome::Truncated) => Err((StatusCode::BAD_REQUEST, "the message broke off".to_owned())),
     }
 }
 
-enum Read {
-    Whole(Taken),
+enum BodyReadOutcome {
+    Complete(ReceivedBody),
     TooLarge,
-    BrokenOff,
+    Truncated,
 }
 
-async fn collected(body: &mut Incoming, limit: usize) -> Read {
+async fn collect(body: &mut Incoming, limit: usize) -> BodyReadOutcome {
     if body.size_hint().lower() > limit as u64 {
-        return Read::TooLarge;
+        return BodyReadOutcome::TooLarge;
     }
-    let mut gathered = Gathered::of_caller();
+    let mut gathered = BodyBuffer::for_client();
     while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return Read::BrokenOff };
+        let Ok(frame) = frame else { return BodyReadOutcome::Truncated };
         // Trailers say nothing here.
         let Ok(piece) = frame.into_data() else { continue };
         let left = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         let expected = left.saturating_add(gathered.len() + piece.len());
         if expected > limit {
-            return Read::TooLarge;
+            return BodyReadOutcome::TooLarge;
         }
         gathered.push(piece, expected);
     }
-    Read::Whole(gathered.taken())
+    BodyReadOutcome::Complete(gathered.finish())
 }
 
 /// Takes what is not wanted, and keeps nothing of it: many clients read no answer before they have sent everything.
-async fn pass_over(mut body: Incoming) {
-    let mut left = MOST_PASSED_OVER;
-    while let Ok(Some(Ok(frame))) = tokio::time::timeout(SILENCE, body.frame()).await {
+async fn discard(mut body: Incoming) {
+    let mut left = MAX_DISCARDED_BYTES;
+    while let Ok(Some(Ok(frame))) = tokio::time::timeout(DISCARD_IDLE_TIMEOUT, body.frame()).await {
         match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
             Some(less) => left = less,
             None => return,

@@ -8,25 +8,25 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// Copying so little costs less than having the system gather it.
-const SHORT: usize = 1 << 10;
+const MAX_COALESCED_BYTES: usize = 1 << 10;
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Together(pub TcpStream);
+pub(crate) struct CoalescingStream(pub TcpStream);
 
-impl Together {
+impl CoalescingStream {
     fn stream(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
         Pin::new(&mut self.get_mut().0)
     }
 }
 
-impl AsyncRead for Together {
+impl AsyncRead for CoalescingStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.stream().poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for Together {
+impl AsyncWrite for CoalescingStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.stream().poll_write(cx, bytes)
     }
@@ -36,10 +36,10 @@ impl AsyncWrite for Together {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if slices.iter().map(|slice| slice.len()).sum::<usize>() > SHORT {
+        if slices.iter().map(|slice| slice.len()).sum::<usize>() > MAX_COALESCED_BYTES {
             return self.stream().poll_write_vectored(cx, slices);
         }
-        let mut short = [0; SHORT];
+        let mut short = [0; MAX_COALESCED_BYTES];
         let mut length = 0;
         for slice in slices {
             // INVARIANT: together they fit; whatever does not is never left out.
@@ -78,9 +78,15 @@ mod tests {
     async fn what_is_written_comes_in_its_order_however_long_it_is() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let stream = TcpStream::connect(listener.local_addr().expect("an address")).await.expect("a connection");
-        let mut stream = Together(stream);
+        let mut stream = CoalescingStream(stream);
         let (mut other, _) = listener.accept().await.expect("a connection");
-        for lengths in [&[3, 4][..], &[SHORT - 1, 1], &[SHORT, 1], &[0, SHORT + 1, 5], &[10, 0, 20]] {
+        for lengths in [
+            &[3, 4][..],
+            &[MAX_COALESCED_BYTES - 1, 1],
+            &[MAX_COALESCED_BYTES, 1],
+            &[0, MAX_COALESCED_BYTES + 1, 5],
+            &[10, 0, 20],
+        ] {
             let parts: Vec<Vec<u8>> =
                 lengths.iter().zip(b'a'..).map(|(length, letter)| vec![letter; *length]).collect();
             let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();

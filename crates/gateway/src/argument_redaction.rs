@@ -6,9 +6,9 @@ use gatelodge_store::GrantToken;
 use crate::upstream::Secrets;
 
 /// More of the arguments than this is not kept.
-const MAX_KEPT: usize = 4_096;
+const MAX_LOGGED_ARGUMENTS_BYTES: usize = 4_096;
 /// Parts of names whose values are secrets more often than not.
-const TELLING: [&str; 10] = [
+const SECRET_NAME_PARTS: [&str; 10] = [
     "password",
     "passwd",
     "passphrase",
@@ -22,12 +22,12 @@ const TELLING: [&str; 10] = [
 ];
 
 /// Writes arguments for the log.
-pub(crate) fn values(arguments: JsonValue<'_>, secrets: &Secrets) -> String {
+pub(crate) fn redacted_arguments(arguments: JsonValue<'_>, secrets: &Secrets) -> String {
     let mut out = String::new();
-    write(arguments, &mut out);
-    let mut out = without_tokens(&secrets.cut_text(&out));
-    if out.len() > MAX_KEPT {
-        let cut = (0..=MAX_KEPT).rev().find(|at| out.is_char_boundary(*at)).unwrap_or(0);
+    write_redacted(arguments, &mut out);
+    let mut out = redact_grant_tokens(&secrets.cut_text(&out));
+    if out.len() > MAX_LOGGED_ARGUMENTS_BYTES {
+        let cut = (0..=MAX_LOGGED_ARGUMENTS_BYTES).rev().find(|at| out.is_char_boundary(*at)).unwrap_or(0);
         out.truncate(cut);
         out.push('…');
     }
@@ -35,7 +35,7 @@ pub(crate) fn values(arguments: JsonValue<'_>, secrets: &Secrets) -> String {
 }
 
 /// Cuts tokens of grants, which agents come to know and may pass on.
-fn without_tokens(text: &str) -> String {
+fn redact_grant_tokens(text: &str) -> String {
     let mut parts = text.split(GrantToken::PREFIX);
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -45,8 +45,8 @@ fn without_tokens(text: &str) -> String {
     out
 }
 
-fn write(value: JsonValue<'_>, out: &mut String) {
-    if out.len() > MAX_KEPT {
+fn write_redacted(value: JsonValue<'_>, out: &mut String) {
+    if out.len() > MAX_LOGGED_ARGUMENTS_BYTES {
         return;
     }
     match value.kind() {
@@ -60,10 +60,10 @@ fn write(value: JsonValue<'_>, out: &mut String) {
                 quote_into(&name, out);
                 out.push(':');
                 let folded = name.to_ascii_lowercase();
-                if TELLING.iter().any(|part| folded.contains(part)) {
+                if SECRET_NAME_PARTS.iter().any(|part| folded.contains(part)) {
                     out.push_str("\"***\"");
                 } else {
-                    write(value, out);
+                    write_redacted(value, out);
                 }
             }
             out.push('}');
@@ -74,7 +74,7 @@ fn write(value: JsonValue<'_>, out: &mut String) {
                 if at > 0 {
                     out.push(',');
                 }
-                write(element, out);
+                write_redacted(element, out);
             }
             out.push(']');
         }
@@ -94,7 +94,7 @@ mod tests {
         let document = read(text, &JsonLimits::REQUEST).expect("json");
         let secrets = Secrets::new([&"sesame1".to_owned()]);
         assert_eq!(
-            values(document.root(), &secrets),
+            redacted_arguments(document.root(), &secrets),
             r#"{"to":"a","Password":"***","deep":[{"api_key":"***"}],"note":"my *** here","n":1.10,"x":"*** and"}"#
         );
     }
@@ -103,6 +103,6 @@ mod tests {
     fn long_values_are_cut() {
         let text = format!(r#"{{"a":"{}","b":1}}"#, "ä".repeat(5_000));
         let document = read(text.as_bytes(), &JsonLimits::REQUEST).expect("json");
-        assert!(values(document.root(), &Secrets::default()).len() <= MAX_KEPT + 4);
+        assert!(redacted_arguments(document.root(), &Secrets::default()).len() <= MAX_LOGGED_ARGUMENTS_BYTES + 4);
     }
 }
