@@ -7,7 +7,7 @@ use gatelodge_json::{JsonLimits, SegmentedText, StringSegments};
 use gatelodge_mcp::{ClientMessage, MessageError, read_client_message, read_segmented_client_message};
 
 use crate::arguments_digest::StreamingDigest;
-use crate::http::listener::MAX_READ_BYTES;
+use crate::http_server::listener::MAX_READ_BYTES;
 
 /// Shorter bodies are copied: that costs less than to keep pieces.
 const MIN_SEGMENTED_BODY_BYTES: usize = 128 << 10;

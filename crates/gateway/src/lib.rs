@@ -15,9 +15,8 @@ mod config_snapshot;
 mod deadline_timer;
 mod entropy;
 mod forced_shutdown;
-mod http;
+mod http_server;
 mod in_flight_limit;
-mod lines;
 mod lists;
 mod message_body;
 mod methods;
@@ -25,9 +24,10 @@ mod metrics;
 mod minimum_revision;
 mod request_context;
 mod revalidation;
-mod seat;
 mod session;
 mod settings;
+mod single_session;
+mod stdio_server;
 mod stores;
 mod telemetry;
 mod trace;
@@ -55,8 +55,8 @@ use crate::auth_failures::AuthFailureCounter;
 use crate::call::PausedCalls;
 use crate::config_snapshot::ConcurrencyLimits;
 use crate::forced_shutdown::ForcedShutdown;
-use crate::http::listener::{ListenerKind, accept_connections};
-use crate::http::sse::Connections;
+use crate::http_server::listener::{ListenerKind, accept_connections};
+use crate::http_server::sse_server::SseClientConnections;
 use crate::methods::pool::Pool;
 use crate::metrics::Metrics;
 use crate::request_context::RequestContext;
@@ -94,7 +94,7 @@ pub struct Gateway {
     sessions: Sessions,
     session_persistence: Keeping,
     task_owners: Arc<dyn TaskOwners>,
-    sse_connections: Connections,
+    sse_connections: SseClientConnections,
     session_pool: Pool,
     late_lists: Late,
     warned_names: Told,
@@ -139,7 +139,7 @@ impl Gateway {
             task_owners: stores.task_owners,
             clock,
             sessions: Sessions::new(settings.sessions, settings.session_idle),
-            sse_connections: Connections::default(),
+            sse_connections: SseClientConnections::default(),
             session_pool: Pool::default(),
             late_lists: Late::default(),
             warned_names: Told::default(),
@@ -211,7 +211,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Stops accepting; [`Gateway::run`] ends when calls have.
+    /// Stops accepting; [`Gateway::spawn_request`] ends when calls have.
     pub fn stop(&self) {
         self.shutdown.send_replace(true);
     }
@@ -314,7 +314,7 @@ impl Gateway {
         self.weak_self.upgrade()
     }
 
-    /// Starts a task that the end of [`Gateway::run`] waits for.
+    /// Starts a task that the end of [`Gateway::spawn_request`] waits for.
     pub(crate) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
         self.spawn_on(&Handle::current(), task);
     }

@@ -55,7 +55,7 @@ async fn serve(local: Local) -> Result<()> {
         std::future::pending().await
     };
     tokio::select! {
-        ended = gateway.run_lines(&token, &name, tokio::io::stdin(), tokio::io::stdout()) => Ok(ended?),
+        ended = gateway.serve_stdio(&token, &name, tokio::io::stdin(), tokio::io::stdout()) => Ok(ended?),
         told = told => told,
     }
 }

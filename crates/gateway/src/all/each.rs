@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::{All, PATIENCE};
 use crate::Gateway;
 use crate::call::{Room, Trail};
-use crate::http::mcp_endpoint::dispatch;
-use crate::http::responder::{Responder, SessionSlot};
+use crate::http_server::mcp_endpoint::dispatch;
+use crate::http_server::responder::{Responder, SessionSlot};
 use crate::request_context::RequestContext;
 
 /// Messages of one server that wait while the client is told those of another.

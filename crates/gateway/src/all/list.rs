@@ -15,8 +15,8 @@ use super::late::Key;
 use super::{All, UNAVAILABLE};
 use crate::Gateway;
 use crate::call::{Room, Trail};
-use crate::http::reply;
-use crate::http::responder::Responder;
+use crate::http_server::reply;
+use crate::http_server::responder::Responder;
 use crate::methods::list::{accepted, from_the_beginning, shape};
 use crate::request_context::RequestContext;
 

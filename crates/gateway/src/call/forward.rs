@@ -20,7 +20,7 @@ use super::{Permit, Progress, Resumption};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 use crate::deadline_timer::{DeadlineTimer, sleep};
-use crate::http::responder::Responder;
+use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::methods::discover::{ask_anew, doubt};
 use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};

@@ -7,7 +7,7 @@ use http::header::HeaderValue;
 
 use super::forward::attend;
 use super::{Errand, Permit};
-use crate::http::responder::Responder;
+use crate::http_server::responder::Responder;
 use crate::upstream::{Exchange, Link, SendError};
 
 /// How often it is tried without one event more.

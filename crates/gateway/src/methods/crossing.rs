@@ -9,7 +9,7 @@ use http::StatusCode;
 
 use crate::Gateway;
 use crate::call::{Refusal, Trail};
-use crate::http::responder::Responder;
+use crate::http_server::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::Session;
 

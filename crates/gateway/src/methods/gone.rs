@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use crate::Gateway;
 use crate::call::Trail;
-use crate::http::responder::Responder;
+use crate::http_server::responder::Responder;
 
 /// Answers that there is no such method. In a session the status 404 would say that the session is over.
 pub(crate) async fn refuse(

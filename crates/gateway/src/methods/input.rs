@@ -22,7 +22,7 @@ use crate::body_buffer::ReceivedBody;
 use crate::call::{
     Bond, Errand, MOST_AT_ONCE, Paused, Permit, Question, Refusal, Trail, attend, result_text, under_our_id,
 };
-use crate::http::responder::Responder;
+use crate::http_server::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::{AskedBy, Session};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};

@@ -23,8 +23,8 @@ use crate::call::{
     without_complete,
 };
 use crate::classes::Categories;
-use crate::http::reply;
-use crate::http::responder::Responder;
+use crate::http_server::reply;
+use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{Earlier, Exchange, Listed, Offer, Outgoing, SendError};

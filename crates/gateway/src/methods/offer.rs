@@ -15,7 +15,7 @@ use super::list::{Pages, Wanted, fetch_within};
 use crate::Gateway;
 use crate::call::{Errand, Refusal, attend};
 use crate::classes::Categories;
-use crate::http::responder::Responder;
+use crate::http_server::responder::Responder;
 use crate::request_context::RequestContext;
 use crate::twins::twins;
 use crate::upstream::{Earlier, Offer, SendError, Upstream};

@@ -14,8 +14,8 @@ pub(crate) use self::owner::{are_named, is_for, not_there, not_to_hear, note, of
 use super::{call, initialize};
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail};
-use crate::http::reply;
-use crate::http::responder::Responder;
+use crate::http_server::reply;
+use crate::http_server::responder::Responder;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 
 /// Answers a request about tasks.

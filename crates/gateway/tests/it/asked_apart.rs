@@ -151,7 +151,7 @@ async fn a_client_at_standard_streams_is_asked_in_one_call_while_another_is_open
     let (output, answers) = tokio::io::duplex(64 << 10);
     let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
     let name = "desk".parse().expect("a name");
-    let running = tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+    let running = tokio::spawn(async move { gateway.serve_stdio(&token, &name, input, output).await });
     let mut lines = BufReader::new(answers).lines();
     let line = |id: &str, params: Value| {
         let mut message: Value =

@@ -91,7 +91,7 @@ async fn a_call_at_standard_streams_that_is_cancelled_while_its_server_is_greete
     let (output, answers) = tokio::io::duplex(64 << 10);
     let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
     let name = "desk".parse().expect("a name");
-    let running = tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+    let running = tokio::spawn(async move { gateway.serve_stdio(&token, &name, input, output).await });
     let call = |id: u8| {
         let text = stateless("tools/call", json!({"name": "read", "arguments": {"n": id}}), &json!({}));
         let mut message: Value = serde_json::from_str(&text).expect("JSON");

@@ -225,7 +225,7 @@ async fn over_lines(gw: &TestGateway, client: Client, uris: &Value) -> Ear {
     let (output, answers) = tokio::io::duplex(64 << 10);
     let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
     let name = "desk".parse().expect("a name");
-    tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+    tokio::spawn(async move { gateway.serve_stdio(&token, &name, input, output).await });
     let first = match client {
         Client::StatelessLines => listening(uris),
         _ => json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
@@ -612,7 +612,7 @@ async fn what_a_server_says_while_something_changes_is_neither_lost_nor_said_twi
     let (output, answers) = tokio::io::duplex(16 << 10);
     let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
     let name = "desk".parse().expect("a name");
-    tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+    tokio::spawn(async move { gateway.serve_stdio(&token, &name, input, output).await });
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
     own.write_all(format!("{hello}\n").as_bytes()).await.expect("it can be written");

@@ -355,7 +355,7 @@ async fn a_stateless_client_at_standard_streams_cancels_by_the_id_of_its_request
     let (output, _answers) = tokio::io::duplex(64 << 10);
     let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
     let name = "desk".parse().expect("a name");
-    let running = tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+    let running = tokio::spawn(async move { gateway.serve_stdio(&token, &name, input, output).await });
     let call = request(8, "tools/call", json!({"name": "slow"}));
     client.write_all(format!("{call}\n").as_bytes()).await.expect("it can be written");
     until("a call", || upstream.calls_to("slow").len() == 1).await;

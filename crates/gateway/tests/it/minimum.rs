@@ -208,7 +208,7 @@ async fn a_client_at_standard_streams_is_refused_by_its_handshake() {
     let (output, answers) = tokio::io::duplex(64 << 10);
     let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
     let name = "desk".parse().expect("a name");
-    let running = tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+    let running = tokio::spawn(async move { gateway.serve_stdio(&token, &name, input, output).await });
     client.write_all(format!("{}\n", handshake("2025-03-26")).as_bytes()).await.expect("it can be written");
     let mut line = String::new();
     BufReader::new(answers).read_line(&mut line).await.expect("an answer");

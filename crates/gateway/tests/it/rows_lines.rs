@@ -64,7 +64,7 @@ async fn t11_a_client_probes_shakes_hands_and_speaks_in_both_ways_on_one_line() 
         let (output, mut answers) = tokio::io::duplex(64 << 10);
         let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
         let name = "desk".parse().expect("a name");
-        let running = tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+        let running = tokio::spawn(async move { gateway.serve_stdio(&token, &name, input, output).await });
         client.write_all(said().as_bytes()).await.expect("it can be written");
         drop(client);
         let mut out = String::new();
@@ -113,7 +113,7 @@ async fn t10_a_line_that_is_too_long_is_refused_and_the_next_one_is_taken() {
     let (output, mut answers) = tokio::io::duplex(64 << 10);
     let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
     let name = "desk".parse().expect("a name");
-    let running = tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+    let running = tokio::spawn(async move { gateway.serve_stdio(&token, &name, input, output).await });
     let call = |id: &str, note: &str| alone(id, "tools/call", json!({"name": "read", "arguments": {"note": note}}));
     let said = format!("{}\n{}\n", call("long", &"x".repeat(5 << 20)), call("short", "x"));
     let writing = tokio::spawn(async move { client.write_all(said.as_bytes()).await });

@@ -114,7 +114,7 @@ async fn at_lines(gw: &TestGateway, first: &str) -> Ear {
     let (output, answers) = tokio::io::duplex(64 << 10);
     let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
     let name = "desk".parse().expect("a name");
-    tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+    tokio::spawn(async move { gateway.serve_stdio(&token, &name, input, output).await });
     own.write_all(format!("{first}\n").as_bytes()).await.expect("it can be written");
     Ear::of(answers, Some(own))
 }

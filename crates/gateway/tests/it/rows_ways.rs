@@ -158,7 +158,7 @@ impl<'g> Client<'g> {
         let (output, answers) = tokio::io::duplex(64 << 10);
         let (gateway, token) = (self.gw.gateway.clone(), self.gw.token.hash());
         let name = "desk".parse().expect("a name");
-        tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+        tokio::spawn(async move { gateway.serve_stdio(&token, &name, input, output).await });
         (own, BufReader::new(answers).lines())
     }
 

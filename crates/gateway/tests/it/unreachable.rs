@@ -57,7 +57,7 @@ async fn at_standard_streams_such_a_call_is_told_and_written_down_alike() {
     let (output, answers) = tokio::io::duplex(64 << 10);
     let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
     let name = "desk".parse().expect("a name");
-    let running = tokio::spawn(async move { gateway.run_lines(&token, &name, input, output).await });
+    let running = tokio::spawn(async move { gateway.serve_stdio(&token, &name, input, output).await });
     let mut lines = BufReader::new(answers).lines();
     for (method, params) in [("tools/call", json!({"name": "read", "arguments": {}})), ("tools/list", json!({}))] {
         let text = stateless(method, params, &json!({}));

@@ -16,7 +16,7 @@ use crate::call::{
     status_of, under_our_id,
 };
 use crate::deadline_timer::{DeadlineTimer, timeout};
-use crate::http::responder::Responder;
+use crate::http_server::responder::Responder;
 use crate::methods::{input, undeclared};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{Exchange, Outgoing, SendError};

@@ -7,7 +7,7 @@ use gatelodge_store::EnforcementMode;
 
 use crate::Gateway;
 use crate::call::{Facts, Refusal, Trail};
-use crate::http::responder::Responder;
+use crate::http_server::responder::Responder;
 use crate::methods::offer::{offer_for, with_tool};
 use crate::request_context::RequestContext;
 use crate::upstream::{Offer, SendError};

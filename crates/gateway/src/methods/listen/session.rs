@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::filter::Filter;
 use super::{End, Listener, unwanted, uris};
 use crate::Gateway;
-use crate::http::responder::Responder;
+use crate::http_server::responder::Responder;
 use crate::lists::{Lists, SUBSCRIPTION};
 use crate::methods::server::MayHear;
 use crate::methods::stream::{LOOK, follow};

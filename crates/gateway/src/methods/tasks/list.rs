@@ -10,7 +10,7 @@ use super::owner::{hash, is_passed_over, know_offer, may_hear, own_tasks};
 use super::{refuse, reject};
 use crate::Gateway;
 use crate::call::{Progress, Refusal, Trail, answer};
-use crate::http::responder::Responder;
+use crate::http_server::responder::Responder;
 use crate::methods::list::{FOREIGN_CURSOR, Pages, Wanted, fetch};
 use crate::methods::pass::fail;
 use crate::request_context::RequestContext;

@@ -17,7 +17,7 @@ use tracing::warn;
 
 use crate::Gateway;
 use crate::call::{Facts, Progress, Refusal};
-use crate::http::responder::Responder;
+use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::methods::offer::offer_for;
 use crate::request_context::{ProtocolTranslation, RequestContext};

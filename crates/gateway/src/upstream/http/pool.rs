@@ -15,7 +15,7 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 
 use super::connector::Connector;
-use crate::http::listener::MAX_READ_BYTES;
+use crate::http_server::listener::MAX_READ_BYTES;
 use crate::message_body::MessageBody;
 
 /// Connections to one origin that are kept though nobody uses them.

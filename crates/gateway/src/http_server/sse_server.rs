@@ -23,35 +23,35 @@ use crate::Gateway;
 use crate::methods::stream;
 use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
-use crate::seat::{Seat, end_session, stop_hearing};
+use crate::single_session::{SingleSessionClient, end_session, stop_event_forwarder};
 
 /// The name that the SDKs give the id in the address.
-const ID: &str = "sessionId";
+const SESSION_ID_PARAM: &str = "sessionId";
 /// Texts that wait for a client that does not read; beyond that the upstream waits.
-const WAITING: usize = 64;
+const MESSAGE_QUEUE_LENGTH: usize = 64;
 /// Messages of one client that wait to be taken; beyond that they are refused.
-const WAITING_POSTS: usize = 64;
+const MAX_QUEUED_POSTS: usize = 64;
 /// How long the last texts may take when calls have had their time to end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// All connections that are open, by their ids.
 #[derive(Debug, Default)]
-pub(crate) struct Connections(Mutex<HashMap<Box<str>, Arc<Connection>>>);
+pub(crate) struct SseClientConnections(Mutex<HashMap<Box<str>, Arc<SseClientConnection>>>);
 
 /// A connection: the client's seat, and whose it is.
 #[derive(Debug)]
-struct Connection {
+struct SseClientConnection {
     grant: GrantId,
     server: ServerName,
-    seat: Seat,
+    client: SingleSessionClient,
     /// Held by the message that is taken: one follows the other, and what follows a handshake belongs to its session.
-    turn: Arc<tokio::sync::Mutex<()>>,
-    waiting: Arc<Semaphore>,
+    order_lock: Arc<tokio::sync::Mutex<()>>,
+    post_slots: Arc<Semaphore>,
 }
 
-impl Connections {
+impl SseClientConnections {
     /// Notes a connection, and gives its id; none without randomness.
-    fn insert(&self, connection: Connection) -> Option<Box<str>> {
+    fn insert(&self, connection: SseClientConnection) -> Option<Box<str>> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).ok()?;
         let id: Box<str> = HEXLOWER.encode(&random).into();
@@ -60,7 +60,7 @@ impl Connections {
     }
 
     /// Finds a connection of a grant to a server. One of another grant is not there.
-    fn find(&self, id: &str, visit: &RequestContext) -> Option<Arc<Connection>> {
+    fn find(&self, id: &str, visit: &RequestContext) -> Option<Arc<SseClientConnection>> {
         let found = self.lock().get(id).cloned()?;
         let is_of_grant = found.grant == visit.grant.config.id || mutant!("sse-connection-open-to-any-grant");
         let is_own = is_of_grant && found.server == *visit.upstream.name();
@@ -71,33 +71,33 @@ impl Connections {
         self.lock().remove(id);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Box<str>, Arc<Connection>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Box<str>, Arc<SseClientConnection>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The connection that an address names.
-pub(crate) fn named(uri: &Uri) -> Option<&str> {
+pub(crate) fn connection_id(uri: &Uri) -> Option<&str> {
     let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.filter(|(name, _)| *name == ID).map(|(_, id)| id).next()
+    pairs.filter(|(name, _)| *name == SESSION_ID_PARAM).map(|(_, id)| id).next()
 }
 
 /// Opens a connection. It lives until the client hangs up, until its grant or its server is no longer in force, or
 /// until the gateway stops.
-pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext) -> Response<ReplyBody> {
+pub(crate) async fn open_connection(gw: &Arc<Gateway>, visit: RequestContext) -> Response<ReplyBody> {
     let room = match stream::place(gw, &visit).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
-    let (texts, queue) = mpsc::channel(WAITING);
+    let (texts, queue) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
     let slot = SessionSlot::default();
-    let connection = Connection {
+    let connection = SseClientConnection {
         grant: visit.grant.config.id.clone(),
         server: visit.upstream.name().clone(),
         // The stateless revision knows no such streams: its clients begin with the handshake here.
-        seat: Seat::new(texts, Arc::clone(&slot), &[ProtocolGeneration::Stateful]),
-        turn: Arc::default(),
-        waiting: Arc::new(Semaphore::new(WAITING_POSTS)),
+        client: SingleSessionClient::new(texts, Arc::clone(&slot), &[ProtocolGeneration::Stateful]),
+        order_lock: Arc::default(),
+        post_slots: Arc::new(Semaphore::new(MAX_QUEUED_POSTS)),
     };
     let Some(id) = gw.sse_connections.insert(connection) else {
         return reply::http_error_response(StatusCode::INTERNAL_SERVER_ERROR, "there is no randomness for an id");
@@ -105,13 +105,13 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext) -> Response<R
     let (events, receiver) = mpsc::channel(1);
     let task = Arc::clone(gw);
     gw.spawn(async move {
-        serve(&task, &visit, &id, &slot, events, queue).await;
+        serve_connection(&task, &visit, &id, &slot, events, queue).await;
         drop(room);
     });
     reply::event_stream_response(receiver)
 }
 
-async fn serve(
+async fn serve_connection(
     gw: &Gateway,
     visit: &RequestContext,
     id: &str,
@@ -119,25 +119,25 @@ async fn serve(
     events: mpsc::Sender<Bytes>,
     mut queue: mpsc::Receiver<Bytes>,
 ) {
-    let address = format!("/mcp/{}?{ID}={id}", visit.upstream.name());
+    let address = format!("/mcp/{}?{SESSION_ID_PARAM}={id}", visit.upstream.name());
     let _ = events.send(sse_endpoint_event(&address).into()).await;
-    relay(gw, visit, slot, &events, &mut queue).await;
+    relay_messages(gw, visit, slot, &events, &mut queue).await;
     // Nothing more is taken. What is under way gets its time to end, as when the gateway stops.
     gw.sse_connections.remove(id);
-    stop_hearing(slot);
+    stop_event_forwarder(slot);
     let rest = async {
         while let Some(text) = queue.recv().await {
-            let _ = events.send(as_event(&text)).await;
+            let _ = events.send(to_event(&text)).await;
         }
     };
-    let _ = tokio::time::timeout(gw.settings.drain_time + LAST_WORDS, rest).await;
+    let _ = tokio::time::timeout(gw.settings.drain_time + FINAL_WRITE_TIMEOUT, rest).await;
     // Whoever still runs sees by this that nobody reads any more.
     drop(queue);
     end_session(gw, visit, slot).await;
 }
 
 /// Passes texts on as events until the connection has to end.
-async fn relay(
+async fn relay_messages(
     gw: &Gateway,
     visit: &RequestContext,
     slot: &SessionSlot,
@@ -149,7 +149,7 @@ async fn relay(
     let mut look = tokio::time::interval(stream::LOOK);
     loop {
         let next = tokio::select! {
-            Some(text) = queue.recv() => as_event(&text),
+            Some(text) = queue.recv() => to_event(&text),
             _ = keep_alive.tick() => Bytes::from_static(SSE_KEEP_ALIVE.as_bytes()),
             _ = look.tick() => {
                 // What was agreed on in the handshake may be too old by now.
@@ -169,13 +169,13 @@ async fn relay(
     }
 }
 
-fn as_event(text: &Bytes) -> Bytes {
+fn to_event(text: &Bytes) -> Bytes {
     // INVARIANT: texts are UTF-8; they were read or written as such.
     sse_event(str::from_utf8(text).unwrap_or_default()).into()
 }
 
 /// Takes a client's message. What comes of it comes as an event: clients give up a connection whose POST fails.
-pub(crate) async fn post(
+pub(crate) async fn handle_post(
     gw: &Arc<Gateway>,
     visit: RequestContext,
     id: &str,
@@ -190,10 +190,10 @@ pub(crate) async fn post(
         let what = "the connection is unknown or over; open one with a GET";
         return away(StatusCode::NOT_FOUND, what.to_owned()).await;
     };
-    if let Err(what) = check_revision(gw, &visit, &connection, headers) {
+    if let Err(what) = check_header_revision(gw, &visit, &connection, headers) {
         return away(StatusCode::BAD_REQUEST, what).await;
     }
-    let Ok(place) = Arc::clone(&connection.waiting).try_acquire_owned() else {
+    let Ok(place) = Arc::clone(&connection.post_slots).try_acquire_owned() else {
         return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, "too many messages of this connection wait");
     };
     let text =
@@ -207,14 +207,14 @@ pub(crate) async fn post(
     let task = Arc::clone(gw);
     // In a task of its own: a caller that hangs up must not skip the record or strand a reservation.
     gw.spawn(async move {
-        let turn = connection.turn.lock().await;
-        let handshake = connection.seat.take(&task, visit.clone(), text).await;
+        let turn = connection.order_lock.lock().await;
+        let handshake = connection.client.handle_message(&task, visit.clone(), text).await;
         let _ = done.send(());
         if let Some(over) = handshake {
             let _ = over.await;
             // A session that was opened for nobody.
-            if connection.seat.is_gone() {
-                connection.seat.leave(&task, &visit).await;
+            if connection.client.is_disconnected() {
+                connection.client.end_session(&task, &visit).await;
             }
         }
         drop((turn, place));
@@ -228,15 +228,15 @@ pub(crate) async fn post(
 }
 
 /// Whether the head names the revision that was agreed, if it names one.
-fn check_revision(
+fn check_header_revision(
     gw: &Gateway,
     visit: &RequestContext,
-    connection: &Connection,
+    connection: &SseClientConnection,
     headers: &HeaderMap,
 ) -> Result<(), String> {
     let named = revision(headers, || visit.supported_revisions(ProtocolGeneration::Stateful))
         .map_err(|misfit| misfit.message)?;
-    let session = connection.seat.session(gw, visit);
+    let session = connection.client.session(gw, visit);
     match session.map(|session| session.revision()).zip(named) {
         Some((agreed, named)) if agreed != named => Err(format!("the session speaks {agreed}")),
         _ => Ok(()),

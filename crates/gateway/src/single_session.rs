@@ -14,8 +14,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Gateway;
 use crate::call::Trail;
-use crate::http::mcp_endpoint::handle_request;
-use crate::http::responder::{Responder, SessionSlot};
+use crate::http_server::mcp_endpoint::handle_request;
+use crate::http_server::responder::{Responder, SessionSlot};
 use crate::methods::{initialize, pass, stream};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::revalidation::Revalidation;
@@ -24,50 +24,54 @@ use crate::trace::Trace;
 
 /// Where a client's texts go, and the one session that it has.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct SingleSessionClient {
     /// One message each. Whoever writes them to the client has the other end; closed means that the client has gone.
-    texts: mpsc::Sender<Bytes>,
-    slot: SessionSlot,
-    eras: &'static [ProtocolGeneration],
+    messages: mpsc::Sender<Bytes>,
+    session_slot: SessionSlot,
+    generations: &'static [ProtocolGeneration],
     /// Requests under way that stand alone.
-    calls: Arc<Calls>,
+    stateless_requests: Arc<Calls>,
 }
 
-impl Seat {
+impl SingleSessionClient {
     /// For a client that may speak as in these eras.
-    pub fn new(texts: mpsc::Sender<Bytes>, slot: SessionSlot, eras: &'static [ProtocolGeneration]) -> Self {
-        Self { texts, slot, eras, calls: Arc::default() }
+    pub fn new(
+        messages: mpsc::Sender<Bytes>,
+        session_slot: SessionSlot,
+        generations: &'static [ProtocolGeneration],
+    ) -> Self {
+        Self { messages, session_slot, generations, stateless_requests: Arc::default() }
     }
 
     /// The client's session; none before its handshake, and after it is over.
     pub fn session(&self, gw: &Gateway, visit: &RequestContext) -> Option<Arc<Session>> {
-        let session = self.slot.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let session = self.session_slot.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         gw.sessions.find(session.id(), &visit.grant.config.id, Some(visit.upstream.name()))
     }
 
     /// Waits until nobody reads the texts any more.
-    pub async fn gone(&self) {
-        self.texts.closed().await;
+    pub async fn wait_for_disconnect(&self) {
+        self.messages.closed().await;
     }
 
-    pub fn is_gone(&self) -> bool {
-        self.texts.is_closed()
+    pub fn is_disconnected(&self) -> bool {
+        self.messages.is_closed()
     }
 
     /// Ends the session of a client that has gone.
-    pub async fn leave(&self, gw: &Gateway, visit: &RequestContext) {
-        end_session(gw, visit, &self.slot).await;
+    pub async fn end_session(&self, gw: &Gateway, visit: &RequestContext) {
+        end_session(gw, visit, &self.session_slot).await;
     }
 
     /// Takes one message. Requests run beside one another; what wants no answer is passed on in its order. What is given
     /// for a handshake is closed when it is over.
-    pub async fn take(
+    pub async fn handle_message(
         &self,
         gw: &Arc<Gateway>,
         mut visit: RequestContext,
         text: Bytes,
     ) -> Option<oneshot::Receiver<()>> {
-        let mut line = Responder::to_message_queue(self.texts.clone(), Arc::clone(&self.slot));
+        let mut line = Responder::to_message_queue(self.messages.clone(), Arc::clone(&self.session_slot));
         let message = match read_client_message(&text, &gw.settings.request_limits) {
             Ok(message) => message,
             Err(fault) => {
@@ -79,7 +83,7 @@ impl Seat {
         visit.trace = Trace::of(&message, None, &gw.telemetry).map(Box::new);
         if let ClientMessage::Notification(said) = &message
             && *said.method() == Method::Cancelled
-            && let Some(under_way) = said.reference().ok().flatten().and_then(|id| self.calls.find(&id))
+            && let Some(under_way) = said.reference().ok().flatten().and_then(|id| self.stateless_requests.find(&id))
         {
             // A request that stands alone; how its server hears of it, is the call's to know.
             under_way.cancelled.notify_one();
@@ -88,7 +92,7 @@ impl Seat {
             gw.write(trail.outcome(CallOutcome::Ok, None)).await;
             return None;
         }
-        match self.side(gw, &visit, &message) {
+        match self.detect_client_protocol(gw, &visit, &message) {
             Ok(side) => visit.client_protocol = side,
             Err(ProtocolError { code, message: what, data, .. }) => {
                 if let ClientMessage::Request(request) = &message {
@@ -104,9 +108,9 @@ impl Seat {
                     *request.method() == Method::Initialize && visit.generation() == ProtocolGeneration::Stateful;
                 if visit.generation() == ProtocolGeneration::Stateless {
                     // From now on it can be cancelled, whatever has to be done before it is sent.
-                    line.register_cancellable(&self.calls, request.id(), None);
+                    line.register_cancellable(&self.stateless_requests, request.id(), None);
                 }
-                let over = self.run(gw, visit, text, line, is_handshake);
+                let over = self.spawn_request(gw, visit, text, line, is_handshake);
                 is_handshake.then_some(over)
             }
             ClientMessage::Notification(_) | ClientMessage::Response(_) => {
@@ -117,7 +121,7 @@ impl Seat {
     }
 
     /// Runs a request in a task of its own; what is given is closed when it is over.
-    fn run(
+    fn spawn_request(
         &self,
         gw: &Arc<Gateway>,
         visit: RequestContext,
@@ -125,7 +129,7 @@ impl Seat {
         line: Responder,
         is_handshake: bool,
     ) -> oneshot::Receiver<()> {
-        let (task, texts, slot) = (Arc::clone(gw), self.texts.clone(), Arc::clone(&self.slot));
+        let (task, texts, slot) = (Arc::clone(gw), self.messages.clone(), Arc::clone(&self.session_slot));
         let (done, over) = oneshot::channel();
         gw.spawn(async move {
             let gw = task;
@@ -137,7 +141,7 @@ impl Seat {
                 handle_request(&gw, visit.clone(), &request, line).await;
             }
             if is_handshake {
-                hear(&gw, &visit, &texts, &slot);
+                spawn_event_forwarder(&gw, &visit, &texts, &slot);
             }
             drop(done);
         });
@@ -145,7 +149,7 @@ impl Seat {
     }
 
     /// How the client speaks, by this message alone.
-    fn side(
+    fn detect_client_protocol(
         &self,
         gw: &Gateway,
         visit: &RequestContext,
@@ -161,7 +165,7 @@ impl Seat {
         };
         let ClientMessage::Request(request) = message else { return session() };
         if names_stateless(request) {
-            if !self.eras.contains(&ProtocolGeneration::Stateless) {
+            if !self.generations.contains(&ProtocolGeneration::Stateless) {
                 return Err(begin());
             }
             let revision = check_meta(request, &visit.supported_revisions(ProtocolGeneration::Stateless))?;
@@ -192,7 +196,7 @@ impl Seat {
 
 /// Passes on what belongs to no request, for as long as the session lives, by the policy in force; and says when that is
 /// another one.
-fn hear(gw: &Arc<Gateway>, visit: &RequestContext, texts: &mpsc::Sender<Bytes>, slot: &SessionSlot) {
+fn spawn_event_forwarder(gw: &Arc<Gateway>, visit: &RequestContext, texts: &mpsc::Sender<Bytes>, slot: &SessionSlot) {
     let Some(session) = slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
     let end = session.open_stream();
     let (task, texts) = (Arc::clone(gw), texts.downgrade());
@@ -213,7 +217,7 @@ fn hear(gw: &Arc<Gateway>, visit: &RequestContext, texts: &mpsc::Sender<Bytes>, 
             tokio::select! {
                 () = stream::follow(&gw, &visit, heard, &texts, written) => {}
                 () = telling => {}
-                () = gw.changes(&visit) => {}
+                () = gw.wait_for_config_change(&visit) => {}
                 () = end.notified() => break,
                 () = gw.wait_for_shutdown() => break,
             }
@@ -234,7 +238,7 @@ fn hear(gw: &Arc<Gateway>, visit: &RequestContext, texts: &mpsc::Sender<Bytes>, 
 }
 
 /// Tells the task that passes on what belongs to no request to end.
-pub(crate) fn stop_hearing(slot: &SessionSlot) {
+pub(crate) fn stop_event_forwarder(slot: &SessionSlot) {
     if let Some(session) = &*slot.lock().unwrap_or_else(PoisonError::into_inner) {
         session.end_stream();
     }
@@ -250,7 +254,7 @@ pub(crate) async fn end_session(gw: &Gateway, visit: &RequestContext, slot: &Ses
 
 impl Gateway {
     /// Waits until what a visit came by is not in force any more.
-    async fn changes(&self, visit: &RequestContext) {
+    async fn wait_for_config_change(&self, visit: &RequestContext) {
         let mut look = tokio::time::interval(stream::LOOK);
         while matches!(self.revalidate(visit), Revalidation::Unchanged) {
             look.tick().await;

@@ -22,7 +22,7 @@ use super::http_bodies::{self, ReplyBody};
 use super::listener::ClientConnection;
 use super::request_runner::RequestRunnerSlot;
 use super::responder::Responder;
-use super::{aggregate_endpoint, reply, sse};
+use super::{aggregate_endpoint, reply, sse_server};
 use crate::Gateway;
 use crate::all::All;
 use crate::body_buffer::ReceivedBody;
@@ -54,8 +54,8 @@ pub(super) async fn serve(
         Err((status, what)) => return unauthorized(status, what),
     };
     match head.method {
-        http::Method::POST => match sse::named(&head.uri) {
-            Some(connection) => Box::pin(sse::post(gw, visit, connection, &head.headers, incoming)).await,
+        http::Method::POST => match sse_server::connection_id(&head.uri) {
+            Some(connection) => Box::pin(sse_server::handle_post(gw, visit, connection, &head.headers, incoming)).await,
             None => post(gw, visit, head.headers, incoming, desk).await,
         },
         http::Method::GET => Box::pin(get(gw, visit, &head.headers)).await,
@@ -454,7 +454,7 @@ async fn get(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) 
             gw.record_rejection(&visit, code, &message).await;
             return reply::method_not_allowed_response("POST", &message);
         }
-        return sse::open(gw, visit).await;
+        return sse_server::open_connection(gw, visit).await;
     }
     let spoken = || visit.supported_revisions(ProtocolGeneration::Stateful);
     let found = require_session(gw, SessionScope::of(&visit), headers, spoken).await;

@@ -12,4 +12,4 @@ mod request_runner;
 pub(crate) mod responder;
 mod resumable_stream;
 pub(crate) mod smuggling_guard;
-pub(crate) mod sse;
+pub(crate) mod sse_server;
