@@ -99,14 +99,14 @@ impl ClientProtocol {
 
     pub fn client_info(&self) -> Option<&ClientInfo> {
         match self {
-            Self::Stateful(session) => session.as_ref().map(|session| session.client()),
+            Self::Stateful(session) => session.as_ref().map(|session| session.client_info()),
             Self::Stateless(modern) => Some(&modern.client),
         }
     }
 
     /// The client's name and version for the log.
     pub fn client_display_name(&self) -> Option<Arc<str>> {
-        self.client_info()?.words.clone()
+        self.client_info()?.display_name.clone()
     }
 }
 
@@ -126,7 +126,9 @@ impl RequestContext {
 
     pub fn translation(&self) -> ProtocolTranslation {
         match &self.client_protocol {
-            ClientProtocol::Stateful(Some(session)) if session.is_far_stateless() => ProtocolTranslation::ToStateless,
+            ClientProtocol::Stateful(Some(session)) if session.is_upstream_stateless() => {
+                ProtocolTranslation::ToStateless
+            }
             ClientProtocol::Stateless(modern) if modern.upstream_session.is_some() => ProtocolTranslation::ToStateful,
             ClientProtocol::Stateful(_) | ClientProtocol::Stateless(_) => ProtocolTranslation::None,
         }
@@ -135,7 +137,7 @@ impl RequestContext {
     /// The session that the upstream has with us.
     pub fn upstream_session(&self) -> Option<&Arc<Session>> {
         match &self.client_protocol {
-            ClientProtocol::Stateful(session) => session.as_ref().filter(|session| !session.is_far_stateless()),
+            ClientProtocol::Stateful(session) => session.as_ref().filter(|session| !session.is_upstream_stateless()),
             ClientProtocol::Stateless(modern) => modern.upstream_session.as_ref(),
         }
     }
@@ -158,7 +160,7 @@ impl RequestContext {
 
     /// What the server offers to this caller: its own process if it has one.
     pub fn tool_registry(&self) -> Arc<Offers> {
-        match self.upstream_session().and_then(|session| session.child()) {
+        match self.upstream_session().and_then(|session| session.server_process()) {
             Some(child) => Arc::clone(child.offers()),
             None => Arc::clone(&self.upstream.offers),
         }
@@ -166,7 +168,7 @@ impl RequestContext {
 
     /// What of that is known.
     pub fn current_tool_listing(&self) -> Option<Arc<Offer>> {
-        match self.upstream_session().and_then(|session| session.child()) {
+        match self.upstream_session().and_then(|session| session.server_process()) {
             Some(child) => child.offers().current(),
             None => self.upstream.offers.current(),
         }
@@ -175,7 +177,7 @@ impl RequestContext {
     /// Whether the server is a process, or speaks on one connection, and has a call there that it has not answered.
     pub fn has_pending_call(&self) -> bool {
         match self.upstream_session() {
-            Some(session) => session.link().is_awaited(),
+            Some(session) => session.upstream_link().is_awaited(),
             None => self.upstream.is_awaited(),
         }
     }
@@ -209,8 +211,8 @@ impl RequestContext {
 
     fn set_upstream_session(&self, outgoing: &mut Outgoing) {
         if let Some(session) = self.upstream_session() {
-            outgoing.link = session.link();
-            outgoing.revision = session.spoken_in_head();
+            outgoing.link = session.upstream_link();
+            outgoing.revision = session.protocol_version_header();
         }
     }
 
@@ -219,7 +221,7 @@ impl RequestContext {
         self.set_upstream_session(&mut outgoing);
         let revision = match &self.client_protocol {
             ClientProtocol::Stateless(modern) if modern.upstream_session.is_none() => Some(modern.revision),
-            ClientProtocol::Stateful(Some(session)) if session.is_far_stateless() => Some(Revision::R2026_07_28),
+            ClientProtocol::Stateful(Some(session)) if session.is_upstream_stateless() => Some(Revision::R2026_07_28),
             ClientProtocol::Stateless(_) | ClientProtocol::Stateful(_) => None,
         };
         if revision.is_some() {
@@ -237,7 +239,7 @@ impl RequestContext {
             ProtocolTranslation::None => None,
             ProtocolTranslation::ToStateful => text().and_then(|text| to_stateful(&text)),
             ProtocolTranslation::ToStateless => {
-                text().zip(self.session()).and_then(|(text, session)| session.stateless(&text, None))
+                text().zip(self.session()).and_then(|(text, session)| session.to_stateless_request(&text, None))
             }
         };
         if let Some(crossed) = crossed {

@@ -87,16 +87,16 @@ impl Gateway {
 
     /// The same; none if the server does not answer now.
     async fn try_advertised_list_changes(&self, visit: &RequestContext, session: &Session) -> Option<Lists> {
-        if session.lists().is_none() && session.is_far_stateless() {
+        if session.list_changed().is_none() && session.is_upstream_stateless() {
             match ask(self, visit).await {
-                Ok(Said::Welcome(welcome)) => session.note_lists(&welcome),
+                Ok(Said::Welcome(welcome)) => session.note_list_changed(&welcome),
                 // It answers, and promises nothing.
                 Ok(Said::Refused | Said::NotStateless) => return Some(Lists::default()),
                 Err(_) => return None,
             }
-        } else if session.lists().is_none() {
+        } else if session.list_changed().is_none() {
             reopen_if_elsewhere(self, visit).await;
         }
-        session.lists()
+        session.list_changed()
     }
 }

@@ -3,16 +3,16 @@
 
 mod asked;
 mod calls;
-mod client;
+mod client_info;
+mod handshake_profile;
 mod hub;
 pub(crate) mod keeping;
-mod parts;
+mod lazy_box;
 mod replay;
-mod seldom;
+mod server_sessions;
 mod table;
 mod tasks;
 mod watched;
-mod words;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,182 +30,192 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 use self::asked::Questions;
+use self::handshake_profile::{HandshakeProfile, handshake_capabilities};
 use self::hub::Hub;
-use self::parts::Parts;
-use self::seldom::Seldom;
+use self::lazy_box::LazyBox;
+use self::server_sessions::ServerSessions;
 use self::tasks::Tasks;
 use self::watched::Watched;
-use self::words::{OwnWords, declared_in};
 use crate::lists::Lists;
 use crate::upstream::{Child, Link};
 
 pub(crate) use self::asked::AskedBy;
 pub(crate) use self::calls::{Calls, Entry, UnderWay, cancelled};
-pub(crate) use self::client::ClientInfo;
+pub(crate) use self::client_info::ClientInfo;
 pub(crate) use self::hub::Standing;
 pub(crate) use self::replay::{Place, STANDALONE, Streams};
 pub(crate) use self::table::Sessions;
 
 /// An id has 256 random bits, and is written in base sixteen.
-const ID_BYTES: usize = 32;
+const SESSION_ID_BYTES: usize = 32;
 
 /// What was agreed in a handshake, and what is under way.
 #[derive(Debug)]
 pub(crate) struct Session {
     id: Arc<str>,
     /// By which it is kept.
-    hash: IdHash,
+    id_hash: IdHash,
     /// By which limits count it: a part of another is counted as that one at its server, however often it is opened.
-    counted: IdHash,
+    limit_key: IdHash,
     /// The least severe log message that we have asked the upstream for.
-    level: Mutex<Option<Box<str>>>,
+    upstream_log_level: Mutex<Option<Box<str>>>,
     /// Held by those who use it without being its client.
-    held: Arc<()>,
+    use_count: Arc<()>,
     grant: GrantId,
     /// At which server; none for all of the grant's together.
     server: Option<ServerName>,
     revision: Revision,
-    client: ClientInfo,
+    client_info: ClientInfo,
     /// The client's handshake, for doing it again with an upstream that has forgotten us.
     handshake: Bytes,
     /// What the client declared there.
-    declared: ClientCapabilities,
+    client_capabilities: ClientCapabilities,
     /// What the upstream said of itself: the result of its handshake, or of `server/discover`.
-    pub welcome: Bytes,
+    pub server_info: Bytes,
     /// Of which lists the client was promised to hear when they change; none where that is not known any more.
-    lists: Mutex<Option<Lists>>,
-    pub takes_log: bool,
+    list_changed: Mutex<Option<Lists>>,
+    pub accepts_log_messages: bool,
     /// What the client said of itself, where the upstream wants it said with each request.
-    words: Option<Box<OwnWords>>,
+    handshake_profile: Option<Box<HandshakeProfile>>,
     /// The upstream's end. Written at the handshake and when it is done again.
-    link: Mutex<Link>,
-    openings: AtomicU64,
-    links: AtomicU64,
+    upstream_link: Mutex<Link>,
+    handshake_attempts: AtomicU64,
+    link_epoch: AtomicU64,
     /// Those of the server, and the client's own.
     pub tasks: Tasks,
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
-    under_way: Arc<Calls>,
+    cancellable_requests: Arc<Calls>,
     /// What the upstream asked of the client.
-    pub questions: Seldom<Questions>,
+    pub server_requests: LazyBox<Questions>,
     /// The stream that the client holds open. Whoever opens another, or ends the session, tells this one to end; the
     /// task that serves it listens.
-    stream: Mutex<Option<Arc<Notify>>>,
+    stream_end_signal: Mutex<Option<Arc<Notify>>>,
     /// For clients that listen by requests that stand alone.
-    pub hub: Arc<Seldom<Hub>>,
+    pub notification_hub: Arc<LazyBox<Hub>>,
     /// What its client wants to hear of resources.
-    pub watched: Watched,
-    streams: Streams,
+    pub subscriptions: Watched,
+    replay_buffers: Streams,
     /// The last event of the upstream's own stream of what belongs to no request.
-    heard: Seldom<Mutex<Option<HeaderValue>>>,
+    last_event_id: LazyBox<Mutex<Option<HeaderValue>>>,
     /// Held by whoever serves the client's stream, so that one that takes its place finds all that was sent on it.
-    pub streaming: Seldom<tokio::sync::Mutex<()>>,
-    used_at: Mutex<Instant>,
+    pub stream_lock: LazyBox<tokio::sync::Mutex<()>>,
+    last_used: Mutex<Instant>,
     /// Held while the handshake is done again, so that many calls that find the session lost do it once.
-    pub reopening: Seldom<tokio::sync::Mutex<()>>,
+    pub reopen_lock: LazyBox<tokio::sync::Mutex<()>>,
     /// The sessions at single servers, where this one is for all of them.
-    pub parts: Seldom<Parts>,
+    pub server_sessions: LazyBox<ServerSessions>,
     /// The place among the sessions of its grant.
-    _room: OwnedSemaphorePermit,
+    _session_permit: OwnedSemaphorePermit,
 }
 
 /// What a session begins with.
 #[derive(Debug)]
-pub(crate) struct Opening {
+pub(crate) struct SessionParams {
     pub grant: GrantId,
     pub server: Option<ServerName>,
     pub revision: Revision,
-    pub client: ClientInfo,
+    pub client_info: ClientInfo,
     pub handshake: Bytes,
-    pub welcome: Bytes,
-    pub link: Link,
-    pub room: OwnedSemaphorePermit,
+    pub server_info: Bytes,
+    pub upstream_link: Link,
+    pub session_permit: OwnedSemaphorePermit,
     /// Whether the upstream takes requests that stand alone, and knows of no session.
-    pub is_far_stateless: bool,
+    pub is_upstream_stateless: bool,
     /// Whether log messages are for the client: one whose requests stand alone says so with each.
-    pub takes_log: bool,
+    pub accepts_log_messages: bool,
 }
 
 impl Session {
     /// A new one; none if there is no randomness.
-    pub fn new(opening: Opening) -> Option<Self> {
-        let mut random = [0; ID_BYTES];
+    pub fn new(opening: SessionParams) -> Option<Self> {
+        let mut random = [0; SESSION_ID_BYTES];
         getrandom::fill(&mut random).ok()?;
-        Self::of_id(&HEXLOWER.encode(&random), opening, Vec::new())
+        Self::with_id(&HEXLOWER.encode(&random), opening, Vec::new())
     }
 
     /// One that was kept. An upstream's end has to be opened before anything can be sent.
-    pub fn restored(id: &str, row: SessionRow, room: OwnedSemaphorePermit) -> Option<Self> {
-        let opening = Opening {
+    pub fn restore(id: &str, row: SessionRow, room: OwnedSemaphorePermit) -> Option<Self> {
+        let opening = SessionParams {
             grant: row.grant,
             server: row.server,
             revision: row.revision.parse().ok()?,
-            client: ClientInfo::new(row.client_name, row.client_version),
+            client_info: ClientInfo::new(row.client_name, row.client_version),
             handshake: row.handshake.into(),
-            welcome: Bytes::new(),
-            link: if row.is_upstream_stateless { Link::None } else { Link::Unopened },
-            room,
-            is_far_stateless: row.is_upstream_stateless,
-            takes_log: true,
+            server_info: Bytes::new(),
+            upstream_link: if row.is_upstream_stateless { Link::None } else { Link::Unopened },
+            session_permit: room,
+            is_upstream_stateless: row.is_upstream_stateless,
+            accepts_log_messages: true,
         };
         let watched = if mutant!("subscriptions-lost-at-restart") { Vec::new() } else { row.subscribed_uris };
-        let session = Self::of_id(id, opening, watched)?;
+        let session = Self::with_id(id, opening, watched)?;
         if let Some(level) = row.log_level {
-            session.want_log(&level);
+            session.set_client_log_level(&level);
         }
         Some(session)
     }
 
-    fn of_id(id: &str, opening: Opening, watched: Vec<String>) -> Option<Self> {
-        let Opening { grant, server, revision, client, handshake, welcome, link, room, is_far_stateless, takes_log } =
-            opening;
-        Some(Self {
-            id: id.into(),
-            hash: IdHash::of(&[id]),
-            counted: IdHash::of(&[id]),
-            level: Mutex::default(),
-            held: Arc::default(),
+    fn with_id(id: &str, opening: SessionParams, watched: Vec<String>) -> Option<Self> {
+        let SessionParams {
             grant,
             server,
             revision,
-            client,
-            words: is_far_stateless.then(|| Box::new(OwnWords::of(&handshake))),
-            declared: declared_in(&handshake),
+            client_info: client,
             handshake,
-            lists: Mutex::new((!welcome.is_empty()).then(|| Lists::advertised(&welcome))),
-            welcome,
-            takes_log,
-            link: Mutex::new(link),
-            openings: AtomicU64::new(0),
-            links: AtomicU64::new(0),
+            server_info: welcome,
+            upstream_link: link,
+            session_permit: room,
+            is_upstream_stateless: is_far_stateless,
+            accepts_log_messages: takes_log,
+        } = opening;
+        Some(Self {
+            id: id.into(),
+            id_hash: IdHash::of(&[id]),
+            limit_key: IdHash::of(&[id]),
+            upstream_log_level: Mutex::default(),
+            use_count: Arc::default(),
+            grant,
+            server,
+            revision,
+            client_info: client,
+            handshake_profile: is_far_stateless.then(|| Box::new(HandshakeProfile::of(&handshake))),
+            client_capabilities: handshake_capabilities(&handshake),
+            handshake,
+            list_changed: Mutex::new((!welcome.is_empty()).then(|| Lists::advertised(&welcome))),
+            server_info: welcome,
+            accepts_log_messages: takes_log,
+            upstream_link: Mutex::new(link),
+            handshake_attempts: AtomicU64::new(0),
+            link_epoch: AtomicU64::new(0),
             tasks: Tasks::default(),
-            under_way: Arc::default(),
-            questions: Seldom::default(),
-            stream: Mutex::default(),
-            hub: Arc::default(),
-            watched: Watched::new(IdHash::of(&[id]), watched),
-            streams: Streams::new(replay::room_for(0))?,
-            heard: Seldom::default(),
-            streaming: Seldom::default(),
-            used_at: Mutex::new(Instant::now()),
-            reopening: Seldom::default(),
-            parts: Seldom::default(),
-            _room: room,
+            cancellable_requests: Arc::default(),
+            server_requests: LazyBox::default(),
+            stream_end_signal: Mutex::default(),
+            notification_hub: Arc::default(),
+            subscriptions: Watched::new(IdHash::of(&[id]), watched),
+            replay_buffers: Streams::new(replay::room_for(0))?,
+            last_event_id: LazyBox::default(),
+            stream_lock: LazyBox::default(),
+            last_used: Mutex::new(Instant::now()),
+            reopen_lock: LazyBox::default(),
+            server_sessions: LazyBox::default(),
+            _session_permit: room,
         })
     }
 
     /// The session as it is kept.
-    pub fn row(&self, used_at: Timestamp) -> SessionRow {
+    pub fn to_row(&self, used_at: Timestamp) -> SessionRow {
         SessionRow {
-            id: self.hash,
+            id: self.id_hash,
             grant: self.grant.clone(),
             server: self.server.clone(),
             revision: self.revision.as_str().to_owned(),
-            client_name: self.client.name.clone(),
-            client_version: self.client.version.clone(),
+            client_name: self.client_info.name.clone(),
+            client_version: self.client_info.version.clone(),
             // INVARIANT: it was read as a message, so it is UTF-8.
             handshake: str::from_utf8(&self.handshake).unwrap_or_default().to_owned(),
-            is_upstream_stateless: self.is_far_stateless(),
-            subscribed_uris: self.watched.row().1,
+            is_upstream_stateless: self.is_upstream_stateless(),
+            subscribed_uris: self.subscriptions.row().1,
             // It is said after the handshake, and kept then.
             log_level: None,
             last_used_at: used_at,
@@ -217,50 +227,50 @@ impl Session {
     }
 
     /// By which it is kept and counted: the id itself is on no disk.
-    pub fn hash(&self) -> IdHash {
-        self.hash
+    pub fn id_hash(&self) -> IdHash {
+        self.id_hash
     }
 
-    pub fn counted(&self) -> IdHash {
-        self.counted
+    pub fn limit_key(&self) -> IdHash {
+        self.limit_key
     }
 
     /// The same as a part of a session for all servers.
-    pub fn part_of(mut self, whole: &Self) -> Self {
+    pub fn into_server_session_of(mut self, whole: &Self) -> Self {
         if let Some(server) = &self.server {
-            self.counted = IdHash::of(&[whole.id(), server.as_str()]);
-            self.watched = whole.watched.part(server);
+            self.limit_key = IdHash::of(&[whole.id(), server.as_str()]);
+            self.subscriptions = whole.subscriptions.part(server);
         }
         self
     }
 
     /// The same beside another at the same server: what either says to nobody in particular is for all who listen there.
-    pub fn beside(mut self, other: &Self) -> Self {
-        self.hub = Arc::clone(&other.hub);
+    pub fn sharing_hub_with(mut self, other: &Self) -> Self {
+        self.notification_hub = Arc::clone(&other.notification_hub);
         self
     }
 
     /// Notes what the server promised to tell of, unless the client was promised something before.
-    pub fn note_lists(&self, welcome: &[u8]) {
-        lock(&self.lists).get_or_insert_with(|| Lists::advertised(welcome));
+    pub fn note_list_changed(&self, welcome: &[u8]) {
+        lock(&self.list_changed).get_or_insert_with(|| Lists::advertised(welcome));
     }
 
-    pub fn lists(&self) -> Option<Lists> {
-        *lock(&self.lists)
+    pub fn list_changed(&self) -> Option<Lists> {
+        *lock(&self.list_changed)
     }
 
     /// Notes which log messages were asked for, for asking again.
-    pub fn note_level(&self, level: &str) {
-        *lock(&self.level) = Some(level.into());
+    pub fn note_upstream_log_level(&self, level: &str) {
+        *lock(&self.upstream_log_level) = Some(level.into());
     }
 
-    pub fn noted_level(&self) -> Option<Box<str>> {
-        lock(&self.level).clone()
+    pub fn upstream_log_level(&self) -> Option<Box<str>> {
+        lock(&self.upstream_log_level).clone()
     }
 
     /// Keeps it from being taken for one that nobody uses.
-    pub fn hold(self: &Arc<Self>) -> Held {
-        Held { session: Arc::clone(self), _count: Arc::clone(&self.held) }
+    pub fn mark_in_use(self: &Arc<Self>) -> SessionUseGuard {
+        SessionUseGuard { session: Arc::clone(self), _use_count: Arc::clone(&self.use_count) }
     }
 
     pub fn grant(&self) -> &GrantId {
@@ -276,135 +286,135 @@ impl Session {
         self.revision
     }
 
-    pub fn spoken_in_head(&self) -> Option<Revision> {
-        spoken_in_head(self.revision)
+    pub fn protocol_version_header(&self) -> Option<Revision> {
+        protocol_version_header(self.revision)
     }
 
-    pub fn client(&self) -> &ClientInfo {
-        &self.client
+    pub fn client_info(&self) -> &ClientInfo {
+        &self.client_info
     }
 
     /// What the client has declared that it can be asked.
-    pub fn declared(&self) -> ClientCapabilities {
-        self.declared
+    pub fn client_capabilities(&self) -> ClientCapabilities {
+        self.client_capabilities
     }
 
     pub fn handshake(&self) -> &Bytes {
         &self.handshake
     }
 
-    pub fn streams(&self) -> &Streams {
-        &self.streams
+    pub fn replay_buffers(&self) -> &Streams {
+        &self.replay_buffers
     }
 
     /// Where the upstream's own stream was left.
-    pub fn heard(&self) -> Option<HeaderValue> {
-        self.heard.if_used().and_then(|heard| lock(heard).clone())
+    pub fn last_event_id(&self) -> Option<HeaderValue> {
+        self.last_event_id.get_if_initialized().and_then(|heard| lock(heard).clone())
     }
 
     /// Notes where it was left in an opening of the session. Another one knows nothing of the events of this.
-    pub fn set_heard(&self, last: Option<HeaderValue>, opening: u64) {
-        let mut heard = lock(&self.heard);
-        if self.openings() == opening {
+    pub fn set_last_event_id(&self, last: Option<HeaderValue>, opening: u64) {
+        let mut heard = lock(&self.last_event_id);
+        if self.handshake_attempts() == opening {
             *heard = last;
         }
     }
 
-    pub fn link(&self) -> Link {
-        lock(&self.link).clone()
+    pub fn upstream_link(&self) -> Link {
+        lock(&self.upstream_link).clone()
     }
 
     /// The process of its own, if its server is one.
-    pub fn child(&self) -> Option<Arc<Child>> {
-        match &*lock(&self.link) {
+    pub fn server_process(&self) -> Option<Arc<Child>> {
+        match &*lock(&self.upstream_link) {
             Link::Child(child) => Some(Arc::clone(child)),
             _ => None,
         }
     }
 
-    pub fn set_link(&self, link: Link) {
+    pub fn set_upstream_link(&self, link: Link) {
         // In this order: who has the new link finds its number, too.
-        self.links.fetch_add(1, Ordering::AcqRel);
-        *lock(&self.link) = link;
+        self.link_epoch.fetch_add(1, Ordering::AcqRel);
+        *lock(&self.upstream_link) = link;
         // In this order: who notes an event of the opening before comes too late, or it is forgotten here.
-        self.note_opening();
+        self.note_handshake_attempt();
         // Not only if it is used: who notes an event makes it, and then asks which opening this is.
-        *lock(&self.heard) = None;
+        *lock(&self.last_event_id) = None;
         // Nobody waits for the answers to what the old one asked, and the new one may use the same ids.
-        self.forget_questions();
+        self.clear_server_requests();
     }
 
     /// Nobody will answer any more what the client was asked.
-    pub fn forget_questions(&self) {
-        if let Some(questions) = self.questions.if_used() {
+    pub fn clear_server_requests(&self) {
+        if let Some(questions) = self.server_requests.get_if_initialized() {
             questions.forget();
         }
     }
 
     /// Notes that it was tried to open it at the upstream.
-    pub fn note_opening(&self) {
-        self.openings.fetch_add(1, Ordering::AcqRel);
+    pub fn note_handshake_attempt(&self) {
+        self.handshake_attempts.fetch_add(1, Ordering::AcqRel);
     }
 
     /// How often that was tried since the client's own handshake.
-    pub fn openings(&self) -> u64 {
-        self.openings.load(Ordering::Acquire)
+    pub fn handshake_attempts(&self) -> u64 {
+        self.handshake_attempts.load(Ordering::Acquire)
     }
 
     /// How often it was opened anew.
-    pub fn links(&self) -> u64 {
-        self.links.load(Ordering::Acquire)
+    pub fn link_epoch(&self) -> u64 {
+        self.link_epoch.load(Ordering::Acquire)
     }
 
     /// Whether the server has tasks. Of one that could not be asked again yet nobody knows.
-    pub fn has_tasks(&self) -> bool {
-        self.tasks.are_there() || matches!(*lock(&self.link), Link::Unopened)
+    pub fn may_have_tasks(&self) -> bool {
+        self.tasks.are_there() || matches!(*lock(&self.upstream_link), Link::Unopened)
     }
 
     /// The client's requests that are under way.
-    pub fn calls(&self) -> &Arc<Calls> {
-        &self.under_way
+    pub fn cancellable_requests(&self) -> &Arc<Calls> {
+        &self.cancellable_requests
     }
 
     /// Finds a request of the client by the id it gave it.
-    pub fn find(&self, id: &RequestId<'_>) -> Option<UnderWay> {
-        self.under_way.find(id)
+    pub fn find_request(&self, id: &RequestId<'_>) -> Option<UnderWay> {
+        self.cancellable_requests.find(id)
     }
 
     /// Has a request of the client cancelled; false if there is none of this id.
-    pub fn cancel(&self, id: &RequestId<'_>) -> bool {
-        self.find(id).inspect(|under_way| under_way.cancelled.notify_one()).is_some()
+    pub fn cancel_request(&self, id: &RequestId<'_>) -> bool {
+        self.find_request(id).inspect(|under_way| under_way.cancelled.notify_one()).is_some()
     }
 
     /// Whether the upstream knows of no session.
-    pub fn is_far_stateless(&self) -> bool {
-        self.words.is_some()
+    pub fn is_upstream_stateless(&self) -> bool {
+        self.handshake_profile.is_some()
     }
 
     /// A request of the client as one that stands alone.
-    pub fn stateless(&self, text: &str, retry: Option<&RetryInput<'_>>) -> Option<String> {
-        self.words.as_ref()?.stateless(text, retry)
+    pub fn to_stateless_request(&self, text: &str, retry: Option<&RetryInput<'_>>) -> Option<String> {
+        self.handshake_profile.as_ref()?.to_stateless_request(text, retry)
     }
 
     /// Whether the client has said which log messages it wants.
-    pub fn wants_log(&self) -> bool {
-        self.words.as_ref().is_some_and(|words| lock(&words.level).is_some())
+    pub fn wants_log_messages(&self) -> bool {
+        self.handshake_profile.as_ref().is_some_and(|words| lock(&words.log_level).is_some())
     }
 
     /// Notes the least severe log message that the client wants, wherever the session ends: for each request, for asking
     /// again, or for those that are opened at single servers.
-    pub fn want_log(&self, level: &str) {
-        match (&self.words, &self.server) {
-            (Some(words), _) => *lock(&words.level) = Some(to_json_string(level)),
-            (None, Some(_)) => self.note_level(level),
-            (None, None) => self.parts.set_level(level),
+    pub fn set_client_log_level(&self, level: &str) {
+        match (&self.handshake_profile, &self.server) {
+            (Some(words), _) => *lock(&words.log_level) = Some(to_json_string(level)),
+            (None, Some(_)) => self.note_upstream_log_level(level),
+            (None, None) => self.server_sessions.set_log_level(level),
         }
     }
 
     /// Opens the one stream of the session; an earlier one is told to end. The handle is told when this one has to.
     pub fn open_stream(&self) -> Arc<Notify> {
         let handle = Arc::new(Notify::new());
-        if let Some(earlier) = lock(&self.stream).replace(Arc::clone(&handle)) {
+        if let Some(earlier) = lock(&self.stream_end_signal).replace(Arc::clone(&handle)) {
             earlier.notify_one();
         }
         handle
@@ -412,7 +422,7 @@ impl Session {
 
     /// Notes that a stream has ended.
     pub fn close_stream(&self, handle: &Arc<Notify>) {
-        let mut stream = lock(&self.stream);
+        let mut stream = lock(&self.stream_end_signal);
         if stream.as_ref().is_some_and(|own| Arc::ptr_eq(own, handle)) {
             *stream = None;
         }
@@ -420,37 +430,37 @@ impl Session {
 
     /// Tells the stream to end.
     pub fn end_stream(&self) {
-        if let Some(stream) = lock(&self.stream).take() {
+        if let Some(stream) = lock(&self.stream_end_signal).take() {
             stream.notify_one();
         }
     }
 
-    fn used_at(&self) -> Instant {
-        *lock(&self.used_at)
+    fn last_used(&self) -> Instant {
+        *lock(&self.last_used)
     }
 
     fn touch(&self) {
-        *lock(&self.used_at) = Instant::now();
+        *lock(&self.last_used) = Instant::now();
     }
 
     fn is_idle(&self, limit: Duration) -> bool {
-        self.is_out_of_use(limit) && lock(&self.stream).is_none()
+        self.is_unused(limit) && lock(&self.stream_end_signal).is_none()
     }
 
-    fn is_out_of_use(&self, limit: Duration) -> bool {
-        let is_held = Arc::strong_count(&self.held) > 1;
-        !is_held && lock(&self.used_at).elapsed() > limit && self.under_way.is_empty()
+    fn is_unused(&self, limit: Duration) -> bool {
+        let is_held = Arc::strong_count(&self.use_count) > 1;
+        !is_held && lock(&self.last_used).elapsed() > limit && self.cancellable_requests.is_empty()
     }
 }
 
 /// The use of a session, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct SessionUseGuard {
     session: Arc<Session>,
-    _count: Arc<()>,
+    _use_count: Arc<()>,
 }
 
-impl Drop for Held {
+impl Drop for SessionUseGuard {
     fn drop(&mut self) {
         // How long nobody has used it counts from the end.
         self.session.touch();
@@ -458,12 +468,12 @@ impl Drop for Held {
 }
 
 /// A revision as each request says it in its head; the first revisions had no such header.
-pub(crate) fn spoken_in_head(revision: Revision) -> Option<Revision> {
+pub(crate) fn protocol_version_header(revision: Revision) -> Option<Revision> {
     Some(revision).filter(|revision| *revision >= Revision::R2025_06_18)
 }
 
 /// Whether an upstream that speaks of itself so has log messages to ask for.
-pub(crate) fn has_log(welcome: &[u8]) -> bool {
+pub(crate) fn has_logging_capability(welcome: &[u8]) -> bool {
     let welcome = read(welcome, &JsonLimits::REPLY).ok();
     welcome.is_some_and(|welcome| welcome.root().get("capabilities").and_then(|own| own.get("logging")).is_some())
 }
@@ -482,26 +492,26 @@ mod tests {
     #[test]
     fn a_session_is_out_of_use_from_the_end_of_its_last_use_on() {
         let room = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("room");
-        let opening = Opening {
+        let opening = SessionParams {
             grant: GrantId("ci".into()),
             server: None,
             revision: Revision::R2025_11_25,
-            client: ClientInfo::default(),
+            client_info: ClientInfo::default(),
             handshake: Bytes::new(),
-            welcome: Bytes::new(),
-            link: Link::None,
-            room,
-            is_far_stateless: false,
-            takes_log: false,
+            server_info: Bytes::new(),
+            upstream_link: Link::None,
+            session_permit: room,
+            is_upstream_stateless: false,
+            accepts_log_messages: false,
         };
         let (session, minute) = (Arc::new(Session::new(opening).expect("a session")), Duration::from_secs(60));
         let long_ago = || Instant::now().checked_sub(minute * 2).expect("a time");
-        let held = session.hold();
-        *lock(&session.used_at) = long_ago();
-        assert!(!session.is_out_of_use(minute), "it is in use");
+        let held = session.mark_in_use();
+        *lock(&session.last_used) = long_ago();
+        assert!(!session.is_unused(minute), "it is in use");
         drop(held);
-        assert!(!session.is_out_of_use(minute), "it was until now");
-        *lock(&session.used_at) = long_ago();
-        assert!(session.is_out_of_use(minute));
+        assert!(!session.is_unused(minute), "it was until now");
+        *lock(&session.last_used) = long_ago();
+        assert!(session.is_unused(minute));
     }
 }

@@ -221,7 +221,7 @@ fn spawn_event_forwarder(gw: &Arc<Gateway>, visit: &RequestContext, texts: &mpsc
                 () = end.notified() => break,
                 () = gw.wait_for_shutdown() => break,
             }
-            heard = session.heard();
+            heard = session.last_event_id();
             match gw.revalidate(&visit) {
                 Revalidation::Unchanged => {}
                 Revalidation::Revoked => break,

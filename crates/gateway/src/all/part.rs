@@ -14,7 +14,7 @@ use crate::methods::discover::welcome;
 use crate::methods::initialize::{self, Shaken, ask_for_log, has_tasks, shaken, start_time};
 use crate::methods::{pass, subscribe};
 use crate::request_context::RequestContext;
-use crate::session::{Opening, Session, has_log};
+use crate::session::{Session, SessionParams, has_logging_capability};
 use crate::upstream::{Link, SendError};
 
 /// The session at a server, of a client that has one for all.
@@ -24,11 +24,11 @@ use crate::upstream::{Link, SendError};
 pub(super) async fn of(gw: &Gateway, session: &Session, visit: &RequestContext) -> Result<Arc<Session>, Refusal> {
     let (grant, server) = (&visit.grant.config.id, visit.upstream.name());
     let is_open = |part: &Arc<Session>| gw.sessions.find(part.id(), grant, Some(server)).is_some();
-    let open = || session.parts.find(server).filter(is_open);
+    let open = || session.server_sessions.find(server).filter(is_open);
     if let Some(part) = open() {
         return Ok(part);
     }
-    let opening = session.parts.opening(server);
+    let opening = session.server_sessions.open_lock(server);
     let patience = start_time(gw, visit);
     let until = tokio::time::Instant::now() + patience;
     let unanswered = || Refusal::Upstream(SendError::HandshakeTimeout(patience));
@@ -42,12 +42,12 @@ pub(super) async fn of(gw: &Gateway, session: &Session, visit: &RequestContext) 
     };
     let greeted = tokio::time::timeout_at(until, greeting).await;
     let (room, greeted) = greeted.unwrap_or_else(|_| Err(unanswered()))?;
-    let level = session.parts.level();
+    let level = session.server_sessions.log_level();
     let part = opened(gw, session, visit, room, greeted, level.as_deref()).await?;
-    session.parts.keep(server, Arc::clone(&part));
+    session.server_sessions.insert(server, Arc::clone(&part));
     let inside = visit.with_session(Arc::clone(&part));
     // The client may have said otherwise before the server was among those that are told.
-    if let Some(now) = session.parts.level().filter(|now| Some(now) != level.as_ref()) {
+    if let Some(now) = session.server_sessions.log_level().filter(|now| Some(now) != level.as_ref()) {
         set_level(gw, &inside, &part, &now).await;
     }
     subscribe::again(gw, &inside);
@@ -61,8 +61,8 @@ pub(super) async fn of(gw: &Gateway, session: &Session, visit: &RequestContext) 
 
 /// The sessions at single servers that are open. Those that were forgotten keep no place of the grant's any more.
 pub(super) fn open(gw: &Gateway, session: &Session) -> Vec<(ServerName, Arc<Session>)> {
-    session.parts.sweep(|part| gw.sessions.has(part.id()));
-    session.parts.all()
+    session.server_sessions.sweep(|part| gw.sessions.has(part.id()));
+    session.server_sessions.all()
 }
 
 async fn opened(
@@ -73,34 +73,34 @@ async fn opened(
     (shaken, is_far_stateless): (Shaken, bool),
     level: Option<&str>,
 ) -> Result<Arc<Session>, Refusal> {
-    let asked = level.filter(|_| has_log(&shaken.welcome));
+    let asked = level.filter(|_| has_logging_capability(&shaken.welcome));
     if !is_far_stateless {
         shaken.introduce(gw, visit, asked).await;
     }
     let Shaken { link, revision, welcome } = shaken;
     visit.grant.server_info_cache.keep(&visit.upstream, &welcome, is_far_stateless);
-    let opening = Opening {
+    let opening = SessionParams {
         grant: visit.grant.config.id.clone(),
         server: Some(visit.upstream.name().clone()),
         revision,
-        client: session.client().clone(),
+        client_info: session.client_info().clone(),
         handshake: session.handshake().clone(),
-        welcome,
-        link,
-        room,
-        is_far_stateless,
-        takes_log: true,
+        server_info: welcome,
+        upstream_link: link,
+        session_permit: room,
+        is_upstream_stateless: is_far_stateless,
+        accepts_log_messages: true,
     };
     let part = Session::new(opening)
-        .and_then(|part| gw.sessions.insert(part.part_of(session)))
+        .and_then(|part| gw.sessions.insert(part.into_server_session_of(session)))
         .ok_or(Refusal::Busy("sessions"))?;
-    if !is_far_stateless && has_tasks(&part.welcome) {
+    if !is_far_stateless && has_tasks(&part.server_info) {
         part.tasks.note();
     }
     if let Some(level) = level.filter(|_| is_far_stateless) {
-        part.want_log(level);
+        part.set_client_log_level(level);
     } else if let Some(asked) = asked {
-        part.note_level(asked);
+        part.note_upstream_log_level(asked);
     }
     Ok(part)
 }
@@ -121,10 +121,10 @@ async fn greeted(gw: &Gateway, session: &Session, visit: &RequestContext) -> Res
 
 /// Tells a server which log messages the client wants.
 pub(super) async fn set_level(gw: &Gateway, visit: &RequestContext, part: &Session, level: &str) {
-    if part.is_far_stateless() {
-        part.want_log(level);
-    } else if has_log(&part.welcome) {
-        part.note_level(level);
+    if part.is_upstream_stateless() {
+        part.set_client_log_level(level);
+    } else if has_logging_capability(&part.server_info) {
+        part.note_upstream_log_level(level);
         let asking = ask_for_log(gw, visit, level, |asking| visit.message_for_upstream(asking));
         let _ = tokio::time::timeout(gw.settings.connect_time, asking).await;
     }
@@ -138,8 +138,8 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &ClientMessage<'_>
         ClientMessage::Notification(said) if *said.method() == Method::Initialized => return,
         ClientMessage::Notification(said) if *said.method() == Method::Cancelled => {
             let id = said.reference().ok().flatten();
-            let parts = id.as_ref().map(|id| session.parts.with_call(id)).unwrap_or_default();
-            if parts.is_empty() && id.is_some_and(|id| session.cancel(&id)) {
+            let parts = id.as_ref().map(|id| session.server_sessions.all_with_request(id)).unwrap_or_default();
+            if parts.is_empty() && id.is_some_and(|id| session.cancel_request(&id)) {
                 let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
                 trail.method(said.method().name());
                 return gw.write(trail.outcome(CallOutcome::Ok, None)).await;
@@ -188,7 +188,7 @@ fn notified(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientNotification<'_
 }
 
 fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResponse<'_>) -> Vec<To> {
-    let mut parts = parts.into_iter().filter(|(_, part)| part.questions.has(said.id()));
+    let mut parts = parts.into_iter().filter(|(_, part)| part.server_requests.has(said.id()));
     parts
         .next()
         .map(|(server, part)| {

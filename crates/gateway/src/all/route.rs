@@ -85,7 +85,7 @@ async fn one(
     line.prefix_names_of(visit.upstream.name(), own.method(), gw.settings.reply_limits);
     // Until the server is greeted there is no session there in which it could be cancelled.
     if let Some(session) = all.side.session() {
-        line.register_cancellable(session.calls(), request.id(), None);
+        line.register_cancellable(session.cancellable_requests(), request.id(), None);
     }
     let told = line.cancel_signal();
     let seated = tokio::select! {
@@ -146,7 +146,7 @@ async fn level(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut tr
     gw.keep_level(session, &level).await;
     let level: Arc<str> = level.as_ref().into();
     each::each(gw, all, |gw, visit| {
-        let (part, level) = (session.parts.find(visit.upstream.name()), Arc::clone(&level));
+        let (part, level) = (session.server_sessions.find(visit.upstream.name()), Arc::clone(&level));
         async move {
             if let Some(part) = part {
                 set_level(&gw, &visit.with_session(Arc::clone(&part)), &part, &level).await;

@@ -32,16 +32,16 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, all: All, last: &str) -> Response<
     let Some(session) = all.side.session() else {
         return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
-    let place_in = session.streams().place(last);
+    let place_in = session.replay_buffers().place(last);
     if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE) {
         return open(gw, all, Some(behind)).await;
     }
-    let Some(behind) = place_in.filter(|place| session.streams().missed(*place).is_some()) else {
+    let Some(behind) = place_in.filter(|place| session.replay_buffers().missed(*place).is_some()) else {
         return unknown(gw, &all).await;
     };
     match place(gw, &all).await {
         Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
-        Ok(room) => match session.streams().resume(behind, room) {
+        Ok(room) => match session.replay_buffers().resume(behind, room) {
             Some(events) => reply::event_stream_response(events),
             None => unknown(gw, &all).await,
         },
@@ -93,8 +93,8 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::
     let mut changes = gw.late_lists.changes();
     // The head goes out with the first bytes; clients wait for it.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
-    let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.streaming.lock()).await;
-    let missed = behind.and_then(|place| session.streams().missed(place));
+    let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.stream_lock.lock()).await;
+    let missed = behind.and_then(|place| session.replay_buffers().missed(place));
     let mut followers = Followers { goes_on: missed.is_some(), ..Followers::default() };
     begin(&session, missed, &events).await;
     let begun = Instant::now();
@@ -144,7 +144,7 @@ fn open_parts(gw: &Arc<Gateway>, all: &All, session: &Arc<Session>) {
             let session = Arc::clone(&session);
             async move {
                 // One that hangs is being opened still; a line of those who wait for it would only grow.
-                let is_free = session.parts.opening(visit.upstream.name()).try_lock().is_ok();
+                let is_free = session.server_sessions.open_lock(visit.upstream.name()).try_lock().is_ok();
                 if is_free {
                     drop(part::of(&gw, &session, &visit).await);
                 }
@@ -157,7 +157,7 @@ fn open_parts(gw: &Arc<Gateway>, all: &All, session: &Arc<Session>) {
 /// Tells the client that lists are others now. That they may be, we have promised ourselves.
 async fn tell(lists: impl IntoIterator<Item = Method<'static>>, session: &Session, events: &mpsc::Sender<Bytes>) {
     for method in lists {
-        let _ = events.send(session.streams().stamped(STANDALONE, &lists::changed(&method))).await;
+        let _ = events.send(session.replay_buffers().stamped(STANDALONE, &lists::changed(&method))).await;
     }
 }
 
@@ -210,7 +210,7 @@ impl Followers {
                 if let Some(ending) = ending {
                     let _ = ending.await;
                 }
-                let heard = part.heard().filter(|_| goes_on);
+                let heard = part.last_event_id().filter(|_| goes_on);
                 pass_on(own, inside, heard, session, events).await;
             });
             self.followed.insert(server, Followed { visit, task: Some(task) });
@@ -240,7 +240,7 @@ async fn pass_on(
     let _in_use = visit.session().cloned().map(InUse::new);
     let written = |text: &str| {
         let text = prefix_message(visit.upstream.name().as_str(), text, &gw.settings.reply_limits);
-        session.streams().stamped(STANDALONE, &text)
+        session.replay_buffers().stamped(STANDALONE, &text)
     };
     follow(&gw, &visit, heard, &events, &written).await;
 }

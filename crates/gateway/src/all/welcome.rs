@@ -18,7 +18,7 @@ use crate::http_server::responder::Responder;
 use crate::methods::discover::{Said, ask};
 use crate::methods::initialize::MAX_HANDSHAKE;
 use crate::request_context::RequestContext;
-use crate::session::{ClientInfo, Opening, Session};
+use crate::session::{ClientInfo, Session, SessionParams};
 use crate::upstream::Link;
 
 const OURSELVES: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
@@ -47,7 +47,12 @@ pub(super) async fn initialize(
     }
     let came = each(gw, all, |gw, visit| {
         let session = Arc::clone(&session);
-        async move { part::of(&gw, &session, &visit).await.ok().map(|part| (part.welcome.clone(), part.is_far_stateless())) }
+        async move {
+            part::of(&gw, &session, &visit)
+                .await
+                .ok()
+                .map(|part| (part.server_info.clone(), part.is_upstream_stateless()))
+        }
     });
     // Whoever does not answer in time has most likely not changed since it last did: many take longer to start.
     let words = Words::of(came.await.into_iter().map(|(visit, came)| {
@@ -74,17 +79,17 @@ async fn opened(gw: &Gateway, all: &All, request: &ClientRequest<'_>) -> Result<
         .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful)
         .unwrap_or(Revision::R2025_11_25);
     all.grant.check_revision(revision, || all.grant.allowed_revisions(&Revision::ALL)).map_err(Refusal::Misfit)?;
-    let opening = Opening {
+    let opening = SessionParams {
         grant: all.grant.config.id.clone(),
         server: None,
         revision,
-        client: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
+        client_info: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
         handshake: asking_for(request, revision).into(),
-        welcome: Bytes::new(),
-        link: Link::None,
-        room,
-        is_far_stateless: false,
-        takes_log: true,
+        server_info: Bytes::new(),
+        upstream_link: Link::None,
+        session_permit: room,
+        is_upstream_stateless: false,
+        accepts_log_messages: true,
     };
     Session::new(opening).and_then(|session| gw.sessions.insert(session)).ok_or(Refusal::Busy("sessions"))
 }
@@ -129,7 +134,7 @@ async fn discovered(gw: &Gateway, all: &All, visit: &RequestContext, text: &str)
     };
     let seated = all.seated(gw, visit, &request).await.ok()?;
     match seated.upstream_session() {
-        Some(session) => Some((session.welcome.clone(), true)),
+        Some(session) => Some((session.server_info.clone(), true)),
         None => match ask(gw, &seated).await.ok()? {
             Said::Welcome(welcome) => Some((welcome, false)),
             Said::Refused | Said::NotStateless => None,

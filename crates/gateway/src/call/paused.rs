@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use super::{Facts, Room, Trail};
 use crate::methods::pool::Turn;
 use crate::request_context::RequestContext;
-use crate::session::{Held, Session};
+use crate::session::{Session, SessionUseGuard};
 use crate::upstream::{Exchange, Secrets, Upstream};
 
 /// Calls that wait, of all and of one grant.
@@ -49,7 +49,7 @@ pub(crate) struct Paused {
     /// How often that had been opened anew when the call was sent: another opening may use the same ids for what it asks.
     pub links: u64,
     /// It is in use while the client thinks.
-    pub _held: Held,
+    pub _held: SessionUseGuard,
     /// Nobody else is asked something in that session meanwhile.
     pub turn: Option<Arc<Turn>>,
     /// Its place among the requests in flight, until its client comes again.

@@ -28,7 +28,7 @@ pub(crate) async fn take(
     // The id itself is on no disk.
     let is_by_session = terms.charges.iter().any(|charge| charge.scope() == Scope::Session);
     let session = visit.session().filter(|_| is_by_session).map(|session| {
-        if mutant!("session-limit-counted-per-server") { session.hash() } else { session.counted() }.to_string()
+        if mutant!("session-limit-counted-per-server") { session.id_hash() } else { session.limit_key() }.to_string()
     });
     // INVARIANT: charges come from a policy, so there is one.
     let claims = match &visit.server_access.policy {

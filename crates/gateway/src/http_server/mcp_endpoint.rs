@@ -267,7 +267,7 @@ pub(crate) async fn dispatch(gw: &Gateway, visit: &RequestContext, request: &Ask
     if let Some(session) = visit.session() {
         // Each page of a list is asked for under an id of its own.
         let call = Some(trail.call()).filter(|_| !is_list_method(request.method()));
-        line.register_cancellable(session.calls(), request.id(), call);
+        line.register_cancellable(session.cancellable_requests(), request.id(), call);
     }
     if request.method().is_absent_in(visit.generation()) {
         return Box::pin(gone::refuse(gw, visit.generation(), Some(request.id()), request.method(), trail, line)).await;

@@ -164,7 +164,7 @@ async fn walk(
     };
     let visit = apart.as_ref().unwrap_or(visit);
     initialize::reopen_if_over(gw, visit).await;
-    let _held = visit.upstream_session().map(|session| session.hold());
+    let _held = visit.upstream_session().map(|session| session.mark_in_use());
     let offer = offered(gw, visit, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
     if facts.tool().is_some() {

@@ -55,7 +55,7 @@ pub(crate) fn carried(visit: &RequestContext, request: &ClientRequest<'_>) -> Re
 
 /// What a session's server said of itself, as `server/discover` says it.
 fn discovered(visit: &RequestContext, session: &Session) -> String {
-    let welcome = read(&session.welcome, &JsonLimits::REPLY).ok();
+    let welcome = read(&session.server_info, &JsonLimits::REPLY).ok();
     let member = |name: &str| welcome.as_ref().and_then(|welcome| welcome.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);

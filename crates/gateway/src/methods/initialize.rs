@@ -24,7 +24,7 @@ use crate::config_snapshot::ActiveGrant;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::request_context::RequestContext;
-use crate::session::{ClientInfo, Opening, Session, spoken_in_head};
+use crate::session::{ClientInfo, Session, SessionParams, protocol_version_header};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 
 /// The most bytes of a handshake; real ones have some hundreds.
@@ -112,23 +112,23 @@ async fn opened(
     }
     let client = ClientInfo::of(request.params().and_then(|params| params.get("clientInfo")));
     let handshake = Bytes::copy_from_slice(request.text().as_bytes());
-    let opening = Opening {
+    let opening = SessionParams {
         grant: visit.grant.config.id.clone(),
         server: Some(visit.upstream.name().clone()),
         revision,
-        client,
+        client_info: client,
         handshake,
-        welcome: Bytes::new(),
-        link: exchange.link.clone().of_handshake(&visit.upstream),
-        room,
-        is_far_stateless: false,
-        takes_log: true,
+        server_info: Bytes::new(),
+        upstream_link: exchange.link.clone().of_handshake(&visit.upstream),
+        session_permit: room,
+        is_upstream_stateless: false,
+        accepts_log_messages: true,
     };
     let Some(session) = Session::new(opening).and_then(|session| gw.sessions.insert(session)) else {
         end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
         return Err(gone("there is no room for another session").into());
     };
-    session.note_lists(&result);
+    session.note_list_changed(&result);
     if has_tasks(&result) {
         session.tasks.note();
     }
@@ -163,17 +163,17 @@ async fn welcomed(
         .unwrap_or(Revision::R2025_11_25);
     visit.check_revision(revision).map_err(Refusal::Misfit)?;
     let text = as_handshake(visit, &welcome, revision);
-    let opening = Opening {
+    let opening = SessionParams {
         grant: visit.grant.config.id.clone(),
         server: Some(visit.upstream.name().clone()),
         revision,
-        client: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
+        client_info: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
         handshake: Bytes::copy_from_slice(request.text().as_bytes()),
-        welcome,
-        link: Link::None,
-        room,
-        is_far_stateless: true,
-        takes_log: true,
+        server_info: welcome,
+        upstream_link: Link::None,
+        session_permit: room,
+        is_upstream_stateless: true,
+        accepts_log_messages: true,
     };
     let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
     let session = session.ok_or_else(|| SendError::NotSent("there is no room for another session".to_owned()))?;
@@ -215,14 +215,14 @@ pub(crate) fn has_tasks(result: &[u8]) -> bool {
 pub(crate) async fn again(gw: &Gateway, visit: &RequestContext, openings: Option<u64>) {
     let Some(session) = visit.upstream_session() else { return };
     let opening = async {
-        let _one_at_a_time = session.reopening.lock().await;
+        let _one_at_a_time = session.reopen_lock.lock().await;
         // Those who waited share what came of it, be it nothing.
-        if Some(session.openings()) == openings || mutant!("lost-session-reopened-by-every-call") {
+        if Some(session.handshake_attempts()) == openings || mutant!("lost-session-reopened-by-every-call") {
             open_again(gw, visit, session).await;
         }
     };
     if tokio::time::timeout(start_time(gw, visit), opening).await.is_err() {
-        session.note_opening();
+        session.note_handshake_attempt();
     }
 }
 
@@ -240,9 +240,9 @@ async fn open_again(gw: &Gateway, visit: &RequestContext, session: &Session) {
     make_room_for_child(gw, visit).await;
     match shaken(gw, visit, session.handshake()).await {
         Ok(shaken) if shaken.revision == session.revision() => {
-            shaken.introduce(gw, visit, session.noted_level().as_deref()).await;
-            session.set_link(shaken.link);
-            session.note_lists(&shaken.welcome);
+            shaken.introduce(gw, visit, session.upstream_log_level().as_deref()).await;
+            session.set_upstream_link(shaken.link);
+            session.note_list_changed(&shaken.welcome);
             if has_tasks(&shaken.welcome) {
                 session.tasks.note();
             }
@@ -253,7 +253,7 @@ async fn open_again(gw: &Gateway, visit: &RequestContext, session: &Session) {
         // It speaks otherwise now; what was agreed with the client does not hold any more.
         Ok(_) => gw.forget_session(session).await,
         // A bad moment; the next call tries again.
-        Err(_) => session.note_opening(),
+        Err(_) => session.note_handshake_attempt(),
     }
 }
 
@@ -261,8 +261,8 @@ async fn open_again(gw: &Gateway, visit: &RequestContext, session: &Session) {
 /// another configuration than the one in force.
 pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &RequestContext) {
     let Some(session) = visit.upstream_session() else { return };
-    let openings = session.openings();
-    let link = session.link();
+    let openings = session.handshake_attempts();
+    let link = session.upstream_link();
     // Who has it to itself must not be asked what was meant for another.
     if visit.exclusive_session().is_some() {
         link.end_if_owed();
@@ -277,8 +277,9 @@ pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &RequestContext) {
 /// somebody listens to what it says.
 pub(crate) async fn reopen_if_elsewhere(gw: &Gateway, visit: &RequestContext) {
     let is_missed = |session: &Session| {
-        let link = session.link();
-        link.is_elsewhere(&visit.upstream) || (link.is_over() && (session.watched.is_any() || session.hub.is_heard()))
+        let link = session.upstream_link();
+        link.is_elsewhere(&visit.upstream)
+            || (link.is_over() && (session.subscriptions.is_any() || session.notification_hub.is_heard()))
     };
     if visit.upstream_session().is_some_and(|session| is_missed(session)) {
         reopen_if_over(gw, visit).await;
@@ -319,7 +320,7 @@ impl Shaken {
     }
 
     fn addressed(&self, outgoing: Outgoing) -> Outgoing {
-        Outgoing { link: self.link.clone(), revision: spoken_in_head(self.revision), ..outgoing }
+        Outgoing { link: self.link.clone(), revision: protocol_version_header(self.revision), ..outgoing }
     }
 }
 
@@ -363,7 +364,7 @@ pub(crate) async fn end(gw: &Gateway, visit: &RequestContext) {
     let Some(session) = visit.session() else { return };
     gw.forget_session(session).await;
     session.end_stream();
-    end_upstream(gw, &visit.upstream, session.link()).await;
+    end_upstream(gw, &visit.upstream, session.upstream_link()).await;
     let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     trail.method("DELETE");
     gw.write(trail.outcome(CallOutcome::Ok, None)).await;
@@ -401,7 +402,7 @@ impl Gateway {
             let upstream =
                 session.server().and_then(|server| self.config_snapshot().find_server(server.as_str()).cloned());
             if let Some(upstream) = upstream {
-                end_upstream(self, &upstream, session.link()).await;
+                end_upstream(self, &upstream, session.upstream_link()).await;
             }
         }
     }

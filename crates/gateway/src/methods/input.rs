@@ -48,7 +48,7 @@ pub(crate) fn paused(
         upstream: Arc::clone(&visit.upstream),
         session: Arc::clone(visit.upstream_session()?),
         links,
-        _held: visit.upstream_session()?.hold(),
+        _held: visit.upstream_session()?.mark_in_use(),
         turn: visit.exclusive_session().cloned(),
         room: None,
         bond,
@@ -187,9 +187,9 @@ pub(crate) async fn answered(
     mut paused: Paused,
     line: &mut Responder,
 ) -> Result<Result<Exchange, String>, SendError> {
-    let link = paused.session.link();
+    let link = paused.session.upstream_link();
     // Another opening has asked nothing, or something else by the same ids.
-    if paused.session.links() != paused.links {
+    if paused.session.link_epoch() != paused.links {
         gw.cancel(paused);
         return Err(SendError::Forgotten);
     }
@@ -340,7 +340,8 @@ async fn ask(
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
     let session = errand.visit.session().ok_or_else(|| unusable("the client has no session"))?;
     let (waiting, answer) = oneshot::channel();
-    let id = session.questions.ask(AskedBy::Call(waiting)).ok_or_else(|| unusable("the client cannot be asked"))?;
+    let id =
+        session.server_requests.ask(AskedBy::Call(waiting)).ok_or_else(|| unusable("the client cannot be asked"))?;
     let params = params.map(|params| format!(r#","params":{}"#, in_session(params, &id))).unwrap_or_default();
     line.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
     let Some(answer) = attend(errand, line, std::pin::pin!(answer)).await else { return Ok(None) };
@@ -380,7 +381,7 @@ pub(crate) fn again(
     let retry = RetryInput { input_responses: &answers.responses, request_state: answers.state.as_deref() };
     let mut outgoing = under_our_id(visit, request, call, about);
     let text = std::mem::take(&mut outgoing.body).into_bytes();
-    let text = visit.session()?.stateless(str::from_utf8(&text).ok()?, Some(&retry))?;
+    let text = visit.session()?.to_stateless_request(str::from_utf8(&text).ok()?, Some(&retry))?;
     outgoing.body = text.into();
     Some(outgoing)
 }
@@ -415,7 +416,7 @@ impl Gateway {
             task.write(trail.given_up()).await;
             let link = exchange.link.clone();
             drop(exchange);
-            if session.links() == links {
+            if session.link_epoch() == links {
                 task.tell_cancelled(&upstream, &session, call).await;
             }
             let ids = questions.into_iter().map(|question| question.id).collect();
@@ -434,7 +435,7 @@ impl Gateway {
             let words = "nobody answers this any more; its call has ended";
             let mut outgoing = Outgoing::note(error_response(Some(&id), code::INTERNAL_ERROR, words, None));
             outgoing.link = link.clone();
-            outgoing.revision = session.spoken_in_head();
+            outgoing.revision = session.protocol_version_header();
             let sending = self.upstream_client.send(upstream, Permit::of_answer(&id, outgoing));
             let _ = tokio::time::timeout(self.settings.connect_time, sending).await;
         }
@@ -443,12 +444,12 @@ impl Gateway {
     /// Tells an upstream with a session that nobody waits for a call any more.
     pub(crate) async fn tell_cancelled(&self, upstream: &Upstream, session: &Session, call: CallId) {
         // The others hear it when the exchange is dropped; over HTTP that is a bad line.
-        if !matches!(session.link(), Link::Http(_) | Link::None) {
+        if !matches!(session.upstream_link(), Link::Http(_) | Link::None) {
             return;
         }
         let mut outgoing = Outgoing::note(cancelled(call.as_str()));
-        outgoing.link = session.link();
-        outgoing.revision = session.spoken_in_head();
+        outgoing.link = session.upstream_link();
+        outgoing.revision = session.protocol_version_header();
         if let Some(permit) = Permit::of_always_allowed(Method::Cancelled.name(), outgoing) {
             let sending = self.upstream_client.send(upstream, permit);
             let _ = tokio::time::timeout(self.settings.connect_time, sending).await;

@@ -15,7 +15,7 @@ use crate::upstream::{Link, Outgoing, SendError};
 /// Whether an answer with this status leaves open whether the session is still known.
 pub(crate) fn may_be_lost(visit: &RequestContext, status: StatusCode) -> bool {
     let is_named = |link: Link| matches!(link, Link::Http(_)) && !link.is_nameless();
-    is_doubtful(status) && visit.upstream_session().is_some_and(|session| is_named(session.link()))
+    is_doubtful(status) && visit.upstream_session().is_some_and(|session| is_named(session.upstream_link()))
 }
 
 fn is_doubtful(status: StatusCode) -> bool {
@@ -24,7 +24,7 @@ fn is_doubtful(status: StatusCode) -> bool {
 
 /// Whether the upstream may have forgotten the session. One that gave it no id over HTTP knows of none.
 pub(crate) fn may_be_forgotten(visit: &RequestContext) -> bool {
-    visit.upstream_session().is_some_and(|session| !session.link().is_nameless())
+    visit.upstream_session().is_some_and(|session| !session.upstream_link().is_nameless())
 }
 
 /// When something was sent in a session: how often that had been opened, and how often it was tried.
@@ -36,7 +36,9 @@ pub(crate) struct Sent {
 
 impl Sent {
     pub fn now(visit: &RequestContext) -> Option<Self> {
-        visit.upstream_session().map(|session| Self { links: session.links(), openings: session.openings() })
+        visit
+            .upstream_session()
+            .map(|session| Self { links: session.link_epoch(), openings: session.handshake_attempts() })
     }
 }
 
@@ -44,11 +46,11 @@ impl Sent {
 /// `sent`.
 pub(crate) async fn opened_again(gw: &Gateway, visit: &RequestContext, sent: Sent) -> bool {
     let Some(session) = visit.upstream_session() else { return false };
-    if session.openings() == sent.openings && is_lost(gw, visit).await != Some(true) {
+    if session.handshake_attempts() == sent.openings && is_lost(gw, visit).await != Some(true) {
         return false;
     }
     again(gw, visit, Some(sent.openings)).await;
-    session.links() != sent.links
+    session.link_epoch() != sent.links
 }
 
 /// Whether the upstream does not know the session, by what it says to a request that does nothing. None if it says

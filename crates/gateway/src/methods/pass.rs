@@ -184,11 +184,11 @@ async fn kept_here(gw: &Gateway, visit: &RequestContext, message: &ClientMessage
     let is_taken = match message {
         ClientMessage::Notification(said) if *said.method() == Method::Cancelled => {
             trail.method(said.method().name());
-            said.reference().ok().flatten().is_some_and(|id| session.cancel(&id))
+            said.reference().ok().flatten().is_some_and(|id| session.cancel_request(&id))
         }
         ClientMessage::Response(said) => {
             trail.method("response");
-            match session.questions.answered(said.id()) {
+            match session.server_requests.answered(said.id()) {
                 Some(AskedBy::Call(waiting)) => waiting.send(Bytes::copy_from_slice(said.text().as_bytes())).is_ok(),
                 Some(AskedBy::Upstream(..)) | None => false,
             }
@@ -207,7 +207,7 @@ async fn kept_here(gw: &Gateway, visit: &RequestContext, message: &ClientMessage
 fn is_cancelled_here(visit: &RequestContext, message: &ClientMessage<'_>) -> bool {
     let ClientMessage::Notification(said) = message else { return false };
     let named = said.reference().ok().flatten().filter(|_| *said.method() == Method::Cancelled);
-    let under_way = visit.session().zip(named).and_then(|(session, id)| session.find(&id));
+    let under_way = visit.session().zip(named).and_then(|(session, id)| session.find_request(&id));
     under_way.filter(|own| own.call.is_none()).inspect(|own| own.cancelled.notify_one()).is_some()
 }
 
@@ -215,7 +215,7 @@ fn notification(visit: &RequestContext, said: &ClientNotification<'_>) -> Option
     let session = visit.session()?;
     let text = match said.method() {
         Method::Cancelled => {
-            let under_way = session.find(&said.reference().ok()??)?;
+            let under_way = session.find_request(&said.reference().ok()??)?;
             under_way.cancelled.notify_one();
             said.with_reference(&RequestId::string(under_way.call?.as_str())).ok()?
         }
@@ -235,7 +235,7 @@ fn response(
     said: &ClientResponse<'_>,
     trail: &mut Trail,
 ) -> Result<Option<Permit>, Box<(Refusal, Permit)>> {
-    let asked = visit.session().and_then(|session| Some((session, session.questions.answered(said.id())?)));
+    let asked = visit.session().and_then(|session| Some((session, session.server_requests.answered(said.id())?)));
     match asked {
         Some((session, AskedBy::Upstream(asked, method))) => {
             if is_input(&method)

@@ -21,7 +21,7 @@ use super::initialize::{Shaken, handshake_time, place, shaken, start_time};
 use crate::Gateway;
 use crate::call::{Refusal, may_ask};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
-use crate::session::{ClientInfo, Opening, Session, has_log};
+use crate::session::{ClientInfo, Session, SessionParams, has_logging_capability};
 use crate::upstream::{Link, SendError};
 
 pub(crate) use self::turns::Turn;
@@ -130,7 +130,7 @@ pub(crate) async fn joined(
 /// that it asks for this one. Over HTTP each call has a stream of its own.
 pub(crate) fn has_turns(visit: &RequestContext, request: &ClientRequest<'_>) -> bool {
     let ClientProtocol::Stateless(side) = &visit.client_protocol else { return false };
-    let is_one_stream = |far: &Arc<Session>| matches!(far.link(), Link::Child(_) | Link::Sse(_));
+    let is_one_stream = |far: &Arc<Session>| matches!(far.upstream_link(), Link::Child(_) | Link::Sse(_));
     may_ask(request.method())
         && side.client_capabilities.can_answer_server_requests()
         && side.upstream_session.as_ref().is_some_and(is_one_stream)
@@ -188,28 +188,28 @@ async fn opened(
     let patience = start_time(gw, visit);
     let greeted = tokio::time::timeout(patience, greeting).await;
     let (room, shaken) = greeted.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience))))?;
-    let level = words.level.as_deref().filter(|_| has_log(&shaken.welcome));
+    let level = words.level.as_deref().filter(|_| has_logging_capability(&shaken.welcome));
     shaken.introduce(gw, visit, level).await;
     let Shaken { link, revision, welcome } = shaken;
-    let opening = Opening {
+    let opening = SessionParams {
         grant: visit.grant.config.id.clone(),
         server: Some(visit.upstream.name().clone()),
         revision,
-        client: ClientInfo::of(words.info),
+        client_info: ClientInfo::of(words.info),
         handshake,
-        welcome,
-        link,
-        room,
-        is_far_stateless: false,
-        takes_log: words.level.is_some(),
+        server_info: welcome,
+        upstream_link: link,
+        session_permit: room,
+        is_upstream_stateless: false,
+        accepts_log_messages: words.level.is_some(),
     };
     let session = Session::new(opening).map(|session| match shared {
-        Some(shared) => session.beside(shared),
+        Some(shared) => session.sharing_hub_with(shared),
         None => session,
     });
     let session = session.and_then(|session| gw.sessions.insert(session)).ok_or(Refusal::Busy("sessions"))?;
     if let Some(level) = level {
-        session.note_level(level);
+        session.note_upstream_log_level(level);
     }
     Ok(session)
 }

@@ -35,7 +35,7 @@ pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<
     if errand.visit.translation() == ProtocolTranslation::ToStateful && is_of_listeners(said.method()) {
         // Whose requests stand alone hears of changes where it listens for them.
         let text = errand.visit.upstream.secrets().cut_json(text);
-        errand.visit.upstream_session()?.hub.tell(text.into());
+        errand.visit.upstream_session()?.notification_hub.tell(text.into());
         return None;
     }
     Some(text)
@@ -96,10 +96,10 @@ async fn heard(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'
         }
         Method::Cancelled => {
             // The upstream takes back what it asked.
-            let asked = visit.session()?.questions.taken_back(&said.reference()?)?;
+            let asked = visit.session()?.server_requests.taken_back(&said.reference()?)?;
             said.with_reference(&RequestId::string(&asked))
         }
-        Method::LogMessage if visit.upstream_session().is_some_and(|session| !session.takes_log) => None,
+        Method::LogMessage if visit.upstream_session().is_some_and(|session| !session.accepts_log_messages) => None,
         // It answers what we asked, not the client.
         Method::SubscriptionsAcknowledged if visit.translation() == ProtocolTranslation::ToStateless => None,
         Method::ToolsListChanged => {
@@ -246,7 +246,7 @@ async fn settled<T>(
 /// A place among what the client is asked, and the id to ask it under.
 fn place(visit: &RequestContext, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
     let to = AskedBy::Upstream(asked.id().clone().into_owned(), asked.method().name().to_owned());
-    let asked_as = visit.session().and_then(|session| session.questions.ask(to));
+    let asked_as = visit.session().and_then(|session| session.server_requests.ask(to));
     asked_as.ok_or(Refusal::Unaddressed)
 }
 

@@ -41,16 +41,16 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, visit: RequestContext, last: &str)
     let Some(session) = visit.session() else {
         return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
-    let place_in = session.streams().place(last);
+    let place_in = session.replay_buffers().place(last);
     if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE) {
         return open(gw, visit, Some(behind)).await;
     }
-    let Some(behind) = place_in.filter(|place| session.streams().missed(*place).is_some()) else {
+    let Some(behind) = place_in.filter(|place| session.replay_buffers().missed(*place).is_some()) else {
         return unknown(gw, &visit).await;
     };
     match place(gw, &visit).await {
         Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
-        Ok(room) => match session.streams().resume(behind, room) {
+        Ok(room) => match session.replay_buffers().resume(behind, room) {
             Some(events) => reply::event_stream_response(events),
             None => unknown(gw, &visit).await,
         },
@@ -102,15 +102,15 @@ async fn serve(gw: Arc<Gateway>, visit: RequestContext, behind: Option<Place>, e
     let handle = session.open_stream();
     // The head goes out with the first bytes; clients wait for it.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
-    let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.streaming.lock()).await;
-    let missed = behind.and_then(|place| session.streams().missed(place));
-    let heard = missed.as_ref().and_then(|_| session.heard());
+    let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.stream_lock.lock()).await;
+    let missed = behind.and_then(|place| session.replay_buffers().missed(place));
+    let heard = missed.as_ref().and_then(|_| session.last_event_id());
     begin(session, missed, &events).await;
     let (mut own, mut heard, mut is_due) = (visit.clone(), heard, false);
     while let Some(next) = served(&gw, &own, heard, &mut is_due, &events, &handle).await {
         is_due = true;
         // Another server knows nothing of the events of this one.
-        heard = session.heard().filter(|_| Arc::ptr_eq(&own.upstream, &next.upstream));
+        heard = session.last_event_id().filter(|_| Arc::ptr_eq(&own.upstream, &next.upstream));
         own = next;
     }
     session.close_stream(&handle);
@@ -129,7 +129,7 @@ async fn served(
     let session = visit.session()?;
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
     let mut look = tokio::time::interval(LOOK);
-    let written = |text: &str| session.streams().stamped(STANDALONE, text);
+    let written = |text: &str| session.replay_buffers().stamped(STANDALONE, text);
     let mut upstream = std::pin::pin!(follow(gw, visit, heard, events, written));
     let mut telling = std::pin::pin!(tell(gw, visit, events, written));
     loop {
@@ -158,7 +158,7 @@ async fn served(
 pub(crate) async fn begin(session: &Session, missed: Option<Vec<Bytes>>, events: &mpsc::Sender<Bytes>) {
     let first = match missed {
         Some(missed) => missed,
-        None if session.revision() >= Revision::R2025_11_25 => vec![session.streams().priming(STANDALONE)],
+        None if session.revision() >= Revision::R2025_11_25 => vec![session.replay_buffers().priming(STANDALONE)],
         None => Vec::new(),
     };
     for event in first {
@@ -201,11 +201,11 @@ pub(crate) async fn follow(
     loop {
         reopen_if_elsewhere(gw, visit).await;
         // Whoever opens it now asks by themselves.
-        if visit.session().is_some_and(|session| session.reopening.try_lock().is_ok()) {
+        if visit.session().is_some_and(|session| session.reopen_lock.try_lock().is_ok()) {
             subscribe::again(gw, visit);
         }
         let (opening, began) = (openings(visit), Instant::now());
-        let last = visit.upstream_session().and_then(|session| session.heard());
+        let last = visit.upstream_session().and_then(|session| session.last_event_id());
         let is_behind = last.is_some();
         let Some(permit) = to_hear(gw, visit, last).await else { return std::future::pending().await };
         match gw.upstream_client.send(&visit.upstream, permit).await {
@@ -273,7 +273,7 @@ impl Drop for Stands<'_> {
 
 fn stand(visit: &RequestContext, standing: Standing) {
     if let Some(session) = visit.upstream_session() {
-        session.hub.stand(standing);
+        session.notification_hub.stand(standing);
     }
 }
 
@@ -286,7 +286,7 @@ async fn absent(visit: &RequestContext) {
 /// Waits until somebody waits for the upstream's stream.
 async fn wanted(visit: &RequestContext) {
     match visit.upstream_session() {
-        Some(session) => session.hub.wanted().await,
+        Some(session) => session.notification_hub.wanted().await,
         None => std::future::pending().await,
     }
 }
@@ -313,30 +313,30 @@ async fn is_forgotten(gw: &Gateway, visit: &RequestContext, status: StatusCode) 
 /// opening it is then.
 async fn reopen(gw: &Gateway, visit: &RequestContext) -> Option<u64> {
     let session = visit.upstream_session()?;
-    again(gw, visit, Some(session.openings())).await;
-    Some(session.openings())
+    again(gw, visit, Some(session.handshake_attempts())).await;
+    Some(session.handshake_attempts())
 }
 
 /// Which opening of the session it is; none where the upstream has none.
 fn openings(visit: &RequestContext) -> Option<u64> {
-    visit.upstream_session().map(|session| session.openings())
+    visit.upstream_session().map(|session| session.handshake_attempts())
 }
 
 /// Notes the last event that was heard of the upstream's stream, in which opening of the session.
 fn set_heard(visit: &RequestContext, last: Option<HeaderValue>, opening: Option<u64>) {
     if let Some((session, opening)) = visit.upstream_session().zip(opening) {
-        session.set_heard(last, opening);
+        session.set_last_event_id(last, opening);
     }
 }
 
 /// Leave to hear: the stream of a session, or a request that stands alone for all that the session wants to hear of.
 /// What the policy denies by now is left out, and that is written once.
 async fn to_hear(gw: &Gateway, visit: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
-    let Some(session) = visit.session().filter(|session| session.is_far_stateless()) else {
+    let Some(session) = visit.session().filter(|session| session.is_upstream_stateless()) else {
         return Some(Permit::to_hear(visit, last));
     };
     let mut uris = Vec::new();
-    for uri in session.watched.to_hear() {
+    for uri in session.subscriptions.to_hear() {
         if let Some(heard) = subscribe::judged(gw, visit, session, &uri).await {
             uris.push(to_json_string(heard.uri()));
         } else if mutant!("denied-resource-still-subscribed") {
@@ -352,8 +352,8 @@ async fn to_hear(gw: &Gateway, visit: &RequestContext, last: Option<HeaderValue>
 }
 
 async fn changed(visit: &RequestContext) {
-    match visit.session().filter(|session| session.is_far_stateless()) {
-        Some(session) => session.watched.changed.notified().await,
+    match visit.session().filter(|session| session.is_upstream_stateless()) {
+        Some(session) => session.subscriptions.changed.notified().await,
         None => std::future::pending().await,
     }
 }
@@ -367,8 +367,9 @@ async fn pump(
     written: impl Fn(&str) -> Bytes,
 ) {
     // In a session of its own a server tells what it likes.
-    let session = visit.session().filter(|session| session.is_far_stateless());
-    let mut asked = session.map(|session| Filter::of(Lists::ALL, session.watched.all(), session.wants_log()));
+    let session = visit.session().filter(|session| session.is_upstream_stateless());
+    let mut asked =
+        session.map(|session| Filter::of(Lists::ALL, session.subscriptions.all(), session.wants_log_messages()));
     let mut filter = asked.is_some().then(Filter::default);
     while let Ok(Some(message)) = exchange.next().await {
         if mutant!("event-acknowledged-before-delivery") {

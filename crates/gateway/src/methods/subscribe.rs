@@ -22,7 +22,7 @@ use crate::upstream::Outgoing;
 /// It would be more.
 pub(super) fn has_room(visit: &RequestContext, request: &ClientRequest<'_>, facts: &Facts<'_>) -> Result<(), Refusal> {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return Ok(()) };
-    if *request.method() != Method::ResourcesSubscribe || session.watched.has_room_for(uri) {
+    if *request.method() != Method::ResourcesSubscribe || session.subscriptions.has_room_for(uri) {
         return Ok(());
     }
     let what = "the session listens for too many resources";
@@ -36,7 +36,7 @@ pub(super) async fn kept_here(
     request: &ClientRequest<'_>,
     facts: &Facts<'_>,
 ) -> Option<String> {
-    visit.session().filter(|session| session.is_far_stateless())?;
+    visit.session().filter(|session| session.is_upstream_stateless())?;
     if !matches!(request.method(), Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) {
         return None;
     }
@@ -47,8 +47,8 @@ pub(super) async fn kept_here(
 /// Notes what a session listens for, now that the server has taken it.
 pub(super) async fn begun(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>, facts: &Facts<'_>) {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
-    if *request.method() == Method::ResourcesSubscribe && session.watched.add(uri) {
-        gw.keep_watched(&session.watched).await;
+    if *request.method() == Method::ResourcesSubscribe && session.subscriptions.add(uri) {
+        gw.keep_watched(&session.subscriptions).await;
     }
 }
 
@@ -56,8 +56,8 @@ pub(super) async fn begun(gw: &Gateway, visit: &RequestContext, request: &Client
 pub(super) async fn ended(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>, facts: &Facts<'_>) {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
     // Where its server cannot be spoken to, a session for all servers has no part there.
-    let part = session.server().is_none().then(|| session.watched.part(visit.upstream.name()));
-    let watched = part.as_ref().unwrap_or(&session.watched);
+    let part = session.server().is_none().then(|| session.subscriptions.part(visit.upstream.name()));
+    let watched = part.as_ref().unwrap_or(&session.subscriptions);
     if *request.method() == Method::ResourcesUnsubscribe && watched.remove(uri) {
         gw.keep_watched(watched).await;
     }
@@ -66,31 +66,31 @@ pub(super) async fn ended(gw: &Gateway, visit: &RequestContext, request: &Client
 /// Subscribes anew to what a session listens for, at a server that has opened it anew, if nobody has or not to all of
 /// it. No call waits for that.
 pub(crate) fn again(gw: &Gateway, visit: &RequestContext) {
-    let Some(session) = visit.session().filter(|session| !session.is_far_stateless()) else { return };
-    if session.link().is_over() {
+    let Some(session) = visit.session().filter(|session| !session.is_upstream_stateless()) else { return };
+    if session.upstream_link().is_over() {
         return;
     }
-    let opening = session.openings();
-    if !session.watched.begin_asking(opening) || !session.watched.is_any() {
+    let opening = session.handshake_attempts();
+    if !session.subscriptions.begin_asking(opening) || !session.subscriptions.is_any() {
         return;
     }
     let Some(gw) = gw.arc_self() else { return };
     let (own, visit, session) = (Arc::clone(&gw), visit.clone(), Arc::clone(session));
     gw.spawn(async move {
         let mut is_answered = true;
-        for uri in session.watched.all() {
-            if session.openings() != opening || session.link().is_over() {
+        for uri in session.subscriptions.all() {
+            if session.handshake_attempts() != opening || session.upstream_link().is_over() {
                 is_answered = false;
                 break;
             }
             // The client may have done with it meanwhile.
-            let heard = judged(&own, &visit, &session, &uri).await.filter(|_| session.watched.has(&uri));
+            let heard = judged(&own, &visit, &session, &uri).await.filter(|_| session.subscriptions.has(&uri));
             if let Some(heard) = heard {
                 is_answered &= ask(&own, &visit, &Method::ResourcesSubscribe, &heard).await.is_some();
             }
         }
         if !is_answered && !mutant!("failed-subscription-not-retried") {
-            session.watched.ask_again(opening);
+            session.subscriptions.ask_again(opening);
         }
     });
 }
@@ -99,12 +99,12 @@ pub(crate) fn again(gw: &Gateway, visit: &RequestContext) {
 pub(super) async fn judged(gw: &Gateway, visit: &RequestContext, session: &Session, uri: &str) -> Option<MayHear> {
     let reason = match may_hear_of(gw, visit, uri) {
         Ok(heard) => {
-            session.watched.allow(uri);
+            session.subscriptions.allow(uri);
             return Some(heard);
         }
         Err(reason) => reason,
     };
-    if session.watched.deny(uri) {
+    if session.subscriptions.deny(uri) {
         let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
         trail.method(Method::ResourcesSubscribe.name());
         trail.about(visit, Some(uri), None);

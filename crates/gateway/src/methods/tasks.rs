@@ -78,7 +78,7 @@ fn is_known(visit: &RequestContext, method: &Method<'_>) -> bool {
         (
             ClientProtocol::Stateful(Some(session)),
             Method::TasksGet | Method::TasksResult | Method::TasksList | Method::TasksCancel,
-        ) => session.has_tasks(),
+        ) => session.may_have_tasks(),
         _ => false,
     }
 }

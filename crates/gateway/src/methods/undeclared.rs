@@ -30,7 +30,7 @@ impl RequestContext {
     fn declared(&self) -> ClientCapabilities {
         match &self.client_protocol {
             ClientProtocol::Stateful(session) => {
-                session.as_ref().map(|session| Session::declared(session)).unwrap_or_default()
+                session.as_ref().map(|session| Session::client_capabilities(session)).unwrap_or_default()
             }
             ClientProtocol::Stateless(modern) => modern.client_capabilities,
         }

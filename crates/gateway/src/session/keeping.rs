@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tracing::warn;
 
 use super::watched::Watched;
-use super::{ID_BYTES, Session, lock};
+use super::{SESSION_ID_BYTES, Session, lock};
 use crate::Gateway;
 use crate::config_snapshot::ActiveGrant;
 
@@ -88,13 +88,13 @@ async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result
 
 /// Whether a text could be one of our ids. Nothing else is looked for.
 fn is_id(text: &str) -> bool {
-    text.len() == 2 * ID_BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    text.len() == 2 * SESSION_ID_BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl Gateway {
     /// Keeps a session that was opened.
     pub(crate) async fn keep_session(&self, session: &Session) {
-        if let Err(fault) = in_time(self.session_persistence.rows.put(session.row(self.clock.now()))).await {
+        if let Err(fault) = in_time(self.session_persistence.rows.put(session.to_row(self.clock.now()))).await {
             warn!(error = %fault, "a session will not survive a restart of the gateway: {fault}");
         }
     }
@@ -113,11 +113,12 @@ impl Gateway {
 
     /// Notes which log messages the client of a session wants, and keeps that if the session is kept.
     pub(crate) async fn keep_level(&self, session: &Session, level: &str) {
-        session.want_log(level);
+        session.set_client_log_level(level);
         if level.len() > MAX_LEVEL {
             return;
         }
-        if let Err(fault) = in_time(self.session_persistence.rows.set_log_level(session.hash(), level.to_owned())).await
+        if let Err(fault) =
+            in_time(self.session_persistence.rows.set_log_level(session.id_hash(), level.to_owned())).await
         {
             warn!(error = %fault, "which log messages a session wants will not survive a restart of the gateway: {fault}");
         }
@@ -169,7 +170,7 @@ impl Gateway {
         }
         let room = self.place_for_session(grant).await;
         let room = room.ok_or_else(|| not_now("too many sessions; try again when some have ended"))?;
-        let restored = Session::restored(id, row, room).and_then(|session| self.sessions.insert(session));
+        let restored = Session::restore(id, row, room).and_then(|session| self.sessions.insert(session));
         if self.session_persistence.is_gone(&hash) {
             // It was ended while we looked.
             self.sessions.remove(id);
@@ -181,7 +182,7 @@ impl Gateway {
     /// Forgets a session for good.
     pub(crate) async fn forget_session(&self, session: &Session) {
         self.end_session(session);
-        let hash = session.hash();
+        let hash = session.id_hash();
         if let Err(fault) = in_time(self.session_persistence.rows.delete(vec![hash])).await {
             warn!(error = %fault, "a session that has ended cannot be forgotten yet: {fault}");
             lock(&self.session_persistence.unforgotten).push(hash);
@@ -190,9 +191,9 @@ impl Gateway {
 
     /// From now on nobody finds it, whatever has to be done yet.
     pub(crate) fn end_session(&self, session: &Session) {
-        lock(&self.session_persistence.gone).add(session.hash());
+        lock(&self.session_persistence.gone).add(session.id_hash());
         self.sessions.remove(session.id());
-        session.forget_questions();
+        session.clear_server_requests();
         // Who only listens learns in no other way that it must begin anew.
         session.end_stream();
     }

@@ -12,7 +12,7 @@ use data_encoding::HEXLOWER;
 use gatelodge_mcp::{SSE_KEEP_ALIVE, sse_event_with_id, sse_priming_event};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::seldom::Seldom;
+use super::lazy_box::LazyBox;
 use crate::call::Room;
 
 /// The stream of what belongs to no request.
@@ -38,7 +38,7 @@ const WAITING: usize = 32;
 pub(crate) struct Streams {
     /// Tells its ids from those of other sessions.
     tag: Box<str>,
-    table: Seldom<Mutex<Table>>,
+    table: LazyBox<Mutex<Table>>,
     room: Arc<Semaphore>,
 }
 
@@ -95,7 +95,7 @@ impl Streams {
     pub fn new(room: Arc<Semaphore>) -> Option<Self> {
         let mut random = [0; 6];
         getrandom::fill(&mut random).ok()?;
-        Some(Self { tag: HEXLOWER.encode(&random).into(), table: Seldom::default(), room })
+        Some(Self { tag: HEXLOWER.encode(&random).into(), table: LazyBox::default(), room })
     }
 
     /// Shares the room with all other sessions.
@@ -166,7 +166,7 @@ impl Streams {
 
     /// Forgets streams that have been over for long.
     pub fn forget_old(&self) {
-        if self.table.if_used().is_none() {
+        if self.table.get_if_initialized().is_none() {
             return;
         }
         let mut table = self.lock();

@@ -48,7 +48,7 @@ impl Sessions {
         if !self.has_room() {
             return None;
         }
-        session.streams.share(&self.room);
+        session.replay_buffers.share(&self.room);
         let mut table = lock(self.table(session.id())?);
         let entry = table.entry(Arc::clone(&session.id)).or_insert_with(|| Arc::new(session));
         Some(Arc::clone(entry))
@@ -85,7 +85,7 @@ impl Sessions {
     /// Whether nobody has used a session for so long, or it is over.
     pub fn is_out_of_use(&self, id: &str, time: Duration) -> bool {
         let session = self.table(id).and_then(|table| lock(table).get(id).cloned());
-        session.is_none_or(|session| session.is_out_of_use(time))
+        session.is_none_or(|session| session.is_unused(time))
     }
 
     pub fn remove(&self, id: &str) {
@@ -97,7 +97,7 @@ impl Sessions {
     /// Forgets sessions that nobody uses, or whose grant is no more, and gives them.
     pub fn sweep(&self, has_grant: impl Fn(&GrantId) -> bool) -> Vec<Arc<Session>> {
         let idle = |session: &Arc<Session>| {
-            session.streams.forget_old();
+            session.replay_buffers.forget_old();
             session.is_idle(self.idle) || !has_grant(session.grant())
         };
         let tables = self.tables.iter().map(lock);
@@ -110,7 +110,7 @@ impl Sessions {
     /// Has sessions for all servers forget those at single ones that are over: each keeps a place of its grant's.
     pub fn sweep_parts(&self) {
         for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
-            if let Some(parts) = session.parts.if_used() {
+            if let Some(parts) = session.server_sessions.get_if_initialized() {
                 parts.sweep(|part| self.has(part.id()));
             }
         }
@@ -119,9 +119,9 @@ impl Sessions {
     /// Ends the process of the session at a server that was not used for longest. False if none is out of use.
     pub fn end_least_used_child(&self, server: &ServerName) -> bool {
         let all = self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>());
-        let unused = all.filter(|session| session.server() == Some(server) && session.is_out_of_use(OUT_OF_USE));
-        let children = unused.filter_map(|session| match session.link() {
-            Link::Child(child) if !child.is_over() => Some((session.used_at(), child)),
+        let unused = all.filter(|session| session.server() == Some(server) && session.is_unused(OUT_OF_USE));
+        let children = unused.filter_map(|session| match session.upstream_link() {
+            Link::Child(child) if !child.is_over() => Some((session.last_used(), child)),
             _ => None,
         });
         let least = children.min_by_key(|(used_at, _)| *used_at);
@@ -131,7 +131,7 @@ impl Sessions {
     /// Looks again at what processes of sessions offer, and ends those, and connections, that are not to stay.
     pub fn look_at_links(&self, stays: impl Fn(&Session, &Link) -> bool) {
         for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
-            let link = session.link();
+            let link = session.upstream_link();
             match (&link, stays(&session, &link)) {
                 (Link::Child(child), true) => child.offers().forget(),
                 (Link::Child(child), false) => child.end(),
@@ -160,5 +160,5 @@ impl fmt::Debug for Sessions {
 
 /// The hashes of the sessions of a table that were used within a time.
 fn in_use(table: &Table, time: Duration) -> impl Iterator<Item = IdHash> {
-    table.values().filter(move |session| !session.is_idle(time)).map(|session| session.hash())
+    table.values().filter(move |session| !session.is_idle(time)).map(|session| session.id_hash())
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use gatelodge_mcp::RequestId;
 
+use super::lazy_box::LazyBox;
 use super::lock;
-use super::seldom::Seldom;
 use crate::call::Progress;
 
 /// Calls that have made tasks and of whose progress the client hears, and tasks of the client's own; beyond that the
@@ -23,9 +23,9 @@ pub(crate) struct Tasks {
     /// Whether the server has said that it has tasks, or has made one.
     are_there: AtomicBool,
     /// The client's own tasks: by which method the upstream asked for what they do.
-    own: Seldom<Mutex<VecDeque<(String, String)>>>,
+    own: LazyBox<Mutex<VecDeque<(String, String)>>>,
     /// What the client hears of the progress of calls that have made tasks, by our own tokens.
-    progress: Seldom<Mutex<Told>>,
+    progress: LazyBox<Mutex<Told>>,
 }
 
 impl Tasks {

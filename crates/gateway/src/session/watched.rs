@@ -9,8 +9,8 @@ use gatelodge_mcp::aggregate_names::{prefix_uri, split_prefixed_uri};
 use gatelodge_store::{IdHash, ServerName};
 use tokio::sync::Notify;
 
+use super::lazy_box::LazyBox;
 use super::lock;
-use super::seldom::Seldom;
 
 /// Resources that one session may watch, and the bytes of their URIs.
 const MOST: usize = 256;
@@ -38,9 +38,9 @@ struct Kept {
     id: IdHash,
     uris: Mutex<BTreeSet<String>>,
     /// Those of which it was written that the policy denies them by now.
-    denied: Seldom<Mutex<BTreeSet<String>>>,
+    denied: LazyBox<Mutex<BTreeSet<String>>>,
     /// Held by whoever writes them down, so that nobody writes what was before over what is.
-    writing: Seldom<tokio::sync::Mutex<()>>,
+    writing: LazyBox<tokio::sync::Mutex<()>>,
 }
 
 impl Watched {
@@ -52,7 +52,7 @@ impl Watched {
                 own.insert(uri);
             }
         }
-        let kept = Kept { id, uris: Mutex::new(own), denied: Seldom::default(), writing: Seldom::default() };
+        let kept = Kept { id, uris: Mutex::new(own), denied: LazyBox::default(), writing: LazyBox::default() };
         // In the first opening the client asks for them itself.
         Self::of(Arc::new(kept), None, 0)
     }

@@ -105,7 +105,7 @@ impl Journey<'_> {
             Step::GoOn(paused) => paused.call,
         };
         let links = match &step {
-            Step::Send(..) => self.visit.upstream_session().map_or(0, |session| session.links()),
+            Step::Send(..) => self.visit.upstream_session().map_or(0, |session| session.link_epoch()),
             Step::GoOn(paused) => paused.links,
         };
         let errand = Errand {

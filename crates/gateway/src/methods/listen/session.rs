@@ -28,12 +28,12 @@ const SETTLE_TIME: Duration = Duration::from_secs(20);
 
 /// Of what is asked for, what the server has and the grant may hear of.
 fn filter(request: &ClientRequest<'_>, session: &Session, heard: &[MayHear]) -> Filter {
-    let welcome = read(&session.welcome, &JsonLimits::REPLY).ok();
+    let welcome = read(&session.server_info, &JsonLimits::REPLY).ok();
     let resources = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities")?.get("resources"));
     let subscribe = resources.and_then(|own| own.get("subscribe"));
     let tells_of_one = subscribe.is_some_and(|subscribe| subscribe.as_bool() == Some(true));
     let asked = Filter::asked(request, if tells_of_one { heard } else { &[] });
-    let lists = asked.lists.and(Lists::advertised(&session.welcome));
+    let lists = asked.lists.and(Lists::advertised(&session.server_info));
     // Nothing else is told to all who listen.
     Filter::of(lists, asked.uris, false)
 }
@@ -66,19 +66,19 @@ pub(super) async fn listen(
 ) -> Result<End, SendError> {
     let Some(session) = visit.upstream_session() else { return Ok(End::Over) };
     let filter = filter(request, session, &named);
-    let mut messages = session.hub.listen();
+    let mut messages = session.notification_hub.listen();
     // Its process is not taken for one that nobody uses.
-    let _held = session.hold();
+    let _held = session.mark_in_use();
     gw.follow_hub_of(visit, session);
     // What is acknowledged before it can be heard could be missed.
     tokio::select! {
-        stands = tokio::time::timeout(gw.settings.connect_time, session.hub.stands()) => {
+        stands = tokio::time::timeout(gw.settings.connect_time, session.notification_hub.stands()) => {
             stands.map_err(|_| SendError::Unusable("the server's stream does not open".to_owned()))?;
         }
         () = unwanted(line) => return Ok(End::Unwanted),
         () = gw.wait_for_shutdown() => return Ok(End::Over),
     }
-    let mut openings = session.openings();
+    let mut openings = session.handshake_attempts();
     let is_told = |heard: &MayHear| filter.uris.iter().any(|uri| uri == heard.uri());
     let uris = uris(&named);
     let heard: Arc<[MayHear]> = named.into_iter().filter(is_told).collect();
@@ -114,7 +114,7 @@ pub(super) async fn listen(
                 }
                 gw.follow_hub_of(&listener.visit, session);
                 // A server that had forgotten the session has forgotten what was to be heard of, too.
-                if std::mem::replace(&mut openings, session.openings()) != openings
+                if std::mem::replace(&mut openings, session.handshake_attempts()) != openings
                     && !mutant!("listener-subscriptions-not-restored")
                 {
                     gw.settle_apart(&listener.visit, session, &heard);
@@ -136,14 +136,14 @@ struct Watching<'a> {
 
 impl<'a> Watching<'a> {
     fn begin(gw: &'a Gateway, visit: &'a RequestContext, session: &'a Arc<Session>, heard: &'a Arc<[MayHear]>) -> Self {
-        heard.iter().for_each(|heard| session.hub.watch(heard.uri()));
+        heard.iter().for_each(|heard| session.notification_hub.watch(heard.uri()));
         Self { gw, visit, session, heard }
     }
 }
 
 impl Drop for Watching<'_> {
     fn drop(&mut self) {
-        self.heard.iter().for_each(|heard| self.session.hub.unwatch(heard.uri()));
+        self.heard.iter().for_each(|heard| self.session.notification_hub.unwatch(heard.uri()));
         self.gw.settle_apart(self.visit, self.session, self.heard);
     }
 }
@@ -154,10 +154,10 @@ async fn settle(gw: &Gateway, visit: &RequestContext, session: &Session, heard: 
     let mut taken = Vec::new();
     let settling = async {
         for heard in heard {
-            let asked = session.hub.asked(heard.uri());
+            let asked = session.notification_hub.asked(heard.uri());
             let mut asked = asked.lock().await;
-            let is_wanted = session.hub.is_watched(heard.uri());
-            match asked.settle(is_wanted, session.openings()) {
+            let is_wanted = session.notification_hub.is_watched(heard.uri());
+            match asked.settle(is_wanted, session.handshake_attempts()) {
                 Some(true) => asked.note(ask(gw, visit, &Method::ResourcesSubscribe, heard).await),
                 Some(false) => drop(ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await),
                 None => {}
@@ -186,7 +186,7 @@ impl Gateway {
 
     /// Has somebody follow the upstream's stream of a session, if nobody does.
     fn follow_hub_of(&self, visit: &RequestContext, session: &Arc<Session>) {
-        if let Some(goes_on) = session.hub.begin_following() {
+        if let Some(goes_on) = session.notification_hub.begin_following() {
             self.follow_hub(visit.through(Arc::clone(session)), goes_on);
         }
     }
@@ -199,15 +199,15 @@ impl Gateway {
         gw.spawn(async move {
             let Some(session) = visit.upstream_session().cloned() else { return };
             let (events, mut heard) = mpsc::channel::<Bytes>(1);
-            let last = session.heard().filter(|_| goes_on);
+            let last = session.last_event_id().filter(|_| goes_on);
             let following = follow(&task, &visit, last, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
             let telling = async {
                 while let Some(message) = heard.recv().await {
-                    session.hub.tell(message);
+                    session.notification_hub.tell(message);
                 }
             };
             let ending = async {
-                while !session.hub.end_following() {
+                while !session.notification_hub.end_following() {
                     if !task.is_context_current(&visit) {
                         return true;
                     }
@@ -222,11 +222,11 @@ impl Gateway {
                 () = task.wait_for_shutdown() => true,
             };
             while let Ok(message) = heard.try_recv() {
-                session.hub.tell(message);
+                session.notification_hub.tell(message);
             }
             if is_left {
                 // Whoever listens by what is in force now, follows it next.
-                session.hub.leave();
+                session.notification_hub.leave();
             }
         });
     }

@@ -54,7 +54,9 @@ pub(super) fn may_hear(gw: &Gateway, visit: &RequestContext, tool: &str) -> bool
 /// another.
 pub(super) fn hash(visit: &RequestContext, id: &str) -> IdHash {
     let scope = match visit.session() {
-        Some(session) if matches!(session.link(), Link::Child(_) | Link::Sse(_)) => session.hash().to_string(),
+        Some(session) if matches!(session.upstream_link(), Link::Child(_) | Link::Sse(_)) => {
+            session.id_hash().to_string()
+        }
         _ => String::new(),
     };
     IdHash::of(&[visit.upstream.name().as_str(), &scope, id])

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gatelodge_json::JsonValue;
 
 /// The most of a client's name that is kept.
-const MAX_CLIENT_TEXT: usize = 128;
+const MAX_CLIENT_INFO_CHARS: usize = 128;
 
 /// What a client says of itself.
 #[derive(Debug, Clone, Default)]
@@ -13,7 +13,7 @@ pub(crate) struct ClientInfo {
     pub name: Option<String>,
     pub version: Option<String>,
     /// Both for the log; none without a name.
-    pub words: Option<Arc<str>>,
+    pub display_name: Option<Arc<str>>,
 }
 
 impl ClientInfo {
@@ -21,16 +21,16 @@ impl ClientInfo {
     pub fn of(info: Option<JsonValue<'_>>) -> Self {
         let text = |member: &str| {
             let value = info?.get(member)?.as_str()?;
-            Some(value.chars().filter(|character| !character.is_control()).take(MAX_CLIENT_TEXT).collect())
+            Some(value.chars().filter(|character| !character.is_control()).take(MAX_CLIENT_INFO_CHARS).collect())
         };
         Self::new(text("name"), text("version"))
     }
 
     pub fn new(name: Option<String>, version: Option<String>) -> Self {
-        let words = match (&name, &version) {
+        let display_name = match (&name, &version) {
             (Some(name), Some(version)) => Some(format!("{name} {version}").into()),
             (name, _) => name.as_deref().map(Into::into),
         };
-        Self { name, version, words }
+        Self { name, version, display_name }
     }
 }

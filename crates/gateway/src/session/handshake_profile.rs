@@ -8,21 +8,21 @@ use gatelodge_mcp::translate::{ClientMeta, RetryInput, shared_capabilities, to_s
 use gatelodge_mutants::mutant;
 
 /// What a client declared in its handshake that it can be asked.
-pub(super) fn declared_in(handshake: &[u8]) -> ClientCapabilities {
+pub(super) fn handshake_capabilities(handshake: &[u8]) -> ClientCapabilities {
     let document = read(handshake, &JsonLimits::REQUEST).ok();
     ClientCapabilities::of(document.as_ref().and_then(|own| own.root().get("params")?.get("capabilities")))
 }
 
 /// What the client said of itself in its handshake, as JSON.
 #[derive(Debug)]
-pub(crate) struct OwnWords {
+pub(crate) struct HandshakeProfile {
     capabilities: String,
-    info: Option<String>,
+    client_info: Option<String>,
     /// Set by `logging/setLevel`.
-    pub(super) level: Mutex<Option<String>>,
+    pub(super) log_level: Mutex<Option<String>>,
 }
 
-impl OwnWords {
+impl HandshakeProfile {
     /// Takes them from the text of a handshake.
     pub fn of(handshake: &[u8]) -> Self {
         let document = read(handshake, &JsonLimits::REQUEST).ok();
@@ -32,14 +32,17 @@ impl OwnWords {
             if mutant!("legacy-task-capability-forwarded") { own.raw().to_owned() } else { shared_capabilities(own) }
         };
         let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared);
-        let info = member("clientInfo").map(|info: JsonValue<'_>| info.raw().to_owned());
-        Self { capabilities, info, level: Mutex::default() }
+        let client_info = member("clientInfo").map(|info: JsonValue<'_>| info.raw().to_owned());
+        Self { capabilities, client_info, log_level: Mutex::default() }
     }
 
-    pub fn stateless(&self, text: &str, retry: Option<&RetryInput<'_>>) -> Option<String> {
-        let level = self.level.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let client =
-            ClientMeta { capabilities: &self.capabilities, info: self.info.as_deref(), log_level: level.as_deref() };
+    pub fn to_stateless_request(&self, text: &str, retry: Option<&RetryInput<'_>>) -> Option<String> {
+        let level = self.log_level.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let client = ClientMeta {
+            capabilities: &self.capabilities,
+            info: self.client_info.as_deref(),
+            log_level: level.as_deref(),
+        };
         to_stateless(text, &client, retry)
     }
 }

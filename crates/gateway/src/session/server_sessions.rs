@@ -10,31 +10,31 @@ use super::{Session, lock};
 
 /// The sessions at single servers.
 #[derive(Debug, Default)]
-pub(crate) struct Parts {
+pub(crate) struct ServerSessions {
     open: Mutex<BTreeMap<ServerName, Arc<Session>>>,
     /// Those that are over, and in which something is under way.
-    over: Mutex<Vec<(ServerName, Arc<Session>)>>,
+    ended: Mutex<Vec<(ServerName, Arc<Session>)>>,
     /// Held by whoever opens the one of a server, so that of many requests one does it.
-    opening: Mutex<HashMap<ServerName, Arc<tokio::sync::Mutex<()>>>>,
+    open_locks: Mutex<HashMap<ServerName, Arc<tokio::sync::Mutex<()>>>>,
     /// The least severe log message that the client wants, for those that are opened later.
-    level: Mutex<Option<String>>,
+    log_level: Mutex<Option<String>>,
 }
 
-impl Parts {
+impl ServerSessions {
     pub fn find(&self, server: &ServerName) -> Option<Arc<Session>> {
         lock(&self.open).get(server).cloned()
     }
 
-    pub fn keep(&self, server: &ServerName, part: Arc<Session>) {
+    pub fn insert(&self, server: &ServerName, part: Arc<Session>) {
         let earlier = lock(&self.open).insert(server.clone(), part);
         if let Some(earlier) = earlier {
-            lock(&self.over).push((server.clone(), earlier));
+            lock(&self.ended).push((server.clone(), earlier));
         }
     }
 
     /// Forgets those that are over, and that nobody uses any more.
     pub fn sweep(&self, is_open: impl Fn(&Session) -> bool) {
-        let mut over = lock(&self.over);
+        let mut over = lock(&self.ended);
         lock(&self.open).retain(|server, own| {
             let is_open = is_open(own);
             if !is_open {
@@ -42,14 +42,14 @@ impl Parts {
             }
             is_open
         });
-        over.retain(|(_, own)| !own.calls().is_empty());
+        over.retain(|(_, own)| !own.cancellable_requests().is_empty());
     }
 
     /// Those in which a request of the client's is under way, be they over.
-    pub fn with_call(&self, id: &RequestId<'_>) -> Vec<(ServerName, Arc<Session>)> {
+    pub fn all_with_request(&self, id: &RequestId<'_>) -> Vec<(ServerName, Arc<Session>)> {
         let mut all = self.all();
-        all.extend(lock(&self.over).iter().cloned());
-        all.retain(|(_, part)| part.find(id).is_some());
+        all.extend(lock(&self.ended).iter().cloned());
+        all.retain(|(_, part)| part.find_request(id).is_some());
         all
     }
 
@@ -58,15 +58,15 @@ impl Parts {
         lock(&self.open).iter().map(|(server, part)| (server.clone(), Arc::clone(part))).collect()
     }
 
-    pub fn opening(&self, server: &ServerName) -> Arc<tokio::sync::Mutex<()>> {
-        Arc::clone(lock(&self.opening).entry(server.clone()).or_default())
+    pub fn open_lock(&self, server: &ServerName) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(lock(&self.open_locks).entry(server.clone()).or_default())
     }
 
-    pub fn level(&self) -> Option<String> {
-        lock(&self.level).clone()
+    pub fn log_level(&self) -> Option<String> {
+        lock(&self.log_level).clone()
     }
 
-    pub fn set_level(&self, level: &str) {
-        *lock(&self.level) = Some(level.to_owned());
+    pub fn set_log_level(&self, level: &str) {
+        *lock(&self.log_level) = Some(level.to_owned());
     }
 }
