@@ -1,17 +1,17 @@
 //! What a legacy session remembers. It is no authority: every request shows its token, and a session of another grant
 //! is not there.
 
-mod asked;
-mod calls;
+mod cancellable_requests;
 mod client_info;
 mod handshake_profile;
 mod hub;
 pub(crate) mod keeping;
 mod lazy_box;
+mod pending_server_requests;
 mod replay;
 mod server_sessions;
+mod session_tasks;
 mod table;
-mod tasks;
 mod watched;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,20 +29,22 @@ use http::HeaderValue;
 use jiff::Timestamp;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 
-use self::asked::Questions;
 use self::handshake_profile::{HandshakeProfile, handshake_capabilities};
 use self::hub::Hub;
 use self::lazy_box::LazyBox;
+use self::pending_server_requests::PendingServerRequests;
 use self::server_sessions::ServerSessions;
-use self::tasks::Tasks;
+use self::session_tasks::SessionTasks;
 use self::watched::Watched;
 use crate::lists::Lists;
 use crate::upstream::{Child, Link};
 
-pub(crate) use self::asked::AskedBy;
-pub(crate) use self::calls::{Calls, Entry, UnderWay, cancelled};
+pub(crate) use self::cancellable_requests::{
+    CancellableRequests, InFlightRequest, RequestRegistration, wait_for_cancel,
+};
 pub(crate) use self::client_info::ClientInfo;
 pub(crate) use self::hub::Standing;
+pub(crate) use self::pending_server_requests::ServerRequestOrigin;
 pub(crate) use self::replay::{Place, STANDALONE, Streams};
 pub(crate) use self::table::Sessions;
 
@@ -82,11 +84,11 @@ pub(crate) struct Session {
     handshake_attempts: AtomicU64,
     link_epoch: AtomicU64,
     /// Those of the server, and the client's own.
-    pub tasks: Tasks,
+    pub tasks: SessionTasks,
     /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
-    cancellable_requests: Arc<Calls>,
+    cancellable_requests: Arc<CancellableRequests>,
     /// What the upstream asked of the client.
-    pub server_requests: LazyBox<Questions>,
+    pub server_requests: LazyBox<PendingServerRequests>,
     /// The stream that the client holds open. Whoever opens another, or ends the session, tells this one to end; the
     /// task that serves it listens.
     stream_end_signal: Mutex<Option<Arc<Notify>>>,
@@ -187,7 +189,7 @@ impl Session {
             upstream_link: Mutex::new(link),
             handshake_attempts: AtomicU64::new(0),
             link_epoch: AtomicU64::new(0),
-            tasks: Tasks::default(),
+            tasks: SessionTasks::default(),
             cancellable_requests: Arc::default(),
             server_requests: LazyBox::default(),
             stream_end_signal: Mutex::default(),
@@ -347,7 +349,7 @@ impl Session {
     /// Nobody will answer any more what the client was asked.
     pub fn clear_server_requests(&self) {
         if let Some(questions) = self.server_requests.get_if_initialized() {
-            questions.forget();
+            questions.clear();
         }
     }
 
@@ -368,22 +370,22 @@ impl Session {
 
     /// Whether the server has tasks. Of one that could not be asked again yet nobody knows.
     pub fn may_have_tasks(&self) -> bool {
-        self.tasks.are_there() || matches!(*lock(&self.upstream_link), Link::Unopened)
+        self.tasks.server_has_tasks() || matches!(*lock(&self.upstream_link), Link::Unopened)
     }
 
     /// The client's requests that are under way.
-    pub fn cancellable_requests(&self) -> &Arc<Calls> {
+    pub fn cancellable_requests(&self) -> &Arc<CancellableRequests> {
         &self.cancellable_requests
     }
 
     /// Finds a request of the client by the id it gave it.
-    pub fn find_request(&self, id: &RequestId<'_>) -> Option<UnderWay> {
+    pub fn find_request(&self, id: &RequestId<'_>) -> Option<InFlightRequest> {
         self.cancellable_requests.find(id)
     }
 
     /// Has a request of the client cancelled; false if there is none of this id.
     pub fn cancel_request(&self, id: &RequestId<'_>) -> bool {
-        self.find_request(id).inspect(|under_way| under_way.cancelled.notify_one()).is_some()
+        self.find_request(id).inspect(|under_way| under_way.cancel_signal.notify_one()).is_some()
     }
 
     /// Whether the upstream knows of no session.

@@ -19,7 +19,7 @@ use crate::http_server::responder::{Responder, SessionSlot};
 use crate::methods::{initialize, pass, stream};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::revalidation::Revalidation;
-use crate::session::{Calls, ClientInfo, Session};
+use crate::session::{CancellableRequests, ClientInfo, Session};
 use crate::trace::Trace;
 
 /// Where a client's texts go, and the one session that it has.
@@ -30,7 +30,7 @@ pub(crate) struct SingleSessionClient {
     session_slot: SessionSlot,
     generations: &'static [ProtocolGeneration],
     /// Requests under way that stand alone.
-    stateless_requests: Arc<Calls>,
+    stateless_requests: Arc<CancellableRequests>,
 }
 
 impl SingleSessionClient {
@@ -86,7 +86,7 @@ impl SingleSessionClient {
             && let Some(under_way) = said.reference().ok().flatten().and_then(|id| self.stateless_requests.find(&id))
         {
             // A request that stands alone; how its server hears of it, is the call's to know.
-            under_way.cancelled.notify_one();
+            under_way.cancel_signal.notify_one();
             let mut trail = Trail::of_visit(&visit, gw.new_call_id(), gw.clock.now());
             trail.method(said.method().name());
             gw.write(trail.outcome(CallOutcome::Ok, None)).await;

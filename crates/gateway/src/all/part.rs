@@ -95,7 +95,7 @@ async fn opened(
         .and_then(|part| gw.sessions.insert(part.into_server_session_of(session)))
         .ok_or(Refusal::Busy("sessions"))?;
     if !is_far_stateless && has_tasks(&part.server_info) {
-        part.tasks.note();
+        part.tasks.note_server_task();
     }
     if let Some(level) = level.filter(|_| is_far_stateless) {
         part.set_client_log_level(level);
@@ -188,7 +188,7 @@ fn notified(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientNotification<'_
 }
 
 fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResponse<'_>) -> Vec<To> {
-    let mut parts = parts.into_iter().filter(|(_, part)| part.server_requests.has(said.id()));
+    let mut parts = parts.into_iter().filter(|(_, part)| part.server_requests.contains(said.id()));
     parts
         .next()
         .map(|(server, part)| {

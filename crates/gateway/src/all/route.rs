@@ -15,7 +15,7 @@ use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::methods::{call, gone};
 use crate::request_context::{ClientProtocol, RequestContext};
-use crate::session::cancelled;
+use crate::session::wait_for_cancel;
 use crate::upstream::SendError;
 
 /// Answers a request.
@@ -90,7 +90,7 @@ async fn one(
     let told = line.cancel_signal();
     let seated = tokio::select! {
         biased;
-        () = cancelled(told.as_deref()) => Err(Refusal::Upstream(SendError::Left)),
+        () = wait_for_cancel(told.as_deref()) => Err(Refusal::Upstream(SendError::Left)),
         seated = all.seated(gw, visit, &own) => seated,
     };
     match seated {

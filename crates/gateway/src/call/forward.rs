@@ -26,7 +26,7 @@ use crate::methods::discover::{ask_anew, doubt};
 use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
 use crate::methods::{initialize, input, server};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
-use crate::session::cancelled;
+use crate::session::wait_for_cancel;
 use crate::telemetry::ClientSpan;
 use crate::upstream::{Earlier, Exchange, Link, Outgoing, SendError};
 
@@ -230,7 +230,7 @@ pub(crate) async fn attend<T>(
         tokio::select! {
             // A call that was cancelled before it was sent is not sent.
             biased;
-            () = cancelled(told.as_deref()) => return None,
+            () = wait_for_cancel(told.as_deref()) => return None,
             done = work.as_mut() => return Some(done),
             () = keep_alive.as_mut() => {
                 line.keep_alive().await;

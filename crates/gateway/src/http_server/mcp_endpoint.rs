@@ -30,7 +30,7 @@ use crate::call::{Refusal, Trail, subject_of};
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
-use crate::session::{ClientInfo, Session, cancelled};
+use crate::session::{ClientInfo, Session, wait_for_cancel};
 use crate::trace::Trace;
 use crate::upstream::SendError;
 
@@ -222,7 +222,7 @@ pub(crate) async fn handle_request(gw: &Gateway, mut visit: RequestContext, requ
         let joining = Box::pin(pool::joined(gw, &visit, request, side.clone()));
         let joined = tokio::select! {
             biased;
-            () = cancelled(told.as_deref()) => Err(Refusal::Upstream(SendError::Left)),
+            () = wait_for_cancel(told.as_deref()) => Err(Refusal::Upstream(SendError::Left)),
             joined = joining => joined,
         };
         match joined {

@@ -19,7 +19,7 @@ use crate::call::{Facts, Refusal, Room};
 use crate::deadline_timer::DeadlineTimer;
 use crate::message_body::MessageBody;
 use crate::request_context::RequestContext;
-use crate::session::{Calls, Entry, Session, UnderWay};
+use crate::session::{CancellableRequests, InFlightRequest, RequestRegistration, Session};
 use crate::telemetry::AnswerSlot;
 
 /// Events that wait for a slow caller; beyond that the upstream waits.
@@ -36,8 +36,8 @@ pub(crate) struct Responder {
     /// Whose words they are, where the client speaks to many servers as one.
     name_prefixer: Option<Box<NamePrefixer>>,
     /// Where the client finds the request to cancel it, mostly one place, and what is told then.
-    registration: Option<Entry>,
-    other_registrations: Vec<Entry>,
+    registration: Option<RequestRegistration>,
+    other_registrations: Vec<RequestRegistration>,
     cancel_signal: Option<Arc<Notify>>,
     /// How whoever carries the request hears that it takes too long.
     deadline_timer: Option<Arc<DeadlineTimer>>,
@@ -143,9 +143,9 @@ impl Responder {
 
     /// Enters the request among those that its client can cancel, until it is answered. `call` is what the server knows
     /// it by, if it does. It may be entered in several places, and is cancelled in whichever.
-    pub fn register_cancellable(&mut self, calls: &Arc<Calls>, id: &RequestId<'_>, call: Option<CallId>) {
+    pub fn register_cancellable(&mut self, calls: &Arc<CancellableRequests>, id: &RequestId<'_>, call: Option<CallId>) {
         let cancelled = self.cancel_signal.clone().unwrap_or_default();
-        if let Some(entry) = calls.begin(id, UnderWay { call, cancelled: Arc::clone(&cancelled) }) {
+        if let Some(entry) = calls.register(id, InFlightRequest { call, cancel_signal: Arc::clone(&cancelled) }) {
             self.other_registrations.extend(self.registration.replace(entry));
             self.cancel_signal = Some(cancelled);
         }

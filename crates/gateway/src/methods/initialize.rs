@@ -130,7 +130,7 @@ async fn opened(
     };
     session.note_list_changed(&result);
     if has_tasks(&result) {
-        session.tasks.note();
+        session.tasks.note_server_task();
     }
     if line.set_session(&session) {
         gw.keep_session(&session).await;
@@ -244,7 +244,7 @@ async fn open_again(gw: &Gateway, visit: &RequestContext, session: &Session) {
             session.set_upstream_link(shaken.link);
             session.note_list_changed(&shaken.welcome);
             if has_tasks(&shaken.welcome) {
-                session.tasks.note();
+                session.tasks.note_server_task();
             }
             if !mutant!("client-subscriptions-not-restored") {
                 subscribe::again(gw, visit);

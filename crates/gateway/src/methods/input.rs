@@ -24,7 +24,7 @@ use crate::call::{
 };
 use crate::http_server::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::session::{AskedBy, Session};
+use crate::session::{ServerRequestOrigin, Session};
 use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
 
 /// A call in whose middle the upstream asks its client.
@@ -340,8 +340,10 @@ async fn ask(
     let unusable = |what: &str| SendError::Unusable(what.to_owned());
     let session = errand.visit.session().ok_or_else(|| unusable("the client has no session"))?;
     let (waiting, answer) = oneshot::channel();
-    let id =
-        session.server_requests.ask(AskedBy::Call(waiting)).ok_or_else(|| unusable("the client cannot be asked"))?;
+    let id = session
+        .server_requests
+        .register(ServerRequestOrigin::Call(waiting))
+        .ok_or_else(|| unusable("the client cannot be asked"))?;
     let params = params.map(|params| format!(r#","params":{}"#, in_session(params, &id))).unwrap_or_default();
     line.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
     let Some(answer) = attend(errand, line, std::pin::pin!(answer)).await else { return Ok(None) };

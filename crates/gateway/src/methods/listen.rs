@@ -29,7 +29,7 @@ use crate::http_server::responder::Responder;
 use crate::lists::{Lists, SUBSCRIPTION, changed_for};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::revalidation::Revalidation;
-use crate::session::cancelled;
+use crate::session::wait_for_cancel;
 use crate::telemetry::ClientSpan;
 use crate::upstream::{Exchange, Outgoing, SendError};
 
@@ -145,7 +145,7 @@ async fn unwanted(line: &mut Responder) {
     let told = line.cancel_signal();
     tokio::select! {
         () = line.wait_for_disconnect() => {}
-        () = cancelled(told.as_deref()) => {}
+        () = wait_for_cancel(told.as_deref()) => {}
     }
 }
 

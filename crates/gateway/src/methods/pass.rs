@@ -17,7 +17,7 @@ use crate::call::{Ended, Errand, Permit, Progress, Refusal, Trail, answer, forwa
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::session::AskedBy;
+use crate::session::ServerRequestOrigin;
 use crate::upstream::{Exchange, Outgoing, SendError};
 
 /// Sends a request on that passes under every policy, and gives the answer back.
@@ -188,9 +188,11 @@ async fn kept_here(gw: &Gateway, visit: &RequestContext, message: &ClientMessage
         }
         ClientMessage::Response(said) => {
             trail.method("response");
-            match session.server_requests.answered(said.id()) {
-                Some(AskedBy::Call(waiting)) => waiting.send(Bytes::copy_from_slice(said.text().as_bytes())).is_ok(),
-                Some(AskedBy::Upstream(..)) | None => false,
+            match session.server_requests.take(said.id()) {
+                Some(ServerRequestOrigin::Call(waiting)) => {
+                    waiting.send(Bytes::copy_from_slice(said.text().as_bytes())).is_ok()
+                }
+                Some(ServerRequestOrigin::Upstream(..)) | None => false,
             }
         }
         // They decide nothing, and nobody hears of them.
@@ -208,7 +210,7 @@ fn is_cancelled_here(visit: &RequestContext, message: &ClientMessage<'_>) -> boo
     let ClientMessage::Notification(said) = message else { return false };
     let named = said.reference().ok().flatten().filter(|_| *said.method() == Method::Cancelled);
     let under_way = visit.session().zip(named).and_then(|(session, id)| session.find_request(&id));
-    under_way.filter(|own| own.call.is_none()).inspect(|own| own.cancelled.notify_one()).is_some()
+    under_way.filter(|own| own.call.is_none()).inspect(|own| own.cancel_signal.notify_one()).is_some()
 }
 
 fn notification(visit: &RequestContext, said: &ClientNotification<'_>) -> Option<Permit> {
@@ -216,7 +218,7 @@ fn notification(visit: &RequestContext, said: &ClientNotification<'_>) -> Option
     let text = match said.method() {
         Method::Cancelled => {
             let under_way = session.find_request(&said.reference().ok()??)?;
-            under_way.cancelled.notify_one();
+            under_way.cancel_signal.notify_one();
             said.with_reference(&RequestId::string(under_way.call?.as_str())).ok()?
         }
         // The client tells of progress on what the upstream asked it; the token is the upstream's own.
@@ -235,9 +237,9 @@ fn response(
     said: &ClientResponse<'_>,
     trail: &mut Trail,
 ) -> Result<Option<Permit>, Box<(Refusal, Permit)>> {
-    let asked = visit.session().and_then(|session| Some((session, session.server_requests.answered(said.id())?)));
+    let asked = visit.session().and_then(|session| Some((session, session.server_requests.take(said.id())?)));
     match asked {
-        Some((session, AskedBy::Upstream(asked, method))) => {
+        Some((session, ServerRequestOrigin::Upstream(asked, method))) => {
             if is_input(&method)
                 && let Err(refusal) = may_be_answered(gw, visit, &method, trail)
             {
@@ -247,10 +249,10 @@ fn response(
             if let Answer::Result(result) = said.payload()
                 && let Some(task) = find_created_task(result.raw(), ProtocolGeneration::Stateful)
             {
-                session.tasks.note_own(task.id, method);
+                session.tasks.note_client_task(task.id, method);
             }
             Ok(Some(Permit::of_answer(&asked, visit.message_for_upstream(Outgoing::note(said.with_id(&asked))))))
         }
-        Some((_, AskedBy::Call(_))) | None => Ok(None),
+        Some((_, ServerRequestOrigin::Call(_))) | None => Ok(None),
     }
 }

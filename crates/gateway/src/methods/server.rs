@@ -15,7 +15,7 @@ use crate::Gateway;
 use crate::call::{Errand, Facts, MOST_WAIT, Permit, Refusal, Trail};
 use crate::lists::SUBSCRIPTION;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
-use crate::session::AskedBy;
+use crate::session::ServerRequestOrigin;
 use crate::upstream::{Outgoing, SendError};
 
 /// What of a notification goes to the caller; none if it is not for them.
@@ -86,7 +86,7 @@ async fn heard(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'
         }
         Method::TaskChanged if visit.translation() == ProtocolTranslation::ToStateless => None,
         // Of a call that has made a task one hears until that is done.
-        Method::Progress => visit.session()?.tasks.progress_of(&said.reference()?)?.told(said),
+        Method::Progress => visit.session()?.tasks.find_progress(&said.reference()?)?.told(said),
         Method::TaskStatus | Method::TaskChanged => {
             let params = said.params()?;
             // A task that waits for the client says what it asks.
@@ -96,7 +96,7 @@ async fn heard(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'
         }
         Method::Cancelled => {
             // The upstream takes back what it asked.
-            let asked = visit.session()?.server_requests.taken_back(&said.reference()?)?;
+            let asked = visit.session()?.server_requests.withdraw(&said.reference()?)?;
             said.with_reference(&RequestId::string(&asked))
         }
         Method::LogMessage if visit.upstream_session().is_some_and(|session| !session.accepts_log_messages) => None,
@@ -245,8 +245,8 @@ async fn settled<T>(
 
 /// A place among what the client is asked, and the id to ask it under.
 fn place(visit: &RequestContext, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
-    let to = AskedBy::Upstream(asked.id().clone().into_owned(), asked.method().name().to_owned());
-    let asked_as = visit.session().and_then(|session| session.server_requests.ask(to));
+    let to = ServerRequestOrigin::Upstream(asked.id().clone().into_owned(), asked.method().name().to_owned());
+    let asked_as = visit.session().and_then(|session| session.server_requests.register(to));
     asked_as.ok_or(Refusal::Unaddressed)
 }
 

@@ -84,7 +84,7 @@ pub(crate) async fn note(
     let Some(task) = find_created_task(result, visit.generation()) else { return };
     visit.upstream.note_tasks();
     if let Some(session) = visit.session() {
-        session.tasks.note();
+        session.tasks.note_server_task();
         if let Some((own, told)) = progress {
             session.tasks.note_progress(own, told);
         }
@@ -136,7 +136,7 @@ pub(crate) fn of_client(
     }
     let document = asked.params().and_then(|params| read(params.as_bytes(), &gw.settings.reply_limits).ok());
     let id = document.as_ref().and_then(|params| params.root().get("taskId")?.as_str());
-    let method = id.zip(visit.session()).and_then(|(id, session)| session.tasks.asked_for(&id));
+    let method = id.zip(visit.session()).and_then(|(id, session)| session.tasks.find_task_method(&id));
     Some(method.ok_or(Refusal::Unaddressed))
 }
 

@@ -12,44 +12,44 @@ use super::lock;
 
 /// A request under way.
 #[derive(Debug, Clone)]
-pub(crate) struct UnderWay {
+pub(crate) struct InFlightRequest {
     /// Our id of it at the server; none where it goes there under others, or not at all.
     pub call: Option<CallId>,
     /// Told when the client cancels; whoever carries the request listens. Many entries of one request share it.
-    pub cancelled: Arc<Notify>,
+    pub cancel_signal: Arc<Notify>,
 }
 
 /// Those of one client.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(Mutex<HashMap<RequestId<'static>, UnderWay>>);
+pub(crate) struct CancellableRequests(Mutex<HashMap<RequestId<'static>, InFlightRequest>>);
 
 /// Keeps a request among those under way until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    calls: Arc<Calls>,
+pub(crate) struct RequestRegistration {
+    calls: Arc<CancellableRequests>,
     id: RequestId<'static>,
 }
 
-impl Drop for Entry {
+impl Drop for RequestRegistration {
     fn drop(&mut self) {
         lock(&self.calls.0).remove(&self.id);
     }
 }
 
-impl Calls {
+impl CancellableRequests {
     /// Notes one; none if there is one of the same id.
-    pub fn begin(self: &Arc<Self>, id: &RequestId<'_>, under_way: UnderWay) -> Option<Entry> {
+    pub fn register(self: &Arc<Self>, id: &RequestId<'_>, under_way: InFlightRequest) -> Option<RequestRegistration> {
         let id = id.clone().into_owned();
         match lock(&self.0).entry(id.clone()) {
             Place::Occupied(_) => None,
             Place::Vacant(place) => {
                 place.insert(under_way);
-                Some(Entry { calls: Arc::clone(self), id })
+                Some(RequestRegistration { calls: Arc::clone(self), id })
             }
         }
     }
 
-    pub fn find(&self, id: &RequestId<'_>) -> Option<UnderWay> {
+    pub fn find(&self, id: &RequestId<'_>) -> Option<InFlightRequest> {
         lock(&self.0).get(&id.clone().into_owned()).cloned()
     }
 
@@ -59,7 +59,7 @@ impl Calls {
 }
 
 /// Waits until the client cancels a request. For one that it cannot name, this waits for ever.
-pub(crate) async fn cancelled(told: Option<&Notify>) {
+pub(crate) async fn wait_for_cancel(told: Option<&Notify>) {
     match told {
         Some(told) => told.notified().await,
         None => std::future::pending().await,

@@ -12,58 +12,58 @@ use crate::call::Progress;
 
 /// Calls that have made tasks and of whose progress the client hears, and tasks of the client's own; beyond that the
 /// oldest is forgotten.
-const MAX_NOTED: usize = 256;
+const MAX_TRACKED_TASKS: usize = 256;
 
 /// Our own tokens, and what the client hears under each.
-type Told = VecDeque<(String, Arc<Progress>)>;
+type ProgressByToken = VecDeque<(String, Arc<Progress>)>;
 
 /// The tasks of one session.
 #[derive(Debug, Default)]
-pub(crate) struct Tasks {
+pub(crate) struct SessionTasks {
     /// Whether the server has said that it has tasks, or has made one.
-    are_there: AtomicBool,
+    server_has_tasks: AtomicBool,
     /// The client's own tasks: by which method the upstream asked for what they do.
-    own: LazyBox<Mutex<VecDeque<(String, String)>>>,
+    client_tasks: LazyBox<Mutex<VecDeque<(String, String)>>>,
     /// What the client hears of the progress of calls that have made tasks, by our own tokens.
-    progress: LazyBox<Mutex<Told>>,
+    progress: LazyBox<Mutex<ProgressByToken>>,
 }
 
-impl Tasks {
+impl SessionTasks {
     /// Whether the server is known to have tasks.
-    pub fn are_there(&self) -> bool {
-        self.are_there.load(Ordering::Relaxed)
+    pub fn server_has_tasks(&self) -> bool {
+        self.server_has_tasks.load(Ordering::Relaxed)
     }
 
-    pub fn note(&self) {
-        self.are_there.store(true, Ordering::Relaxed);
+    pub fn note_server_task(&self) {
+        self.server_has_tasks.store(true, Ordering::Relaxed);
     }
 
     /// Notes what the client hears of the progress of a call that has made a task.
     pub fn note_progress(&self, own: &str, told: Arc<Progress>) {
         let mut progress = lock(&self.progress);
         progress.push_back((own.to_owned(), told));
-        if progress.len() > MAX_NOTED {
+        if progress.len() > MAX_TRACKED_TASKS {
             progress.pop_front();
         }
     }
 
     /// What the client hears of progress under a token of ours.
-    pub fn progress_of(&self, own: &RequestId<'_>) -> Option<Arc<Progress>> {
+    pub fn find_progress(&self, own: &RequestId<'_>) -> Option<Arc<Progress>> {
         let own = own.as_str()?;
         lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, told)| Arc::clone(told))
     }
 
     /// Notes a task that the client has made of what the upstream asked by a method.
-    pub fn note_own(&self, task: String, method: String) {
-        let mut tasks = lock(&self.own);
+    pub fn note_client_task(&self, task: String, method: String) {
+        let mut tasks = lock(&self.client_tasks);
         tasks.push_back((task, method));
-        if tasks.len() > MAX_NOTED {
+        if tasks.len() > MAX_TRACKED_TASKS {
             tasks.pop_front();
         }
     }
 
     /// The method by which the upstream asked for what a task of the client does.
-    pub fn asked_for(&self, task: &str) -> Option<String> {
-        lock(&self.own).iter().rfind(|(own, _)| own == task).map(|(_, method)| method.clone())
+    pub fn find_task_method(&self, task: &str) -> Option<String> {
+        lock(&self.client_tasks).iter().rfind(|(own, _)| own == task).map(|(_, method)| method.clone())
     }
 }
