@@ -17,7 +17,7 @@ mod entropy;
 mod forced_shutdown;
 mod http_server;
 mod in_flight_limit;
-mod lists;
+mod list_changed;
 mod message_body;
 mod methods;
 mod metrics;

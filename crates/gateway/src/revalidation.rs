@@ -8,7 +8,7 @@ use gatelodge_mutants::mutant;
 use gatelodge_store::{ServerName, TokenHash};
 
 use crate::Gateway;
-use crate::lists::Lists;
+use crate::list_changed::ListChangedSet;
 use crate::methods::discover::{Said, ask};
 use crate::methods::initialize::reopen_if_elsewhere;
 use crate::methods::stream::{AGAIN, AT_MOST};
@@ -71,14 +71,14 @@ impl Gateway {
 
     /// Of which lists the server promised a client with a session to tell. Of one that was kept over a restart the
     /// server has to be asked again, until it answers.
-    pub(crate) async fn advertised_list_changes(&self, visit: &RequestContext, session: &Session) -> Lists {
+    pub(crate) async fn advertised_list_changes(&self, visit: &RequestContext, session: &Session) -> ListChangedSet {
         let mut pause = AGAIN;
         loop {
             match self.try_advertised_list_changes(visit, session).await {
-                Some(_) if mutant!("policy-change-not-announced") => return Lists::default(),
+                Some(_) if mutant!("policy-change-not-announced") => return ListChangedSet::default(),
                 Some(lists) => return lists,
                 // Of a session that is over nobody is promised anything.
-                None if !self.sessions.has(session.id()) => return Lists::default(),
+                None if !self.sessions.has(session.id()) => return ListChangedSet::default(),
                 None => tokio::time::sleep(pause).await,
             }
             pause = (pause * 2).min(AT_MOST);
@@ -86,12 +86,12 @@ impl Gateway {
     }
 
     /// The same; none if the server does not answer now.
-    async fn try_advertised_list_changes(&self, visit: &RequestContext, session: &Session) -> Option<Lists> {
+    async fn try_advertised_list_changes(&self, visit: &RequestContext, session: &Session) -> Option<ListChangedSet> {
         if session.list_changed().is_none() && session.is_upstream_stateless() {
             match ask(self, visit).await {
                 Ok(Said::Welcome(welcome)) => session.note_list_changed(&welcome),
                 // It answers, and promises nothing.
-                Ok(Said::Refused | Said::NotStateless) => return Some(Lists::default()),
+                Ok(Said::Refused | Said::NotStateless) => return Some(ListChangedSet::default()),
                 Err(_) => return None,
             }
         } else if session.list_changed().is_none() {

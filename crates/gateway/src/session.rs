@@ -4,15 +4,15 @@
 mod cancellable_requests;
 mod client_info;
 mod handshake_profile;
-mod hub;
 pub(crate) mod keeping;
 mod lazy_box;
+mod notification_hub;
 mod pending_server_requests;
 mod replay;
+mod resource_subscriptions;
 mod server_sessions;
 mod session_tasks;
 mod table;
-mod watched;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,20 +30,20 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 use self::handshake_profile::{HandshakeProfile, handshake_capabilities};
-use self::hub::Hub;
 use self::lazy_box::LazyBox;
+use self::notification_hub::NotificationHub;
 use self::pending_server_requests::PendingServerRequests;
+use self::resource_subscriptions::ResourceSubscriptions;
 use self::server_sessions::ServerSessions;
 use self::session_tasks::SessionTasks;
-use self::watched::Watched;
-use crate::lists::Lists;
+use crate::list_changed::ListChangedSet;
 use crate::upstream::{Child, Link};
 
 pub(crate) use self::cancellable_requests::{
     CancellableRequests, InFlightRequest, RequestRegistration, wait_for_cancel,
 };
 pub(crate) use self::client_info::ClientInfo;
-pub(crate) use self::hub::Standing;
+pub(crate) use self::notification_hub::UpstreamStreamState;
 pub(crate) use self::pending_server_requests::ServerRequestOrigin;
 pub(crate) use self::replay::{Place, STANDALONE, Streams};
 pub(crate) use self::table::Sessions;
@@ -75,7 +75,7 @@ pub(crate) struct Session {
     /// What the upstream said of itself: the result of its handshake, or of `server/discover`.
     pub server_info: Bytes,
     /// Of which lists the client was promised to hear when they change; none where that is not known any more.
-    list_changed: Mutex<Option<Lists>>,
+    list_changed: Mutex<Option<ListChangedSet>>,
     pub accepts_log_messages: bool,
     /// What the client said of itself, where the upstream wants it said with each request.
     handshake_profile: Option<Box<HandshakeProfile>>,
@@ -93,9 +93,9 @@ pub(crate) struct Session {
     /// task that serves it listens.
     stream_end_signal: Mutex<Option<Arc<Notify>>>,
     /// For clients that listen by requests that stand alone.
-    pub notification_hub: Arc<LazyBox<Hub>>,
+    pub notification_hub: Arc<LazyBox<NotificationHub>>,
     /// What its client wants to hear of resources.
-    pub subscriptions: Watched,
+    pub subscriptions: ResourceSubscriptions,
     replay_buffers: Streams,
     /// The last event of the upstream's own stream of what belongs to no request.
     last_event_id: LazyBox<Mutex<Option<HeaderValue>>>,
@@ -183,7 +183,7 @@ impl Session {
             handshake_profile: is_far_stateless.then(|| Box::new(HandshakeProfile::of(&handshake))),
             client_capabilities: handshake_capabilities(&handshake),
             handshake,
-            list_changed: Mutex::new((!welcome.is_empty()).then(|| Lists::advertised(&welcome))),
+            list_changed: Mutex::new((!welcome.is_empty()).then(|| ListChangedSet::advertised(&welcome))),
             server_info: welcome,
             accepts_log_messages: takes_log,
             upstream_link: Mutex::new(link),
@@ -194,7 +194,7 @@ impl Session {
             server_requests: LazyBox::default(),
             stream_end_signal: Mutex::default(),
             notification_hub: Arc::default(),
-            subscriptions: Watched::new(IdHash::of(&[id]), watched),
+            subscriptions: ResourceSubscriptions::new(IdHash::of(&[id]), watched),
             replay_buffers: Streams::new(replay::room_for(0))?,
             last_event_id: LazyBox::default(),
             stream_lock: LazyBox::default(),
@@ -217,7 +217,7 @@ impl Session {
             // INVARIANT: it was read as a message, so it is UTF-8.
             handshake: str::from_utf8(&self.handshake).unwrap_or_default().to_owned(),
             is_upstream_stateless: self.is_upstream_stateless(),
-            subscribed_uris: self.subscriptions.row().1,
+            subscribed_uris: self.subscriptions.to_row().1,
             // It is said after the handshake, and kept then.
             log_level: None,
             last_used_at: used_at,
@@ -241,7 +241,7 @@ impl Session {
     pub fn into_server_session_of(mut self, whole: &Self) -> Self {
         if let Some(server) = &self.server {
             self.limit_key = IdHash::of(&[whole.id(), server.as_str()]);
-            self.subscriptions = whole.subscriptions.part(server);
+            self.subscriptions = whole.subscriptions.for_server(server);
         }
         self
     }
@@ -254,10 +254,10 @@ impl Session {
 
     /// Notes what the server promised to tell of, unless the client was promised something before.
     pub fn note_list_changed(&self, welcome: &[u8]) {
-        lock(&self.list_changed).get_or_insert_with(|| Lists::advertised(welcome));
+        lock(&self.list_changed).get_or_insert_with(|| ListChangedSet::advertised(welcome));
     }
 
-    pub fn list_changed(&self) -> Option<Lists> {
+    pub fn list_changed(&self) -> Option<ListChangedSet> {
         *lock(&self.list_changed)
     }
 

@@ -21,7 +21,7 @@ use crate::call::{Refusal, Room, Trail};
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
 use crate::http_server::responder::{Responder, SessionSlot};
-use crate::lists::{Lists, SUBSCRIPTION, changed_for};
+use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
 use crate::methods::listen::{Honoured, bounded, honoured, record, uris};
 use crate::methods::stream::LOOK;
 use crate::methods::tasks;
@@ -203,7 +203,7 @@ async fn listened(
         Ok(acknowledged) => acknowledged,
         Err(refused) => return Some(refused),
     };
-    let params = format!(r#"{{"notifications":{acknowledged},"_meta":{{"{SUBSCRIPTION}":{}}}}}"#, request.id());
+    let params = format!(r#"{{"notifications":{acknowledged},"_meta":{{"{SUBSCRIPTION_ID_KEY}":{}}}}}"#, request.id());
     let method = Method::SubscriptionsAcknowledged.name();
     line.send(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)).await;
     for text in early {
@@ -224,8 +224,8 @@ async fn listened(
                 Heard::Ended(Ended::ForNow | Ended::ForGood) => drop(anew.remove(&server)),
             },
             Ok(changed) = changes.recv() => {
-                if changed.grant == all.grant.config.id && wanted.has(&changed.method) {
-                    line.send(&changed_for(&changed.method, request.id())).await;
+                if changed.grant == all.grant.config.id && wanted.contains(&changed.method) {
+                    line.send(&list_changed_notification_for(&changed.method, request.id())).await;
                 }
             }
             _ = keep_alive.tick() => line.keep_alive().await,
@@ -252,14 +252,14 @@ async fn listened(
 }
 
 /// The lists that the client wants to hear of. Whatever its servers tell, we do: which they are may change.
-fn wanted(request: &ClientRequest<'_>) -> Lists {
-    Lists::named(request.params().and_then(|params| params.get("notifications")))
+fn wanted(request: &ClientRequest<'_>) -> ListChangedSet {
+    ListChangedSet::from_listen_request(request.params().and_then(|params| params.get("notifications")))
 }
 
 /// Tells the client that its lists are others now.
-async fn tell(lists: Lists, request: &ClientRequest<'_>, line: &mut Responder) {
+async fn tell(lists: ListChangedSet, request: &ClientRequest<'_>, line: &mut Responder) {
     for method in lists.methods() {
-        line.send(&changed_for(&method, request.id())).await;
+        line.send(&list_changed_notification_for(&method, request.id())).await;
     }
 }
 
@@ -270,7 +270,7 @@ async fn tell(lists: Lists, request: &ClientRequest<'_>, line: &mut Responder) {
 /// A server refuses a task that the client named.
 async fn acknowledged(
     all: &All,
-    wanted: Lists,
+    wanted: ListChangedSet,
     heard: &mut mpsc::Receiver<(ServerName, Heard)>,
 ) -> Result<(String, Vec<Bytes>), Bytes> {
     let until = Instant::now() + PATIENCE;
@@ -285,7 +285,7 @@ async fn acknowledged(
             Ok(None) | Err(_) => break,
         }
     }
-    let own = format!("{{{}}}", wanted.flags().join(","));
+    let own = format!("{{{}}}", wanted.to_json_members().join(","));
     let documents: Vec<JsonDocument<'_>> =
         texts.iter().filter_map(|text| read(text, &JsonLimits::REPLY).ok()).collect();
     let own = read(own.as_bytes(), &JsonLimits::REPLY).ok();

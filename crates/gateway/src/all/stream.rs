@@ -18,7 +18,7 @@ use crate::Gateway;
 use crate::call::{Refusal, Room, Trail};
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
-use crate::lists::{self, Lists};
+use crate::list_changed::{self, ListChangedSet};
 use crate::methods::stream::{HANDING_OVER, LOOK, WAITING_EVENTS, begin, follow};
 use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
@@ -120,7 +120,7 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::
                 };
                 let is_back = followers.follow(&gw, &all, &session, &events) && begun.elapsed() > SETTLED;
                 if has_changed || is_back {
-                    tell(Lists::ALL.methods(), &session, &events).await;
+                    tell(ListChangedSet::ALL.methods(), &session, &events).await;
                 }
             }
             Ok(changed) = changes.recv() => {
@@ -157,7 +157,9 @@ fn open_parts(gw: &Arc<Gateway>, all: &All, session: &Arc<Session>) {
 /// Tells the client that lists are others now. That they may be, we have promised ourselves.
 async fn tell(lists: impl IntoIterator<Item = Method<'static>>, session: &Session, events: &mpsc::Sender<Bytes>) {
     for method in lists {
-        let _ = events.send(session.replay_buffers().stamped(STANDALONE, &lists::changed(&method))).await;
+        let _ = events
+            .send(session.replay_buffers().stamped(STANDALONE, &list_changed::list_changed_notification(&method)))
+            .await;
     }
 }
 

@@ -279,7 +279,7 @@ pub(crate) async fn reopen_if_elsewhere(gw: &Gateway, visit: &RequestContext) {
     let is_missed = |session: &Session| {
         let link = session.upstream_link();
         link.is_elsewhere(&visit.upstream)
-            || (link.is_over() && (session.subscriptions.is_any() || session.notification_hub.is_heard()))
+            || (link.is_over() && (session.subscriptions.has_any() || session.notification_hub.has_listeners()))
     };
     if visit.upstream_session().is_some_and(|session| is_missed(session)) {
         reopen_if_over(gw, visit).await;

@@ -26,7 +26,7 @@ use crate::Gateway;
 use crate::call::{Facts, Permit, Refusal, Trail, answer, status_of};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
-use crate::lists::{Lists, SUBSCRIPTION, changed_for};
+use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::revalidation::Revalidation;
 use crate::session::wait_for_cancel;
@@ -135,7 +135,7 @@ fn last_word(gw: &Gateway, visit: &RequestContext, id: &RequestId<'_>) -> String
             error_response(Some(id), code::INVALID_REQUEST, what, None)
         }
         Revalidation::Unchanged | Revalidation::Replaced(_) => {
-            result_response(id, &format!(r#"{{"resultType":"complete","_meta":{{"{SUBSCRIPTION}":{id}}}}}"#))
+            result_response(id, &format!(r#"{{"resultType":"complete","_meta":{{"{SUBSCRIPTION_ID_KEY}":{id}}}}}"#))
         }
     }
 }
@@ -302,13 +302,13 @@ struct Listener {
     /// The resources that were named and of which they may hear.
     uris: Vec<String>,
     /// None until they were told of which.
-    promised: Option<Lists>,
+    promised: Option<ListChangedSet>,
     /// Whether the lists are others by now, and nobody has said so.
     is_due: bool,
 }
 
 impl Listener {
-    fn new(visit: &RequestContext, uris: Vec<String>, promised: Option<Lists>) -> Self {
+    fn new(visit: &RequestContext, uris: Vec<String>, promised: Option<ListChangedSet>) -> Self {
         Self { visit: visit.clone(), uris, promised, is_due: false }
     }
 
@@ -342,7 +342,7 @@ impl Listener {
     async fn tell(&mut self, request: &ClientRequest<'_>, line: &mut Responder) {
         let Some(promised) = self.promised.filter(|_| std::mem::take(&mut self.is_due)) else { return };
         for method in promised.methods() {
-            line.send(&changed_for(&method, request.id())).await;
+            line.send(&list_changed_notification_for(&method, request.id())).await;
         }
     }
 }
@@ -351,7 +351,7 @@ impl Listener {
 fn retagged(text: &str, id: &RequestId<'_>, limits: &JsonLimits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
     let said = document.root().get("params").or_else(|| document.root().get("result"))?;
-    let tag: JsonValue<'_> = said.get("_meta")?.get(SUBSCRIPTION)?;
+    let tag: JsonValue<'_> = said.get("_meta")?.get(SUBSCRIPTION_ID_KEY)?;
     let (start, end) = tag.span();
     Some(format!("{}{}{}", text.get(..start)?, id.raw(), text.get(end..)?))
 }

@@ -13,7 +13,7 @@ use super::input::may_be_asked_by;
 use super::{tasks, undeclared};
 use crate::Gateway;
 use crate::call::{Errand, Facts, MOST_WAIT, Permit, Refusal, Trail};
-use crate::lists::SUBSCRIPTION;
+use crate::list_changed::SUBSCRIPTION_ID_KEY;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::ServerRequestOrigin;
 use crate::upstream::{Outgoing, SendError};
@@ -35,7 +35,7 @@ pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<
     if errand.visit.translation() == ProtocolTranslation::ToStateful && is_of_listeners(said.method()) {
         // Whose requests stand alone hears of changes where it listens for them.
         let text = errand.visit.upstream.secrets().cut_json(text);
-        errand.visit.upstream_session()?.notification_hub.tell(text.into());
+        errand.visit.upstream_session()?.notification_hub.broadcast(text.into());
         return None;
     }
     Some(text)
@@ -73,9 +73,9 @@ pub(crate) async fn unaddressed(gw: &Gateway, visit: &RequestContext, said: &Ser
 fn untagged(text: &str, limits: &JsonLimits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
     let meta = document.root().get("params")?.get("_meta")?;
-    meta.get(SUBSCRIPTION)?;
+    meta.get(SUBSCRIPTION_ID_KEY)?;
     let (start, end) = meta.span();
-    Some(format!("{}{}{}", text.get(..start)?, without_members(meta, &[SUBSCRIPTION]), text.get(end..)?))
+    Some(format!("{}{}{}", text.get(..start)?, without_members(meta, &[SUBSCRIPTION_ID_KEY]), text.get(end..)?))
 }
 
 async fn heard(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'_>) -> Option<String> {

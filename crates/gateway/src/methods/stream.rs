@@ -20,10 +20,10 @@ use crate::Gateway;
 use crate::call::{Permit, Refusal, Room, Trail};
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
-use crate::lists::{Lists, changed as changed_list};
+use crate::list_changed::{ListChangedSet, list_changed_notification as changed_list};
 use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
-use crate::session::{Place, STANDALONE, Session, Standing};
+use crate::session::{Place, STANDALONE, Session, UpstreamStreamState};
 use crate::upstream::{Exchange, Outgoing, SendError};
 
 pub(crate) const WAITING_EVENTS: usize = 64;
@@ -240,7 +240,9 @@ pub(crate) async fn follow(
                         reopened = reopen(gw, visit).await;
                         pause = AGAIN;
                     }
-                    Some(false) if status == StatusCode::NOT_FOUND && !is_behind => stand(visit, Standing::Absent),
+                    Some(false) if status == StatusCode::NOT_FOUND && !is_behind => {
+                        stand(visit, UpstreamStreamState::Unsupported)
+                    }
                     Some(_) | None => {}
                 }
                 if !matches!(answer, Err(SendError::NotSent(_) | SendError::Gone(_))) {
@@ -260,33 +262,33 @@ struct Stands<'v>(&'v RequestContext);
 
 impl<'v> Stands<'v> {
     fn begin(visit: &'v RequestContext) -> Self {
-        stand(visit, Standing::Open);
+        stand(visit, UpstreamStreamState::Open);
         Self(visit)
     }
 }
 
 impl Drop for Stands<'_> {
     fn drop(&mut self) {
-        stand(self.0, Standing::Away);
+        stand(self.0, UpstreamStreamState::Closed);
     }
 }
 
-fn stand(visit: &RequestContext, standing: Standing) {
+fn stand(visit: &RequestContext, standing: UpstreamStreamState) {
     if let Some(session) = visit.upstream_session() {
-        session.notification_hub.stand(standing);
+        session.notification_hub.set_stream_state(standing);
     }
 }
 
 /// Waits for ever, where the upstream has no stream.
 async fn absent(visit: &RequestContext) {
-    stand(visit, Standing::Absent);
+    stand(visit, UpstreamStreamState::Unsupported);
     std::future::pending().await
 }
 
 /// Waits until somebody waits for the upstream's stream.
 async fn wanted(visit: &RequestContext) {
     match visit.upstream_session() {
-        Some(session) => session.notification_hub.wanted().await,
+        Some(session) => session.notification_hub.wait_until_wanted().await,
         None => std::future::pending().await,
     }
 }
@@ -336,7 +338,7 @@ async fn to_hear(gw: &Gateway, visit: &RequestContext, last: Option<HeaderValue>
         return Some(Permit::to_hear(visit, last));
     };
     let mut uris = Vec::new();
-    for uri in session.subscriptions.to_hear() {
+    for uri in session.subscriptions.uris_for_stream() {
         if let Some(heard) = subscribe::judged(gw, visit, session, &uri).await {
             uris.push(to_json_string(heard.uri()));
         } else if mutant!("denied-resource-still-subscribed") {
@@ -368,8 +370,8 @@ async fn pump(
 ) {
     // In a session of its own a server tells what it likes.
     let session = visit.session().filter(|session| session.is_upstream_stateless());
-    let mut asked =
-        session.map(|session| Filter::of(Lists::ALL, session.subscriptions.all(), session.wants_log_messages()));
+    let mut asked = session
+        .map(|session| Filter::of(ListChangedSet::ALL, session.subscriptions.uris(), session.wants_log_messages()));
     let mut filter = asked.is_some().then(Filter::default);
     while let Ok(Some(message)) = exchange.next().await {
         if mutant!("event-acknowledged-before-delivery") {

@@ -56,7 +56,7 @@ pub(super) async fn begun(gw: &Gateway, visit: &RequestContext, request: &Client
 pub(super) async fn ended(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>, facts: &Facts<'_>) {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
     // Where its server cannot be spoken to, a session for all servers has no part there.
-    let part = session.server().is_none().then(|| session.subscriptions.part(visit.upstream.name()));
+    let part = session.server().is_none().then(|| session.subscriptions.for_server(visit.upstream.name()));
     let watched = part.as_ref().unwrap_or(&session.subscriptions);
     if *request.method() == Method::ResourcesUnsubscribe && watched.remove(uri) {
         gw.keep_watched(watched).await;
@@ -71,26 +71,26 @@ pub(crate) fn again(gw: &Gateway, visit: &RequestContext) {
         return;
     }
     let opening = session.handshake_attempts();
-    if !session.subscriptions.begin_asking(opening) || !session.subscriptions.is_any() {
+    if !session.subscriptions.try_begin_subscribing(opening) || !session.subscriptions.has_any() {
         return;
     }
     let Some(gw) = gw.arc_self() else { return };
     let (own, visit, session) = (Arc::clone(&gw), visit.clone(), Arc::clone(session));
     gw.spawn(async move {
         let mut is_answered = true;
-        for uri in session.subscriptions.all() {
+        for uri in session.subscriptions.uris() {
             if session.handshake_attempts() != opening || session.upstream_link().is_over() {
                 is_answered = false;
                 break;
             }
             // The client may have done with it meanwhile.
-            let heard = judged(&own, &visit, &session, &uri).await.filter(|_| session.subscriptions.has(&uri));
+            let heard = judged(&own, &visit, &session, &uri).await.filter(|_| session.subscriptions.contains(&uri));
             if let Some(heard) = heard {
                 is_answered &= ask(&own, &visit, &Method::ResourcesSubscribe, &heard).await.is_some();
             }
         }
         if !is_answered && !mutant!("failed-subscription-not-retried") {
-            session.subscriptions.ask_again(opening);
+            session.subscriptions.request_resubscribe(opening);
         }
     });
 }
@@ -99,12 +99,12 @@ pub(crate) fn again(gw: &Gateway, visit: &RequestContext) {
 pub(super) async fn judged(gw: &Gateway, visit: &RequestContext, session: &Session, uri: &str) -> Option<MayHear> {
     let reason = match may_hear_of(gw, visit, uri) {
         Ok(heard) => {
-            session.subscriptions.allow(uri);
+            session.subscriptions.clear_denied(uri);
             return Some(heard);
         }
         Err(reason) => reason,
     };
-    if session.subscriptions.deny(uri) {
+    if session.subscriptions.mark_denied(uri) {
         let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
         trail.method(Method::ResourcesSubscribe.name());
         trail.about(visit, Some(uri), None);

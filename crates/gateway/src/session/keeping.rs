@@ -16,7 +16,7 @@ use http::StatusCode;
 use tokio::sync::Semaphore;
 use tracing::warn;
 
-use super::watched::Watched;
+use super::resource_subscriptions::ResourceSubscriptions;
 use super::{SESSION_ID_BYTES, Session, lock};
 use crate::Gateway;
 use crate::config_snapshot::ActiveGrant;
@@ -100,10 +100,11 @@ impl Gateway {
     }
 
     /// Keeps what a session listens for, if the session is kept.
-    pub(crate) async fn keep_watched(&self, watched: &Watched) {
+    pub(crate) async fn keep_watched(&self, watched: &ResourceSubscriptions) {
         let writing = async {
-            let _turn = Some(watched.turn().await).filter(|_| !mutant!("subscription-rows-written-in-any-order"));
-            let (id, uris) = watched.row();
+            let _turn =
+                Some(watched.lock_for_write().await).filter(|_| !mutant!("subscription-rows-written-in-any-order"));
+            let (id, uris) = watched.to_row();
             self.session_persistence.rows.set_subscriptions(id, uris).await
         };
         if let Err(fault) = in_time(writing).await {

@@ -5,7 +5,7 @@ use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerNotification};
 
 use crate::Gateway;
-use crate::lists::{Lists, SUBSCRIPTION};
+use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 use crate::methods::server::{MayHear, unaddressed};
 use crate::request_context::RequestContext;
 
@@ -16,7 +16,7 @@ const KNOWN: [&str; 5] =
 /// What a listener gets. Everything else is nobody's.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
-    pub lists: Lists,
+    pub lists: ListChangedSet,
     pub uris: Vec<String>,
     tasks: Vec<String>,
     /// By names that nobody here knows, of extensions. What is told of them has names of their own.
@@ -26,7 +26,7 @@ pub(crate) struct Filter {
 
 impl Filter {
     /// Of lists and resources alone, and of log messages where they are wanted.
-    pub fn of(lists: Lists, uris: Vec<String>, log: bool) -> Self {
+    pub fn of(lists: ListChangedSet, uris: Vec<String>, log: bool) -> Self {
         Self { lists, uris, log, ..Self::default() }
     }
 
@@ -42,7 +42,7 @@ impl Filter {
         let members = named.iter().flat_map(|named| named.members());
         let others = members.filter_map(|(key, _)| key.as_str()).filter(|key| !KNOWN.contains(&&**key));
         Self {
-            lists: Lists::named(named),
+            lists: ListChangedSet::from_listen_request(named),
             uris: texts(named, "resourceSubscriptions"),
             tasks: texts(named, "taskIds"),
             others: others.map(|key| key.into_owned()).collect(),
@@ -56,7 +56,7 @@ impl Filter {
         let said = Self::named(document.as_ref().and_then(|document| document.root().get("notifications")));
         let both = |asked: Vec<String>, said: &[String]| asked.into_iter().filter(|own| said.contains(own)).collect();
         Self {
-            lists: self.lists.and(said.lists),
+            lists: self.lists.intersection(said.lists),
             uris: both(self.uris, &said.uris),
             tasks: both(self.tasks, &said.tasks),
             others: both(self.others, &said.others),
@@ -76,7 +76,7 @@ impl Filter {
             Method::TaskChanged => is_of("taskId", &|task| self.tasks.iter().any(|own| own == task)),
             Method::LogMessage => self.log,
             Method::Other(_) => !self.others.is_empty(),
-            method => self.lists.has(method),
+            method => self.lists.contains(method),
         }
     }
 
@@ -92,13 +92,13 @@ impl Filter {
 
     /// As the client is told what it will hear of.
     pub fn told(&self, id: &RequestId<'_>) -> String {
-        let mut members = self.lists.flags();
+        let mut members = self.lists.to_json_members();
         if !self.uris.is_empty() {
             let uris: Vec<String> = self.uris.iter().map(|uri| to_json_string(uri)).collect();
             members.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
         }
         format!(
-            r#"{{"jsonrpc":"2.0","method":"{}","params":{{"notifications":{{{}}},"_meta":{{"{SUBSCRIPTION}":{id}}}}}}}"#,
+            r#"{{"jsonrpc":"2.0","method":"{}","params":{{"notifications":{{{}}},"_meta":{{"{SUBSCRIPTION_ID_KEY}":{id}}}}}}}"#,
             Method::SubscriptionsAcknowledged.name(),
             members.join(",")
         )
@@ -113,7 +113,7 @@ impl Filter {
                 "resourceSubscriptions" => only(value, &self.uris),
                 "taskIds" => only(value, &self.tasks),
                 name if KNOWN.contains(&name) => {
-                    let is_asked = self.lists.flags().iter().any(|own| own.contains(&to_json_string(name)));
+                    let is_asked = self.lists.to_json_members().iter().any(|own| own.contains(&to_json_string(name)));
                     is_asked.then(|| value.raw().to_owned())?
                 }
                 name => self.others.iter().any(|own| own == name).then(|| value.raw().to_owned())?,

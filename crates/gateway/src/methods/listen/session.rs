@@ -15,7 +15,7 @@ use super::filter::Filter;
 use super::{End, Listener, unwanted, uris};
 use crate::Gateway;
 use crate::http_server::responder::Responder;
-use crate::lists::{Lists, SUBSCRIPTION};
+use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 use crate::methods::server::MayHear;
 use crate::methods::stream::{LOOK, follow};
 use crate::methods::subscribe::ask;
@@ -33,7 +33,7 @@ fn filter(request: &ClientRequest<'_>, session: &Session, heard: &[MayHear]) -> 
     let subscribe = resources.and_then(|own| own.get("subscribe"));
     let tells_of_one = subscribe.is_some_and(|subscribe| subscribe.as_bool() == Some(true));
     let asked = Filter::asked(request, if tells_of_one { heard } else { &[] });
-    let lists = asked.lists.and(Lists::advertised(&session.server_info));
+    let lists = asked.lists.intersection(ListChangedSet::advertised(&session.server_info));
     // Nothing else is told to all who listen.
     Filter::of(lists, asked.uris, false)
 }
@@ -49,9 +49,9 @@ fn tagged(filter: &Filter, message: &Bytes, id: &RequestId<'_>) -> Option<String
         document.iter().flat_map(|document| document.root().members()).filter(|(key, _)| !key.is_str("_meta"));
     let mut members: Vec<String> = members.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
     let meta = document.as_ref().and_then(|document| document.root().get("_meta"));
-    let meta = meta.iter().flat_map(|meta| meta.members()).filter(|(key, _)| !key.is_str(SUBSCRIPTION));
+    let meta = meta.iter().flat_map(|meta| meta.members()).filter(|(key, _)| !key.is_str(SUBSCRIPTION_ID_KEY));
     let mut meta: Vec<String> = meta.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
-    meta.push(format!("\"{SUBSCRIPTION}\":{id}"));
+    meta.push(format!("\"{SUBSCRIPTION_ID_KEY}\":{id}"));
     members.push(format!("\"_meta\":{{{}}}", meta.join(",")));
     Some(said.with_params(&format!("{{{}}}", members.join(","))))
 }
@@ -66,13 +66,13 @@ pub(super) async fn listen(
 ) -> Result<End, SendError> {
     let Some(session) = visit.upstream_session() else { return Ok(End::Over) };
     let filter = filter(request, session, &named);
-    let mut messages = session.notification_hub.listen();
+    let mut messages = session.notification_hub.subscribe();
     // Its process is not taken for one that nobody uses.
     let _held = session.mark_in_use();
     gw.follow_hub_of(visit, session);
     // What is acknowledged before it can be heard could be missed.
     tokio::select! {
-        stands = tokio::time::timeout(gw.settings.connect_time, session.notification_hub.stands()) => {
+        stands = tokio::time::timeout(gw.settings.connect_time, session.notification_hub.wait_for_stream()) => {
             stands.map_err(|_| SendError::Unusable("the server's stream does not open".to_owned()))?;
         }
         () = unwanted(line) => return Ok(End::Unwanted),
@@ -154,15 +154,15 @@ async fn settle(gw: &Gateway, visit: &RequestContext, session: &Session, heard: 
     let mut taken = Vec::new();
     let settling = async {
         for heard in heard {
-            let asked = session.notification_hub.asked(heard.uri());
+            let asked = session.notification_hub.upstream_subscription(heard.uri());
             let mut asked = asked.lock().await;
             let is_wanted = session.notification_hub.is_watched(heard.uri());
-            match asked.settle(is_wanted, session.handshake_attempts()) {
-                Some(true) => asked.note(ask(gw, visit, &Method::ResourcesSubscribe, heard).await),
+            match asked.plan_request(is_wanted, session.handshake_attempts()) {
+                Some(true) => asked.record_reply(ask(gw, visit, &Method::ResourcesSubscribe, heard).await),
                 Some(false) => drop(ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await),
                 None => {}
             }
-            if is_wanted && asked.is_taken {
+            if is_wanted && asked.is_accepted {
                 taken.push(heard.uri().to_owned());
             }
         }
@@ -186,7 +186,7 @@ impl Gateway {
 
     /// Has somebody follow the upstream's stream of a session, if nobody does.
     fn follow_hub_of(&self, visit: &RequestContext, session: &Arc<Session>) {
-        if let Some(goes_on) = session.notification_hub.begin_following() {
+        if let Some(goes_on) = session.notification_hub.try_start_following() {
             self.follow_hub(visit.through(Arc::clone(session)), goes_on);
         }
     }
@@ -203,11 +203,11 @@ impl Gateway {
             let following = follow(&task, &visit, last, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
             let telling = async {
                 while let Some(message) = heard.recv().await {
-                    session.notification_hub.tell(message);
+                    session.notification_hub.broadcast(message);
                 }
             };
             let ending = async {
-                while !session.notification_hub.end_following() {
+                while !session.notification_hub.stop_following_if_unused() {
                     if !task.is_context_current(&visit) {
                         return true;
                     }
@@ -222,11 +222,11 @@ impl Gateway {
                 () = task.wait_for_shutdown() => true,
             };
             while let Ok(message) = heard.try_recv() {
-                session.notification_hub.tell(message);
+                session.notification_hub.broadcast(message);
             }
             if is_left {
                 // Whoever listens by what is in force now, follows it next.
-                session.notification_hub.leave();
+                session.notification_hub.stop_following();
             }
         });
     }

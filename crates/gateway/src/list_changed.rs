@@ -5,17 +5,17 @@ use gatelodge_mcp::{Method, RequestId};
 use gatelodge_mutants::mutant;
 
 /// Where a notification names the request that listens for it.
-pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+pub(crate) const SUBSCRIPTION_ID_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The lists whose changes are told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Lists {
+pub(crate) struct ListChangedSet {
     pub tools: bool,
     pub prompts: bool,
     pub resources: bool,
 }
 
-impl Lists {
+impl ListChangedSet {
     pub const ALL: Self = Self { tools: true, prompts: true, resources: true };
 
     /// Those of which a server says that it tells: in the result of its handshake, or of `server/discover`.
@@ -30,8 +30,8 @@ impl Lists {
     }
 
     /// Those that a request to listen, or the answer to it, names.
-    pub fn named(notifications: Option<JsonValue<'_>>) -> Self {
-        let is_named = |method: &Method<'_>| is_true(notifications, flag(method));
+    pub fn from_listen_request(notifications: Option<JsonValue<'_>>) -> Self {
+        let is_named = |method: &Method<'_>| is_true(notifications, listen_member(method));
         Self {
             tools: is_named(&Method::ToolsListChanged),
             prompts: is_named(&Method::PromptsListChanged),
@@ -40,7 +40,7 @@ impl Lists {
     }
 
     /// Those that are in both.
-    pub fn and(self, other: Self) -> Self {
+    pub fn intersection(self, other: Self) -> Self {
         Self {
             tools: self.tools && other.tools,
             prompts: self.prompts && other.prompts,
@@ -49,7 +49,7 @@ impl Lists {
     }
 
     /// Whether the client is told of this one.
-    pub fn has(self, method: &Method<'_>) -> bool {
+    pub fn contains(self, method: &Method<'_>) -> bool {
         self.methods().any(|own| own == *method)
     }
 
@@ -64,24 +64,24 @@ impl Lists {
     }
 
     /// As members of an object that names them.
-    pub fn flags(self) -> Vec<String> {
-        self.methods().map(|method| format!("\"{}\":true", flag(&method))).collect()
+    pub fn to_json_members(self) -> Vec<String> {
+        self.methods().map(|method| format!("\"{}\":true", listen_member(&method))).collect()
     }
 }
 
 /// The notification that a list is another one now.
-pub(crate) fn changed(method: &Method<'_>) -> String {
+pub(crate) fn list_changed_notification(method: &Method<'_>) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, method.name())
 }
 
 /// The same for a client that listens by a request of this id.
-pub(crate) fn changed_for(method: &Method<'_>, id: &RequestId<'_>) -> String {
-    let params = format!(r#"{{"_meta":{{"{SUBSCRIPTION}":{id}}}}}"#);
+pub(crate) fn list_changed_notification_for(method: &Method<'_>, id: &RequestId<'_>) -> String {
+    let params = format!(r#"{{"_meta":{{"{SUBSCRIPTION_ID_KEY}":{id}}}}}"#);
     format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{params}}}"#, method.name())
 }
 
 /// By which name a client asks to hear that a list is another one.
-fn flag(method: &Method<'_>) -> &'static str {
+fn listen_member(method: &Method<'_>) -> &'static str {
     match method {
         Method::PromptsListChanged => "promptsListChanged",
         Method::ResourcesListChanged => "resourcesListChanged",
@@ -101,10 +101,13 @@ mod tests {
     fn only_what_is_promised_in_so_many_words_is_told() {
         let welcome =
             br#"{"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"listChanged":"true"}}}"#;
-        assert_eq!(Lists::advertised(welcome), Lists { tools: true, ..Lists::default() });
+        assert_eq!(ListChangedSet::advertised(welcome), ListChangedSet { tools: true, ..ListChangedSet::default() });
         for other in [&b""[..], b"[]", br#"{"capabilities":[]}"#, br#"{"tools":{"listChanged":true}}"#] {
-            assert_eq!(Lists::advertised(other), Lists::default());
+            assert_eq!(ListChangedSet::advertised(other), ListChangedSet::default());
         }
-        assert_eq!(Lists::ALL.and(Lists::advertised(welcome)).flags(), [r#""toolsListChanged":true"#]);
+        assert_eq!(
+            ListChangedSet::ALL.intersection(ListChangedSet::advertised(welcome)).to_json_members(),
+            [r#""toolsListChanged":true"#]
+        );
     }
 }
