@@ -60,8 +60,8 @@ use crate::http_server::sse_server::SseClientConnections;
 use crate::methods::pool::Pool;
 use crate::metrics::Metrics;
 use crate::request_context::RequestContext;
-use crate::session::Sessions;
-use crate::session::keeping::Keeping;
+use crate::session::SessionRegistry;
+use crate::session::session_persistence::SessionPersistence;
 use crate::telemetry::Telemetry;
 use crate::upstream::Client;
 
@@ -91,8 +91,8 @@ pub struct Gateway {
     tool_pins: Arc<dyn ToolPins>,
     clock: Arc<dyn Clock>,
     settings: GatewaySettings,
-    sessions: Sessions,
-    session_persistence: Keeping,
+    sessions: SessionRegistry,
+    session_persistence: SessionPersistence,
     task_owners: Arc<dyn TaskOwners>,
     sse_connections: SseClientConnections,
     session_pool: Pool,
@@ -135,10 +135,10 @@ impl Gateway {
             config_snapshot: ArcSwap::default(),
             ledger: stores.ledger,
             tool_pins: stores.tool_pins,
-            session_persistence: Keeping::new(stores.sessions),
+            session_persistence: SessionPersistence::new(stores.sessions),
             task_owners: stores.task_owners,
             clock,
-            sessions: Sessions::new(settings.sessions, settings.session_idle),
+            sessions: SessionRegistry::new(settings.sessions, settings.session_idle),
             sse_connections: SseClientConnections::default(),
             session_pool: Pool::default(),
             late_lists: Late::default(),
@@ -170,7 +170,7 @@ impl Gateway {
         let next = self.config_snapshot.load().with_changes(servers, grants, &bounds);
         self.config_snapshot.store(Arc::new(next));
         let live = self.config_snapshot();
-        self.sessions.look_at_links(|session, link| {
+        self.sessions.drop_stale_links(|session, link| {
             let has_grant = live.grants().any(|grant| grant.config.id == *session.grant());
             has_grant
                 && session
@@ -220,7 +220,7 @@ impl Gateway {
         loop {
             tokio::time::sleep(HOUSEKEEPING_INTERVAL).await;
             self.end_idle_sessions().await;
-            self.note_sessions().await;
+            self.persist_session_usage().await;
             self.sweep_tasks().await;
             self.end_paused_calls();
             self.end_spare_sessions();
@@ -247,7 +247,7 @@ impl Gateway {
             }
         }
         self.write_auth_failures().await;
-        self.note_sessions().await;
+        self.persist_session_usage().await;
         if let Err(fault) = self.ledger.flush().await {
             warn!(error = %fault, "the last rows of the call log may not be written: {fault}");
         }

@@ -78,7 +78,7 @@ impl Gateway {
                 Some(_) if mutant!("policy-change-not-announced") => return ListChangedSet::default(),
                 Some(lists) => return lists,
                 // Of a session that is over nobody is promised anything.
-                None if !self.sessions.has(session.id()) => return ListChangedSet::default(),
+                None if !self.sessions.contains(session.id()) => return ListChangedSet::default(),
                 None => tokio::time::sleep(pause).await,
             }
             pause = (pause * 2).min(AT_MOST);

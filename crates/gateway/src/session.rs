@@ -4,15 +4,15 @@
 mod cancellable_requests;
 mod client_info;
 mod handshake_profile;
-pub(crate) mod keeping;
 mod lazy_box;
 mod notification_hub;
 mod pending_server_requests;
 mod replay;
 mod resource_subscriptions;
 mod server_sessions;
+pub(crate) mod session_persistence;
+mod session_registry;
 mod session_tasks;
-mod table;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,8 +45,8 @@ pub(crate) use self::cancellable_requests::{
 pub(crate) use self::client_info::ClientInfo;
 pub(crate) use self::notification_hub::UpstreamStreamState;
 pub(crate) use self::pending_server_requests::ServerRequestOrigin;
-pub(crate) use self::replay::{Place, STANDALONE, Streams};
-pub(crate) use self::table::Sessions;
+pub(crate) use self::replay::{ReplayBuffers, STANDALONE_STREAM, SseEventId};
+pub(crate) use self::session_registry::SessionRegistry;
 
 /// An id has 256 random bits, and is written in base sixteen.
 const SESSION_ID_BYTES: usize = 32;
@@ -96,7 +96,7 @@ pub(crate) struct Session {
     pub notification_hub: Arc<LazyBox<NotificationHub>>,
     /// What its client wants to hear of resources.
     pub subscriptions: ResourceSubscriptions,
-    replay_buffers: Streams,
+    replay_buffers: ReplayBuffers,
     /// The last event of the upstream's own stream of what belongs to no request.
     last_event_id: LazyBox<Mutex<Option<HeaderValue>>>,
     /// Held by whoever serves the client's stream, so that one that takes its place finds all that was sent on it.
@@ -195,7 +195,7 @@ impl Session {
             stream_end_signal: Mutex::default(),
             notification_hub: Arc::default(),
             subscriptions: ResourceSubscriptions::new(IdHash::of(&[id]), watched),
-            replay_buffers: Streams::new(replay::room_for(0))?,
+            replay_buffers: ReplayBuffers::new(replay::replay_budget(0))?,
             last_event_id: LazyBox::default(),
             stream_lock: LazyBox::default(),
             last_used: Mutex::new(Instant::now()),
@@ -305,7 +305,7 @@ impl Session {
         &self.handshake
     }
 
-    pub fn replay_buffers(&self) -> &Streams {
+    pub fn replay_buffers(&self) -> &ReplayBuffers {
         &self.replay_buffers
     }
 

@@ -61,7 +61,7 @@ pub(super) async fn of(gw: &Gateway, session: &Session, visit: &RequestContext) 
 
 /// The sessions at single servers that are open. Those that were forgotten keep no place of the grant's any more.
 pub(super) fn open(gw: &Gateway, session: &Session) -> Vec<(ServerName, Arc<Session>)> {
-    session.server_sessions.sweep(|part| gw.sessions.has(part.id()));
+    session.server_sessions.sweep(|part| gw.sessions.contains(part.id()));
     session.server_sessions.all()
 }
 
@@ -213,7 +213,7 @@ async fn dropped(gw: &Gateway, all: &All, message: &ClientMessage<'_>) {
 /// Ends a session at all servers.
 pub(super) async fn end(gw: &Gateway, all: &All) {
     let Some(session) = all.side.session() else { return };
-    gw.forget_session(session).await;
+    gw.delete_session(session).await;
     session.end_stream();
     for (server, part) in open(gw, session) {
         if let Some(visit) = all.visit(server.as_str()) {

@@ -143,7 +143,7 @@ async fn level(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut tr
         line.finish(gatelodge_mcp::error_response(Some(request.id()), code, what, None).into()).await;
         return gw.write(trail.rejected(code, what)).await;
     };
-    gw.keep_level(session, &level).await;
+    gw.persist_log_level(session, &level).await;
     let level: Arc<str> = level.as_ref().into();
     each::each(gw, all, |gw, visit| {
         let (part, level) = (session.server_sessions.find(visit.upstream.name()), Arc::clone(&level));

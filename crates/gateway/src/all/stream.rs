@@ -22,7 +22,7 @@ use crate::list_changed::{self, ListChangedSet};
 use crate::methods::stream::{HANDING_OVER, LOOK, WAITING_EVENTS, begin, follow};
 use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
-use crate::session::{Place, STANDALONE, Session};
+use crate::session::{STANDALONE_STREAM, Session, SseEventId};
 
 /// A session that is opened later than this is of a server that was away. Its lists are others now.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -32,16 +32,16 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, all: All, last: &str) -> Response<
     let Some(session) = all.side.session() else {
         return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
-    let place_in = session.replay_buffers().place(last);
-    if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE) {
+    let place_in = session.replay_buffers().parse_event_id(last);
+    if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE_STREAM) {
         return open(gw, all, Some(behind)).await;
     }
-    let Some(behind) = place_in.filter(|place| session.replay_buffers().missed(*place).is_some()) else {
+    let Some(behind) = place_in.filter(|place| session.replay_buffers().find_missed_events(*place).is_some()) else {
         return unknown(gw, &all).await;
     };
     match place(gw, &all).await {
         Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
-        Ok(room) => match session.replay_buffers().resume(behind, room) {
+        Ok(room) => match session.replay_buffers().resume_stream(behind, room) {
             Some(events) => reply::event_stream_response(events),
             None => unknown(gw, &all).await,
         },
@@ -58,7 +58,7 @@ async fn unknown(gw: &Gateway, all: &All) -> Response<ReplyBody> {
 
 /// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
 /// ends the session, until the grant is no more, or until the gateway stops.
-pub(crate) async fn open(gw: &Arc<Gateway>, all: All, behind: Option<Place>) -> Response<ReplyBody> {
+pub(crate) async fn open(gw: &Arc<Gateway>, all: All, behind: Option<SseEventId>) -> Response<ReplyBody> {
     let room = match place(gw, &all).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
@@ -86,7 +86,7 @@ async fn place(gw: &Gateway, all: &All) -> Result<Room, Refusal> {
     room
 }
 
-async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::Sender<Bytes>) {
+async fn serve(gw: Arc<Gateway>, all: All, behind: Option<SseEventId>, events: mpsc::Sender<Bytes>) {
     let mut all = all;
     let Some(session) = all.side.session().cloned() else { return };
     let handle = session.open_stream();
@@ -94,7 +94,7 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<Place>, events: mpsc::
     // The head goes out with the first bytes; clients wait for it.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
     let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.stream_lock.lock()).await;
-    let missed = behind.and_then(|place| session.replay_buffers().missed(place));
+    let missed = behind.and_then(|place| session.replay_buffers().find_missed_events(place));
     let mut followers = Followers { goes_on: missed.is_some(), ..Followers::default() };
     begin(&session, missed, &events).await;
     let begun = Instant::now();
@@ -158,7 +158,11 @@ fn open_parts(gw: &Arc<Gateway>, all: &All, session: &Arc<Session>) {
 async fn tell(lists: impl IntoIterator<Item = Method<'static>>, session: &Session, events: &mpsc::Sender<Bytes>) {
     for method in lists {
         let _ = events
-            .send(session.replay_buffers().stamped(STANDALONE, &list_changed::list_changed_notification(&method)))
+            .send(
+                session
+                    .replay_buffers()
+                    .append_event(STANDALONE_STREAM, &list_changed::list_changed_notification(&method)),
+            )
             .await;
     }
 }
@@ -242,7 +246,7 @@ async fn pass_on(
     let _in_use = visit.session().cloned().map(InUse::new);
     let written = |text: &str| {
         let text = prefix_message(visit.upstream.name().as_str(), text, &gw.settings.reply_limits);
-        session.replay_buffers().stamped(STANDALONE, &text)
+        session.replay_buffers().append_event(STANDALONE_STREAM, &text)
     };
     follow(&gw, &visit, heard, &events, &written).await;
 }

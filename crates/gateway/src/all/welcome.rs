@@ -43,7 +43,7 @@ pub(super) async fn initialize(
         }
     };
     if line.set_session(&session) {
-        gw.keep_session(&session).await;
+        gw.persist_session(&session).await;
     }
     let came = each(gw, all, |gw, visit| {
         let session = Arc::clone(&session);

@@ -20,23 +20,23 @@ pub(super) struct ResumableStream {
 impl ResumableStream {
     /// Begins one to a connection whose queue is empty.
     pub fn begin(session: &Arc<Session>, events: mpsc::Sender<Bytes>) -> Self {
-        let stream = session.replay_buffers().begin(events.clone());
+        let stream = session.replay_buffers().begin_stream(events.clone());
         // Older clients take an event without data for a broken message.
         if session.revision() >= Revision::R2025_11_25 {
-            let _ = events.try_send(session.replay_buffers().priming(stream));
+            let _ = events.try_send(session.replay_buffers().priming_event(stream));
         }
         Self { session: Arc::clone(session), stream }
     }
 
     /// Sends a message. A client that is away finds it when it comes back.
     pub async fn send(&self, text: &str) {
-        let (event, to) = self.session.replay_buffers().stamped_for(self.stream, text);
+        let (event, to) = self.session.replay_buffers().append_event_for_connection(self.stream, text);
         send_if_connected(to, event).await;
     }
 
     /// Sends the last message; the request's place is given back when it is taken.
     pub async fn finish(self, text: &str, room: Option<Room>) {
-        let (event, to) = self.session.replay_buffers().stamped_for(self.stream, text);
+        let (event, to) = self.session.replay_buffers().append_event_for_connection(self.stream, text);
         send_if_connected(to, bytes_with_guard(event, room)).await;
     }
 
@@ -44,14 +44,14 @@ impl ResumableStream {
     /// keeps it.
     pub fn close_for_polling(&self) {
         if self.session.revision() >= Revision::R2025_11_25 {
-            self.session.replay_buffers().let_go(self.stream);
+            self.session.replay_buffers().disconnect(self.stream);
         }
     }
 
     /// Shows that we are still there.
     pub async fn keep_alive(&self) {
         send_if_connected(
-            self.session.replay_buffers().connection(self.stream),
+            self.session.replay_buffers().find_connection(self.stream),
             Bytes::from_static(SSE_KEEP_ALIVE.as_bytes()),
         )
         .await;
@@ -66,7 +66,7 @@ async fn send_if_connected(to: Option<mpsc::Sender<Bytes>>, event: Bytes) {
 
 impl Drop for ResumableStream {
     fn drop(&mut self) {
-        self.session.replay_buffers().end(self.stream);
+        self.session.replay_buffers().end_stream(self.stream);
     }
 }
 

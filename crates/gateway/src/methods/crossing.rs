@@ -80,7 +80,7 @@ async fn level_set(gw: &Gateway, visit: &RequestContext, request: &ClientRequest
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     match (level, visit.session()) {
         (Some(level), Some(session)) => {
-            gw.keep_level(session, &level).await;
+            gw.persist_log_level(session, &level).await;
             result_response(request.id(), "{}")
         }
         _ => error_response(Some(request.id()), code::INVALID_PARAMS, "`params.level` must be a string", None),

@@ -97,7 +97,7 @@ pub(crate) async fn ask_anew(gw: &Gateway, visit: &RequestContext) {
         _ => None,
     };
     if let Some(session) = session {
-        gw.forget_session(session).await;
+        gw.delete_session(session).await;
     }
 }
 

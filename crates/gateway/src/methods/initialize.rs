@@ -133,7 +133,7 @@ async fn opened(
         session.tasks.note_server_task();
     }
     if line.set_session(&session) {
-        gw.keep_session(&session).await;
+        gw.persist_session(&session).await;
     }
     Ok((text, outcome))
 }
@@ -178,7 +178,7 @@ async fn welcomed(
     let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
     let session = session.ok_or_else(|| SendError::NotSent("there is no room for another session".to_owned()))?;
     if line.set_session(&session) {
-        gw.keep_session(&session).await;
+        gw.persist_session(&session).await;
     }
     Ok((gatelodge_mcp::result_response(request.id(), &text).into(), CallOutcome::Ok))
 }
@@ -251,7 +251,7 @@ async fn open_again(gw: &Gateway, visit: &RequestContext, session: &Session) {
             }
         }
         // It speaks otherwise now; what was agreed with the client does not hold any more.
-        Ok(_) => gw.forget_session(session).await,
+        Ok(_) => gw.delete_session(session).await,
         // A bad moment; the next call tries again.
         Err(_) => session.note_handshake_attempt(),
     }
@@ -289,7 +289,7 @@ pub(crate) async fn reopen_if_elsewhere(gw: &Gateway, visit: &RequestContext) {
 /// Where as many processes run as may, ends the one that was not used for longest.
 async fn make_room_for_child(gw: &Gateway, visit: &RequestContext) {
     let is_full = visit.upstream.is_child() && !visit.upstream.has_room_for_child();
-    if is_full && gw.sessions.end_least_used_child(visit.upstream.name()) {
+    if is_full && gw.sessions.stop_least_recently_used_process(visit.upstream.name()) {
         let _ = tokio::time::timeout(START_TIME, visit.upstream.room_for_child()).await;
     }
 }
@@ -362,7 +362,7 @@ pub(crate) async fn shaken(gw: &Gateway, visit: &RequestContext, handshake: &Byt
 /// Ends a session at both sides.
 pub(crate) async fn end(gw: &Gateway, visit: &RequestContext) {
     let Some(session) = visit.session() else { return };
-    gw.forget_session(session).await;
+    gw.delete_session(session).await;
     session.end_stream();
     end_upstream(gw, &visit.upstream, session.upstream_link()).await;
     let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
@@ -382,7 +382,7 @@ async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: Link) {
 impl Gateway {
     /// A place for one more session of a grant. Where there is none, sessions that nobody uses go first.
     pub(crate) async fn place_for_session(&self, grant: &ActiveGrant) -> Option<OwnedSemaphorePermit> {
-        let take = || Arc::clone(&grant.sessions).try_acquire_owned().ok().filter(|_| self.sessions.has_room());
+        let take = || Arc::clone(&grant.sessions).try_acquire_owned().ok().filter(|_| self.sessions.has_capacity());
         if let Some(room) = take() {
             return Some(room);
         }
@@ -396,8 +396,8 @@ impl Gateway {
         let grants: HashSet<_> =
             live.grants().filter(|grant| !grant.is_expired(now)).map(|grant| grant.config.id.clone()).collect();
         drop(live);
-        let ended = self.sessions.sweep(|grant| grants.contains(grant));
-        self.sessions.sweep_parts();
+        let ended = self.sessions.remove_expired(|grant| grants.contains(grant));
+        self.sessions.sweep_server_sessions();
         for session in ended {
             let upstream =
                 session.server().and_then(|server| self.config_snapshot().find_server(server.as_str()).cloned());

@@ -46,7 +46,7 @@ async fn note_level(gw: &Gateway, visit: &RequestContext, request: &ClientReques
     let level = request.params().filter(|_| *request.method() == Method::SetLevel);
     let level = level.and_then(|params| params.get("level")?.as_str());
     if let Some((session, level)) = visit.session().zip(level) {
-        gw.keep_level(session, &level).await;
+        gw.persist_log_level(session, &level).await;
     }
 }
 

@@ -95,9 +95,9 @@ impl Gateway {
     /// Ends sessions that calls had to themselves, and that nobody uses any more: each is a process or a connection. Places
     /// whose session is over are forgotten.
     pub(crate) fn end_spare_sessions(&self) {
-        let ids = self.session_pool.give_up(|id| self.sessions.is_out_of_use(id, OUT_OF_USE));
+        let ids = self.session_pool.give_up(|id| self.sessions.is_unused(id, OUT_OF_USE));
         ids.iter().for_each(|id| self.sessions.remove(id));
-        self.session_pool.sweep(|id, grant, server| self.sessions.is_there(id, grant, server));
+        self.session_pool.sweep(|id, grant, server| self.sessions.exists(id, grant, server));
     }
 }
 

@@ -23,7 +23,7 @@ use crate::http_server::reply;
 use crate::list_changed::{ListChangedSet, list_changed_notification as changed_list};
 use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
-use crate::session::{Place, STANDALONE, Session, UpstreamStreamState};
+use crate::session::{STANDALONE_STREAM, Session, SseEventId, UpstreamStreamState};
 use crate::upstream::{Exchange, Outgoing, SendError};
 
 pub(crate) const WAITING_EVENTS: usize = 64;
@@ -41,16 +41,16 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, visit: RequestContext, last: &str)
     let Some(session) = visit.session() else {
         return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
-    let place_in = session.replay_buffers().place(last);
-    if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE) {
+    let place_in = session.replay_buffers().parse_event_id(last);
+    if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE_STREAM) {
         return open(gw, visit, Some(behind)).await;
     }
-    let Some(behind) = place_in.filter(|place| session.replay_buffers().missed(*place).is_some()) else {
+    let Some(behind) = place_in.filter(|place| session.replay_buffers().find_missed_events(*place).is_some()) else {
         return unknown(gw, &visit).await;
     };
     match place(gw, &visit).await {
         Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
-        Ok(room) => match session.replay_buffers().resume(behind, room) {
+        Ok(room) => match session.replay_buffers().resume_stream(behind, room) {
             Some(events) => reply::event_stream_response(events),
             None => unknown(gw, &visit).await,
         },
@@ -67,7 +67,7 @@ async fn unknown(gw: &Gateway, visit: &RequestContext) -> Response<ReplyBody> {
 
 /// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
 /// ends the session, until the grant has no way to the server any more, or until the gateway stops.
-pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext, behind: Option<Place>) -> Response<ReplyBody> {
+pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext, behind: Option<SseEventId>) -> Response<ReplyBody> {
     let room = match place(gw, &visit).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
@@ -97,13 +97,13 @@ pub(crate) async fn place(gw: &Gateway, visit: &RequestContext) -> Result<Room, 
     }
 }
 
-async fn serve(gw: Arc<Gateway>, visit: RequestContext, behind: Option<Place>, events: mpsc::Sender<Bytes>) {
+async fn serve(gw: Arc<Gateway>, visit: RequestContext, behind: Option<SseEventId>, events: mpsc::Sender<Bytes>) {
     let Some(session) = visit.session() else { return };
     let handle = session.open_stream();
     // The head goes out with the first bytes; clients wait for it.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
     let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.stream_lock.lock()).await;
-    let missed = behind.and_then(|place| session.replay_buffers().missed(place));
+    let missed = behind.and_then(|place| session.replay_buffers().find_missed_events(place));
     let heard = missed.as_ref().and_then(|_| session.last_event_id());
     begin(session, missed, &events).await;
     let (mut own, mut heard, mut is_due) = (visit.clone(), heard, false);
@@ -129,7 +129,7 @@ async fn served(
     let session = visit.session()?;
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
     let mut look = tokio::time::interval(LOOK);
-    let written = |text: &str| session.replay_buffers().stamped(STANDALONE, text);
+    let written = |text: &str| session.replay_buffers().append_event(STANDALONE_STREAM, text);
     let mut upstream = std::pin::pin!(follow(gw, visit, heard, events, written));
     let mut telling = std::pin::pin!(tell(gw, visit, events, written));
     loop {
@@ -158,7 +158,9 @@ async fn served(
 pub(crate) async fn begin(session: &Session, missed: Option<Vec<Bytes>>, events: &mpsc::Sender<Bytes>) {
     let first = match missed {
         Some(missed) => missed,
-        None if session.revision() >= Revision::R2025_11_25 => vec![session.replay_buffers().priming(STANDALONE)],
+        None if session.revision() >= Revision::R2025_11_25 => {
+            vec![session.replay_buffers().priming_event(STANDALONE_STREAM)]
+        }
         None => Vec::new(),
     };
     for event in first {

@@ -48,7 +48,7 @@ pub(super) async fn kept_here(
 pub(super) async fn begun(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>, facts: &Facts<'_>) {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
     if *request.method() == Method::ResourcesSubscribe && session.subscriptions.add(uri) {
-        gw.keep_watched(&session.subscriptions).await;
+        gw.persist_subscriptions(&session.subscriptions).await;
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn ended(gw: &Gateway, visit: &RequestContext, request: &Client
     let part = session.server().is_none().then(|| session.subscriptions.for_server(visit.upstream.name()));
     let watched = part.as_ref().unwrap_or(&session.subscriptions);
     if *request.method() == Method::ResourcesUnsubscribe && watched.remove(uri) {
-        gw.keep_watched(watched).await;
+        gw.persist_subscriptions(watched).await;
     }
 }
 

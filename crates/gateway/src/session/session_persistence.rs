@@ -22,39 +22,39 @@ use crate::Gateway;
 use crate::config_snapshot::ActiveGrant;
 
 /// No answer waits longer for the store.
-const PATIENCE: Duration = Duration::from_secs(1);
+const STORE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Look-ups at a time: whoever makes up ids waits, and takes no thread from anybody.
-const LOOK_UPS: usize = 4;
+const MAX_CONCURRENT_LOOKUPS: usize = 4;
 /// Ids that are remembered for not being there.
-const MAX_GONE: usize = 4_096;
+const MAX_MISSING_SESSIONS: usize = 4_096;
 /// The most bytes of a log level that is kept; the protocol's own have up to nine.
-const MAX_LEVEL: usize = 64;
+const MAX_LOG_LEVEL_BYTES: usize = 64;
 /// Sessions that were used within so long are noted as used. Longer than the time between two notes.
-const IN_USE: Duration = Duration::from_secs(120);
+const RECENT_USE_WINDOW: Duration = Duration::from_secs(120);
 
 /// Where sessions are kept, and what is known of those that are not.
-pub(crate) struct Keeping {
+pub(crate) struct SessionPersistence {
     rows: Arc<dyn Sessions>,
-    look_ups: Semaphore,
-    gone: Mutex<Gone>,
+    lookup_slots: Semaphore,
+    missing: Mutex<MissingSessionCache>,
     /// Those that have ended, and that the store could not be told to forget.
-    unforgotten: Mutex<Vec<IdHash>>,
+    pending_deletes: Mutex<Vec<IdHash>>,
 }
 
 /// Ids that have ended, or that were looked for and not found. Ids are random, so none of them ever comes to be.
 #[derive(Default)]
-struct Gone {
+struct MissingSessionCache {
     ids: HashSet<IdHash>,
     order: VecDeque<IdHash>,
 }
 
-impl Gone {
-    fn add(&mut self, id: IdHash) {
+impl MissingSessionCache {
+    fn insert(&mut self, id: IdHash) {
         if !self.ids.insert(id) {
             return;
         }
         self.order.push_back(id);
-        if self.order.len() > MAX_GONE
+        if self.order.len() > MAX_MISSING_SESSIONS
             && let Some(oldest) = self.order.pop_front()
         {
             self.ids.remove(&oldest);
@@ -62,64 +62,71 @@ impl Gone {
     }
 }
 
-impl Keeping {
+impl SessionPersistence {
     pub fn new(rows: Arc<dyn Sessions>) -> Self {
-        Self { rows, look_ups: Semaphore::new(LOOK_UPS), gone: Mutex::default(), unforgotten: Mutex::default() }
+        Self {
+            rows,
+            lookup_slots: Semaphore::new(MAX_CONCURRENT_LOOKUPS),
+            missing: Mutex::default(),
+            pending_deletes: Mutex::default(),
+        }
     }
 
-    fn is_gone(&self, id: &IdHash) -> bool {
-        lock(&self.gone).ids.contains(id)
+    fn is_missing(&self, id: &IdHash) -> bool {
+        lock(&self.missing).ids.contains(id)
     }
 
     async fn look_up(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
         let looking = async {
             // INVARIANT: nobody closes the semaphore.
-            let _turn = self.look_ups.acquire().await;
+            let _turn = self.lookup_slots.acquire().await;
             self.rows.find(id).await
         };
-        in_time(looking).await
+        with_store_timeout(looking).await
     }
 }
 
-async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+async fn with_store_timeout<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let late = || Err(StoreError::Unavailable("it did not answer".to_owned()));
-    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| late())
+    tokio::time::timeout(STORE_TIMEOUT, work).await.unwrap_or_else(|_| late())
 }
 
 /// Whether a text could be one of our ids. Nothing else is looked for.
-fn is_id(text: &str) -> bool {
+fn is_session_id(text: &str) -> bool {
     text.len() == 2 * SESSION_ID_BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl Gateway {
     /// Keeps a session that was opened.
-    pub(crate) async fn keep_session(&self, session: &Session) {
-        if let Err(fault) = in_time(self.session_persistence.rows.put(session.to_row(self.clock.now()))).await {
+    pub(crate) async fn persist_session(&self, session: &Session) {
+        if let Err(fault) =
+            with_store_timeout(self.session_persistence.rows.put(session.to_row(self.clock.now()))).await
+        {
             warn!(error = %fault, "a session will not survive a restart of the gateway: {fault}");
         }
     }
 
     /// Keeps what a session listens for, if the session is kept.
-    pub(crate) async fn keep_watched(&self, watched: &ResourceSubscriptions) {
+    pub(crate) async fn persist_subscriptions(&self, watched: &ResourceSubscriptions) {
         let writing = async {
             let _turn =
                 Some(watched.lock_for_write().await).filter(|_| !mutant!("subscription-rows-written-in-any-order"));
             let (id, uris) = watched.to_row();
             self.session_persistence.rows.set_subscriptions(id, uris).await
         };
-        if let Err(fault) = in_time(writing).await {
+        if let Err(fault) = with_store_timeout(writing).await {
             warn!(error = %fault, "what a session listens for will not survive a restart of the gateway: {fault}");
         }
     }
 
     /// Notes which log messages the client of a session wants, and keeps that if the session is kept.
-    pub(crate) async fn keep_level(&self, session: &Session, level: &str) {
+    pub(crate) async fn persist_log_level(&self, session: &Session, level: &str) {
         session.set_client_log_level(level);
-        if level.len() > MAX_LEVEL {
+        if level.len() > MAX_LOG_LEVEL_BYTES {
             return;
         }
         if let Err(fault) =
-            in_time(self.session_persistence.rows.set_log_level(session.id_hash(), level.to_owned())).await
+            with_store_timeout(self.session_persistence.rows.set_log_level(session.id_hash(), level.to_owned())).await
         {
             warn!(error = %fault, "which log messages a session wants will not survive a restart of the gateway: {fault}");
         }
@@ -139,12 +146,12 @@ impl Gateway {
             return Ok(Some(session));
         }
         let hash = IdHash::of(&[id]);
-        if !is_id(id) || self.sessions.has(id) || self.session_persistence.is_gone(&hash) {
+        if !is_session_id(id) || self.sessions.contains(id) || self.session_persistence.is_missing(&hash) {
             return Ok(None);
         }
         let found = self.session_persistence.look_up(hash).await.map_err(|fault| {
             warn!(error = %fault, "a session cannot be looked for: {fault}");
-            not_now("the record of sessions cannot be read; try again later")
+            retry_later("the record of sessions cannot be read; try again later")
         })?;
         match found {
             Some(row) if row.grant == grant.config.id && row.server.as_ref() == server => {
@@ -152,7 +159,7 @@ impl Gateway {
             }
             Some(_) => Ok(None),
             None => {
-                lock(&self.session_persistence.gone).add(hash);
+                lock(&self.session_persistence.missing).insert(hash);
                 Ok(None)
             }
         }
@@ -170,9 +177,9 @@ impl Gateway {
             return Ok(None);
         }
         let room = self.place_for_session(grant).await;
-        let room = room.ok_or_else(|| not_now("too many sessions; try again when some have ended"))?;
+        let room = room.ok_or_else(|| retry_later("too many sessions; try again when some have ended"))?;
         let restored = Session::restore(id, row, room).and_then(|session| self.sessions.insert(session));
-        if self.session_persistence.is_gone(&hash) {
+        if self.session_persistence.is_missing(&hash) {
             // It was ended while we looked.
             self.sessions.remove(id);
             return Ok(None);
@@ -181,18 +188,18 @@ impl Gateway {
     }
 
     /// Forgets a session for good.
-    pub(crate) async fn forget_session(&self, session: &Session) {
+    pub(crate) async fn delete_session(&self, session: &Session) {
         self.end_session(session);
         let hash = session.id_hash();
-        if let Err(fault) = in_time(self.session_persistence.rows.delete(vec![hash])).await {
+        if let Err(fault) = with_store_timeout(self.session_persistence.rows.delete(vec![hash])).await {
             warn!(error = %fault, "a session that has ended cannot be forgotten yet: {fault}");
-            lock(&self.session_persistence.unforgotten).push(hash);
+            lock(&self.session_persistence.pending_deletes).push(hash);
         }
     }
 
     /// From now on nobody finds it, whatever has to be done yet.
     pub(crate) fn end_session(&self, session: &Session) {
-        lock(&self.session_persistence.gone).add(session.id_hash());
+        lock(&self.session_persistence.missing).insert(session.id_hash());
         self.sessions.remove(session.id());
         session.clear_server_requests();
         // Who only listens learns in no other way that it must begin anew.
@@ -200,25 +207,25 @@ impl Gateway {
     }
 
     /// Notes which sessions are in use, and forgets those that are not any more.
-    pub(crate) async fn note_sessions(&self) {
+    pub(crate) async fn persist_session_usage(&self) {
         let now = self.clock.now();
-        let unforgotten = std::mem::take(&mut *lock(&self.session_persistence.unforgotten));
+        let unforgotten = std::mem::take(&mut *lock(&self.session_persistence.pending_deletes));
         let oldest = now.checked_sub(self.settings.session_idle).unwrap_or_default();
         let rows = &self.session_persistence.rows;
         let noting = async {
-            rows.touch(self.sessions.used_within(IN_USE), now).await?;
+            rows.touch(self.sessions.recently_used(RECENT_USE_WINDOW), now).await?;
             rows.delete(unforgotten.clone()).await?;
             rows.sweep(oldest).await
         };
         if let Err(fault) = noting.await {
             warn!(error = %fault, "it cannot be noted which sessions are in use: {fault}");
-            lock(&self.session_persistence.unforgotten).extend(unforgotten);
+            lock(&self.session_persistence.pending_deletes).extend(unforgotten);
         }
     }
 }
 
 /// The client keeps its session, and comes again.
-fn not_now(what: &str) -> ProtocolError {
+fn retry_later(what: &str) -> ProtocolError {
     ProtocolError::new(StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR, what)
 }
 
@@ -228,19 +235,19 @@ mod tests {
 
     #[test]
     fn only_what_has_the_form_of_an_id_is_looked_for() {
-        assert!(is_id(&"0f".repeat(32)));
+        assert!(is_session_id(&"0f".repeat(32)));
         for other in ["", "abc", &"0F".repeat(32), &"0g".repeat(32), &"00".repeat(33)] {
-            assert!(!is_id(other), "{other}");
+            assert!(!is_session_id(other), "{other}");
         }
     }
 
     #[test]
     fn what_is_gone_is_remembered_within_bounds() {
-        let mut gone = Gone::default();
+        let mut gone = MissingSessionCache::default();
         let id = |number: usize| IdHash::of(&[&number.to_string()]);
-        (0..=MAX_GONE).for_each(|number| gone.add(id(number)));
-        gone.add(id(MAX_GONE));
-        assert_eq!((gone.ids.len(), gone.order.len()), (MAX_GONE, MAX_GONE));
+        (0..=MAX_MISSING_SESSIONS).for_each(|number| gone.insert(id(number)));
+        gone.insert(id(MAX_MISSING_SESSIONS));
+        assert_eq!((gone.ids.len(), gone.order.len()), (MAX_MISSING_SESSIONS, MAX_MISSING_SESSIONS));
         assert!(!gone.ids.contains(&id(0)) && gone.ids.contains(&id(1)));
     }
 }

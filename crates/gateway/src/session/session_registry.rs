@@ -13,63 +13,63 @@ use super::{Session, lock, replay};
 use crate::upstream::Link;
 
 /// A session that nobody has used for so long may lose its process to another.
-const OUT_OF_USE: Duration = Duration::from_secs(10);
+const PROCESS_EVICTION_IDLE_TIME: Duration = Duration::from_secs(10);
 
 /// All sessions, in several tables so that callers do not wait for one another.
-pub(crate) struct Sessions {
-    tables: Vec<Mutex<Table>>,
-    limit: usize,
-    idle: Duration,
+pub(crate) struct SessionRegistry {
+    shards: Vec<Mutex<SessionShard>>,
+    max_sessions: usize,
+    idle_timeout: Duration,
     /// For what clients may come back for.
-    room: Arc<Semaphore>,
+    replay_budget: Arc<Semaphore>,
 }
 
 /// Sessions by their ids, which they share.
-type Table = HashMap<Arc<str>, Arc<Session>>;
+type SessionShard = HashMap<Arc<str>, Arc<Session>>;
 
 /// The most bytes of events that are kept for clients of all sessions.
-const MAX_KEPT: usize = 256 << 20;
+const MAX_REPLAY_BYTES: usize = 256 << 20;
 
-const TABLES: usize = 16;
+const SHARD_COUNT: usize = 16;
 
-impl Sessions {
-    pub fn new(limit: usize, idle: Duration) -> Self {
-        let tables = (0..TABLES).map(|_| Mutex::default()).collect();
-        Self { tables, limit, idle, room: replay::room_for(MAX_KEPT) }
+impl SessionRegistry {
+    pub fn new(max_sessions: usize, idle_timeout: Duration) -> Self {
+        let shards = (0..SHARD_COUNT).map(|_| Mutex::default()).collect();
+        Self { shards, max_sessions, idle_timeout, replay_budget: replay::replay_budget(MAX_REPLAY_BYTES) }
     }
 
     /// Whether there is room for one more.
-    pub fn has_room(&self) -> bool {
-        self.count() < self.limit
+    pub fn has_capacity(&self) -> bool {
+        self.count() < self.max_sessions
     }
 
     /// Keeps a session, or finds the one of its id that somebody else has kept meanwhile; none if there is no room.
     pub fn insert(&self, mut session: Session) -> Option<Arc<Session>> {
-        if !self.has_room() {
+        if !self.has_capacity() {
             return None;
         }
-        session.replay_buffers.share(&self.room);
-        let mut table = lock(self.table(session.id())?);
+        session.replay_buffers.set_budget(&self.replay_budget);
+        let mut table = lock(self.shard(session.id())?);
         let entry = table.entry(Arc::clone(&session.id)).or_insert_with(|| Arc::new(session));
         Some(Arc::clone(entry))
     }
 
     /// Whether there is one of this id, whosever it is.
-    pub fn has(&self, id: &str) -> bool {
-        self.table(id).is_some_and(|table| lock(table).contains_key(id))
+    pub fn contains(&self, id: &str) -> bool {
+        self.shard(id).is_some_and(|table| lock(table).contains_key(id))
     }
 
     /// The hashes of those that were used within a time, or whose stream is open.
-    pub fn used_within(&self, time: Duration) -> Vec<IdHash> {
-        let tables = self.tables.iter().map(lock);
-        tables.flat_map(|table| in_use(&table, time).collect::<Vec<_>>()).collect()
+    pub fn recently_used(&self, time: Duration) -> Vec<IdHash> {
+        let tables = self.shards.iter().map(lock);
+        tables.flat_map(|table| recently_used_hashes(&table, time).collect::<Vec<_>>()).collect()
     }
 
     /// Finds a session of a grant at a server, or at all. One of another grant is not there.
     pub fn find(&self, id: &str, grant: &GrantId, server: Option<&ServerName>) -> Option<Arc<Session>> {
-        let session = lock(self.table(id)?).get(id).cloned()?;
+        let session = lock(self.shard(id)?).get(id).cloned()?;
         let is_of_grant = *session.grant() == *grant || mutant!("session-open-to-any-grant");
-        let is_own = is_of_grant && session.server() == server && !session.is_idle(self.idle);
+        let is_own = is_of_grant && session.server() == server && !session.is_idle(self.idle_timeout);
         if is_own {
             session.touch();
         }
@@ -77,30 +77,30 @@ impl Sessions {
     }
 
     /// Whether there is such a session; asking is not using it.
-    pub fn is_there(&self, id: &str, grant: &GrantId, server: &ServerName) -> bool {
-        let session = self.table(id).and_then(|table| lock(table).get(id).cloned());
+    pub fn exists(&self, id: &str, grant: &GrantId, server: &ServerName) -> bool {
+        let session = self.shard(id).and_then(|table| lock(table).get(id).cloned());
         session.is_some_and(|session| *session.grant() == *grant && session.server() == Some(server))
     }
 
     /// Whether nobody has used a session for so long, or it is over.
-    pub fn is_out_of_use(&self, id: &str, time: Duration) -> bool {
-        let session = self.table(id).and_then(|table| lock(table).get(id).cloned());
+    pub fn is_unused(&self, id: &str, time: Duration) -> bool {
+        let session = self.shard(id).and_then(|table| lock(table).get(id).cloned());
         session.is_none_or(|session| session.is_unused(time))
     }
 
     pub fn remove(&self, id: &str) {
-        if let Some(table) = self.table(id) {
+        if let Some(table) = self.shard(id) {
             lock(table).remove(id);
         }
     }
 
     /// Forgets sessions that nobody uses, or whose grant is no more, and gives them.
-    pub fn sweep(&self, has_grant: impl Fn(&GrantId) -> bool) -> Vec<Arc<Session>> {
+    pub fn remove_expired(&self, has_grant: impl Fn(&GrantId) -> bool) -> Vec<Arc<Session>> {
         let idle = |session: &Arc<Session>| {
-            session.replay_buffers.forget_old();
-            session.is_idle(self.idle) || !has_grant(session.grant())
+            session.replay_buffers.remove_expired();
+            session.is_idle(self.idle_timeout) || !has_grant(session.grant())
         };
-        let tables = self.tables.iter().map(lock);
+        let tables = self.shards.iter().map(lock);
         tables
             .flat_map(|mut table| table.extract_if(|_, session| idle(session)).collect::<Vec<_>>())
             .map(|(_, session)| session)
@@ -108,18 +108,19 @@ impl Sessions {
     }
 
     /// Has sessions for all servers forget those at single ones that are over: each keeps a place of its grant's.
-    pub fn sweep_parts(&self) {
-        for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
+    pub fn sweep_server_sessions(&self) {
+        for session in self.shards.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
             if let Some(parts) = session.server_sessions.get_if_initialized() {
-                parts.sweep(|part| self.has(part.id()));
+                parts.sweep(|part| self.contains(part.id()));
             }
         }
     }
 
     /// Ends the process of the session at a server that was not used for longest. False if none is out of use.
-    pub fn end_least_used_child(&self, server: &ServerName) -> bool {
-        let all = self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>());
-        let unused = all.filter(|session| session.server() == Some(server) && session.is_unused(OUT_OF_USE));
+    pub fn stop_least_recently_used_process(&self, server: &ServerName) -> bool {
+        let all = self.shards.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>());
+        let unused =
+            all.filter(|session| session.server() == Some(server) && session.is_unused(PROCESS_EVICTION_IDLE_TIME));
         let children = unused.filter_map(|session| match session.upstream_link() {
             Link::Child(child) if !child.is_over() => Some((session.last_used(), child)),
             _ => None,
@@ -129,8 +130,8 @@ impl Sessions {
     }
 
     /// Looks again at what processes of sessions offer, and ends those, and connections, that are not to stay.
-    pub fn look_at_links(&self, stays: impl Fn(&Session, &Link) -> bool) {
-        for session in self.tables.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
+    pub fn drop_stale_links(&self, stays: impl Fn(&Session, &Link) -> bool) {
+        for session in self.shards.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
             let link = session.upstream_link();
             match (&link, stays(&session, &link)) {
                 (Link::Child(child), true) => child.offers().forget(),
@@ -142,23 +143,23 @@ impl Sessions {
     }
 
     pub fn count(&self) -> usize {
-        self.tables.iter().map(|table| lock(table).len()).sum()
+        self.shards.iter().map(|table| lock(table).len()).sum()
     }
 
-    fn table(&self, id: &str) -> Option<&Mutex<Table>> {
+    fn shard(&self, id: &str) -> Option<&Mutex<SessionShard>> {
         // Ids are random digits of base sixteen; a guessed one may be anything.
         let at = id.bytes().last().and_then(|digit| char::from(digit).to_digit(16)).unwrap_or_default();
-        self.tables.get(at as usize % TABLES)
+        self.shards.get(at as usize % SHARD_COUNT)
     }
 }
 
-impl fmt::Debug for Sessions {
+impl fmt::Debug for SessionRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Sessions({})", self.count())
     }
 }
 
 /// The hashes of the sessions of a table that were used within a time.
-fn in_use(table: &Table, time: Duration) -> impl Iterator<Item = IdHash> {
+fn recently_used_hashes(table: &SessionShard, time: Duration) -> impl Iterator<Item = IdHash> {
     table.values().filter(move |session| !session.is_idle(time)).map(|session| session.id_hash())
 }
