@@ -9,9 +9,9 @@ mod arguments_digest;
 mod auth_failures;
 mod body_buffer;
 mod call;
-mod classes;
 mod coalescing_stream;
 mod config_snapshot;
+mod confusables;
 mod deadline_timer;
 mod entropy;
 mod forced_shutdown;
@@ -30,8 +30,8 @@ mod single_session;
 mod stdio_server;
 mod stores;
 mod telemetry;
+mod tool_categories;
 mod trace;
-mod twins;
 mod upstream;
 mod workers;
 
@@ -66,12 +66,12 @@ use crate::telemetry::Telemetry;
 use crate::upstream::Client;
 
 pub use all::names::fits;
-pub use classes::{Class, accepted_classes, classes};
 pub use config_snapshot::{ActiveGrant, ActivePolicy, ConfigSnapshot, GrantConfig, ServerAccess};
+pub use confusables::confusable_names;
 pub use settings::GatewaySettings;
 pub use stores::GatewayStores;
 pub use telemetry::TelemetryConfig;
-pub use twins::twins;
+pub use tool_categories::{ToolCategorization, categorize_accepted_tools, categorize_tools};
 pub use upstream::{
     Accepting, ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, Upstream, UpstreamConfig, Way,
 };

@@ -44,8 +44,8 @@ use self::restarts::Restarts;
 use self::sse::Sse;
 use crate::GatewaySettings;
 use crate::call::Permit;
-use crate::classes::Categories;
 use crate::in_flight_limit::InFlightLimit;
+use crate::tool_categories::ServerToolCategories;
 
 /// A header that is sent with each request to an upstream.
 #[derive(Clone, PartialEq, Eq)]
@@ -151,7 +151,7 @@ pub struct Upstream {
     pub(crate) in_flight: Arc<InFlightLimit>,
     pub(crate) offers: Arc<Offers>,
     /// What its accepted tools can do, as it was found last.
-    pub(crate) categories: ArcSwapOption<Categories>,
+    pub(crate) categories: ArcSwapOption<ServerToolCategories>,
     /// What was accepted and said of its tools, as it was found last, and how often that was something else than before.
     accepted: std::sync::Mutex<Option<u64>>,
     acceptances: AtomicU64,

@@ -22,11 +22,11 @@ use crate::call::{
     COMPLETE, Ended, Errand, Permit, Progress, Refusal, Trail, answer, forward, result_text, status_of,
     without_complete,
 };
-use crate::classes::Categories;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::request_context::{ProtocolTranslation, RequestContext};
+use crate::tool_categories::ServerToolCategories;
 use crate::upstream::{Earlier, Exchange, Listed, Offer, Outgoing, SendError};
 
 /// Servers have a few pages; one with more than this has no end.
@@ -172,7 +172,8 @@ pub(crate) async fn accepted(gw: &Gateway, visit: &RequestContext) -> Vec<String
     let texts: Vec<&str> = known.offered.iter().map(|tool| tool.text.as_str()).collect();
     let page = Bytes::from(format!(r#"{{"tools":[{}]}}"#, texts.join(",")));
     let mut offer = Offer::of_pages(std::slice::from_ref(&page), &gw.settings.reply_limits);
-    let categories = Categories::of(visit.upstream.categories.load_full(), visit.upstream.name(), &known).await;
+    let categories =
+        ServerToolCategories::of(visit.upstream.categories.load_full(), visit.upstream.name(), &known).await;
     offer.compare(&known, categories);
     let is_listed = |name: &str| is_listed(visit, &Method::ToolsList, name, Some(&offer));
     let listed = known.offered.iter().filter(|tool| is_listed(&tool.name));

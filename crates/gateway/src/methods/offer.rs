@@ -14,10 +14,10 @@ use tracing::warn;
 use super::list::{Pages, Wanted, fetch_within};
 use crate::Gateway;
 use crate::call::{Errand, Refusal, attend};
-use crate::classes::Categories;
+use crate::confusables::confusable_names;
 use crate::http_server::responder::Responder;
 use crate::request_context::RequestContext;
-use crate::twins::twins;
+use crate::tool_categories::ServerToolCategories;
 use crate::upstream::{Earlier, Offer, SendError, Upstream};
 
 /// A name that is not in the offer is asked for again only when the offer is older than this.
@@ -122,7 +122,7 @@ pub(crate) async fn offered(
     }
     let (known, is_first) = settle(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?;
     upstream.note_accepted(&known, is_first);
-    let categories = Categories::of(upstream.categories.load_full(), upstream.name(), &known).await;
+    let categories = ServerToolCategories::of(upstream.categories.load_full(), upstream.name(), &known).await;
     upstream.categories.store(Some(Arc::clone(&categories)));
     offer.compare(&known, categories);
     let offer = Arc::new(offer);
@@ -214,7 +214,7 @@ async fn settle(
 
 /// Those tools whose names nobody would take for another's.
 fn without_twins<'o>(upstream: &Upstream, offered: &'o [ToolDefinition]) -> Vec<&'o ToolDefinition> {
-    let odd = twins(offered.iter().map(|tool| tool.name.as_str()));
+    let odd = confusable_names(offered.iter().map(|tool| tool.name.as_str()));
     if let Some(tool) = odd.first() {
         // A name may be anything, our secret, too.
         let (server, tool) = (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secrets().cut_text(tool)));

@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 pub(crate) use self::lists::Listed;
 use self::lists::Lists;
 use super::fingerprint::fingerprint;
-use crate::classes::Categories;
+use crate::tool_categories::ServerToolCategories;
 
 /// The most characters of a name, as the protocol wants it.
 const MAX_NAME: usize = 128;
@@ -65,7 +65,7 @@ impl Offers {
 pub(crate) struct Offer {
     tools: HashMap<Box<str>, OfferedTool>,
     /// What those that were accepted can do.
-    categories: Arc<Categories>,
+    categories: Arc<ServerToolCategories>,
     /// The pages that it was read from: the same bytes say the same again.
     pages: Vec<Bytes>,
     /// The answer that the first of them came in.
@@ -209,7 +209,7 @@ impl Offer {
     }
 
     /// Finds out how each tool stands to what was accepted.
-    pub fn compare(&mut self, known: &ServerTools, categories: Arc<Categories>) {
+    pub fn compare(&mut self, known: &ServerTools, categories: Arc<ServerToolCategories>) {
         self.categories = categories;
         let accepted = known.pinned.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition.fingerprint));
         let accepted: HashMap<&str, &String> = accepted.collect();

@@ -7,7 +7,7 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use gatelodge_gateway::{Class, accepted_classes, classes, twins};
+use gatelodge_gateway::{ToolCategorization, categorize_accepted_tools, categorize_tools, confusable_names};
 use gatelodge_policy::Category;
 use gatelodge_store::{CategoryOverride, ServerName, ServerTools, ToolDefinition};
 use jiff::Timestamp;
@@ -74,8 +74,8 @@ struct Sides<'k> {
     offered: BTreeSet<&'k str>,
     /// Names that no tool is accepted under.
     odd: BTreeSet<&'k str>,
-    before: BTreeMap<String, Class>,
-    after: BTreeMap<String, Class>,
+    before: BTreeMap<String, ToolCategorization>,
+    after: BTreeMap<String, ToolCategorization>,
     doors: Doors,
     desk: &'k Desk,
 }
@@ -87,9 +87,9 @@ pub async fn drifts(desk: &Desk, server: &ServerName, known: &ServerTools) -> Re
     let offered: BTreeSet<&str> = known.offered.iter().map(|tool| tool.name.as_str()).collect();
     let siblings = accepted.keys().chain(&offered).copied();
     let sides = Sides {
-        odd: twins(offered.iter().copied()),
-        before: accepted_classes(server, known),
-        after: classes(server, siblings, &known.category_overrides, &known.offered),
+        odd: confusable_names(offered.iter().copied()),
+        before: categorize_accepted_tools(server, known),
+        after: categorize_tools(server, siblings, &known.category_overrides, &known.offered),
         doors: doors(desk, server).await?,
         accepted,
         offered,
@@ -109,15 +109,15 @@ impl Sides<'_> {
             None => What::New,
         };
         let (before, after) = (self.before.get(name), self.after.get(name));
-        let category = after.map_or(Category::Unknown, Class::category);
-        let held = before.is_some_and(|before| before.said.is_some());
+        let category = after.map_or(Category::Unknown, ToolCategorization::category);
+        let held = before.is_some_and(|before| before.category_override.is_some());
         let is_odd = self.odd.contains(name);
         Some(Drift {
             tool: tool.name.clone(),
             what,
             category: Some(category),
-            category_before: before.map(Class::category),
-            lapses: after.and_then(|after| after.lapsed.as_ref()).filter(|_| held).map(Said::from),
+            category_before: before.map(ToolCategorization::category),
+            lapses: after.and_then(|after| after.stale_override.as_ref()).filter(|_| held).map(Said::from),
             fingerprint: Some(tool.fingerprint.clone()),
             refused: is_odd.then(|| "its name cannot be read, or looks like another tool's".to_owned()),
             reached_by: reached_by(&self.doors, name, category, self.desk),
@@ -126,7 +126,7 @@ impl Sides<'_> {
     }
 
     fn gone(&self, tool: &ToolDefinition) -> Drift {
-        let category = self.before.get(&tool.name).map_or(Category::Unknown, Class::category);
+        let category = self.before.get(&tool.name).map_or(Category::Unknown, ToolCategorization::category);
         Drift {
             tool: tool.name.clone(),
             what: What::Gone,

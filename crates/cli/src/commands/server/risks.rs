@@ -1,7 +1,7 @@
 //! What a server's accepted tools can do, the riskiest first.
 
 use gatelodge_catalogue::{RiskLevel, category_name};
-use gatelodge_gateway::{Class, accepted_classes};
+use gatelodge_gateway::{ToolCategorization, categorize_accepted_tools};
 use gatelodge_policy::Category;
 use gatelodge_store::{ServerName, ServerTools};
 use serde::{Serialize, Serializer};
@@ -29,22 +29,22 @@ pub struct Risk {
 /// The accepted tools, by level, then by name.
 pub fn risks(server: &ServerName, known: &ServerTools) -> Vec<Risk> {
     let mut risks: Vec<Risk> =
-        accepted_classes(server, known).into_iter().map(|(tool, class)| risk(tool, class)).collect();
+        categorize_accepted_tools(server, known).into_iter().map(|(tool, class)| risk(tool, class)).collect();
     risks.sort_by(|one, other| other.level.cmp(&one.level).then_with(|| one.tool.cmp(&other.tool)));
     risks
 }
 
-fn risk(tool: String, class: Class) -> Risk {
+fn risk(tool: String, class: ToolCategorization) -> Risk {
     let category = class.category();
-    let (judged, confidence, evidence) = match class.judged {
+    let (judged, confidence, evidence) = match class.classification {
         Ok(judged) => (judged.category, Some(judged.confidence), judged.evidence),
         Err(why) => (Category::Unknown, None, vec![format!("its definition cannot be read: {}", shown(&why))]),
     };
-    let said = class.said.map(|said| {
+    let said = class.category_override.map(|said| {
         json!({"by": said.set_by, "at": said.set_at, "why": said.reason, "category": said.category.as_str(),
             "even_if_changed": said.fingerprint.is_none(), "catalogue": judged.as_str()})
     });
-    let lapsed = class.lapsed.map(
+    let lapsed = class.stale_override.map(
         |said| json!({"by": said.set_by, "at": said.set_at, "why": said.reason, "category": said.category.as_str()}),
     );
     let confidence = confidence.filter(|_| said.is_none());

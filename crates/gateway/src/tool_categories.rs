@@ -11,32 +11,32 @@ use gatelodge_store::{CategoryOverride, ServerName, ServerTools, ToolDefinition}
 
 /// What is known of one tool.
 #[derive(Debug, Clone)]
-pub struct Class {
+pub struct ToolCategorization {
     /// What the catalogue says, or why it cannot.
-    pub judged: Result<Classification, String>,
+    pub classification: Result<Classification, String>,
     /// What somebody says, who knows better.
-    pub said: Option<CategoryOverride>,
+    pub category_override: Option<CategoryOverride>,
     /// What somebody said of an earlier definition; it does not count any more.
-    pub lapsed: Option<CategoryOverride>,
+    pub stale_override: Option<CategoryOverride>,
 }
 
-impl Class {
+impl ToolCategorization {
     /// The category that counts; what cannot be read is unknown.
     #[must_use]
     pub fn category(&self) -> Category {
-        let judged = || self.judged.as_ref().map_or(Category::Unknown, |judged| judged.category);
-        self.said.as_ref().map_or_else(judged, |said| said.category)
+        let judged = || self.classification.as_ref().map_or(Category::Unknown, |judged| judged.category);
+        self.category_override.as_ref().map_or_else(judged, |said| said.category)
     }
 }
 
 /// Classifies definitions among their siblings, with what was said of them.
 #[must_use]
-pub fn classes<'d>(
+pub fn categorize_tools<'d>(
     server: &ServerName,
     siblings: impl IntoIterator<Item = &'d str>,
     said: &[CategoryOverride],
     definitions: impl IntoIterator<Item = &'d ToolDefinition>,
-) -> BTreeMap<String, Class> {
+) -> BTreeMap<String, ToolCategorization> {
     let around = ServerContext::new(server.as_str(), None, siblings);
     let class = |definition: &ToolDefinition| {
         // Of one tool one thing is said.
@@ -45,19 +45,26 @@ pub fn classes<'d>(
             Some(said) if said.applies_to(definition) => (Some(said), None),
             lapsed => (None, lapsed),
         };
-        (definition.name.clone(), Class { judged: judge(definition, &around), said, lapsed })
+        (
+            definition.name.clone(),
+            ToolCategorization {
+                classification: classify_definition(definition, &around),
+                category_override: said,
+                stale_override: lapsed,
+            },
+        )
     };
     definitions.into_iter().map(class).collect()
 }
 
 /// Classifies what was accepted of a server.
 #[must_use]
-pub fn accepted_classes(server: &ServerName, known: &ServerTools) -> BTreeMap<String, Class> {
+pub fn categorize_accepted_tools(server: &ServerName, known: &ServerTools) -> BTreeMap<String, ToolCategorization> {
     let accepted = || known.pinned.iter().map(|pin| &pin.definition);
-    classes(server, accepted().map(|tool| tool.name.as_str()), &known.category_overrides, accepted())
+    categorize_tools(server, accepted().map(|tool| tool.name.as_str()), &known.category_overrides, accepted())
 }
 
-fn judge(definition: &ToolDefinition, around: &ServerContext) -> Result<Classification, String> {
+fn classify_definition(definition: &ToolDefinition, around: &ServerContext) -> Result<Classification, String> {
     let document = read(definition.text.as_bytes(), &JsonLimits::REPLY).map_err(|fault| fault.to_string())?;
     let tool = ToolSpec::of(document.root()).map_err(str::to_owned)?;
     Ok(classify(&tool, around))
@@ -65,29 +72,29 @@ fn judge(definition: &ToolDefinition, around: &ServerContext) -> Result<Classifi
 
 /// The categories of a server's accepted tools, and what they were found from.
 #[derive(Debug, Default)]
-pub(crate) struct Categories {
+pub(crate) struct ServerToolCategories {
     by_name: HashMap<Box<str>, Category>,
-    accepted: Vec<(String, String)>,
-    said: Vec<CategoryOverride>,
+    accepted_definitions: Vec<(String, String)>,
+    category_overrides: Vec<CategoryOverride>,
 }
 
-impl Categories {
+impl ServerToolCategories {
     /// The categories for what is known now: the same ones while nothing has changed.
     pub async fn of(before: Option<Arc<Self>>, server: &ServerName, known: &ServerTools) -> Arc<Self> {
         let accepted = known.pinned.iter().map(|pin| &pin.definition);
         let accepted: Vec<(String, String)> =
             accepted.map(|tool| (tool.name.clone(), tool.fingerprint.clone())).collect();
-        if let Some(before) =
-            before.filter(|before| before.accepted == accepted && before.said == known.category_overrides)
-        {
+        if let Some(before) = before.filter(|before| {
+            before.accepted_definitions == accepted && before.category_overrides == known.category_overrides
+        }) {
             return before;
         }
         let (server, known) = (server.clone(), known.clone());
         // A server may have thousands of tools, and others wait for this thread.
         let found = tokio::task::spawn_blocking(move || {
-            let classes = accepted_classes(&server, &known);
+            let classes = categorize_accepted_tools(&server, &known);
             let by_name = classes.into_iter().map(|(name, class)| (name.into(), class.category())).collect();
-            Self { by_name, accepted, said: known.category_overrides }
+            Self { by_name, accepted_definitions: accepted, category_overrides: known.category_overrides }
         });
         // What could not be judged is unknown.
         Arc::new(found.await.unwrap_or_default())

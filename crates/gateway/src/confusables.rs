@@ -6,17 +6,17 @@ use gatelodge_json::is_invisible;
 use unicode_security::skeleton;
 
 /// Longer names cannot be called.
-const MAX_NAME: usize = 256;
+const MAX_TOOL_NAME_BYTES: usize = 256;
 
 /// Those of the names that differ from another only by case, look like another, or are no names one could read.
-pub fn twins<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
+pub fn confusable_names<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
     let mut odd = BTreeSet::new();
     let mut alike: HashMap<String, BTreeSet<&str>> = HashMap::new();
     for name in names {
         if !is_readable(name) {
             odd.insert(name);
         }
-        for look in looks(name) {
+        for look in skeletons(name) {
             alike.entry(look).or_default().insert(name);
         }
     }
@@ -25,7 +25,7 @@ pub fn twins<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> 
 }
 
 /// The texts that a name may be taken for. Case is folded before and after: `I` looks like `l`, and `i` does not.
-fn looks(name: &str) -> [String; 2] {
+fn skeletons(name: &str) -> [String; 2] {
     let visible: String = name.chars().filter(|character| !is_unseen(*character)).collect();
     let fold = |text: &str| skeleton(text).collect::<String>().to_lowercase();
     [fold(&fold(&visible)), fold(&fold(&visible.to_lowercase()))]
@@ -34,7 +34,7 @@ fn looks(name: &str) -> [String; 2] {
 fn is_readable(name: &str) -> bool {
     let has_space_around = name.starts_with(' ') || name.ends_with(' ');
     let is_plain = name.chars().all(|character| character == ' ' || !is_unseen(character));
-    !name.is_empty() && name.len() <= MAX_NAME && is_plain && !has_space_around
+    !name.is_empty() && name.len() <= MAX_TOOL_NAME_BYTES && is_plain && !has_space_around
 }
 
 /// Whether a character leaves no mark of its own.
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     fn odd(names: &[&'static str]) -> Vec<&'static str> {
-        twins(names.iter().copied()).into_iter().collect()
+        confusable_names(names.iter().copied()).into_iter().collect()
     }
 
     #[test]
