@@ -27,16 +27,16 @@ pub fn settled(file: &TelemetryFile, environment: Environment<'_>) -> Option<Tel
         Some(endpoint) => for_traces(endpoint)?,
         None => told_where(&look)?,
     };
-    let mut config = TelemetryConfig::to(url);
+    let mut config = TelemetryConfig::with_url(url);
     config.headers = if file.headers.is_empty() { told_headers(&look) } else { file.headers.clone() };
-    config.resource = resource(file, &look);
+    config.resource_attributes = resource(file, &look);
     let time = |name: &str, default| number(&look, name).map_or(default, Duration::from_millis);
     config.timeout = time("OTEL_EXPORTER_OTLP_TIMEOUT", config.timeout);
     config.timeout = time("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", config.timeout);
-    config.delay = time("OTEL_BSP_SCHEDULE_DELAY", config.delay);
+    config.batch_delay = time("OTEL_BSP_SCHEDULE_DELAY", config.batch_delay);
     let count = |name: &str, default| number(&look, name).and_then(|many| many.try_into().ok()).unwrap_or(default);
-    config.queue = count("OTEL_BSP_MAX_QUEUE_SIZE", config.queue);
-    config.batch = count("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", config.batch);
+    config.queue_length = count("OTEL_BSP_MAX_QUEUE_SIZE", config.queue_length);
+    config.batch_size = count("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", config.batch_size);
     Some(config)
 }
 
@@ -183,10 +183,15 @@ mod tests {
         assert_eq!(sent, [("api-key", Some("a,b${X}")), ("x-tenant", Some("7"))]);
         assert!(!format!("{config:?}").contains("a,b"), "a header may be a secret");
         let said = |name: &str| {
-            config.resource.iter().filter(|(own, _)| own == name).map(|(_, value)| value.as_str()).collect::<Vec<_>>()
+            config
+                .resource_attributes
+                .iter()
+                .filter(|(own, _)| own == name)
+                .map(|(_, value)| value.as_str())
+                .collect::<Vec<_>>()
         };
         assert_eq!((said(SERVICE_NAME), said("deployment.environment")), (vec!["gate"], vec!["test"]));
-        assert_eq!((config.timeout.as_millis(), config.delay.as_secs()), (250, 5));
+        assert_eq!((config.timeout.as_millis(), config.batch_delay.as_secs()), (250, 5));
     }
 
     #[test]
@@ -203,6 +208,6 @@ mod tests {
         };
         let config = settled(&file, &look).expect("on");
         assert_eq!(config.url, "http://127.0.0.1:9/v1/traces");
-        assert!(config.resource.contains(&(SERVICE_NAME.to_owned(), "by-file".to_owned())));
+        assert!(config.resource_attributes.contains(&(SERVICE_NAME.to_owned(), "by-file".to_owned())));
     }
 }

@@ -26,8 +26,8 @@ use crate::call::Refusal;
 use crate::config_snapshot::{ActiveGrant, ConfigSnapshot, ServerAccess};
 use crate::methods::pool;
 use crate::request_context::{ClientProtocol, RequestContext};
+use crate::request_trace::RequestTrace;
 use crate::revalidation::Revalidation;
-use crate::trace::Trace;
 use crate::upstream::Upstream;
 
 pub(crate) use last_words::LastWords;
@@ -44,7 +44,7 @@ pub(crate) struct All {
     pub address: Arc<str>,
     /// How the client speaks. Its session is one for all.
     pub side: ClientProtocol,
-    pub trace: Option<Box<Trace>>,
+    pub trace: Option<Box<RequestTrace>>,
     /// A visit to each server, by their names, before it is known how it is spoken to.
     visits: Vec<RequestContext>,
 }

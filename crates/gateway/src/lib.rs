@@ -23,6 +23,7 @@ mod methods;
 mod metrics;
 mod minimum_revision;
 mod request_context;
+mod request_trace;
 mod revalidation;
 mod session;
 mod settings;
@@ -31,7 +32,6 @@ mod stdio_server;
 mod stores;
 mod telemetry;
 mod tool_categories;
-mod trace;
 mod upstream;
 mod workers;
 

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use crate::arguments_digest::StreamingDigest;
 use crate::config_snapshot::{ActiveGrant, ServerAccess};
 use crate::methods::pool::Turn;
+use crate::request_trace::{RequestTrace, UpstreamSpanContext};
 use crate::session::{ClientInfo, Session};
-use crate::trace::{Hop, Trace};
 use crate::upstream::{ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::to_stateful;
@@ -29,7 +29,7 @@ pub(crate) struct RequestContext {
     pub client_address: Arc<str>,
     pub client_protocol: ClientProtocol,
     /// Which trace the request belongs to, if any.
-    pub trace: Option<Box<Trace>>,
+    pub trace: Option<Box<RequestTrace>>,
     /// The message as it came, so that what of it is sent on need not be copied; empty where nobody kept it.
     pub request_body: Bytes,
     /// The hash of its arguments, if it was begun when they came.
@@ -248,8 +248,8 @@ impl RequestContext {
     }
 
     /// A span of ours for one request to the upstream, if the caller's trace goes on, or one begins here.
-    pub fn upstream_span(&self, method: &str, about: Option<&str>) -> Option<Hop> {
-        self.trace.as_ref()?.hop(method, about)
+    pub fn upstream_span(&self, method: &str, about: Option<&str>) -> Option<UpstreamSpanContext> {
+        self.trace.as_ref()?.upstream_span(method, about)
     }
 
     /// Whether the client came over HTTP, and not over standard streams.

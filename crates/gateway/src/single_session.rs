@@ -18,9 +18,9 @@ use crate::http_server::mcp_endpoint::handle_request;
 use crate::http_server::responder::{Responder, SessionSlot};
 use crate::methods::{initialize, pass, stream};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
+use crate::request_trace::RequestTrace;
 use crate::revalidation::Revalidation;
 use crate::session::{CancellableRequests, ClientInfo, Session};
-use crate::trace::Trace;
 
 /// Where a client's texts go, and the one session that it has.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl SingleSessionClient {
                 return None;
             }
         };
-        visit.trace = Trace::of(&message, None, &gw.telemetry).map(Box::new);
+        visit.trace = RequestTrace::of(&message, None, &gw.telemetry).map(Box::new);
         if let ClientMessage::Notification(said) = &message
             && *said.method() == Method::Cancelled
             && let Some(under_way) = said.reference().ok().flatten().and_then(|id| self.stateless_requests.find(&id))

@@ -2,10 +2,10 @@
 //! request to an upstream. No call waits for it and none fails by it: what does not fit in the queue is dropped and
 //! counted. Arguments, results and tokens are never told.
 
-mod export;
-mod names;
+mod attribute_names;
 mod otlp;
 mod span;
+mod span_exporter;
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -16,14 +16,14 @@ use http::Uri;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use span::{AnswerSlot, ClientSpan, ServerSpan};
+pub(crate) use span::{CapturedReply, ClientSpan, ServerSpan};
 
-use self::export::Exporter;
 use self::span::Span;
+use self::span_exporter::SpanExporter;
 use crate::upstream::InjectedHeader;
 
 /// How long the last spans may take when the gateway stops.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where spans are sent: a collector that takes OTLP over HTTP, in protobuf.
 #[derive(Debug, Clone)]
@@ -33,34 +33,34 @@ pub struct TelemetryConfig {
     /// What is sent with each request.
     pub headers: Vec<InjectedHeader>,
     /// What is said of the gateway itself, `service.name` among it.
-    pub resource: Vec<(String, String)>,
+    pub resource_attributes: Vec<(String, String)>,
     /// Time for one request.
     pub timeout: Duration,
     /// How long spans wait for others to be sent with them.
-    pub delay: Duration,
+    pub batch_delay: Duration,
     /// Spans that wait; more are dropped.
-    pub queue: usize,
+    pub queue_length: usize,
     /// Spans that are sent together.
-    pub batch: usize,
+    pub batch_size: usize,
 }
 
 impl TelemetryConfig {
     /// As OpenTelemetry has it where nothing else is said.
-    pub fn to(url: Uri) -> Self {
+    pub fn with_url(url: Uri) -> Self {
         Self {
             url,
             headers: Vec::new(),
-            resource: vec![("service.name".to_owned(), "gatelodge".to_owned())],
+            resource_attributes: vec![("service.name".to_owned(), "gatelodge".to_owned())],
             timeout: Duration::from_secs(10),
-            delay: Duration::from_secs(5),
-            queue: 2_048,
-            batch: 512,
+            batch_delay: Duration::from_secs(5),
+            queue_length: 2_048,
+            batch_size: 512,
         }
     }
 }
 
 /// What goes through the queue.
-enum Item {
+enum ExportItem {
     Span(Box<Span>),
     /// All that came before is to be sent now.
     Flush(oneshot::Sender<()>),
@@ -68,32 +68,32 @@ enum Item {
 
 /// The way to the collector; there is none unless it is configured.
 pub(crate) struct Telemetry {
-    spans: Option<Spans>,
+    span_sender: Option<SpanSender>,
     /// Taken when the gateway begins to run.
-    exporter: Mutex<Option<Exporter>>,
+    exporter: Mutex<Option<SpanExporter>>,
 }
 
 /// Where finished spans go.
 #[derive(Clone)]
-pub(crate) struct Spans {
-    queue: mpsc::Sender<Item>,
-    lost: Counter,
+pub(crate) struct SpanSender {
+    queue: mpsc::Sender<ExportItem>,
+    lost_spans: Counter,
 }
 
 impl Telemetry {
     pub fn new(config: Option<&TelemetryConfig>, lost: Counter) -> Self {
-        let Some(config) = config else { return Self { spans: None, exporter: Mutex::default() } };
-        let (queue, items) = mpsc::channel(config.queue.max(1));
-        let exporter = Exporter::new(config.clone(), items, lost.clone());
-        Self { spans: Some(Spans { queue, lost }), exporter: Mutex::new(Some(exporter)) }
+        let Some(config) = config else { return Self { span_sender: None, exporter: Mutex::default() } };
+        let (queue, items) = mpsc::channel(config.queue_length.max(1));
+        let exporter = SpanExporter::new(config.clone(), items, lost.clone());
+        Self { span_sender: Some(SpanSender { queue, lost_spans: lost }), exporter: Mutex::new(Some(exporter)) }
     }
 
-    pub fn is_on(&self) -> bool {
-        self.spans.is_some()
+    pub fn is_enabled(&self) -> bool {
+        self.span_sender.is_some()
     }
 
-    pub fn spans(&self) -> Option<Spans> {
-        self.spans.clone()
+    pub fn span_sender(&self) -> Option<SpanSender> {
+        self.span_sender.clone()
     }
 
     /// Begins to send.
@@ -106,35 +106,35 @@ impl Telemetry {
 
     /// Sends what waits, as far as that is quickly done.
     pub async fn flush(&self) {
-        let Some(spans) = &self.spans else { return };
+        let Some(spans) = &self.span_sender else { return };
         let (done, over) = oneshot::channel();
         let flushing = async {
-            if spans.queue.send(Item::Flush(done)).await.is_ok() {
+            if spans.queue.send(ExportItem::Flush(done)).await.is_ok() {
                 let _ = over.await;
             }
         };
-        let _ = tokio::time::timeout(LAST_WORDS, flushing).await;
+        let _ = tokio::time::timeout(FINAL_FLUSH_TIMEOUT, flushing).await;
     }
 }
 
-impl Spans {
+impl SpanSender {
     fn push(&self, span: Span) {
-        if self.queue.try_send(Item::Span(Box::new(span))).is_err() {
+        if self.queue.try_send(ExportItem::Span(Box::new(span))).is_err() {
             if mutant!("full-span-queue-blocks-call") {
                 std::thread::sleep(Duration::from_secs(3));
             }
-            self.lost.inc();
+            self.lost_spans.inc();
         }
     }
 }
 
 impl fmt::Debug for Telemetry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Telemetry").field("is_on", &self.is_on()).finish_non_exhaustive()
+        f.debug_struct("Telemetry").field("is_on", &self.is_enabled()).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Spans {
+impl fmt::Debug for SpanSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spans").field("room", &self.queue.capacity()).finish_non_exhaustive()
     }

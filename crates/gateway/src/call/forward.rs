@@ -50,7 +50,7 @@ pub(crate) fn under_our_id(
         id: &id,
         target: None,
         progress_token: has_token.then_some(&id),
-        trace: hop.as_ref().map(|hop| &hop.own),
+        trace: hop.as_ref().map(|hop| &hop.context),
     };
     // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
     let text = match request.source() {

@@ -9,7 +9,7 @@ use super::Refusal;
 use super::reserve::Reserved;
 use crate::methods::server::MayHear;
 use crate::request_context::RequestContext;
-use crate::trace::Hop;
+use crate::request_trace::UpstreamSpanContext;
 use crate::upstream::{Link, Outgoing, Verb, WayBack};
 
 /// Leave to send one message. There is no other way to an upstream.
@@ -89,7 +89,7 @@ impl Permit {
     }
 
     /// The span it is sent in.
-    pub fn hop(&self) -> Option<&Hop> {
+    pub fn hop(&self) -> Option<&UpstreamSpanContext> {
         self.outgoing.hop.as_deref()
     }
 

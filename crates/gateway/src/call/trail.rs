@@ -17,7 +17,7 @@ use crate::all::All;
 use crate::arguments_digest::arguments_digest;
 use crate::config_snapshot::ActiveGrant;
 use crate::request_context::{ClientProtocol, RequestContext};
-use crate::telemetry::{AnswerSlot, ServerSpan};
+use crate::telemetry::{CapturedReply, ServerSpan};
 use crate::upstream::SendError;
 
 /// The most characters of a name, a URI or an id, and the most names of arguments, that a row keeps.
@@ -54,14 +54,14 @@ impl Trail {
             trail.facts.policy_version = Some(policy.version);
         }
         let trace = visit.trace.as_ref().filter(|_| !mutant!("call-record-without-trace"));
-        trail.facts.trace = trace.map(|trace| trace.own.trace_id().into());
+        trail.facts.trace = trace.map(|trace| trace.context.trace_id().into());
         trail
     }
 
     /// The same for what concerns no single server.
     pub fn of_all(all: &All, call: CallId, at: Timestamp) -> Self {
         let mut trail = Self::of_caller(&all.grant, &all.address, &all.side, call, at);
-        trail.facts.trace = all.trace.as_ref().map(|trace| trace.own.trace_id().into());
+        trail.facts.trace = all.trace.as_ref().map(|trace| trace.context.trace_id().into());
         trail
     }
 
@@ -91,8 +91,8 @@ impl Trail {
     }
 
     /// Where the answer is to be shown, if somebody records the request.
-    pub fn answer(&self) -> Option<AnswerSlot> {
-        self.span.as_ref().map(|span| span.answer())
+    pub fn answer(&self) -> Option<CapturedReply> {
+        self.span.as_ref().map(|span| span.captured_reply())
     }
 
     pub fn at(&self) -> Timestamp {

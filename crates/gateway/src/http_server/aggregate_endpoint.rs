@@ -24,7 +24,7 @@ use crate::all::{All, route, stream};
 use crate::call::Trail;
 use crate::methods::gone;
 use crate::request_context::ClientProtocol;
-use crate::trace::Trace;
+use crate::request_trace::RequestTrace;
 
 /// Answers one request.
 pub(super) async fn serve(
@@ -80,7 +80,7 @@ pub(super) async fn handle_message(
             return record_rejection(gw, &all, fault.code, &fault.message).await;
         }
     };
-    all.trace = Trace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
+    all.trace = RequestTrace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
     let whose = SessionScope { grant: &all.grant, server: None };
     match detect_client_protocol(gw, whose, &headers, &message, |_| all.grant.allowed_revisions(&Revision::ALL)).await {
         Ok(side) => all.side = side,

@@ -30,8 +30,8 @@ use crate::call::{Refusal, Trail, subject_of};
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
+use crate::request_trace::RequestTrace;
 use crate::session::{ClientInfo, Session, wait_for_cancel};
-use crate::trace::Trace;
 use crate::upstream::SendError;
 
 /// What is said to whoever asks for a stream and does not take one, or comes from two places.
@@ -174,7 +174,7 @@ async fn handle_message(
             return gw.record_rejection(&visit, fault.code, &fault.message).await;
         }
     };
-    visit.trace = Trace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
+    visit.trace = RequestTrace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
     match &body {
         ReceivedBody::Whole(body) => visit.request_body = body.clone(),
         ReceivedBody::Segmented(_, begun) => visit.streaming_digest = begun.clone(),

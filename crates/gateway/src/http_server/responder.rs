@@ -20,7 +20,7 @@ use crate::deadline_timer::DeadlineTimer;
 use crate::message_body::MessageBody;
 use crate::request_context::RequestContext;
 use crate::session::{CancellableRequests, InFlightRequest, RequestRegistration, Session};
-use crate::telemetry::AnswerSlot;
+use crate::telemetry::CapturedReply;
 
 /// Events that wait for a slow caller; beyond that the upstream waits.
 const EVENT_QUEUE_LENGTH: usize = 32;
@@ -32,7 +32,7 @@ pub(crate) struct Responder {
     /// The request's place among those in flight. It is given back when the caller has taken the answer.
     in_flight_guard: Option<Room>,
     /// Where the answer is shown to whoever records the request.
-    captured_reply: Option<AnswerSlot>,
+    captured_reply: Option<CapturedReply>,
     /// Whose words they are, where the client speaks to many servers as one.
     name_prefixer: Option<Box<NamePrefixer>>,
     /// Where the client finds the request to cancel it, mostly one place, and what is told then.
@@ -208,7 +208,7 @@ impl Responder {
     }
 
     /// Shows the answer to somebody else, too.
-    pub fn capture_reply(&mut self, shown: Option<AnswerSlot>) {
+    pub fn capture_reply(&mut self, shown: Option<CapturedReply>) {
         self.captured_reply = shown;
     }
 

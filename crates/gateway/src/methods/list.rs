@@ -263,7 +263,7 @@ async fn fetch_pages(
         let call = gw.new_call_id();
         let method = wanted.method.name();
         let hop = visit.upstream_span(method, None);
-        let text = make(&RequestId::string(call.as_str()), cursor.as_deref(), hop.as_ref().map(|hop| &hop.own));
+        let text = make(&RequestId::string(call.as_str()), cursor.as_deref(), hop.as_ref().map(|hop| &hop.context));
         let outgoing = visit.request_for_upstream(Outgoing::request(text, call), method, None).within(hop);
         let permit = Permit::of_list(wanted.method, outgoing)
             .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;

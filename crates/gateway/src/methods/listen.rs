@@ -83,7 +83,7 @@ pub(crate) async fn listen(
     }
     let method = request.method().name();
     let hop = visit.upstream_span(method, None);
-    let text = own.page_request(&RequestId::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.own));
+    let text = own.page_request(&RequestId::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.context));
     let outgoing = visit.request_for_upstream(Outgoing::request(text, trail.call()), method, None).within(hop);
     let end = match Permit::of_always_allowed(method, outgoing) {
         Some(permit) => {

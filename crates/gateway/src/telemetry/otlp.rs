@@ -3,13 +3,13 @@
 
 use gatelodge_mcp::TraceParent;
 
-use super::span::{Kind, Span, Value};
+use super::span::{AttributeValue, Span, SpanKind};
 
 /// Protobuf, field by field.
 #[derive(Default)]
-struct Writer(Vec<u8>);
+struct ProtobufWriter(Vec<u8>);
 
-impl Writer {
+impl ProtobufWriter {
     fn varint(&mut self, mut number: u64) {
         while number > 0x7f {
             self.0.push(0x80 | (number & 0x7f) as u8);
@@ -22,7 +22,7 @@ impl Writer {
         self.varint(u64::from(field) << 3 | u64::from(wire));
     }
 
-    fn number(&mut self, field: u8, number: u64) {
+    fn varint_field(&mut self, field: u8, number: u64) {
         self.tag(field, 0);
         self.varint(number);
     }
@@ -44,49 +44,49 @@ impl Writer {
         self.bytes(field, &inner.0);
     }
 
-    fn attribute(&mut self, field: u8, name: &str, value: &Value) {
+    fn attribute(&mut self, field: u8, name: &str, value: &AttributeValue) {
         self.message(field, |pair| {
             pair.bytes(1, name.as_bytes());
             pair.message(2, |any| match value {
-                Value::Text(text) => any.bytes(1, text.as_bytes()),
-                Value::Number(number) => any.number(3, *number),
+                AttributeValue::Text(text) => any.bytes(1, text.as_bytes()),
+                AttributeValue::Number(number) => any.varint_field(3, *number),
             });
         });
     }
 
-    fn ids(&mut self, of: &TraceParent) {
+    fn span_ids(&mut self, of: &TraceParent) {
         self.bytes(1, &of.trace.to_be_bytes());
         self.bytes(2, &of.span.to_be_bytes());
     }
 
     fn span(&mut self, span: &Span) {
-        self.ids(&span.own);
+        self.span_ids(&span.context);
         if let Some(parent) = &span.parent {
             self.bytes(4, &parent.span.to_be_bytes());
         }
         self.bytes(5, span.name.as_bytes());
-        self.number(6, if span.kind == Kind::Server { 2 } else { 3 });
+        self.varint_field(6, if span.kind == SpanKind::Server { 2 } else { 3 });
         self.fixed64(7, span.start);
         self.fixed64(8, span.end);
         for (name, value) in &span.attributes {
             self.attribute(9, name, value);
         }
         if let Some(link) = &span.link {
-            self.message(13, |inner| inner.ids(link));
+            self.message(13, |inner| inner.span_ids(link));
         }
         if span.is_error {
-            self.message(15, |status| status.number(3, 2));
+            self.message(15, |status| status.varint_field(3, 2));
         }
     }
 }
 
 /// Writes spans, and who sends them.
 pub fn encode(resource: &[(String, String)], spans: &[Box<Span>]) -> Vec<u8> {
-    let mut request = Writer::default();
+    let mut request = ProtobufWriter::default();
     request.message(1, |all| {
         all.message(1, |own| {
             for (name, value) in resource {
-                own.attribute(1, name, &Value::Text(value.clone()));
+                own.attribute(1, name, &AttributeValue::Text(value.clone()));
             }
         });
         all.message(2, |scoped| {

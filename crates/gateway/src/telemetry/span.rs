@@ -12,15 +12,15 @@ use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, CallOutcome, CallRecord, Clock, RecordKind as RowKind};
 use jiff::Timestamp;
 
-use super::{Spans, names};
+use super::{SpanSender, attribute_names};
 use crate::call::{Ended, says_error};
 use crate::request_context::RequestContext;
-use crate::trace::Hop;
+use crate::request_trace::UpstreamSpanContext;
 use crate::upstream::{SendError, Way};
 
 /// Towards whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SpanKind {
     /// The caller.
     Server,
     /// An upstream.
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 
 /// What an attribute says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum AttributeValue {
     Text(String),
     Number(u64),
 }
@@ -37,23 +37,23 @@ pub(crate) enum Value {
 /// A span that has ended.
 #[derive(Debug)]
 pub(crate) struct Span {
-    pub own: TraceParent,
+    pub context: TraceParent,
     pub parent: Option<TraceParent>,
     pub link: Option<TraceParent>,
-    pub kind: Kind,
+    pub kind: SpanKind,
     pub name: String,
     /// Nanoseconds since 1970.
     pub start: u64,
     pub end: u64,
-    pub attributes: Vec<(&'static str, Value)>,
+    pub attributes: Vec<(&'static str, AttributeValue)>,
     pub is_error: bool,
 }
 
 impl Span {
-    fn begin(own: TraceParent, kind: Kind, at: Timestamp, method: &str, about: Option<&str>) -> Self {
+    fn begin(own: TraceParent, kind: SpanKind, at: Timestamp, method: &str, about: Option<&str>) -> Self {
         let start = u64::try_from(at.as_nanosecond()).unwrap_or_default();
         let mut span = Self {
-            own,
+            context: own,
             parent: None,
             link: None,
             kind,
@@ -63,67 +63,67 @@ impl Span {
             attributes: Vec::with_capacity(20),
             is_error: false,
         };
-        span.say(names::METHOD, method);
-        if let (Some((name, is_in_name)), Some(about)) = (names::about(method), about) {
-            span.say(name, about);
+        span.set_attribute(attribute_names::METHOD, method);
+        if let (Some((name, is_in_name)), Some(about)) = (attribute_names::target_attribute(method), about) {
+            span.set_attribute(name, about);
             if is_in_name {
                 span.name = format!("{method} {about}");
             }
-            if name == names::TOOL {
-                span.say(names::OPERATION, names::EXECUTE_TOOL);
+            if name == attribute_names::TOOL {
+                span.set_attribute(attribute_names::OPERATION, attribute_names::EXECUTE_TOOL);
             }
         }
         span
     }
 
-    fn say(&mut self, name: &'static str, text: impl Into<String>) {
-        self.attributes.push((name, Value::Text(text.into())));
+    fn set_attribute(&mut self, name: &'static str, text: impl Into<String>) {
+        self.attributes.push((name, AttributeValue::Text(text.into())));
     }
 
-    fn say_if<T: ToString>(&mut self, name: &'static str, text: Option<T>) {
+    fn set_attribute_if_some<T: ToString>(&mut self, name: &'static str, text: Option<T>) {
         if let Some(text) = text {
-            self.say(name, text.to_string());
+            self.set_attribute(name, text.to_string());
         }
     }
 
-    fn fail(&mut self, how: impl Into<String>) {
+    fn set_error(&mut self, how: impl Into<String>) {
         self.is_error = true;
-        self.say(names::ERROR_TYPE, how);
+        self.set_attribute(attribute_names::ERROR_TYPE, how);
     }
 
     /// What a message says of how it went.
-    fn answered(&mut self, message: &[u8]) {
+    fn set_reply_status(&mut self, message: &[u8]) {
         let Ok(Said::Response(reply)) = read_server_message(message, &JsonLimits::REPLY) else { return };
         match reply.payload() {
-            ServerResponsePayload::Result(result) if says_error(result) => self.fail(names::TOOL_ERROR),
+            ServerResponsePayload::Result(result) if says_error(result) => self.set_error(attribute_names::TOOL_ERROR),
             ServerResponsePayload::Result(_) => {}
             ServerResponsePayload::Error(_) => {
                 let code = reply.error().map_or("unknown", |error| error.code).to_owned();
-                self.say(names::STATUS_CODE, code.clone());
-                self.fail(code);
+                self.set_attribute(attribute_names::STATUS_CODE, code.clone());
+                self.set_error(code);
             }
         }
     }
 
-    fn end_after(&mut self, started: Instant) {
+    fn set_end(&mut self, started: Instant) {
         let length = u64::try_from(started.elapsed().as_nanos()).unwrap_or_default();
         self.end = self.start.saturating_add(length);
     }
 }
 
 /// Where the answer to a caller is seen.
-pub(crate) type AnswerSlot = Arc<OnceLock<Bytes>>;
+pub(crate) type CapturedReply = Arc<OnceLock<Bytes>>;
 
 /// A request of a caller, while it is on its way. What is said of it is what the log says.
 #[derive(Debug)]
 pub(crate) struct ServerSpan {
-    spans: Spans,
-    own: TraceParent,
+    span_sender: SpanSender,
+    context: TraceParent,
     parent: Option<TraceParent>,
     link: Option<TraceParent>,
     session: Option<String>,
     is_http: bool,
-    answer: AnswerSlot,
+    captured_reply: CapturedReply,
 }
 
 impl ServerSpan {
@@ -131,8 +131,8 @@ impl ServerSpan {
     pub fn begin(visit: &RequestContext) -> Option<Self> {
         let trace = visit.trace.as_ref()?;
         Some(Self {
-            spans: trace.spans.clone()?,
-            own: trace.own,
+            span_sender: trace.span_sender.clone()?,
+            context: trace.context,
             parent: trace.parent,
             link: trace.link,
             session: visit
@@ -140,52 +140,55 @@ impl ServerSpan {
                 .filter(|_| visit.generation() == ProtocolGeneration::Stateful)
                 .map(|session| session.id().to_owned()),
             is_http: visit.is_over_http(),
-            answer: AnswerSlot::default(),
+            captured_reply: CapturedReply::default(),
         })
     }
 
     /// Where the answer is to be shown.
-    pub fn answer(&self) -> AnswerSlot {
-        Arc::clone(&self.answer)
+    pub fn captured_reply(&self) -> CapturedReply {
+        Arc::clone(&self.captured_reply)
     }
 
     /// Ends it with the row of the log.
     pub fn end(self, row: &CallRecord, is_allowed: bool, started: Instant) {
         let method = row.method.as_deref().unwrap_or_default();
-        let mut span = Span::begin(self.own, Kind::Server, row.at, method, row.target.as_deref());
+        let mut span = Span::begin(self.context, SpanKind::Server, row.at, method, row.target.as_deref());
         (span.parent, span.link) = (self.parent, self.link);
-        span.say_if(names::PROTOCOL_VERSION, row.revision.as_deref());
-        span.say_if(names::SESSION, self.session);
-        span.say_if(names::REQUEST_ID, row.request.as_deref().map(|id| id.trim_matches('"')));
-        span.say(names::TRANSPORT, if self.is_http { names::TCP } else { names::PIPE });
+        span.set_attribute_if_some(attribute_names::PROTOCOL_VERSION, row.revision.as_deref());
+        span.set_attribute_if_some(attribute_names::SESSION, self.session);
+        span.set_attribute_if_some(attribute_names::REQUEST_ID, row.request.as_deref().map(|id| id.trim_matches('"')));
+        span.set_attribute(
+            attribute_names::TRANSPORT,
+            if self.is_http { attribute_names::TCP } else { attribute_names::PIPE },
+        );
         if self.is_http {
-            span.say(names::PROTOCOL, names::HTTP);
-            span.say_if(names::CLIENT_ADDRESS, row.address.as_deref());
+            span.set_attribute(attribute_names::PROTOCOL, attribute_names::HTTP);
+            span.set_attribute_if_some(attribute_names::CLIENT_ADDRESS, row.address.as_deref());
         }
-        decided(&mut span, row, is_allowed);
+        set_decision_attributes(&mut span, row, is_allowed);
         if mutant!("tool-result-in-span")
-            && let Some(answer) = self.answer.get()
+            && let Some(answer) = self.captured_reply.get()
         {
-            span.say("gen_ai.tool.call.result", String::from_utf8_lossy(answer));
+            span.set_attribute("gen_ai.tool.call.result", String::from_utf8_lossy(answer));
         }
-        match self.answer.get() {
-            Some(answer) => span.answered(answer),
-            None if row.outcome == Some(CallOutcome::Cancelled) => span.fail(names::CANCELLED),
+        match self.captured_reply.get() {
+            Some(answer) => span.set_reply_status(answer),
+            None if row.outcome == Some(CallOutcome::Cancelled) => span.set_error(attribute_names::CANCELLED),
             None => {}
         }
-        span.end_after(started);
-        self.spans.push(span);
+        span.set_end(started);
+        self.span_sender.push(span);
     }
 }
 
 /// What only we can say: who asked, and what the policy made of it.
-fn decided(span: &mut Span, row: &CallRecord, is_allowed: bool) {
-    span.say(names::CALL, row.call.as_str());
-    span.say_if(names::GRANT, row.label.as_deref());
-    span.say_if(names::SERVER, row.server.as_ref());
-    span.say_if(names::POLICY, row.policy.as_ref());
+fn set_decision_attributes(span: &mut Span, row: &CallRecord, is_allowed: bool) {
+    span.set_attribute(attribute_names::CALL, row.call.as_str());
+    span.set_attribute_if_some(attribute_names::GRANT, row.label.as_deref());
+    span.set_attribute_if_some(attribute_names::SERVER, row.server.as_ref());
+    span.set_attribute_if_some(attribute_names::POLICY, row.policy.as_ref());
     if let Some(version) = row.policy_version {
-        span.attributes.push((names::POLICY_VERSION, Value::Number(u64::from(version.0))));
+        span.attributes.push((attribute_names::POLICY_VERSION, AttributeValue::Number(u64::from(version.0))));
     }
     let decision = match row.kind {
         RowKind::Refused => Some("refused"),
@@ -193,71 +196,76 @@ fn decided(span: &mut Span, row: &CallRecord, is_allowed: bool) {
         _ if is_allowed => Some("allowed"),
         _ => None,
     };
-    span.say_if(names::DECISION, decision);
-    span.say_if(names::CODE, row.code.as_deref());
-    span.say_if(names::RULE, row.rule.as_deref());
-    span.say_if(names::LIMIT, row.counter.as_deref());
+    span.set_attribute_if_some(attribute_names::DECISION, decision);
+    span.set_attribute_if_some(attribute_names::CODE, row.code.as_deref());
+    span.set_attribute_if_some(attribute_names::RULE, row.rule.as_deref());
+    span.set_attribute_if_some(attribute_names::LIMIT, row.counter.as_deref());
 }
 
 /// A request to an upstream, while it is on its way. Dropped before its end, it took too long.
 #[derive(Debug)]
 pub(crate) struct ClientSpan {
-    spans: Spans,
+    span_sender: SpanSender,
     span: Option<Span>,
     started: Instant,
 }
 
 impl ClientSpan {
     /// None if nobody records it.
-    pub fn begin(visit: &RequestContext, hop: Option<&Hop>, call: CallId, clock: &dyn Clock) -> Option<Self> {
+    pub fn begin(
+        visit: &RequestContext,
+        hop: Option<&UpstreamSpanContext>,
+        call: CallId,
+        clock: &dyn Clock,
+    ) -> Option<Self> {
         let (trace, hop) = (visit.trace.as_ref()?, hop?);
-        let spans = trace.spans.clone()?;
-        let mut span = Span::begin(hop.own, Kind::Client, clock.now(), &hop.method, hop.about.as_deref());
-        span.parent = Some(trace.own);
-        span.say_if(names::PROTOCOL_VERSION, visit.revision());
-        span.say(names::REQUEST_ID, call.as_str());
-        span.say_if(names::SERVER, Some(visit.upstream.name()));
+        let spans = trace.span_sender.clone()?;
+        let mut span = Span::begin(hop.context, SpanKind::Client, clock.now(), &hop.method, hop.target.as_deref());
+        span.parent = Some(trace.context);
+        span.set_attribute_if_some(attribute_names::PROTOCOL_VERSION, visit.revision());
+        span.set_attribute(attribute_names::REQUEST_ID, call.as_str());
+        span.set_attribute_if_some(attribute_names::SERVER, Some(visit.upstream.name()));
         match &visit.upstream.config().way {
-            Way::Child(_) => span.say(names::TRANSPORT, names::PIPE),
+            Way::Child(_) => span.set_attribute(attribute_names::TRANSPORT, attribute_names::PIPE),
             Way::Http(to) => {
-                span.say(names::TRANSPORT, names::TCP);
-                span.say(names::PROTOCOL, names::HTTP);
-                span.say_if(names::SERVER_ADDRESS, to.url.host());
+                span.set_attribute(attribute_names::TRANSPORT, attribute_names::TCP);
+                span.set_attribute(attribute_names::PROTOCOL, attribute_names::HTTP);
+                span.set_attribute_if_some(attribute_names::SERVER_ADDRESS, to.url.host());
                 let usual = if to.url.scheme_str() == Some("https") { 443 } else { 80 };
                 let port = to.url.port_u16().unwrap_or(usual);
-                span.attributes.push((names::SERVER_PORT, Value::Number(u64::from(port))));
+                span.attributes.push((attribute_names::SERVER_PORT, AttributeValue::Number(u64::from(port))));
             }
         }
-        Some(Self { spans, span: Some(span), started: Instant::now() })
+        Some(Self { span_sender: spans, span: Some(span), started: Instant::now() })
     }
 
     /// Ends it with what came of it.
     pub fn end(mut self, ended: Result<&Ended, &SendError>) {
         self.finish(|span| match ended {
-            Ok(Ended::Answer(message, _)) => span.answered(message.outline()),
+            Ok(Ended::Answer(message, _)) => span.set_reply_status(message.outline()),
             // The call waits for its client; this part of it went well.
             Ok(Ended::Asked(_)) => {}
-            Ok(Ended::Cancelled) => span.fail(names::CANCELLED),
-            Err(fault) => span.fail(fault.word()),
+            Ok(Ended::Cancelled) => span.set_error(attribute_names::CANCELLED),
+            Err(fault) => span.set_error(fault.word()),
         });
     }
 
     /// Ends that of a stream, which either side may end in order.
     pub fn end_stream(mut self, fault: Option<&SendError>) {
-        self.finish(|span| fault.into_iter().for_each(|fault| span.fail(fault.word())));
+        self.finish(|span| fault.into_iter().for_each(|fault| span.set_error(fault.word())));
     }
 
     fn finish(&mut self, say: impl FnOnce(&mut Span)) {
         if let Some(mut span) = self.span.take() {
             say(&mut span);
-            span.end_after(self.started);
-            self.spans.push(span);
+            span.set_end(self.started);
+            self.span_sender.push(span);
         }
     }
 }
 
 impl Drop for ClientSpan {
     fn drop(&mut self) {
-        self.finish(|span| span.fail(names::TIMEOUT));
+        self.finish(|span| span.set_error(attribute_names::TIMEOUT));
     }
 }

@@ -22,7 +22,7 @@ use self::connector::{Connector, TlsError};
 use self::pool::RequestError;
 use super::{Exchange, HttpConfig, Link, Outgoing, SendError, Upstream, Verb};
 use crate::message_body::MessageBody;
-use crate::trace::Hop;
+use crate::request_trace::UpstreamSpanContext;
 use crate::workers;
 
 /// What is read of an answer that says nothing, and for how long.
@@ -169,9 +169,9 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Messa
     request
 }
 
-fn insert_trace(headers: &mut HeaderMap, hop: Hop) {
-    let parent = HeaderValue::try_from(hop.own.to_string()).ok();
-    for (name, value) in [(TRACEPARENT, parent), (TRACESTATE, hop.state), (BAGGAGE, hop.baggage)] {
+fn insert_trace(headers: &mut HeaderMap, hop: UpstreamSpanContext) {
+    let parent = HeaderValue::try_from(hop.context.to_string()).ok();
+    for (name, value) in [(TRACEPARENT, parent), (TRACESTATE, hop.trace_state), (BAGGAGE, hop.baggage)] {
         if let Some(value) = value {
             headers.insert(name, value);
         }

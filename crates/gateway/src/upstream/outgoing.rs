@@ -15,7 +15,7 @@ use super::child::Child;
 use super::sse::Sse;
 use super::{Secrets, Upstream, Way};
 use crate::message_body::MessageBody;
-use crate::trace::Hop;
+use crate::request_trace::UpstreamSpanContext;
 
 /// Why an upstream gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -234,7 +234,7 @@ pub(crate) struct Outgoing {
     /// The last event that we have of a stream that is to go on.
     pub last_event: Option<HeaderValue>,
     /// Our span, if it belongs to a trace.
-    pub hop: Option<Box<Hop>>,
+    pub hop: Option<Box<UpstreamSpanContext>>,
     /// Whether an upstream may ask its client something before it answers: it is a call, and not a list.
     pub may_ask: bool,
 }
@@ -277,7 +277,7 @@ impl Outgoing {
     }
 
     /// The same in a span of ours, which the body names if the caller named one.
-    pub fn within(self, hop: Option<Hop>) -> Self {
+    pub fn within(self, hop: Option<UpstreamSpanContext>) -> Self {
         Self { hop: hop.map(Box::new), ..self }
     }
 

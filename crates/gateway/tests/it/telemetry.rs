@@ -66,8 +66,9 @@ impl Collector {
     }
 
     pub fn config(&self) -> TelemetryConfig {
-        let mut config = TelemetryConfig::to(format!("http://{}/v1/traces", self.address).parse().expect("a URL"));
-        config.delay = Duration::from_millis(20);
+        let mut config =
+            TelemetryConfig::with_url(format!("http://{}/v1/traces", self.address).parse().expect("a URL"));
+        config.batch_delay = Duration::from_millis(20);
         config
     }
 
@@ -278,7 +279,7 @@ async fn nothing_is_sent_unless_it_is_configured() {
 #[tokio::test]
 async fn what_is_left_is_sent_when_the_gateway_stops() {
     let collector = Collector::start().await;
-    let config = TelemetryConfig { delay: Duration::from_secs(600), ..collector.config() };
+    let config = TelemetryConfig { batch_delay: Duration::from_secs(600), ..collector.config() };
     let (_, gw) = desk(Some(config)).await;
     gw.call("read_note", json!({})).await;
     gw.assert_stops_promptly().await;
@@ -303,9 +304,9 @@ async fn silent() -> SocketAddr {
 async fn a_collector_that_is_dead_or_silent_changes_nothing_for_calls_and_what_it_misses_is_counted() {
     let dead = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
     for address in [dead, silent().await] {
-        let mut config = TelemetryConfig::to(format!("http://{address}/v1/traces").parse().expect("a URL"));
-        (config.queue, config.batch) = (8, 4);
-        (config.delay, config.timeout) = (Duration::from_millis(1), Duration::from_millis(300));
+        let mut config = TelemetryConfig::with_url(format!("http://{address}/v1/traces").parse().expect("a URL"));
+        (config.queue_length, config.batch_size) = (8, 4);
+        (config.batch_delay, config.timeout) = (Duration::from_millis(1), Duration::from_millis(300));
         let (upstream, gw) = desk(Some(config)).await;
         for _ in 0..40 {
             let began = Instant::now();

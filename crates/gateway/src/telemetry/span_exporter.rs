@@ -10,32 +10,32 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 use super::span::Span;
-use super::{Item, TelemetryConfig, otlp};
+use super::{ExportItem, TelemetryConfig, otlp};
 use crate::message_body::MessageBody;
 use crate::upstream::{Pool, innermost, pool};
 
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
 /// What a collector says is a few bytes; of one that says more, no more is read.
-const MAX_ANSWER: usize = 64 << 10;
+const MAX_COLLECTOR_RESPONSE_BYTES: usize = 64 << 10;
 
-pub(super) struct Exporter {
+pub(super) struct SpanExporter {
     config: TelemetryConfig,
     /// From calls. Closed when the gateway is dropped; then the task ends.
-    items: mpsc::Receiver<Item>,
-    pool: Pool,
-    lost: Counter,
+    items: mpsc::Receiver<ExportItem>,
+    connection_pool: Pool,
+    lost_spans: Counter,
     is_failing: bool,
 }
 
-impl Exporter {
-    pub fn new(config: TelemetryConfig, items: mpsc::Receiver<Item>, lost: Counter) -> Self {
-        let pool = pool(config.timeout);
-        Self { config, items, pool, lost, is_failing: false }
+impl SpanExporter {
+    pub fn new(config: TelemetryConfig, items: mpsc::Receiver<ExportItem>, lost_spans: Counter) -> Self {
+        let connection_pool = pool(config.timeout);
+        Self { config, items, connection_pool, lost_spans, is_failing: false }
     }
 
     pub async fn run(mut self) {
         while let Some(first) = self.items.recv().await {
-            let (batch, asked) = self.gather(first).await;
+            let (batch, asked) = self.collect_batch(first).await;
             if !batch.is_empty() {
                 self.send(&batch).await;
             }
@@ -46,17 +46,17 @@ impl Exporter {
     }
 
     /// What is sent together: as much as comes in time, or until somebody asks.
-    async fn gather(&mut self, first: Item) -> (Vec<Box<Span>>, Option<oneshot::Sender<()>>) {
+    async fn collect_batch(&mut self, first: ExportItem) -> (Vec<Box<Span>>, Option<oneshot::Sender<()>>) {
         let mut batch = Vec::new();
         let mut next = Some(first);
-        let mut waited = std::pin::pin!(tokio::time::sleep(self.config.delay));
+        let mut waited = std::pin::pin!(tokio::time::sleep(self.config.batch_delay));
         loop {
             match next {
-                Some(Item::Span(span)) => batch.push(span),
-                Some(Item::Flush(done)) => return (batch, Some(done)),
+                Some(ExportItem::Span(span)) => batch.push(span),
+                Some(ExportItem::Flush(done)) => return (batch, Some(done)),
                 None => return (batch, None),
             }
-            if batch.len() >= self.config.batch {
+            if batch.len() >= self.config.batch_size {
                 return (batch, None);
             }
             next = tokio::select! {
@@ -68,7 +68,7 @@ impl Exporter {
 
     /// Sends a batch, once. Whoever keeps spans for a collector that is gone needs room without end.
     async fn send(&mut self, batch: &[Box<Span>]) {
-        let body = otlp::encode(&self.config.resource, batch);
+        let body = otlp::encode(&self.config.resource_attributes, batch);
         let sending = tokio::time::timeout(self.config.timeout, self.post(body.into())).await;
         let count = batch.len();
         match sending.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
@@ -79,7 +79,7 @@ impl Exporter {
             Ok(()) => {}
             Err(why) => {
                 if !mutant!("dropped-spans-not-counted") {
-                    self.lost.inc_by(count as u64);
+                    self.lost_spans.inc_by(count as u64);
                 }
                 // Said once; the figures tell how many.
                 if !std::mem::replace(&mut self.is_failing, true) {
@@ -97,10 +97,10 @@ impl Exporter {
             request.headers_mut().append(header.name.clone(), header.value.clone());
         }
         request.headers_mut().insert(CONTENT_TYPE, PROTOBUF);
-        let response = self.pool.clone().request(request).await.map_err(|error| innermost(&error))?;
+        let response = self.connection_pool.clone().request(request).await.map_err(|error| innermost(&error))?;
         let status = response.status();
         // Read to its end, so that the connection can be used again. What it says of single spans helps nobody here.
-        let _ = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+        let _ = Limited::new(response.into_body(), MAX_COLLECTOR_RESPONSE_BYTES).collect().await;
         if status.is_success() { Ok(()) } else { Err(format!("HTTP status {}", status.as_u16())) }
     }
 }

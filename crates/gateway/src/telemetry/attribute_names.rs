@@ -38,7 +38,7 @@ pub const RULE: &str = "gatelodge.rule";
 pub const LIMIT: &str = "gatelodge.limit";
 
 /// The attribute that says what a method is about, and whether a span's name says it, too: URIs are too many.
-pub fn about(method: &str) -> Option<(&'static str, bool)> {
+pub fn target_attribute(method: &str) -> Option<(&'static str, bool)> {
     match Method::of(method.into()) {
         Method::ToolsCall => Some((TOOL, true)),
         Method::PromptsGet => Some((PROMPT, true)),
