@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use gatelodge_gateway::{Accepting, HttpConfig, InjectedHeader, UpstreamConfig, Way};
+use gatelodge_gateway::{InjectedHeader, PinningSettings, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport};
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{ClientMessage, read_client_message};
 use gatelodge_store::GrantToken;
@@ -52,8 +52,13 @@ impl Demo {
         let url: Uri = format!("http://{}/mcp", self.listener.local_addr()?).parse()?;
         let secret = self.key.to_str()?.trim_start_matches("Bearer ").to_owned();
         let header = InjectedHeader { name: AUTHORIZATION, value: self.key.clone(), secrets: vec![secret] };
-        let way = Way::Http(HttpConfig { url, headers: vec![header] });
-        Ok(UpstreamConfig { name: NAME.parse()?, way, log_arguments: true, accepting: Accepting::default() })
+        let way = UpstreamTransport::Http(UpstreamHttpConfig { url, headers: vec![header] });
+        Ok(UpstreamConfig {
+            name: NAME.parse()?,
+            transport: way,
+            log_arguments: true,
+            pinning: PinningSettings::default(),
+        })
     }
 
     /// Serves until it is dropped.

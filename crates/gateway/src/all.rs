@@ -55,7 +55,7 @@ impl All {
             .map(|(upstream, door)| RequestContext {
                 grant: Arc::clone(grant),
                 server_access: door.clone(),
-                pins_epoch: upstream.acceptances(),
+                pins_epoch: upstream.pins_epoch(),
                 upstream: Arc::clone(upstream),
                 client_address: Arc::clone(address),
                 client_protocol: ClientProtocol::Stateful(None),

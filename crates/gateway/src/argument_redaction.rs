@@ -3,7 +3,7 @@
 use gatelodge_json::{JsonKind, JsonValue, quote_into};
 use gatelodge_store::GrantToken;
 
-use crate::upstream::Secrets;
+use crate::upstream::SecretRedactor;
 
 /// More of the arguments than this is not kept.
 const MAX_LOGGED_ARGUMENTS_BYTES: usize = 4_096;
@@ -22,10 +22,10 @@ const SECRET_NAME_PARTS: [&str; 10] = [
 ];
 
 /// Writes arguments for the log.
-pub(crate) fn redacted_arguments(arguments: JsonValue<'_>, secrets: &Secrets) -> String {
+pub(crate) fn redacted_arguments(arguments: JsonValue<'_>, secrets: &SecretRedactor) -> String {
     let mut out = String::new();
     write_redacted(arguments, &mut out);
-    let mut out = redact_grant_tokens(&secrets.cut_text(&out));
+    let mut out = redact_grant_tokens(&secrets.redact_text(&out));
     if out.len() > MAX_LOGGED_ARGUMENTS_BYTES {
         let cut = (0..=MAX_LOGGED_ARGUMENTS_BYTES).rev().find(|at| out.is_char_boundary(*at)).unwrap_or(0);
         out.truncate(cut);
@@ -92,7 +92,7 @@ mod tests {
     fn values_under_telling_names_and_known_secrets_are_not_written() {
         let text = br#"{"to":"a","Password":"hunter2","deep":[{"api_key":{"x":1}}],"note":"my sesame1 here","n":1.10,"x":"glt_abc2 and"}"#;
         let document = read(text, &JsonLimits::REQUEST).expect("json");
-        let secrets = Secrets::new([&"sesame1".to_owned()]);
+        let secrets = SecretRedactor::new([&"sesame1".to_owned()]);
         assert_eq!(
             redacted_arguments(document.root(), &secrets),
             r#"{"to":"a","Password":"***","deep":[{"api_key":"***"}],"note":"my *** here","n":1.10,"x":"*** and"}"#
@@ -103,6 +103,8 @@ mod tests {
     fn long_values_are_cut() {
         let text = format!(r#"{{"a":"{}","b":1}}"#, "ä".repeat(5_000));
         let document = read(text.as_bytes(), &JsonLimits::REQUEST).expect("json");
-        assert!(redacted_arguments(document.root(), &Secrets::default()).len() <= MAX_LOGGED_ARGUMENTS_BYTES + 4);
+        assert!(
+            redacted_arguments(document.root(), &SecretRedactor::default()).len() <= MAX_LOGGED_ARGUMENTS_BYTES + 4
+        );
     }
 }

@@ -63,7 +63,7 @@ use crate::request_context::RequestContext;
 use crate::session::SessionRegistry;
 use crate::session::session_persistence::SessionPersistence;
 use crate::telemetry::Telemetry;
-use crate::upstream::Client;
+use crate::upstream::UpstreamClient;
 
 pub use all::names::fits;
 pub use config_snapshot::{ActiveGrant, ActivePolicy, ConfigSnapshot, GrantConfig, ServerAccess};
@@ -73,7 +73,8 @@ pub use stores::GatewayStores;
 pub use telemetry::TelemetryConfig;
 pub use tool_categories::{ToolCategorization, categorize_accepted_tools, categorize_tools};
 pub use upstream::{
-    Accepting, ChildConfig, HttpConfig, InjectedHeader, MIN_SECRET, Secrets, Upstream, UpstreamConfig, Way,
+    ChildConfig, InjectedHeader, MIN_SECRET_BYTES, PinningSettings, SecretRedactor, Upstream, UpstreamConfig,
+    UpstreamHttpConfig, UpstreamTransport,
 };
 pub use workers::{WorkerRoundRobin, WorkerThreads};
 
@@ -103,7 +104,7 @@ pub struct Gateway {
     telemetry: Telemetry,
     /// Where connections are served.
     workers: WorkerRoundRobin,
-    upstream_client: Client,
+    upstream_client: UpstreamClient,
     auth_failures: AuthFailureCounter,
     /// Sent once, when the gateway stops. Listeners, connections and streams listen.
     shutdown: watch::Sender<bool>,
@@ -128,7 +129,7 @@ impl Gateway {
         settings: GatewaySettings,
     ) -> Arc<Self> {
         let metrics = Metrics::new();
-        let client = Client::new(&settings, lanes.count(), metrics.dropped_messages_counter());
+        let client = UpstreamClient::new(&settings, lanes.count(), metrics.dropped_messages_counter());
         let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone());
         Arc::new_cyclic(|own| Self {
             weak_self: Weak::clone(own),
@@ -166,7 +167,7 @@ impl Gateway {
             sessions_per_grant: self.settings.sessions_per_grant,
             processes_per_server: self.settings.processes_per_server,
         };
-        self.upstream_client.prepare_for(&servers);
+        self.upstream_client.prepare_tls_for(&servers);
         let next = self.config_snapshot.load().with_changes(servers, grants, &bounds);
         self.config_snapshot.store(Arc::new(next));
         let live = self.config_snapshot();
@@ -287,7 +288,7 @@ impl Gateway {
     /// Whether what a long stream was opened by is still in force: the grant with its labels, its server, what is accepted
     /// of that, and the policy's version.
     pub(crate) fn is_context_current(&self, visit: &RequestContext) -> bool {
-        self.is_policy_current(visit) && visit.pins_epoch == visit.upstream.acceptances()
+        self.is_policy_current(visit) && visit.pins_epoch == visit.upstream.pins_epoch()
     }
 
     /// The same for a call that was judged: what somebody accepts meanwhile of the server's tools does not change that.

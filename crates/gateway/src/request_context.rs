@@ -162,7 +162,7 @@ impl RequestContext {
     pub fn tool_registry(&self) -> Arc<Offers> {
         match self.upstream_session().and_then(|session| session.server_process()) {
             Some(child) => Arc::clone(child.offers()),
-            None => Arc::clone(&self.upstream.offers),
+            None => Arc::clone(&self.upstream.tool_registry),
         }
     }
 
@@ -170,7 +170,7 @@ impl RequestContext {
     pub fn current_tool_listing(&self) -> Option<Arc<Offer>> {
         match self.upstream_session().and_then(|session| session.server_process()) {
             Some(child) => child.offers().current(),
-            None => self.upstream.offers.current(),
+            None => self.upstream.tool_registry.current(),
         }
     }
 
@@ -178,7 +178,7 @@ impl RequestContext {
     pub fn has_pending_call(&self) -> bool {
         match self.upstream_session() {
             Some(session) => session.upstream_link().is_awaited(),
-            None => self.upstream.is_awaited(),
+            None => self.upstream.has_pending_call(),
         }
     }
 
@@ -186,13 +186,13 @@ impl RequestContext {
     pub fn find_tool<'o>(&self, offer: Option<&'o Offer>, name: &str) -> Option<&'o OfferedTool> {
         let is_stateless = self.generation() == ProtocolGeneration::Stateless
             || self.translation() == ProtocolTranslation::ToStateless;
-        let has_to_mirror = is_stateless && !self.upstream.is_child();
+        let has_to_mirror = is_stateless && !self.upstream.is_process();
         offer?.tool(name).filter(|tool| !has_to_mirror || tool.mirror.is_ok())
     }
 
     /// The revisions that a caller of an era may speak: those that are spoken there, without what the grant finds too old.
     pub fn supported_revisions(&self, era: ProtocolGeneration) -> Vec<Revision> {
-        self.grant.allowed_revisions(&self.upstream.spoken(era))
+        self.grant.allowed_revisions(&self.upstream.supported_revisions(era))
     }
 
     /// Holds that the grant lets its bearer speak in a revision.

@@ -59,7 +59,7 @@ impl Gateway {
         Some(RequestContext {
             grant: Arc::clone(grant),
             server_access: door.clone(),
-            pins_epoch: upstream.acceptances(),
+            pins_epoch: upstream.pins_epoch(),
             upstream: Arc::clone(upstream),
             client_address: Arc::clone(address),
             client_protocol: ClientProtocol::Stateful(None),

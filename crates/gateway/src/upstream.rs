@@ -9,7 +9,7 @@ mod offer;
 mod outgoing;
 mod peer;
 mod restarts;
-mod secret;
+mod secret_redactor;
 mod sse;
 
 use std::fmt;
@@ -34,7 +34,7 @@ pub(crate) use exchange::Exchange;
 pub(crate) use http::{Pool, innermost, pool};
 pub(crate) use offer::{Earlier, Listed, Offer, OfferedTool, Offers};
 pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb, WayBack};
-pub use secret::{MIN_SECRET, Secrets};
+pub use secret_redactor::{MIN_SECRET_BYTES, SecretRedactor};
 
 use self::child::Keeping;
 use self::http::HttpClient;
@@ -71,70 +71,70 @@ pub struct UpstreamConfig {
     /// Its name, the last part of its URL at the gateway.
     pub name: ServerName,
     /// How it is reached.
-    pub way: Way,
+    pub transport: UpstreamTransport,
     /// Whether the call log keeps the values of arguments.
     pub log_arguments: bool,
     /// What is accepted of its definitions without asking a person.
-    pub accepting: Accepting,
+    pub pinning: PinningSettings,
 }
 
 /// What is accepted of a server's definitions without asking a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accepting {
+pub struct PinningSettings {
     /// Nothing, not even what it offers at first.
     pub review: bool,
     /// Tools that are new.
     pub accept_new: bool,
     /// How old what it offers may be when a tool is called: not every server tells when it changes. Zero asks before
     /// each call.
-    pub fresh: Duration,
+    pub check_definitions: Duration,
 }
 
-impl Default for Accepting {
+impl Default for PinningSettings {
     fn default() -> Self {
-        Self { review: false, accept_new: false, fresh: Duration::from_secs(60) }
+        Self { review: false, accept_new: false, check_definitions: Duration::from_secs(60) }
     }
 }
 
 impl UpstreamConfig {
     /// Whether it is reached within TLS.
-    fn is_secure(&self) -> bool {
-        matches!(&self.way, Way::Http(to) if to.url.scheme() == Some(&Scheme::HTTPS))
+    fn uses_tls(&self) -> bool {
+        matches!(&self.transport, UpstreamTransport::Http(to) if to.url.scheme() == Some(&Scheme::HTTPS))
     }
 
     /// What must never be seen on the caller's side.
-    pub fn secrets(&self) -> Secrets {
-        match &self.way {
-            Way::Child(child) => Secrets::new(&child.secrets),
-            Way::Http(http) => {
+    pub fn secret_redactor(&self) -> SecretRedactor {
+        match &self.transport {
+            UpstreamTransport::Process(child) => SecretRedactor::new(&child.secrets),
+            UpstreamTransport::Http(http) => {
                 // A key may stand in the URL as well; other values are words that answers have, too.
                 let pairs = http.url.query().into_iter().flat_map(|query| query.split('&'));
-                let values = pairs.filter_map(|pair| pair.split_once('=').filter(|(name, _)| names_secret(name)));
+                let values = pairs.filter_map(|pair| pair.split_once('=').filter(|(name, _)| is_secret_name(name)));
                 let values: Vec<String> = values.map(|(_, value)| value.to_owned()).collect();
-                Secrets::new(http.headers.iter().flat_map(|header| &header.secrets).chain(&values))
+                SecretRedactor::new(http.headers.iter().flat_map(|header| &header.secrets).chain(&values))
             }
         }
     }
 }
 
 /// Whether a value of this name in a URL is likely a secret.
-fn names_secret(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["key", "token", "secret", "password", "auth", "sig", "credential", "code"].iter().any(|part| name.contains(part))
 }
 
 /// How a server is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum UpstreamTransport {
     /// Over HTTP.
-    Http(HttpConfig),
+    Http(UpstreamHttpConfig),
     /// By running it.
-    Child(ChildConfig),
+    Process(ChildConfig),
 }
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HttpConfig {
+pub struct UpstreamHttpConfig {
     /// Its URL.
     pub url: Uri,
     /// What is sent with each request.
@@ -147,36 +147,36 @@ pub struct Upstream {
     config: UpstreamConfig,
     /// What is sent with each request: what was configured, and the host.
     headers: HeaderMap,
-    secrets: Arc<Secrets>,
+    secrets: Arc<SecretRedactor>,
     pub(crate) in_flight: Arc<InFlightLimit>,
-    pub(crate) offers: Arc<Offers>,
+    pub(crate) tool_registry: Arc<Offers>,
     /// What its accepted tools can do, as it was found last.
-    pub(crate) categories: ArcSwapOption<ServerToolCategories>,
+    pub(crate) tool_categories: ArcSwapOption<ServerToolCategories>,
     /// What was accepted and said of its tools, as it was found last, and how often that was something else than before.
-    accepted: std::sync::Mutex<Option<u64>>,
-    acceptances: AtomicU64,
+    pins_hash: std::sync::Mutex<Option<u64>>,
+    pins_epoch: AtomicU64,
     /// Bounds the processes that run for it.
-    children: Arc<Semaphore>,
-    restarts: Arc<Restarts>,
+    process_slots: Arc<Semaphore>,
+    restart_backoff: Arc<Restarts>,
     /// The process that takes requests which stand alone.
-    shared: std::sync::Mutex<Option<Arc<Child>>>,
+    shared_process: std::sync::Mutex<Option<Arc<Child>>>,
     /// Whether it speaks without handshakes: 0 unknown, 1 yes, 2 no. Written by whoever asked it, read by every request
     /// of a modern client.
-    speaks_modern: AtomicU8,
+    stateless_support: AtomicU8,
     /// Whether it has said that it has tasks for requests that stand alone, or has made one.
     has_tasks: AtomicBool,
     /// Whether it took the last handshake by HTTP+SSE, so that the next begins there. Written by each handshake.
-    speaks_sse: AtomicBool,
+    uses_sse_transport: AtomicBool,
     /// The revisions that it named when it was asked; empty before. Written and read with what is above.
-    spoken: std::sync::Mutex<Vec<Revision>>,
+    supported_revisions: std::sync::Mutex<Vec<Revision>>,
     /// Held while it is asked, so that many requests ask once.
-    pub(crate) probing: Mutex<()>,
+    pub(crate) probe_lock: Mutex<()>,
 }
 
 impl Upstream {
     pub(crate) fn new(config: UpstreamConfig, in_flight: usize, children: usize) -> Self {
         let mut headers = HeaderMap::new();
-        if let Way::Http(to) = &config.way {
+        if let UpstreamTransport::Http(to) = &config.transport {
             for header in &to.headers {
                 let mut value = header.value.clone();
                 value.set_sensitive(true);
@@ -186,24 +186,24 @@ impl Upstream {
                 headers.extend(http::host_of(&to.url).map(|host| (HOST, host)));
             }
         }
-        let secrets = Arc::new(config.secrets());
+        let secrets = Arc::new(config.secret_redactor());
         Self {
             config,
             headers,
             secrets,
             in_flight: InFlightLimit::new(in_flight),
-            offers: Arc::default(),
-            categories: ArcSwapOption::empty(),
-            accepted: std::sync::Mutex::default(),
-            acceptances: AtomicU64::new(0),
-            children: Arc::new(Semaphore::new(children)),
-            restarts: Arc::default(),
-            shared: std::sync::Mutex::default(),
-            speaks_modern: AtomicU8::new(0),
+            tool_registry: Arc::default(),
+            tool_categories: ArcSwapOption::empty(),
+            pins_hash: std::sync::Mutex::default(),
+            pins_epoch: AtomicU64::new(0),
+            process_slots: Arc::new(Semaphore::new(children)),
+            restart_backoff: Arc::default(),
+            shared_process: std::sync::Mutex::default(),
+            stateless_support: AtomicU8::new(0),
             has_tasks: AtomicBool::new(false),
-            speaks_sse: AtomicBool::new(false),
-            spoken: std::sync::Mutex::default(),
-            probing: Mutex::default(),
+            uses_sse_transport: AtomicBool::new(false),
+            supported_revisions: std::sync::Mutex::default(),
+            probe_lock: Mutex::default(),
         }
     }
 
@@ -220,39 +220,39 @@ impl Upstream {
         &self.headers
     }
 
-    pub(crate) fn secrets(&self) -> &Arc<Secrets> {
+    pub(crate) fn secret_redactor(&self) -> &Arc<SecretRedactor> {
         &self.secrets
     }
 
     /// Notes what was accepted and said of its tools. Where that is something else than before, so are the lists of all
     /// who listen, unless nobody could have seen one.
-    pub(crate) fn note_accepted(&self, known: &ServerTools, is_first: bool) {
-        let pins = known.pinned.iter().map(|pin| hashed(&(&pin.definition.name, &pin.definition.fingerprint)));
+    pub(crate) fn note_pins(&self, known: &ServerTools, is_first: bool) {
+        let pins = known.pinned.iter().map(|pin| hash_of(&(&pin.definition.name, &pin.definition.fingerprint)));
         let said = known
             .category_overrides
             .iter()
-            .map(|said| hashed(&(&said.tool, said.category.as_str(), &said.fingerprint)));
+            .map(|said| hash_of(&(&said.tool, said.category.as_str(), &said.fingerprint)));
         // In whatever order they come.
         let now = pins.chain(said).fold(0, u64::wrapping_add);
-        let mut accepted = self.accepted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut accepted = self.pins_hash.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if accepted.replace(now).is_some_and(|before| before != now) && !is_first {
-            self.acceptances.fetch_add(1, Ordering::AcqRel);
+            self.pins_epoch.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     /// Notes that nobody has asked it for its tools, in no life of the gateway.
-    pub(crate) fn note_unknown(&self) {
-        self.accepted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(0);
+    pub(crate) fn note_no_pins(&self) {
+        self.pins_hash.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(0);
     }
 
     /// How often something else was accepted or said of its tools.
-    pub(crate) fn acceptances(&self) -> u64 {
-        self.acceptances.load(Ordering::Acquire)
+    pub(crate) fn pins_epoch(&self) -> u64 {
+        self.pins_epoch.load(Ordering::Acquire)
     }
 
     /// The process for requests that stand alone; started if none runs.
-    fn shared_child(&self, config: &ChildConfig, keeping: &Keeping) -> Result<Arc<Child>, SendError> {
-        let mut shared = self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    fn get_or_start_shared_process(&self, config: &ChildConfig, keeping: &Keeping) -> Result<Arc<Child>, SendError> {
+        let mut shared = self.shared_process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(child) = shared.as_ref().filter(|child| !child.is_over()) {
             return Ok(Arc::clone(child));
         }
@@ -262,33 +262,33 @@ impl Upstream {
     }
 
     /// Whether the process for requests that stand alone has a call that it has not answered.
-    pub(crate) fn is_awaited(&self) -> bool {
-        let shared = self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    pub(crate) fn has_pending_call(&self) -> bool {
+        let shared = self.shared_process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         shared.as_ref().is_some_and(|child| child.inbox().is_awaited())
     }
 
     /// Whether one more process may run for it.
-    pub(crate) fn has_room_for_child(&self) -> bool {
-        self.children.available_permits() > 0
+    pub(crate) fn has_free_process_slot(&self) -> bool {
+        self.process_slots.available_permits() > 0
     }
 
     /// Waits until one more may.
-    pub(crate) async fn room_for_child(&self) {
+    pub(crate) async fn wait_for_process_slot(&self) {
         // It is given back at once; whoever starts a process takes it then, and may still come too late.
-        let _ = self.children.acquire().await;
+        let _ = self.process_slots.acquire().await;
     }
 
-    pub(crate) fn is_child(&self) -> bool {
-        matches!(self.config.way, Way::Child(_))
+    pub(crate) fn is_process(&self) -> bool {
+        matches!(self.config.transport, UpstreamTransport::Process(_))
     }
 
     /// Ends the process for requests that stand alone.
-    pub(crate) fn end_shared_child(&self) {
-        *self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+    pub(crate) fn stop_shared_process(&self) {
+        *self.shared_process.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
     }
 
-    pub(crate) fn speaks_modern(&self) -> Option<bool> {
-        match self.speaks_modern.load(Ordering::Relaxed) {
+    pub(crate) fn supports_stateless(&self) -> Option<bool> {
+        match self.stateless_support.load(Ordering::Relaxed) {
             1 => Some(true),
             2 => Some(false),
             _ => None,
@@ -304,19 +304,19 @@ impl Upstream {
     }
 
     /// The verdict did not hold; the next client asks again.
-    pub(crate) fn forget_era(&self) {
-        self.speaks_modern.store(0, Ordering::Relaxed);
+    pub(crate) fn forget_stateless_support(&self) {
+        self.stateless_support.store(0, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_speaks_modern(&self, speaks: bool) {
-        self.speaks_modern.store(if speaks { 1 } else { 2 }, Ordering::Relaxed);
+    pub(crate) fn set_supports_stateless(&self, speaks: bool) {
+        self.stateless_support.store(if speaks { 1 } else { 2 }, Ordering::Relaxed);
     }
 
     /// The revisions that are spoken through us, as a client of an era is told. We carry between the eras, so one of each
     /// is spoken whatever the server speaks; of those with a handshake, the ones that it names, and any where it names
     /// none. To requests that stand alone the server itself says which there are, and so do we.
-    pub(crate) fn spoken(&self, era: ProtocolGeneration) -> Vec<Revision> {
-        let named = self.spoken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    pub(crate) fn supported_revisions(&self, era: ProtocolGeneration) -> Vec<Revision> {
+        let named = self.supported_revisions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if era == ProtocolGeneration::Stateless && named.contains(&Revision::R2026_07_28) {
             return named.clone();
         }
@@ -326,44 +326,44 @@ impl Upstream {
         Revision::ALL.into_iter().filter(is_spoken).collect()
     }
 
-    pub(crate) fn set_spoken(&self, mut spoken: Vec<Revision>) {
+    pub(crate) fn set_supported_revisions(&self, mut spoken: Vec<Revision>) {
         spoken.sort_unstable();
         spoken.dedup();
-        *self.spoken.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = spoken;
+        *self.supported_revisions.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = spoken;
     }
 }
 
-fn hashed(value: &impl Hash) -> u64 {
+fn hash_of(value: &impl Hash) -> u64 {
     let mut hash = DefaultHasher::new();
     value.hash(&mut hash);
     hash.finish()
 }
 
 /// A message that is sent when it is waited for.
-enum Sending<'a, P> {
-    Plain(P),
+enum SendFuture<'a, P> {
+    Http(P),
     Boxed(Pin<Box<dyn Future<Output = Result<Exchange, SendError>> + Send + 'a>>),
     /// Its session is no more.
-    Nowhere,
+    SessionLost,
 }
 
 /// The one way out to upstreams.
-pub(crate) struct Client {
+pub(crate) struct UpstreamClient {
     http: HttpClient,
-    keeping: Keeping,
+    process_spawner: Keeping,
 }
 
-impl Client {
+impl UpstreamClient {
     pub fn new(settings: &GatewaySettings, lanes: usize, dropped: Counter) -> Self {
         let max_bytes = settings.reply_limits.max_bytes;
-        let keeping = Keeping { keeper: settings.supervisor.clone(), max_bytes, dropped };
-        Self { http: HttpClient::new(settings.connect_time, lanes, max_bytes), keeping }
+        let process_spawner = Keeping { keeper: settings.supervisor.clone(), max_bytes, dropped };
+        Self { http: HttpClient::new(settings.connect_time, lanes, max_bytes), process_spawner }
     }
 
     /// Makes ready for servers that come into force. Where TLS cannot be set up, each call to a server that wants it is
     /// told so; whoever runs the gateway hears it now.
-    pub fn prepare_for(&self, servers: &[UpstreamConfig]) {
-        let mut secure = servers.iter().filter(|server| server.is_secure()).peekable();
+    pub fn prepare_tls_for(&self, servers: &[UpstreamConfig]) {
+        let mut secure = servers.iter().filter(|server| server.uses_tls()).peekable();
         if secure.peek().is_some()
             && let Err(error) = self.http.prepare_tls()
         {
@@ -381,26 +381,28 @@ impl Client {
         permit: Permit,
     ) -> impl Future<Output = Result<Exchange, SendError>> + use<'a> {
         let outgoing = permit.into_outgoing();
-        let sending = match &upstream.config.way {
-            _ if outgoing.link.is_elsewhere(upstream) => Sending::Nowhere,
-            Way::Http(to) if matches!(outgoing.link, Link::Http(_)) || outgoing.modern.is_some() => {
-                Sending::Plain(self.http.send(upstream, to, outgoing))
+        let sending = match &upstream.config.transport {
+            _ if outgoing.link.is_elsewhere(upstream) => SendFuture::SessionLost,
+            UpstreamTransport::Http(to) if matches!(outgoing.link, Link::Http(_)) || outgoing.modern.is_some() => {
+                SendFuture::Http(self.http.send(upstream, to, outgoing))
             }
-            Way::Http(to) => Sending::Boxed(Box::pin(self.send_over_http(upstream, to, outgoing))),
-            Way::Child(config) => Sending::Boxed(Box::pin(self.send_to_child(upstream, config, outgoing))),
+            UpstreamTransport::Http(to) => SendFuture::Boxed(Box::pin(self.send_over_http(upstream, to, outgoing))),
+            UpstreamTransport::Process(config) => {
+                SendFuture::Boxed(Box::pin(self.send_to_process(upstream, config, outgoing)))
+            }
         };
         async move {
             match sending {
-                Sending::Plain(sending) => sending.await,
-                Sending::Boxed(sending) => sending.await,
-                Sending::Nowhere => {
+                SendFuture::Http(sending) => sending.await,
+                SendFuture::Boxed(sending) => sending.await,
+                SendFuture::SessionLost => {
                     Err(SendError::NotSent("the session could not be opened again at the server".to_owned()))
                 }
             }
         }
     }
 
-    async fn send_to_child(
+    async fn send_to_process(
         &self,
         upstream: &Upstream,
         config: &ChildConfig,
@@ -408,9 +410,9 @@ impl Client {
     ) -> Result<Exchange, SendError> {
         let child = match (&outgoing.link, &outgoing.modern) {
             (Link::Child(child), _) => Arc::clone(child),
-            (_, Some(_)) => upstream.shared_child(config, &self.keeping)?,
+            (_, Some(_)) => upstream.get_or_start_shared_process(config, &self.process_spawner)?,
             // A handshake begins a session, and each session has a process of its own.
-            (_, None) => Child::start(upstream, config, &self.keeping, Whose::Session)?,
+            (_, None) => Child::start(upstream, config, &self.process_spawner, Whose::Session)?,
         };
         Peer::Child(child).send(outgoing).await
     }
@@ -419,18 +421,18 @@ impl Client {
     async fn send_over_http(
         &self,
         upstream: &Upstream,
-        to: &HttpConfig,
+        to: &UpstreamHttpConfig,
         outgoing: Outgoing,
     ) -> Result<Exchange, SendError> {
         if let Link::Sse(connection) = &outgoing.link {
             return Peer::Sse(Arc::clone(connection)).send(outgoing).await;
         }
-        if upstream.speaks_sse.load(Ordering::Relaxed) && outgoing.is_handshake() {
-            if let Ok(Some(connection)) = self.connected(upstream, to).await {
+        if upstream.uses_sse_transport.load(Ordering::Relaxed) && outgoing.is_handshake() {
+            if let Ok(Some(connection)) = self.open_sse(upstream, to).await {
                 return Peer::Sse(connection).send(outgoing).await;
             }
             // It may be another server by now.
-            upstream.speaks_sse.store(false, Ordering::Relaxed);
+            upstream.uses_sse_transport.store(false, Ordering::Relaxed);
         }
         let sent = self.http.send(upstream, to, outgoing.clone()).await;
         let status = match &sent {
@@ -439,20 +441,20 @@ impl Client {
             Err(_) => return sent,
         };
         // What servers of the first revision say to a message at this address; whether it is one, its stream tells.
-        let may_be = matches!(status, 400 | 404 | 405) && upstream.speaks_modern() != Some(true);
+        let may_be = matches!(status, 400 | 404 | 405) && upstream.supports_stateless() != Some(true);
         if !may_be || !outgoing.is_handshake() {
             return sent;
         }
-        match self.connected(upstream, to).await? {
+        match self.open_sse(upstream, to).await? {
             Some(connection) => {
-                upstream.speaks_sse.store(true, Ordering::Relaxed);
+                upstream.uses_sse_transport.store(true, Ordering::Relaxed);
                 Peer::Sse(connection).send(outgoing).await
             }
             None => sent,
         }
     }
 
-    async fn connected(&self, upstream: &Upstream, to: &HttpConfig) -> Result<Option<Arc<Sse>>, SendError> {
-        Sse::open(&self.http, upstream, to, &self.keeping.dropped).await
+    async fn open_sse(&self, upstream: &Upstream, to: &UpstreamHttpConfig) -> Result<Option<Arc<Sse>>, SendError> {
+        Sse::open(&self.http, upstream, to, &self.process_spawner.dropped).await
     }
 }

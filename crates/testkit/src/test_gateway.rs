@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::{
-    Accepting, ActivePolicy, ChildConfig, Gateway, GatewaySettings, GatewayStores, GrantConfig, HttpConfig,
-    InjectedHeader, ServerAccess, UpstreamConfig, Way,
+    ActivePolicy, ChildConfig, Gateway, GatewaySettings, GatewayStores, GrantConfig, InjectedHeader, PinningSettings,
+    ServerAccess, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport,
 };
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use gatelodge_store::{
@@ -31,7 +31,7 @@ pub struct TestGatewayBuilder {
     settings: GatewaySettings,
     headers: Vec<InjectedHeader>,
     log_arguments: bool,
-    pinning: Accepting,
+    pinning: PinningSettings,
     ledger: Option<Arc<dyn Ledger>>,
     sessions: Option<Arc<dyn Sessions>>,
     tasks: Option<Arc<dyn TaskOwners>>,
@@ -74,7 +74,7 @@ impl TestGatewayBuilder {
     }
 
     /// How definitions are accepted.
-    pub fn pinning(mut self, accepting: Accepting) -> Self {
+    pub fn pinning(mut self, accepting: PinningSettings) -> Self {
         self.pinning = accepting;
         self
     }
@@ -154,7 +154,7 @@ impl TestGatewayBuilder {
     pub async fn start_process(mut self, script: &str) -> TestGateway {
         self.settings.supervisor = ["sh", "-c", r#"shift; exec "$@""#, "keeper"].map(Into::into).to_vec();
         let environment = std::env::vars().filter(|(name, _)| name == "PATH").collect();
-        self.start_with_transport(Way::Child(ChildConfig {
+        self.start_with_transport(UpstreamTransport::Process(ChildConfig {
             program: "sh".to_owned(),
             arguments: vec!["-c".to_owned(), script.to_owned()],
             environment,
@@ -165,7 +165,7 @@ impl TestGatewayBuilder {
         .await
     }
 
-    async fn start_with_transport(self, way: Way) -> TestGateway {
+    async fn start_with_transport(self, way: UpstreamTransport) -> TestGateway {
         let Self {
             policy,
             mode,
@@ -186,8 +186,12 @@ impl TestGatewayBuilder {
         let tasks = tasks.unwrap_or_else(|| pins.clone());
         let stores =
             GatewayStores { ledger: Arc::clone(&ledger), tool_pins: pins.clone(), sessions, task_owners: tasks };
-        let server =
-            |name: &str, way| UpstreamConfig { name: name.parse().expect("a name"), way, log_arguments, accepting };
+        let server = |name: &str, way| UpstreamConfig {
+            name: name.parse().expect("a name"),
+            transport: way,
+            log_arguments,
+            pinning: accepting,
+        };
         let mut servers = vec![server(SERVER, way)];
         servers.extend(further.iter().map(|(name, url, _)| server(name, http_transport(url, Vec::new()))));
         let token = GrantToken::random().expect("randomness");
@@ -220,8 +224,8 @@ impl TestGatewayBuilder {
     }
 }
 
-fn http_transport(url: &str, headers: Vec<InjectedHeader>) -> Way {
-    Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers })
+fn http_transport(url: &str, headers: Vec<InjectedHeader>) -> UpstreamTransport {
+    UpstreamTransport::Http(UpstreamHttpConfig { url: url.parse().expect("a URL"), headers })
 }
 
 /// One life of a gateway, from start to stop.
@@ -278,7 +282,7 @@ impl TestGateway {
             settings: GatewaySettings::default(),
             headers: Vec::new(),
             log_arguments: false,
-            pinning: Accepting::default(),
+            pinning: PinningSettings::default(),
             ledger: None,
             sessions: None,
             tasks: None,
@@ -329,10 +333,16 @@ impl TestGateway {
     /// Puts a server in force, in the place of one of that name if there is one.
     pub fn put_server(&self, name: &str, url: &str) {
         self.change_config(|servers, _| {
-            let way = Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers: Vec::new() });
+            let way =
+                UpstreamTransport::Http(UpstreamHttpConfig { url: url.parse().expect("a URL"), headers: Vec::new() });
             let name = name.parse().expect("a name");
             servers.retain(|server| server.name != name);
-            servers.push(UpstreamConfig { name, way, log_arguments: false, accepting: Accepting::default() });
+            servers.push(UpstreamConfig {
+                name,
+                transport: way,
+                log_arguments: false,
+                pinning: PinningSettings::default(),
+            });
         });
     }
 

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_gateway::{Accepting, ActivePolicy, GatewayStores, HttpConfig, ServerAccess, UpstreamConfig, Way};
+use gatelodge_gateway::{
+    ActivePolicy, GatewayStores, PinningSettings, ServerAccess, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport,
+};
 use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{EnforcementMode, Ledger, MemoryStore, PolicyVersion};
 
@@ -41,9 +43,9 @@ pub fn run(args: BridgeArgs) -> Result<Exit> {
     let policy = ActivePolicy { name: NAME.parse()?, version: PolicyVersion(0), policy };
     let door = ServerAccess { policy: Some(Arc::new(policy)), mode: EnforcementMode::Observe };
     // What is withheld is withheld there; in observe mode nothing is here.
-    let accepting = Accepting::default();
-    let way = Way::Http(HttpConfig { url, headers: vec![token] });
-    let server = UpstreamConfig { name: NAME.parse()?, way, log_arguments: false, accepting };
+    let accepting = PinningSettings::default();
+    let way = UpstreamTransport::Http(UpstreamHttpConfig { url, headers: vec![token] });
+    let server = UpstreamConfig { name: NAME.parse()?, transport: way, log_arguments: false, pinning: accepting };
     let clock = wire::system_clock();
     let ledger = Arc::new(MemoryStore::new(Arc::clone(&clock)));
     let local = Local {

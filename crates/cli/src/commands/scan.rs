@@ -37,8 +37,8 @@ pub fn run(args: ScanArgs) -> Result<Exit> {
 async fn of_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<Exit> {
     let mut told = test::ask(server).await.map_err(|error| test::failed(server, &error))?;
     told.server = server.name.to_string();
-    let secrets = server.secrets();
-    tell(&told, args, |text| secrets.cut_text(text))
+    let secrets = server.secret_redactor();
+    tell(&told, args, |text| secrets.redact_text(text))
 }
 
 async fn of_url(url: &str, args: &ScanArgs) -> Result<Told> {

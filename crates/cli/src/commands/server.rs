@@ -9,7 +9,7 @@ mod risks;
 pub mod test;
 
 use anyhow::Result;
-use gatelodge_gateway::Way;
+use gatelodge_gateway::UpstreamTransport;
 use gatelodge_store::{ServerName, StoreError, StoredServer};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -80,12 +80,12 @@ async fn all(desk: &Desk) -> Result<Vec<Told>> {
     let stored = stored(&desk.stores).await?;
     let entries = desk.entries();
     let of_file = entries.servers.iter().map(|server| {
-        let (place, headers) = match &server.way {
-            Way::Http(http) => {
+        let (place, headers) = match &server.transport {
+            UpstreamTransport::Http(http) => {
                 let names = http.headers.iter().map(|header| header.name.to_string());
                 (address::shown(&http.url.to_string()), names.collect())
             }
-            Way::Child(child) => (format!("runs {}", crate::report::shown(&child.program)), Vec::new()),
+            UpstreamTransport::Process(child) => (format!("runs {}", crate::report::shown(&child.program)), Vec::new()),
         };
         let grants = entries.grants.iter().filter(|grant| grant.servers.contains_key(&server.name));
         let mut grants: Vec<String> = grants.map(|grant| grant.label.to_string()).collect();

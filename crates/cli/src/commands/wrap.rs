@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use data_encoding::HEXLOWER;
-use gatelodge_gateway::{Accepting, ActivePolicy, ChildConfig, ServerAccess, UpstreamConfig, Way};
+use gatelodge_gateway::{ActivePolicy, ChildConfig, PinningSettings, ServerAccess, UpstreamConfig, UpstreamTransport};
 use gatelodge_policy::Policy;
 use gatelodge_store::{EnforcementMode, PolicyName, PolicyVersion, ServerName};
 use sha2::{Digest, Sha256};
@@ -79,7 +79,12 @@ pub fn server_of(command: &[String], name: Option<&str>) -> Result<UpstreamConfi
         directory: None,
         grace: GRACE,
     };
-    Ok(UpstreamConfig { name, way: Way::Child(child), log_arguments: false, accepting: Accepting::default() })
+    Ok(UpstreamConfig {
+        name,
+        transport: UpstreamTransport::Process(child),
+        log_arguments: false,
+        pinning: PinningSettings::default(),
+    })
 }
 
 /// A name for a command: what it runs, and a few digits of the whole, so that two servers behind one launcher do not

@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use gatelodge_gateway::{Accepting, HttpConfig, InjectedHeader, MIN_SECRET, UpstreamConfig, Way};
+use gatelodge_gateway::{
+    InjectedHeader, MIN_SECRET_BYTES, PinningSettings, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport,
+};
 use gatelodge_store::ServerName;
 use http::Uri;
 
@@ -39,19 +41,19 @@ pub fn servers(raw: Vec<RawServer>, home: &Path, environment: Environment<'_>, r
         if let (Some(name), Some(way)) = (name, way) {
             let is_set = |flag: Option<&At<bool>>| flag.is_some_and(|flag| flag.value);
             let (review, accept_new) = (is_set(raw.review.as_ref()), is_set(raw.accept_new.as_ref()));
-            let mut accepting = Accepting { review, accept_new, ..Accepting::default() };
+            let mut accepting = PinningSettings { review, accept_new, ..PinningSettings::default() };
             match raw.check_definitions.as_ref() {
-                Some(At { value, .. }) if value == "0s" => accepting.fresh = Duration::ZERO,
-                written => set_time(&mut accepting.fresh, written, reader),
+                Some(At { value, .. }) if value == "0s" => accepting.check_definitions = Duration::ZERO,
+                written => set_time(&mut accepting.check_definitions, written, reader),
             }
-            servers.good.push(UpstreamConfig { name, way, log_arguments, accepting });
+            servers.good.push(UpstreamConfig { name, transport: way, log_arguments, pinning: accepting });
         }
     }
     servers
 }
 
 /// A server is reached at its URL, or run by its command.
-fn way(raw: &RawServer, home: &Path, environment: Environment<'_>, reader: &mut Reader) -> Option<Way> {
+fn way(raw: &RawServer, home: &Path, environment: Environment<'_>, reader: &mut Reader) -> Option<UpstreamTransport> {
     match (&raw.url, &raw.command) {
         (Some(url), Some(_)) => {
             let fault = Fault::new(Code::FieldClash, &url.span, "a server has a `url` or a `command`, not both");
@@ -64,13 +66,15 @@ fn way(raw: &RawServer, home: &Path, environment: Environment<'_>, reader: &mut 
             reader.fault(fault.help(help));
             None
         }
-        (None, Some(command)) => command::child(raw, command, home, environment, reader).map(Way::Child),
+        (None, Some(command)) => {
+            command::child(raw, command, home, environment, reader).map(UpstreamTransport::Process)
+        }
         (Some(written), None) => {
             command::refuse_fields(raw, reader);
             let headers = injected(raw.headers.as_ref(), environment, reader);
             let url = url(written, reader)?;
             warn_of_clear_text(&url, &written.span, &headers, reader);
-            Some(Way::Http(HttpConfig { url, headers }))
+            Some(UpstreamTransport::Http(UpstreamHttpConfig { url, headers }))
         }
     }
 }
@@ -119,9 +123,9 @@ fn warn_of_secret(name: &At<String>, value: &At<String>, header: &InjectedHeader
         let help = "put it into the environment and write `${NAME}` here";
         reader.fault(Fault::new(Code::PlainSecret, &name.span, message).help(help));
     }
-    if has_variable && header.secrets.iter().any(|secret| secret.len() < MIN_SECRET) {
+    if has_variable && header.secrets.iter().any(|secret| secret.len() < MIN_SECRET_BYTES) {
         let message = format!(
-            "a variable in `{}` has less than {MIN_SECRET} characters: it is too short to be cut from replies",
+            "a variable in `{}` has less than {MIN_SECRET_BYTES} characters: it is too short to be cut from replies",
             name.value
         );
         reader.fault(Fault::new(Code::ShortSecret, &name.span, message).help("use a longer secret"));

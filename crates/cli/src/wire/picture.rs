@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use gatelodge_gateway::{Accepting, ActivePolicy, GrantConfig, HttpConfig, ServerAccess, UpstreamConfig, Way};
+use gatelodge_gateway::{
+    ActivePolicy, GrantConfig, PinningSettings, ServerAccess, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport,
+};
 use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{EnforcementMode, Grant, GrantAttachment, StoreError, StoredPolicy, StoredServer};
 use jiff::Timestamp;
@@ -88,10 +90,19 @@ impl Picture {
             .collect();
         match injected {
             Ok(headers) => {
-                let (way, log_arguments) = (Way::Http(HttpConfig { url, headers }), server.log_arguments);
-                let accepting =
-                    Accepting { review: server.review, accept_new: server.accept_new, ..Accepting::default() };
-                self.servers.push(UpstreamConfig { name: name.clone(), way, log_arguments, accepting });
+                let (way, log_arguments) =
+                    (UpstreamTransport::Http(UpstreamHttpConfig { url, headers }), server.log_arguments);
+                let accepting = PinningSettings {
+                    review: server.review,
+                    accept_new: server.accept_new,
+                    ..PinningSettings::default()
+                };
+                self.servers.push(UpstreamConfig {
+                    name: name.clone(),
+                    transport: way,
+                    log_arguments,
+                    pinning: accepting,
+                });
             }
             // Without its credential the server would only refuse, or worse, serve as somebody else.
             Err(why) => self.remarks.push(format!("server `{name}` is left out: {why}")),

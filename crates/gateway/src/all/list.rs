@@ -145,7 +145,7 @@ fn unavailable(gw: &Gateway, visit: &RequestContext, entry: &str, why: &str) -> 
     let text = prefix_response(visit.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply_limits);
     let document = read(text.as_bytes(), &gw.settings.reply_limits).ok()?;
     let tool = document.root().get("result")?.get("tools")?.elements().next()?;
-    Some(visit.upstream.secrets().cut_json(with_meta_member(tool, UNAVAILABLE, &to_json_string(why))))
+    Some(visit.upstream.secret_redactor().redact_json(with_meta_member(tool, UNAVAILABLE, &to_json_string(why))))
 }
 
 /// The list, and which servers it is not complete for.

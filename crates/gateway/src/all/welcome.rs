@@ -155,7 +155,7 @@ impl Words {
         for (visit, came) in came {
             let (welcome, is_crossed) = came.unzip();
             let welcome = welcome.and_then(|welcome| String::from_utf8(welcome.into()).ok());
-            let welcome = welcome.map(|welcome| visit.upstream.secrets().cut_json(welcome));
+            let welcome = welcome.map(|welcome| visit.upstream.secret_redactor().redact_json(welcome));
             let document = welcome.as_ref().and_then(|welcome| read(welcome.as_bytes(), &JsonLimits::REPLY).ok());
             let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
             let own = member("capabilities").filter(|own| own.kind() == JsonKind::Object);

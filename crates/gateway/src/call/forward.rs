@@ -211,7 +211,7 @@ pub(crate) async fn go_on(
     mut exchange: Exchange,
     line: &mut Responder,
 ) -> Result<(Ended, Option<Exchange>), SendError> {
-    let secrets = errand.visit.upstream.secrets();
+    let secrets = errand.visit.upstream.secret_redactor();
     let ended = relay(errand, &mut exchange, line).await.map_err(|fault| fault.cut(secrets))?;
     Ok((ended, Some(exchange)))
 }
@@ -360,7 +360,7 @@ async fn next_with(asked: &[Bytes], exchange: &mut Exchange) -> Option<Result<Op
 }
 
 fn cut(visit: &RequestContext, text: String) -> String {
-    visit.upstream.secrets().cut_json(text)
+    visit.upstream.secret_redactor().redact_json(text)
 }
 
 /// An answer as the caller gets it, and what the log says of it.
@@ -397,7 +397,7 @@ fn folded_places(errand: &Errand<'_>, message: &ReceivedBody) -> Option<ServerRe
     let ReceivedBody::Segmented(folded, _) = message else { return None };
     let visit = errand.visit;
     // A secret may begin in one piece and end in the next, and what crosses the eras is written anew.
-    let is_changed = visit.translation() != ProtocolTranslation::None || !visit.upstream.secrets().is_empty();
+    let is_changed = visit.translation() != ProtocolTranslation::None || !visit.upstream.secret_redactor().is_empty();
     let (id, places) = read_segmented_result(folded, &errand.gw.settings.reply_limits)?;
     (!is_changed && errand.before.is_none() && is_of(&id, errand.call)).then_some(places)
 }
@@ -427,7 +427,7 @@ fn whole_answer_of(
     // No secret begins in the id and ends behind it: what it would go over is the envelope.
     let redacted = |piece: Bytes| match piece.len() {
         1000.. if mutant!("long-answer-not-redacted") => piece,
-        _ => visit.upstream.secrets().cut(piece),
+        _ => visit.upstream.secret_redactor().redact(piece),
     };
     Some((text.map_segments(redacted), outcome))
 }

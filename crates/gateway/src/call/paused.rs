@@ -19,7 +19,7 @@ use super::{Facts, Room, Trail};
 use crate::methods::pool::Turn;
 use crate::request_context::RequestContext;
 use crate::session::{Session, SessionUseGuard};
-use crate::upstream::{Exchange, Secrets, Upstream};
+use crate::upstream::{Exchange, SecretRedactor, Upstream};
 
 /// Calls that wait, of all and of one grant.
 const MOST: usize = 1_024;
@@ -75,14 +75,14 @@ pub(crate) struct Question {
 
 impl Question {
     /// One that is asked together with `others`.
-    pub fn new(others: &[Self], asked: &ServerRequest<'_>, secrets: &Secrets) -> Self {
-        let is_free = |key: &String| others.iter().all(|other| other.key != *key) && secrets.cut_text(key) == *key;
+    pub fn new(others: &[Self], asked: &ServerRequest<'_>, secrets: &SecretRedactor) -> Self {
+        let is_free = |key: &String| others.iter().all(|other| other.key != *key) && secrets.redact_text(key) == *key;
         let key = said_key(asked).filter(is_free).unwrap_or_else(|| match others.len() {
             0 => "ask".to_owned(),
             before => format!("ask-{}", before + 1),
         });
         let method = asked.method().name().to_owned();
-        Self { key, id: asked.id().clone().into_owned(), method, asked: secrets.cut_json(as_input(asked)) }
+        Self { key, id: asked.id().clone().into_owned(), method, asked: secrets.redact_json(as_input(asked)) }
     }
 
     /// The client's answer among those that it brings, as JSON. What is no object is none.

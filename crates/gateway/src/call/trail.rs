@@ -114,7 +114,7 @@ impl Trail {
         self.facts.arguments_digest = Some(arguments_digest(arguments, visit.streaming_digest.as_deref()));
         if visit.upstream.config().log_arguments {
             self.facts.arguments =
-                Some(crate::argument_redaction::redacted_arguments(arguments, visit.upstream.secrets()).into());
+                Some(crate::argument_redaction::redacted_arguments(arguments, visit.upstream.secret_redactor()).into());
         }
     }
 

@@ -94,7 +94,7 @@ fn authenticate(gw: &Gateway, connection: &ClientConnection, head: &Parts) -> Re
     let found = grant.config.servers.get(name).cloned().zip(live.find_server(name).cloned());
     // A server of another grant is not told from one that is not there.
     let Some((door, upstream)) = found else { return not_found("this grant has no server of that name") };
-    let (grant, side, acceptances) = (Arc::clone(grant), ClientProtocol::Stateful(None), upstream.acceptances());
+    let (grant, side, acceptances) = (Arc::clone(grant), ClientProtocol::Stateful(None), upstream.pins_epoch());
     Ok(RequestTarget::Server(RequestContext {
         grant,
         server_access: door,

@@ -73,7 +73,7 @@ fn discovered(visit: &RequestContext, session: &Session) -> String {
         out.push_str(&format!(r#","_meta":{{"io.modelcontextprotocol/serverInfo":{}}}"#, info.raw()));
     }
     out.push('}');
-    visit.upstream.secrets().cut_json(out)
+    visit.upstream.secret_redactor().redact_json(out)
 }
 
 async fn level_set(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>) -> String {

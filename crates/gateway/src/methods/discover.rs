@@ -30,11 +30,11 @@ pub(crate) const OWN_META_WITH_TASKS: &str = concat!(
 
 /// Whether the upstream takes stateless requests.
 pub(crate) async fn speaks_modern(gw: &Gateway, visit: &RequestContext) -> Result<bool, SendError> {
-    if let Some(known) = visit.upstream.speaks_modern() {
+    if let Some(known) = visit.upstream.supports_stateless() {
         return Ok(known);
     }
-    let _one_at_a_time = visit.upstream.probing.lock().await;
-    if let Some(known) = visit.upstream.speaks_modern() {
+    let _one_at_a_time = visit.upstream.probe_lock.lock().await;
+    if let Some(known) = visit.upstream.supports_stateless() {
         return Ok(known);
     }
     Ok(!matches!(probed(gw, visit).await?, Said::NotStateless))
@@ -47,13 +47,13 @@ pub(crate) async fn welcome(gw: &Gateway, visit: &RequestContext) -> Result<Opti
         Said::Welcome(welcome) => Some(welcome),
         Said::Refused | Said::NotStateless => None,
     };
-    if visit.upstream.speaks_modern().is_none() {
-        let _one_at_a_time = visit.upstream.probing.lock().await;
-        if visit.upstream.speaks_modern().is_none() {
+    if visit.upstream.supports_stateless().is_none() {
+        let _one_at_a_time = visit.upstream.probe_lock.lock().await;
+        if visit.upstream.supports_stateless().is_none() {
             return probed(gw, visit).await.map(known);
         }
     }
-    match visit.upstream.speaks_modern() {
+    match visit.upstream.supports_stateless() {
         Some(false) => Ok(None),
         _ => ask(gw, visit).await.map(known),
     }
@@ -73,9 +73,9 @@ async fn probed(gw: &Gateway, visit: &RequestContext) -> Result<Said, SendError>
         Ok(said) => said,
     };
     let speaks_modern = !matches!(said, Said::NotStateless);
-    visit.upstream.set_speaks_modern(speaks_modern);
+    visit.upstream.set_supports_stateless(speaks_modern);
     if !speaks_modern {
-        visit.upstream.end_shared_child();
+        visit.upstream.stop_shared_process();
     }
     Ok(said)
 }
@@ -90,7 +90,7 @@ pub(crate) async fn doubt(gw: &Gateway, visit: &RequestContext) {
 
 /// The same where it says itself that it speaks other revisions.
 pub(crate) async fn ask_anew(gw: &Gateway, visit: &RequestContext) {
-    visit.upstream.forget_era();
+    visit.upstream.forget_stateless_support();
     let session = match (visit.translation(), speaks_modern(gw, visit).await) {
         (ProtocolTranslation::ToStateful | ProtocolTranslation::None, Ok(true)) => visit.upstream_session(),
         (ProtocolTranslation::ToStateless, Ok(false)) => visit.session(),
@@ -124,7 +124,7 @@ async fn ask_at_leisure(gw: &Gateway, visit: &RequestContext) -> Result<Said, Se
     let message = asked(gw, visit).await?;
     match message.as_ref().and_then(|message| refused(message, &gw.settings.reply_limits)) {
         Some(Some(spoken)) if !spoken.contains(&Revision::R2026_07_28) => {
-            visit.upstream.set_spoken(spoken);
+            visit.upstream.set_supported_revisions(spoken);
             Ok(Said::NotStateless)
         }
         Some(Some(_)) => Ok(said(gw, visit, asked(gw, visit).await?)),
@@ -177,7 +177,7 @@ fn said(gw: &Gateway, visit: &RequestContext, message: Option<Bytes>) -> Said {
     }
     let spoken = revisions(document.root().get("supportedVersions"));
     let speaks_modern = spoken.contains(&Revision::R2026_07_28);
-    visit.upstream.set_spoken(spoken);
+    visit.upstream.set_supported_revisions(spoken);
     if speaks_modern { Said::Welcome(Bytes::copy_from_slice(&result)) } else { Said::NotStateless }
 }
 

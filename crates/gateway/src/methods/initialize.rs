@@ -91,8 +91,8 @@ async fn opened(
     });
     let is_refused = is_refused(&exchanged, gw);
     // It may have learned to take requests that stand alone since it was asked.
-    if is_refused && visit.upstream.speaks_modern() == Some(false) {
-        visit.upstream.forget_era();
+    if is_refused && visit.upstream.supports_stateless() == Some(false) {
+        visit.upstream.forget_stateless_support();
     }
     if is_refused && let Ok(Some(welcome)) = welcome(gw, visit).await {
         drop(exchanged);
@@ -197,7 +197,7 @@ fn as_handshake(visit: &RequestContext, welcome: &[u8], revision: Revision) -> S
         out.push_str(&format!(r#","instructions":{}"#, instructions.raw()));
     }
     out.push('}');
-    visit.upstream.secrets().cut_json(out)
+    visit.upstream.secret_redactor().redact_json(out)
 }
 
 fn revision_of(result: &[u8]) -> Option<Revision> {
@@ -228,12 +228,12 @@ pub(crate) async fn again(gw: &Gateway, visit: &RequestContext, openings: Option
 
 /// How long the upstream may take to open a session that the client does not wait for by name.
 pub(crate) fn start_time(gw: &Gateway, visit: &RequestContext) -> Duration {
-    if visit.upstream.is_child() { START_TIME } else { gw.settings.connect_time * 2 }
+    if visit.upstream.is_process() { START_TIME } else { gw.settings.connect_time * 2 }
 }
 
 /// How long all of it may take until a client has a session, whatever has to be asked and waited for.
 pub(crate) fn handshake_time(gw: &Gateway, visit: &RequestContext) -> Duration {
-    if visit.upstream.is_child() { START_TIME } else { gw.settings.connect_time * 4 }
+    if visit.upstream.is_process() { START_TIME } else { gw.settings.connect_time * 4 }
 }
 
 async fn open_again(gw: &Gateway, visit: &RequestContext, session: &Session) {
@@ -288,9 +288,9 @@ pub(crate) async fn reopen_if_elsewhere(gw: &Gateway, visit: &RequestContext) {
 
 /// Where as many processes run as may, ends the one that was not used for longest.
 async fn make_room_for_child(gw: &Gateway, visit: &RequestContext) {
-    let is_full = visit.upstream.is_child() && !visit.upstream.has_room_for_child();
+    let is_full = visit.upstream.is_process() && !visit.upstream.has_free_process_slot();
     if is_full && gw.sessions.stop_least_recently_used_process(visit.upstream.name()) {
-        let _ = tokio::time::timeout(START_TIME, visit.upstream.room_for_child()).await;
+        let _ = tokio::time::timeout(START_TIME, visit.upstream.wait_for_process_slot()).await;
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn paused(
     let mut questions = Vec::new();
     for message in asked {
         let Ok(Said::Request(question)) = read_server_message(message, &gw.settings.reply_limits) else { return None };
-        questions.push(Question::new(&questions, &question, visit.upstream.secrets()));
+        questions.push(Question::new(&questions, &question, visit.upstream.secret_redactor()));
     }
     Some(Paused {
         exchange,
@@ -171,7 +171,7 @@ pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &RequestContext, said: 
             None => Refusal::Unaddressed,
         };
         let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
-        trail.method(&visit.upstream.secrets().cut_text(&method));
+        trail.method(&visit.upstream.secret_redactor().redact_text(&method));
         gw.refuse(&mut trail, &why_not).await;
         return false;
     }
@@ -241,7 +241,7 @@ pub(crate) fn wanted(
         let what = "the server wants something of the client and does not say what";
         return Err(SendError::Unusable(what.to_owned()));
     }
-    Ok(Some(visit.upstream.secrets().cut_json(document.text().to_owned())))
+    Ok(Some(visit.upstream.secret_redactor().redact_json(document.text().to_owned())))
 }
 
 /// What an upstream with a session says of pages that the user has to visit before the call is repeated, as the result
@@ -263,7 +263,7 @@ pub(crate) async fn pages(
         return Err(SendError::Undeclared { what: ASKS, required });
     }
     let may_ask = may_be_asked(gw, visit, Method::Elicit.name()).await;
-    Ok(may_ask.then(|| visit.upstream.secrets().cut_json(result)))
+    Ok(may_ask.then(|| visit.upstream.secret_redactor().redact_json(result)))
 }
 
 /// The pages that an error names, as a result asks for them.

@@ -140,7 +140,7 @@ async fn edited(
                 Method::ToolsList => Some(offered(gw, visit, pages, Some(first), changes).await?),
                 _ => None,
             };
-            let secrets = visit.upstream.secrets();
+            let secrets = visit.upstream.secret_redactor();
             let make = || {
                 let list = filtered(gw, visit, request.method(), pages, offer.as_deref())?;
                 // What the server says around the list is passed on as well.
@@ -173,7 +173,7 @@ pub(crate) async fn accepted(gw: &Gateway, visit: &RequestContext) -> Vec<String
     let page = Bytes::from(format!(r#"{{"tools":[{}]}}"#, texts.join(",")));
     let mut offer = Offer::of_pages(std::slice::from_ref(&page), &gw.settings.reply_limits);
     let categories =
-        ServerToolCategories::of(visit.upstream.categories.load_full(), visit.upstream.name(), &known).await;
+        ServerToolCategories::of(visit.upstream.tool_categories.load_full(), visit.upstream.name(), &known).await;
     offer.compare(&known, categories);
     let is_listed = |name: &str| is_listed(visit, &Method::ToolsList, name, Some(&offer));
     let listed = known.offered.iter().filter(|tool| is_listed(&tool.name));

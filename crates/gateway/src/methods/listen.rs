@@ -293,7 +293,7 @@ async fn pump(
 /// Passes on what a server says, under the client's own id.
 async fn pass_on(visit: &RequestContext, request: &ClientRequest<'_>, text: String, line: &mut Responder) {
     let text = retagged(&text, request.id(), &JsonLimits::REPLY).unwrap_or(text);
-    line.send(&visit.upstream.secrets().cut_json(text)).await;
+    line.send(&visit.upstream.secret_redactor().redact_json(text)).await;
 }
 
 /// By what is in force somebody listens, and of what they hear.

@@ -64,7 +64,7 @@ pub(crate) async fn offer_for(
 
 /// The offer that we have, if it is new enough and has a tool of that name.
 pub(super) fn with_tool(visit: &RequestContext, name: &str) -> Option<Arc<Offer>> {
-    let is_fresh = |offer: &Arc<Offer>| offer.taken_at.elapsed() < visit.upstream.config().accepting.fresh;
+    let is_fresh = |offer: &Arc<Offer>| offer.taken_at.elapsed() < visit.upstream.config().pinning.check_definitions;
     visit.current_tool_listing().filter(|offer| is_fresh(offer) && offer.tool(name).is_some())
 }
 
@@ -72,7 +72,7 @@ pub(super) fn with_tool(visit: &RequestContext, name: &str) -> Option<Arc<Offer>
 fn settled(visit: &RequestContext, name: &str) -> Option<Arc<Offer>> {
     let offer = visit.tool_registry().current()?;
     let age = offer.taken_at.elapsed();
-    let fresh = visit.upstream.config().accepting.fresh;
+    let fresh = visit.upstream.config().pinning.check_definitions;
     let is_good = if offer.tool(name).is_some() { age < fresh } else { age < SETTLED.min(fresh) };
     is_good.then_some(offer)
 }
@@ -110,20 +110,22 @@ pub(crate) async fn offered(
     let (upstream, offers) = (&visit.upstream, visit.tool_registry());
     let current = offers.current().filter(|offer| offer.is_of(pages));
     let is_known = current.is_some();
-    if let Some(offer) = current.filter(|offer| offer.taken_at.elapsed() < upstream.config().accepting.fresh) {
+    if let Some(offer) = current.filter(|offer| offer.taken_at.elapsed() < upstream.config().pinning.check_definitions)
+    {
         return Ok(offer);
     }
     let mut offer = Offer::of_pages(pages, &gw.settings.reply_limits).with_first(first.cloned());
-    if upstream.speaks_modern() == Some(true) && !upstream.is_child() {
+    if upstream.supports_stateless() == Some(true) && !upstream.is_process() {
         for (tool, why) in offer.without_mirror() {
-            let (name, tool) = (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secrets().cut_text(tool)));
+            let (name, tool) =
+                (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secret_redactor().redact_text(tool)));
             warn!(server.name = %name, "the tool {tool} of `{name}` is left out for clients of 2026-07-28: {why}");
         }
     }
     let (known, is_first) = settle(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?;
-    upstream.note_accepted(&known, is_first);
-    let categories = ServerToolCategories::of(upstream.categories.load_full(), upstream.name(), &known).await;
-    upstream.categories.store(Some(Arc::clone(&categories)));
+    upstream.note_pins(&known, is_first);
+    let categories = ServerToolCategories::of(upstream.tool_categories.load_full(), upstream.name(), &known).await;
+    upstream.tool_categories.store(Some(Arc::clone(&categories)));
     offer.compare(&known, categories);
     let offer = Arc::new(offer);
     offers.keep(Arc::clone(&offer), changes);
@@ -138,7 +140,8 @@ pub(crate) async fn offered(
 fn tell_of_oddly_named(upstream: &Upstream, offer: &Offer) {
     for tool in offer.oddly_named() {
         // A name may be anything, our secret, too.
-        let (server, tool) = (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secrets().cut_text(tool)));
+        let (server, tool) =
+            (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secret_redactor().redact_text(tool)));
         warn!(server.name = %server, "the tool {tool} of `{server}` is listed, but its name is not of 1 to 128 letters, digits, `_`, `-` and `.`, and some clients do not take it");
     }
 }
@@ -147,7 +150,7 @@ impl Gateway {
     /// Looks what was accepted and said of servers: those who listen are told when it is something else than before.
     pub(crate) fn look_at_accepted(&self) {
         let is_watched = |server: &&Arc<Upstream>| {
-            !mutant!("pin-change-ignored-before-first-list") || server.offers.current().is_some()
+            !mutant!("pin-change-ignored-before-first-list") || server.tool_registry.current().is_some()
         };
         let servers = self.config_snapshot().servers().filter(is_watched).cloned().collect::<Vec<_>>();
         let Some(gw) = self.arc_self().filter(|_| !servers.is_empty()) else { return };
@@ -155,8 +158,8 @@ impl Gateway {
         gw.spawn(async move {
             for server in servers {
                 match task.tool_pins.server_tools(server.name()).await {
-                    Ok(Some(known)) => server.note_accepted(&known, false),
-                    Ok(None) => server.note_unknown(),
+                    Ok(Some(known)) => server.note_pins(&known, false),
+                    Ok(None) => server.note_no_pins(),
                     Err(fault) => {
                         let name = server.name();
                         warn!(server.name = %name, error = %fault, "what is accepted of `{name}` cannot be read: {fault}");
@@ -184,7 +187,7 @@ async fn settle(
     offered: Vec<ToolDefinition>,
 ) -> Result<(ServerTools, bool), StoreError> {
     let name = upstream.name();
-    let accepting = upstream.config().accepting;
+    let accepting = upstream.config().pinning;
     let plain = without_twins(upstream, &offered);
     let before = gw.tool_pins.server_tools(name).await?;
     if before.as_ref().is_none_or(|known| known.offered != offered) {
@@ -217,7 +220,8 @@ fn without_twins<'o>(upstream: &Upstream, offered: &'o [ToolDefinition]) -> Vec<
     let odd = confusable_names(offered.iter().map(|tool| tool.name.as_str()));
     if let Some(tool) = odd.first() {
         // A name may be anything, our secret, too.
-        let (server, tool) = (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secrets().cut_text(tool)));
+        let (server, tool) =
+            (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secret_redactor().redact_text(tool)));
         warn!(server.name = %server, "`{server}` has tools whose names look alike, which are not accepted: {tool} is one");
     }
     let is_plain =

@@ -168,7 +168,7 @@ async fn session_in(
     if let Some(session) = open.as_deref().and_then(|id| gw.sessions.find(id, grant, Some(server))) {
         return Ok(session);
     }
-    let session = opened(gw, visit, words, shared).await.inspect_err(|_| visit.upstream.forget_era())?;
+    let session = opened(gw, visit, words, shared).await.inspect_err(|_| visit.upstream.forget_stateless_support())?;
     // With no wait in between: a session that is open and in no place would be left behind.
     *open = Some(session.id().into());
     Ok(session)

@@ -34,7 +34,7 @@ pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<
     let text = unaddressed(errand.gw, errand.visit, said).await?;
     if errand.visit.translation() == ProtocolTranslation::ToStateful && is_of_listeners(said.method()) {
         // Whose requests stand alone hears of changes where it listens for them.
-        let text = errand.visit.upstream.secrets().cut_json(text);
+        let text = errand.visit.upstream.secret_redactor().redact_json(text);
         errand.visit.upstream_session()?.notification_hub.broadcast(text.into());
         return None;
     }
@@ -224,7 +224,7 @@ async fn settled<T>(
     let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     let name = asked.method().name();
     // What a server calls its question may be anything, our secret, too.
-    trail.method(&visit.upstream.secrets().cut_text(name));
+    trail.method(&visit.upstream.secret_redactor().redact_text(name));
     let may_ask = undeclared::may_ask(visit, asked).and_then(|()| match tasks::of_client(gw, visit, asked) {
         Some(asked_for) => asked_for.and_then(|method| may_ask(gw, visit, &method, &mut trail)),
         None => may_ask(gw, visit, name, &mut trail),

@@ -224,7 +224,7 @@ pub(crate) async fn follow(
                     return;
                 }
                 let (id, retry) = exchange.left_at();
-                if began.elapsed() > AT_MOST || !visit.upstream.is_child() {
+                if began.elapsed() > AT_MOST || !visit.upstream.is_process() {
                     rest = AGAIN;
                 }
                 pause = retry.unwrap_or(rest).clamp(SHORTEST, AT_MOST);
@@ -396,7 +396,7 @@ async fn pump(
             }
         };
         if let Some(text) = text {
-            let text = visit.upstream.secrets().cut_json(text);
+            let text = visit.upstream.secret_redactor().redact_json(text);
             // In one step: whoever is stopped before it hears the message again, and whoever is stopped behind it has
             // sent it. What is written is kept for those who come back, so it must not be written for a second time.
             let Ok(place) = events.reserve().await else { return };

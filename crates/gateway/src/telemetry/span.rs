@@ -16,7 +16,7 @@ use super::{SpanSender, attribute_names};
 use crate::call::{Ended, says_error};
 use crate::request_context::RequestContext;
 use crate::request_trace::UpstreamSpanContext;
-use crate::upstream::{SendError, Way};
+use crate::upstream::{SendError, UpstreamTransport};
 
 /// Towards whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,9 +225,9 @@ impl ClientSpan {
         span.set_attribute_if_some(attribute_names::PROTOCOL_VERSION, visit.revision());
         span.set_attribute(attribute_names::REQUEST_ID, call.as_str());
         span.set_attribute_if_some(attribute_names::SERVER, Some(visit.upstream.name()));
-        match &visit.upstream.config().way {
-            Way::Child(_) => span.set_attribute(attribute_names::TRANSPORT, attribute_names::PIPE),
-            Way::Http(to) => {
+        match &visit.upstream.config().transport {
+            UpstreamTransport::Process(_) => span.set_attribute(attribute_names::TRANSPORT, attribute_names::PIPE),
+            UpstreamTransport::Http(to) => {
                 span.set_attribute(attribute_names::TRANSPORT, attribute_names::TCP);
                 span.set_attribute(attribute_names::PROTOCOL, attribute_names::HTTP);
                 span.set_attribute_if_some(attribute_names::SERVER_ADDRESS, to.url.host());

@@ -22,7 +22,7 @@ pub(crate) use self::pipes::as_line;
 
 use self::ring::Ring;
 use super::inbox::{Inbox, Whose};
-use super::{Offers, Secrets, SendError, Upstream};
+use super::{Offers, SecretRedactor, SendError, Upstream};
 
 /// Messages that wait for a process that does not read; beyond that the callers wait.
 const WAITING_LINES: usize = 64;
@@ -79,7 +79,7 @@ pub(crate) struct Child {
     inbox: Arc<Inbox>,
     errors: Arc<Ring>,
     /// Those of its server, by which it is known.
-    secrets: Arc<Secrets>,
+    secrets: Arc<SecretRedactor>,
 }
 
 impl Child {
@@ -94,9 +94,9 @@ impl Child {
         whose: Whose,
     ) -> Result<Arc<Self>, SendError> {
         let not_sent = |why: String| SendError::NotSent(why);
-        let room = Arc::clone(&upstream.children).try_acquire_owned();
+        let room = Arc::clone(&upstream.process_slots).try_acquire_owned();
         let room = room.map_err(|_| not_sent("too many processes of this server run".to_owned()))?;
-        upstream.restarts.check().map_err(not_sent)?;
+        upstream.restart_backoff.check().map_err(not_sent)?;
         let mut process = command(config, keeping)
             .spawn()
             .map_err(|error| not_sent(format!("the keeper of processes cannot be started: {error}")))?;
@@ -111,14 +111,14 @@ impl Child {
         // What one process offers says nothing of another: between their starts the program may have changed.
         let offers = match whose {
             Whose::Session => Arc::default(),
-            Whose::Anybody => Arc::clone(&upstream.offers),
+            Whose::Anybody => Arc::clone(&upstream.tool_registry),
         };
         let inbox = Arc::new(Inbox::new(offers, keeping.max_bytes, keeping.dropped.clone(), whose));
         let ring = Arc::new(Ring::default());
         let tail =
             tokio::spawn(pipes::keep_errors(errors, Arc::clone(&ring), Arc::clone(&upstream.secrets), name.clone()));
         tokio::spawn(pipes::write(input, queue, Arc::clone(&inbox)));
-        let (reading, restarts) = (Arc::clone(&inbox), Arc::clone(&upstream.restarts));
+        let (reading, restarts) = (Arc::clone(&inbox), Arc::clone(&upstream.restart_backoff));
         let (last_words, grace) = (Arc::clone(&ring), config.grace);
         tokio::spawn(async move {
             let broken = pipes::read(output, &reading).await;

@@ -20,7 +20,7 @@ pub(super) use pool::host_of;
 
 use self::connector::{Connector, TlsError};
 use self::pool::RequestError;
-use super::{Exchange, HttpConfig, Link, Outgoing, SendError, Upstream, Verb};
+use super::{Exchange, Link, Outgoing, SendError, Upstream, UpstreamHttpConfig, Verb};
 use crate::message_body::MessageBody;
 use crate::request_trace::UpstreamSpanContext;
 use crate::workers;
@@ -67,13 +67,13 @@ impl HttpClient {
     pub fn send<'a>(
         &'a self,
         upstream: &'a Upstream,
-        to: &'a HttpConfig,
+        to: &'a UpstreamHttpConfig,
         outgoing: Outgoing,
     ) -> impl Future<Output = Result<Exchange, SendError>> + use<'a> {
         let requested = self.request(upstream.headers(), &to.url, outgoing);
         async move {
             let begun = HttpAnswer::begin(requested.await?, &to.url, self.max_bytes);
-            begun.map_err(|fault| fault.cut(upstream.secrets()))
+            begun.map_err(|fault| fault.cut(upstream.secret_redactor()))
         }
     }
 

@@ -13,7 +13,7 @@ use http::header::{HeaderMap, HeaderValue};
 
 use super::child::Child;
 use super::sse::Sse;
-use super::{Secrets, Upstream, Way};
+use super::{SecretRedactor, Upstream, UpstreamTransport};
 use crate::message_body::MessageBody;
 use crate::request_trace::UpstreamSpanContext;
 
@@ -85,11 +85,11 @@ impl SendError {
     }
 
     /// Cuts what the upstream gave back of our secrets.
-    pub fn cut(self, secrets: &Secrets) -> Self {
+    pub fn cut(self, secrets: &SecretRedactor) -> Self {
         match self {
-            Self::NotSent(why) => Self::NotSent(secrets.cut_text(&why)),
-            Self::Gone(why) => Self::Gone(secrets.cut_text(&why)),
-            Self::Unusable(why) => Self::Unusable(secrets.cut_text(&why)),
+            Self::NotSent(why) => Self::NotSent(secrets.redact_text(&why)),
+            Self::Gone(why) => Self::Gone(secrets.redact_text(&why)),
+            Self::Unusable(why) => Self::Unusable(secrets.redact_text(&why)),
             other @ (Self::Timeout | Self::HandshakeTimeout(_) | Self::Status(_)) => other,
             other @ (Self::Forgotten | Self::Left | Self::Undeclared { .. }) => other,
         }
@@ -133,8 +133,8 @@ impl Link {
 
     /// The same as what a server's handshake began.
     pub fn of_handshake(self, upstream: &Upstream) -> Self {
-        match (self, &upstream.config().way) {
-            (Self::None, Way::Http(to)) => Self::http(None, &to.url),
+        match (self, &upstream.config().transport) {
+            (Self::None, UpstreamTransport::Http(to)) => Self::http(None, &to.url),
             (Self::Http(own), _) => Self::http(own.id.as_ref().map(apart), &own.at),
             (own, _) => own,
         }
@@ -174,8 +174,10 @@ impl Link {
         match self {
             Self::Child(child) => child.is_of(upstream),
             Self::Sse(connection) => connection.is_of(upstream),
-            Self::Http(own) => match &upstream.config().way {
-                Way::Http(to) => is_same(&to.url, &own.at) || mutant!("session-kept-after-address-change"),
+            Self::Http(own) => match &upstream.config().transport {
+                UpstreamTransport::Http(to) => {
+                    is_same(&to.url, &own.at) || mutant!("session-kept-after-address-change")
+                }
                 _ => false,
             },
             Self::None | Self::Unopened => true,

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use self::stream::EventStream;
 use super::http::HttpClient;
 use super::inbox::{Inbox, Whose};
-use super::{HttpConfig, Outgoing, Secrets, SendError, Upstream, Verb};
+use super::{Outgoing, SecretRedactor, SendError, Upstream, UpstreamHttpConfig, Verb};
 
 /// Cancellations that wait to be sent; beyond that they are dropped.
 const WAITING_NOTES: usize = 64;
@@ -33,7 +33,7 @@ pub(crate) struct Sse {
     inbox: Arc<Inbox>,
     notes: mpsc::Sender<Bytes>,
     /// Those of its server, by which it is known.
-    secrets: Arc<Secrets>,
+    secrets: Arc<SecretRedactor>,
 }
 
 /// The way of our messages.
@@ -52,7 +52,7 @@ impl Sse {
     pub(super) async fn open(
         http: &HttpClient,
         upstream: &Upstream,
-        to: &HttpConfig,
+        to: &UpstreamHttpConfig,
         dropped: &Counter,
     ) -> Result<Option<Arc<Self>>, SendError> {
         let opening = tokio::time::timeout(http.patience(), greeted(http, upstream, to));
@@ -62,8 +62,12 @@ impl Sse {
             return Err(SendError::Unusable(what.to_owned()));
         };
         let name = upstream.name().to_string();
-        let inbox =
-            Arc::new(Inbox::new(Arc::clone(&upstream.offers), http.max_bytes(), dropped.clone(), Whose::Session));
+        let inbox = Arc::new(Inbox::new(
+            Arc::clone(&upstream.tool_registry),
+            http.max_bytes(),
+            dropped.clone(),
+            Whose::Session,
+        ));
         let wire = Arc::new(Wire { http: http.clone(), headers: upstream.headers().clone(), endpoint });
         let (notes, queue) = mpsc::channel(WAITING_NOTES);
         tokio::spawn(send_notes(Arc::clone(&wire), queue));
@@ -160,7 +164,11 @@ impl Sending {
 }
 
 /// Opens the stream and waits for the address that its first event names.
-async fn greeted(http: &HttpClient, upstream: &Upstream, to: &HttpConfig) -> Result<(EventStream, String), SendError> {
+async fn greeted(
+    http: &HttpClient,
+    upstream: &Upstream,
+    to: &UpstreamHttpConfig,
+) -> Result<(EventStream, String), SendError> {
     let response = http.request(upstream.headers(), &to.url, Outgoing::empty(Verb::Hear)).await?;
     let mut stream = EventStream::of(response, http.max_bytes())?;
     match stream.next().await? {
@@ -183,7 +191,7 @@ async fn read(stream: &mut EventStream, inbox: &Inbox) -> Option<String> {
 }
 
 /// Sends one message, which the server has to take.
-async fn deliver(wire: &Wire, inbox: &Inbox, secrets: &Secrets, outgoing: Outgoing) -> Result<(), SendError> {
+async fn deliver(wire: &Wire, inbox: &Inbox, secrets: &SecretRedactor, outgoing: Outgoing) -> Result<(), SendError> {
     let posted = wire.http.post(&wire.headers, &wire.endpoint, outgoing).await;
     let status = posted.map_err(|fault| fault.cut(secrets))?;
     if status == StatusCode::NOT_FOUND {

@@ -4,14 +4,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gatelodge_gateway::Accepting;
+use gatelodge_gateway::PinningSettings;
 use gatelodge_policy::Category;
 use gatelodge_testkit::{FakeUpstream, RecordedRequest, TestGateway, TestResponse, json_response};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"deny",
     "categories":{"read":{},"write":{"rate_limit":"2/minute"},"destructive":"hide","unknown":"deny"}}"#;
-const ALWAYS: Accepting = Accepting { review: false, accept_new: false, fresh: Duration::ZERO };
+const ALWAYS: PinningSettings = PinningSettings { review: false, accept_new: false, check_definitions: Duration::ZERO };
 
 fn tool(name: &str, description: &str) -> Value {
     json!({"name": name, "description": description, "inputSchema": {"type": "object"}})

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gatelodge_gateway::Accepting;
+use gatelodge_gateway::PinningSettings;
 use gatelodge_policy::Category;
 use gatelodge_testkit::{
     FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, SseTestClient, TestGateway, json_response,
@@ -424,7 +424,7 @@ async fn a_server_that_moves_is_greeted_at_its_new_address_before_it_is_heard() 
 
 #[tokio::test]
 async fn what_a_person_accepts_or_says_of_tools_is_told() {
-    let accepting = Accepting { review: true, ..Accepting::default() };
+    let accepting = PinningSettings { review: true, ..PinningSettings::default() };
     for (client, path) in [
         (Client::Session, "/mcp/desk"),
         (Client::Stateless, "/mcp/desk"),
@@ -454,7 +454,7 @@ async fn what_a_person_accepts_or_says_of_tools_is_told() {
 
 #[tokio::test]
 async fn what_a_person_accepts_before_anybody_asks_in_this_life_is_told() {
-    let accepting = Accepting { review: true, ..Accepting::default() };
+    let accepting = PinningSettings { review: true, ..PinningSettings::default() };
     let upstream = server(false, json!({"listChanged": true}), &Arc::default()).await;
     let mut gw = TestGateway::builder().policy(BEFORE).pinning(accepting).start(&upstream).await;
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});

@@ -4,14 +4,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gatelodge_gateway::Accepting;
+use gatelodge_gateway::PinningSettings;
 use gatelodge_store::RecordKind;
 use gatelodge_testkit::{FakeUpstream, RecordedRequest, TestGateway, TestResponse, json_response, tool_definition};
 use serde_json::{Value, json};
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
 /// Asks the server before each call, so that a change without a word is seen as well.
-const ALWAYS: Accepting = Accepting { review: false, accept_new: false, fresh: Duration::ZERO };
+const ALWAYS: PinningSettings = PinningSettings { review: false, accept_new: false, check_definitions: Duration::ZERO };
 
 struct Desk {
     tools: Arc<Mutex<Value>>,
@@ -19,7 +19,7 @@ struct Desk {
     gw: TestGateway,
 }
 
-async fn desk(tools: Value, accepting: Accepting) -> Desk {
+async fn desk(tools: Value, accepting: PinningSettings) -> Desk {
     let tools = Arc::new(Mutex::new(tools));
     let offered = Arc::clone(&tools);
     let lists = move |hit: &RecordedRequest| {
@@ -77,7 +77,7 @@ async fn a_changed_tool_is_withheld_until_it_is_accepted() {
 #[tokio::test]
 async fn a_new_tool_is_withheld_unless_the_server_may_add_some() {
     for (accept_new, seen) in [(false, json!("not_accepted")), (true, Value::Null)] {
-        let desk = desk(json!([tool_definition("read")]), Accepting { accept_new, ..ALWAYS }).await;
+        let desk = desk(json!([tool_definition("read")]), PinningSettings { accept_new, ..ALWAYS }).await;
         assert_eq!(desk.listed().await, ["read"]);
         desk.offer(json!([tool_definition("read"), tool_definition("wipe")]));
         assert_eq!(code(&desk.call("wipe").await), seen, "accept_new = {accept_new}");
@@ -92,7 +92,7 @@ async fn a_new_tool_is_withheld_unless_the_server_may_add_some() {
 
 #[tokio::test]
 async fn with_review_nothing_is_accepted_at_first() {
-    let desk = desk(json!([tool_definition("read")]), Accepting { review: true, ..ALWAYS }).await;
+    let desk = desk(json!([tool_definition("read")]), PinningSettings { review: true, ..ALWAYS }).await;
     assert_eq!(desk.listed().await, Vec::<String>::new());
     assert_eq!(code(&desk.call("read").await), "not_accepted");
     desk.gw.accept_all().await;

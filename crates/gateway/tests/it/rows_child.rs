@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use gatelodge_gateway::{Accepting, GatewaySettings};
+use gatelodge_gateway::{GatewaySettings, PinningSettings};
 use gatelodge_store::CallOutcome;
 use gatelodge_testkit::TestGateway;
 use serde_json::{Value, json};
@@ -42,10 +42,10 @@ for line in sys.stdin:
 "#;
 
 async fn before(era: &str, directory: &Path) -> TestGateway {
-    before_fresh(era, directory, Accepting::default()).await
+    before_fresh(era, directory, PinningSettings::default()).await
 }
 
-async fn before_fresh(era: &str, directory: &Path, accepting: Accepting) -> TestGateway {
+async fn before_fresh(era: &str, directory: &Path, accepting: PinningSettings) -> TestGateway {
     let (server, heard) = (directory.join("server.py"), directory.join("heard"));
     std::fs::write(&server, SERVER).expect("written");
     let settings = GatewaySettings { connect_time: Duration::from_millis(500), ..GatewaySettings::default() };
@@ -126,7 +126,7 @@ async fn r2_who_cancels_in_a_session_cancels_at_a_process_that_knows_of_none_und
 async fn a_call_waits_while_its_process_is_busy_with_another_one_and_is_judged_by_what_it_says_then() {
     for era in ["mute", "only"] {
         let directory = tempfile::tempdir().expect("a directory");
-        let accepting = Accepting { fresh: Duration::from_millis(1), ..Accepting::default() };
+        let accepting = PinningSettings { check_definitions: Duration::from_millis(1), ..PinningSettings::default() };
         let gw = before_fresh(era, directory.path(), accepting).await;
         gw.initialize().await;
         let _busy = begin_in_session(&gw, "POST", "/mcp/desk", "", &call(9, "busy")).await;

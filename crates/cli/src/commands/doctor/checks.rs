@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_gateway::{ChildConfig, UpstreamConfig, Way, fits};
+use gatelodge_gateway::{ChildConfig, UpstreamConfig, UpstreamTransport, fits};
 use gatelodge_store::{CallLogFilter, Clock, OpenStoreError};
 use jiff::Timestamp;
 
@@ -168,7 +168,7 @@ pub async fn servers(
 /// Whether a server answers; and if a grant has it together with others, whether clients have room for its names then.
 async fn reached(server: &UpstreamConfig, is_at_all: bool) -> Check {
     let name = "server";
-    if let Way::Child(child) = &server.way
+    if let UpstreamTransport::Process(child) = &server.transport
         && let Some(program) = not_found(child)
     {
         let says = format!("`{}` runs `{}`, which is not found", server.name, crate::report::shown(&program));
@@ -196,15 +196,15 @@ async fn reached(server: &UpstreamConfig, is_at_all: bool) -> Check {
 }
 
 fn unanswered(server: &UpstreamConfig, error: &str) -> Check {
-    let is_tls = matches!(&server.way, Way::Http(http) if http.url.scheme_str() == Some("https"));
+    let is_tls = matches!(&server.transport, UpstreamTransport::Http(http) if http.url.scheme_str() == Some("https"));
     if is_tls && error.contains("certificate") {
         let says = format!("`{}` has a certificate that is refused: {error}", server.name);
         let fix = "see whether its name and dates are right, and add its authority to those that this machine trusts";
         return Check::wrong("TLS", says, fix);
     }
-    let fix = match &server.way {
-        Way::Child(_) => "run the command by hand where the gateway runs, with the same variables",
-        Way::Http(_) => "see whether it runs, and whether its address and headers are right",
+    let fix = match &server.transport {
+        UpstreamTransport::Process(_) => "run the command by hand where the gateway runs, with the same variables",
+        UpstreamTransport::Http(_) => "see whether it runs, and whether its address and headers are right",
     };
     Check::wrong("server", format!("`{}` does not answer: {error}", server.name), fix)
 }
@@ -262,7 +262,7 @@ pub fn open_files(listen: &Listen) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_gateway::{Accepting, HttpConfig};
+    use gatelodge_gateway::{PinningSettings, UpstreamHttpConfig};
 
     use super::*;
     use crate::commands::doctor::Verdict;
@@ -271,9 +271,12 @@ mod tests {
     fn a_certificate_that_is_refused_is_named_as_that() {
         let server = |url: &str| UpstreamConfig {
             name: "books".parse().expect("a name"),
-            way: Way::Http(HttpConfig { url: url.parse().expect("a URL"), headers: Vec::new() }),
+            transport: UpstreamTransport::Http(UpstreamHttpConfig {
+                url: url.parse().expect("a URL"),
+                headers: Vec::new(),
+            }),
             log_arguments: false,
-            accepting: Accepting::default(),
+            pinning: PinningSettings::default(),
         };
         let error = "invalid peer certificate: UnknownIssuer";
         let check = unanswered(&server("https://books.example.com/mcp"), error);

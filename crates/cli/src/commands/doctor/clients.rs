@@ -1,7 +1,7 @@
 //! Clients of this user that reach servers past the gateway.
 
 use anyhow::Result;
-use gatelodge_gateway::{UpstreamConfig, Way};
+use gatelodge_gateway::{UpstreamConfig, UpstreamTransport};
 
 use super::Check;
 use crate::cli::DoctorArgs;
@@ -51,11 +51,11 @@ fn told(seen: &Seen, picture: &Picture, file: &str) -> Check {
 
 /// Whether an entry runs the same program, or asks the same address, as a server of the gateway.
 fn is_same(seen: &Seen, server: &UpstreamConfig) -> bool {
-    match (&seen.found.entry, &server.way) {
-        (Some(Entry::Remote { url, .. }), Way::Http(http)) => {
+    match (&seen.found.entry, &server.transport) {
+        (Some(Entry::Remote { url, .. }), UpstreamTransport::Http(http)) => {
             url.trim_end_matches('/') == http.url.to_string().trim_end_matches('/')
         }
-        (Some(Entry::Command { words, .. }), Way::Child(child)) => {
+        (Some(Entry::Command { words, .. }), UpstreamTransport::Process(child)) => {
             words.split_first().is_some_and(|(program, rest)| *program == child.program && rest == child.arguments)
         }
         _ => false,

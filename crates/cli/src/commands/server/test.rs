@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_gateway::{UpstreamConfig, Way};
+use gatelodge_gateway::{UpstreamConfig, UpstreamTransport};
 use http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
@@ -78,9 +78,9 @@ pub async fn reach(server: &UpstreamConfig) -> Result<Offered, ClientError> {
 
 /// Greets a server and lists its tools, with what the gateway sends or gives it.
 pub async fn ask(server: &UpstreamConfig) -> Result<Told, ClientError> {
-    match &server.way {
-        Way::Child(child) => tools_of(child, START_TIME).await,
-        Way::Http(http) => {
+    match &server.transport {
+        UpstreamTransport::Process(child) => tools_of(child, START_TIME).await,
+        UpstreamTransport::Http(http) => {
             let mut headers = HeaderMap::new();
             for header in &http.headers {
                 headers.insert(header.name.clone(), header.value.clone());
@@ -101,7 +101,7 @@ pub fn failed(server: &UpstreamConfig, error: &ClientError) -> anyhow::Error {
 
 /// Takes the server's secrets out of what it said.
 pub fn cut(server: &UpstreamConfig, text: &str) -> String {
-    shown(&server.secrets().cut_text(text))
+    shown(&server.secret_redactor().redact_text(text))
 }
 
 fn exit_of(error: &ClientError) -> Exit {

@@ -35,7 +35,7 @@ pub(super) async fn list(
     }
     match listed(gw, visit, request, &mut line).await {
         Ok((status, text, outcome)) => {
-            line.finish_with_status(status, visit.upstream.secrets().cut(text)).await;
+            line.finish_with_status(status, visit.upstream.secret_redactor().redact(text)).await;
             gw.write(trail.outcome(outcome, None)).await;
         }
         Err(Refusal::Upstream(fault)) => fail(gw, request.id(), &mut trail, fault, line).await,

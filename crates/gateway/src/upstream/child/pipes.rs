@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tracing::debug;
 
 use super::ring::Ring;
-use crate::upstream::Secrets;
+use crate::upstream::SecretRedactor;
 use crate::upstream::inbox::Inbox;
 
 /// One message as a line. Breaks can stand only between its parts, where a space means the same.
@@ -56,18 +56,18 @@ pub(super) async fn read(output: ChildStdout, inbox: &Inbox) -> Option<String> {
 }
 
 /// Keeps the last lines that a process says beside its messages.
-pub(super) async fn keep_errors(errors: ChildStderr, ring: Arc<Ring>, secrets: Arc<Secrets>, name: String) {
+pub(super) async fn keep_errors(errors: ChildStderr, ring: Arc<Ring>, secrets: Arc<SecretRedactor>, name: String) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
     // Where a line is cut a secret may be cut too, and its parts would not be found. So more is read than is kept.
-    let limit = Ring::MAX_LINE + secrets.longest();
+    let limit = Ring::MAX_LINE + secrets.max_secret_bytes();
     let mut is_rest = false;
     while let Ok(1..) = (&mut errors).take(limit as u64).read_until(b'\n', &mut line).await {
         let is_cut = line.len() == limit && !line.ends_with(b"\n");
         if !is_rest {
-            let mut text = secrets.cut_text(String::from_utf8_lossy(&line).trim_end());
+            let mut text = secrets.redact_text(String::from_utf8_lossy(&line).trim_end());
             if is_cut {
-                text.truncate(text.floor_char_boundary(text.len().saturating_sub(secrets.longest())));
+                text.truncate(text.floor_char_boundary(text.len().saturating_sub(secrets.max_secret_bytes())));
             }
             debug!(server.name = name, "{name}: {}", gatelodge_mcp::quote_excerpt(&text));
             ring.push(&text);

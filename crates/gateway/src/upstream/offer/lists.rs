@@ -9,7 +9,7 @@ use gatelodge_mutants::mutant;
 use crate::config_snapshot::ServerAccess;
 use crate::message_body::MessageBody;
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::upstream::Secrets;
+use crate::upstream::SecretRedactor;
 
 /// The most lists that are kept of one offer; a list may have megabytes.
 const MOST: usize = 8;
@@ -21,12 +21,12 @@ struct For {
     era: ProtocolGeneration,
     crossing: ProtocolTranslation,
     /// What was cut from it.
-    secrets: Arc<Secrets>,
+    secrets: Arc<SecretRedactor>,
 }
 
 impl For {
     fn of(visit: &RequestContext) -> Self {
-        let secrets = Arc::clone(visit.upstream.secrets());
+        let secrets = Arc::clone(visit.upstream.secret_redactor());
         Self { door: visit.server_access.clone(), era: visit.generation(), crossing: visit.translation(), secrets }
     }
 
@@ -46,12 +46,12 @@ pub(crate) struct Listed {
 
 impl Listed {
     /// Takes what stands before the id, and what behind it.
-    pub fn new(before: String, behind: String, secrets: &Secrets) -> Self {
-        Self { before: secrets.cut_json(before).into(), behind: secrets.cut(behind.into()) }
+    pub fn new(before: String, behind: String, secrets: &SecretRedactor) -> Self {
+        Self { before: secrets.redact_json(before).into(), behind: secrets.redact(behind.into()) }
     }
 
-    pub fn under(&self, id: &RequestId<'_>, secrets: &Secrets) -> MessageBody {
-        let id = secrets.cut_json(id.raw().to_owned());
+    pub fn under(&self, id: &RequestId<'_>, secrets: &SecretRedactor) -> MessageBody {
+        let id = secrets.redact_json(id.raw().to_owned());
         MessageBody::from_head_and_tail(format!("{}{id}", self.before), self.behind.clone())
     }
 }
