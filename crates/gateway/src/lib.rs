@@ -177,7 +177,7 @@ impl Gateway {
                 && session
                     .server()
                     .and_then(|server| live.find_server(server.as_str()))
-                    .is_some_and(|upstream| link.is_of(upstream))
+                    .is_some_and(|upstream| link.belongs_to(upstream))
         });
         self.look_at_accepted();
     }

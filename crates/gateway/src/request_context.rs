@@ -9,7 +9,7 @@ use crate::config_snapshot::{ActiveGrant, ServerAccess};
 use crate::methods::pool::Turn;
 use crate::request_trace::{RequestTrace, UpstreamSpanContext};
 use crate::session::{ClientInfo, Session};
-use crate::upstream::{ModernHead, Offer, OfferedTool, Offers, Outgoing, Upstream};
+use crate::upstream::{Offer, OfferedTool, Offers, StatelessHeaders, Upstream, UpstreamRequest};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::to_stateful;
 use gatelodge_mcp::{ClientCapabilities, ProtocolGeneration, Revision};
@@ -177,7 +177,7 @@ impl RequestContext {
     /// Whether the server is a process, or speaks on one connection, and has a call there that it has not answered.
     pub fn has_pending_call(&self) -> bool {
         match self.upstream_session() {
-            Some(session) => session.upstream_link().is_awaited(),
+            Some(session) => session.upstream_link().has_pending_call(),
             None => self.upstream.has_pending_call(),
         }
     }
@@ -204,20 +204,25 @@ impl RequestContext {
     }
 
     /// Addresses a message as the upstream is spoken to.
-    pub fn message_for_upstream(&self, mut outgoing: Outgoing) -> Outgoing {
+    pub fn message_for_upstream(&self, mut outgoing: UpstreamRequest) -> UpstreamRequest {
         self.set_upstream_session(&mut outgoing);
         outgoing
     }
 
-    fn set_upstream_session(&self, outgoing: &mut Outgoing) {
+    fn set_upstream_session(&self, outgoing: &mut UpstreamRequest) {
         if let Some(session) = self.upstream_session() {
-            outgoing.link = session.upstream_link();
+            outgoing.session_link = session.upstream_link();
             outgoing.revision = session.protocol_version_header();
         }
     }
 
     /// The same for a request, whose method and subject a stateless upstream wants in the head.
-    pub fn request_for_upstream(&self, mut outgoing: Outgoing, method: &str, about: Option<&str>) -> Outgoing {
+    pub fn request_for_upstream(
+        &self,
+        mut outgoing: UpstreamRequest,
+        method: &str,
+        about: Option<&str>,
+    ) -> UpstreamRequest {
         self.set_upstream_session(&mut outgoing);
         let revision = match &self.client_protocol {
             ClientProtocol::Stateless(modern) if modern.upstream_session.is_none() => Some(modern.revision),
@@ -226,14 +231,15 @@ impl RequestContext {
         };
         if revision.is_some() {
             outgoing.revision = revision;
-            outgoing.modern = Some(ModernHead { method: method.to_owned(), name: about.map(str::to_owned) });
+            outgoing.stateless_headers =
+                Some(StatelessHeaders { method: method.to_owned(), name: about.map(str::to_owned) });
         }
         self.translate(&mut outgoing);
         outgoing
     }
 
     /// Writes a request as the era of the upstream does. Its text was read before, so it can be read.
-    fn translate(&self, outgoing: &mut Outgoing) {
+    fn translate(&self, outgoing: &mut UpstreamRequest) {
         let text = || String::from_utf8(outgoing.body.clone().into_bytes().into()).ok();
         let crossed = match self.translation() {
             ProtocolTranslation::None => None,

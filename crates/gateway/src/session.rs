@@ -37,7 +37,7 @@ use self::resource_subscriptions::ResourceSubscriptions;
 use self::server_sessions::ServerSessions;
 use self::session_tasks::SessionTasks;
 use crate::list_changed::ListChangedSet;
-use crate::upstream::{Child, Link};
+use crate::upstream::{Child, UpstreamLink};
 
 pub(crate) use self::cancellable_requests::{
     CancellableRequests, InFlightRequest, RequestRegistration, wait_for_cancel,
@@ -80,7 +80,7 @@ pub(crate) struct Session {
     /// What the client said of itself, where the upstream wants it said with each request.
     handshake_profile: Option<Box<HandshakeProfile>>,
     /// The upstream's end. Written at the handshake and when it is done again.
-    upstream_link: Mutex<Link>,
+    upstream_link: Mutex<UpstreamLink>,
     handshake_attempts: AtomicU64,
     link_epoch: AtomicU64,
     /// Those of the server, and the client's own.
@@ -119,7 +119,7 @@ pub(crate) struct SessionParams {
     pub client_info: ClientInfo,
     pub handshake: Bytes,
     pub server_info: Bytes,
-    pub upstream_link: Link,
+    pub upstream_link: UpstreamLink,
     pub session_permit: OwnedSemaphorePermit,
     /// Whether the upstream takes requests that stand alone, and knows of no session.
     pub is_upstream_stateless: bool,
@@ -144,7 +144,7 @@ impl Session {
             client_info: ClientInfo::new(row.client_name, row.client_version),
             handshake: row.handshake.into(),
             server_info: Bytes::new(),
-            upstream_link: if row.is_upstream_stateless { Link::None } else { Link::Unopened },
+            upstream_link: if row.is_upstream_stateless { UpstreamLink::NoSession } else { UpstreamLink::NotOpened },
             session_permit: room,
             is_upstream_stateless: row.is_upstream_stateless,
             accepts_log_messages: true,
@@ -322,19 +322,19 @@ impl Session {
         }
     }
 
-    pub fn upstream_link(&self) -> Link {
+    pub fn upstream_link(&self) -> UpstreamLink {
         lock(&self.upstream_link).clone()
     }
 
     /// The process of its own, if its server is one.
     pub fn server_process(&self) -> Option<Arc<Child>> {
         match &*lock(&self.upstream_link) {
-            Link::Child(child) => Some(Arc::clone(child)),
+            UpstreamLink::Process(child) => Some(Arc::clone(child)),
             _ => None,
         }
     }
 
-    pub fn set_upstream_link(&self, link: Link) {
+    pub fn set_upstream_link(&self, link: UpstreamLink) {
         // In this order: who has the new link finds its number, too.
         self.link_epoch.fetch_add(1, Ordering::AcqRel);
         *lock(&self.upstream_link) = link;
@@ -370,7 +370,7 @@ impl Session {
 
     /// Whether the server has tasks. Of one that could not be asked again yet nobody knows.
     pub fn may_have_tasks(&self) -> bool {
-        self.tasks.server_has_tasks() || matches!(*lock(&self.upstream_link), Link::Unopened)
+        self.tasks.server_has_tasks() || matches!(*lock(&self.upstream_link), UpstreamLink::NotOpened)
     }
 
     /// The client's requests that are under way.
@@ -501,7 +501,7 @@ mod tests {
             client_info: ClientInfo::default(),
             handshake: Bytes::new(),
             server_info: Bytes::new(),
-            upstream_link: Link::None,
+            upstream_link: UpstreamLink::NoSession,
             session_permit: room,
             is_upstream_stateless: false,
             accepts_log_messages: false,

@@ -1,16 +1,16 @@
 //! A server behind the gateway: where it is, what it offers, and how messages get there.
 
 mod child;
-mod exchange;
 mod fingerprint;
-mod http;
+mod http_client;
 mod inbox;
 mod offer;
-mod outgoing;
 mod peer;
 mod restarts;
 mod secret_redactor;
 mod sse;
+mod upstream_request;
+mod upstream_response;
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -30,14 +30,16 @@ use tokio::sync::{Mutex, Semaphore};
 
 pub use child::ChildConfig;
 pub(crate) use child::{Child, as_line};
-pub(crate) use exchange::Exchange;
-pub(crate) use http::{Pool, innermost, pool};
+pub(crate) use http_client::{HttpConnectionPool, new_connection_pool, root_cause};
 pub(crate) use offer::{Earlier, Listed, Offer, OfferedTool, Offers};
-pub(crate) use outgoing::{Link, ModernHead, Outgoing, SendError, Verb, WayBack};
 pub use secret_redactor::{MIN_SECRET_BYTES, SecretRedactor};
+pub(crate) use upstream_request::{
+    ResumeTarget, SendError, StatelessHeaders, UpstreamLink, UpstreamRequest, UpstreamRequestKind,
+};
+pub(crate) use upstream_response::UpstreamResponse;
 
 use self::child::Keeping;
-use self::http::HttpClient;
+use self::http_client::UpstreamHttpClient;
 use self::inbox::Whose;
 use self::peer::Peer;
 use self::restarts::Restarts;
@@ -183,7 +185,7 @@ impl Upstream {
                 headers.append(header.name.clone(), value);
             }
             if !headers.contains_key(HOST) {
-                headers.extend(http::host_of(&to.url).map(|host| (HOST, host)));
+                headers.extend(http_client::host_header(&to.url).map(|host| (HOST, host)));
             }
         }
         let secrets = Arc::new(config.secret_redactor());
@@ -342,14 +344,14 @@ fn hash_of(value: &impl Hash) -> u64 {
 /// A message that is sent when it is waited for.
 enum SendFuture<'a, P> {
     Http(P),
-    Boxed(Pin<Box<dyn Future<Output = Result<Exchange, SendError>> + Send + 'a>>),
+    Boxed(Pin<Box<dyn Future<Output = Result<UpstreamResponse, SendError>> + Send + 'a>>),
     /// Its session is no more.
     SessionLost,
 }
 
 /// The one way out to upstreams.
 pub(crate) struct UpstreamClient {
-    http: HttpClient,
+    http: UpstreamHttpClient,
     process_spawner: Keeping,
 }
 
@@ -357,7 +359,7 @@ impl UpstreamClient {
     pub fn new(settings: &GatewaySettings, lanes: usize, dropped: Counter) -> Self {
         let max_bytes = settings.reply_limits.max_bytes;
         let process_spawner = Keeping { keeper: settings.supervisor.clone(), max_bytes, dropped };
-        Self { http: HttpClient::new(settings.connect_time, lanes, max_bytes), process_spawner }
+        Self { http: UpstreamHttpClient::new(settings.connect_time, lanes, max_bytes), process_spawner }
     }
 
     /// Makes ready for servers that come into force. Where TLS cannot be set up, each call to a server that wants it is
@@ -379,11 +381,13 @@ impl UpstreamClient {
         &'a self,
         upstream: &'a Upstream,
         permit: Permit,
-    ) -> impl Future<Output = Result<Exchange, SendError>> + use<'a> {
+    ) -> impl Future<Output = Result<UpstreamResponse, SendError>> + use<'a> {
         let outgoing = permit.into_outgoing();
         let sending = match &upstream.config.transport {
-            _ if outgoing.link.is_elsewhere(upstream) => SendFuture::SessionLost,
-            UpstreamTransport::Http(to) if matches!(outgoing.link, Link::Http(_)) || outgoing.modern.is_some() => {
+            _ if outgoing.session_link.needs_reopen(upstream) => SendFuture::SessionLost,
+            UpstreamTransport::Http(to)
+                if matches!(outgoing.session_link, UpstreamLink::Http(_)) || outgoing.stateless_headers.is_some() =>
+            {
                 SendFuture::Http(self.http.send(upstream, to, outgoing))
             }
             UpstreamTransport::Http(to) => SendFuture::Boxed(Box::pin(self.send_over_http(upstream, to, outgoing))),
@@ -406,10 +410,10 @@ impl UpstreamClient {
         &self,
         upstream: &Upstream,
         config: &ChildConfig,
-        outgoing: Outgoing,
-    ) -> Result<Exchange, SendError> {
-        let child = match (&outgoing.link, &outgoing.modern) {
-            (Link::Child(child), _) => Arc::clone(child),
+        outgoing: UpstreamRequest,
+    ) -> Result<UpstreamResponse, SendError> {
+        let child = match (&outgoing.session_link, &outgoing.stateless_headers) {
+            (UpstreamLink::Process(child), _) => Arc::clone(child),
             (_, Some(_)) => upstream.get_or_start_shared_process(config, &self.process_spawner)?,
             // A handshake begins a session, and each session has a process of its own.
             (_, None) => Child::start(upstream, config, &self.process_spawner, Whose::Session)?,
@@ -422,9 +426,9 @@ impl UpstreamClient {
         &self,
         upstream: &Upstream,
         to: &UpstreamHttpConfig,
-        outgoing: Outgoing,
-    ) -> Result<Exchange, SendError> {
-        if let Link::Sse(connection) = &outgoing.link {
+        outgoing: UpstreamRequest,
+    ) -> Result<UpstreamResponse, SendError> {
+        if let UpstreamLink::Sse(connection) = &outgoing.session_link {
             return Peer::Sse(Arc::clone(connection)).send(outgoing).await;
         }
         if upstream.uses_sse_transport.load(Ordering::Relaxed) && outgoing.is_handshake() {

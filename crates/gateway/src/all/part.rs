@@ -15,7 +15,7 @@ use crate::methods::initialize::{self, Shaken, ask_for_log, has_tasks, shaken, s
 use crate::methods::{pass, subscribe};
 use crate::request_context::RequestContext;
 use crate::session::{Session, SessionParams, has_logging_capability};
-use crate::upstream::{Link, SendError};
+use crate::upstream::{SendError, UpstreamLink};
 
 /// The session at a server, of a client that has one for all.
 ///
@@ -112,9 +112,9 @@ async fn greeted(gw: &Gateway, session: &Session, visit: &RequestContext) -> Res
         Ok(shaken) => return Ok((shaken, false)),
         Err(fault) => fault,
     };
-    let is_refused = matches!(fault, SendError::Status(400 | 404 | 405) | SendError::Unusable(_));
+    let is_refused = matches!(fault, SendError::Status(400 | 404 | 405) | SendError::InvalidResponse(_));
     if is_refused && let Ok(Some(welcome)) = welcome(gw, visit).await {
-        return Ok((Shaken { link: Link::None, revision: session.revision(), welcome }, true));
+        return Ok((Shaken { link: UpstreamLink::NoSession, revision: session.revision(), welcome }, true));
     }
     Err(fault)
 }

@@ -90,7 +90,7 @@ async fn one(
     let told = line.cancel_signal();
     let seated = tokio::select! {
         biased;
-        () = wait_for_cancel(told.as_deref()) => Err(Refusal::Upstream(SendError::Left)),
+        () = wait_for_cancel(told.as_deref()) => Err(Refusal::Upstream(SendError::ClientGone)),
         seated = all.seated(gw, visit, &own) => seated,
     };
     match seated {

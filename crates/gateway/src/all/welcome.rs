@@ -19,7 +19,7 @@ use crate::methods::discover::{Said, ask};
 use crate::methods::initialize::MAX_HANDSHAKE;
 use crate::request_context::RequestContext;
 use crate::session::{ClientInfo, Session, SessionParams};
-use crate::upstream::Link;
+use crate::upstream::UpstreamLink;
 
 const OURSELVES: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 /// What there is whatever the servers have: policies change, and so does which servers there are, and we tell.
@@ -86,7 +86,7 @@ async fn opened(gw: &Gateway, all: &All, request: &ClientRequest<'_>) -> Result<
         client_info: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
         handshake: asking_for(request, revision).into(),
         server_info: Bytes::new(),
-        upstream_link: Link::None,
+        upstream_link: UpstreamLink::NoSession,
         session_permit: room,
         is_upstream_stateless: false,
         accepts_log_messages: true,

@@ -28,7 +28,7 @@ use crate::methods::{initialize, input, server};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::wait_for_cancel;
 use crate::telemetry::ClientSpan;
-use crate::upstream::{Earlier, Exchange, Link, Outgoing, SendError};
+use crate::upstream::{Earlier, SendError, UpstreamLink, UpstreamRequest, UpstreamResponse};
 
 /// How long to wait for further questions after one: servers that ask several things at once write them in a row.
 const TOGETHER: Duration = Duration::from_millis(50);
@@ -41,7 +41,7 @@ pub(crate) fn under_our_id(
     request: &ClientRequest<'_>,
     call: CallId,
     about: Option<&str>,
-) -> Outgoing {
+) -> UpstreamRequest {
     let id = RequestId::string(call.as_str());
     let method = request.method().name();
     let hop = visit.upstream_span(method, about);
@@ -62,9 +62,9 @@ pub(crate) fn under_our_id(
             MessageBody::with_new_prefix(head, source.as_str().get(rest..).unwrap_or_default(), &visit.request_body)
         }
     };
-    let mut outgoing = visit.request_for_upstream(Outgoing::request(text, call), method, about);
-    outgoing.hop = hop.map(Box::new);
-    outgoing.may_ask = may_ask(request.method());
+    let mut outgoing = visit.request_for_upstream(UpstreamRequest::request(text, call), method, about);
+    outgoing.span = hop.map(Box::new);
+    outgoing.may_send_requests = may_ask(request.method());
     outgoing
 }
 
@@ -115,7 +115,7 @@ pub(crate) async fn forward(
     errand: &Errand<'_>,
     permit: Permit,
     line: &mut Responder,
-) -> Result<(Ended, Option<Exchange>), SendError> {
+) -> Result<(Ended, Option<UpstreamResponse>), SendError> {
     let span = ClientSpan::begin(errand.visit, permit.hop(), errand.call, &*errand.gw.clock).map(Box::new);
     let ended = forwarded(errand, permit, line).await;
     if let Some(span) = span {
@@ -128,7 +128,7 @@ async fn forwarded(
     errand: &Errand<'_>,
     permit: Permit,
     line: &mut Responder,
-) -> Result<(Ended, Option<Exchange>), SendError> {
+) -> Result<(Ended, Option<UpstreamResponse>), SendError> {
     let Errand { gw, visit, .. } = errand;
     let at = Sent::now(visit);
     let back = permit.way_back();
@@ -145,7 +145,7 @@ async fn forwarded(
         StatusCode::NOT_FOUND if at.is_some() && may_be_forgotten(visit) => {
             Box::pin(initialize::again(gw, visit, at.map(|at| at.openings))).await;
             Box::pin(doubt(gw, visit)).await;
-            return Err(SendError::Forgotten);
+            return Err(SendError::SessionExpired);
         }
         // Our credential is wrong, not the caller's.
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(SendError::Status(status.as_u16())),
@@ -153,7 +153,7 @@ async fn forwarded(
     }
     let ended = match sent {
         Ok(mut exchange) => {
-            exchange.back = back;
+            exchange.resume_target = back;
             if errand.is_callers && exchange.is_event_stream() {
                 line.start_stream();
             }
@@ -163,7 +163,7 @@ async fn forwarded(
     };
     // A refusal in words that are none of the protocol's is one by its status.
     let ended = match ended {
-        Err(SendError::Unusable(_)) if !status.is_success() => Err(SendError::Status(status.as_u16())),
+        Err(SendError::InvalidResponse(_)) if !status.is_success() => Err(SendError::Status(status.as_u16())),
         ended => ended,
     };
     // It may have run all the same, so it is not sent again.
@@ -171,7 +171,7 @@ async fn forwarded(
         && let Some(at) = at
         && Box::pin(opened_again(gw, visit, at)).await
     {
-        return Err(SendError::Forgotten);
+        return Err(SendError::SessionExpired);
     }
     let is_strange = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
     if is_strange {
@@ -193,7 +193,7 @@ enum Heard {
     Nothing,
 }
 
-fn heard(errand: &Errand<'_>, ended: &Result<(Ended, Option<Exchange>), SendError>) -> Heard {
+fn heard(errand: &Errand<'_>, ended: &Result<(Ended, Option<UpstreamResponse>), SendError>) -> Heard {
     let Ok((Ended::Answer(message, _), _)) = ended else { return Heard::Nothing };
     let Ok(Said::Response(reply)) = read_server_message(message.outline(), &errand.gw.settings.reply_limits) else {
         return Heard::Nothing;
@@ -208,11 +208,11 @@ fn heard(errand: &Errand<'_>, ended: &Result<(Ended, Option<Exchange>), SendErro
 /// Reads the upstream's messages until the answer, from where it was left.
 pub(crate) async fn go_on(
     errand: &Errand<'_>,
-    mut exchange: Exchange,
+    mut exchange: UpstreamResponse,
     line: &mut Responder,
-) -> Result<(Ended, Option<Exchange>), SendError> {
+) -> Result<(Ended, Option<UpstreamResponse>), SendError> {
     let secrets = errand.visit.upstream.secret_redactor();
-    let ended = relay(errand, &mut exchange, line).await.map_err(|fault| fault.cut(secrets))?;
+    let ended = relay(errand, &mut exchange, line).await.map_err(|fault| fault.redact(secrets))?;
     Ok((ended, Some(exchange)))
 }
 
@@ -246,20 +246,20 @@ pub(crate) async fn attend<T>(
 /// How it ends that we did not wait for the upstream.
 pub(crate) fn left(gw: &Gateway) -> Result<Ended, SendError> {
     if gw.is_forced_shutdown() {
-        Err(SendError::Unusable("the gateway was stopped".to_owned()))
+        Err(SendError::InvalidResponse("the gateway was stopped".to_owned()))
     } else {
         Ok(Ended::Cancelled)
     }
 }
 
 /// Passes on what belongs to this call and drops what belongs to nobody, until the answer.
-async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Responder) -> Result<Ended, SendError> {
+async fn relay(errand: &Errand<'_>, exchange: &mut UpstreamResponse, line: &mut Responder) -> Result<Ended, SendError> {
     let Errand { gw, visit, .. } = errand;
     let mut resumption = Resumption::default();
-    let mut accepted = Accepted { errand, link: Link::None, questions: Vec::new() };
+    let mut accepted = Accepted { errand, link: UpstreamLink::NoSession, questions: Vec::new() };
     let own_id = || RequestId::string(errand.call.as_str());
     if let Some(before) = errand.before {
-        let again = attend(errand, line, pin!(exchange.is_again(before, &own_id()))).await;
+        let again = attend(errand, line, pin!(exchange.matches_previous(before, &own_id()))).await;
         let Some(again) = again else { return left(gw) };
         if again? {
             return Ok(Ended::Answer(ReceivedBody::Whole(before.text.clone()), before.places));
@@ -273,8 +273,8 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Responde
         let Some(message) = message else { return Ok(Ended::Asked(std::mem::take(&mut accepted.questions))) };
         let ended = match message {
             Ok(Some(message)) => Ok(message),
-            Ok(None) => Err(SendError::Unusable("the answer ended without a reply".to_owned())),
-            Err(fault @ SendError::Gone(_)) => Err(fault),
+            Ok(None) => Err(SendError::InvalidResponse("the answer ended without a reply".to_owned())),
+            Err(fault @ SendError::ConnectionLost(_)) => Err(fault),
             Err(fault) => return Err(fault),
         };
         let message = match ended {
@@ -298,7 +298,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Responde
         }
         match read_server_message(&message, &gw.settings.reply_limits) {
             Err(_) if is_stream => gw.metrics.count_dropped_message(),
-            Err(error) => return Err(SendError::Unusable(format!("the answer cannot be read: {error}"))),
+            Err(error) => return Err(SendError::InvalidResponse(format!("the answer cannot be read: {error}"))),
             Ok(Said::Response(reply)) => {
                 // One without an id is an error, and on this answer nobody else waits: see `Inbox`.
                 if reply.id().is_none_or(|id| is_of(id, errand.call)) {
@@ -306,7 +306,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Responde
                 }
                 gw.metrics.count_dropped_message();
                 if !is_stream {
-                    return Err(SendError::Unusable("the answer is to another request".to_owned()));
+                    return Err(SendError::InvalidResponse("the answer is to another request".to_owned()));
                 }
             }
             Ok(Said::Notification(notification)) => {
@@ -315,12 +315,12 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Responde
                 }
             }
             Ok(Said::Request(question)) if visit.translation() == ProtocolTranslation::ToStateful => {
-                let why_not = match errand.may_pause && !exchange.is_early() {
+                let why_not = match errand.may_pause && !exchange.is_before_call() {
                     true => (!exchange.is_only_call()).then_some(server::NOBODYS),
                     false => Some(server::NOT_HERE),
                 };
                 if Box::pin(server::input(gw, visit, &question, why_not)).await {
-                    accepted.link = exchange.link.clone();
+                    accepted.link = exchange.session_link.clone();
                     accepted.questions.push(message.clone());
                 }
             }
@@ -338,7 +338,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut Exchange, line: &mut Responde
 struct Accepted<'a> {
     errand: &'a Errand<'a>,
     /// Where they were asked.
-    link: Link,
+    link: UpstreamLink,
     questions: Vec<Bytes>,
 }
 
@@ -351,11 +351,14 @@ impl Drop for Accepted<'_> {
 }
 
 /// The next message. None where questions wait for the client, and no more come with them.
-async fn next_with(asked: &[Bytes], exchange: &mut Exchange) -> Option<Result<Option<ReceivedBody>, SendError>> {
+async fn next_with(
+    asked: &[Bytes],
+    exchange: &mut UpstreamResponse,
+) -> Option<Result<Option<ReceivedBody>, SendError>> {
     match asked.len() {
-        0 => Some(exchange.next_taken().await),
+        0 => Some(exchange.next_body().await),
         MOST_AT_ONCE.. => None,
-        _ => tokio::time::timeout(TOGETHER, exchange.next_taken()).await.ok(),
+        _ => tokio::time::timeout(TOGETHER, exchange.next_body()).await.ok(),
     }
 }
 
@@ -500,10 +503,10 @@ pub(crate) fn says_error(result: &str) -> bool {
 /// The answer to a request of our own; what is said before it belongs to nobody.
 pub(crate) async fn own_answer(
     gw: &Gateway,
-    exchange: &mut Exchange,
+    exchange: &mut UpstreamResponse,
     call: CallId,
 ) -> Result<Option<Bytes>, SendError> {
-    while let Some(message) = exchange.next().await? {
+    while let Some(message) = exchange.next_message().await? {
         let is_stream = exchange.is_stream();
         match read_server_message(&message, &gw.settings.reply_limits) {
             Ok(Said::Response(reply)) if reply.id().is_none_or(|id| is_of(id, call)) => {
@@ -521,7 +524,7 @@ pub(crate) async fn own_answer(
 /// # Errors
 /// It cannot be read: nobody can say what is in it, so it goes nowhere.
 pub(crate) fn result_text(message: &Bytes, limits: &JsonLimits) -> Result<Option<Bytes>, SendError> {
-    let unreadable = || SendError::Unusable("the server's answer cannot be read".to_owned());
+    let unreadable = || SendError::InvalidResponse("the server's answer cannot be read".to_owned());
     let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return Err(unreadable()) };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(None) };
     read(result.as_bytes(), limits).map_err(|_| unreadable())?;

@@ -19,7 +19,7 @@ use super::{Facts, Room, Trail};
 use crate::methods::pool::Turn;
 use crate::request_context::RequestContext;
 use crate::session::{Session, SessionUseGuard};
-use crate::upstream::{Exchange, SecretRedactor, Upstream};
+use crate::upstream::{SecretRedactor, Upstream, UpstreamResponse};
 
 /// Calls that wait, of all and of one grant.
 const MOST: usize = 1_024;
@@ -39,7 +39,7 @@ const MAX_KEY: usize = 64;
 /// A call that waits.
 #[derive(Debug)]
 pub(crate) struct Paused {
-    pub exchange: Exchange,
+    pub exchange: UpstreamResponse,
     /// Our id of it at the upstream.
     pub call: CallId,
     /// What the client has not answered yet.

@@ -10,30 +10,30 @@ use super::reserve::Reserved;
 use crate::methods::server::MayHear;
 use crate::request_context::RequestContext;
 use crate::request_trace::UpstreamSpanContext;
-use crate::upstream::{Link, Outgoing, Verb, WayBack};
+use crate::upstream::{ResumeTarget, UpstreamLink, UpstreamRequest, UpstreamRequestKind};
 
 /// Leave to send one message. There is no other way to an upstream.
 #[derive(Debug)]
 pub(crate) struct Permit {
     // In a box: it is handed on often before it is sent.
-    outgoing: Box<Outgoing>,
+    outgoing: Box<UpstreamRequest>,
 }
 
 impl Permit {
     /// For a call whose charges are taken and whose intent is written. The reservation is spent when it is sent, so
     /// it stays with whoever may have to give it back.
-    pub fn of_reserved(_: &Reserved, outgoing: Outgoing) -> Self {
+    pub fn of_reserved(_: &Reserved, outgoing: UpstreamRequest) -> Self {
         Self::to_send(outgoing)
     }
 
     /// For a message whose method passes under every policy: handshakes, lists, notifications. None for any other.
-    pub fn of_always_allowed(method: &str, outgoing: Outgoing) -> Option<Self> {
+    pub fn of_always_allowed(method: &str, outgoing: UpstreamRequest) -> Option<Self> {
         is_always_allowed(method).then(|| Self::to_send(outgoing))
     }
 
     /// For asking for one of the lists, each of which is filtered. That of tasks is no list of what there is to use, so
     /// the policy does not name it; of what is in it the grant gets its own.
-    pub fn of_list(method: &Method<'_>, outgoing: Outgoing) -> Option<Self> {
+    pub fn of_list(method: &Method<'_>, outgoing: UpstreamRequest) -> Option<Self> {
         match method {
             Method::TasksList => Some(Self::to_send(outgoing)),
             _ => Self::of_always_allowed(method.name(), outgoing),
@@ -41,12 +41,12 @@ impl Permit {
     }
 
     /// For subscribing to a resource, or ending that, of which the policy lets the grant hear.
-    pub fn of_heard(_heard: &MayHear, outgoing: Outgoing) -> Self {
+    pub fn of_heard(_heard: &MayHear, outgoing: UpstreamRequest) -> Self {
         Self::to_send(outgoing)
     }
 
     /// For the client's answer to what the upstream asked under `_asked`, which the policy allowed when it was asked.
-    pub fn of_answer(_asked: &RequestId<'_>, outgoing: Outgoing) -> Self {
+    pub fn of_answer(_asked: &RequestId<'_>, outgoing: UpstreamRequest) -> Self {
         Self::to_send(outgoing)
     }
 
@@ -58,42 +58,50 @@ impl Permit {
             _ => (code::METHOD_NOT_FOUND, "the client does not take this request"),
         };
         let answer = error_response(Some(asked), code, words, None);
-        Self::to_send(visit.message_for_upstream(Outgoing::note(answer)))
+        Self::to_send(visit.message_for_upstream(UpstreamRequest::notification(answer)))
     }
 
     /// For hearing what belongs to no request of the session, from where it was left.
     pub fn to_hear(visit: &RequestContext, last_event: Option<HeaderValue>) -> Self {
-        Self::to_send(Outgoing { last_event, ..visit.message_for_upstream(Outgoing::empty(Verb::Hear)) })
+        Self::to_send(UpstreamRequest {
+            last_event_id: last_event,
+            ..visit.message_for_upstream(UpstreamRequest::empty(UpstreamRequestKind::OpenStream))
+        })
     }
 
     /// The way back to a stream that answers what this sends; none for requests that stand alone.
-    pub fn way_back(&self) -> Option<WayBack> {
-        let Outgoing { link, revision, modern, .. } = &*self.outgoing;
-        modern.is_none().then(|| WayBack { link: link.clone(), revision: *revision })
+    pub fn way_back(&self) -> Option<ResumeTarget> {
+        let UpstreamRequest { session_link: link, revision, stateless_headers: modern, .. } = &*self.outgoing;
+        modern.is_none().then(|| ResumeTarget { session_link: link.clone(), revision: *revision })
     }
 
     /// For hearing the rest of a stream that answers what was permitted before.
-    pub fn to_resume(way_back: &WayBack, last_event: HeaderValue) -> Self {
-        let WayBack { link, revision } = way_back;
+    pub fn to_resume(way_back: &ResumeTarget, last_event: HeaderValue) -> Self {
+        let ResumeTarget { session_link: link, revision } = way_back;
         let (link, last_event) = (link.clone(), Some(last_event));
-        Self::to_send(Outgoing { link, revision: *revision, last_event, ..Outgoing::empty(Verb::Hear) })
+        Self::to_send(UpstreamRequest {
+            session_link: link,
+            revision: *revision,
+            last_event_id: last_event,
+            ..UpstreamRequest::empty(UpstreamRequestKind::OpenStream)
+        })
     }
 
     /// For ending the upstream's own session.
-    pub fn to_end(link: Link) -> Self {
-        Self::to_send(Outgoing { link, ..Outgoing::empty(Verb::End) })
+    pub fn to_end(link: UpstreamLink) -> Self {
+        Self::to_send(UpstreamRequest { session_link: link, ..UpstreamRequest::empty(UpstreamRequestKind::EndSession) })
     }
 
-    fn to_send(outgoing: Outgoing) -> Self {
+    fn to_send(outgoing: UpstreamRequest) -> Self {
         Self { outgoing: Box::new(outgoing) }
     }
 
     /// The span it is sent in.
     pub fn hop(&self) -> Option<&UpstreamSpanContext> {
-        self.outgoing.hop.as_deref()
+        self.outgoing.span.as_deref()
     }
 
-    pub fn into_outgoing(self) -> Outgoing {
+    pub fn into_outgoing(self) -> UpstreamRequest {
         *self.outgoing
     }
 }

@@ -54,12 +54,12 @@ impl Refusal {
             Self::Handshake(error) | Self::Unanswered(error) | Self::Upstream(error) => match error {
                 SendError::NotSent(_) => "upstream_unreachable",
                 SendError::Timeout | SendError::HandshakeTimeout(_) => "upstream_timeout",
-                SendError::Left => "cancelled",
-                SendError::Gone(_)
-                | SendError::Unusable(_)
+                SendError::ClientGone => "cancelled",
+                SendError::ConnectionLost(_)
+                | SendError::InvalidResponse(_)
                 | SendError::Status(_)
-                | SendError::Forgotten
-                | SendError::Undeclared { .. } => "upstream_gone",
+                | SendError::SessionExpired
+                | SendError::MissingCapability { .. } => "upstream_gone",
             },
         }
     }
@@ -144,7 +144,9 @@ impl Refusal {
                 format!("the handshake with the server failed: {}; nothing else was sent", words(error))
             }
             Self::Unanswered(error) => words(error),
-            Self::Upstream(error @ (SendError::NotSent(_) | SendError::HandshakeTimeout(_) | SendError::Left)) => {
+            Self::Upstream(
+                error @ (SendError::NotSent(_) | SendError::HandshakeTimeout(_) | SendError::ClientGone),
+            ) => {
                 format!("{}; the call was not sent", words(error))
             }
             Self::Upstream(error) => format!("{}; the call may have run", words(error)),
@@ -154,7 +156,7 @@ impl Refusal {
     /// The same for a request that could not be sent because the server could not be greeted.
     pub fn at_handshake(self) -> Self {
         match self {
-            Self::Upstream(error) if error != SendError::Left => Self::Handshake(error),
+            Self::Upstream(error) if error != SendError::ClientGone => Self::Handshake(error),
             other => other,
         }
     }
@@ -184,11 +186,12 @@ fn words(error: &SendError) -> String {
     match error {
         SendError::NotSent(_) => "the server cannot be reached".to_owned(),
         SendError::Timeout => "the server did not answer in time".to_owned(),
-        SendError::Gone(_) => "the server's answer did not come whole".to_owned(),
-        SendError::Unusable(why) => why.clone(),
-        SendError::HandshakeTimeout(_) | SendError::Forgotten | SendError::Left | SendError::Undeclared { .. } => {
-            error.to_string()
-        }
+        SendError::ConnectionLost(_) => "the server's answer did not come whole".to_owned(),
+        SendError::InvalidResponse(why) => why.clone(),
+        SendError::HandshakeTimeout(_)
+        | SendError::SessionExpired
+        | SendError::ClientGone
+        | SendError::MissingCapability { .. } => error.to_string(),
         SendError::Status(status @ (401 | 403)) => {
             format!("the server does not take the credential that it was sent (HTTP status {status})")
         }

@@ -8,7 +8,7 @@ use http::header::HeaderValue;
 use super::forward::attend;
 use super::{Errand, Permit};
 use crate::http_server::responder::Responder;
-use crate::upstream::{Exchange, Link, SendError};
+use crate::upstream::{SendError, UpstreamLink, UpstreamResponse};
 
 /// How often it is tried without one event more.
 const MAX_TRIES: usize = 10;
@@ -34,20 +34,20 @@ impl Resumption {
     pub async fn again(
         &mut self,
         errand: &Errand<'_>,
-        ended: &mut Exchange,
+        ended: &mut UpstreamResponse,
         fault: SendError,
         line: &mut Responder,
-    ) -> Result<Option<Exchange>, SendError> {
-        let has_hung_up = matches!(fault, SendError::Unusable(_));
-        let (last, pause) = ended.left_at();
+    ) -> Result<Option<UpstreamResponse>, SendError> {
+        let has_hung_up = matches!(fault, SendError::InvalidResponse(_));
+        let (last, pause) = ended.last_event();
         self.pause = pause.or(self.pause);
         if last.is_some() && last != self.last {
             self.tries = 0;
             self.last = last;
         }
-        let (Some(mut back), Some(last)) = (ended.back.take(), self.last.clone()) else { return Err(fault) };
-        if matches!(back.link, Link::None) {
-            back.link = ended.link.clone();
+        let (Some(mut back), Some(last)) = (ended.resume_target.take(), self.last.clone()) else { return Err(fault) };
+        if matches!(back.session_link, UpstreamLink::NoSession) {
+            back.session_link = ended.session_link.clone();
         }
         let pause = self.pause.unwrap_or(PAUSE).clamp(SHORTEST, LONGEST);
         while self.tries < MAX_TRIES {
@@ -63,11 +63,11 @@ impl Resumption {
                     if has_hung_up {
                         line.close_for_polling();
                     }
-                    exchange.back = Some(back);
+                    exchange.resume_target = Some(back);
                     return Ok(Some(exchange));
                 }
                 // A bad moment.
-                Some(Err(SendError::NotSent(_) | SendError::Gone(_) | SendError::Status(500..))) => {}
+                Some(Err(SendError::NotSent(_) | SendError::ConnectionLost(_) | SendError::Status(500..))) => {}
                 Some(_) => return Err(fault),
             }
         }

@@ -203,7 +203,7 @@ impl Trail {
     /// The row of a call whose caller did not wait until it was sent.
     pub fn left(&mut self) -> CallRecord {
         self.facts.outcome = Some(CallOutcome::Cancelled);
-        self.refused(&Refusal::Upstream(SendError::Left))
+        self.refused(&Refusal::Upstream(SendError::ClientGone))
     }
 
     /// The row of a message that could not be taken at all.

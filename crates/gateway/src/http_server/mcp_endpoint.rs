@@ -222,7 +222,7 @@ pub(crate) async fn handle_request(gw: &Gateway, mut visit: RequestContext, requ
         let joining = Box::pin(pool::joined(gw, &visit, request, side.clone()));
         let joined = tokio::select! {
             biased;
-            () = wait_for_cancel(told.as_deref()) => Err(Refusal::Upstream(SendError::Left)),
+            () = wait_for_cancel(told.as_deref()) => Err(Refusal::Upstream(SendError::ClientGone)),
             joined = joining => joined,
         };
         match joined {
@@ -250,7 +250,7 @@ async fn reply_handshake_failed(
         return call::unreachable(gw, visit, request, &facts, refusal, line).await;
     }
     let mut trail = Trail::begin(visit, request, gw.new_call_id(), gw.clock.now());
-    if matches!(refusal, Refusal::Upstream(SendError::Left)) {
+    if matches!(refusal, Refusal::Upstream(SendError::ClientGone)) {
         line.hang_up();
         return gw.write(trail.left()).await;
     }

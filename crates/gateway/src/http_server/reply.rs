@@ -99,7 +99,11 @@ pub(crate) fn refusal_reply(
     if let Refusal::Misfit(misfit) = refusal {
         return (misfit.status, error_response(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()));
     }
-    if let (Refusal::Upstream(SendError::Undeclared { required, .. }), ProtocolGeneration::Stateless) = (refusal, era) {
+    if let (
+        Refusal::Upstream(SendError::MissingCapability { required_capability: required, .. }),
+        ProtocolGeneration::Stateless,
+    ) = (refusal, era)
+    {
         let data = format!(r#"{{"requiredCapabilities":{required}}}"#);
         let text = error_response(Some(id), code::MISSING_CLIENT_CAPABILITY, &refusal.text(call.as_str()), Some(&data));
         return (StatusCode::BAD_REQUEST, text);

@@ -21,12 +21,12 @@ use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::upstream::{Exchange, SendError};
+use crate::upstream::{SendError, UpstreamResponse};
 
 /// What is left to do when the caller has its answer.
 enum Carried {
     /// The upstream answered.
-    Answered { status: StatusCode, text: MessageBody, outcome: CallOutcome, exchange: Box<Exchange> },
+    Answered { status: StatusCode, text: MessageBody, outcome: CallOutcome, exchange: Box<UpstreamResponse> },
     /// The answer is ours: the client is asked something, or what it wants is kept here.
     Told { text: String },
     /// The upstream answered that it wants something of the client first.
@@ -83,7 +83,7 @@ async fn stopped(
     line: Responder,
     stop: Stop,
 ) {
-    if matches!(stop.refusal, Refusal::Upstream(SendError::Left)) {
+    if matches!(stop.refusal, Refusal::Upstream(SendError::ClientGone)) {
         line.hang_up();
         return gw.write(trail.left()).await;
     }
@@ -112,7 +112,7 @@ pub(crate) async fn unreachable(
         subscribe::ended(gw, visit, request, facts).await;
     }
     let refusal = match refusal {
-        Refusal::Upstream(SendError::Left) => refusal,
+        Refusal::Upstream(SendError::ClientGone) => refusal,
         _ => hidden(visit, facts, &trail).map_or_else(|| not_sent(refusal), Refusal::Denied),
     };
     stopped(gw, visit, request, facts, trail, line, refusal.into()).await;

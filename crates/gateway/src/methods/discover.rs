@@ -9,7 +9,7 @@ use gatelodge_mcp::{
 use crate::Gateway;
 use crate::call::{Permit, own_answer, result_text};
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::upstream::{ModernHead, Outgoing, SendError};
+use crate::upstream::{SendError, StatelessHeaders, UpstreamRequest};
 
 /// What we say of ourselves in requests of our own.
 pub(crate) const OWN_META: &str = concat!(
@@ -65,7 +65,7 @@ async fn probed(gw: &Gateway, visit: &RequestContext) -> Result<Said, SendError>
         // What a server says that does not know such requests.
         Err(SendError::Status(400 | 404 | 405)) => Said::NotStateless,
         // A bad moment is no verdict; the next client asks again.
-        Err(SendError::Status(_) | SendError::Gone(_)) => return Ok(Said::NotStateless),
+        Err(SendError::Status(_) | SendError::ConnectionLost(_)) => return Ok(Said::NotStateless),
         // One that leaves what it does not know unanswered, or is slow to start: asking again would cost every client as
         // much. Where it opens no session either, that is forgotten.
         Err(SendError::HandshakeTimeout(_)) => Said::NotStateless,
@@ -138,9 +138,9 @@ async fn asked(gw: &Gateway, visit: &RequestContext) -> Result<Option<Bytes>, Se
     let id = RequestId::string(call.as_str());
     let method = Method::Discover.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"_meta":{OWN_META}}}}}"#);
-    let mut outgoing = Outgoing::request(text, call);
+    let mut outgoing = UpstreamRequest::request(text, call);
     outgoing.revision = Some(Revision::R2026_07_28);
-    outgoing.modern = Some(ModernHead { method: method.to_owned(), name: None });
+    outgoing.stateless_headers = Some(StatelessHeaders { method: method.to_owned(), name: None });
     let permit = Permit::of_always_allowed(method, outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await?;

@@ -25,7 +25,7 @@ use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::request_context::RequestContext;
 use crate::session::{ClientInfo, Session, SessionParams, protocol_version_header};
-use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
+use crate::upstream::{SendError, Upstream, UpstreamLink, UpstreamRequest, UpstreamResponse};
 
 /// The most bytes of a handshake; real ones have some hundreds.
 pub(crate) const MAX_HANDSHAKE: usize = 64 << 10;
@@ -99,7 +99,7 @@ async fn opened(
         return welcomed(gw, visit, request, welcome, room, line).await;
     }
     let (message, exchange) = exchanged?;
-    let gone = |what: &str| SendError::Unusable(what.to_owned());
+    let gone = |what: &str| SendError::InvalidResponse(what.to_owned());
     let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply_limits)
         .ok_or_else(|| gone("the answer cannot be read"))?;
     let Some(result) = result_text(&message, &gw.settings.reply_limits)? else { return Ok((text, outcome)) };
@@ -107,7 +107,7 @@ async fn opened(
     let revision =
         revision.ok_or_else(|| gone("the server agrees on a revision that has no handshake, or is not known"))?;
     if let Err(misfit) = visit.check_revision(revision) {
-        end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
+        end_upstream(gw, &visit.upstream, exchange.session_link.clone()).await;
         return Err(Refusal::Misfit(misfit));
     }
     let client = ClientInfo::of(request.params().and_then(|params| params.get("clientInfo")));
@@ -119,13 +119,13 @@ async fn opened(
         client_info: client,
         handshake,
         server_info: Bytes::new(),
-        upstream_link: exchange.link.clone().of_handshake(&visit.upstream),
+        upstream_link: exchange.session_link.clone().after_handshake(&visit.upstream),
         session_permit: room,
         is_upstream_stateless: false,
         accepts_log_messages: true,
     };
     let Some(session) = Session::new(opening).and_then(|session| gw.sessions.insert(session)) else {
-        end_upstream(gw, &visit.upstream, exchange.link.clone()).await;
+        end_upstream(gw, &visit.upstream, exchange.session_link.clone()).await;
         return Err(gone("there is no room for another session").into());
     };
     session.note_list_changed(&result);
@@ -139,7 +139,7 @@ async fn opened(
 }
 
 /// Whether the upstream does not know the handshake.
-fn is_refused(exchanged: &Result<(Bytes, Exchange), SendError>, gw: &Gateway) -> bool {
+fn is_refused(exchanged: &Result<(Bytes, UpstreamResponse), SendError>, gw: &Gateway) -> bool {
     match exchanged {
         Err(SendError::Status(400 | 404 | 405)) => true,
         Ok((message, _)) => matches!(result_text(message, &gw.settings.reply_limits), Ok(None)),
@@ -170,7 +170,7 @@ async fn welcomed(
         client_info: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
         handshake: Bytes::copy_from_slice(request.text().as_bytes()),
         server_info: welcome,
-        upstream_link: Link::None,
+        upstream_link: UpstreamLink::NoSession,
         session_permit: room,
         is_upstream_stateless: true,
         accepts_log_messages: true,
@@ -265,9 +265,9 @@ pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &RequestContext) {
     let link = session.upstream_link();
     // Who has it to itself must not be asked what was meant for another.
     if visit.exclusive_session().is_some() {
-        link.end_if_owed();
+        link.close_if_abandoned();
     }
-    if link.is_over() || !link.is_of(&visit.upstream) {
+    if link.is_ended() || !link.belongs_to(&visit.upstream) {
         Box::pin(again(gw, visit, Some(openings))).await;
     }
 }
@@ -278,8 +278,8 @@ pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &RequestContext) {
 pub(crate) async fn reopen_if_elsewhere(gw: &Gateway, visit: &RequestContext) {
     let is_missed = |session: &Session| {
         let link = session.upstream_link();
-        link.is_elsewhere(&visit.upstream)
-            || (link.is_over() && (session.subscriptions.has_any() || session.notification_hub.has_listeners()))
+        link.needs_reopen(&visit.upstream)
+            || (link.is_ended() && (session.subscriptions.has_any() || session.notification_hub.has_listeners()))
     };
     if visit.upstream_session().is_some_and(|session| is_missed(session)) {
         reopen_if_over(gw, visit).await;
@@ -296,7 +296,7 @@ async fn make_room_for_child(gw: &Gateway, visit: &RequestContext) {
 
 /// What came of a handshake of ours.
 pub(crate) struct Shaken {
-    pub link: Link,
+    pub link: UpstreamLink,
     pub revision: Revision,
     /// The result, in which the upstream speaks of itself.
     pub welcome: Bytes,
@@ -308,7 +308,7 @@ impl Shaken {
     /// A server that does not hear it says so at the next call.
     pub async fn introduce(&self, gw: &Gateway, visit: &RequestContext, level: Option<&str>) {
         let introducing = async {
-            let said = self.addressed(Outgoing::note(INITIALIZED));
+            let said = self.addressed(UpstreamRequest::notification(INITIALIZED));
             if let Some(permit) = Permit::of_always_allowed(Method::Initialized.name(), said) {
                 let _ = tell(gw, visit, permit).await;
             }
@@ -319,8 +319,12 @@ impl Shaken {
         let _ = tokio::time::timeout(gw.settings.connect_time, introducing).await;
     }
 
-    fn addressed(&self, outgoing: Outgoing) -> Outgoing {
-        Outgoing { link: self.link.clone(), revision: protocol_version_header(self.revision), ..outgoing }
+    fn addressed(&self, outgoing: UpstreamRequest) -> UpstreamRequest {
+        UpstreamRequest {
+            session_link: self.link.clone(),
+            revision: protocol_version_header(self.revision),
+            ..outgoing
+        }
     }
 }
 
@@ -329,11 +333,13 @@ pub(crate) async fn ask_for_log(
     gw: &Gateway,
     visit: &RequestContext,
     level: &str,
-    addressed: impl FnOnce(Outgoing) -> Outgoing,
+    addressed: impl FnOnce(UpstreamRequest) -> UpstreamRequest,
 ) {
     let (call, method, level) = (gw.new_call_id(), Method::SetLevel.name(), to_json_string(level));
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"level":{level}}}}}"#);
-    let Some(permit) = Permit::of_always_allowed(method, addressed(Outgoing::request(text, call))) else { return };
+    let Some(permit) = Permit::of_always_allowed(method, addressed(UpstreamRequest::request(text, call))) else {
+        return;
+    };
     if let Ok(mut exchange) = gw.upstream_client.send(&visit.upstream, permit).await {
         let _ = own_answer(gw, &mut exchange, call).await;
     }
@@ -341,13 +347,13 @@ pub(crate) async fn ask_for_log(
 
 /// Does a handshake with the upstream.
 pub(crate) async fn shaken(gw: &Gateway, visit: &RequestContext, handshake: &Bytes) -> Result<Shaken, SendError> {
-    let unusable = |what: &str| SendError::Unusable(what.to_owned());
+    let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
     let Ok(ClientMessage::Request(request)) = read_client_message(handshake, &gw.settings.request_limits) else {
         return Err(unusable("the handshake cannot be read"));
     };
     let call = gw.new_call_id();
     let text = request.page_request(&RequestId::string(call.as_str()), None, None);
-    let permit = Permit::of_always_allowed(Method::Initialize.name(), Outgoing::request(text, call))
+    let permit = Permit::of_always_allowed(Method::Initialize.name(), UpstreamRequest::request(text, call))
         .ok_or_else(|| unusable("the handshake has to be judged"))?;
     let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await?;
     let answer = own_answer(gw, &mut exchange, call).await?;
@@ -355,7 +361,7 @@ pub(crate) async fn shaken(gw: &Gateway, visit: &RequestContext, handshake: &Byt
     let welcome = welcome.ok_or_else(|| unusable("the server refuses the handshake"))?;
     let revision = revision_of(&welcome).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision = revision.ok_or_else(|| unusable("the server speaks a revision that is not known here"))?;
-    let link = exchange.link.clone().of_handshake(&visit.upstream);
+    let link = exchange.session_link.clone().after_handshake(&visit.upstream);
     Ok(Shaken { link, revision, welcome: Bytes::copy_from_slice(&welcome) })
 }
 
@@ -371,8 +377,8 @@ pub(crate) async fn end(gw: &Gateway, visit: &RequestContext) {
 }
 
 /// Ends the upstream's own session. One that does not hear of it forgets by itself.
-async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: Link) {
-    if matches!(link, Link::None | Link::Unopened) || link.is_nameless() {
+async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: UpstreamLink) {
+    if matches!(link, UpstreamLink::NoSession | UpstreamLink::NotOpened) || link.has_no_session_id() {
         return;
     }
     let _ =

@@ -25,14 +25,14 @@ use crate::call::{
 use crate::http_server::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::{ServerRequestOrigin, Session};
-use crate::upstream::{Exchange, Link, Outgoing, SendError, Upstream};
+use crate::upstream::{SendError, Upstream, UpstreamLink, UpstreamRequest, UpstreamResponse};
 
 /// A call in whose middle the upstream asks its client.
 pub(crate) fn paused(
     errand: &Errand<'_>,
     links: u64,
     asked: &[Bytes],
-    exchange: Exchange,
+    exchange: UpstreamResponse,
     (bond, trail): (Bond, Trail),
 ) -> Option<Paused> {
     let Errand { gw, visit, call, .. } = errand;
@@ -63,12 +63,12 @@ pub(crate) fn paused(
 pub(crate) fn kept(gw: &Gateway, paused: Paused) -> Result<String, SendError> {
     gw.suspended_calls.keep(paused, gw.settings.client_answer_time).map_err(|paused| {
         gw.cancel(*paused);
-        SendError::Unusable("the client cannot be asked".to_owned())
+        SendError::InvalidResponse("the client cannot be asked".to_owned())
     })
 }
 
 /// Declines questions that the client was to be asked, had its call not ended before.
-pub(crate) fn unasked(errand: &Errand<'_>, link: &Link, asked: &[Bytes]) {
+pub(crate) fn unasked(errand: &Errand<'_>, link: &UpstreamLink, asked: &[Bytes]) {
     let Errand { gw, visit, .. } = errand;
     let (Some(gw), Some(session)) = (gw.arc_self(), visit.upstream_session().cloned()) else { return };
     let id = |message: &Bytes| match read_server_message(message, &gw.settings.reply_limits) {
@@ -186,12 +186,12 @@ pub(crate) async fn answered(
     request: &ClientRequest<'_>,
     mut paused: Paused,
     line: &mut Responder,
-) -> Result<Result<Exchange, String>, SendError> {
+) -> Result<Result<UpstreamResponse, String>, SendError> {
     let link = paused.session.upstream_link();
     // Another opening has asked nothing, or something else by the same ids.
     if paused.session.link_epoch() != paused.links {
         gw.cancel(paused);
-        return Err(SendError::Forgotten);
+        return Err(SendError::SessionExpired);
     }
     let mut open = Vec::new();
     let mut questions = std::mem::take(&mut paused.questions).into_iter();
@@ -200,8 +200,9 @@ pub(crate) async fn answered(
             open.push(question);
             continue;
         };
-        let mut outgoing = visit.message_for_upstream(Outgoing::note(result_response(&question.id, said)));
-        outgoing.link = link.clone();
+        let mut outgoing =
+            visit.message_for_upstream(UpstreamRequest::notification(result_response(&question.id, said)));
+        outgoing.session_link = link.clone();
         if let Err(fault) = tell(gw, visit, Permit::of_answer(&question.id, outgoing)).await {
             // Its server waits for what it cannot be told, and nobody can come again.
             paused.questions = open.into_iter().chain([question]).chain(questions).collect();
@@ -239,7 +240,7 @@ pub(crate) fn wanted(
     let has_state = root.get("requestState").is_some_and(|state| state.kind() == JsonKind::String);
     if !asks && !has_state {
         let what = "the server wants something of the client and does not say what";
-        return Err(SendError::Unusable(what.to_owned()));
+        return Err(SendError::InvalidResponse(what.to_owned()));
     }
     Ok(Some(visit.upstream.secret_redactor().redact_json(document.text().to_owned())))
 }
@@ -260,7 +261,7 @@ pub(crate) async fn pages(
     let Some(result) = pages_of(message.as_bytes(), &gw.settings.reply_limits) else { return Ok(None) };
     let lacks = read(result.as_bytes(), &gw.settings.reply_limits).ok().and_then(|result| lacks(visit, result.root()));
     if let Some(required) = lacks {
-        return Err(SendError::Undeclared { what: ASKS, required });
+        return Err(SendError::MissingCapability { action: ASKS, required_capability: required });
     }
     let may_ask = may_be_asked(gw, visit, Method::Elicit.name()).await;
     Ok(may_ask.then(|| visit.upstream.secret_redactor().redact_json(result)))
@@ -302,7 +303,7 @@ pub(crate) async fn ask_client(
     result: &str,
     line: &mut Responder,
 ) -> Result<Option<Answers>, SendError> {
-    let unusable = |what: &str| SendError::Unusable(what.to_owned());
+    let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
     let document =
         read(result.as_bytes(), &gw.settings.reply_limits).map_err(|_| unusable("the answer cannot be read"))?;
     let state = document.root().get("requestState").map(|state| state.raw().to_owned());
@@ -337,7 +338,7 @@ async fn ask(
     params: Option<JsonValue<'_>>,
     line: &mut Responder,
 ) -> Result<Option<String>, SendError> {
-    let unusable = |what: &str| SendError::Unusable(what.to_owned());
+    let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
     let session = errand.visit.session().ok_or_else(|| unusable("the client has no session"))?;
     let (waiting, answer) = oneshot::channel();
     let id = session
@@ -379,7 +380,7 @@ pub(crate) fn again(
     call: CallId,
     about: Option<&str>,
     answers: &Answers,
-) -> Option<Outgoing> {
+) -> Option<UpstreamRequest> {
     let retry = RetryInput { input_responses: &answers.responses, request_state: answers.state.as_deref() };
     let mut outgoing = under_our_id(visit, request, call, about);
     let text = std::mem::take(&mut outgoing.body).into_bytes();
@@ -416,7 +417,7 @@ impl Gateway {
         gw.spawn(async move {
             let Paused { call, upstream, session, links, exchange, questions, turn, mut trail, .. } = paused;
             task.write(trail.given_up()).await;
-            let link = exchange.link.clone();
+            let link = exchange.session_link.clone();
             drop(exchange);
             if session.link_epoch() == links {
                 task.tell_cancelled(&upstream, &session, call).await;
@@ -429,14 +430,15 @@ impl Gateway {
 
     /// Tells an upstream that nobody answers what it asked, where it asked it. One that does not heed that its call was
     /// cancelled would wait for ever, and where all share a line, others are asked for in the same place.
-    async fn decline(&self, upstream: &Upstream, session: &Session, link: &Link, ids: Vec<RequestId<'static>>) {
-        if !matches!(link, Link::Child(_) | Link::Sse(_)) {
+    async fn decline(&self, upstream: &Upstream, session: &Session, link: &UpstreamLink, ids: Vec<RequestId<'static>>) {
+        if !matches!(link, UpstreamLink::Process(_) | UpstreamLink::Sse(_)) {
             return;
         }
         for id in ids {
             let words = "nobody answers this any more; its call has ended";
-            let mut outgoing = Outgoing::note(error_response(Some(&id), code::INTERNAL_ERROR, words, None));
-            outgoing.link = link.clone();
+            let mut outgoing =
+                UpstreamRequest::notification(error_response(Some(&id), code::INTERNAL_ERROR, words, None));
+            outgoing.session_link = link.clone();
             outgoing.revision = session.protocol_version_header();
             let sending = self.upstream_client.send(upstream, Permit::of_answer(&id, outgoing));
             let _ = tokio::time::timeout(self.settings.connect_time, sending).await;
@@ -446,11 +448,11 @@ impl Gateway {
     /// Tells an upstream with a session that nobody waits for a call any more.
     pub(crate) async fn tell_cancelled(&self, upstream: &Upstream, session: &Session, call: CallId) {
         // The others hear it when the exchange is dropped; over HTTP that is a bad line.
-        if !matches!(session.upstream_link(), Link::Http(_) | Link::None) {
+        if !matches!(session.upstream_link(), UpstreamLink::Http(_) | UpstreamLink::NoSession) {
             return;
         }
-        let mut outgoing = Outgoing::note(cancelled(call.as_str()));
-        outgoing.link = session.upstream_link();
+        let mut outgoing = UpstreamRequest::notification(cancelled(call.as_str()));
+        outgoing.session_link = session.upstream_link();
         outgoing.revision = session.protocol_version_header();
         if let Some(permit) = Permit::of_always_allowed(Method::Cancelled.name(), outgoing) {
             let sending = self.upstream_client.send(upstream, permit);

@@ -27,7 +27,7 @@ use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::tool_categories::ServerToolCategories;
-use crate::upstream::{Earlier, Exchange, Listed, Offer, Outgoing, SendError};
+use crate::upstream::{Earlier, Listed, Offer, SendError, UpstreamRequest, UpstreamResponse};
 
 /// Servers have a few pages; one with more than this has no end.
 const MAX_PAGES: usize = 200;
@@ -133,7 +133,7 @@ async fn edited(
     pages: &Pages,
     changes: u64,
 ) -> Result<(StatusCode, MessageBody, CallOutcome), Refusal> {
-    let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
+    let unreadable = || Refusal::Upstream(SendError::InvalidResponse("the list cannot be read".to_owned()));
     match pages {
         Pages::Whole(pages, first) => {
             let offer = match request.method() {
@@ -203,8 +203,8 @@ pub(crate) async fn fetch_within(
 ) -> Result<Pages, SendError> {
     let fetching = async {
         match fetch_pages(gw, visit, wanted, line, &make).await {
-            Err(SendError::Forgotten) if !mutant!("list-not-retried-after-lost-session") => {
-                fetch_pages(gw, visit, wanted, line, &make).await.map_err(SendError::behind_a_call)
+            Err(SendError::SessionExpired) if !mutant!("list-not-retried-after-lost-session") => {
+                fetch_pages(gw, visit, wanted, line, &make).await.map_err(SendError::after_call_sent)
             }
             fetched => fetched,
         }
@@ -240,7 +240,7 @@ impl Seen {
         if has_new || is_empty {
             return Ok(Some(next.raw().to_owned()));
         }
-        Err(SendError::Unusable("the list does not end: a further page has nothing new".to_owned()))
+        Err(SendError::InvalidResponse("the list does not end: a further page has nothing new".to_owned()))
     }
 }
 
@@ -264,7 +264,7 @@ async fn fetch_pages(
         let method = wanted.method.name();
         let hop = visit.upstream_span(method, None);
         let text = make(&RequestId::string(call.as_str()), cursor.as_deref(), hop.as_ref().map(|hop| &hop.context));
-        let outgoing = visit.request_for_upstream(Outgoing::request(text, call), method, None).within(hop);
+        let outgoing = visit.request_for_upstream(UpstreamRequest::request(text, call), method, None).with_span(hop);
         let permit = Permit::of_list(wanted.method, outgoing)
             .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
         let errand = Errand {
@@ -281,12 +281,12 @@ async fn fetch_pages(
         };
         let sent = forward(&errand, permit, line).await;
         // Of a list whose first page came, nobody says that nothing was sent.
-        let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::behind_a_call) };
+        let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::after_call_sent) };
         let (Ended::Answer(message, places), exchange) = sent? else {
             if let Some(session) = visit.upstream_session() {
                 gw.tell_cancelled(&visit.upstream, session, call).await;
             }
-            return Err(SendError::Left);
+            return Err(SendError::ClientGone);
         };
         let message = message.into_bytes();
         let said = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
@@ -306,9 +306,9 @@ async fn fetch_pages(
         };
         total += page.len();
         let document = read(&page, &gw.settings.reply_limits)
-            .map_err(|_| SendError::Unusable("a page cannot be read".to_owned()))?;
+            .map_err(|_| SendError::InvalidResponse("a page cannot be read".to_owned()))?;
         if document.root().get(member).is_none() {
-            return Err(SendError::Unusable(format!("a page has no `{member}`")));
+            return Err(SendError::InvalidResponse(format!("a page has no `{member}`")));
         }
         pages.push(page.clone());
         let first = first.get_or_insert(Earlier { text: message, places });
@@ -317,7 +317,7 @@ async fn fetch_pages(
             return Ok(Pages::Whole(pages, first.clone()));
         }
     }
-    Err(SendError::Unusable(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
+    Err(SendError::InvalidResponse(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
 }
 
 /// The only page of a list of tools, if it is to the letter the one that the server's offer was read from: it is not read
@@ -327,7 +327,7 @@ fn told_before(offer: &Offer, message: &Bytes, places: &ServerResponseSpans) -> 
     offer.is_of(std::slice::from_ref(&page)).then_some(page)
 }
 
-async fn drain(gw: &Gateway, exchange: Option<Exchange>) {
+async fn drain(gw: &Gateway, exchange: Option<UpstreamResponse>) {
     if let Some(mut exchange) = exchange {
         exchange.drain(gw).await;
     }

@@ -31,7 +31,7 @@ use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::revalidation::Revalidation;
 use crate::session::wait_for_cancel;
 use crate::telemetry::ClientSpan;
-use crate::upstream::{Exchange, Outgoing, SendError};
+use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
 /// Resources that one request may name, as many as a session may. Each that is denied is written in a row of its own.
 const MOST_NAMED: usize = 256;
@@ -84,7 +84,8 @@ pub(crate) async fn listen(
     let method = request.method().name();
     let hop = visit.upstream_span(method, None);
     let text = own.page_request(&RequestId::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.context));
-    let outgoing = visit.request_for_upstream(Outgoing::request(text, trail.call()), method, None).within(hop);
+    let outgoing =
+        visit.request_for_upstream(UpstreamRequest::request(text, trail.call()), method, None).with_span(hop);
     let end = match Permit::of_always_allowed(method, outgoing) {
         Some(permit) => {
             let span = ClientSpan::begin(visit, permit.hop(), trail.call(), &*gw.clock);
@@ -227,7 +228,7 @@ async fn pump(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     (call, heard): (CallId, &[MayHear]),
-    exchange: &mut Exchange,
+    exchange: &mut UpstreamResponse,
     line: &mut Responder,
 ) -> Result<End, SendError> {
     let period = gw.settings.keep_alive;
@@ -237,7 +238,7 @@ async fn pump(
     let (mut asked, mut filter) = (Some(Filter::asked(request, heard)), Filter::default());
     loop {
         let message = {
-            let mut next = std::pin::pin!(exchange.next());
+            let mut next = std::pin::pin!(exchange.next_message());
             loop {
                 tokio::select! {
                     message = &mut next => break message?,
@@ -257,7 +258,7 @@ async fn pump(
         match read_server_message(&message, &gw.settings.reply_limits) {
             Ok(Said::Response(_)) => {
                 let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply_limits)
-                    .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
+                    .ok_or_else(|| SendError::InvalidResponse("the answer cannot be read".to_owned()))?;
                 let status = status_of(
                     visit.generation(),
                     &message.clone().into(),

@@ -10,11 +10,11 @@ use super::initialize::again;
 use crate::Gateway;
 use crate::call::{Permit, own_answer};
 use crate::request_context::RequestContext;
-use crate::upstream::{Link, Outgoing, SendError};
+use crate::upstream::{SendError, UpstreamLink, UpstreamRequest};
 
 /// Whether an answer with this status leaves open whether the session is still known.
 pub(crate) fn may_be_lost(visit: &RequestContext, status: StatusCode) -> bool {
-    let is_named = |link: Link| matches!(link, Link::Http(_)) && !link.is_nameless();
+    let is_named = |link: UpstreamLink| matches!(link, UpstreamLink::Http(_)) && !link.has_no_session_id();
     is_doubtful(status) && visit.upstream_session().is_some_and(|session| is_named(session.upstream_link()))
 }
 
@@ -24,7 +24,7 @@ fn is_doubtful(status: StatusCode) -> bool {
 
 /// Whether the upstream may have forgotten the session. One that gave it no id over HTTP knows of none.
 pub(crate) fn may_be_forgotten(visit: &RequestContext) -> bool {
-    visit.upstream_session().is_some_and(|session| !session.upstream_link().is_nameless())
+    visit.upstream_session().is_some_and(|session| !session.upstream_link().has_no_session_id())
 }
 
 /// When something was sent in a session: how often that had been opened, and how often it was tried.
@@ -63,7 +63,7 @@ pub(crate) async fn is_lost(gw: &Gateway, visit: &RequestContext) -> Option<bool
 async fn says_lost(gw: &Gateway, visit: &RequestContext) -> Option<bool> {
     let (call, method) = (gw.new_call_id(), Method::Ping.name());
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}"}}"#);
-    let permit = Permit::of_always_allowed(method, visit.message_for_upstream(Outgoing::request(text, call)))?;
+    let permit = Permit::of_always_allowed(method, visit.message_for_upstream(UpstreamRequest::request(text, call)))?;
     let is_no = |status: StatusCode| is_doubtful(status) || status == StatusCode::NOT_FOUND;
     match gw.upstream_client.send(&visit.upstream, permit).await {
         Ok(mut exchange) if is_no(exchange.status) => {

@@ -53,7 +53,7 @@ pub(crate) async fn offer_for(
             alarm: None,
         };
         let waiting = attend(&errand, line, std::pin::pin!(offers.asking.lock())).await;
-        let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(SendError::Left)) };
+        let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(SendError::ClientGone)) };
         match settled(visit, name) {
             Some(offer) => Ok(offer),
             None => take_anew(gw, visit, patience, line).await,
@@ -93,7 +93,9 @@ async fn take_anew(
         Pages::Error(message, _) if says_unknown_method(&message) || mutant!("tool-list-error-read-as-empty") => {
             (Vec::new(), None)
         }
-        Pages::Error(..) => return Err(SendError::Unusable("the server does not list its tools".to_owned()).into()),
+        Pages::Error(..) => {
+            return Err(SendError::InvalidResponse("the server does not list its tools".to_owned()).into());
+        }
     };
     offered(gw, visit, &pages, first.as_ref(), changes).await
 }

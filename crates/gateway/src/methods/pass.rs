@@ -18,7 +18,7 @@ use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::ServerRequestOrigin;
-use crate::upstream::{Exchange, Outgoing, SendError};
+use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
 /// Sends a request on that passes under every policy, and gives the answer back.
 pub(crate) async fn request(
@@ -80,7 +80,7 @@ async fn sent(
     request: &ClientRequest<'_>,
     trail: &Trail,
     line: &mut Responder,
-) -> Result<(StatusCode, Bytes, CallOutcome, Exchange), SendError> {
+) -> Result<(StatusCode, Bytes, CallOutcome, UpstreamResponse), SendError> {
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
     match answer(visit, &message, request.id(), &gw.settings.reply_limits) {
         Some((text, outcome)) => {
@@ -93,7 +93,7 @@ async fn sent(
             );
             Ok((status, text, outcome, exchange))
         }
-        None => Err(SendError::Unusable("the answer cannot be read".to_owned())),
+        None => Err(SendError::InvalidResponse("the answer cannot be read".to_owned())),
     }
 }
 
@@ -104,7 +104,7 @@ pub(crate) async fn exchanged(
     request: &ClientRequest<'_>,
     trail: &Trail,
     line: &mut Responder,
-) -> Result<(Bytes, Exchange), SendError> {
+) -> Result<(Bytes, UpstreamResponse), SendError> {
     let progress = Progress::of(request);
     let outgoing = under_our_id(visit, request, trail.call(), None);
     let permit = Permit::of_always_allowed(request.method().name(), outgoing)
@@ -123,7 +123,7 @@ pub(crate) async fn exchanged(
     let sending = async {
         match forward(&errand, permit, line).await? {
             (Ended::Answer(message, _), Some(exchange)) => Ok((message.into_bytes(), exchange)),
-            _ => Err(SendError::Left),
+            _ => Err(SendError::ClientGone),
         }
     };
     tokio::time::timeout(gw.settings.call_time, sending).await.unwrap_or(Err(SendError::Timeout))
@@ -224,7 +224,7 @@ fn notification(visit: &RequestContext, said: &ClientNotification<'_>) -> Option
         // The client tells of progress on what the upstream asked it; the token is the upstream's own.
         _ => said.text().to_owned(),
     };
-    Permit::of_always_allowed(said.method().name(), visit.message_for_upstream(Outgoing::note(text)))
+    Permit::of_always_allowed(said.method().name(), visit.message_for_upstream(UpstreamRequest::notification(text)))
 }
 
 /// What a client answers, to who asked; none if nobody did.
@@ -251,7 +251,10 @@ fn response(
             {
                 session.tasks.note_client_task(task.id, method);
             }
-            Ok(Some(Permit::of_answer(&asked, visit.message_for_upstream(Outgoing::note(said.with_id(&asked))))))
+            Ok(Some(Permit::of_answer(
+                &asked,
+                visit.message_for_upstream(UpstreamRequest::notification(said.with_id(&asked))),
+            )))
         }
         Some((_, ServerRequestOrigin::Call(_))) | None => Ok(None),
     }

@@ -22,7 +22,7 @@ use crate::Gateway;
 use crate::call::{Refusal, may_ask};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::session::{ClientInfo, Session, SessionParams, has_logging_capability};
-use crate::upstream::{Link, SendError};
+use crate::upstream::{SendError, UpstreamLink};
 
 pub(crate) use self::turns::Turn;
 
@@ -130,7 +130,8 @@ pub(crate) async fn joined(
 /// that it asks for this one. Over HTTP each call has a stream of its own.
 pub(crate) fn has_turns(visit: &RequestContext, request: &ClientRequest<'_>) -> bool {
     let ClientProtocol::Stateless(side) = &visit.client_protocol else { return false };
-    let is_one_stream = |far: &Arc<Session>| matches!(far.upstream_link(), Link::Child(_) | Link::Sse(_));
+    let is_one_stream =
+        |far: &Arc<Session>| matches!(far.upstream_link(), UpstreamLink::Process(_) | UpstreamLink::Sse(_));
     may_ask(request.method())
         && side.client_capabilities.can_answer_server_requests()
         && side.upstream_session.as_ref().is_some_and(is_one_stream)

@@ -16,7 +16,7 @@ use crate::call::{Errand, Facts, MOST_WAIT, Permit, Refusal, Trail};
 use crate::list_changed::SUBSCRIPTION_ID_KEY;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::ServerRequestOrigin;
-use crate::upstream::{Outgoing, SendError};
+use crate::upstream::{SendError, UpstreamRequest};
 
 /// What of a notification goes to the caller; none if it is not for them.
 pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<'_>) -> Option<String> {
@@ -176,7 +176,7 @@ pub(crate) async fn input(
 async fn is_ours(gw: &Gateway, visit: &RequestContext, asked: &ServerRequest<'_>) -> bool {
     let is_ours = *asked.method() == Method::Ping && visit.translation() == ProtocolTranslation::ToStateful;
     if is_ours {
-        let answer = visit.message_for_upstream(Outgoing::note(result_response(asked.id(), "{}")));
+        let answer = visit.message_for_upstream(UpstreamRequest::notification(result_response(asked.id(), "{}")));
         let _ = tell(gw, visit, Permit::of_answer(asked.id(), answer)).await;
     }
     is_ours
@@ -276,6 +276,6 @@ pub(crate) async fn tell(gw: &Gateway, visit: &RequestContext, permit: Permit) -
     let mut exchange = sent.unwrap_or(Err(SendError::Timeout))?;
     let status = exchange.status;
     // The end of the answer makes the connection free for the next.
-    let _ = tokio::time::timeout(gw.settings.connect_time, exchange.next()).await;
+    let _ = tokio::time::timeout(gw.settings.connect_time, exchange.next_message()).await;
     if status.is_success() { Ok(status.as_u16()) } else { Err(SendError::Status(status.as_u16())) }
 }

@@ -24,7 +24,7 @@ use crate::list_changed::{ListChangedSet, list_changed_notification as changed_l
 use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
 use crate::session::{STANDALONE_STREAM, Session, SseEventId, UpstreamStreamState};
-use crate::upstream::{Exchange, Outgoing, SendError};
+use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
 pub(crate) const WAITING_EVENTS: usize = 64;
 /// After the upstream ends its stream, we wait so long before asking for it again.
@@ -223,7 +223,7 @@ pub(crate) async fn follow(
                 if events.is_closed() {
                     return;
                 }
-                let (id, retry) = exchange.left_at();
+                let (id, retry) = exchange.last_event();
                 if began.elapsed() > AT_MOST || !visit.upstream.is_process() {
                     rest = AGAIN;
                 }
@@ -247,7 +247,7 @@ pub(crate) async fn follow(
                     }
                     Some(_) | None => {}
                 }
-                if !matches!(answer, Err(SendError::NotSent(_) | SendError::Gone(_))) {
+                if !matches!(answer, Err(SendError::NotSent(_) | SendError::ConnectionLost(_))) {
                     set_heard(visit, None, opening);
                 }
             }
@@ -295,7 +295,7 @@ async fn wanted(visit: &RequestContext) {
     }
 }
 
-fn refused(answer: &Result<Exchange, SendError>) -> StatusCode {
+fn refused(answer: &Result<UpstreamResponse, SendError>) -> StatusCode {
     match answer {
         Ok(exchange) => exchange.status,
         Err(SendError::Status(status)) => StatusCode::from_u16(*status).unwrap_or_default(),
@@ -352,7 +352,7 @@ async fn to_hear(gw: &Gateway, visit: &RequestContext, last: Option<HeaderValue>
         r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[{}]}}}}}}"#,
         uris.join(",")
     );
-    Permit::of_always_allowed(method, visit.request_for_upstream(Outgoing::request(text, call), method, None))
+    Permit::of_always_allowed(method, visit.request_for_upstream(UpstreamRequest::request(text, call), method, None))
 }
 
 async fn changed(visit: &RequestContext) {
@@ -365,7 +365,7 @@ async fn changed(visit: &RequestContext) {
 async fn pump(
     gw: &Gateway,
     visit: &RequestContext,
-    exchange: &mut Exchange,
+    exchange: &mut UpstreamResponse,
     opening: Option<u64>,
     events: &mpsc::Sender<Bytes>,
     written: impl Fn(&str) -> Bytes,
@@ -375,9 +375,9 @@ async fn pump(
     let mut asked = session
         .map(|session| Filter::of(ListChangedSet::ALL, session.subscriptions.uris(), session.wants_log_messages()));
     let mut filter = asked.is_some().then(Filter::default);
-    while let Ok(Some(message)) = exchange.next().await {
+    while let Ok(Some(message)) = exchange.next_message().await {
         if mutant!("event-acknowledged-before-delivery") {
-            set_heard(visit, exchange.left_at().0, opening);
+            set_heard(visit, exchange.last_event().0, opening);
         }
         let text = match read_server_message(&message, &gw.settings.reply_limits) {
             Ok(Said::Notification(said)) => match &mut filter {
@@ -402,6 +402,6 @@ async fn pump(
             let Ok(place) = events.reserve().await else { return };
             place.send(written(&text));
         }
-        set_heard(visit, exchange.left_at().0, opening);
+        set_heard(visit, exchange.last_event().0, opening);
     }
 }

@@ -14,7 +14,7 @@ use crate::Gateway;
 use crate::call::{Facts, Permit, Refusal, Trail, own_answer, result_text};
 use crate::request_context::RequestContext;
 use crate::session::Session;
-use crate::upstream::Outgoing;
+use crate::upstream::UpstreamRequest;
 
 /// Holds that a session listens for no more than it keeps.
 ///
@@ -67,7 +67,7 @@ pub(super) async fn ended(gw: &Gateway, visit: &RequestContext, request: &Client
 /// it. No call waits for that.
 pub(crate) fn again(gw: &Gateway, visit: &RequestContext) {
     let Some(session) = visit.session().filter(|session| !session.is_upstream_stateless()) else { return };
-    if session.upstream_link().is_over() {
+    if session.upstream_link().is_ended() {
         return;
     }
     let opening = session.handshake_attempts();
@@ -79,7 +79,7 @@ pub(crate) fn again(gw: &Gateway, visit: &RequestContext) {
     gw.spawn(async move {
         let mut is_answered = true;
         for uri in session.subscriptions.uris() {
-            if session.handshake_attempts() != opening || session.upstream_link().is_over() {
+            if session.handshake_attempts() != opening || session.upstream_link().is_ended() {
                 is_answered = false;
                 break;
             }
@@ -118,7 +118,7 @@ pub(super) async fn ask(gw: &Gateway, visit: &RequestContext, method: &Method<'_
     let (call, uri) = (gw.new_call_id(), to_json_string(heard.uri()));
     let name = method.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{name}","params":{{"uri":{uri}}}}}"#);
-    let permit = Permit::of_heard(heard, visit.message_for_upstream(Outgoing::request(text, call)));
+    let permit = Permit::of_heard(heard, visit.message_for_upstream(UpstreamRequest::request(text, call)));
     let asking = async {
         let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await.ok()?;
         let answer = own_answer(gw, &mut exchange, call).await.ok()?;

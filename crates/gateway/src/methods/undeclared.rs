@@ -23,7 +23,7 @@ use crate::body_buffer::ReceivedBody;
 use crate::call::{Permit, Refusal, Trail, own_answer, take};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::Session;
-use crate::upstream::{ModernHead, Outgoing, SendError};
+use crate::upstream::{SendError, StatelessHeaders, UpstreamRequest};
 
 impl RequestContext {
     /// What the client has declared.
@@ -87,11 +87,11 @@ pub(super) fn check(
             gw.cancel_task(visit, &task.id);
         }
         if visit.translation() != ProtocolTranslation::None && !mutant!("untranslatable-task-unexplained") {
-            return Err(SendError::Unusable(NOT_CARRIED.to_owned()));
+            return Err(SendError::InvalidResponse(NOT_CARRIED.to_owned()));
         }
-        return Err(SendError::Undeclared {
-            what: "gives a task to a client that has not declared it",
-            required: TASKS_CAPABILITY_JSON,
+        return Err(SendError::MissingCapability {
+            action: "gives a task to a client that has not declared it",
+            required_capability: TASKS_CAPABILITY_JSON,
         });
     }
     if visit.generation() == ProtocolGeneration::Stateful && visit.translation() == ProtocolTranslation::None {
@@ -99,9 +99,9 @@ pub(super) fn check(
         return Ok(());
     }
     let document = read(result.as_bytes(), &gw.settings.reply_limits)
-        .map_err(|_| SendError::Unusable("the server's answer cannot be read".to_owned()))?;
+        .map_err(|_| SendError::InvalidResponse("the server's answer cannot be read".to_owned()))?;
     match lacks(visit, document.root()) {
-        Some(required) => Err(SendError::Undeclared { what: ASKS, required }),
+        Some(required) => Err(SendError::MissingCapability { action: ASKS, required_capability: required }),
         None => Ok(()),
     }
 }
@@ -208,18 +208,18 @@ impl Gateway {
 }
 
 /// The request that cancels a task, in the words of the server's era. It is ours, so it says what we can do.
-fn cancellation(visit: &RequestContext, task: &str, call: gatelodge_store::CallId) -> Outgoing {
+fn cancellation(visit: &RequestContext, task: &str, call: gatelodge_store::CallId) -> UpstreamRequest {
     let (method, id) = (Method::TasksCancel.name(), to_json_string(task));
     let is_in_session = visit.upstream_session().is_some();
     let meta = if is_in_session { String::new() } else { format!(",\"_meta\":{OWN_META_WITH_TASKS}") };
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"taskId":{id}{meta}}}}}"#);
-    let outgoing = Outgoing::request(text, call);
+    let outgoing = UpstreamRequest::request(text, call);
     if is_in_session {
         return visit.message_for_upstream(outgoing);
     }
-    Outgoing {
+    UpstreamRequest {
         revision: Some(Revision::R2026_07_28),
-        modern: Some(ModernHead { method: method.to_owned(), name: Some(task.to_owned()) }),
+        stateless_headers: Some(StatelessHeaders { method: method.to_owned(), name: Some(task.to_owned()) }),
         ..outgoing
     }
 }

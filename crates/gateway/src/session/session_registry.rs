@@ -10,7 +10,7 @@ use gatelodge_store::{GrantId, IdHash, ServerName};
 use tokio::sync::Semaphore;
 
 use super::{Session, lock, replay};
-use crate::upstream::Link;
+use crate::upstream::UpstreamLink;
 
 /// A session that nobody has used for so long may lose its process to another.
 const PROCESS_EVICTION_IDLE_TIME: Duration = Duration::from_secs(10);
@@ -122,7 +122,7 @@ impl SessionRegistry {
         let unused =
             all.filter(|session| session.server() == Some(server) && session.is_unused(PROCESS_EVICTION_IDLE_TIME));
         let children = unused.filter_map(|session| match session.upstream_link() {
-            Link::Child(child) if !child.is_over() => Some((session.last_used(), child)),
+            UpstreamLink::Process(child) if !child.is_over() => Some((session.last_used(), child)),
             _ => None,
         });
         let least = children.min_by_key(|(used_at, _)| *used_at);
@@ -130,14 +130,15 @@ impl SessionRegistry {
     }
 
     /// Looks again at what processes of sessions offer, and ends those, and connections, that are not to stay.
-    pub fn drop_stale_links(&self, stays: impl Fn(&Session, &Link) -> bool) {
+    pub fn drop_stale_links(&self, stays: impl Fn(&Session, &UpstreamLink) -> bool) {
         for session in self.shards.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
             let link = session.upstream_link();
             match (&link, stays(&session, &link)) {
-                (Link::Child(child), true) => child.offers().forget(),
-                (Link::Child(child), false) => child.end(),
-                (Link::Sse(connection), false) => connection.end(),
-                (Link::Sse(_), true) | (Link::None | Link::Unopened | Link::Http(_), _) => {}
+                (UpstreamLink::Process(child), true) => child.offers().forget(),
+                (UpstreamLink::Process(child), false) => child.end(),
+                (UpstreamLink::Sse(connection), false) => connection.end(),
+                (UpstreamLink::Sse(_), true)
+                | (UpstreamLink::NoSession | UpstreamLink::NotOpened | UpstreamLink::Http(_), _) => {}
             }
         }
     }

@@ -246,13 +246,13 @@ impl ClientSpan {
             // The call waits for its client; this part of it went well.
             Ok(Ended::Asked(_)) => {}
             Ok(Ended::Cancelled) => span.set_error(attribute_names::CANCELLED),
-            Err(fault) => span.set_error(fault.word()),
+            Err(fault) => span.set_error(fault.metric_label()),
         });
     }
 
     /// Ends that of a stream, which either side may end in order.
     pub fn end_stream(mut self, fault: Option<&SendError>) {
-        self.finish(|span| fault.into_iter().for_each(|fault| span.set_error(fault.word())));
+        self.finish(|span| fault.into_iter().for_each(|fault| span.set_error(fault.metric_label())));
     }
 
     fn finish(&mut self, say: impl FnOnce(&mut Span)) {

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use super::span::Span;
 use super::{ExportItem, TelemetryConfig, otlp};
 use crate::message_body::MessageBody;
-use crate::upstream::{Pool, innermost, pool};
+use crate::upstream::{HttpConnectionPool, new_connection_pool, root_cause};
 
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
 /// What a collector says is a few bytes; of one that says more, no more is read.
@@ -22,14 +22,14 @@ pub(super) struct SpanExporter {
     config: TelemetryConfig,
     /// From calls. Closed when the gateway is dropped; then the task ends.
     items: mpsc::Receiver<ExportItem>,
-    connection_pool: Pool,
+    connection_pool: HttpConnectionPool,
     lost_spans: Counter,
     is_failing: bool,
 }
 
 impl SpanExporter {
     pub fn new(config: TelemetryConfig, items: mpsc::Receiver<ExportItem>, lost_spans: Counter) -> Self {
-        let connection_pool = pool(config.timeout);
+        let connection_pool = new_connection_pool(config.timeout);
         Self { config, items, connection_pool, lost_spans, is_failing: false }
     }
 
@@ -97,7 +97,7 @@ impl SpanExporter {
             request.headers_mut().append(header.name.clone(), header.value.clone());
         }
         request.headers_mut().insert(CONTENT_TYPE, PROTOBUF);
-        let response = self.connection_pool.clone().request(request).await.map_err(|error| innermost(&error))?;
+        let response = self.connection_pool.clone().request(request).await.map_err(|error| root_cause(&error))?;
         let status = response.status();
         // Read to its end, so that the connection can be used again. What it says of single spans helps nobody here.
         let _ = Limited::new(response.into_body(), MAX_COLLECTOR_RESPONSE_BYTES).collect().await;

@@ -8,10 +8,10 @@ use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
 use super::child::Child;
-use super::exchange::{Exchange, Source};
 use super::inbox::{Event, Inbox};
 use super::sse::{Sending, Sse};
-use super::{Link, Outgoing, SendError, Verb};
+use super::upstream_response::{ResponseSource, UpstreamResponse};
+use super::{SendError, UpstreamLink, UpstreamRequest, UpstreamRequestKind};
 
 /// The other end.
 #[derive(Debug, Clone)]
@@ -22,29 +22,32 @@ pub(super) enum Peer {
 
 impl Peer {
     /// Sends what a permit allows, and gives the beginning of the answer.
-    pub async fn send(self, outgoing: Outgoing) -> Result<Exchange, SendError> {
-        let (status, source) = match (outgoing.verb, outgoing.call) {
-            (Verb::Post, Some(call)) => (StatusCode::OK, Source::Peer(self.ask(call, outgoing).await?)),
-            (Verb::Post, None) => {
-                self.tell(outgoing).await?;
-                (StatusCode::ACCEPTED, Source::Nothing)
+    pub async fn send(self, outgoing: UpstreamRequest) -> Result<UpstreamResponse, SendError> {
+        let (status, source) = match (outgoing.kind, outgoing.call) {
+            (UpstreamRequestKind::SendMessage, Some(call)) => {
+                (StatusCode::OK, ResponseSource::Multiplexed(self.ask(call, outgoing).await?))
             }
-            (Verb::Hear, _) => (StatusCode::OK, Source::Peer(self.hear()?)),
-            (Verb::End, _) => {
+            (UpstreamRequestKind::SendMessage, None) => {
+                self.tell(outgoing).await?;
+                (StatusCode::ACCEPTED, ResponseSource::Empty)
+            }
+            (UpstreamRequestKind::OpenStream, _) => (StatusCode::OK, ResponseSource::Multiplexed(self.hear()?)),
+            (UpstreamRequestKind::EndSession, _) => {
                 self.inbox().leave();
-                (StatusCode::OK, Source::Nothing)
+                (StatusCode::OK, ResponseSource::Empty)
             }
         };
         let link = match self {
-            Self::Child(child) => Link::Child(child),
-            Self::Sse(connection) => Link::Sse(connection),
+            Self::Child(child) => UpstreamLink::Process(child),
+            Self::Sse(connection) => UpstreamLink::Sse(connection),
         };
-        Ok(Exchange { status, link, back: None, source })
+        Ok(UpstreamResponse { status, session_link: link, resume_target: None, source })
     }
 
     /// Sends a request, whose id is that of the call.
-    async fn ask(&self, call: CallId, outgoing: Outgoing) -> Result<PeerAnswer, SendError> {
-        let (events, answer) = self.inbox().wait_for(call.as_str(), outgoing.may_ask).ok_or_else(|| self.not_sent())?;
+    async fn ask(&self, call: CallId, outgoing: UpstreamRequest) -> Result<PeerAnswer, SendError> {
+        let (events, answer) =
+            self.inbox().wait_for(call.as_str(), outgoing.may_send_requests).ok_or_else(|| self.not_sent())?;
         let peer = self.clone();
         let mut waiting =
             PeerAnswer { events, answer: Some(answer), call: Some(call), peer, sending: None, is_early: false };
@@ -56,7 +59,7 @@ impl Peer {
         Ok(waiting)
     }
 
-    async fn tell(&self, outgoing: Outgoing) -> Result<(), SendError> {
+    async fn tell(&self, outgoing: UpstreamRequest) -> Result<(), SendError> {
         match self {
             Self::Child(child) => child.tell(&outgoing.body.into_bytes()).await,
             Self::Sse(connection) => connection.tell(outgoing).await,
@@ -143,7 +146,7 @@ impl PeerAnswer {
         };
         self.answer = None;
         message.map(Some).map_err(|_| match self.peer.inbox().has_started() {
-            true => SendError::Gone(self.peer.last_words()),
+            true => SendError::ConnectionLost(self.peer.last_words()),
             false => self.peer.not_sent(),
         })
     }

@@ -15,9 +15,9 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use self::stream::EventStream;
-use super::http::HttpClient;
+use super::http_client::UpstreamHttpClient;
 use super::inbox::{Inbox, Whose};
-use super::{Outgoing, SecretRedactor, SendError, Upstream, UpstreamHttpConfig, Verb};
+use super::{SecretRedactor, SendError, Upstream, UpstreamHttpConfig, UpstreamRequest, UpstreamRequestKind};
 
 /// Cancellations that wait to be sent; beyond that they are dropped.
 const WAITING_NOTES: usize = 64;
@@ -39,7 +39,7 @@ pub(crate) struct Sse {
 /// The way of our messages.
 #[derive(Debug)]
 struct Wire {
-    http: HttpClient,
+    http: UpstreamHttpClient,
     headers: HeaderMap,
     endpoint: Uri,
 }
@@ -50,16 +50,16 @@ impl Sse {
     /// # Errors
     /// It has one that cannot be used: it names an address at another origin.
     pub(super) async fn open(
-        http: &HttpClient,
+        http: &UpstreamHttpClient,
         upstream: &Upstream,
         to: &UpstreamHttpConfig,
         dropped: &Counter,
     ) -> Result<Option<Arc<Self>>, SendError> {
-        let opening = tokio::time::timeout(http.patience(), greeted(http, upstream, to));
+        let opening = tokio::time::timeout(http.connect_time(), greeted(http, upstream, to));
         let Ok(Ok((mut stream, named))) = opening.await else { return Ok(None) };
         let Some(endpoint) = gatelodge_mcp::http_headers::resolve_endpoint(&to.url, &named) else {
             let what = "the server wants messages at an address that is not of its own origin";
-            return Err(SendError::Unusable(what.to_owned()));
+            return Err(SendError::InvalidResponse(what.to_owned()));
         };
         let name = upstream.name().to_string();
         let inbox = Arc::new(Inbox::new(
@@ -110,7 +110,7 @@ impl Sse {
     }
 
     /// Sends a message, and waits until it is taken.
-    pub async fn tell(&self, outgoing: Outgoing) -> Result<(), SendError> {
+    pub async fn tell(&self, outgoing: UpstreamRequest) -> Result<(), SendError> {
         if self.is_over() {
             return Err(SendError::NotSent(self.last_words()));
         }
@@ -118,7 +118,7 @@ impl Sse {
     }
 
     /// Sends a message beside whatever comes of it.
-    pub(super) fn begin(&self, outgoing: Outgoing) -> Sending {
+    pub(super) fn begin(&self, outgoing: UpstreamRequest) -> Sending {
         let (wire, inbox, secrets) = (Arc::clone(&self.wire), Arc::clone(&self.inbox), Arc::clone(&self.secrets));
         let (waits, gone) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
@@ -158,22 +158,23 @@ pub(super) struct Sending {
 impl Sending {
     /// Waits until it is taken.
     pub async fn taken(&mut self) -> Result<(), SendError> {
-        let broken = |_| Err(SendError::Gone("the message could not be sent".to_owned()));
+        let broken = |_| Err(SendError::ConnectionLost("the message could not be sent".to_owned()));
         (&mut self.task).await.unwrap_or_else(broken)
     }
 }
 
 /// Opens the stream and waits for the address that its first event names.
 async fn greeted(
-    http: &HttpClient,
+    http: &UpstreamHttpClient,
     upstream: &Upstream,
     to: &UpstreamHttpConfig,
 ) -> Result<(EventStream, String), SendError> {
-    let response = http.request(upstream.headers(), &to.url, Outgoing::empty(Verb::Hear)).await?;
+    let response =
+        http.request(upstream.headers(), &to.url, UpstreamRequest::empty(UpstreamRequestKind::OpenStream)).await?;
     let mut stream = EventStream::of(response, http.max_bytes())?;
     match stream.next().await? {
         Some((SseEventKind::Endpoint, named)) => Ok((stream, String::from_utf8_lossy(&named).into_owned())),
-        _ => Err(SendError::Unusable("the stream does not begin with an address for messages".to_owned())),
+        _ => Err(SendError::InvalidResponse("the stream does not begin with an address for messages".to_owned())),
     }
 }
 
@@ -184,26 +185,31 @@ async fn read(stream: &mut EventStream, inbox: &Inbox) -> Option<String> {
             Ok(Some((SseEventKind::Message, message))) if inbox.deliver(message.clone()) => {}
             // The address is named once; another would be somebody else's.
             Ok(Some(_)) => inbox.count_dropped(),
-            Ok(None) | Err(SendError::Gone(_)) => return None,
+            Ok(None) | Err(SendError::ConnectionLost(_)) => return None,
             Err(fault) => return Some(fault.to_string()),
         }
     }
 }
 
 /// Sends one message, which the server has to take.
-async fn deliver(wire: &Wire, inbox: &Inbox, secrets: &SecretRedactor, outgoing: Outgoing) -> Result<(), SendError> {
+async fn deliver(
+    wire: &Wire,
+    inbox: &Inbox,
+    secrets: &SecretRedactor,
+    outgoing: UpstreamRequest,
+) -> Result<(), SendError> {
     let posted = wire.http.post(&wire.headers, &wire.endpoint, outgoing).await;
-    let status = posted.map_err(|fault| fault.cut(secrets))?;
+    let status = posted.map_err(|fault| fault.redact(secrets))?;
     if status == StatusCode::NOT_FOUND {
         inbox.end(false);
-        return Err(SendError::Gone("the server has forgotten the connection".to_owned()));
+        return Err(SendError::ConnectionLost("the server has forgotten the connection".to_owned()));
     }
     if status.is_success() { Ok(()) } else { Err(SendError::Status(status.as_u16())) }
 }
 
 async fn send_notes(wire: Arc<Wire>, mut notes: mpsc::Receiver<Bytes>) {
     while let Some(note) = notes.recv().await {
-        let posting = wire.http.post(&wire.headers, &wire.endpoint, Outgoing::note(note));
+        let posting = wire.http.post(&wire.headers, &wire.endpoint, UpstreamRequest::notification(note));
         let _ = tokio::time::timeout(NOTE_TIME, posting).await;
     }
 }

@@ -1,7 +1,7 @@
-//! Who may speak to a listener at all: `UrlHost` and `Origin`, checked before anything else is read.
+//! Who may speak to a listener at all: `UrlHost` and `ConnectionOrigin`, checked before anything else is read.
 //!
 //! A web page that makes a browser resolve its own name to this machine sends its own name as `UrlHost`, and its own
-//! address as `Origin`. Both must be ones that people here use.
+//! address as `ConnectionOrigin`. Both must be ones that people here use.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -19,7 +19,7 @@ use crate::deadline_timer::{DeadlineTimer, timeout};
 use crate::http_server::responder::Responder;
 use crate::methods::{input, undeclared};
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::upstream::{Exchange, Outgoing, SendError};
+use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
 /// How often an upstream may ask the client before it answers.
 const MAX_ROUNDS: usize = 16;
@@ -62,7 +62,7 @@ impl Journey<'_> {
         for round in 0..=MAX_ROUNDS {
             let is_first = round == 0 && matches!(step, Step::Send(..));
             let sent = self.take(step, line).await;
-            let sent = if is_first { sent } else { sent.map_err(SendError::behind_a_call) };
+            let sent = if is_first { sent } else { sent.map_err(SendError::after_call_sent) };
             let Ok(Carried::InputRequired { result }) = sent else { return sent };
             if round == MAX_ROUNDS {
                 break;
@@ -72,11 +72,11 @@ impl Journey<'_> {
                 None => return Ok(Carried::Cancelled),
             };
         }
-        Err(SendError::Unusable("the server asks the client again and again".to_owned()))
+        Err(SendError::InvalidResponse("the server asks the client again and again".to_owned()))
     }
 
-    fn send_under(&self, call: CallId, mut outgoing: Outgoing) -> Step {
-        outgoing.params.clone_from(&self.params);
+    fn send_under(&self, call: CallId, mut outgoing: UpstreamRequest) -> Step {
+        outgoing.param_headers.clone_from(&self.params);
         Step::Send(call, Permit::of_reserved(self.reserved, outgoing))
     }
 
@@ -85,13 +85,14 @@ impl Journey<'_> {
     async fn asked(&self, result: &str, line: &mut Responder) -> Result<Option<Step>, SendError> {
         let Self { gw, visit, .. } = self;
         let asking = input::ask_client(gw, visit, result, line);
-        let unanswered = || Err(SendError::Unusable("the client did not answer what the server asked".to_owned()));
+        let unanswered =
+            || Err(SendError::InvalidResponse("the client did not answer what the server asked".to_owned()));
         let answers =
             tokio::time::timeout(gw.settings.client_answer_time, asking).await.unwrap_or_else(|_| unanswered());
         // The client may think for minutes. What was judged before holds only if nothing has changed.
         if !gw.is_policy_current(visit) && !mutant!("configuration-change-while-asking-ignored") {
             let what = "the grant, its policy or the server changed while the client was asked";
-            return Err(SendError::Unusable(what.to_owned()));
+            return Err(SendError::InvalidResponse(what.to_owned()));
         }
         let (call, about) = (gw.new_call_id(), self.facts.in_head(self.request.method()));
         let outgoing = answers?.and_then(|answers| input::again(visit, self.request, call, about, &answers));
@@ -140,7 +141,7 @@ impl Journey<'_> {
         links: u64,
         step: Step,
         line: &mut Responder,
-    ) -> Result<Result<(Ended, Option<Exchange>), String>, SendError> {
+    ) -> Result<Result<(Ended, Option<UpstreamResponse>), String>, SendError> {
         let Self { gw, visit, request, .. } = self;
         let brings_answers = matches!(step, Step::Send(..)) && input::brings_answers(request);
         let ended = match step {
@@ -155,7 +156,7 @@ impl Journey<'_> {
             (Ended::Asked(asked), Some(exchange)) if brings_answers => {
                 let paused = self.paused(errand, links, &asked, exchange)?;
                 let told = Box::pin(input::answered(gw, visit, request, paused, line)).await;
-                match told.map_err(SendError::behind_a_call)? {
+                match told.map_err(SendError::after_call_sent)? {
                     Ok(exchange) => Box::pin(go_on(errand, exchange, line)).await.map(Ok),
                     Err(text) => Ok(Err(text)),
                 }
@@ -169,7 +170,7 @@ impl Journey<'_> {
         errand: &Errand<'_>,
         links: u64,
         asked: &[Bytes],
-        exchange: Exchange,
+        exchange: UpstreamResponse,
     ) -> Result<Paused, SendError> {
         let Self { gw, visit, request, facts, .. } = self;
         let mut trail = Trail::of_visit(visit, errand.call, gw.clock.now());
@@ -185,7 +186,7 @@ impl Journey<'_> {
         errand: &Errand<'_>,
         links: u64,
         ended: Ended,
-        exchange: Option<Exchange>,
+        exchange: Option<UpstreamResponse>,
         line: &mut Responder,
     ) -> Result<Carried, SendError> {
         let Self { gw, visit, request, .. } = self;
@@ -201,7 +202,7 @@ impl Journey<'_> {
                 // A client with a session tells a server that has one in its own words.
                 let tells = visit.session().is_some() && visit.translation() == ProtocolTranslation::None;
                 if let Some(mut exchange) = exchange.filter(|_| tells) {
-                    exchange.leave();
+                    exchange.abandon();
                 }
                 Box::pin(input::hung_up(gw, visit, errand.call)).await;
                 return Ok(Carried::Cancelled);
@@ -212,7 +213,7 @@ impl Journey<'_> {
             return Ok(Carried::InputRequired { result });
         }
         if !input::may_all_be_asked(gw, visit, &message).await {
-            return Err(SendError::Unusable("the server asks what the client is not asked".to_owned()));
+            return Err(SendError::InvalidResponse("the server asks what the client is not asked".to_owned()));
         }
         if may_ask(request.method())
             && let Some(text) = input::pages(gw, visit, &message).await?
@@ -220,7 +221,7 @@ impl Journey<'_> {
             return Ok(Carried::Told { text: gatelodge_mcp::result_response(request.id(), &text) });
         }
         let (text, outcome) = answer_of(visit, &message, &places, request.id())
-            .ok_or_else(|| SendError::Unusable("the answer cannot be read".to_owned()))?;
+            .ok_or_else(|| SendError::InvalidResponse("the answer cannot be read".to_owned()))?;
         let status = match places.result() {
             Some(_) => StatusCode::OK,
             None => status_of(visit.generation(), &message, errand.call, exchange.status, &gw.settings.reply_limits),
@@ -230,5 +231,5 @@ impl Journey<'_> {
 }
 
 fn unasked() -> SendError {
-    SendError::Unusable("the client cannot be asked".to_owned())
+    SendError::InvalidResponse("the client cannot be asked".to_owned())
 }

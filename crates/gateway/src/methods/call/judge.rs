@@ -76,7 +76,7 @@ pub(super) async fn offered(
 /// What went wrong before the call was sent.
 pub(super) fn not_sent(refusal: Refusal) -> Refusal {
     match refusal {
-        Refusal::Upstream(fault @ (SendError::NotSent(_) | SendError::Left)) => Refusal::Upstream(fault),
+        Refusal::Upstream(fault @ (SendError::NotSent(_) | SendError::ClientGone)) => Refusal::Upstream(fault),
         Refusal::Upstream(fault) => Refusal::Unlisted(fault),
         other => other,
     }

@@ -73,7 +73,7 @@ pub(super) async fn listen(
     // What is acknowledged before it can be heard could be missed.
     tokio::select! {
         stands = tokio::time::timeout(gw.settings.connect_time, session.notification_hub.wait_for_stream()) => {
-            stands.map_err(|_| SendError::Unusable("the server's stream does not open".to_owned()))?;
+            stands.map_err(|_| SendError::InvalidResponse("the server's stream does not open".to_owned()))?;
         }
         () = unwanted(line) => return Ok(End::Unwanted),
         () = gw.wait_for_shutdown() => return Ok(End::Over),

@@ -49,7 +49,7 @@ async fn listed(
     request: &ClientRequest<'_>,
     line: &mut Responder,
 ) -> Result<(StatusCode, Bytes, CallOutcome), Refusal> {
-    let unreadable = || Refusal::Upstream(SendError::Unusable("the list cannot be read".to_owned()));
+    let unreadable = || Refusal::Upstream(SendError::InvalidResponse("the list cannot be read".to_owned()));
     let progress = Progress::of(request);
     let wanted = Wanted { method: request.method(), member: "tasks", progress: progress.as_ref(), is_callers: true };
     let (pages, first) =

@@ -21,7 +21,7 @@ use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::methods::offer::offer_for;
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::upstream::Link;
+use crate::upstream::UpstreamLink;
 
 /// How long it is known whose a task is: as long as the server keeps it, but within these. Some servers keep theirs
 /// longer than they say, and some for ever.
@@ -54,7 +54,7 @@ pub(super) fn may_hear(gw: &Gateway, visit: &RequestContext, tool: &str) -> bool
 /// another.
 pub(super) fn hash(visit: &RequestContext, id: &str) -> IdHash {
     let scope = match visit.session() {
-        Some(session) if matches!(session.upstream_link(), Link::Child(_) | Link::Sse(_)) => {
+        Some(session) if matches!(session.upstream_link(), UpstreamLink::Process(_) | UpstreamLink::Sse(_)) => {
             session.id_hash().to_string()
         }
         _ => String::new(),

@@ -42,12 +42,12 @@ impl EventStream {
                 return Ok(Some(event));
             }
             let Some(frame) = self.body.frame().await else { return Ok(None) };
-            let frame = frame.map_err(|error| SendError::Gone(format!("the stream broke off: {error}")))?;
+            let frame = frame.map_err(|error| SendError::ConnectionLost(format!("the stream broke off: {error}")))?;
             // Trailers say nothing here.
             let Ok(data) = frame.into_data() else { continue };
             let ready = &mut self.ready;
             let pushed = self.decoder.push_all_kinds(&data, |kind, data| ready.push_back((kind, data.into())));
-            pushed.map_err(|error| SendError::Unusable(error.to_string()))?;
+            pushed.map_err(|error| SendError::InvalidResponse(error.to_string()))?;
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Requests to upstreams over HTTP. They are always built anew: nothing of a caller's head goes through.
 
-mod answer;
+mod connection_pool;
 mod connector;
-mod pool;
+mod response_reader;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,29 +14,31 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-pub(super) use answer::HttpAnswer;
-pub(crate) use pool::Pool;
-pub(super) use pool::host_of;
+pub(crate) use connection_pool::HttpConnectionPool;
+pub(super) use connection_pool::host_header;
+pub(super) use response_reader::HttpResponseReader;
 
+use self::connection_pool::HttpRequestError;
 use self::connector::{Connector, TlsError};
-use self::pool::RequestError;
-use super::{Exchange, Link, Outgoing, SendError, Upstream, UpstreamHttpConfig, Verb};
+use super::{
+    SendError, Upstream, UpstreamHttpConfig, UpstreamLink, UpstreamRequest, UpstreamRequestKind, UpstreamResponse,
+};
 use crate::message_body::MessageBody;
 use crate::request_trace::UpstreamSpanContext;
 use crate::workers;
 
 /// What is read of an answer that says nothing, and for how long.
-const MAX_IDLE_WORDS: usize = 16 << 10;
-const DRAIN_TIME: Duration = Duration::from_millis(200);
-const BOTH_KINDS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
-const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const MAX_DRAINED_BYTES: usize = 16 << 10;
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
+const ACCEPT_JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const ACCEPT_EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// The way out to upstreams over HTTP.
 #[derive(Debug, Clone)]
-pub(super) struct HttpClient {
+pub(super) struct UpstreamHttpClient {
     /// One for each lane: a connection is read by the thread that opened it.
-    pools: Arc<[Pool]>,
+    pools: Arc<[HttpConnectionPool]>,
     /// Of all of them.
     connector: Connector,
     /// The most bytes of one message.
@@ -45,21 +47,21 @@ pub(super) struct HttpClient {
 }
 
 /// Makes a pool of connections.
-pub(crate) fn pool(connect_time: Duration) -> Pool {
-    Pool::new(Connector::new(connect_time))
+pub(crate) fn new_connection_pool(connect_time: Duration) -> HttpConnectionPool {
+    HttpConnectionPool::new(Connector::new(connect_time))
 }
 
-impl HttpClient {
+impl UpstreamHttpClient {
     pub fn new(connect_time: Duration, lanes: usize, max_bytes: usize) -> Self {
         // They share what is trusted.
         let connector = Connector::new(connect_time);
-        let pools = (0..lanes).map(|_| Pool::new(connector.clone())).collect();
+        let pools = (0..lanes).map(|_| HttpConnectionPool::new(connector.clone())).collect();
         Self { pools, connector, max_bytes, connect_time }
     }
 
     /// Sets TLS up before it is needed, where nobody waits yet.
     pub fn prepare_tls(&self) -> Result<(), TlsError> {
-        self.connector.tls().map(drop)
+        self.connector.tls_connector().map(drop)
     }
 
     /// Sends a message when it is waited for, and gives the beginning of the answer. Redirects are not followed.
@@ -68,12 +70,12 @@ impl HttpClient {
         &'a self,
         upstream: &'a Upstream,
         to: &'a UpstreamHttpConfig,
-        outgoing: Outgoing,
-    ) -> impl Future<Output = Result<Exchange, SendError>> + use<'a> {
+        outgoing: UpstreamRequest,
+    ) -> impl Future<Output = Result<UpstreamResponse, SendError>> + use<'a> {
         let requested = self.request(upstream.headers(), &to.url, outgoing);
         async move {
-            let begun = HttpAnswer::begin(requested.await?, &to.url, self.max_bytes);
-            begun.map_err(|fault| fault.cut(upstream.secret_redactor()))
+            let begun = HttpResponseReader::begin(requested.await?, &to.url, self.max_bytes);
+            begun.map_err(|fault| fault.redact(upstream.secret_redactor()))
         }
     }
 
@@ -82,28 +84,33 @@ impl HttpClient {
         &self,
         headers: &HeaderMap,
         url: &Uri,
-        outgoing: Outgoing,
+        outgoing: UpstreamRequest,
     ) -> impl Future<Output = Result<Response<Incoming>, SendError>> + use<> {
         let pool = self.pools.get(workers::current_worker()).or(self.pools.first());
         // In a box: whoever waits for it holds it twice, and whoever waits for that four times.
-        let requested = pool.map(|pool| Box::pin(pool.clone().request(build(headers, url, outgoing))));
+        let requested = pool.map(|pool| Box::pin(pool.clone().request(build_request(headers, url, outgoing))));
         async move {
             // INVARIANT: there is a pool for each lane.
             let Some(requested) = requested else { return Err(SendError::NotSent("no connections".to_owned())) };
             requested.await.map_err(|error| match &error {
-                RequestError::Connect(_) => SendError::NotSent(innermost(&error)),
-                RequestError::Gone(_) => SendError::Gone(innermost(&error)),
+                HttpRequestError::Connect(_) => SendError::NotSent(root_cause(&error)),
+                HttpRequestError::ConnectionLost(_) => SendError::ConnectionLost(root_cause(&error)),
             })
         }
     }
 
     /// The same where only the status counts.
-    pub async fn post(&self, headers: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Result<StatusCode, SendError> {
+    pub async fn post(
+        &self,
+        headers: &HeaderMap,
+        url: &Uri,
+        outgoing: UpstreamRequest,
+    ) -> Result<StatusCode, SendError> {
         let response = self.request(headers, url, outgoing).await?;
         let status = response.status();
         // Read to its end, so that the connection can be used again; a long one is not worth it.
-        let rest = Limited::new(response.into_body(), MAX_IDLE_WORDS).collect();
-        let _ = tokio::time::timeout(DRAIN_TIME, rest).await;
+        let rest = Limited::new(response.into_body(), MAX_DRAINED_BYTES).collect();
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
         Ok(status)
     }
 
@@ -112,32 +119,32 @@ impl HttpClient {
     }
 
     /// How long a server may take to begin.
-    pub fn patience(&self) -> Duration {
+    pub fn connect_time(&self) -> Duration {
         self.connect_time
     }
 }
 
-fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<MessageBody> {
+fn build_request(configured: &HeaderMap, url: &Uri, outgoing: UpstreamRequest) -> Request<MessageBody> {
     let mut headers = HeaderMap::new();
-    if outgoing.verb == Verb::Post {
-        headers.insert(CONTENT_TYPE, JSON);
-        headers.insert(ACCEPT, BOTH_KINDS);
+    if outgoing.kind == UpstreamRequestKind::SendMessage {
+        headers.insert(CONTENT_TYPE, CONTENT_TYPE_JSON);
+        headers.insert(ACCEPT, ACCEPT_JSON_OR_EVENTS);
     } else {
-        headers.insert(ACCEPT, EVENTS);
+        headers.insert(ACCEPT, ACCEPT_EVENTS);
     }
-    if let Link::Http(session) = &outgoing.link
+    if let UpstreamLink::Http(session) = &outgoing.session_link
         && let Some(id) = &session.id
     {
         headers.insert(http_headers::SESSION_ID, id.clone());
     }
-    if let Some(last) = outgoing.last_event {
+    if let Some(last) = outgoing.last_event_id {
         headers.insert(http_headers::LAST_EVENT_ID, last);
     }
     if let Some(revision) = outgoing.revision {
         headers.insert(http_headers::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
     }
-    if let Some(modern) = outgoing.modern {
-        if let Some(params) = outgoing.params {
+    if let Some(modern) = outgoing.stateless_headers {
+        if let Some(params) = outgoing.param_headers {
             headers.extend(*params);
         }
         insert_encoded(&mut headers, http_headers::MCP_METHOD, &modern.method);
@@ -145,7 +152,7 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Messa
             insert_encoded(&mut headers, http_headers::MCP_NAME, name);
         }
     }
-    if let Some(hop) = outgoing.hop {
+    if let Some(hop) = outgoing.span {
         insert_trace(&mut headers, *hop);
     }
     if mutant!("client-token-forwarded") {
@@ -159,10 +166,10 @@ fn build(configured: &HeaderMap, url: &Uri, outgoing: Outgoing) -> Request<Messa
         }
     }
     let mut request = Request::new(outgoing.body);
-    *request.method_mut() = match outgoing.verb {
-        Verb::Post => http::Method::POST,
-        Verb::Hear => http::Method::GET,
-        Verb::End => http::Method::DELETE,
+    *request.method_mut() = match outgoing.kind {
+        UpstreamRequestKind::SendMessage => http::Method::POST,
+        UpstreamRequestKind::OpenStream => http::Method::GET,
+        UpstreamRequestKind::EndSession => http::Method::DELETE,
     };
     *request.uri_mut() = url.clone();
     *request.headers_mut() = headers;
@@ -185,7 +192,7 @@ fn insert_encoded(headers: &mut HeaderMap, name: HeaderName, text: &str) {
 }
 
 /// The last cause says what happened; those before it say where in the library.
-pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;

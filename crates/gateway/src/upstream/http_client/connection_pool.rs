@@ -19,57 +19,57 @@ use crate::http_server::listener::MAX_READ_BYTES;
 use crate::message_body::MessageBody;
 
 /// Connections to one origin that are kept though nobody uses them.
-const IDLE_CONNECTIONS: usize = 512;
+const MAX_IDLE_CONNECTIONS_PER_ORIGIN: usize = 512;
 /// Servers often close after 5 s or more without use; below that a kept connection is rarely stale.
-const IDLE_TIME: Duration = Duration::from_secs(4);
+const CONNECTION_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
-type Connection = SendRequest<MessageBody>;
+type PooledConnection = SendRequest<MessageBody>;
 
 /// Connections over HTTP, with or without TLS.
 #[derive(Debug, Clone)]
-pub(crate) struct Pool(Arc<Inner>);
+pub(crate) struct HttpConnectionPool(Arc<ConnectionPoolInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct ConnectionPoolInner {
     connector: Connector,
-    idle: Mutex<Idle>,
+    idle: Mutex<IdleConnections>,
 }
 
 /// Why a request got no answer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RequestError {
+pub(crate) enum HttpRequestError {
     /// No connection; not one byte of the request was written.
     #[error("cannot connect")]
     Connect(#[source] Box<dyn Error + Send + Sync>),
     /// The connection broke; the request may have been carried out.
     #[error("the connection broke")]
-    Gone(#[source] hyper::Error),
+    ConnectionLost(#[source] hyper::Error),
 }
 
 /// Connections that nobody uses, by the authority they lead to.
 #[derive(Debug, Default)]
-struct Idle {
-    plain: HashMap<Box<str>, Vec<Unused>>,
-    secure: HashMap<Box<str>, Vec<Unused>>,
+struct IdleConnections {
+    plain: HashMap<Box<str>, Vec<IdleConnection>>,
+    tls: HashMap<Box<str>, Vec<IdleConnection>>,
     /// Whether a task looks after those that get old.
-    is_swept: bool,
+    has_sweep_task: bool,
 }
 
 #[derive(Debug)]
-struct Unused {
-    connection: Connection,
-    since: Instant,
+struct IdleConnection {
+    connection: PooledConnection,
+    idle_since: Instant,
 }
 
 /// Where a connection leads.
-struct Origin {
+struct ConnectionOrigin {
     is_secure: bool,
     authority: Authority,
 }
 
-impl Pool {
+impl HttpConnectionPool {
     pub(super) fn new(connector: Connector) -> Self {
-        Self(Arc::new(Inner { connector, idle: Mutex::default() }))
+        Self(Arc::new(ConnectionPoolInner { connector, idle: Mutex::default() }))
     }
 
     /// Sends a request to where its URL says, and gives the beginning of the answer.
@@ -77,127 +77,132 @@ impl Pool {
     /// # Errors
     /// There is none. Nothing is sent a second time: another connection is tried only where a kept one was closed before
     /// anything of the request was written.
-    pub async fn request(self, mut request: Request<MessageBody>) -> Result<Response<Incoming>, RequestError> {
-        let Some(origin) = Origin::of(request.uri()) else {
-            return Err(RequestError::Connect("the URL has no host".into()));
+    pub async fn request(self, mut request: Request<MessageBody>) -> Result<Response<Incoming>, HttpRequestError> {
+        let Some(origin) = ConnectionOrigin::of(request.uri()) else {
+            return Err(HttpRequestError::Connect("the URL has no host".into()));
         };
         if !request.headers().contains_key(HOST)
-            && let Some(host) = host_of(request.uri())
+            && let Some(host) = host_header(request.uri())
         {
             request.headers_mut().insert(HOST, host);
         }
         let path = request.uri().path_and_query().cloned();
         let url = std::mem::replace(request.uri_mut(), path.map_or_else(Uri::default, Uri::from));
-        while let Some(mut connection) = self.unused(&origin) {
+        while let Some(mut connection) = self.find_idle(&origin) {
             match connection.try_send_request(request).await {
-                Ok(response) => return Ok(self.answered(origin, connection, response)),
+                Ok(response) => return Ok(self.reuse_after(origin, connection, response)),
                 Err(mut broken) => match broken.take_message() {
                     Some(unsent) => request = unsent,
-                    None => return Err(RequestError::Gone(broken.into_error())),
+                    None => return Err(HttpRequestError::ConnectionLost(broken.into_error())),
                 },
             }
         }
         let mut connection = Box::pin(connect(self.0.connector.clone(), url)).await?;
-        let response = connection.send_request(request).await.map_err(RequestError::Gone)?;
-        Ok(self.answered(origin, connection, response))
+        let response = connection.send_request(request).await.map_err(HttpRequestError::ConnectionLost)?;
+        Ok(self.reuse_after(origin, connection, response))
     }
 
-    fn unused(&self, origin: &Origin) -> Option<Connection> {
+    fn find_idle(&self, origin: &ConnectionOrigin) -> Option<PooledConnection> {
         self.0.idle().take(origin)
     }
 
     /// Keeps a connection for the next request, when the answer to this one has been read.
-    fn answered(self, origin: Origin, mut connection: Connection, answer: Response<Incoming>) -> Response<Incoming> {
+    fn reuse_after(
+        self,
+        origin: ConnectionOrigin,
+        mut connection: PooledConnection,
+        answer: Response<Incoming>,
+    ) -> Response<Incoming> {
         if connection.is_ready() {
-            self.keep(&origin, connection);
+            self.put_back(&origin, connection);
         } else if !connection.is_closed() {
             tokio::spawn(async move {
                 if connection.ready().await.is_ok() {
-                    self.keep(&origin, connection);
+                    self.put_back(&origin, connection);
                 }
             });
         }
         answer
     }
 
-    fn keep(&self, origin: &Origin, connection: Connection) {
+    fn put_back(&self, origin: &ConnectionOrigin, connection: PooledConnection) {
         let mut idle = self.0.idle();
         idle.put(origin, connection);
-        if !std::mem::replace(&mut idle.is_swept, true) {
-            tokio::spawn(sweep(Arc::downgrade(&self.0)));
+        if !std::mem::replace(&mut idle.has_sweep_task, true) {
+            tokio::spawn(sweep_idle(Arc::downgrade(&self.0)));
         }
     }
 }
 
-impl Inner {
-    fn idle(&self) -> MutexGuard<'_, Idle> {
+impl ConnectionPoolInner {
+    fn idle(&self) -> MutexGuard<'_, IdleConnections> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Closes what nobody has used for too long, as long as there is something.
-async fn sweep(pool: Weak<Inner>) {
+async fn sweep_idle(pool: Weak<ConnectionPoolInner>) {
     loop {
-        tokio::time::sleep(IDLE_TIME).await;
+        tokio::time::sleep(CONNECTION_IDLE_TIMEOUT).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = pool.idle();
-        idle.forget_old();
-        if idle.plain.is_empty() && idle.secure.is_empty() {
-            idle.is_swept = false;
+        idle.remove_expired();
+        if idle.plain.is_empty() && idle.tls.is_empty() {
+            idle.has_sweep_task = false;
             return;
         }
     }
 }
 
-impl Idle {
-    fn to(&mut self, origin: &Origin) -> &mut HashMap<Box<str>, Vec<Unused>> {
-        if origin.is_secure { &mut self.secure } else { &mut self.plain }
+impl IdleConnections {
+    fn by_authority(&mut self, origin: &ConnectionOrigin) -> &mut HashMap<Box<str>, Vec<IdleConnection>> {
+        if origin.is_secure { &mut self.tls } else { &mut self.plain }
     }
 
     /// The one that was used last, if it can still be used.
-    fn take(&mut self, origin: &Origin) -> Option<Connection> {
-        let unused = self.to(origin).get_mut(origin.authority.as_str())?;
+    fn take(&mut self, origin: &ConnectionOrigin) -> Option<PooledConnection> {
+        let unused = self.by_authority(origin).get_mut(origin.authority.as_str())?;
         while let Some(last) = unused.pop() {
-            if last.can_be_used() {
+            if last.is_usable() {
                 return Some(last.connection);
             }
         }
         None
     }
 
-    fn put(&mut self, origin: &Origin, connection: Connection) {
-        let unused = Unused { connection, since: Instant::now() };
-        match self.to(origin).get_mut(origin.authority.as_str()) {
-            Some(others) if others.len() < IDLE_CONNECTIONS => others.push(unused),
+    fn put(&mut self, origin: &ConnectionOrigin, connection: PooledConnection) {
+        let unused = IdleConnection { connection, idle_since: Instant::now() };
+        match self.by_authority(origin).get_mut(origin.authority.as_str()) {
+            Some(others) if others.len() < MAX_IDLE_CONNECTIONS_PER_ORIGIN => others.push(unused),
             Some(_) => {}
-            None => drop(self.to(origin).insert(origin.authority.as_str().into(), vec![unused])),
+            None => drop(self.by_authority(origin).insert(origin.authority.as_str().into(), vec![unused])),
         }
     }
 
-    fn forget_old(&mut self) {
-        for table in [&mut self.plain, &mut self.secure] {
+    fn remove_expired(&mut self) {
+        for table in [&mut self.plain, &mut self.tls] {
             table.retain(|_, unused| {
-                unused.retain(Unused::can_be_used);
+                unused.retain(IdleConnection::is_usable);
                 !unused.is_empty()
             });
         }
     }
 }
 
-impl Unused {
-    fn can_be_used(&self) -> bool {
-        self.connection.is_ready() && self.since.elapsed() < IDLE_TIME
+impl IdleConnection {
+    fn is_usable(&self) -> bool {
+        self.connection.is_ready() && self.idle_since.elapsed() < CONNECTION_IDLE_TIMEOUT
     }
 }
 
-impl Origin {
+impl ConnectionOrigin {
     fn of(url: &Uri) -> Option<Self> {
         Some(Self { is_secure: url.scheme() == Some(&Scheme::HTTPS), authority: url.authority()?.clone() })
     }
 }
 
 /// What the `UrlHost` header of requests to a URL says; none if it has no host.
-pub(crate) fn host_of(url: &Uri) -> Option<HeaderValue> {
+pub(crate) fn host_header(url: &Uri) -> Option<HeaderValue> {
     let usual = if url.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
     let host = url.host()?;
     match url.port_u16().filter(|port| *port != usual) {
@@ -206,21 +211,23 @@ pub(crate) fn host_of(url: &Uri) -> Option<HeaderValue> {
     }
 }
 
-async fn connect(connector: Connector, url: Uri) -> Result<Connection, RequestError> {
+async fn connect(connector: Connector, url: Uri) -> Result<PooledConnection, HttpRequestError> {
     match url.scheme() {
         Some(scheme) if *scheme == Scheme::HTTPS => {
-            shake_hands(connector.secure(url).await.map_err(RequestError::Connect)?).await
+            http_handshake(connector.connect_tls(url).await.map_err(HttpRequestError::Connect)?).await
         }
         Some(scheme) if *scheme == Scheme::HTTP => {
-            shake_hands(TokioIo::new(connector.plain(url).await.map_err(RequestError::Connect)?)).await
+            http_handshake(TokioIo::new(connector.connect_tcp(url).await.map_err(HttpRequestError::Connect)?)).await
         }
-        _ => Err(RequestError::Connect("the URL is neither http nor https".into())),
+        _ => Err(HttpRequestError::Connect("the URL is neither http nor https".into())),
     }
 }
 
-async fn shake_hands<S: Read + Write + Unpin + Send + 'static>(stream: S) -> Result<Connection, RequestError> {
+async fn http_handshake<S: Read + Write + Unpin + Send + 'static>(
+    stream: S,
+) -> Result<PooledConnection, HttpRequestError> {
     let handshake = http1::Builder::new().max_buf_size(MAX_READ_BYTES).handshake(stream);
-    let (connection, driver) = handshake.await.map_err(RequestError::Gone)?;
+    let (connection, driver) = handshake.await.map_err(HttpRequestError::ConnectionLost)?;
     // It ends with the connection, which ends when nobody has it any more. What it ends with, whoever waits hears.
     tokio::spawn(async move { drop(driver.await) });
     Ok(connection)
@@ -239,10 +246,10 @@ mod tests {
         for scheme in ["ws", "httpss"] {
             let request =
                 Request::post(format!("{scheme}://{address}/")).body(MessageBody::default()).expect("a request");
-            let sending = Pool::new(Connector::new(IDLE_TIME)).request(request);
+            let sending = HttpConnectionPool::new(Connector::new(CONNECTION_IDLE_TIMEOUT)).request(request);
             tokio::select! {
                 biased;
-                answer = sending => assert!(matches!(answer, Err(RequestError::Connect(_))), "{scheme}"),
+                answer = sending => assert!(matches!(answer, Err(HttpRequestError::Connect(_))), "{scheme}"),
                 _ = listener.accept() => panic!("a connection was opened to {scheme}"),
             }
         }

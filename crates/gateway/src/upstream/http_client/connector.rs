@@ -42,8 +42,8 @@ impl Connector {
     ///
     /// # Errors
     /// Nobody is there.
-    pub async fn plain(self, url: Uri) -> Result<CoalescingStream, ConnectError> {
-        let stream: TokioIo<TcpStream> = opened(self.tcp, url).await?;
+    pub async fn connect_tcp(self, url: Uri) -> Result<CoalescingStream, ConnectError> {
+        let stream: TokioIo<TcpStream> = call_connector(self.tcp, url).await?;
         Ok(CoalescingStream(stream.into_inner()))
     }
 
@@ -51,12 +51,12 @@ impl Connector {
     ///
     /// # Errors
     /// Nobody is there, or it is not who it says, or TLS cannot be set up.
-    pub async fn secure(self, url: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, ConnectError> {
-        opened(self.tls()?, url).await
+    pub async fn connect_tls(self, url: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, ConnectError> {
+        call_connector(self.tls_connector()?, url).await
     }
 
     /// Two who need it first may both set it up; what one of them has made is kept.
-    pub fn tls(&self) -> Result<HttpsConnector<HttpConnector>, TlsError> {
+    pub fn tls_connector(&self) -> Result<HttpsConnector<HttpConnector>, TlsError> {
         if let Some(known) = self.tls.get() {
             return Ok(known.clone());
         }
@@ -69,7 +69,10 @@ impl Connector {
     }
 }
 
-async fn opened<S: Service<Uri, Error: Into<ConnectError>>>(mut by: S, url: Uri) -> Result<S::Response, ConnectError> {
+async fn call_connector<S: Service<Uri, Error: Into<ConnectError>>>(
+    mut by: S,
+    url: Uri,
+) -> Result<S::Response, ConnectError> {
     std::future::poll_fn(|cx| by.poll_ready(cx)).await.map_err(Into::into)?;
     by.call(url).await.map_err(Into::into)
 }
