@@ -73,8 +73,8 @@ pub use stores::GatewayStores;
 pub use telemetry::TelemetryConfig;
 pub use tool_categories::{ToolCategorization, categorize_accepted_tools, categorize_tools};
 pub use upstream::{
-    ChildConfig, InjectedHeader, MIN_SECRET_BYTES, PinningSettings, SecretRedactor, Upstream, UpstreamConfig,
-    UpstreamHttpConfig, UpstreamTransport,
+    InjectedHeader, MIN_SECRET_BYTES, PinningSettings, SecretRedactor, Upstream, UpstreamConfig, UpstreamHttpConfig,
+    UpstreamProcessConfig, UpstreamTransport,
 };
 pub use workers::{WorkerRoundRobin, WorkerThreads};
 

@@ -161,7 +161,7 @@ impl RequestContext {
     /// What the server offers to this caller: its own process if it has one.
     pub fn tool_registry(&self) -> Arc<Offers> {
         match self.upstream_session().and_then(|session| session.server_process()) {
-            Some(child) => Arc::clone(child.offers()),
+            Some(child) => Arc::clone(child.tool_registry()),
             None => Arc::clone(&self.upstream.tool_registry),
         }
     }
@@ -169,7 +169,7 @@ impl RequestContext {
     /// What of that is known.
     pub fn current_tool_listing(&self) -> Option<Arc<Offer>> {
         match self.upstream_session().and_then(|session| session.server_process()) {
-            Some(child) => child.offers().current(),
+            Some(child) => child.tool_registry().current(),
             None => self.upstream.tool_registry.current(),
         }
     }

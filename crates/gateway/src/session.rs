@@ -37,7 +37,7 @@ use self::resource_subscriptions::ResourceSubscriptions;
 use self::server_sessions::ServerSessions;
 use self::session_tasks::SessionTasks;
 use crate::list_changed::ListChangedSet;
-use crate::upstream::{Child, UpstreamLink};
+use crate::upstream::{ServerProcess, UpstreamLink};
 
 pub(crate) use self::cancellable_requests::{
     CancellableRequests, InFlightRequest, RequestRegistration, wait_for_cancel,
@@ -327,7 +327,7 @@ impl Session {
     }
 
     /// The process of its own, if its server is one.
-    pub fn server_process(&self) -> Option<Arc<Child>> {
+    pub fn server_process(&self) -> Option<Arc<ServerProcess>> {
         match &*lock(&self.upstream_link) {
             UpstreamLink::Process(child) => Some(Arc::clone(child)),
             _ => None,

@@ -139,7 +139,7 @@ async fn wait_for_end(input: &mut (impl AsyncBufReadExt + Unpin)) {
 
 async fn write_messages(mut output: impl AsyncWrite + Unpin, mut texts: mpsc::Receiver<Bytes>) -> std::io::Result<()> {
     while let Some(text) = texts.recv().await {
-        output.write_all(&crate::upstream::as_line(&text)).await?;
+        output.write_all(&crate::upstream::to_line(&text)).await?;
         output.flush().await?;
     }
     Ok(())

@@ -1,14 +1,14 @@
 //! A server behind the gateway: where it is, what it offers, and how messages get there.
 
-mod child;
 mod fingerprint;
 mod http_client;
-mod inbox;
+mod message_demux;
+mod multiplexed_peer;
 mod offer;
-mod peer;
-mod restarts;
+mod restart_backoff;
 mod secret_redactor;
-mod sse;
+mod server_process;
+mod sse_client;
 mod upstream_request;
 mod upstream_response;
 
@@ -28,22 +28,22 @@ use gatelodge_store::{ServerName, ServerTools};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Mutex, Semaphore};
 
-pub use child::ChildConfig;
-pub(crate) use child::{Child, as_line};
 pub(crate) use http_client::{HttpConnectionPool, new_connection_pool, root_cause};
 pub(crate) use offer::{Earlier, Listed, Offer, OfferedTool, Offers};
 pub use secret_redactor::{MIN_SECRET_BYTES, SecretRedactor};
+pub use server_process::UpstreamProcessConfig;
+pub(crate) use server_process::{ServerProcess, to_line};
 pub(crate) use upstream_request::{
     ResumeTarget, SendError, StatelessHeaders, UpstreamLink, UpstreamRequest, UpstreamRequestKind,
 };
 pub(crate) use upstream_response::UpstreamResponse;
 
-use self::child::Keeping;
 use self::http_client::UpstreamHttpClient;
-use self::inbox::Whose;
-use self::peer::Peer;
-use self::restarts::Restarts;
-use self::sse::Sse;
+use self::message_demux::ConnectionScope;
+use self::multiplexed_peer::MultiplexedPeer;
+use self::restart_backoff::RestartBackoff;
+use self::server_process::ProcessSpawner;
+use self::sse_client::UpstreamSseConnection;
 use crate::GatewaySettings;
 use crate::call::Permit;
 use crate::in_flight_limit::InFlightLimit;
@@ -131,7 +131,7 @@ pub enum UpstreamTransport {
     /// Over HTTP.
     Http(UpstreamHttpConfig),
     /// By running it.
-    Process(ChildConfig),
+    Process(UpstreamProcessConfig),
 }
 
 /// Where a server listens.
@@ -159,9 +159,9 @@ pub struct Upstream {
     pins_epoch: AtomicU64,
     /// Bounds the processes that run for it.
     process_slots: Arc<Semaphore>,
-    restart_backoff: Arc<Restarts>,
+    restart_backoff: Arc<RestartBackoff>,
     /// The process that takes requests which stand alone.
-    shared_process: std::sync::Mutex<Option<Arc<Child>>>,
+    shared_process: std::sync::Mutex<Option<Arc<ServerProcess>>>,
     /// Whether it speaks without handshakes: 0 unknown, 1 yes, 2 no. Written by whoever asked it, read by every request
     /// of a modern client.
     stateless_support: AtomicU8,
@@ -253,12 +253,16 @@ impl Upstream {
     }
 
     /// The process for requests that stand alone; started if none runs.
-    fn get_or_start_shared_process(&self, config: &ChildConfig, keeping: &Keeping) -> Result<Arc<Child>, SendError> {
+    fn get_or_start_shared_process(
+        &self,
+        config: &UpstreamProcessConfig,
+        keeping: &ProcessSpawner,
+    ) -> Result<Arc<ServerProcess>, SendError> {
         let mut shared = self.shared_process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(child) = shared.as_ref().filter(|child| !child.is_over()) {
+        if let Some(child) = shared.as_ref().filter(|child| !child.is_ended()) {
             return Ok(Arc::clone(child));
         }
-        let child = Child::start(self, config, keeping, Whose::Anybody)?;
+        let child = ServerProcess::start(self, config, keeping, ConnectionScope::Shared)?;
         *shared = Some(Arc::clone(&child));
         Ok(child)
     }
@@ -266,7 +270,7 @@ impl Upstream {
     /// Whether the process for requests that stand alone has a call that it has not answered.
     pub(crate) fn has_pending_call(&self) -> bool {
         let shared = self.shared_process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        shared.as_ref().is_some_and(|child| child.inbox().is_awaited())
+        shared.as_ref().is_some_and(|child| child.demux().has_pending_call())
     }
 
     /// Whether one more process may run for it.
@@ -352,13 +356,14 @@ enum SendFuture<'a, P> {
 /// The one way out to upstreams.
 pub(crate) struct UpstreamClient {
     http: UpstreamHttpClient,
-    process_spawner: Keeping,
+    process_spawner: ProcessSpawner,
 }
 
 impl UpstreamClient {
     pub fn new(settings: &GatewaySettings, lanes: usize, dropped: Counter) -> Self {
         let max_bytes = settings.reply_limits.max_bytes;
-        let process_spawner = Keeping { keeper: settings.supervisor.clone(), max_bytes, dropped };
+        let process_spawner =
+            ProcessSpawner { supervisor: settings.supervisor.clone(), max_bytes, dropped_messages: dropped };
         Self { http: UpstreamHttpClient::new(settings.connect_time, lanes, max_bytes), process_spawner }
     }
 
@@ -409,16 +414,16 @@ impl UpstreamClient {
     async fn send_to_process(
         &self,
         upstream: &Upstream,
-        config: &ChildConfig,
+        config: &UpstreamProcessConfig,
         outgoing: UpstreamRequest,
     ) -> Result<UpstreamResponse, SendError> {
         let child = match (&outgoing.session_link, &outgoing.stateless_headers) {
             (UpstreamLink::Process(child), _) => Arc::clone(child),
             (_, Some(_)) => upstream.get_or_start_shared_process(config, &self.process_spawner)?,
             // A handshake begins a session, and each session has a process of its own.
-            (_, None) => Child::start(upstream, config, &self.process_spawner, Whose::Session)?,
+            (_, None) => ServerProcess::start(upstream, config, &self.process_spawner, ConnectionScope::Session)?,
         };
-        Peer::Child(child).send(outgoing).await
+        MultiplexedPeer::Process(child).send(outgoing).await
     }
 
     /// Sends what may begin a session, or goes on in one whose answers come by HTTP+SSE.
@@ -429,11 +434,11 @@ impl UpstreamClient {
         outgoing: UpstreamRequest,
     ) -> Result<UpstreamResponse, SendError> {
         if let UpstreamLink::Sse(connection) = &outgoing.session_link {
-            return Peer::Sse(Arc::clone(connection)).send(outgoing).await;
+            return MultiplexedPeer::Sse(Arc::clone(connection)).send(outgoing).await;
         }
         if upstream.uses_sse_transport.load(Ordering::Relaxed) && outgoing.is_handshake() {
             if let Ok(Some(connection)) = self.open_sse(upstream, to).await {
-                return Peer::Sse(connection).send(outgoing).await;
+                return MultiplexedPeer::Sse(connection).send(outgoing).await;
             }
             // It may be another server by now.
             upstream.uses_sse_transport.store(false, Ordering::Relaxed);
@@ -452,13 +457,17 @@ impl UpstreamClient {
         match self.open_sse(upstream, to).await? {
             Some(connection) => {
                 upstream.uses_sse_transport.store(true, Ordering::Relaxed);
-                Peer::Sse(connection).send(outgoing).await
+                MultiplexedPeer::Sse(connection).send(outgoing).await
             }
             None => sent,
         }
     }
 
-    async fn open_sse(&self, upstream: &Upstream, to: &UpstreamHttpConfig) -> Result<Option<Arc<Sse>>, SendError> {
-        Sse::open(&self.http, upstream, to, &self.process_spawner.dropped).await
+    async fn open_sse(
+        &self,
+        upstream: &Upstream,
+        to: &UpstreamHttpConfig,
+    ) -> Result<Option<Arc<UpstreamSseConnection>>, SendError> {
+        UpstreamSseConnection::open(&self.http, upstream, to, &self.process_spawner.dropped_messages).await
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::{
-    ActivePolicy, ChildConfig, Gateway, GatewaySettings, GatewayStores, GrantConfig, InjectedHeader, PinningSettings,
-    ServerAccess, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport,
+    ActivePolicy, Gateway, GatewaySettings, GatewayStores, GrantConfig, InjectedHeader, PinningSettings, ServerAccess,
+    UpstreamConfig, UpstreamHttpConfig, UpstreamProcessConfig, UpstreamTransport,
 };
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use gatelodge_store::{
@@ -154,10 +154,10 @@ impl TestGatewayBuilder {
     pub async fn start_process(mut self, script: &str) -> TestGateway {
         self.settings.supervisor = ["sh", "-c", r#"shift; exec "$@""#, "keeper"].map(Into::into).to_vec();
         let environment = std::env::vars().filter(|(name, _)| name == "PATH").collect();
-        self.start_with_transport(UpstreamTransport::Process(ChildConfig {
+        self.start_with_transport(UpstreamTransport::Process(UpstreamProcessConfig {
             program: "sh".to_owned(),
             arguments: vec!["-c".to_owned(), script.to_owned()],
-            environment,
+            env: environment,
             secrets: Vec::new(),
             directory: None,
             grace: Duration::from_millis(200),

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use gatelodge_gateway::ChildConfig;
+use gatelodge_gateway::UpstreamProcessConfig;
 use gatelodge_mcp::Revision;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
@@ -23,7 +23,7 @@ pub struct Told {
 }
 
 /// Runs a server, greets it and lists its tools.
-pub async fn tools_of(config: &ChildConfig, time: Duration) -> Result<Told, ClientError> {
+pub async fn tools_of(config: &UpstreamProcessConfig, time: Duration) -> Result<Told, ClientError> {
     let broken = |error: std::io::Error| ClientError::Unreachable(format!("cannot run `{}`: {error}", config.program));
     let mut process = command(config).map_err(broken)?.spawn().map_err(broken)?;
     let told = match tokio::time::timeout(time, greet(&mut process)).await {
@@ -38,12 +38,12 @@ pub async fn tools_of(config: &ChildConfig, time: Duration) -> Result<Told, Clie
     }
 }
 
-fn command(config: &ChildConfig) -> std::io::Result<Command> {
+fn command(config: &UpstreamProcessConfig) -> std::io::Result<Command> {
     let keeper = keep::command()?;
     let mut words = keeper.iter();
     let mut command = Command::new(words.next().cloned().unwrap_or_default());
     command.args(words).arg(config.grace.as_millis().to_string()).arg(&config.program).args(&config.arguments);
-    command.env_clear().envs(config.environment.iter().map(|(name, value)| (name, value)));
+    command.env_clear().envs(config.env.iter().map(|(name, value)| (name, value)));
     if let Some(directory) = &config.directory {
         command.current_dir(directory);
     }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use data_encoding::HEXLOWER;
-use gatelodge_gateway::{ActivePolicy, ChildConfig, PinningSettings, ServerAccess, UpstreamConfig, UpstreamTransport};
+use gatelodge_gateway::{
+    ActivePolicy, PinningSettings, ServerAccess, UpstreamConfig, UpstreamProcessConfig, UpstreamTransport,
+};
 use gatelodge_policy::Policy;
 use gatelodge_store::{EnforcementMode, PolicyName, PolicyVersion, ServerName};
 use sha2::{Digest, Sha256};
@@ -71,11 +73,11 @@ pub fn server_of(command: &[String], name: Option<&str>) -> Result<UpstreamConfi
     })?;
     let environment = environment::all(OURS);
     let secrets = environment.iter().filter(|(name, _)| headers::is_secret_variable(name));
-    let child = ChildConfig {
+    let child = UpstreamProcessConfig {
         program: program.clone(),
         arguments: arguments.to_vec(),
         secrets: secrets.map(|(_, value)| value.clone()).collect(),
-        environment,
+        env: environment,
         directory: None,
         grace: GRACE,
     };

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use gatelodge_gateway::ChildConfig;
+use gatelodge_gateway::UpstreamProcessConfig;
 
 use super::fault::{Code, Fault};
 use super::listen::set_time;
@@ -20,7 +20,7 @@ pub fn child(
     home: &Path,
     environment: Environment<'_>,
     reader: &mut Reader,
-) -> Option<ChildConfig> {
+) -> Option<UpstreamProcessConfig> {
     if let Some(headers) = &raw.headers {
         let fault = Fault::new(Code::FieldClash, &headers.span, "a server that is run has no `headers`");
         reader.fault(fault.help("give it variables with `env`"));
@@ -36,22 +36,22 @@ pub fn child(
         reader.fault(fault.help("write each argument as a text of its own: `[\"npx\", \"-y\", \"a-server\"]`"));
         return None;
     }
-    let mut child = ChildConfig {
+    let mut child = UpstreamProcessConfig {
         program: program.value.clone(),
         arguments: arguments.iter().map(|argument| argument.value.clone()).collect(),
-        environment: Vec::new(),
+        env: Vec::new(),
         secrets: Vec::new(),
         directory: raw.directory.as_ref().map(|directory| home.join(&directory.value)),
         grace: GRACE,
     };
     set_time(&mut child.grace, raw.grace.as_ref(), reader);
     let plain = headers::PLAIN.iter().filter_map(|name| Some(((*name).to_owned(), environment(name)?)));
-    child.environment.extend(plain);
+    child.env.extend(plain);
     variables(raw, environment, &mut child, reader);
     Some(child)
 }
 
-fn variables(raw: &RawServer, environment: Environment<'_>, child: &mut ChildConfig, reader: &mut Reader) {
+fn variables(raw: &RawServer, environment: Environment<'_>, child: &mut UpstreamProcessConfig, reader: &mut Reader) {
     let written = raw.env.as_ref().map(|env| env.value.0.as_slice()).unwrap_or_default();
     for (name, value) in written {
         if name.value.is_empty() || name.value.contains(['=', '\0']) {
@@ -65,8 +65,8 @@ fn variables(raw: &RawServer, environment: Environment<'_>, child: &mut ChildCon
                     child.secrets.push(text.clone());
                 }
                 child.secrets.extend(secrets);
-                child.environment.retain(|(other, _)| *other != name.value);
-                child.environment.push((name.value.clone(), text));
+                child.env.retain(|(other, _)| *other != name.value);
+                child.env.push((name.value.clone(), text));
             }
             Err(fault) => {
                 let is_missing = matches!(fault, HeaderFault::Missing(_));

@@ -300,7 +300,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut UpstreamResponse, line: &mut 
             Err(_) if is_stream => gw.metrics.count_dropped_message(),
             Err(error) => return Err(SendError::InvalidResponse(format!("the answer cannot be read: {error}"))),
             Ok(Said::Response(reply)) => {
-                // One without an id is an error, and on this answer nobody else waits: see `Inbox`.
+                // One without an id is an error, and on this answer nobody else waits: see `MessageDemux`.
                 if reply.id().is_none_or(|id| is_of(id, errand.call)) {
                     return Ok(Ended::Answer(ReceivedBody::Whole(message.clone()), reply.spans()));
                 }

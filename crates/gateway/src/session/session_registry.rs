@@ -122,11 +122,11 @@ impl SessionRegistry {
         let unused =
             all.filter(|session| session.server() == Some(server) && session.is_unused(PROCESS_EVICTION_IDLE_TIME));
         let children = unused.filter_map(|session| match session.upstream_link() {
-            UpstreamLink::Process(child) if !child.is_over() => Some((session.last_used(), child)),
+            UpstreamLink::Process(child) if !child.is_ended() => Some((session.last_used(), child)),
             _ => None,
         });
         let least = children.min_by_key(|(used_at, _)| *used_at);
-        least.inspect(|(_, child)| child.end()).is_some()
+        least.inspect(|(_, child)| child.stop()).is_some()
     }
 
     /// Looks again at what processes of sessions offer, and ends those, and connections, that are not to stay.
@@ -134,9 +134,9 @@ impl SessionRegistry {
         for session in self.shards.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
             let link = session.upstream_link();
             match (&link, stays(&session, &link)) {
-                (UpstreamLink::Process(child), true) => child.offers().forget(),
-                (UpstreamLink::Process(child), false) => child.end(),
-                (UpstreamLink::Sse(connection), false) => connection.end(),
+                (UpstreamLink::Process(child), true) => child.tool_registry().forget(),
+                (UpstreamLink::Process(child), false) => child.stop(),
+                (UpstreamLink::Sse(connection), false) => connection.close(),
                 (UpstreamLink::Sse(_), true)
                 | (UpstreamLink::NoSession | UpstreamLink::NotOpened | UpstreamLink::Http(_), _) => {}
             }

@@ -11,8 +11,8 @@ use gatelodge_store::CallOutcome;
 use http::Uri;
 use http::header::{HeaderMap, HeaderValue};
 
-use super::child::Child;
-use super::sse::Sse;
+use super::server_process::ServerProcess;
+use super::sse_client::UpstreamSseConnection;
 use super::{SecretRedactor, Upstream, UpstreamTransport};
 use crate::message_body::MessageBody;
 use crate::request_trace::UpstreamSpanContext;
@@ -109,9 +109,9 @@ pub(crate) enum UpstreamLink {
     /// A session over HTTP.
     Http(Arc<UpstreamHttpSession>),
     /// A process of the session's own.
-    Process(Arc<Child>),
+    Process(Arc<ServerProcess>),
     /// A connection of the session's own, by HTTP+SSE.
-    Sse(Arc<Sse>),
+    Sse(Arc<UpstreamSseConnection>),
 }
 
 /// A session over HTTP. Another address than the one where it was opened knows nothing of it.
@@ -145,8 +145,8 @@ impl UpstreamLink {
     /// Whether it has ended, or was never opened.
     pub fn is_ended(&self) -> bool {
         match self {
-            Self::Process(child) => child.is_over(),
-            Self::Sse(connection) => connection.is_over() && !mutant!("lost-sse-stream-not-reopened"),
+            Self::Process(child) => child.is_ended(),
+            Self::Sse(connection) => connection.is_ended() && !mutant!("lost-sse-stream-not-reopened"),
             Self::NotOpened => true,
             Self::NoSession | Self::Http(_) => false,
         }
@@ -156,8 +156,8 @@ impl UpstreamLink {
     /// and nobody else waits.
     pub fn close_if_abandoned(&self) {
         match self {
-            Self::Process(child) => child.inbox().end_if_owed(),
-            Self::Sse(connection) => connection.inbox().end_if_owed(),
+            Self::Process(child) => child.demux().close_if_abandoned(),
+            Self::Sse(connection) => connection.demux().close_if_abandoned(),
             Self::NoSession | Self::NotOpened | Self::Http(_) => {}
         }
     }
@@ -165,8 +165,8 @@ impl UpstreamLink {
     /// Whether all that is said shares a line, and somebody waits there for the answer to a call.
     pub fn has_pending_call(&self) -> bool {
         match self {
-            Self::Process(child) => child.inbox().is_awaited(),
-            Self::Sse(connection) => connection.inbox().is_awaited(),
+            Self::Process(child) => child.demux().has_pending_call(),
+            Self::Sse(connection) => connection.demux().has_pending_call(),
             Self::NoSession | Self::NotOpened | Self::Http(_) => false,
         }
     }
@@ -174,8 +174,8 @@ impl UpstreamLink {
     /// Whether it goes to the server as it is configured now.
     pub fn belongs_to(&self, upstream: &Upstream) -> bool {
         match self {
-            Self::Process(child) => child.is_of(upstream),
-            Self::Sse(connection) => connection.is_of(upstream),
+            Self::Process(child) => child.belongs_to(upstream),
+            Self::Sse(connection) => connection.belongs_to(upstream),
             Self::Http(own) => match &upstream.config().transport {
                 UpstreamTransport::Http(to) => {
                     is_same_url(&to.url, &own.url) || mutant!("session-kept-after-address-change")

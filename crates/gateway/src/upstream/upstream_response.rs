@@ -7,7 +7,7 @@ use gatelodge_mcp::RequestId;
 use http::{HeaderValue, StatusCode};
 
 use super::http_client::HttpResponseReader;
-use super::peer::PeerAnswer;
+use super::multiplexed_peer::MultiplexedResponse;
 use super::{Earlier, ResumeTarget, SendError, UpstreamLink};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
@@ -29,7 +29,7 @@ pub(crate) struct UpstreamResponse {
 #[derive(Debug)]
 pub(super) enum ResponseSource {
     Http(HttpResponseReader),
-    Multiplexed(PeerAnswer),
+    Multiplexed(MultiplexedResponse),
     /// There is nothing to read.
     Empty,
 }
@@ -66,7 +66,7 @@ impl UpstreamResponse {
     pub async fn next_body(&mut self) -> Result<Option<ReceivedBody>, SendError> {
         match &mut self.source {
             ResponseSource::Http(answer) => answer.next_message().await,
-            ResponseSource::Multiplexed(answer) => Ok(answer.next().await?.map(ReceivedBody::Whole)),
+            ResponseSource::Multiplexed(answer) => Ok(answer.next_message().await?.map(ReceivedBody::Whole)),
             ResponseSource::Empty => Ok(None),
         }
     }
@@ -84,20 +84,20 @@ impl UpstreamResponse {
     /// of its own.
     pub fn is_only_call(&self) -> bool {
         match &self.source {
-            ResponseSource::Multiplexed(answer) => answer.is_only_one(),
+            ResponseSource::Multiplexed(answer) => answer.is_single_call(),
             ResponseSource::Http(_) | ResponseSource::Empty => true,
         }
     }
 
     /// Whether what came last was said before the call was there, and so for another one or none.
     pub fn is_before_call(&self) -> bool {
-        matches!(&self.source, ResponseSource::Multiplexed(answer) if answer.is_early())
+        matches!(&self.source, ResponseSource::Multiplexed(answer) if answer.is_before_call())
     }
 
     /// Leaves it without a word: the upstream is told by somebody else that nobody waits.
     pub fn abandon(&mut self) {
         if let ResponseSource::Multiplexed(answer) = &mut self.source {
-            answer.leave();
+            answer.abandon();
         }
     }
 

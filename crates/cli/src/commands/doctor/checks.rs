@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_gateway::{ChildConfig, UpstreamConfig, UpstreamTransport, fits};
+use gatelodge_gateway::{UpstreamConfig, UpstreamProcessConfig, UpstreamTransport, fits};
 use gatelodge_store::{CallLogFilter, Clock, OpenStoreError};
 use jiff::Timestamp;
 
@@ -210,12 +210,12 @@ fn unanswered(server: &UpstreamConfig, error: &str) -> Check {
 }
 
 /// The program of a server, if there is none such where it would be looked for.
-fn not_found(child: &ChildConfig) -> Option<String> {
+fn not_found(child: &UpstreamProcessConfig) -> Option<String> {
     let program = Path::new(&child.program);
     let is_there = if child.program.contains('/') {
         child.directory.as_deref().unwrap_or(Path::new("")).join(program).exists() || program.exists()
     } else {
-        let path = child.environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
+        let path = child.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
         std::env::split_paths(path.unwrap_or_default()).any(|folder| folder.join(program).is_file())
     };
     (!is_there).then(|| child.program.clone())

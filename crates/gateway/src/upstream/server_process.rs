@@ -4,7 +4,7 @@
 //! started when its input closes. That also happens when the gateway is killed and can do nothing about it any more.
 
 mod pipes;
-mod ring;
+mod stderr_tail;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,30 +18,30 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-pub(crate) use self::pipes::as_line;
+pub(crate) use self::pipes::to_line;
 
-use self::ring::Ring;
-use super::inbox::{Inbox, Whose};
+use self::stderr_tail::StderrTail;
+use super::message_demux::{ConnectionScope, MessageDemux};
 use super::{Offers, SecretRedactor, SendError, Upstream};
 
 /// Messages that wait for a process that does not read; beyond that the callers wait.
-const WAITING_LINES: usize = 64;
+const STDIN_QUEUE_LENGTH: usize = 64;
 /// How long we wait for the code after the output has ended.
-const CODE_TIME: Duration = Duration::from_millis(200);
+const EXIT_CODE_TIMEOUT: Duration = Duration::from_millis(200);
 /// The code of a keeper whose server could not be started.
-const NOT_STARTED: i32 = 127;
+const EXIT_CODE_NOT_STARTED: i32 = 127;
 /// How long a keeper may take beyond what it grants the server.
-const KEEPER_TIME: Duration = Duration::from_secs(5);
+const SUPERVISOR_EXTRA_TIME: Duration = Duration::from_secs(5);
 
 /// What is configured of a server that we run.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ChildConfig {
+pub struct UpstreamProcessConfig {
     /// What is run, without a shell.
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<String>,
     /// All of its environment.
-    pub environment: Vec<(String, String)>,
+    pub env: Vec<(String, String)>,
     /// What must never be seen on the caller's side: the values that came from our environment.
     pub secrets: Vec<String>,
     /// Where it runs; none for where the gateway does.
@@ -51,9 +51,9 @@ pub struct ChildConfig {
 }
 
 // The environment may hold secrets, and configurations get printed.
-impl std::fmt::Debug for ChildConfig {
+impl std::fmt::Debug for UpstreamProcessConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<&str> = self.environment.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = self.env.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("ChildConfig")
             .field("program", &self.program)
             .field("environment", &names)
@@ -64,40 +64,40 @@ impl std::fmt::Debug for ChildConfig {
 
 /// What starts and ends processes.
 #[derive(Debug, Clone)]
-pub(crate) struct Keeping {
+pub(crate) struct ProcessSpawner {
     /// The keeper's program and its first arguments.
-    pub keeper: Vec<OsString>,
+    pub supervisor: Vec<OsString>,
     pub max_bytes: usize,
     /// Counts lines that are no messages, and messages that belong to nobody.
-    pub dropped: Counter,
+    pub dropped_messages: Counter,
 }
 
 /// A process that runs. It is ended when nobody has it any more.
 #[derive(Debug)]
-pub(crate) struct Child {
-    lines: mpsc::Sender<Bytes>,
-    inbox: Arc<Inbox>,
-    errors: Arc<Ring>,
+pub(crate) struct ServerProcess {
+    stdin_lines: mpsc::Sender<Bytes>,
+    demux: Arc<MessageDemux>,
+    stderr_tail: Arc<StderrTail>,
     /// Those of its server, by which it is known.
-    secrets: Arc<SecretRedactor>,
+    redactor: Arc<SecretRedactor>,
 }
 
-impl Child {
+impl ServerProcess {
     /// Starts one, for one session or for all requests that stand alone.
     ///
     /// # Errors
     /// There are too many, it ended too often just now, or it cannot be started.
     pub fn start(
         upstream: &Upstream,
-        config: &ChildConfig,
-        keeping: &Keeping,
-        whose: Whose,
+        config: &UpstreamProcessConfig,
+        keeping: &ProcessSpawner,
+        whose: ConnectionScope,
     ) -> Result<Arc<Self>, SendError> {
         let not_sent = |why: String| SendError::NotSent(why);
         let room = Arc::clone(&upstream.process_slots).try_acquire_owned();
         let room = room.map_err(|_| not_sent("too many processes of this server run".to_owned()))?;
-        upstream.restart_backoff.check().map_err(not_sent)?;
-        let mut process = command(config, keeping)
+        upstream.restart_backoff.check_start_allowed().map_err(not_sent)?;
+        let mut process = supervisor_command(config, keeping)
             .spawn()
             .map_err(|error| not_sent(format!("the keeper of processes cannot be started: {error}")))?;
         let (Some(input), Some(output), Some(errors)) =
@@ -107,38 +107,38 @@ impl Child {
         };
         let name = upstream.name().to_string();
         info!(server.name = name, "started `{}` for `{name}`", config.program);
-        let (lines, queue) = mpsc::channel(WAITING_LINES);
+        let (lines, queue) = mpsc::channel(STDIN_QUEUE_LENGTH);
         // What one process offers says nothing of another: between their starts the program may have changed.
         let offers = match whose {
-            Whose::Session => Arc::default(),
-            Whose::Anybody => Arc::clone(&upstream.tool_registry),
+            ConnectionScope::Session => Arc::default(),
+            ConnectionScope::Shared => Arc::clone(&upstream.tool_registry),
         };
-        let inbox = Arc::new(Inbox::new(offers, keeping.max_bytes, keeping.dropped.clone(), whose));
-        let ring = Arc::new(Ring::default());
+        let inbox = Arc::new(MessageDemux::new(offers, keeping.max_bytes, keeping.dropped_messages.clone(), whose));
+        let ring = Arc::new(StderrTail::default());
         let tail =
-            tokio::spawn(pipes::keep_errors(errors, Arc::clone(&ring), Arc::clone(&upstream.secrets), name.clone()));
-        tokio::spawn(pipes::write(input, queue, Arc::clone(&inbox)));
+            tokio::spawn(pipes::read_stderr(errors, Arc::clone(&ring), Arc::clone(&upstream.secrets), name.clone()));
+        tokio::spawn(pipes::write_stdin(input, queue, Arc::clone(&inbox)));
         let (reading, restarts) = (Arc::clone(&inbox), Arc::clone(&upstream.restart_backoff));
         let (last_words, grace) = (Arc::clone(&ring), config.grace);
         tokio::spawn(async move {
-            let broken = pipes::read(output, &reading).await;
-            let is_unwanted = reading.is_unwanted();
+            let broken = pipes::read_stdout(output, &reading).await;
+            let is_unwanted = reading.is_closed_locally();
             // Most often it has ended by itself, and its code says whether it ever ran.
-            let ended = tokio::time::timeout(CODE_TIME, process.wait()).await;
+            let ended = tokio::time::timeout(EXIT_CODE_TIMEOUT, process.wait()).await;
             let code = ended.ok().and_then(Result::ok).and_then(|status| status.code());
-            reading.end(code == Some(NOT_STARTED) && !reading.has_answered());
+            reading.mark_ended(code == Some(EXIT_CODE_NOT_STARTED) && !reading.has_answered());
             // Its input is closed now, so that it ends, by itself or by its keeper, which grants it the time thrice: to
             // see the end, to heed the signal, and for what it has started.
-            let ended = tokio::time::timeout(grace * 3 + KEEPER_TIME, process.wait()).await;
+            let ended = tokio::time::timeout(grace * 3 + SUPERVISOR_EXTRA_TIME, process.wait()).await;
             if ended.is_err() {
                 let _ = process.kill().await;
             }
-            let _ = tokio::time::timeout(KEEPER_TIME, tail).await;
+            let _ = tokio::time::timeout(SUPERVISOR_EXTRA_TIME, tail).await;
             // It takes its place among the processes until it is gone, not just until nobody wants it.
             drop(room);
             // One that was not given the time to answer has not failed.
             if reading.has_answered() || !is_unwanted {
-                restarts.note(reading.has_answered());
+                restarts.record_exit(reading.has_answered());
             }
             let words = last_words.last().map(|line| format!(": {line}")).unwrap_or_default();
             match broken {
@@ -146,67 +146,72 @@ impl Child {
                 None => info!(server.name = name, "the process of `{name}` has ended{words}"),
             }
         });
-        Ok(Arc::new(Self { lines, inbox, errors: ring, secrets: Arc::clone(&upstream.secrets) }))
+        Ok(Arc::new(Self {
+            stdin_lines: lines,
+            demux: inbox,
+            stderr_tail: ring,
+            redactor: Arc::clone(&upstream.secrets),
+        }))
     }
 
     /// Whether it has ended, or is about to.
-    pub fn is_over(&self) -> bool {
-        self.inbox.is_over()
+    pub fn is_ended(&self) -> bool {
+        self.demux.is_ended()
     }
 
     /// Whether it runs for this server as it is configured now.
-    pub fn is_of(&self, upstream: &Upstream) -> bool {
-        Arc::ptr_eq(&self.secrets, &upstream.secrets)
+    pub fn belongs_to(&self, upstream: &Upstream) -> bool {
+        Arc::ptr_eq(&self.redactor, &upstream.secrets)
     }
 
     /// What it offers.
-    pub fn offers(&self) -> &Arc<Offers> {
-        self.inbox.offers()
+    pub fn tool_registry(&self) -> &Arc<Offers> {
+        self.demux.tool_registry()
     }
 
     /// Ends it, for all who have it.
-    pub fn end(&self) {
-        self.inbox.leave();
+    pub fn stop(&self) {
+        self.demux.close();
     }
 
-    pub fn inbox(&self) -> &Inbox {
-        &self.inbox
+    pub fn demux(&self) -> &MessageDemux {
+        &self.demux
     }
 
     /// Sends a message.
-    pub async fn tell(&self, text: &Bytes) -> Result<(), SendError> {
-        if self.is_over() {
-            return Err(self.not_sent());
+    pub async fn send(&self, text: &Bytes) -> Result<(), SendError> {
+        if self.is_ended() {
+            return Err(self.not_sent_error());
         }
-        self.lines.send(as_line(text)).await.map_err(|_| self.not_sent())
+        self.stdin_lines.send(to_line(text)).await.map_err(|_| self.not_sent_error())
     }
 
     /// Sends a message that nobody waits for.
-    pub fn note(&self, text: Bytes) {
+    pub fn try_send(&self, text: Bytes) {
         // One that does not even read will not hear it.
-        let _ = self.lines.try_send(as_line(&text));
+        let _ = self.stdin_lines.try_send(to_line(&text));
     }
 
-    fn not_sent(&self) -> SendError {
-        SendError::NotSent(self.last_words())
+    fn not_sent_error(&self) -> SendError {
+        SendError::NotSent(self.exit_message())
     }
 
-    pub fn last_words(&self) -> String {
-        match self.errors.last() {
+    pub fn exit_message(&self) -> String {
+        match self.stderr_tail.last() {
             Some(line) => format!("the server's process has ended: {line}"),
             None => "the server's process has ended".to_owned(),
         }
     }
 }
 
-impl Drop for Child {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
-        self.inbox.leave();
+        self.demux.close();
     }
 }
 
-fn command(config: &ChildConfig, keeping: &Keeping) -> Command {
-    let mut keeper = keeping.keeper.iter();
+fn supervisor_command(config: &UpstreamProcessConfig, keeping: &ProcessSpawner) -> Command {
+    let mut keeper = keeping.supervisor.iter();
     let mut command = Command::new(keeper.next().cloned().unwrap_or_default());
     command
         .args(keeper)
@@ -214,7 +219,7 @@ fn command(config: &ChildConfig, keeping: &Keeping) -> Command {
         .arg(&config.program)
         .args(&config.arguments)
         .env_clear()
-        .envs(config.environment.iter().map(|(name, value)| (name, value)))
+        .envs(config.env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -8,12 +8,12 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 use tracing::debug;
 
-use super::ring::Ring;
+use super::stderr_tail::StderrTail;
 use crate::upstream::SecretRedactor;
-use crate::upstream::inbox::Inbox;
+use crate::upstream::message_demux::MessageDemux;
 
 /// One message as a line. Breaks can stand only between its parts, where a space means the same.
-pub(crate) fn as_line(text: &Bytes) -> Bytes {
+pub(crate) fn to_line(text: &Bytes) -> Bytes {
     let mut line = BytesMut::with_capacity(text.len() + 1);
     line.extend(text.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
     line.put_u8(b'\n');
@@ -21,7 +21,7 @@ pub(crate) fn as_line(text: &Bytes) -> Bytes {
 }
 
 /// Writes lines until nobody has any more to write, or the process is over; then its input is closed.
-pub(super) async fn write(mut input: ChildStdin, mut lines: mpsc::Receiver<Bytes>, inbox: Arc<Inbox>) {
+pub(super) async fn write_stdin(mut input: ChildStdin, mut lines: mpsc::Receiver<Bytes>, inbox: Arc<MessageDemux>) {
     let writing = async {
         while let Some(line) = lines.recv().await {
             input.write_all(&line).await?;
@@ -30,13 +30,13 @@ pub(super) async fn write(mut input: ChildStdin, mut lines: mpsc::Receiver<Bytes
     };
     tokio::select! {
         // A process that takes nothing more cannot be asked anything.
-        written = writing => if written.is_err() { inbox.end(false) },
-        () = inbox.ended() => {}
+        written = writing => if written.is_err() { inbox.mark_ended(false) },
+        () = inbox.wait_for_end() => {}
     }
 }
 
 /// Reads messages until the output ends. Why it was not read to its end.
-pub(super) async fn read(output: ChildStdout, inbox: &Inbox) -> Option<String> {
+pub(super) async fn read_stdout(output: ChildStdout, inbox: &MessageDemux) -> Option<String> {
     let max_bytes = inbox.max_bytes();
     let mut output = BufReader::with_capacity(64 << 10, output);
     loop {
@@ -56,11 +56,16 @@ pub(super) async fn read(output: ChildStdout, inbox: &Inbox) -> Option<String> {
 }
 
 /// Keeps the last lines that a process says beside its messages.
-pub(super) async fn keep_errors(errors: ChildStderr, ring: Arc<Ring>, secrets: Arc<SecretRedactor>, name: String) {
+pub(super) async fn read_stderr(
+    errors: ChildStderr,
+    ring: Arc<StderrTail>,
+    secrets: Arc<SecretRedactor>,
+    name: String,
+) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
     // Where a line is cut a secret may be cut too, and its parts would not be found. So more is read than is kept.
-    let limit = Ring::MAX_LINE + secrets.max_secret_bytes();
+    let limit = StderrTail::MAX_LINE + secrets.max_secret_bytes();
     let mut is_rest = false;
     while let Ok(1..) = (&mut errors).take(limit as u64).read_until(b'\n', &mut line).await {
         let is_cut = line.len() == limit && !line.ends_with(b"\n");

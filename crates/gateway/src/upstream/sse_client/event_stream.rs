@@ -13,18 +13,18 @@ use crate::upstream::SendError;
 
 /// A stream that is being read.
 #[derive(Debug)]
-pub(super) struct EventStream {
+pub(super) struct UpstreamEventStream {
     body: Incoming,
     decoder: SseDecoder,
-    ready: VecDeque<(SseEventKind, Bytes)>,
+    decoded: VecDeque<(SseEventKind, Bytes)>,
 }
 
-impl EventStream {
+impl UpstreamEventStream {
     /// Takes an answer that is one.
     ///
     /// # Errors
     /// It is something else.
-    pub fn of(response: Response<Incoming>, max_bytes: usize) -> Result<Self, SendError> {
+    pub fn from_response(response: Response<Incoming>, max_bytes: usize) -> Result<Self, SendError> {
         let (head, body) = response.into_parts();
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let is_stream =
@@ -32,20 +32,20 @@ impl EventStream {
         if head.status != StatusCode::OK || !is_stream || head.headers.contains_key(CONTENT_ENCODING) {
             return Err(SendError::Status(head.status.as_u16()));
         }
-        Ok(Self { body, decoder: SseDecoder::new(max_bytes), ready: VecDeque::new() })
+        Ok(Self { body, decoder: SseDecoder::new(max_bytes), decoded: VecDeque::new() })
     }
 
     /// The next event; none at the end.
-    pub async fn next(&mut self) -> Result<Option<(SseEventKind, Bytes)>, SendError> {
+    pub async fn next_event(&mut self) -> Result<Option<(SseEventKind, Bytes)>, SendError> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(event) = self.decoded.pop_front() {
                 return Ok(Some(event));
             }
             let Some(frame) = self.body.frame().await else { return Ok(None) };
             let frame = frame.map_err(|error| SendError::ConnectionLost(format!("the stream broke off: {error}")))?;
             // Trailers say nothing here.
             let Ok(data) = frame.into_data() else { continue };
-            let ready = &mut self.ready;
+            let ready = &mut self.decoded;
             let pushed = self.decoder.push_all_kinds(&data, |kind, data| ready.push_back((kind, data.into())));
             pushed.map_err(|error| SendError::InvalidResponse(error.to_string()))?;
         }

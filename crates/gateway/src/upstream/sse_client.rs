@@ -1,7 +1,7 @@
 //! A server that speaks only HTTP+SSE, the transport of 2024-11-05: what it says comes as events of one long answer,
 //! and what we say goes to the address that its first event names. The connection is the session.
 
-mod stream;
+mod event_stream;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,37 +14,37 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use self::stream::EventStream;
+use self::event_stream::UpstreamEventStream;
 use super::http_client::UpstreamHttpClient;
-use super::inbox::{Inbox, Whose};
+use super::message_demux::{ConnectionScope, MessageDemux};
 use super::{SecretRedactor, SendError, Upstream, UpstreamHttpConfig, UpstreamRequest, UpstreamRequestKind};
 
 /// Cancellations that wait to be sent; beyond that they are dropped.
-const WAITING_NOTES: usize = 64;
+const NOTIFICATION_QUEUE_LENGTH: usize = 64;
 /// How long a server may take to take such a one.
-const NOTE_TIME: Duration = Duration::from_secs(10);
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Servers answer a POST about when they answer what it asks for; one that does not is not worth waiting for.
-const LATE: Duration = Duration::from_secs(1);
+const LATE_POST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection that is open. It is closed when nobody has it any more.
 #[derive(Debug)]
-pub(crate) struct Sse {
-    wire: Arc<Wire>,
-    inbox: Arc<Inbox>,
-    notes: mpsc::Sender<Bytes>,
+pub(crate) struct UpstreamSseConnection {
+    post_target: Arc<SsePostTarget>,
+    demux: Arc<MessageDemux>,
+    notifications: mpsc::Sender<Bytes>,
     /// Those of its server, by which it is known.
-    secrets: Arc<SecretRedactor>,
+    redactor: Arc<SecretRedactor>,
 }
 
 /// The way of our messages.
 #[derive(Debug)]
-struct Wire {
+struct SsePostTarget {
     http: UpstreamHttpClient,
     headers: HeaderMap,
     endpoint: Uri,
 }
 
-impl Sse {
+impl UpstreamSseConnection {
     /// Opens a connection; none if the server has no such stream.
     ///
     /// # Errors
@@ -55,133 +55,139 @@ impl Sse {
         to: &UpstreamHttpConfig,
         dropped: &Counter,
     ) -> Result<Option<Arc<Self>>, SendError> {
-        let opening = tokio::time::timeout(http.connect_time(), greeted(http, upstream, to));
+        let opening = tokio::time::timeout(http.connect_time(), open_event_stream(http, upstream, to));
         let Ok(Ok((mut stream, named))) = opening.await else { return Ok(None) };
         let Some(endpoint) = gatelodge_mcp::http_headers::resolve_endpoint(&to.url, &named) else {
             let what = "the server wants messages at an address that is not of its own origin";
             return Err(SendError::InvalidResponse(what.to_owned()));
         };
         let name = upstream.name().to_string();
-        let inbox = Arc::new(Inbox::new(
+        let inbox = Arc::new(MessageDemux::new(
             Arc::clone(&upstream.tool_registry),
             http.max_bytes(),
             dropped.clone(),
-            Whose::Session,
+            ConnectionScope::Session,
         ));
-        let wire = Arc::new(Wire { http: http.clone(), headers: upstream.headers().clone(), endpoint });
-        let (notes, queue) = mpsc::channel(WAITING_NOTES);
-        tokio::spawn(send_notes(Arc::clone(&wire), queue));
+        let wire = Arc::new(SsePostTarget { http: http.clone(), headers: upstream.headers().clone(), endpoint });
+        let (notes, queue) = mpsc::channel(NOTIFICATION_QUEUE_LENGTH);
+        tokio::spawn(send_notifications(Arc::clone(&wire), queue));
         let reading = Arc::clone(&inbox);
         tokio::spawn(async move {
             let broken = tokio::select! {
-                broken = read(&mut stream, &reading) => broken,
-                () = reading.ended() => None,
+                broken = read_events(&mut stream, &reading) => broken,
+                () = reading.wait_for_end() => None,
             };
-            reading.end(false);
+            reading.mark_ended(false);
             match broken {
                 Some(why) => warn!(server.name = name, "the event stream of `{name}` was ended: {why}"),
                 None => info!(server.name = name, "the event stream of `{name}` has ended"),
             }
         });
-        Ok(Some(Arc::new(Self { wire, inbox, notes, secrets: Arc::clone(&upstream.secrets) })))
+        Ok(Some(Arc::new(Self {
+            post_target: wire,
+            demux: inbox,
+            notifications: notes,
+            redactor: Arc::clone(&upstream.secrets),
+        })))
     }
 
     /// Whether nothing comes any more.
-    pub fn is_over(&self) -> bool {
-        self.inbox.is_over()
+    pub fn is_ended(&self) -> bool {
+        self.demux.is_ended()
     }
 
     /// Whether it goes to this server as it is configured now.
-    pub fn is_of(&self, upstream: &Upstream) -> bool {
-        Arc::ptr_eq(&self.secrets, &upstream.secrets)
+    pub fn belongs_to(&self, upstream: &Upstream) -> bool {
+        Arc::ptr_eq(&self.redactor, &upstream.secrets)
     }
 
     /// Ends it, for all who have it.
-    pub fn end(&self) {
-        self.inbox.leave();
+    pub fn close(&self) {
+        self.demux.close();
     }
 
-    pub fn inbox(&self) -> &Inbox {
-        &self.inbox
+    pub fn demux(&self) -> &MessageDemux {
+        &self.demux
     }
 
-    pub fn last_words(&self) -> String {
+    pub fn end_message(&self) -> String {
         "the connection to the server has ended".to_owned()
     }
 
     /// Sends a message, and waits until it is taken.
-    pub async fn tell(&self, outgoing: UpstreamRequest) -> Result<(), SendError> {
-        if self.is_over() {
-            return Err(SendError::NotSent(self.last_words()));
+    pub async fn send(&self, outgoing: UpstreamRequest) -> Result<(), SendError> {
+        if self.is_ended() {
+            return Err(SendError::NotSent(self.end_message()));
         }
-        deliver(&self.wire, &self.inbox, &self.secrets, outgoing).await
+        post_message(&self.post_target, &self.demux, &self.redactor, outgoing).await
     }
 
     /// Sends a message beside whatever comes of it.
-    pub(super) fn begin(&self, outgoing: UpstreamRequest) -> Sending {
-        let (wire, inbox, secrets) = (Arc::clone(&self.wire), Arc::clone(&self.inbox), Arc::clone(&self.secrets));
+    pub(super) fn spawn_post(&self, outgoing: UpstreamRequest) -> PendingPost {
+        let (wire, inbox, secrets) =
+            (Arc::clone(&self.post_target), Arc::clone(&self.demux), Arc::clone(&self.redactor));
         let (waits, gone) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
             let too_late = async {
                 let _ = gone.await;
-                tokio::time::sleep(LATE).await;
+                tokio::time::sleep(LATE_POST_TIMEOUT).await;
             };
             tokio::select! {
-                sent = deliver(&wire, &inbox, &secrets, outgoing) => sent,
+                sent = post_message(&wire, &inbox, &secrets, outgoing) => sent,
                 () = too_late => Ok(()),
             }
         });
-        Sending { task, _waits: waits }
+        PendingPost { task, _waiter: waits }
     }
 
     /// Sends a message that nobody waits for.
-    pub fn note(&self, text: Bytes) {
+    pub fn try_send(&self, text: Bytes) {
         // One that takes nothing will not hear it.
-        let _ = self.notes.try_send(text);
+        let _ = self.notifications.try_send(text);
     }
 }
 
-impl Drop for Sse {
+impl Drop for UpstreamSseConnection {
     fn drop(&mut self) {
-        self.inbox.leave();
+        self.demux.close();
     }
 }
 
 /// A message on its way.
 #[derive(Debug)]
-pub(super) struct Sending {
+pub(super) struct PendingPost {
     task: JoinHandle<Result<(), SendError>>,
     /// Dropped by who does not wait any more; the task hears it.
-    _waits: oneshot::Sender<()>,
+    _waiter: oneshot::Sender<()>,
 }
 
-impl Sending {
+impl PendingPost {
     /// Waits until it is taken.
-    pub async fn taken(&mut self) -> Result<(), SendError> {
+    pub async fn wait_until_accepted(&mut self) -> Result<(), SendError> {
         let broken = |_| Err(SendError::ConnectionLost("the message could not be sent".to_owned()));
         (&mut self.task).await.unwrap_or_else(broken)
     }
 }
 
 /// Opens the stream and waits for the address that its first event names.
-async fn greeted(
+async fn open_event_stream(
     http: &UpstreamHttpClient,
     upstream: &Upstream,
     to: &UpstreamHttpConfig,
-) -> Result<(EventStream, String), SendError> {
+) -> Result<(UpstreamEventStream, String), SendError> {
     let response =
         http.request(upstream.headers(), &to.url, UpstreamRequest::empty(UpstreamRequestKind::OpenStream)).await?;
-    let mut stream = EventStream::of(response, http.max_bytes())?;
-    match stream.next().await? {
+    let mut stream = UpstreamEventStream::from_response(response, http.max_bytes())?;
+    match stream.next_event().await? {
         Some((SseEventKind::Endpoint, named)) => Ok((stream, String::from_utf8_lossy(&named).into_owned())),
         _ => Err(SendError::InvalidResponse("the stream does not begin with an address for messages".to_owned())),
     }
 }
 
 /// Hands out what comes until the stream ends. Why it was not read to its end.
-async fn read(stream: &mut EventStream, inbox: &Inbox) -> Option<String> {
+async fn read_events(stream: &mut UpstreamEventStream, inbox: &MessageDemux) -> Option<String> {
     loop {
-        match stream.next().await {
+        match stream.next_event().await {
             Ok(Some((SseEventKind::Message, message))) if inbox.deliver(message.clone()) => {}
             // The address is named once; another would be somebody else's.
             Ok(Some(_)) => inbox.count_dropped(),
@@ -192,24 +198,24 @@ async fn read(stream: &mut EventStream, inbox: &Inbox) -> Option<String> {
 }
 
 /// Sends one message, which the server has to take.
-async fn deliver(
-    wire: &Wire,
-    inbox: &Inbox,
+async fn post_message(
+    wire: &SsePostTarget,
+    inbox: &MessageDemux,
     secrets: &SecretRedactor,
     outgoing: UpstreamRequest,
 ) -> Result<(), SendError> {
     let posted = wire.http.post(&wire.headers, &wire.endpoint, outgoing).await;
     let status = posted.map_err(|fault| fault.redact(secrets))?;
     if status == StatusCode::NOT_FOUND {
-        inbox.end(false);
+        inbox.mark_ended(false);
         return Err(SendError::ConnectionLost("the server has forgotten the connection".to_owned()));
     }
     if status.is_success() { Ok(()) } else { Err(SendError::Status(status.as_u16())) }
 }
 
-async fn send_notes(wire: Arc<Wire>, mut notes: mpsc::Receiver<Bytes>) {
+async fn send_notifications(wire: Arc<SsePostTarget>, mut notes: mpsc::Receiver<Bytes>) {
     while let Some(note) = notes.recv().await {
         let posting = wire.http.post(&wire.headers, &wire.endpoint, UpstreamRequest::notification(note));
-        let _ = tokio::time::timeout(NOTE_TIME, posting).await;
+        let _ = tokio::time::timeout(NOTIFICATION_TIMEOUT, posting).await;
     }
 }
