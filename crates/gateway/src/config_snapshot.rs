@@ -108,7 +108,7 @@ impl ConfigSnapshot {
     ) -> Self {
         let upstream = |config: UpstreamConfig| match self.servers.get(&config.name) {
             Some(old) if *old.config() == config => {
-                old.tool_registry.forget();
+                old.tool_registry.invalidate();
                 Arc::clone(old)
             }
             _ => Arc::new(Upstream::new(config, bounds.in_flight_per_server, bounds.processes_per_server)),

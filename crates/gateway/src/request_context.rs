@@ -9,7 +9,7 @@ use crate::config_snapshot::{ActiveGrant, ServerAccess};
 use crate::methods::pool::Turn;
 use crate::request_trace::{RequestTrace, UpstreamSpanContext};
 use crate::session::{ClientInfo, Session};
-use crate::upstream::{Offer, OfferedTool, Offers, StatelessHeaders, Upstream, UpstreamRequest};
+use crate::upstream::{StatelessHeaders, ToolListing, ToolRegistry, Upstream, UpstreamRequest, UpstreamTool};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::to_stateful;
 use gatelodge_mcp::{ClientCapabilities, ProtocolGeneration, Revision};
@@ -159,7 +159,7 @@ impl RequestContext {
     }
 
     /// What the server offers to this caller: its own process if it has one.
-    pub fn tool_registry(&self) -> Arc<Offers> {
+    pub fn tool_registry(&self) -> Arc<ToolRegistry> {
         match self.upstream_session().and_then(|session| session.server_process()) {
             Some(child) => Arc::clone(child.tool_registry()),
             None => Arc::clone(&self.upstream.tool_registry),
@@ -167,7 +167,7 @@ impl RequestContext {
     }
 
     /// What of that is known.
-    pub fn current_tool_listing(&self) -> Option<Arc<Offer>> {
+    pub fn current_tool_listing(&self) -> Option<Arc<ToolListing>> {
         match self.upstream_session().and_then(|session| session.server_process()) {
             Some(child) => child.tool_registry().current(),
             None => self.upstream.tool_registry.current(),
@@ -183,11 +183,11 @@ impl RequestContext {
     }
 
     /// A tool of an offer. One whose arguments cannot be mirrored as its server wants it is none for whoever has to.
-    pub fn find_tool<'o>(&self, offer: Option<&'o Offer>, name: &str) -> Option<&'o OfferedTool> {
+    pub fn find_tool<'o>(&self, offer: Option<&'o ToolListing>, name: &str) -> Option<&'o UpstreamTool> {
         let is_stateless = self.generation() == ProtocolGeneration::Stateless
             || self.translation() == ProtocolTranslation::ToStateless;
         let has_to_mirror = is_stateless && !self.upstream.is_process();
-        offer?.tool(name).filter(|tool| !has_to_mirror || tool.mirror.is_ok())
+        offer?.find_tool(name).filter(|tool| !has_to_mirror || tool.param_headers.is_ok())
     }
 
     /// The revisions that a caller of an era may speak: those that are spoken there, without what the grant finds too old.

@@ -1,14 +1,14 @@
 //! A server behind the gateway: where it is, what it offers, and how messages get there.
 
-mod fingerprint;
+mod definition_fingerprint;
 mod http_client;
 mod message_demux;
 mod multiplexed_peer;
-mod offer;
 mod restart_backoff;
 mod secret_redactor;
 mod server_process;
 mod sse_client;
+mod tool_registry;
 mod upstream_request;
 mod upstream_response;
 
@@ -29,10 +29,10 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Mutex, Semaphore};
 
 pub(crate) use http_client::{HttpConnectionPool, new_connection_pool, root_cause};
-pub(crate) use offer::{Earlier, Listed, Offer, OfferedTool, Offers};
 pub use secret_redactor::{MIN_SECRET_BYTES, SecretRedactor};
 pub use server_process::UpstreamProcessConfig;
 pub(crate) use server_process::{ServerProcess, to_line};
+pub(crate) use tool_registry::{CachedToolList, PreviousResponse, ToolListing, ToolRegistry, UpstreamTool};
 pub(crate) use upstream_request::{
     ResumeTarget, SendError, StatelessHeaders, UpstreamLink, UpstreamRequest, UpstreamRequestKind,
 };
@@ -151,7 +151,7 @@ pub struct Upstream {
     headers: HeaderMap,
     secrets: Arc<SecretRedactor>,
     pub(crate) in_flight: Arc<InFlightLimit>,
-    pub(crate) tool_registry: Arc<Offers>,
+    pub(crate) tool_registry: Arc<ToolRegistry>,
     /// What its accepted tools can do, as it was found last.
     pub(crate) tool_categories: ArcSwapOption<ServerToolCategories>,
     /// What was accepted and said of its tools, as it was found last, and how often that was something else than before.

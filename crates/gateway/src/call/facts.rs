@@ -9,7 +9,7 @@ use gatelodge_mcp::{ClientRequest, CompletionRequest, CompletionTarget as WireRe
 use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
 
 use crate::request_context::RequestContext;
-use crate::upstream::Offer;
+use crate::upstream::ToolListing;
 
 /// What a request is about.
 #[derive(Debug, Clone)]
@@ -108,13 +108,13 @@ impl<'r> Facts<'r> {
     }
 
     /// The tool's fingerprint, and the category of what was accepted under its name.
-    pub fn definition(&self, offer: Option<&Offer>) -> (Option<Arc<str>>, Category) {
+    pub fn definition(&self, offer: Option<&ToolListing>) -> (Option<Arc<str>>, Category) {
         let Some((name, offer)) = self.tool().zip(offer) else { return (None, Category::Unknown) };
-        (offer.tool(name).map(|tool| Arc::clone(&tool.fingerprint)), offer.category(name))
+        (offer.find_tool(name).map(|tool| Arc::clone(&tool.fingerprint)), offer.category(name))
     }
 
     /// Everything together.
-    pub fn call<'c>(&'c self, visit: &'c RequestContext, offer: Option<&'c Offer>) -> Call<'c> {
+    pub fn call<'c>(&'c self, visit: &'c RequestContext, offer: Option<&'c ToolListing>) -> Call<'c> {
         let subject = match self {
             Self::Tool { name, .. } => CallTarget::Tool(as_offered(visit, name, offer)),
             Self::Task { tool, .. } => CallTarget::Task(as_offered(visit, tool, offer)),
@@ -144,9 +144,9 @@ impl<'r> Facts<'r> {
     }
 }
 
-fn as_offered<'c>(visit: &RequestContext, name: &'c str, offer: Option<&'c Offer>) -> CalledTool<'c> {
+fn as_offered<'c>(visit: &RequestContext, name: &'c str, offer: Option<&'c ToolListing>) -> CalledTool<'c> {
     let tool = visit.find_tool(offer, name);
-    let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
+    let definition = tool.map_or(Definition::NotOffered, |tool| tool.pin_state);
     let category = offer.map_or(Category::Unknown, |offer| offer.category(name));
     CalledTool { name, category, definition, schema: tool.and_then(|tool| tool.schema()) }
 }

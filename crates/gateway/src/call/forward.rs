@@ -28,7 +28,7 @@ use crate::methods::{initialize, input, server};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::wait_for_cancel;
 use crate::telemetry::ClientSpan;
-use crate::upstream::{Earlier, SendError, UpstreamLink, UpstreamRequest, UpstreamResponse};
+use crate::upstream::{PreviousResponse, SendError, UpstreamLink, UpstreamRequest, UpstreamResponse};
 
 /// How long to wait for further questions after one: servers that ask several things at once write them in a row.
 const TOGETHER: Duration = Duration::from_millis(50);
@@ -105,7 +105,7 @@ pub(crate) struct Errand<'a> {
     /// Whether it can wait in the middle for what the client says.
     pub may_pause: bool,
     /// What the upstream answered when it was last asked the same.
-    pub before: Option<&'a Earlier>,
+    pub before: Option<&'a PreviousResponse>,
     /// How it is heard that it takes long; none where that needs timers of its own.
     pub alarm: Option<&'a DeadlineTimer>,
 }
@@ -262,7 +262,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut UpstreamResponse, line: &mut 
         let again = attend(errand, line, pin!(exchange.matches_previous(before, &own_id()))).await;
         let Some(again) = again else { return left(gw) };
         if again? {
-            return Ok(Ended::Answer(ReceivedBody::Whole(before.text.clone()), before.places));
+            return Ok(Ended::Answer(ReceivedBody::Whole(before.text.clone()), before.spans));
         }
     }
     loop {
@@ -291,10 +291,10 @@ async fn relay(errand: &Errand<'_>, exchange: &mut UpstreamResponse, line: &mut 
             message if let Some(places) = folded_places(errand, &message) => return Ok(Ended::Answer(message, places)),
             message => message.into_bytes(),
         };
-        if let Some(before) = errand.before.filter(|before| before.is_same_under(&own_id(), &message))
+        if let Some(before) = errand.before.filter(|before| before.is_same_with_id(&own_id(), &message))
             && exchange.status.is_success()
         {
-            return Ok(Ended::Answer(ReceivedBody::Whole(before.text.clone()), before.places));
+            return Ok(Ended::Answer(ReceivedBody::Whole(before.text.clone()), before.spans));
         }
         match read_server_message(&message, &gw.settings.reply_limits) {
             Err(_) if is_stream => gw.metrics.count_dropped_message(),

@@ -6,14 +6,14 @@ use http::HeaderMap;
 
 use super::{Facts, Refusal};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
-use crate::upstream::Offer;
+use crate::upstream::ToolListing;
 
 /// The `Mcp-Param-*` headers for the upstream. Those of the client that mirror nothing go with them: whoever is behind
 /// us may know them.
 pub(crate) fn mirrored(
     visit: &RequestContext,
     facts: &Facts<'_>,
-    offer: Option<&Offer>,
+    offer: Option<&ToolListing>,
 ) -> Result<Option<Box<HeaderMap>>, Refusal> {
     let Facts::Tool { name, arguments } = facts else { return Ok(None) };
     let said = match &visit.client_protocol {
@@ -23,7 +23,7 @@ pub(crate) fn mirrored(
     };
     let nothing = ParamHeaderMapping::default();
     let tool = visit.find_tool(offer, name);
-    let mirror = tool.and_then(|tool| tool.mirror.as_ref().ok()).unwrap_or(&nothing);
+    let mirror = tool.and_then(|tool| tool.param_headers.as_ref().ok()).unwrap_or(&nothing);
     if let Some(said) = said {
         mirror.check(said, *arguments).map_err(Refusal::Misfit)?;
     }

@@ -27,7 +27,7 @@ use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::tool_categories::ServerToolCategories;
-use crate::upstream::{Earlier, Listed, Offer, SendError, UpstreamRequest, UpstreamResponse};
+use crate::upstream::{CachedToolList, PreviousResponse, SendError, ToolListing, UpstreamRequest, UpstreamResponse};
 
 /// Servers have a few pages; one with more than this has no end.
 const MAX_PAGES: usize = 200;
@@ -38,7 +38,7 @@ const LIST_TIME: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) enum Pages {
     /// The results of all pages, and the first answer, under an id of ours.
-    Whole(Vec<Bytes>, Earlier),
+    Whole(Vec<Bytes>, PreviousResponse),
     /// The upstream's error, under our id, and the status for whoever asked.
     Error(Bytes, StatusCode),
 }
@@ -77,7 +77,7 @@ pub(crate) async fn list(
     let (member, _) = shape(request.method());
     let progress = Progress::of(request);
     let wanted = Wanted { method: request.method(), member, progress: progress.as_ref(), is_callers: true };
-    let changes = visit.tool_registry().changes();
+    let changes = visit.tool_registry().change_count();
     let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor, trace| request.page_request(id, cursor, trace)).await;
     let pages = match pages {
         Ok(pages) => pages,
@@ -147,15 +147,15 @@ async fn edited(
                 let (before, behind) = if mutant!("list-envelope-rewritten") {
                     (r#"{"jsonrpc":"2.0","id":"#.to_owned(), format!(r#","result":{list}}}"#))
                 } else {
-                    ServerResponse::from_spans(&first.text, &first.places)?.template_around_id(&list)?
+                    ServerResponse::from_spans(&first.text, &first.spans)?.template_around_id(&list)?
                 };
-                Some(Listed::new(before, behind, secrets))
+                Some(CachedToolList::new(before, behind, secrets))
             };
             let listed = match &offer {
-                Some(offer) if offer.began_with(&first.text) => offer.lists.list(visit, make),
+                Some(offer) if offer.starts_with_response(&first.text) => offer.list_cache.get_or_build(visit, make),
                 _ => make(),
             };
-            Ok((StatusCode::OK, listed.ok_or_else(unreadable)?.under(request.id(), secrets), CallOutcome::Ok))
+            Ok((StatusCode::OK, listed.ok_or_else(unreadable)?.with_id(request.id(), secrets), CallOutcome::Ok))
         }
         Pages::Error(message, status) => {
             let (text, outcome) =
@@ -171,10 +171,10 @@ pub(crate) async fn accepted(gw: &Gateway, visit: &RequestContext) -> Vec<String
     let Ok(Some(known)) = gw.tool_pins.server_tools(visit.upstream.name()).await else { return Vec::new() };
     let texts: Vec<&str> = known.offered.iter().map(|tool| tool.text.as_str()).collect();
     let page = Bytes::from(format!(r#"{{"tools":[{}]}}"#, texts.join(",")));
-    let mut offer = Offer::of_pages(std::slice::from_ref(&page), &gw.settings.reply_limits);
+    let mut offer = ToolListing::from_pages(std::slice::from_ref(&page), &gw.settings.reply_limits);
     let categories =
         ServerToolCategories::of(visit.upstream.tool_categories.load_full(), visit.upstream.name(), &known).await;
-    offer.compare(&known, categories);
+    offer.compare_with_pins(&known, categories);
     let is_listed = |name: &str| is_listed(visit, &Method::ToolsList, name, Some(&offer));
     let listed = known.offered.iter().filter(|tool| is_listed(&tool.name));
     listed.map(|tool| tool.text.clone()).collect()
@@ -276,7 +276,7 @@ async fn fetch_pages(
             is_only_asking: wanted.is_callers,
             is_callers: wanted.is_callers,
             may_pause: false,
-            before: known.as_ref().and_then(|offer| offer.only_answer()).filter(|_| pages.is_empty()),
+            before: known.as_ref().and_then(|offer| offer.single_response()).filter(|_| pages.is_empty()),
             alarm: None,
         };
         let sent = forward(&errand, permit, line).await;
@@ -294,7 +294,7 @@ async fn fetch_pages(
         if pages.is_empty()
             && let Some(page) = known.as_ref().and_then(|offer| told_before(offer, &message, &places))
         {
-            return Ok(Pages::Whole(vec![page], Earlier { text: message, places }));
+            return Ok(Pages::Whole(vec![page], PreviousResponse { text: message, spans: places }));
         }
         let page = match result_text(&message, &gw.settings.reply_limits) {
             Err(_) if mutant!("unreadable-list-forwarded") => None,
@@ -311,7 +311,7 @@ async fn fetch_pages(
             return Err(SendError::InvalidResponse(format!("a page has no `{member}`")));
         }
         pages.push(page.clone());
-        let first = first.get_or_insert(Earlier { text: message, places });
+        let first = first.get_or_insert(PreviousResponse { text: message, spans: places });
         cursor = seen.next(document.root(), wanted.method)?;
         if cursor.is_none() {
             return Ok(Pages::Whole(pages, first.clone()));
@@ -322,9 +322,9 @@ async fn fetch_pages(
 
 /// The only page of a list of tools, if it is to the letter the one that the server's offer was read from: it is not read
 /// again.
-fn told_before(offer: &Offer, message: &Bytes, places: &ServerResponseSpans) -> Option<Bytes> {
+fn told_before(offer: &ToolListing, message: &Bytes, places: &ServerResponseSpans) -> Option<Bytes> {
     let page = message.slice(places.result()?);
-    offer.is_of(std::slice::from_ref(&page)).then_some(page)
+    offer.is_from_pages(std::slice::from_ref(&page)).then_some(page)
 }
 
 async fn drain(gw: &Gateway, exchange: Option<UpstreamResponse>) {
@@ -339,7 +339,7 @@ fn filtered(
     visit: &RequestContext,
     method: &Method<'_>,
     pages: &[Bytes],
-    offer: Option<&Offer>,
+    offer: Option<&ToolListing>,
 ) -> Option<String> {
     let (member, key) = shape(method);
     let documents: Vec<_> =
@@ -368,7 +368,7 @@ fn filtered(
     })
 }
 
-fn is_listed(visit: &RequestContext, method: &Method<'_>, name: &str, offer: Option<&Offer>) -> bool {
+fn is_listed(visit: &RequestContext, method: &Method<'_>, name: &str, offer: Option<&ToolListing>) -> bool {
     let tool = visit.find_tool(offer, name);
     // No rule says so: whoever has to mirror its arguments could not call it.
     if *method == Method::ToolsList && tool.is_none() {
@@ -384,7 +384,7 @@ fn is_listed(visit: &RequestContext, method: &Method<'_>, name: &str, offer: Opt
         Method::ResourceTemplatesList => policy.is_template_visible(name),
         Method::PromptsList => policy.is_prompt_visible(name),
         _ => {
-            let definition = tool.map_or(Definition::NotOffered, |tool| tool.standing);
+            let definition = tool.map_or(Definition::NotOffered, |tool| tool.pin_state);
             let category = offer.map_or(Category::Unknown, |offer| offer.category(name));
             policy.is_tool_visible(&CalledTool { name, category, definition, schema: None })
         }

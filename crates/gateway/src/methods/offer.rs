@@ -18,7 +18,7 @@ use crate::confusables::confusable_names;
 use crate::http_server::responder::Responder;
 use crate::request_context::RequestContext;
 use crate::tool_categories::ServerToolCategories;
-use crate::upstream::{Earlier, Offer, SendError, Upstream};
+use crate::upstream::{PreviousResponse, SendError, ToolListing, Upstream};
 
 /// A name that is not in the offer is asked for again only when the offer is older than this.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub(crate) async fn offer_for(
     visit: &RequestContext,
     name: &str,
     line: &mut Responder,
-) -> Result<Arc<Offer>, Refusal> {
+) -> Result<Arc<ToolListing>, Refusal> {
     if let Some(offer) = settled(visit, name) {
         return Ok(offer);
     }
@@ -52,7 +52,7 @@ pub(crate) async fn offer_for(
             before: None,
             alarm: None,
         };
-        let waiting = attend(&errand, line, std::pin::pin!(offers.asking.lock())).await;
+        let waiting = attend(&errand, line, std::pin::pin!(offers.refresh_lock.lock())).await;
         let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(SendError::ClientGone)) };
         match settled(visit, name) {
             Some(offer) => Ok(offer),
@@ -63,17 +63,18 @@ pub(crate) async fn offer_for(
 }
 
 /// The offer that we have, if it is new enough and has a tool of that name.
-pub(super) fn with_tool(visit: &RequestContext, name: &str) -> Option<Arc<Offer>> {
-    let is_fresh = |offer: &Arc<Offer>| offer.taken_at.elapsed() < visit.upstream.config().pinning.check_definitions;
-    visit.current_tool_listing().filter(|offer| is_fresh(offer) && offer.tool(name).is_some())
+pub(super) fn with_tool(visit: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
+    let is_fresh =
+        |offer: &Arc<ToolListing>| offer.listed_at.elapsed() < visit.upstream.config().pinning.check_definitions;
+    visit.current_tool_listing().filter(|offer| is_fresh(offer) && offer.find_tool(name).is_some())
 }
 
 /// The offer that we have, if it is new enough to say something of a name.
-fn settled(visit: &RequestContext, name: &str) -> Option<Arc<Offer>> {
+fn settled(visit: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
     let offer = visit.tool_registry().current()?;
-    let age = offer.taken_at.elapsed();
+    let age = offer.listed_at.elapsed();
     let fresh = visit.upstream.config().pinning.check_definitions;
-    let is_good = if offer.tool(name).is_some() { age < fresh } else { age < SETTLED.min(fresh) };
+    let is_good = if offer.find_tool(name).is_some() { age < fresh } else { age < SETTLED.min(fresh) };
     is_good.then_some(offer)
 }
 
@@ -82,8 +83,8 @@ async fn take_anew(
     visit: &RequestContext,
     patience: Duration,
     line: &mut Responder,
-) -> Result<Arc<Offer>, Refusal> {
-    let changes = visit.tool_registry().changes();
+) -> Result<Arc<ToolListing>, Refusal> {
+    let changes = visit.tool_registry().change_count();
     let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None, is_callers: false };
     let asking = fetch_within(patience, gw, visit, &wanted, line, |id, cursor, _| own_request(visit, id, cursor));
     let (pages, first) = match asking.await? {
@@ -106,19 +107,19 @@ pub(crate) async fn offered(
     gw: &Gateway,
     visit: &RequestContext,
     pages: &[Bytes],
-    first: Option<&Earlier>,
+    first: Option<&PreviousResponse>,
     changes: u64,
-) -> Result<Arc<Offer>, Refusal> {
+) -> Result<Arc<ToolListing>, Refusal> {
     let (upstream, offers) = (&visit.upstream, visit.tool_registry());
-    let current = offers.current().filter(|offer| offer.is_of(pages));
+    let current = offers.current().filter(|offer| offer.is_from_pages(pages));
     let is_known = current.is_some();
-    if let Some(offer) = current.filter(|offer| offer.taken_at.elapsed() < upstream.config().pinning.check_definitions)
+    if let Some(offer) = current.filter(|offer| offer.listed_at.elapsed() < upstream.config().pinning.check_definitions)
     {
         return Ok(offer);
     }
-    let mut offer = Offer::of_pages(pages, &gw.settings.reply_limits).with_first(first.cloned());
+    let mut offer = ToolListing::from_pages(pages, &gw.settings.reply_limits).with_first_response(first.cloned());
     if upstream.supports_stateless() == Some(true) && !upstream.is_process() {
-        for (tool, why) in offer.without_mirror() {
+        for (tool, why) in offer.tools_without_param_headers() {
             let (name, tool) =
                 (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secret_redactor().redact_text(tool)));
             warn!(server.name = %name, "the tool {tool} of `{name}` is left out for clients of 2026-07-28: {why}");
@@ -128,9 +129,9 @@ pub(crate) async fn offered(
     upstream.note_pins(&known, is_first);
     let categories = ServerToolCategories::of(upstream.tool_categories.load_full(), upstream.name(), &known).await;
     upstream.tool_categories.store(Some(Arc::clone(&categories)));
-    offer.compare(&known, categories);
+    offer.compare_with_pins(&known, categories);
     let offer = Arc::new(offer);
-    offers.keep(Arc::clone(&offer), changes);
+    offers.store(Arc::clone(&offer), changes);
     if !is_known {
         tell_of_misnamed(visit, &offer);
         tell_of_oddly_named(upstream, &offer);
@@ -139,8 +140,8 @@ pub(crate) async fn offered(
 }
 
 /// Warns of names that some clients do not take.
-fn tell_of_oddly_named(upstream: &Upstream, offer: &Offer) {
-    for tool in offer.oddly_named() {
+fn tell_of_oddly_named(upstream: &Upstream, offer: &ToolListing) {
+    for tool in offer.unconventional_names() {
         // A name may be anything, our secret, too.
         let (server, tool) =
             (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secret_redactor().redact_text(tool)));
@@ -173,9 +174,9 @@ impl Gateway {
 }
 
 /// Warns of tools that the policy names and the server does not offer: most often a name was mistaken.
-fn tell_of_misnamed(visit: &RequestContext, offer: &Offer) {
+fn tell_of_misnamed(visit: &RequestContext, offer: &ToolListing) {
     let Some(policy) = &visit.server_access.policy else { return };
-    for name in policy.policy.named_tools().into_iter().filter(|name| offer.tool(name).is_none()) {
+    for name in policy.policy.named_tools().into_iter().filter(|name| offer.find_tool(name).is_none()) {
         let (policy, server, tool) = (&policy.name, visit.upstream.name(), gatelodge_mcp::quote_excerpt(name));
         warn!(policy.name = %policy, server.name = %server, "`{policy}` names the tool {tool}, which `{server}` does not offer");
     }

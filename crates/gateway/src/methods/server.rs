@@ -26,7 +26,7 @@ pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<
     }
     if is_astray(errand.visit, said.method()) {
         if *said.method() == Method::ToolsListChanged {
-            errand.visit.tool_registry().forget();
+            errand.visit.tool_registry().invalidate();
         }
         errand.gw.metrics.count_dropped_message();
         return None;
@@ -103,7 +103,7 @@ async fn heard(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'
         // It answers what we asked, not the client.
         Method::SubscriptionsAcknowledged if visit.translation() == ProtocolTranslation::ToStateless => None,
         Method::ToolsListChanged => {
-            visit.tool_registry().forget();
+            visit.tool_registry().invalidate();
             Some(said.text().to_owned())
         }
         Method::ResourceUpdated => {

@@ -134,7 +134,7 @@ impl SessionRegistry {
         for session in self.shards.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
             let link = session.upstream_link();
             match (&link, stays(&session, &link)) {
-                (UpstreamLink::Process(child), true) => child.tool_registry().forget(),
+                (UpstreamLink::Process(child), true) => child.tool_registry().invalidate(),
                 (UpstreamLink::Process(child), false) => child.stop(),
                 (UpstreamLink::Sse(connection), false) => connection.close(),
                 (UpstreamLink::Sse(_), true)

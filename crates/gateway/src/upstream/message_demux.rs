@@ -13,7 +13,7 @@ use gatelodge_mutants::mutant;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use super::Offers;
+use super::ToolRegistry;
 
 /// Messages that wait for one who does not read; beyond that they are dropped.
 const MESSAGE_QUEUE_LENGTH: usize = 256;
@@ -50,7 +50,7 @@ pub(crate) struct MessageDemux {
     /// All messages that wait have as much room as the largest one: their number alone would not bound them.
     queue_budget: Arc<Semaphore>,
     scope: ConnectionScope,
-    tool_registry: Arc<Offers>,
+    tool_registry: Arc<ToolRegistry>,
     limits: JsonLimits,
     dropped_messages: Counter,
     has_answered: AtomicBool,
@@ -84,7 +84,7 @@ struct PendingCall {
 
 impl MessageDemux {
     pub fn new(
-        tool_registry: Arc<Offers>,
+        tool_registry: Arc<ToolRegistry>,
         max_bytes: usize,
         dropped_messages: Counter,
         scope: ConnectionScope,
@@ -103,7 +103,7 @@ impl MessageDemux {
         }
     }
 
-    pub fn tool_registry(&self) -> &Arc<Offers> {
+    pub fn tool_registry(&self) -> &Arc<ToolRegistry> {
         &self.tool_registry
     }
 
@@ -198,7 +198,7 @@ impl MessageDemux {
             }
             Ok(Said::Notification(said)) => {
                 if *said.method() == Method::ToolsListChanged {
-                    self.tool_registry.forget();
+                    self.tool_registry.invalidate();
                 }
                 let Some(event) = self.reserve_queue_space(&message) else { return false };
                 match self.find_call_id(&said) {

@@ -22,7 +22,7 @@ pub(crate) use self::pipes::to_line;
 
 use self::stderr_tail::StderrTail;
 use super::message_demux::{ConnectionScope, MessageDemux};
-use super::{Offers, SecretRedactor, SendError, Upstream};
+use super::{SecretRedactor, SendError, ToolRegistry, Upstream};
 
 /// Messages that wait for a process that does not read; beyond that the callers wait.
 const STDIN_QUEUE_LENGTH: usize = 64;
@@ -165,7 +165,7 @@ impl ServerProcess {
     }
 
     /// What it offers.
-    pub fn tool_registry(&self) -> &Arc<Offers> {
+    pub fn tool_registry(&self) -> &Arc<ToolRegistry> {
         self.demux.tool_registry()
     }
 

@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode};
 
 use super::http_client::HttpResponseReader;
 use super::multiplexed_peer::MultiplexedResponse;
-use super::{Earlier, ResumeTarget, SendError, UpstreamLink};
+use super::{PreviousResponse, ResumeTarget, SendError, UpstreamLink};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 
@@ -73,7 +73,11 @@ impl UpstreamResponse {
 
     /// Whether the answer is that of an earlier request in the same words, under this id; then it is read. If it is another,
     /// or is not one text of a length that is known, it is still to be read.
-    pub async fn matches_previous(&mut self, earlier: &Earlier, id: &RequestId<'_>) -> Result<bool, SendError> {
+    pub async fn matches_previous(
+        &mut self,
+        earlier: &PreviousResponse,
+        id: &RequestId<'_>,
+    ) -> Result<bool, SendError> {
         match &mut self.source {
             ResponseSource::Http(answer) if self.status.is_success() => answer.matches_previous(earlier, id).await,
             ResponseSource::Http(_) | ResponseSource::Multiplexed(_) | ResponseSource::Empty => Ok(false),

@@ -10,7 +10,7 @@ use crate::call::{Facts, Refusal, Trail};
 use crate::http_server::responder::Responder;
 use crate::methods::offer::{offer_for, with_tool};
 use crate::request_context::RequestContext;
-use crate::upstream::{Offer, SendError};
+use crate::upstream::{SendError, ToolListing};
 
 /// Why the policy does not show a tool, whatever its server says of it.
 pub(super) fn hidden(visit: &RequestContext, facts: &Facts<'_>, trail: &Trail) -> Option<Reason> {
@@ -61,12 +61,12 @@ pub(super) async fn offered(
     facts: &Facts<'_>,
     trail: &Trail,
     line: &mut Responder,
-) -> Result<Option<Arc<Offer>>, Refusal> {
+) -> Result<Option<Arc<ToolListing>>, Refusal> {
     let Some(name) = facts.tool() else { return Ok(None) };
     if let Some(offer) = with_tool(visit, name) {
         return Ok(Some(offer));
     }
-    let is_known = visit.tool_registry().current().is_some_and(|offer| offer.tool(name).is_some());
+    let is_known = visit.tool_registry().current().is_some_and(|offer| offer.find_tool(name).is_some());
     if !is_known && let Some(reason) = hidden(visit, facts, trail) {
         return Err(Refusal::Denied(reason));
     }
@@ -86,7 +86,7 @@ pub(super) fn not_sent(refusal: Refusal) -> Refusal {
 pub(super) fn judge(
     visit: &RequestContext,
     facts: &Facts<'_>,
-    offer: Option<&Offer>,
+    offer: Option<&ToolListing>,
     trail: &mut Trail,
 ) -> Result<Terms, Refusal> {
     match judged(visit, facts, offer, trail) {
@@ -105,7 +105,7 @@ pub(super) fn judge(
     }
 }
 
-fn judged(visit: &RequestContext, facts: &Facts<'_>, offer: Option<&Offer>, trail: &Trail) -> Decision {
+fn judged(visit: &RequestContext, facts: &Facts<'_>, offer: Option<&ToolListing>, trail: &Trail) -> Decision {
     match &visit.server_access.policy {
         Some(policy) => decide(&policy.policy, &facts.call(visit, offer), trail.at()),
         None => Decision::Deny(Reason::no_policy()),

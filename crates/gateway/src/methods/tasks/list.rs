@@ -80,6 +80,6 @@ async fn listed(
     }
     let page = documents.first().ok_or_else(unreadable)?;
     let result = replace_list_items(page.root(), "tasks", &entries, ListCaching::Unspecified).ok_or_else(unreadable)?;
-    let first = ServerResponse::from_spans(&first.text, &first.places).ok_or_else(unreadable)?;
+    let first = ServerResponse::from_spans(&first.text, &first.spans).ok_or_else(unreadable)?;
     Ok((StatusCode::OK, first.with_payload(request.id(), &result).into(), CallOutcome::Ok))
 }

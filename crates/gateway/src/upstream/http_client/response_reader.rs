@@ -12,7 +12,7 @@ use hyper::body::{Body, Incoming};
 
 use crate::body_buffer::{BodyBuffer, ReceivedBody};
 use crate::upstream::upstream_response::ResponseSource;
-use crate::upstream::{Earlier, SendError, UpstreamLink, UpstreamResponse};
+use crate::upstream::{PreviousResponse, SendError, UpstreamLink, UpstreamResponse};
 
 /// An answer over HTTP that is being read.
 #[derive(Debug)]
@@ -120,16 +120,20 @@ impl HttpResponseReader {
 
     /// Whether the answer is one JSON text in the words of an earlier one, under this id. It is held against that as it
     /// comes, and nothing is put together; if it is another, it can be read as if nobody had looked.
-    pub async fn matches_previous(&mut self, earlier: &Earlier, id: &RequestId<'_>) -> Result<bool, SendError> {
-        let length: usize = earlier.under(id).iter().map(|part| part.len()).sum();
+    pub async fn matches_previous(
+        &mut self,
+        earlier: &PreviousResponse,
+        id: &RequestId<'_>,
+    ) -> Result<bool, SendError> {
+        let length: usize = earlier.with_id(id).iter().map(|part| part.len()).sum();
         if !matches!(self.format, ResponseFormat::Json(_)) || self.body.size_hint().exact() != Some(length as u64) {
             return Ok(false);
         }
         let mut at = 0;
         while let Some(chunk) = self.next_chunk().await? {
-            if !earlier.has(at, &chunk, id) {
+            if !earlier.matches_at(at, &chunk, id) {
                 let mut begun = BodyBuffer::for_upstream();
-                let same = earlier.under(id).concat().get(..at).map(Bytes::copy_from_slice);
+                let same = earlier.with_id(id).concat().get(..at).map(Bytes::copy_from_slice);
                 begun.push(same.unwrap_or_default(), length);
                 begun.push(chunk, length);
                 self.format = ResponseFormat::Json(begun);

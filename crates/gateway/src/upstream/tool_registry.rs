@@ -1,6 +1,6 @@
 //! The tools that a server offers, as it said when it was last asked, and which of them were accepted.
 
-mod lists;
+mod tool_list_cache;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,81 +17,81 @@ use gatelodge_policy::{Category, Definition, InputSchema};
 use gatelodge_store::{ServerTools, ToolDefinition};
 use tokio::sync::Mutex;
 
-pub(crate) use self::lists::Listed;
-use self::lists::Lists;
-use super::fingerprint::fingerprint;
+pub(crate) use self::tool_list_cache::CachedToolList;
+use self::tool_list_cache::ToolListCache;
+use super::definition_fingerprint::fingerprint;
 use crate::tool_categories::ServerToolCategories;
 
 /// The most characters of a name, as the protocol wants it.
-const MAX_NAME: usize = 128;
+const MAX_TOOL_NAME_CHARS: usize = 128;
 
 /// What a server offered when it was last asked, for all grants.
 #[derive(Debug, Default)]
-pub(crate) struct Offers {
+pub(crate) struct ToolRegistry {
     /// None before it was asked, and after it said that its tools changed.
-    current: ArcSwapOption<Offer>,
+    current: ArcSwapOption<ToolListing>,
     /// How often it said so. What was asked for before says nothing any more.
-    changes: AtomicU64,
+    change_count: AtomicU64,
     /// Held while it is asked, so that many calls ask once.
-    pub asking: Mutex<()>,
+    pub refresh_lock: Mutex<()>,
 }
 
-impl Offers {
-    pub fn current(&self) -> Option<Arc<Offer>> {
+impl ToolRegistry {
+    pub fn current(&self) -> Option<Arc<ToolListing>> {
         self.current.load_full()
     }
 
-    pub fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+    pub fn change_count(&self) -> u64 {
+        self.change_count.load(Ordering::Acquire)
     }
 
     /// Keeps an offer that was asked for when `changes` was as given.
-    pub fn keep(&self, offer: Arc<Offer>, changes: u64) {
+    pub fn store(&self, offer: Arc<ToolListing>, changes: u64) {
         self.current.store(Some(offer));
-        if self.changes() != changes && !mutant!("stale-tool-list-kept") {
+        if self.change_count() != changes && !mutant!("stale-tool-list-kept") {
             self.current.store(None);
         }
     }
 
     /// The tools have changed, or what is accepted of them.
-    pub fn forget(&self) {
-        self.changes.fetch_add(1, Ordering::AcqRel);
+    pub fn invalidate(&self) {
+        self.change_count.fetch_add(1, Ordering::AcqRel);
         self.current.store(None);
     }
 }
 
 /// What a server offers.
 #[derive(Debug)]
-pub(crate) struct Offer {
-    tools: HashMap<Box<str>, OfferedTool>,
+pub(crate) struct ToolListing {
+    tools: HashMap<Box<str>, UpstreamTool>,
     /// What those that were accepted can do.
     categories: Arc<ServerToolCategories>,
     /// The pages that it was read from: the same bytes say the same again.
     pages: Vec<Bytes>,
     /// The answer that the first of them came in.
-    first: Option<Earlier>,
+    first_response: Option<PreviousResponse>,
     /// What callers were given of it.
-    pub lists: Lists,
-    pub taken_at: Instant,
+    pub list_cache: ToolListCache,
+    pub listed_at: Instant,
 }
 
 /// An answer that was read, under an id of ours, and where its parts are.
 #[derive(Debug, Clone)]
-pub(crate) struct Earlier {
+pub(crate) struct PreviousResponse {
     pub text: Bytes,
-    pub places: ServerResponseSpans,
+    pub spans: ServerResponseSpans,
 }
 
-impl Earlier {
+impl PreviousResponse {
     /// Whether another answer says the same under another id.
-    pub fn is_same(&self, other: &Bytes) -> bool {
-        is_one(&self.text, other) || self.places.is_same_except_id(&self.text, other)
+    pub fn is_same_except_id(&self, other: &Bytes) -> bool {
+        is_same_buffer(&self.text, other) || self.spans.is_same_except_id(&self.text, other)
     }
 
     /// Whether a piece of another answer, from `at` on, stands there in the same words; all of it stands under this id.
-    pub fn has(&self, at: usize, piece: &[u8], id: &RequestId<'_>) -> bool {
+    pub fn matches_at(&self, at: usize, piece: &[u8], id: &RequestId<'_>) -> bool {
         let mut from = 0;
-        self.under(id).into_iter().all(|part| {
+        self.with_id(id).into_iter().all(|part| {
             let (start, end) = (at.max(from), (at + piece.len()).min(from + part.len()));
             let is_same = start >= end || part.get(start - from..end - from) == piece.get(start - at..end - at);
             from += part.len();
@@ -100,100 +100,100 @@ impl Earlier {
     }
 
     /// The answer under another id.
-    pub fn under<'t>(&'t self, id: &'t RequestId<'_>) -> [&'t [u8]; 3] {
-        let [before, behind] = self.places.split_at_id(&self.text);
+    pub fn with_id<'t>(&'t self, id: &'t RequestId<'_>) -> [&'t [u8]; 3] {
+        let [before, behind] = self.spans.split_at_id(&self.text);
         [before, id.raw().as_bytes(), behind]
     }
 
     /// Whether another answer, of which nothing was read, says the same under this id.
-    pub fn is_same_under(&self, id: &RequestId<'_>, other: &Bytes) -> bool {
-        let is_under_id = self.places.id_bytes(other) == Some(id.raw().as_bytes());
+    pub fn is_same_with_id(&self, id: &RequestId<'_>, other: &Bytes) -> bool {
+        let is_under_id = self.spans.id_bytes(other) == Some(id.raw().as_bytes());
         let is_taken_anyway = mutant!("list-matched-under-any-id") && id.as_str().is_some();
         let is_of_same_length = mutant!("list-compared-by-length") && self.text.len() == other.len();
-        (is_under_id || is_taken_anyway) && (is_of_same_length || self.places.is_same_except_id(&self.text, other))
+        (is_under_id || is_taken_anyway) && (is_of_same_length || self.spans.is_same_except_id(&self.text, other))
     }
 }
 
 /// Whether two are the same place in memory, so that nobody has to look what stands there.
-fn is_one(one: &Bytes, other: &Bytes) -> bool {
+fn is_same_buffer(one: &Bytes, other: &Bytes) -> bool {
     (one.as_ptr(), one.len()) == (other.as_ptr(), other.len())
 }
 
 /// One tool of an offer.
 #[derive(Debug)]
-pub(crate) struct OfferedTool {
+pub(crate) struct UpstreamTool {
     /// The fingerprint of its definition.
     pub fingerprint: Arc<str>,
     /// How it stands to what was accepted.
-    pub standing: Definition,
+    pub pin_state: Definition,
     /// Which of its arguments travel in the head as well.
-    pub mirror: Result<ParamHeaderMapping, ParamHeaderError>,
+    pub param_headers: Result<ParamHeaderMapping, ParamHeaderError>,
     definition: Box<str>,
     /// Compiled when a rule first asks for it; none if it cannot be used.
     schema: OnceLock<Option<InputSchema>>,
 }
 
-impl Offer {
+impl ToolListing {
     /// Takes the definitions of all pages of a list, as they are written. Of two with one name the first counts.
     /// Nothing is accepted yet.
-    pub fn of_pages(pages: &[Bytes], limits: &JsonLimits) -> Self {
+    pub fn from_pages(pages: &[Bytes], limits: &JsonLimits) -> Self {
         let mut tools = HashMap::default();
         for document in pages.iter().filter_map(|page| read(page, limits).ok()) {
             for definition in document.root().get("tools").iter().flat_map(|list| list.elements()) {
                 let Some(name) = definition.get("name").and_then(|name| name.as_str()) else { continue };
-                tools.entry(name.into()).or_insert_with(|| OfferedTool::new(definition));
+                tools.entry(name.into()).or_insert_with(|| UpstreamTool::new(definition));
             }
         }
         Self {
             tools,
             categories: Arc::default(),
             pages: pages.to_vec(),
-            first: None,
-            lists: Lists::default(),
-            taken_at: Instant::now(),
+            first_response: None,
+            list_cache: ToolListCache::default(),
+            listed_at: Instant::now(),
         }
     }
 
     /// Keeps the answer that the first page came in.
-    pub fn with_first(self, first: Option<Earlier>) -> Self {
-        Self { first, ..self }
+    pub fn with_first_response(self, first: Option<PreviousResponse>) -> Self {
+        Self { first_response: first, ..self }
     }
 
     /// Whether these pages say what this offer was read from.
-    pub fn is_of(&self, pages: &[Bytes]) -> bool {
-        let is_same = |(own, page): (&Bytes, &Bytes)| is_one(own, page) || own == page;
+    pub fn is_from_pages(&self, pages: &[Bytes]) -> bool {
+        let is_same = |(own, page): (&Bytes, &Bytes)| is_same_buffer(own, page) || own == page;
         self.pages.len() == pages.len() && self.pages.iter().zip(pages).all(is_same)
     }
 
     /// The answer that it was read from, if it was read from one alone.
-    pub fn only_answer(&self) -> Option<&Earlier> {
-        self.first.as_ref().filter(|_| self.pages.len() == 1)
+    pub fn single_response(&self) -> Option<&PreviousResponse> {
+        self.first_response.as_ref().filter(|_| self.pages.len() == 1)
     }
 
     /// Whether an answer is the one that the first page came in, or says the same under another id.
-    pub fn began_with(&self, answer: &Bytes) -> bool {
-        self.first.as_ref().is_some_and(|first| first.is_same(answer))
+    pub fn starts_with_response(&self, answer: &Bytes) -> bool {
+        self.first_response.as_ref().is_some_and(|first| first.is_same_except_id(answer))
     }
 
-    pub fn tool(&self, name: &str) -> Option<&OfferedTool> {
+    pub fn find_tool(&self, name: &str) -> Option<&UpstreamTool> {
         self.tools.get(name)
     }
 
     /// Tools whose arguments cannot be mirrored as they want it, and why.
-    pub fn without_mirror(&self) -> impl Iterator<Item = (&str, &ParamHeaderError)> {
-        self.tools.iter().filter_map(|(name, tool)| Some((&**name, tool.mirror.as_ref().err()?)))
+    pub fn tools_without_param_headers(&self) -> impl Iterator<Item = (&str, &ParamHeaderError)> {
+        self.tools.iter().filter_map(|(name, tool)| Some((&**name, tool.param_headers.as_ref().err()?)))
     }
 
     /// Tools that were accepted, though the protocol would not choose their names. They are listed and called all the same:
     /// it says only that names should be so, and a client that does not take them says so itself.
-    pub fn oddly_named(&self) -> impl Iterator<Item = &str> {
-        let accepted = self.tools.iter().filter(|(_, tool)| tool.standing == Definition::Accepted);
-        accepted.map(|(name, _)| &**name).filter(|name| !is_plain(name))
+    pub fn unconventional_names(&self) -> impl Iterator<Item = &str> {
+        let accepted = self.tools.iter().filter(|(_, tool)| tool.pin_state == Definition::Accepted);
+        accepted.map(|(name, _)| &**name).filter(|name| !is_conventional_name(name))
     }
 
     /// The definitions, for keeping; by name.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
-        let definition = |(name, tool): (&str, &OfferedTool)| ToolDefinition {
+        let definition = |(name, tool): (&str, &UpstreamTool)| ToolDefinition {
             name: name.to_owned(),
             fingerprint: tool.fingerprint.to_string(),
             text: tool.definition.to_string(),
@@ -209,12 +209,12 @@ impl Offer {
     }
 
     /// Finds out how each tool stands to what was accepted.
-    pub fn compare(&mut self, known: &ServerTools, categories: Arc<ServerToolCategories>) {
+    pub fn compare_with_pins(&mut self, known: &ServerTools, categories: Arc<ServerToolCategories>) {
         self.categories = categories;
         let accepted = known.pinned.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition.fingerprint));
         let accepted: HashMap<&str, &String> = accepted.collect();
         for (name, tool) in &mut self.tools {
-            tool.standing = match accepted.get(&**name) {
+            tool.pin_state = match accepted.get(&**name) {
                 Some(_) if mutant!("changed-tool-stays-pinned") => Definition::Accepted,
                 Some(fingerprint) if **fingerprint == *tool.fingerprint => Definition::Accepted,
                 Some(_) => Definition::Changed,
@@ -225,17 +225,17 @@ impl Offer {
 }
 
 /// Whether a name is as the protocol wants it.
-fn is_plain(name: &str) -> bool {
+fn is_conventional_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(fits)
+    (1..=MAX_TOOL_NAME_CHARS).contains(&name.len()) && name.bytes().all(fits)
 }
 
-impl OfferedTool {
+impl UpstreamTool {
     fn new(definition: JsonValue<'_>) -> Self {
         Self {
             fingerprint: fingerprint(definition),
-            standing: Definition::New,
-            mirror: definition
+            pin_state: Definition::New,
+            param_headers: definition
                 .get("inputSchema")
                 .map_or_else(|| Ok(ParamHeaderMapping::default()), ParamHeaderMapping::of_schema),
             definition: definition.raw().into(),
@@ -335,8 +335,8 @@ mod tests {
         }
     }
 
-    fn offer(definitions: &[String]) -> Offer {
-        Offer::of_pages(&[format!(r#"{{"tools":[{}]}}"#, definitions.join(",")).into()], &JsonLimits::REPLY)
+    fn offer(definitions: &[String]) -> ToolListing {
+        ToolListing::from_pages(&[format!(r#"{{"tools":[{}]}}"#, definitions.join(",")).into()], &JsonLimits::REPLY)
     }
 
     #[test]
@@ -349,8 +349,8 @@ mod tests {
         let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
         let standing = |offered: &[String]| {
             let mut offer = offer(offered);
-            offer.compare(&known, Arc::default());
-            (offer.tool("pay").map(|tool| tool.standing), offer.tool("read").map(|tool| tool.standing))
+            offer.compare_with_pins(&known, Arc::default());
+            (offer.find_tool("pay").map(|tool| tool.pin_state), offer.find_tool("read").map(|tool| tool.pin_state))
         };
         let accepted_both = (Some(Definition::Accepted), Some(Definition::Accepted));
         for round in 0..10_000 {
@@ -366,13 +366,13 @@ mod tests {
 
     #[test]
     fn an_offer_asked_for_before_a_change_is_not_kept() {
-        let offers = Offers::default();
-        let offer = || Arc::new(Offer::of_pages(&[], &JsonLimits::REPLY));
-        let before = offers.changes();
-        offers.forget();
-        offers.keep(offer(), before);
+        let offers = ToolRegistry::default();
+        let offer = || Arc::new(ToolListing::from_pages(&[], &JsonLimits::REPLY));
+        let before = offers.change_count();
+        offers.invalidate();
+        offers.store(offer(), before);
         assert!(offers.current().is_none());
-        offers.keep(offer(), offers.changes());
+        offers.store(offer(), offers.change_count());
         assert!(offers.current().is_some());
     }
 }

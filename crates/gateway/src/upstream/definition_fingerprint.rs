@@ -9,11 +9,11 @@ use sha2::{Digest, Sha256};
 /// A hash of everything a definition says. Order of members and white space are nothing it says.
 pub(crate) fn fingerprint(definition: JsonValue<'_>) -> Arc<str> {
     let mut digest = Sha256::new();
-    feed(definition, &mut digest);
+    hash_value(definition, &mut digest);
     HEXLOWER.encode(&digest.finalize()).into()
 }
 
-fn feed(value: JsonValue<'_>, digest: &mut Sha256) {
+fn hash_value(value: JsonValue<'_>, digest: &mut Sha256) {
     let mut put = |mark: u8, text: &str| {
         digest.update([mark]);
         digest.update((text.len() as u64).to_be_bytes());
@@ -24,7 +24,7 @@ fn feed(value: JsonValue<'_>, digest: &mut Sha256) {
         JsonKind::Number | JsonKind::Bool | JsonKind::Null => put(b'v', value.raw()),
         JsonKind::Array => {
             digest.update(b"[");
-            value.elements().for_each(|element| feed(element, digest));
+            value.elements().for_each(|element| hash_value(element, digest));
             digest.update(b"]");
         }
         JsonKind::Object => {
@@ -35,7 +35,7 @@ fn feed(value: JsonValue<'_>, digest: &mut Sha256) {
             for (key, value) in members {
                 digest.update((key.len() as u64).to_be_bytes());
                 digest.update(key.as_bytes());
-                feed(value, digest);
+                hash_value(value, digest);
             }
             digest.update(b"}");
         }
