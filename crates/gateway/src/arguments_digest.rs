@@ -13,15 +13,15 @@ const MAX_SHA256_ARGUMENTS_BYTES: usize = 64 << 10;
 const HASH_BLOCK_BYTES: usize = 16 << 10;
 
 /// The SHA-256 of arguments; of long ones their BLAKE3, which says so. It may have begun when the message came.
-pub(crate) fn arguments_digest(arguments: JsonValue<'_>, begun: Option<&StreamingDigest>) -> Arc<str> {
+pub(crate) fn arguments_digest(arguments: JsonValue<'_>, streaming: Option<&StreamingDigest>) -> Arc<str> {
     let (start, end) = arguments.span();
     let is_in_pieces = matches!(arguments.source(), JsonText::Segmented(_));
     if end - start <= MAX_SHA256_ARGUMENTS_BYTES || !is_in_pieces {
         return digest_bytes(arguments.raw().as_bytes());
     }
-    let begun = begun.filter(|begun| begun.start == start && start + begun.hashed_bytes <= end);
-    let mut blocks = begun.map_or_else(BlockHasher::default, |begun| begun.hasher.clone());
-    let mut hashed = begun.map_or(0, |begun| begun.hashed_bytes);
+    let streaming = streaming.filter(|streaming| streaming.start == start && start + streaming.hashed_bytes <= end);
+    let mut blocks = streaming.map_or_else(BlockHasher::default, |streaming| streaming.hasher.clone());
+    let mut hashed = streaming.map_or(0, |streaming| streaming.hashed_bytes);
     arguments.for_each_chunk(|piece| {
         let known = hashed.min(piece.len());
         hashed -= known;
@@ -56,9 +56,9 @@ impl StreamingDigest {
         static ARGUMENTS_KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"arguments\""));
         let name = ARGUMENTS_KEY.find(before)? + ARGUMENTS_KEY.needle().len();
         let rest = before.get(name..)?.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
-        let mut begun = Self { start: before.len() - rest.len(), hashed_bytes: 0, hasher: BlockHasher::default() };
-        begun.update(rest);
-        Some(begun)
+        let mut streaming = Self { start: before.len() - rest.len(), hashed_bytes: 0, hasher: BlockHasher::default() };
+        streaming.update(rest);
+        Some(streaming)
     }
 
     pub fn update(&mut self, bytes: &[u8]) {
@@ -152,17 +152,17 @@ mod tests {
         let document = read_segmented(&folded, &JsonLimits::REPLY).expect("JSON");
         let arguments = document.root().get("arguments").expect("arguments");
         let expected = digest_bytes(&text.as_bytes()[15..text.len() - 17]);
-        let begun = |before: &str, more: &str| {
-            let mut begun = StreamingDigest::start_after(before.as_bytes()).expect("a beginning");
-            begun.update(more.as_bytes());
-            begun
+        let streaming = |before: &str, more: &str| {
+            let mut streaming = StreamingDigest::start_after(before.as_bytes()).expect("a beginning");
+            streaming.update(more.as_bytes());
+            streaming
         };
         assert_eq!(arguments_digest(arguments, None), expected);
-        assert_eq!(arguments_digest(arguments, Some(&begun(before, middle))), expected);
-        assert_eq!(arguments_digest(arguments, Some(&begun(before, ""))), expected);
+        assert_eq!(arguments_digest(arguments, Some(&streaming(before, middle))), expected);
+        assert_eq!(arguments_digest(arguments, Some(&streaming(before, ""))), expected);
         let elsewhere = before.replacen("{\"a\"", "{ \"a\"", 1).replacen(" : ", ":", 1);
-        assert_eq!(arguments_digest(arguments, Some(&begun(&elsewhere, middle))), expected, "it begins elsewhere");
-        assert_eq!(arguments_digest(arguments, Some(&begun(before, rest))), expected, "it goes on behind them");
+        assert_eq!(arguments_digest(arguments, Some(&streaming(&elsewhere, middle))), expected, "it begins elsewhere");
+        assert_eq!(arguments_digest(arguments, Some(&streaming(before, rest))), expected, "it goes on behind them");
         assert_eq!(folded.parts().1.len(), 1);
     }
 }

@@ -121,15 +121,15 @@ impl BodyBuffer {
 
     /// Adds a piece of a body that will be as long as `expected`, as far as its head says.
     pub fn push(&mut self, piece: Bytes, expected: usize) {
-        let came = self.len() + piece.len();
+        let received = self.len() + piece.len();
         if let Some(mut long) = self.segmented.take() {
             if long.expected_bytes == expected && long.push(&piece).is_ok() {
                 self.segmented = Some(long);
             } else {
-                self.copied_bytes = long.concatenate(expected.max(came));
+                self.copied_bytes = long.concatenate(expected.max(received));
                 // What of the piece was taken before it was found unfit is copied as well.
-                let taken = self.copied_bytes.len() + piece.len() - came;
-                self.copied_bytes.extend_from_slice(piece.get(taken..).unwrap_or_default());
+                let consumed = self.copied_bytes.len() + piece.len() - received;
+                self.copied_bytes.extend_from_slice(piece.get(consumed..).unwrap_or_default());
             }
             return;
         }
@@ -140,12 +140,12 @@ impl BodyBuffer {
         if self.copied_bytes.is_empty() {
             let first = std::mem::take(&mut self.first);
             // If nobody says how long it is, it ends here, as far as anybody knows.
-            if expected >= MIN_SEGMENTED_BODY_BYTES && expected > came {
+            if expected >= MIN_SEGMENTED_BODY_BYTES && expected > received {
                 self.segmented = Some(Box::new(SegmentedBodyBuilder::new(expected, self.side)));
                 self.push(first, expected);
                 return self.push(piece, expected);
             }
-            self.copied_bytes.reserve_exact(expected.max(came));
+            self.copied_bytes.reserve_exact(expected.max(received));
             self.copied_bytes.extend_from_slice(&first);
         }
         self.copied_bytes.extend_from_slice(&piece);
@@ -201,8 +201,8 @@ impl SegmentedBodyBuilder {
                 self.streaming_digest = StreamingDigest::start_after(&self.before);
             }
             self.middle.push(middle.clone()).map_err(|_| SegmentError)?;
-            if let Some(begun) = &mut self.streaming_digest {
-                begun.update(&middle);
+            if let Some(digest) = &mut self.streaming_digest {
+                digest.update(&middle);
             }
         }
         self.after.extend_from_slice(piece.get(end..).unwrap_or_default());
@@ -236,17 +236,17 @@ mod tests {
 
     /// What is taken of a body that comes in pieces of so many bytes.
     fn gathered(body: &[u8], piece: usize, mut gathered: BodyBuffer, has_length: bool) -> ReceivedBody {
-        let mut came = 0;
+        let mut received = 0;
         for piece in body.chunks(piece) {
-            came += piece.len();
-            gathered.push(Bytes::copy_from_slice(piece), if has_length { body.len() } else { came });
-            assert_eq!(gathered.len(), came);
+            received += piece.len();
+            gathered.push(Bytes::copy_from_slice(piece), if has_length { body.len() } else { received });
+            assert_eq!(gathered.len(), received);
         }
         gathered.finish()
     }
 
-    fn is_folded(taken: &ReceivedBody) -> bool {
-        matches!(taken, ReceivedBody::Segmented(..))
+    fn is_folded(consumed: &ReceivedBody) -> bool {
+        matches!(consumed, ReceivedBody::Segmented(..))
     }
 
     #[test]

@@ -25,29 +25,29 @@ struct ArmedTimer {
 
 impl DeadlineTimer {
     /// Whether a moment has come. If not, whoever asks is called then, or earlier.
-    fn poll_deadline(&self, moment: Instant, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_deadline(&self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let mut set = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ArmedTimer { sleep: timer, waker: hears }) = &*set
-            && timer.deadline() <= moment
+            && timer.deadline() <= deadline
             && !timer.is_elapsed()
             && hears.will_wake(cx.waker())
         {
             return Poll::Pending;
         }
-        if Instant::now() >= moment {
+        if Instant::now() >= deadline {
             return Poll::Ready(());
         }
         let ArmedTimer { sleep: timer, waker: hears } =
-            set.get_or_insert_with(|| ArmedTimer { sleep: Box::pin(sleep_until(moment)), waker: cx.waker().clone() });
+            set.get_or_insert_with(|| ArmedTimer { sleep: Box::pin(sleep_until(deadline)), waker: cx.waker().clone() });
         hears.clone_from(cx.waker());
         loop {
-            if timer.deadline() > moment || timer.is_elapsed() {
-                timer.as_mut().reset(moment);
+            if timer.deadline() > deadline || timer.is_elapsed() {
+                timer.as_mut().reset(deadline);
             }
             // Whatever else the task has done in its turn: else it would be asked once, and not hear.
             let polled = Pin::new(&mut unconstrained(timer.as_mut())).poll(cx);
             // It may have gone off for an earlier moment just now.
-            if polled.is_pending() || timer.deadline() >= moment {
+            if polled.is_pending() || timer.deadline() >= deadline {
                 return polled;
             }
         }
@@ -76,8 +76,8 @@ impl hyper::rt::Timer for SharedHyperTimer {
         Box::pin(DeadlineSleep(Arc::clone(&self.0), Instant::now() + time))
     }
 
-    fn sleep_until(&self, moment: std::time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        Box::pin(DeadlineSleep(Arc::clone(&self.0), moment.into()))
+    fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        Box::pin(DeadlineSleep(Arc::clone(&self.0), deadline.into()))
     }
 
     fn now(&self) -> std::time::Instant {
@@ -86,25 +86,25 @@ impl hyper::rt::Timer for SharedHyperTimer {
 }
 
 /// Waits so long from when it is first asked, by an alarm where there is one.
-pub(crate) async fn sleep(alarm: Option<&DeadlineTimer>, time: Duration) {
-    let moment = Instant::now() + time;
-    match alarm {
-        Some(alarm) => poll_fn(|cx| alarm.poll_deadline(moment, cx)).await,
+pub(crate) async fn sleep(deadline_timer: Option<&DeadlineTimer>, time: Duration) {
+    let deadline = Instant::now() + time;
+    match deadline_timer {
+        Some(deadline_timer) => poll_fn(|cx| deadline_timer.poll_deadline(deadline, cx)).await,
         // As above: work that never rests must not keep it from being heard.
-        None => unconstrained(sleep_until(moment)).await,
+        None => unconstrained(sleep_until(deadline)).await,
     }
 }
 
 /// Gives what work gives; none if it takes longer. Work is large, so it stays where it is.
 pub(crate) async fn timeout<F: Future>(
-    alarm: Option<&DeadlineTimer>,
+    deadline_timer: Option<&DeadlineTimer>,
     time: Duration,
     work: Pin<&mut F>,
 ) -> Option<F::Output> {
     tokio::select! {
         biased;
         done = work => Some(done),
-        () = sleep(alarm, time) => None,
+        () = sleep(deadline_timer, time) => None,
     }
 }
 
@@ -130,28 +130,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_moment_is_heard_of_whichever_was_asked_for_first() {
-        let alarm = DeadlineTimer::default();
+        let deadline_timer = DeadlineTimer::default();
         for (one, other) in [(3, 5), (5, 3)] {
             let start = Instant::now();
             let waited = async |seconds| {
-                sleep(Some(&alarm), seconds * SECOND).await;
+                sleep(Some(&deadline_timer), seconds * SECOND).await;
                 assert_eq!(start.elapsed(), seconds * SECOND);
             };
             tokio::join!(waited(one), waited(other));
         }
-        assert!(timeout(Some(&alarm), SECOND, pin!(pending::<()>())).await.is_none());
-        assert_eq!(timeout(Some(&alarm), SECOND, pin!(async { 7 })).await, Some(7));
+        assert!(timeout(Some(&deadline_timer), SECOND, pin!(pending::<()>())).await.is_none());
+        assert_eq!(timeout(Some(&deadline_timer), SECOND, pin!(async { 7 })).await, Some(7));
     }
 
     #[tokio::test(start_paused = true)]
     async fn it_is_not_set_for_a_request_that_is_done_in_time() {
-        let (alarm, start) = (DeadlineTimer::default(), Instant::now());
-        let ask = |moment| alarm.poll_deadline(moment, &mut Context::from_waker(Waker::noop())).is_pending();
+        let (deadline_timer, start) = (DeadlineTimer::default(), Instant::now());
+        let ask =
+            |deadline| deadline_timer.poll_deadline(deadline, &mut Context::from_waker(Waker::noop())).is_pending();
         for second in 0..9 {
             assert!(ask(start + (10 + second) * SECOND));
             tokio::time::advance(SECOND).await;
         }
-        let deadline = || alarm.0.lock().expect("no panic").as_ref().map(|set| set.sleep.deadline() - start);
+        let deadline = || deadline_timer.0.lock().expect("no panic").as_ref().map(|set| set.sleep.deadline() - start);
         assert_eq!(deadline(), Some(10 * SECOND), "as it was set for the first");
         tokio::time::advance(2 * SECOND).await;
         assert!(ask(start + 20 * SECOND));
@@ -162,11 +163,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_goes_on_with_a_request_is_called() {
-        let (alarm, moment) = (DeadlineTimer::default(), Instant::now() + SECOND);
+        let (deadline_timer, deadline) = (DeadlineTimer::default(), Instant::now() + SECOND);
         let (before, after) = (Arc::new(Calls::default()), Arc::new(Calls::default()));
         for calls in [&before, &after] {
             let waker = Waker::from(Arc::clone(calls));
-            assert!(alarm.poll_deadline(moment, &mut Context::from_waker(&waker)).is_pending());
+            assert!(deadline_timer.poll_deadline(deadline, &mut Context::from_waker(&waker)).is_pending());
         }
         tokio::time::sleep(2 * SECOND).await;
         assert_eq!((before.0.load(Ordering::SeqCst), after.0.load(Ordering::SeqCst)), (0, 1));
@@ -175,13 +176,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_is_heard_by_a_task_that_has_done_much_in_its_turn() {
         for has_gone_off in [false, true] {
-            let alarm = DeadlineTimer::default();
+            let deadline_timer = DeadlineTimer::default();
             if has_gone_off {
-                sleep(Some(&alarm), SECOND).await;
+                sleep(Some(&deadline_timer), SECOND).await;
             }
-            let (calls, moment) = (Arc::new(Calls::default()), Instant::now() + SECOND);
+            let (calls, deadline) = (Arc::new(Calls::default()), Instant::now() + SECOND);
             let waker = Waker::from(Arc::clone(&calls));
-            let asked = || alarm.poll_deadline(moment, &mut Context::from_waker(&waker)).is_pending();
+            let asked = || deadline_timer.poll_deadline(deadline, &mut Context::from_waker(&waker)).is_pending();
             while tokio::task::coop::has_budget_remaining() {
                 let mut spent = pin!(tokio::task::consume_budget());
                 let _ = spent.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -197,7 +198,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn work_that_never_rests_ends_in_time() {
-        for alarm in [None, Some(&DeadlineTimer::default())] {
+        for deadline_timer in [None, Some(&DeadlineTimer::default())] {
             let busy = pin!(async {
                 for _ in 0..10_000 {
                     tokio::task::consume_budget().await;
@@ -206,7 +207,7 @@ mod tests {
                     }
                 }
             });
-            assert!(timeout(alarm, SECOND, busy).await.is_none());
+            assert!(timeout(deadline_timer, SECOND, busy).await.is_none());
         }
     }
 }

@@ -44,10 +44,10 @@ impl ForcedShutdown {
         else {
             return;
         };
-        let told = place.notified();
+        let notified = place.notified();
         // Whoever asked for the notice before it was cut is told; whoever asks now sees it.
         if !self.is_cancelled() {
-            told.await;
+            notified.await;
         }
     }
 }

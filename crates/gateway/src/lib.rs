@@ -123,13 +123,13 @@ impl Gateway {
 
     /// The same, with threads that serve callers.
     pub fn with_workers(
-        lanes: WorkerRoundRobin,
+        workers: WorkerRoundRobin,
         stores: GatewayStores,
         clock: Arc<dyn Clock>,
         settings: GatewaySettings,
     ) -> Arc<Self> {
         let metrics = Metrics::new();
-        let client = UpstreamClient::new(&settings, lanes.count(), metrics.dropped_messages_counter());
+        let client = UpstreamClient::new(&settings, workers.count(), metrics.dropped_messages_counter());
         let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone());
         Arc::new_cyclic(|own| Self {
             weak_self: Weak::clone(own),
@@ -146,8 +146,8 @@ impl Gateway {
             warned_names: Told::default(),
             suspended_calls: PausedCalls::default(),
             upstream_client: client,
-            forced_shutdown: ForcedShutdown::new(lanes.count()),
-            workers: lanes,
+            forced_shutdown: ForcedShutdown::new(workers.count()),
+            workers,
             telemetry,
             metrics,
             auth_failures: AuthFailureCounter::default(),
@@ -170,13 +170,13 @@ impl Gateway {
         self.upstream_client.prepare_tls_for(&servers);
         let next = self.config_snapshot.load().with_changes(servers, grants, &bounds);
         self.config_snapshot.store(Arc::new(next));
-        let live = self.config_snapshot();
+        let snapshot = self.config_snapshot();
         self.sessions.drop_stale_links(|session, link| {
-            let has_grant = live.grants().any(|grant| grant.config.id == *session.grant());
+            let has_grant = snapshot.grants().any(|grant| grant.config.id == *session.grant());
             has_grant
                 && session
                     .server()
-                    .and_then(|server| live.find_server(server.as_str()))
+                    .and_then(|server| snapshot.find_server(server.as_str()))
                     .is_some_and(|upstream| link.belongs_to(upstream))
         });
         self.look_at_accepted();
@@ -249,8 +249,8 @@ impl Gateway {
         }
         self.write_auth_failures().await;
         self.persist_session_usage().await;
-        if let Err(fault) = self.ledger.flush().await {
-            warn!(error = %fault, "the last rows of the call log may not be written: {fault}");
+        if let Err(error) = self.ledger.flush().await {
+            warn!(error = %error, "the last rows of the call log may not be written: {error}");
         }
         self.telemetry.flush().await;
         info!("stopped");
@@ -287,27 +287,27 @@ impl Gateway {
 
     /// Whether what a long stream was opened by is still in force: the grant with its labels, its server, what is accepted
     /// of that, and the policy's version.
-    pub(crate) fn is_context_current(&self, visit: &RequestContext) -> bool {
-        self.is_policy_current(visit) && visit.pins_epoch == visit.upstream.pins_epoch()
+    pub(crate) fn is_context_current(&self, ctx: &RequestContext) -> bool {
+        self.is_policy_current(ctx) && ctx.pins_epoch == ctx.upstream.pins_epoch()
     }
 
     /// The same for a call that was judged: what somebody accepts meanwhile of the server's tools does not change that.
-    pub(crate) fn is_policy_current(&self, visit: &RequestContext) -> bool {
-        let live = self.config_snapshot();
-        let config = &visit.grant.config;
-        let Some(grant) = live.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now())) else {
+    pub(crate) fn is_policy_current(&self, ctx: &RequestContext) -> bool {
+        let snapshot = self.config_snapshot();
+        let config = &ctx.grant.config;
+        let Some(grant) = snapshot.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now())) else {
             return false;
         };
         // Policies judge by labels, too.
         if grant.config.label != config.label || grant.config.labels != config.labels {
             return false;
         }
-        let door = grant.config.servers.get(visit.upstream.name());
-        let is_same = door.is_some_and(|door| door.has_same_rules(&visit.server_access));
+        let access = grant.config.servers.get(ctx.upstream.name());
+        let is_same = access.is_some_and(|access| access.has_same_rules(&ctx.server_access));
         is_same
-            && live
-                .find_server(visit.upstream.name().as_str())
-                .is_some_and(|server| Arc::ptr_eq(server, &visit.upstream))
+            && snapshot
+                .find_server(ctx.upstream.name().as_str())
+                .is_some_and(|server| Arc::ptr_eq(server, &ctx.upstream))
     }
 
     /// The gateway, for a task that outlives a request.

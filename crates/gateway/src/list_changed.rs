@@ -19,9 +19,9 @@ impl ListChangedSet {
     pub const ALL: Self = Self { tools: true, prompts: true, resources: true };
 
     /// Those of which a server says that it tells: in the result of its handshake, or of `server/discover`.
-    pub fn advertised(welcome: &[u8]) -> Self {
-        let welcome = read(welcome, &JsonLimits::REPLY).ok();
-        let capabilities = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities"));
+    pub fn advertised(server_info: &[u8]) -> Self {
+        let server_info = read(server_info, &JsonLimits::REPLY).ok();
+        let capabilities = server_info.as_ref().and_then(|server_info| server_info.root().get("capabilities"));
         let tells = |group: &str| {
             let group = capabilities.and_then(|own| own.get(group));
             is_true(group, "listChanged") || (mutant!("list-change-without-capability") && group.is_some())
@@ -99,14 +99,17 @@ mod tests {
 
     #[test]
     fn only_what_is_promised_in_so_many_words_is_told() {
-        let welcome =
+        let server_info =
             br#"{"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"listChanged":"true"}}}"#;
-        assert_eq!(ListChangedSet::advertised(welcome), ListChangedSet { tools: true, ..ListChangedSet::default() });
+        assert_eq!(
+            ListChangedSet::advertised(server_info),
+            ListChangedSet { tools: true, ..ListChangedSet::default() }
+        );
         for other in [&b""[..], b"[]", br#"{"capabilities":[]}"#, br#"{"tools":{"listChanged":true}}"#] {
             assert_eq!(ListChangedSet::advertised(other), ListChangedSet::default());
         }
         assert_eq!(
-            ListChangedSet::ALL.intersection(ListChangedSet::advertised(welcome)).to_json_members(),
+            ListChangedSet::ALL.intersection(ListChangedSet::advertised(server_info)).to_json_members(),
             [r#""toolsListChanged":true"#]
         );
     }

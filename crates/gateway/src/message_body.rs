@@ -33,8 +33,8 @@ impl MessageBody {
     }
 
     /// A text whose middle stands apart, with what stands before it and behind it now.
-    pub fn from_segments(before: String, middle: &[Bytes], behind: String) -> Self {
-        let further_segments = middle.iter().cloned().chain([behind.into()]).collect();
+    pub fn from_segments(before: String, middle: &[Bytes], after: String) -> Self {
+        let further_segments = middle.iter().cloned().chain([after.into()]).collect();
         Self { head: before.into(), tail: Bytes::new(), further_segments }
     }
 
@@ -53,11 +53,11 @@ impl MessageBody {
 
     /// A text with another beginning: what of it is kept stands in `kept`, which is not copied. If it stands elsewhere, it
     /// is.
-    pub fn with_new_prefix(head: String, rest: &str, kept: &Bytes) -> Self {
-        let start = rest.as_ptr().addr().checked_sub(kept.as_ptr().addr());
+    pub fn with_new_prefix(head: String, rest: &str, source: &Bytes) -> Self {
+        let start = rest.as_ptr().addr().checked_sub(source.as_ptr().addr());
         let own = start.and_then(|start| Some(start..start.checked_add(rest.len())?));
-        match own.filter(|own| own.end <= kept.len()) {
-            Some(own) => Self::from_head_and_tail(head, kept.slice(own)),
+        match own.filter(|own| own.end <= source.len()) {
+            Some(own) => Self::from_head_and_tail(head, source.slice(own)),
             None => (head + rest).into(),
         }
     }

@@ -23,13 +23,13 @@ impl ActiveGrant {
     pub(crate) fn check_revision(
         &self,
         revision: Revision,
-        spoken: impl FnOnce() -> Vec<Revision>,
+        supported_revisions: impl FnOnce() -> Vec<Revision>,
     ) -> Result<(), ProtocolError> {
         let is_too_old = |minimum: &Revision| revision < *minimum && !mutant!("minimum-revision-not-enforced");
         let Some(minimum) = self.config.minimum_revision.filter(is_too_old) else {
             return Ok(());
         };
-        let supported: Vec<String> = spoken().iter().rev().map(|own| format!("\"{own}\"")).collect();
+        let supported: Vec<String> = supported_revisions().iter().rev().map(|own| format!("\"{own}\"")).collect();
         let message = format!("this grant wants the revision {minimum} or a newer one, and {revision} is spoken");
         let data = format!(r#"{{"requested":"{revision}","supported":[{}]}}"#, supported.join(","));
         Err(ProtocolError { status: StatusCode::OK, code: code::INVALID_PARAMS, message, data: Some(data) })
@@ -42,18 +42,18 @@ impl ActiveGrant {
     pub(crate) fn check_handshake_revision(
         &self,
         handshake: &ClientRequest<'_>,
-        spoken: impl FnOnce() -> Vec<Revision>,
+        supported_revisions: impl FnOnce() -> Vec<Revision>,
     ) -> Result<(), ProtocolError> {
         if *handshake.method() != Method::Initialize {
             return Ok(());
         }
-        let asked = handshake.params().and_then(|params| params.get("protocolVersion"));
-        if asked.is_some_and(|asked| asked.as_str().is_none()) {
+        let requested = handshake.params().and_then(|params| params.get("protocolVersion"));
+        if requested.is_some_and(|requested| requested.as_str().is_none()) {
             let what = "`protocolVersion` has to be text that names a revision, such as \"2025-11-25\"";
             return Err(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, what));
         }
-        let asked = asked.and_then(|asked| asked.as_str()?.parse().ok());
-        asked.map_or(Ok(()), |asked| self.check_revision(asked, spoken))
+        let requested = requested.and_then(|requested| requested.as_str()?.parse().ok());
+        requested.map_or(Ok(()), |requested| self.check_revision(requested, supported_revisions))
     }
 
     /// The same for a client that begins with a stream, and would shake hands later.
@@ -78,10 +78,10 @@ impl ActiveGrant {
     pub(crate) fn check_session_revision(
         &self,
         session: &Session,
-        spoken: impl FnOnce() -> Vec<Revision>,
+        supported_revisions: impl FnOnce() -> Vec<Revision>,
     ) -> Result<(), ProtocolError> {
         let begin_anew = |misfit| ProtocolError { status: StatusCode::NOT_FOUND, ..misfit };
-        self.check_revision(session.revision(), spoken).map_err(begin_anew)
+        self.check_revision(session.revision(), supported_revisions).map_err(begin_anew)
     }
 
     /// The same for a stream that is open.

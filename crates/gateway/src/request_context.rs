@@ -93,14 +93,14 @@ impl ClientProtocol {
     pub fn revision(&self) -> Option<Revision> {
         match self {
             Self::Stateful(session) => session.as_ref().map(|session| session.revision()),
-            Self::Stateless(modern) => Some(modern.revision),
+            Self::Stateless(stateless) => Some(stateless.revision),
         }
     }
 
     pub fn client_info(&self) -> Option<&ClientInfo> {
         match self {
             Self::Stateful(session) => session.as_ref().map(|session| session.client_info()),
-            Self::Stateless(modern) => Some(&modern.client),
+            Self::Stateless(stateless) => Some(&stateless.client),
         }
     }
 
@@ -129,7 +129,9 @@ impl RequestContext {
             ClientProtocol::Stateful(Some(session)) if session.is_upstream_stateless() => {
                 ProtocolTranslation::ToStateless
             }
-            ClientProtocol::Stateless(modern) if modern.upstream_session.is_some() => ProtocolTranslation::ToStateful,
+            ClientProtocol::Stateless(stateless) if stateless.upstream_session.is_some() => {
+                ProtocolTranslation::ToStateful
+            }
             ClientProtocol::Stateful(_) | ClientProtocol::Stateless(_) => ProtocolTranslation::None,
         }
     }
@@ -138,7 +140,7 @@ impl RequestContext {
     pub fn upstream_session(&self) -> Option<&Arc<Session>> {
         match &self.client_protocol {
             ClientProtocol::Stateful(session) => session.as_ref().filter(|session| !session.is_upstream_stateless()),
-            ClientProtocol::Stateless(modern) => modern.upstream_session.as_ref(),
+            ClientProtocol::Stateless(stateless) => stateless.upstream_session.as_ref(),
         }
     }
 
@@ -146,7 +148,7 @@ impl RequestContext {
     pub fn exclusive_session(&self) -> Option<&Arc<Turn>> {
         match &self.client_protocol {
             ClientProtocol::Stateful(_) => None,
-            ClientProtocol::Stateless(modern) => modern.exclusive_session.as_ref(),
+            ClientProtocol::Stateless(stateless) => stateless.exclusive_session.as_ref(),
         }
     }
 
@@ -161,7 +163,7 @@ impl RequestContext {
     /// What the server offers to this caller: its own process if it has one.
     pub fn tool_registry(&self) -> Arc<ToolRegistry> {
         match self.upstream_session().and_then(|session| session.server_process()) {
-            Some(child) => Arc::clone(child.tool_registry()),
+            Some(process) => Arc::clone(process.tool_registry()),
             None => Arc::clone(&self.upstream.tool_registry),
         }
     }
@@ -169,7 +171,7 @@ impl RequestContext {
     /// What of that is known.
     pub fn current_tool_listing(&self) -> Option<Arc<ToolListing>> {
         match self.upstream_session().and_then(|session| session.server_process()) {
-            Some(child) => child.tool_registry().current(),
+            Some(process) => process.tool_registry().current(),
             None => self.upstream.tool_registry.current(),
         }
     }
@@ -183,16 +185,16 @@ impl RequestContext {
     }
 
     /// A tool of an offer. One whose arguments cannot be mirrored as its server wants it is none for whoever has to.
-    pub fn find_tool<'o>(&self, offer: Option<&'o ToolListing>, name: &str) -> Option<&'o UpstreamTool> {
+    pub fn find_tool<'o>(&self, listing: Option<&'o ToolListing>, name: &str) -> Option<&'o UpstreamTool> {
         let is_stateless = self.generation() == ProtocolGeneration::Stateless
             || self.translation() == ProtocolTranslation::ToStateless;
         let has_to_mirror = is_stateless && !self.upstream.is_process();
-        offer?.find_tool(name).filter(|tool| !has_to_mirror || tool.param_headers.is_ok())
+        listing?.find_tool(name).filter(|tool| !has_to_mirror || tool.param_headers.is_ok())
     }
 
     /// The revisions that a caller of an era may speak: those that are spoken there, without what the grant finds too old.
-    pub fn supported_revisions(&self, era: ProtocolGeneration) -> Vec<Revision> {
-        self.grant.allowed_revisions(&self.upstream.supported_revisions(era))
+    pub fn supported_revisions(&self, generation: ProtocolGeneration) -> Vec<Revision> {
+        self.grant.allowed_revisions(&self.upstream.supported_revisions(generation))
     }
 
     /// Holds that the grant lets its bearer speak in a revision.
@@ -225,7 +227,7 @@ impl RequestContext {
     ) -> UpstreamRequest {
         self.set_upstream_session(&mut outgoing);
         let revision = match &self.client_protocol {
-            ClientProtocol::Stateless(modern) if modern.upstream_session.is_none() => Some(modern.revision),
+            ClientProtocol::Stateless(stateless) if stateless.upstream_session.is_none() => Some(stateless.revision),
             ClientProtocol::Stateful(Some(session)) if session.is_upstream_stateless() => Some(Revision::R2026_07_28),
             ClientProtocol::Stateless(_) | ClientProtocol::Stateful(_) => None,
         };
@@ -241,15 +243,15 @@ impl RequestContext {
     /// Writes a request as the era of the upstream does. Its text was read before, so it can be read.
     fn translate(&self, outgoing: &mut UpstreamRequest) {
         let text = || String::from_utf8(outgoing.body.clone().into_bytes().into()).ok();
-        let crossed = match self.translation() {
+        let translated = match self.translation() {
             ProtocolTranslation::None => None,
             ProtocolTranslation::ToStateful => text().and_then(|text| to_stateful(&text)),
             ProtocolTranslation::ToStateless => {
                 text().zip(self.session()).and_then(|(text, session)| session.to_stateless_request(&text, None))
             }
         };
-        if let Some(crossed) = crossed {
-            outgoing.body = crossed.into();
+        if let Some(translated) = translated {
+            outgoing.body = translated.into();
         }
     }
 

@@ -28,20 +28,20 @@ pub(crate) enum Revalidation<T> {
 
 impl Gateway {
     /// What became of what a visit came by.
-    pub(crate) fn revalidate(&self, visit: &RequestContext) -> Revalidation<RequestContext> {
-        let config = &visit.grant.config;
-        let now = self.find_request_context(&config.token, visit.upstream.name(), &visit.client_address);
+    pub(crate) fn revalidate(&self, ctx: &RequestContext) -> Revalidation<RequestContext> {
+        let config = &ctx.grant.config;
+        let now = self.find_request_context(&config.token, ctx.upstream.name(), &ctx.client_address);
         let Some(now) =
-            now.filter(|now| now.grant.config.id == config.id && now.grant.allows_protocol(&visit.client_protocol))
+            now.filter(|now| now.grant.config.id == config.id && now.grant.allows_protocol(&ctx.client_protocol))
         else {
             return if mutant!("stream-outlives-grant") { Revalidation::Unchanged } else { Revalidation::Revoked };
         };
-        if self.is_context_current(visit) {
+        if self.is_context_current(ctx) {
             return Revalidation::Unchanged;
         }
         Revalidation::Replaced(Box::new(RequestContext {
-            client_protocol: visit.client_protocol.clone(),
-            trace: visit.trace.clone(),
+            client_protocol: ctx.client_protocol.clone(),
+            trace: ctx.trace.clone(),
             ..now
         }))
     }
@@ -53,12 +53,12 @@ impl Gateway {
         server: &ServerName,
         address: &Arc<str>,
     ) -> Option<RequestContext> {
-        let live = self.config_snapshot();
-        let grant = live.find_grant(grant).filter(|grant| !grant.is_expired(self.clock.now()))?;
-        let (upstream, door) = (live.find_server(server.as_str())?, grant.config.servers.get(server)?);
+        let snapshot = self.config_snapshot();
+        let grant = snapshot.find_grant(grant).filter(|grant| !grant.is_expired(self.clock.now()))?;
+        let (upstream, access) = (snapshot.find_server(server.as_str())?, grant.config.servers.get(server)?);
         Some(RequestContext {
             grant: Arc::clone(grant),
-            server_access: door.clone(),
+            server_access: access.clone(),
             pins_epoch: upstream.pins_epoch(),
             upstream: Arc::clone(upstream),
             client_address: Arc::clone(address),
@@ -71,10 +71,10 @@ impl Gateway {
 
     /// Of which lists the server promised a client with a session to tell. Of one that was kept over a restart the
     /// server has to be asked again, until it answers.
-    pub(crate) async fn advertised_list_changes(&self, visit: &RequestContext, session: &Session) -> ListChangedSet {
+    pub(crate) async fn advertised_list_changes(&self, ctx: &RequestContext, session: &Session) -> ListChangedSet {
         let mut pause = AGAIN;
         loop {
-            match self.try_advertised_list_changes(visit, session).await {
+            match self.try_advertised_list_changes(ctx, session).await {
                 Some(_) if mutant!("policy-change-not-announced") => return ListChangedSet::default(),
                 Some(lists) => return lists,
                 // Of a session that is over nobody is promised anything.
@@ -86,16 +86,16 @@ impl Gateway {
     }
 
     /// The same; none if the server does not answer now.
-    async fn try_advertised_list_changes(&self, visit: &RequestContext, session: &Session) -> Option<ListChangedSet> {
+    async fn try_advertised_list_changes(&self, ctx: &RequestContext, session: &Session) -> Option<ListChangedSet> {
         if session.list_changed().is_none() && session.is_upstream_stateless() {
-            match ask(self, visit).await {
-                Ok(Said::Welcome(welcome)) => session.note_list_changed(&welcome),
+            match ask(self, ctx).await {
+                Ok(Said::Welcome(server_info)) => session.note_list_changed(&server_info),
                 // It answers, and promises nothing.
                 Ok(Said::Refused | Said::NotStateless) => return Some(ListChangedSet::default()),
                 Err(_) => return None,
             }
         } else if session.list_changed().is_none() {
-            reopen_if_elsewhere(self, visit).await;
+            reopen_if_elsewhere(self, ctx).await;
         }
         session.list_changed()
     }

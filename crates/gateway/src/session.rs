@@ -149,22 +149,22 @@ impl Session {
             is_upstream_stateless: row.is_upstream_stateless,
             accepts_log_messages: true,
         };
-        let watched = if mutant!("subscriptions-lost-at-restart") { Vec::new() } else { row.subscribed_uris };
-        let session = Self::with_id(id, opening, watched)?;
+        let subscriptions = if mutant!("subscriptions-lost-at-restart") { Vec::new() } else { row.subscribed_uris };
+        let session = Self::with_id(id, opening, subscriptions)?;
         if let Some(level) = row.log_level {
             session.set_client_log_level(&level);
         }
         Some(session)
     }
 
-    fn with_id(id: &str, opening: SessionParams, watched: Vec<String>) -> Option<Self> {
+    fn with_id(id: &str, opening: SessionParams, subscriptions: Vec<String>) -> Option<Self> {
         let SessionParams {
             grant,
             server,
             revision,
             client_info: client,
             handshake,
-            server_info: welcome,
+            server_info,
             upstream_link: link,
             session_permit: room,
             is_upstream_stateless: is_far_stateless,
@@ -183,8 +183,8 @@ impl Session {
             handshake_profile: is_far_stateless.then(|| Box::new(HandshakeProfile::of(&handshake))),
             client_capabilities: handshake_capabilities(&handshake),
             handshake,
-            list_changed: Mutex::new((!welcome.is_empty()).then(|| ListChangedSet::advertised(&welcome))),
-            server_info: welcome,
+            list_changed: Mutex::new((!server_info.is_empty()).then(|| ListChangedSet::advertised(&server_info))),
+            server_info,
             accepts_log_messages: takes_log,
             upstream_link: Mutex::new(link),
             handshake_attempts: AtomicU64::new(0),
@@ -194,7 +194,7 @@ impl Session {
             server_requests: LazyBox::default(),
             stream_end_signal: Mutex::default(),
             notification_hub: Arc::default(),
-            subscriptions: ResourceSubscriptions::new(IdHash::of(&[id]), watched),
+            subscriptions: ResourceSubscriptions::new(IdHash::of(&[id]), subscriptions),
             replay_buffers: ReplayBuffers::new(replay::replay_budget(0))?,
             last_event_id: LazyBox::default(),
             stream_lock: LazyBox::default(),
@@ -253,8 +253,8 @@ impl Session {
     }
 
     /// Notes what the server promised to tell of, unless the client was promised something before.
-    pub fn note_list_changed(&self, welcome: &[u8]) {
-        lock(&self.list_changed).get_or_insert_with(|| ListChangedSet::advertised(welcome));
+    pub fn note_list_changed(&self, server_info: &[u8]) {
+        lock(&self.list_changed).get_or_insert_with(|| ListChangedSet::advertised(server_info));
     }
 
     pub fn list_changed(&self) -> Option<ListChangedSet> {
@@ -311,14 +311,14 @@ impl Session {
 
     /// Where the upstream's own stream was left.
     pub fn last_event_id(&self) -> Option<HeaderValue> {
-        self.last_event_id.get_if_initialized().and_then(|heard| lock(heard).clone())
+        self.last_event_id.get_if_initialized().and_then(|last_event_id| lock(last_event_id).clone())
     }
 
     /// Notes where it was left in an opening of the session. Another one knows nothing of the events of this.
     pub fn set_last_event_id(&self, last: Option<HeaderValue>, opening: u64) {
-        let mut heard = lock(&self.last_event_id);
+        let mut last_event_id = lock(&self.last_event_id);
         if self.handshake_attempts() == opening {
-            *heard = last;
+            *last_event_id = last;
         }
     }
 
@@ -329,7 +329,7 @@ impl Session {
     /// The process of its own, if its server is one.
     pub fn server_process(&self) -> Option<Arc<ServerProcess>> {
         match &*lock(&self.upstream_link) {
-            UpstreamLink::Process(child) => Some(Arc::clone(child)),
+            UpstreamLink::Process(process) => Some(Arc::clone(process)),
             _ => None,
         }
     }
@@ -385,7 +385,7 @@ impl Session {
 
     /// Has a request of the client cancelled; false if there is none of this id.
     pub fn cancel_request(&self, id: &RequestId<'_>) -> bool {
-        self.find_request(id).inspect(|under_way| under_way.cancel_signal.notify_one()).is_some()
+        self.find_request(id).inspect(|in_flight| in_flight.cancel_signal.notify_one()).is_some()
     }
 
     /// Whether the upstream knows of no session.
@@ -416,8 +416,8 @@ impl Session {
     /// Opens the one stream of the session; an earlier one is told to end. The handle is told when this one has to.
     pub fn open_stream(&self) -> Arc<Notify> {
         let handle = Arc::new(Notify::new());
-        if let Some(earlier) = lock(&self.stream_end_signal).replace(Arc::clone(&handle)) {
-            earlier.notify_one();
+        if let Some(previous) = lock(&self.stream_end_signal).replace(Arc::clone(&handle)) {
+            previous.notify_one();
         }
         handle
     }
@@ -475,9 +475,10 @@ pub(crate) fn protocol_version_header(revision: Revision) -> Option<Revision> {
 }
 
 /// Whether an upstream that speaks of itself so has log messages to ask for.
-pub(crate) fn has_logging_capability(welcome: &[u8]) -> bool {
-    let welcome = read(welcome, &JsonLimits::REPLY).ok();
-    welcome.is_some_and(|welcome| welcome.root().get("capabilities").and_then(|own| own.get("logging")).is_some())
+pub(crate) fn has_logging_capability(server_info: &[u8]) -> bool {
+    let server_info = read(server_info, &JsonLimits::REPLY).ok();
+    server_info
+        .is_some_and(|server_info| server_info.root().get("capabilities").and_then(|own| own.get("logging")).is_some())
 }
 
 /// A panic while holding one of these leaves the table whole: each change is one call.

@@ -40,13 +40,13 @@ impl SingleSessionClient {
         session_slot: SessionSlot,
         generations: &'static [ProtocolGeneration],
     ) -> Self {
-        Self { messages, session_slot, generations, stateless_requests: Arc::default() }
+        Self { messages, session_slot, generations: generations, stateless_requests: Arc::default() }
     }
 
     /// The client's session; none before its handshake, and after it is over.
-    pub fn session(&self, gw: &Gateway, visit: &RequestContext) -> Option<Arc<Session>> {
+    pub fn session(&self, gw: &Gateway, ctx: &RequestContext) -> Option<Arc<Session>> {
         let session = self.session_slot.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        gw.sessions.find(session.id(), &visit.grant.config.id, Some(visit.upstream.name()))
+        gw.sessions.find(session.id(), &ctx.grant.config.id, Some(ctx.upstream.name()))
     }
 
     /// Waits until nobody reads the texts any more.
@@ -59,8 +59,8 @@ impl SingleSessionClient {
     }
 
     /// Ends the session of a client that has gone.
-    pub async fn end_session(&self, gw: &Gateway, visit: &RequestContext) {
-        end_session(gw, visit, &self.session_slot).await;
+    pub async fn end_session(&self, gw: &Gateway, ctx: &RequestContext) {
+        end_session(gw, ctx, &self.session_slot).await;
     }
 
     /// Takes one message. Requests run beside one another; what wants no answer is passed on in its order. What is given
@@ -68,53 +68,54 @@ impl SingleSessionClient {
     pub async fn handle_message(
         &self,
         gw: &Arc<Gateway>,
-        mut visit: RequestContext,
+        mut ctx: RequestContext,
         text: Bytes,
     ) -> Option<oneshot::Receiver<()>> {
-        let mut line = Responder::to_message_queue(self.messages.clone(), Arc::clone(&self.session_slot));
+        let mut responder = Responder::to_message_queue(self.messages.clone(), Arc::clone(&self.session_slot));
         let message = match read_client_message(&text, &gw.settings.request_limits) {
             Ok(message) => message,
-            Err(fault) => {
-                line.reject(&fault, ProtocolGeneration::Stateful).await;
-                gw.record_rejection(&visit, fault.code, &fault.message).await;
+            Err(cause) => {
+                responder.reject(&cause, ProtocolGeneration::Stateful).await;
+                gw.record_rejection(&ctx, cause.code, &cause.message).await;
                 return None;
             }
         };
-        visit.trace = RequestTrace::of(&message, None, &gw.telemetry).map(Box::new);
-        if let ClientMessage::Notification(said) = &message
-            && *said.method() == Method::Cancelled
-            && let Some(under_way) = said.reference().ok().flatten().and_then(|id| self.stateless_requests.find(&id))
+        ctx.trace = RequestTrace::of(&message, None, &gw.telemetry).map(Box::new);
+        if let ClientMessage::Notification(notification) = &message
+            && *notification.method() == Method::Cancelled
+            && let Some(in_flight) =
+                notification.reference().ok().flatten().and_then(|id| self.stateless_requests.find(&id))
         {
             // A request that stands alone; how its server hears of it, is the call's to know.
-            under_way.cancel_signal.notify_one();
-            let mut trail = Trail::of_visit(&visit, gw.new_call_id(), gw.clock.now());
-            trail.method(said.method().name());
-            gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+            in_flight.cancel_signal.notify_one();
+            let mut recorder = Trail::of_visit(&ctx, gw.new_call_id(), gw.clock.now());
+            recorder.method(notification.method().name());
+            gw.write(recorder.outcome(CallOutcome::Ok, None)).await;
             return None;
         }
-        match self.detect_client_protocol(gw, &visit, &message) {
-            Ok(side) => visit.client_protocol = side,
+        match self.detect_client_protocol(gw, &ctx, &message) {
+            Ok(side) => ctx.client_protocol = side,
             Err(ProtocolError { code, message: what, data, .. }) => {
                 if let ClientMessage::Request(request) = &message {
-                    line.finish(error_response(Some(request.id()), code, &what, data.as_deref()).into()).await;
+                    responder.finish(error_response(Some(request.id()), code, &what, data.as_deref()).into()).await;
                 }
-                gw.record_rejection(&visit, code, &what).await;
+                gw.record_rejection(&ctx, code, &what).await;
                 return None;
             }
         }
         match message {
             ClientMessage::Request(request) => {
                 let is_handshake =
-                    *request.method() == Method::Initialize && visit.generation() == ProtocolGeneration::Stateful;
-                if visit.generation() == ProtocolGeneration::Stateless {
+                    *request.method() == Method::Initialize && ctx.generation() == ProtocolGeneration::Stateful;
+                if ctx.generation() == ProtocolGeneration::Stateless {
                     // From now on it can be cancelled, whatever has to be done before it is sent.
-                    line.register_cancellable(&self.stateless_requests, request.id(), None);
+                    responder.register_cancellable(&self.stateless_requests, request.id(), None);
                 }
-                let over = self.spawn_request(gw, visit, text, line, is_handshake);
+                let over = self.spawn_request(gw, ctx, text, responder, is_handshake);
                 is_handshake.then_some(over)
             }
             ClientMessage::Notification(_) | ClientMessage::Response(_) => {
-                pass::one_way(gw, &visit, &message).await;
+                pass::one_way(gw, &ctx, &message).await;
                 None
             }
         }
@@ -124,9 +125,9 @@ impl SingleSessionClient {
     fn spawn_request(
         &self,
         gw: &Arc<Gateway>,
-        visit: RequestContext,
+        ctx: RequestContext,
         text: Bytes,
-        line: Responder,
+        responder: Responder,
         is_handshake: bool,
     ) -> oneshot::Receiver<()> {
         let (task, texts, slot) = (Arc::clone(gw), self.messages.clone(), Arc::clone(&self.session_slot));
@@ -135,13 +136,13 @@ impl SingleSessionClient {
             let gw = task;
             if is_handshake {
                 // A client that begins anew has done with what it had.
-                end_session(&gw, &visit, &slot).await;
+                end_session(&gw, &ctx, &slot).await;
             }
             if let Ok(ClientMessage::Request(request)) = read_client_message(&text, &gw.settings.request_limits) {
-                handle_request(&gw, visit.clone(), &request, line).await;
+                handle_request(&gw, ctx.clone(), &request, responder).await;
             }
             if is_handshake {
-                spawn_event_forwarder(&gw, &visit, &texts, &slot);
+                spawn_event_forwarder(&gw, &ctx, &texts, &slot);
             }
             drop(done);
         });
@@ -152,15 +153,14 @@ impl SingleSessionClient {
     fn detect_client_protocol(
         &self,
         gw: &Gateway,
-        visit: &RequestContext,
+        ctx: &RequestContext,
         message: &ClientMessage<'_>,
     ) -> Result<ClientProtocol, ProtocolError> {
         let begin = || ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`");
         let session = || {
-            let session = self.session(gw, visit).ok_or_else(begin)?;
-            visit
-                .grant
-                .check_session_revision(&session, || visit.supported_revisions(ProtocolGeneration::Stateful))
+            let session = self.session(gw, ctx).ok_or_else(begin)?;
+            ctx.grant
+                .check_session_revision(&session, || ctx.supported_revisions(ProtocolGeneration::Stateful))
                 .map(|()| ClientProtocol::Stateful(Some(session)))
         };
         let ClientMessage::Request(request) = message else { return session() };
@@ -168,12 +168,12 @@ impl SingleSessionClient {
             if !self.generations.contains(&ProtocolGeneration::Stateless) {
                 return Err(begin());
             }
-            let revision = check_meta(request, &visit.supported_revisions(ProtocolGeneration::Stateless))?;
-            visit.check_revision(revision)?;
+            let revision = check_meta(request, &ctx.supported_revisions(ProtocolGeneration::Stateless))?;
+            ctx.check_revision(revision)?;
             let client = ClientInfo::of(request.meta().client_info());
             let declared = ClientCapabilities::of(request.meta().client_capabilities());
             let wants_log = request.meta().log_level().is_some();
-            let modern = StatelessClient {
+            let stateless = StatelessClient {
                 revision,
                 client,
                 client_capabilities: declared,
@@ -182,12 +182,12 @@ impl SingleSessionClient {
                 upstream_session: None,
                 exclusive_session: None,
             };
-            return Ok(ClientProtocol::Stateless(Box::new(modern)));
+            return Ok(ClientProtocol::Stateless(Box::new(stateless)));
         }
         if *request.method() == Method::Initialize {
-            return visit
+            return ctx
                 .grant
-                .check_handshake_revision(request, || visit.supported_revisions(ProtocolGeneration::Stateful))
+                .check_handshake_revision(request, || ctx.supported_revisions(ProtocolGeneration::Stateful))
                 .map(|()| ClientProtocol::Stateful(None));
         }
         session()
@@ -196,40 +196,40 @@ impl SingleSessionClient {
 
 /// Passes on what belongs to no request, for as long as the session lives, by the policy in force; and says when that is
 /// another one.
-fn spawn_event_forwarder(gw: &Arc<Gateway>, visit: &RequestContext, texts: &mpsc::Sender<Bytes>, slot: &SessionSlot) {
+fn spawn_event_forwarder(gw: &Arc<Gateway>, ctx: &RequestContext, texts: &mpsc::Sender<Bytes>, slot: &SessionSlot) {
     let Some(session) = slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
     let end = session.open_stream();
     let (task, texts) = (Arc::clone(gw), texts.downgrade());
-    let mut visit = visit.with_session(Arc::clone(&session));
+    let mut ctx = ctx.with_session(Arc::clone(&session));
     gw.spawn(async move {
         let gw = task;
         let Some(texts) = texts.upgrade() else { return };
         let written = |text: &str| Bytes::copy_from_slice(text.as_bytes());
-        let (mut heard, mut is_due) = (None, false);
+        let (mut last_event_id, mut is_due) = (None, false);
         loop {
             let telling = async {
                 if is_due {
-                    stream::tell(&gw, &visit, &texts, written).await;
+                    stream::tell(&gw, &ctx, &texts, written).await;
                     is_due = false;
                 }
                 std::future::pending::<()>().await;
             };
             tokio::select! {
-                () = stream::follow(&gw, &visit, heard, &texts, written) => {}
+                () = stream::follow(&gw, &ctx, last_event_id, &texts, written) => {}
                 () = telling => {}
-                () = gw.wait_for_config_change(&visit) => {}
+                () = gw.wait_for_config_change(&ctx) => {}
                 () = end.notified() => break,
                 () = gw.wait_for_shutdown() => break,
             }
-            heard = session.last_event_id();
-            match gw.revalidate(&visit) {
+            last_event_id = session.last_event_id();
+            match gw.revalidate(&ctx) {
                 Revalidation::Unchanged => {}
                 Revalidation::Revoked => break,
                 Revalidation::Replaced(next) => {
                     is_due = true;
                     // Another server knows nothing of the events of this one.
-                    heard = heard.filter(|_| Arc::ptr_eq(&visit.upstream, &next.upstream));
-                    visit = *next;
+                    last_event_id = last_event_id.filter(|_| Arc::ptr_eq(&ctx.upstream, &next.upstream));
+                    ctx = *next;
                 }
             }
         }
@@ -245,19 +245,19 @@ pub(crate) fn stop_event_forwarder(slot: &SessionSlot) {
 }
 
 /// Ends the session of a client that has gone, or begins anew.
-pub(crate) async fn end_session(gw: &Gateway, visit: &RequestContext, slot: &SessionSlot) {
+pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext, slot: &SessionSlot) {
     let session = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
-        initialize::end(gw, &visit.with_session(session)).await;
+        initialize::end(gw, &ctx.with_session(session)).await;
     }
 }
 
 impl Gateway {
     /// Waits until what a visit came by is not in force any more.
-    async fn wait_for_config_change(&self, visit: &RequestContext) {
-        let mut look = tokio::time::interval(stream::LOOK);
-        while matches!(self.revalidate(visit), Revalidation::Unchanged) {
-            look.tick().await;
+    async fn wait_for_config_change(&self, ctx: &RequestContext) {
+        let mut recheck = tokio::time::interval(stream::LOOK);
+        while matches!(self.revalidate(ctx), Revalidation::Unchanged) {
+            recheck.tick().await;
         }
     }
 }

@@ -37,19 +37,19 @@ impl Gateway {
         let slot = SessionSlot::default();
         let (ended, end) = oneshot::channel();
         let reading = async {
-            let seat = SingleSessionClient::new(
+            let client = SingleSessionClient::new(
                 texts,
                 Arc::clone(&slot),
                 &[ProtocolGeneration::Stateful, ProtocolGeneration::Stateless],
             );
             let read = tokio::select! {
-                read = self.read_stdio(grant, server, input, seat) => read,
+                read = self.read_stdio(grant, server, input, client) => read,
                 () = self.run_stdio_housekeeping() => Ok(()),
             };
             self.stop();
             self.drain().await;
-            if let Ok(visit) = self.stdio_context(grant, server) {
-                end_session(self, &visit, &slot).await;
+            if let Ok(ctx) = self.stdio_context(grant, server) {
+                end_session(self, &ctx, &slot).await;
             }
             let _ = ended.send(());
             read
@@ -70,23 +70,23 @@ impl Gateway {
         grant: &TokenHash,
         server: &ServerName,
         input: impl AsyncRead + Unpin,
-        seat: SingleSessionClient,
+        client: SingleSessionClient,
     ) -> std::io::Result<()> {
         let mut input = BufReader::new(input);
         loop {
             let next = read_line(&mut input, self.settings.request_limits.max_bytes);
             let line = tokio::select! {
                 line = next => line?,
-                () = seat.wait_for_disconnect() => return Ok(()),
+                () = client.wait_for_disconnect() => return Ok(()),
                 () = self.wait_for_shutdown() => return Ok(()),
             };
             let Some(line) = line else { return Ok(()) };
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let visit = self.stdio_context(grant, server)?;
+            let ctx = self.stdio_context(grant, server)?;
             let taken = tokio::select! {
-                taken = seat.handle_message(self, visit, line.into()) => taken,
+                taken = client.handle_message(self, ctx, line.into()) => taken,
                 // A client that reads nothing would hold us here.
                 () = self.wait_for_shutdown() => return Ok(()),
             };

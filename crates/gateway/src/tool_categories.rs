@@ -25,7 +25,7 @@ impl ToolCategorization {
     #[must_use]
     pub fn category(&self) -> Category {
         let judged = || self.classification.as_ref().map_or(Category::Unknown, |judged| judged.category);
-        self.category_override.as_ref().map_or_else(judged, |said| said.category)
+        self.category_override.as_ref().map_or_else(judged, |override_row| override_row.category)
     }
 }
 
@@ -34,22 +34,22 @@ impl ToolCategorization {
 pub fn categorize_tools<'d>(
     server: &ServerName,
     siblings: impl IntoIterator<Item = &'d str>,
-    said: &[CategoryOverride],
+    override_row: &[CategoryOverride],
     definitions: impl IntoIterator<Item = &'d ToolDefinition>,
 ) -> BTreeMap<String, ToolCategorization> {
-    let around = ServerContext::new(server.as_str(), None, siblings);
+    let sibling_tools = ServerContext::new(server.as_str(), None, siblings);
     let class = |definition: &ToolDefinition| {
         // Of one tool one thing is said.
-        let about = said.iter().find(|said| said.tool == definition.name);
-        let (said, lapsed) = match about.cloned() {
-            Some(said) if said.applies_to(definition) => (Some(said), None),
+        let about = override_row.iter().find(|override_row| override_row.tool == definition.name);
+        let (override_row, lapsed) = match about.cloned() {
+            Some(override_row) if override_row.applies_to(definition) => (Some(override_row), None),
             lapsed => (None, lapsed),
         };
         (
             definition.name.clone(),
             ToolCategorization {
-                classification: classify_definition(definition, &around),
-                category_override: said,
+                classification: classify_definition(definition, &sibling_tools),
+                category_override: override_row,
                 stale_override: lapsed,
             },
         )
@@ -64,10 +64,10 @@ pub fn categorize_accepted_tools(server: &ServerName, known: &ServerTools) -> BT
     categorize_tools(server, accepted().map(|tool| tool.name.as_str()), &known.category_overrides, accepted())
 }
 
-fn classify_definition(definition: &ToolDefinition, around: &ServerContext) -> Result<Classification, String> {
-    let document = read(definition.text.as_bytes(), &JsonLimits::REPLY).map_err(|fault| fault.to_string())?;
+fn classify_definition(definition: &ToolDefinition, sibling_tools: &ServerContext) -> Result<Classification, String> {
+    let document = read(definition.text.as_bytes(), &JsonLimits::REPLY).map_err(|error| error.to_string())?;
     let tool = ToolSpec::of(document.root()).map_err(str::to_owned)?;
-    Ok(classify(&tool, around))
+    Ok(classify(&tool, sibling_tools))
 }
 
 /// The categories of a server's accepted tools, and what they were found from.

@@ -107,7 +107,7 @@ impl UpstreamConfig {
     /// What must never be seen on the caller's side.
     pub fn secret_redactor(&self) -> SecretRedactor {
         match &self.transport {
-            UpstreamTransport::Process(child) => SecretRedactor::new(&child.secrets),
+            UpstreamTransport::Process(process) => SecretRedactor::new(&process.secrets),
             UpstreamTransport::Http(http) => {
                 // A key may stand in the URL as well; other values are words that answers have, too.
                 let pairs = http.url.query().into_iter().flat_map(|query| query.split('&'));
@@ -176,7 +176,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    pub(crate) fn new(config: UpstreamConfig, in_flight: usize, children: usize) -> Self {
+    pub(crate) fn new(config: UpstreamConfig, in_flight: usize, processes: usize) -> Self {
         let mut headers = HeaderMap::new();
         if let UpstreamTransport::Http(to) = &config.transport {
             for header in &to.headers {
@@ -198,7 +198,7 @@ impl Upstream {
             tool_categories: ArcSwapOption::empty(),
             pins_hash: std::sync::Mutex::default(),
             pins_epoch: AtomicU64::new(0),
-            process_slots: Arc::new(Semaphore::new(children)),
+            process_slots: Arc::new(Semaphore::new(processes)),
             restart_backoff: Arc::default(),
             shared_process: std::sync::Mutex::default(),
             stateless_support: AtomicU8::new(0),
@@ -230,12 +230,12 @@ impl Upstream {
     /// who listen, unless nobody could have seen one.
     pub(crate) fn note_pins(&self, known: &ServerTools, is_first: bool) {
         let pins = known.pinned.iter().map(|pin| hash_of(&(&pin.definition.name, &pin.definition.fingerprint)));
-        let said = known
+        let overrides = known
             .category_overrides
             .iter()
-            .map(|said| hash_of(&(&said.tool, said.category.as_str(), &said.fingerprint)));
+            .map(|overrides| hash_of(&(&overrides.tool, overrides.category.as_str(), &overrides.fingerprint)));
         // In whatever order they come.
-        let now = pins.chain(said).fold(0, u64::wrapping_add);
+        let now = pins.chain(overrides).fold(0, u64::wrapping_add);
         let mut accepted = self.pins_hash.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if accepted.replace(now).is_some_and(|before| before != now) && !is_first {
             self.pins_epoch.fetch_add(1, Ordering::AcqRel);
@@ -259,18 +259,18 @@ impl Upstream {
         keeping: &ProcessSpawner,
     ) -> Result<Arc<ServerProcess>, SendError> {
         let mut shared = self.shared_process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(child) = shared.as_ref().filter(|child| !child.is_ended()) {
-            return Ok(Arc::clone(child));
+        if let Some(process) = shared.as_ref().filter(|process| !process.is_ended()) {
+            return Ok(Arc::clone(process));
         }
-        let child = ServerProcess::start(self, config, keeping, ConnectionScope::Shared)?;
-        *shared = Some(Arc::clone(&child));
-        Ok(child)
+        let process = ServerProcess::start(self, config, keeping, ConnectionScope::Shared)?;
+        *shared = Some(Arc::clone(&process));
+        Ok(process)
     }
 
     /// Whether the process for requests that stand alone has a call that it has not answered.
     pub(crate) fn has_pending_call(&self) -> bool {
         let shared = self.shared_process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        shared.as_ref().is_some_and(|child| child.demux().has_pending_call())
+        shared.as_ref().is_some_and(|process| process.demux().has_pending_call())
     }
 
     /// Whether one more process may run for it.
@@ -321,9 +321,9 @@ impl Upstream {
     /// The revisions that are spoken through us, as a client of an era is told. We carry between the eras, so one of each
     /// is spoken whatever the server speaks; of those with a handshake, the ones that it names, and any where it names
     /// none. To requests that stand alone the server itself says which there are, and so do we.
-    pub(crate) fn supported_revisions(&self, era: ProtocolGeneration) -> Vec<Revision> {
+    pub(crate) fn supported_revisions(&self, generation: ProtocolGeneration) -> Vec<Revision> {
         let named = self.supported_revisions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if era == ProtocolGeneration::Stateless && named.contains(&Revision::R2026_07_28) {
+        if generation == ProtocolGeneration::Stateless && named.contains(&Revision::R2026_07_28) {
             return named.clone();
         }
         let has_handshake = |own: &Revision| own.generation() == ProtocolGeneration::Stateful;
@@ -332,10 +332,10 @@ impl Upstream {
         Revision::ALL.into_iter().filter(is_spoken).collect()
     }
 
-    pub(crate) fn set_supported_revisions(&self, mut spoken: Vec<Revision>) {
-        spoken.sort_unstable();
-        spoken.dedup();
-        *self.supported_revisions.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = spoken;
+    pub(crate) fn set_supported_revisions(&self, mut supported: Vec<Revision>) {
+        supported.sort_unstable();
+        supported.dedup();
+        *self.supported_revisions.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = supported;
     }
 }
 
@@ -360,11 +360,11 @@ pub(crate) struct UpstreamClient {
 }
 
 impl UpstreamClient {
-    pub fn new(settings: &GatewaySettings, lanes: usize, dropped: Counter) -> Self {
+    pub fn new(settings: &GatewaySettings, workers: usize, dropped: Counter) -> Self {
         let max_bytes = settings.reply_limits.max_bytes;
         let process_spawner =
             ProcessSpawner { supervisor: settings.supervisor.clone(), max_bytes, dropped_messages: dropped };
-        Self { http: UpstreamHttpClient::new(settings.connect_time, lanes, max_bytes), process_spawner }
+        Self { http: UpstreamHttpClient::new(settings.connect_time, workers, max_bytes), process_spawner }
     }
 
     /// Makes ready for servers that come into force. Where TLS cannot be set up, each call to a server that wants it is
@@ -417,13 +417,13 @@ impl UpstreamClient {
         config: &UpstreamProcessConfig,
         outgoing: UpstreamRequest,
     ) -> Result<UpstreamResponse, SendError> {
-        let child = match (&outgoing.session_link, &outgoing.stateless_headers) {
-            (UpstreamLink::Process(child), _) => Arc::clone(child),
+        let process = match (&outgoing.session_link, &outgoing.stateless_headers) {
+            (UpstreamLink::Process(process), _) => Arc::clone(process),
             (_, Some(_)) => upstream.get_or_start_shared_process(config, &self.process_spawner)?,
             // A handshake begins a session, and each session has a process of its own.
             (_, None) => ServerProcess::start(upstream, config, &self.process_spawner, ConnectionScope::Session)?,
         };
-        MultiplexedPeer::Process(child).send(outgoing).await
+        MultiplexedPeer::Process(process).send(outgoing).await
     }
 
     /// Sends what may begin a session, or goes on in one whose answers come by HTTP+SSE.

@@ -50,7 +50,7 @@ impl WorkerThreads {
 
     /// For the gateway that is served here.
     pub fn round_robin(&self) -> WorkerRoundRobin {
-        let schedulers = self.0.iter().map(|lane| lane.runtime.clone()).collect();
+        let schedulers = self.0.iter().map(|worker| worker.runtime.clone()).collect();
         WorkerRoundRobin { runtimes: schedulers, next: AtomicUsize::new(0) }
     }
 }
@@ -76,7 +76,7 @@ pub(crate) fn current_worker() -> usize {
 impl WorkerThread {
     fn start(own: usize) -> io::Result<Self> {
         let (stop, stopped) = oneshot::channel();
-        let (tell, told) = mpsc::channel();
+        let (started_sender, started_receiver) = mpsc::channel();
         let run = move || {
             WORKER_INDEX.set(own);
             // Made here: where a scheduler works, none may be dropped, and whoever starts lanes may be in one.
@@ -84,14 +84,14 @@ impl WorkerThread {
                 Builder::new_current_thread().enable_all().thread_keep_alive(BLOCKING_THREAD_KEEP_ALIVE).build();
             let runtime = match runtime {
                 Ok(runtime) => runtime,
-                Err(error) => return drop(tell.send(Err(error))),
+                Err(error) => return drop(started_sender.send(Err(error))),
             };
-            let _ = tell.send(Ok(runtime.handle().clone()));
+            let _ = started_sender.send(Ok(runtime.handle().clone()));
             // An answer, or that nobody can give one any more: both are the end.
             let _ = runtime.block_on(stopped);
         };
         let thread = thread::Builder::new().name(format!("lane-{own}")).spawn(run)?;
-        let scheduler = told.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")))?;
+        let scheduler = started_receiver.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")))?;
         Ok(Self { runtime: scheduler, stop: Some(stop), thread: Some(thread) })
     }
 }
@@ -112,9 +112,9 @@ mod tests {
     fn connections_go_to_each_lane_by_turns_and_stay_on_its_thread() {
         let lanes = WorkerThreads::start(2).expect("threads");
         let turns = lanes.round_robin();
-        let asked = |lane: &Handle| {
+        let asked = |worker: &Handle| {
             let (sender, answer) = oneshot::channel();
-            lane.spawn(async move {
+            worker.spawn(async move {
                 let before = (current_worker(), thread::current().id());
                 tokio::task::yield_now().await;
                 let _ = sender.send((before, (current_worker(), thread::current().id())));

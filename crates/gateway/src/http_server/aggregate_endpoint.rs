@@ -32,10 +32,10 @@ pub(super) async fn serve(
     all: All,
     head: Parts,
     incoming: Incoming,
-    desk: &RequestRunnerSlot<InboundMessage>,
+    runner_slot: &RequestRunnerSlot<InboundMessage>,
 ) -> Response<ReplyBody> {
     match head.method {
-        http::Method::POST => post(gw, all, head.headers, incoming, desk).await,
+        http::Method::POST => post(gw, all, head.headers, incoming, runner_slot).await,
         http::Method::GET => get(gw, all, &head.headers).await,
         http::Method::DELETE => delete(gw, all, &head.headers).await,
         _ => reply::method_not_allowed_response("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
@@ -47,20 +47,22 @@ async fn post(
     all: All,
     headers: HeaderMap,
     incoming: Incoming,
-    desk: &RequestRunnerSlot<InboundMessage>,
+    runner_slot: &RequestRunnerSlot<InboundMessage>,
 ) -> Response<ReplyBody> {
-    let away = |status, what: String| gw.reject_http(recorder_for_http_method(gw, &all, "POST"), status, what);
+    let reject_request =
+        |status, what: String| gw.reject_http(recorder_for_http_method(gw, &all, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
-        return away(status, what.to_owned()).await;
+        return reject_request(status, what.to_owned()).await;
     }
     let body =
         match http_bodies::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time)
             .await
         {
             Ok(body) => body,
-            Err((status, what)) => return away(status, what).await,
+            Err((status, what)) => return reject_request(status, what).await,
         };
-    desk.run_request(gw, InboundMessage { target: RequestTarget::Aggregate(Box::new(all)), headers, body }, run_message)
+    runner_slot
+        .run_request(gw, InboundMessage { target: RequestTarget::Aggregate(Box::new(all)), headers, body }, run_message)
         .await
 }
 
@@ -69,45 +71,45 @@ pub(super) async fn handle_message(
     mut all: All,
     headers: HeaderMap,
     body: Bytes,
-    mut line: Responder,
+    mut responder: Responder,
 ) {
     let message = match read_client_message(&body, &gw.settings.request_limits) {
         Ok(message) => message,
-        Err(fault) => {
-            let era =
+        Err(cause) => {
+            let generation =
                 if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
-            line.reject(&fault, era).await;
-            return record_rejection(gw, &all, fault.code, &fault.message).await;
+            responder.reject(&cause, generation).await;
+            return record_rejection(gw, &all, cause.code, &cause.message).await;
         }
     };
     all.trace = RequestTrace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
-    let whose = SessionScope { grant: &all.grant, server: None };
-    match detect_client_protocol(gw, whose, &headers, &message, |_| all.grant.allowed_revisions(&Revision::ALL)).await {
+    let scope = SessionScope { grant: &all.grant, server: None };
+    match detect_client_protocol(gw, scope, &headers, &message, |_| all.grant.allowed_revisions(&Revision::ALL)).await {
         Ok(side) => all.side = side,
         Err(ProtocolError { status, code, message: what, data }) => {
             let id = match &message {
                 ClientMessage::Request(request) => Some(request.id()),
                 ClientMessage::Notification(_) | ClientMessage::Response(_) => None,
             };
-            line.finish_with_status(status, error_response(id, code, &what, data.as_deref()).into()).await;
+            responder.finish_with_status(status, error_response(id, code, &what, data.as_deref()).into()).await;
             // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
             let is_probe = matches!(&message, ClientMessage::Request(request) if *request.method() == Method::Discover);
             return if is_probe { record_probe(gw, &all).await } else { record_rejection(gw, &all, code, &what).await };
         }
     }
     if let Some(session) = all.side.session() {
-        line.set_resumable_session(session);
+        responder.set_resumable_session(session);
     }
     match &message {
-        ClientMessage::Request(request) => route::request(gw, &all, request, line).await,
-        ClientMessage::Notification(said) if said.method().is_absent_in(all.side.generation()) => {
-            let trail = Trail::of_all(&all, gw.new_call_id(), gw.clock.now());
-            gone::refuse(gw, all.side.generation(), None, said.method(), trail, line).await;
+        ClientMessage::Request(request) => route::request(gw, &all, request, responder).await,
+        ClientMessage::Notification(notification) if notification.method().is_absent_in(all.side.generation()) => {
+            let recorder = Trail::of_all(&all, gw.new_call_id(), gw.clock.now());
+            gone::refuse(gw, all.side.generation(), None, notification.method(), recorder, responder).await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
             route::one_way(gw, &all, &message).await;
-            line.accept();
+            responder.accept();
         }
     }
 }
@@ -116,20 +118,22 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<R
     if says_stateless(headers) {
         return reply::method_not_allowed_response("POST", "the stateless revision has no GET");
     }
-    let trail = recorder_for_http_method(gw, &all, "GET");
+    let recorder = recorder_for_http_method(gw, &all, "GET");
     if !accepts(headers, "text/event-stream") {
-        return gw.reject_http(trail, StatusCode::NOT_ACCEPTABLE, GET_MUST_ACCEPT_EVENTS.to_owned()).await;
+        return gw.reject_http(recorder, StatusCode::NOT_ACCEPTABLE, GET_MUST_ACCEPT_EVENTS.to_owned()).await;
     }
     if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
         let what =
             "the transport of 2024-11-05 is taken at /mcp/<server> only; here, begin with a POST of `initialize`";
         return reply::method_not_allowed_response("POST, GET, DELETE", what);
     }
-    let whose = SessionScope { grant: &all.grant, server: None };
-    let spoken = || all.grant.allowed_revisions(&Revision::ALL);
-    let found = require_session(gw, whose, headers, spoken).await;
-    let session = match found.and_then(|session| all.grant.check_session_revision(&session, spoken).map(|()| session)) {
-        Err(misfit) => return gw.reject_http(trail, misfit.status, misfit.message).await,
+    let scope = SessionScope { grant: &all.grant, server: None };
+    let supported = || all.grant.allowed_revisions(&Revision::ALL);
+    let found = require_session(gw, scope, headers, supported).await;
+    let session = match found
+        .and_then(|session| all.grant.check_session_revision(&session, supported).map(|()| session))
+    {
+        Err(protocol_error) => return gw.reject_http(recorder, protocol_error.status, protocol_error.message).await,
         Ok(session) => session,
     };
     all.side = ClientProtocol::Stateful(Some(session));
@@ -137,7 +141,9 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<R
     match (last.next(), last.next()) {
         (None, _) => stream::open(gw, all, None).await,
         (Some(last), None) => stream::resume(gw, all, last.to_str().unwrap_or_default()).await,
-        (Some(_), Some(_)) => gw.reject_http(trail, StatusCode::BAD_REQUEST, DUPLICATE_LAST_EVENT_ID.to_owned()).await,
+        (Some(_), Some(_)) => {
+            gw.reject_http(recorder, StatusCode::BAD_REQUEST, DUPLICATE_LAST_EVENT_ID.to_owned()).await
+        }
     }
 }
 
@@ -145,10 +151,16 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
     if says_stateless(headers) {
         return reply::method_not_allowed_response("POST", "the stateless revision has no DELETE");
     }
-    let whose = SessionScope { grant: &all.grant, server: None };
-    let session = match require_session(gw, whose, headers, || all.grant.allowed_revisions(&Revision::ALL)).await {
-        Err(misfit) => {
-            return gw.reject_http(recorder_for_http_method(gw, &all, "DELETE"), misfit.status, misfit.message).await;
+    let scope = SessionScope { grant: &all.grant, server: None };
+    let session = match require_session(gw, scope, headers, || all.grant.allowed_revisions(&Revision::ALL)).await {
+        Err(protocol_error) => {
+            return gw
+                .reject_http(
+                    recorder_for_http_method(gw, &all, "DELETE"),
+                    protocol_error.status,
+                    protocol_error.message,
+                )
+                .await;
         }
         Ok(session) => session,
     };
@@ -161,21 +173,21 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
 
 /// The trail of what is said by a head alone.
 fn recorder_for_http_method(gw: &Gateway, all: &All, verb: &str) -> Trail {
-    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
-    trail.method(verb);
-    trail
+    let mut recorder = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
+    recorder.method(verb);
+    recorder
 }
 
 /// Writes that a client asked for a revision that is not spoken.
 async fn record_probe(gw: &Gateway, all: &All) {
-    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
-    trail.method(Method::Discover.name());
-    gw.write(trail.outcome(CallOutcome::Error, None)).await;
+    let mut recorder = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
+    recorder.method(Method::Discover.name());
+    gw.write(recorder.outcome(CallOutcome::Error, None)).await;
 }
 
 /// Writes that a message was not taken. The text of it is not kept: it may be anything.
 async fn record_rejection(gw: &Gateway, all: &All, code: i64, message: &str) {
     gw.metrics.count_refusal("rejected");
-    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
-    gw.write(trail.rejected(code, message)).await;
+    let mut recorder = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
+    gw.write(recorder.rejected(code, message)).await;
 }

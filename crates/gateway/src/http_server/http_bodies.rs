@@ -104,19 +104,19 @@ async fn collect(body: &mut Incoming, limit: usize) -> BodyReadOutcome {
     if body.size_hint().lower() > limit as u64 {
         return BodyReadOutcome::TooLarge;
     }
-    let mut gathered = BodyBuffer::for_client();
+    let mut buffer = BodyBuffer::for_client();
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else { return BodyReadOutcome::Truncated };
         // Trailers say nothing here.
         let Ok(piece) = frame.into_data() else { continue };
         let left = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        let expected = left.saturating_add(gathered.len() + piece.len());
+        let expected = left.saturating_add(buffer.len() + piece.len());
         if expected > limit {
             return BodyReadOutcome::TooLarge;
         }
-        gathered.push(piece, expected);
+        buffer.push(piece, expected);
     }
-    BodyReadOutcome::Complete(gathered.finish())
+    BodyReadOutcome::Complete(buffer.finish())
 }
 
 /// Takes what is not wanted, and keeps nothing of it: many clients read no answer before they have sent everything.

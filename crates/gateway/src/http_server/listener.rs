@@ -51,7 +51,7 @@ pub(super) struct ClientConnection {
 pub(crate) async fn accept_connections(
     gw: Arc<Gateway>,
     listener: TcpListener,
-    entrance: ListenerKind,
+    kind: ListenerKind,
     mut stop: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
     let address = listener.local_addr()?;
@@ -77,18 +77,18 @@ pub(crate) async fn accept_connections(
             continue;
         };
         let (task, guard, stop) = (Arc::clone(&gw), Arc::clone(&guard), stop.clone());
-        let Some(lane) = gw.workers.next_runtime() else {
+        let Some(worker) = gw.workers.next_runtime() else {
             gw.spawn(async move {
-                serve_connection(task, stream, peer, entrance, guard, stop).await;
+                serve_connection(task, stream, peer, kind, guard, stop).await;
                 drop(permit);
             });
             continue;
         };
         // Its events are to be heard by the thread that serves it.
         let Ok(stream) = stream.into_std() else { continue };
-        gw.spawn_on(lane, async move {
+        gw.spawn_on(worker, async move {
             if let Ok(stream) = TcpStream::from_std(stream) {
-                serve_connection(task, stream, peer, entrance, guard, stop).await;
+                serve_connection(task, stream, peer, kind, guard, stop).await;
             }
             drop(permit);
         });
@@ -100,25 +100,25 @@ async fn serve_connection(
     gw: Arc<Gateway>,
     stream: TcpStream,
     peer: SocketAddr,
-    entrance: ListenerKind,
+    kind: ListenerKind,
     guard: Arc<HostOriginGuard>,
     mut stop: watch::Receiver<bool>,
 ) {
     // Answers are small and complete; waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
     let head_time = gw.settings.head_time;
-    let (stream, seen) = InspectedStream::new(stream, gw.settings.body_time);
+    let (stream, head_bytes) = InspectedStream::new(stream, gw.settings.body_time);
     let shared = ClientConnection {
         client_address: canonical_ip(peer.ip()),
         token_cache: ConnectionTokenCache::default(),
         request_runner: RequestRunnerSlot::default(),
     };
-    let (gw, guard, shared, seen) = (&gw, &*guard, &shared, &seen);
+    let (gw, guard, shared, head_bytes) = (&gw, &*guard, &shared, &head_bytes);
     let service = service_fn(move |request: Request<Incoming>| async move {
-        if request.headers().contains_key(TRANSFER_ENCODING) && seen.has_content_length() {
+        if request.headers().contains_key(TRANSFER_ENCODING) && head_bytes.has_content_length() {
             return Ok::<_, Infallible>(reply::ambiguous_length_response());
         }
-        Ok(handle_request(gw, entrance, guard, request, shared).await)
+        Ok(handle_request(gw, kind, guard, request, shared).await)
     });
     // It takes no more than 100 headers. Said here, that would cost memory for each request.
     let connection = http1::Builder::new()
@@ -154,7 +154,7 @@ async fn serve_connection(
 
 async fn handle_request(
     gw: &Arc<Gateway>,
-    entrance: ListenerKind,
+    kind: ListenerKind,
     guard: &HostOriginGuard,
     request: Request<Incoming>,
     connection: &ClientConnection,
@@ -164,7 +164,7 @@ async fn handle_request(
         return reply::http_error_response(rejected.status, &rejected.message);
     }
     let page = cors::request_origin(&request);
-    let response = match (entrance, &page) {
+    let response = match (kind, &page) {
         (ListenerKind::Admin, _) => return health_endpoints::serve_health_endpoints(gw, &request).await,
         (ListenerKind::Mcp, Some(_)) if let Some(answer) = cors::preflight_response(&request) => answer,
         (ListenerKind::Mcp, _) => mcp_endpoint::serve(gw, connection, request).await,

@@ -45,21 +45,21 @@ pub(super) async fn serve(
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
     let (head, incoming) = request.into_parts();
-    let desk = &connection.request_runner;
-    let visit = match authenticate(gw, connection, &head) {
-        Ok(RequestTarget::Server(visit)) => visit,
+    let runner_slot = &connection.request_runner;
+    let ctx = match authenticate(gw, connection, &head) {
+        Ok(RequestTarget::Server(ctx)) => ctx,
         Ok(RequestTarget::Aggregate(all)) => {
-            return Box::pin(aggregate_endpoint::serve(gw, *all, head, incoming, desk)).await;
+            return Box::pin(aggregate_endpoint::serve(gw, *all, head, incoming, runner_slot)).await;
         }
         Err((status, what)) => return unauthorized(status, what),
     };
     match head.method {
         http::Method::POST => match sse_server::connection_id(&head.uri) {
-            Some(connection) => Box::pin(sse_server::handle_post(gw, visit, connection, &head.headers, incoming)).await,
-            None => post(gw, visit, head.headers, incoming, desk).await,
+            Some(connection) => Box::pin(sse_server::handle_post(gw, ctx, connection, &head.headers, incoming)).await,
+            None => post(gw, ctx, head.headers, incoming, runner_slot).await,
         },
-        http::Method::GET => Box::pin(get(gw, visit, &head.headers)).await,
-        http::Method::DELETE => Box::pin(delete(gw, visit, &head.headers)).await,
+        http::Method::GET => Box::pin(get(gw, ctx, &head.headers)).await,
+        http::Method::DELETE => Box::pin(delete(gw, ctx, &head.headers)).await,
         _ => reply::method_not_allowed_response("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
     }
 }
@@ -78,20 +78,20 @@ fn authenticate(gw: &Gateway, connection: &ClientConnection, head: &Parts) -> Re
     let Some(name) = path.strip_prefix("/mcp").filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
         return not_found("there is nothing here; servers are at /mcp/<server>, and together at /mcp");
     };
-    let live = gw.config_snapshot();
+    let snapshot = gw.config_snapshot();
     let address = Arc::clone(&connection.client_address);
     let token = bearer_token_hash(&head.headers, &head.uri, &connection.token_cache);
     let token = token.inspect_err(|_| gw.auth_failures.record_failure(&address))?;
     let is_in_force = |grant: &&Arc<ActiveGrant>| grant.config.expires.is_none_or(|end| end > gw.clock.now());
-    let grant = live.find_grant(&token).filter(is_in_force);
+    let grant = snapshot.find_grant(&token).filter(is_in_force);
     let Some(grant) = grant else {
         gw.auth_failures.record_failure(&address);
         return Err((StatusCode::UNAUTHORIZED, "the token is unknown, expired or revoked"));
     };
     let Some(name) = name.strip_prefix('/') else {
-        return Ok(RequestTarget::Aggregate(Box::new(All::new(&live, grant, &address))));
+        return Ok(RequestTarget::Aggregate(Box::new(All::new(&snapshot, grant, &address))));
     };
-    let found = grant.config.servers.get(name).cloned().zip(live.find_server(name).cloned());
+    let found = grant.config.servers.get(name).cloned().zip(snapshot.find_server(name).cloned());
     // A server of another grant is not told from one that is not there.
     let Some((door, upstream)) = found else { return not_found("this grant has no server of that name") };
     let (grant, side, acceptances) = (Arc::clone(grant), ClientProtocol::Stateful(None), upstream.pins_epoch());
@@ -118,23 +118,23 @@ fn unauthorized(status: StatusCode, what: &str) -> Response<ReplyBody> {
 
 async fn post(
     gw: &Arc<Gateway>,
-    visit: RequestContext,
+    ctx: RequestContext,
     headers: HeaderMap,
     incoming: Incoming,
-    desk: &RequestRunnerSlot<InboundMessage>,
+    runner_slot: &RequestRunnerSlot<InboundMessage>,
 ) -> Response<ReplyBody> {
-    let away = |status, what: String| gw.reject_http(gw.recorder_for_http_method(&visit, "POST"), status, what);
+    let reject_request = |status, what: String| gw.reject_http(gw.recorder_for_http_method(&ctx, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
-        return away(status, what.to_owned()).await;
+        return reject_request(status, what.to_owned()).await;
     }
     let body =
         match http_bodies::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time)
             .await
         {
             Ok(body) => body,
-            Err((status, what)) => return away(status, what).await,
+            Err((status, what)) => return reject_request(status, what).await,
         };
-    desk.run_request(gw, InboundMessage { target: RequestTarget::Server(visit), headers, body }, run_message).await
+    runner_slot.run_request(gw, InboundMessage { target: RequestTarget::Server(ctx), headers, body }, run_message).await
 }
 
 /// A message that was read, and for whom it is.
@@ -148,153 +148,159 @@ pub(crate) struct InboundMessage {
 pub(super) async fn run_message(
     gw: Arc<Gateway>,
     InboundMessage { target: to, headers, body }: InboundMessage,
-    line: Responder,
+    responder: Responder,
 ) {
     match to {
-        RequestTarget::Server(visit) => handle_message(&gw, visit, headers, body, line).await,
+        RequestTarget::Server(ctx) => handle_message(&gw, ctx, headers, body, responder).await,
         RequestTarget::Aggregate(all) => {
-            Box::pin(aggregate_endpoint::handle_message(&gw, *all, headers, body.into_bytes(), line)).await
+            Box::pin(aggregate_endpoint::handle_message(&gw, *all, headers, body.into_bytes(), responder)).await
         }
     }
 }
 
 async fn handle_message(
     gw: &Arc<Gateway>,
-    mut visit: RequestContext,
+    mut ctx: RequestContext,
     headers: HeaderMap,
     body: ReceivedBody,
-    mut line: Responder,
+    mut responder: Responder,
 ) {
     let message = match body.read(&gw.settings.request_limits) {
         Ok(message) => message,
-        Err(fault) => {
-            let era =
+        Err(cause) => {
+            let generation =
                 if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
-            line.reject(&fault, era).await;
-            return gw.record_rejection(&visit, fault.code, &fault.message).await;
+            responder.reject(&cause, generation).await;
+            return gw.record_rejection(&ctx, cause.code, &cause.message).await;
         }
     };
-    visit.trace = RequestTrace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
+    ctx.trace = RequestTrace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
     match &body {
-        ReceivedBody::Whole(body) => visit.request_body = body.clone(),
-        ReceivedBody::Segmented(_, begun) => visit.streaming_digest = begun.clone(),
+        ReceivedBody::Whole(body) => ctx.request_body = body.clone(),
+        ReceivedBody::Segmented(_, digest) => ctx.streaming_digest = digest.clone(),
     }
-    match detect_client_protocol(gw, SessionScope::of(&visit), &headers, &message, |era| visit.supported_revisions(era))
-        .await
+    match detect_client_protocol(gw, SessionScope::of(&ctx), &headers, &message, |generation| {
+        ctx.supported_revisions(generation)
+    })
+    .await
     {
-        Ok(side) => visit.client_protocol = side,
+        Ok(side) => ctx.client_protocol = side,
         Err(ProtocolError { status, code, message: what, data }) => {
             let id = match &message {
                 ClientMessage::Request(request) => Some(request.id()),
                 ClientMessage::Notification(_) | ClientMessage::Response(_) => None,
             };
-            line.finish_with_status(status, error_response(id, code, &what, data.as_deref()).into()).await;
+            responder.finish_with_status(status, error_response(id, code, &what, data.as_deref()).into()).await;
             // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
             let is_probe = matches!(&message, ClientMessage::Request(request) if *request.method() == Method::Discover);
-            return if is_probe {
-                gw.record_probe(&visit).await
-            } else {
-                gw.record_rejection(&visit, code, &what).await
-            };
+            return if is_probe { gw.record_probe(&ctx).await } else { gw.record_rejection(&ctx, code, &what).await };
         }
     }
-    if let Some(session) = visit.session() {
-        line.set_resumable_session(session);
+    if let Some(session) = ctx.session() {
+        responder.set_resumable_session(session);
     }
     match &message {
-        ClientMessage::Request(request) => handle_request(gw, visit, request, line).await,
-        ClientMessage::Notification(said) if said.method().is_absent_in(visit.generation()) => {
-            let trail = Trail::of_visit(&visit, gw.new_call_id(), gw.clock.now());
-            gone::refuse(gw, visit.generation(), None, said.method(), trail, line).await;
+        ClientMessage::Request(request) => handle_request(gw, ctx, request, responder).await,
+        ClientMessage::Notification(notification) if notification.method().is_absent_in(ctx.generation()) => {
+            let recorder = Trail::of_visit(&ctx, gw.new_call_id(), gw.clock.now());
+            gone::refuse(gw, ctx.generation(), None, notification.method(), recorder, responder).await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
-            Box::pin(pass::one_way(gw, &visit, &message)).await;
-            line.accept();
+            Box::pin(pass::one_way(gw, &ctx, &message)).await;
+            responder.accept();
         }
     }
 }
 
 /// Answers a request, when its server is greeted where it wants a session of ours. Who cancels does not wait for that.
-pub(crate) async fn handle_request(gw: &Gateway, mut visit: RequestContext, request: &Asked<'_>, line: Responder) {
-    if let ClientProtocol::Stateless(side) = &visit.client_protocol {
-        let told = line.cancel_signal();
-        let joining = Box::pin(pool::joined(gw, &visit, request, side.clone()));
+pub(crate) async fn handle_request(gw: &Gateway, mut ctx: RequestContext, request: &Asked<'_>, responder: Responder) {
+    if let ClientProtocol::Stateless(side) = &ctx.client_protocol {
+        let cancel_signal = responder.cancel_signal();
+        let joining = Box::pin(pool::joined(gw, &ctx, request, side.clone()));
         let joined = tokio::select! {
             biased;
-            () = wait_for_cancel(told.as_deref()) => Err(Refusal::Upstream(SendError::ClientGone)),
+            () = wait_for_cancel(cancel_signal.as_deref()) => Err(Refusal::Upstream(SendError::ClientGone)),
             joined = joining => joined,
         };
         match joined {
-            Ok(side) => visit.client_protocol = ClientProtocol::Stateless(side),
+            Ok(side) => ctx.client_protocol = ClientProtocol::Stateless(side),
             Err(refusal) => {
-                return Box::pin(reply_handshake_failed(gw, &visit, request, refusal.at_handshake(), line)).await;
+                return Box::pin(reply_handshake_failed(gw, &ctx, request, refusal.at_handshake(), responder)).await;
             }
         }
     }
-    dispatch(gw, &visit, request, line).await;
+    dispatch(gw, &ctx, request, responder).await;
 }
 
 /// Ends a request to a server that cannot be greeted.
 async fn reply_handshake_failed(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &Asked<'_>,
     refusal: Refusal,
-    line: Responder,
+    responder: Responder,
 ) {
     if is_policy_checked(request.method())
         && !is_task_method(request.method())
-        && let Ok(facts) = subject_of(request)
+        && let Ok(subject) = subject_of(request)
     {
-        return call::unreachable(gw, visit, request, &facts, refusal, line).await;
+        return call::unreachable(gw, ctx, request, &subject, refusal, responder).await;
     }
-    let mut trail = Trail::begin(visit, request, gw.new_call_id(), gw.clock.now());
+    let mut recorder = Trail::begin(ctx, request, gw.new_call_id(), gw.clock.now());
     if matches!(refusal, Refusal::Upstream(SendError::ClientGone)) {
-        line.hang_up();
-        return gw.write(trail.left()).await;
+        responder.hang_up();
+        return gw.write(recorder.left()).await;
     }
-    line.finish_with_status(StatusCode::BAD_GATEWAY, reply::internal_error_reply(request.id(), trail.call(), &refusal))
+    responder
+        .finish_with_status(
+            StatusCode::BAD_GATEWAY,
+            reply::internal_error_reply(request.id(), recorder.call(), &refusal),
+        )
         .await;
-    gw.refuse(&mut trail, &refusal).await;
+    gw.refuse(&mut recorder, &refusal).await;
 }
 
 // A call goes its way here; the rest is in boxes, so that a call need not have its size.
-pub(crate) async fn dispatch(gw: &Gateway, visit: &RequestContext, request: &Asked<'_>, mut line: Responder) {
+pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked<'_>, mut responder: Responder) {
     let at = gw.clock.now();
-    let mut trail = Trail::begin(visit, request, gw.new_call_id_at(at), at);
-    line.capture_reply(trail.answer());
-    if let Some(session) = visit.session() {
+    let mut recorder = Trail::begin(ctx, request, gw.new_call_id_at(at), at);
+    responder.capture_reply(recorder.answer());
+    if let Some(session) = ctx.session() {
         // Each page of a list is asked for under an id of its own.
-        let call = Some(trail.call()).filter(|_| !is_list_method(request.method()));
-        line.register_cancellable(session.cancellable_requests(), request.id(), call);
+        let call = Some(recorder.call()).filter(|_| !is_list_method(request.method()));
+        responder.register_cancellable(session.cancellable_requests(), request.id(), call);
     }
-    if request.method().is_absent_in(visit.generation()) {
-        return Box::pin(gone::refuse(gw, visit.generation(), Some(request.id()), request.method(), trail, line)).await;
+    if request.method().is_absent_in(ctx.generation()) {
+        return Box::pin(gone::refuse(gw, ctx.generation(), Some(request.id()), request.method(), recorder, responder))
+            .await;
     }
     if is_task_method(request.method()) {
-        return Box::pin(tasks::request(gw, visit, request, trail, line)).await;
+        return Box::pin(tasks::request(gw, ctx, request, recorder, responder)).await;
     }
     if is_policy_checked(request.method()) {
         return match subject_of(request) {
-            Ok(facts) => call::carry(gw, visit, request, &facts, trail, line).await,
-            Err(fault) => {
-                line.reject(&fault, visit.generation()).await;
-                gw.record_rejection(visit, fault.code, &fault.message).await;
+            Ok(subject) => call::carry(gw, ctx, request, &subject, recorder, responder).await,
+            Err(cause) => {
+                responder.reject(&cause, ctx.generation()).await;
+                gw.record_rejection(ctx, cause.code, &cause.message).await;
             }
         };
     }
-    if let Err(refusal) = line.acquire_in_flight(visit, request.method()) {
-        line.finish(reply::internal_error_reply(request.id(), trail.call(), &refusal)).await;
-        return gw.refuse(&mut trail, &refusal).await;
+    if let Err(refusal) = responder.acquire_in_flight(ctx, request.method()) {
+        responder.finish(reply::internal_error_reply(request.id(), recorder.call(), &refusal)).await;
+        return gw.refuse(&mut recorder, &refusal).await;
     }
-    let Some((trail, line)) = Box::pin(crossing::own_answer(gw, visit, request, trail, line)).await else { return };
-    initialize::reopen_if_over(gw, visit).await;
+    let Some((recorder, responder)) = Box::pin(crossing::own_answer(gw, ctx, request, recorder, responder)).await
+    else {
+        return;
+    };
+    initialize::reopen_if_over(gw, ctx).await;
     match request.method() {
-        Method::Initialize => Box::pin(initialize::initialize(gw, visit, request, trail, line)).await,
-        method if is_list_method(method) => Box::pin(list::list(gw, visit, request, trail, line)).await,
-        Method::Listen => Box::pin(listen::listen(gw, visit, request, trail, line)).await,
-        _ => Box::pin(pass::request(gw, visit, request, trail, line)).await,
+        Method::Initialize => Box::pin(initialize::initialize(gw, ctx, request, recorder, responder)).await,
+        method if is_list_method(method) => Box::pin(list::list(gw, ctx, request, recorder, responder)).await,
+        Method::Listen => Box::pin(listen::listen(gw, ctx, request, recorder, responder)).await,
+        _ => Box::pin(pass::request(gw, ctx, request, recorder, responder)).await,
     }
 }
 
@@ -321,60 +327,60 @@ pub(super) struct SessionScope<'a> {
 }
 
 impl<'a> SessionScope<'a> {
-    fn of(visit: &'a RequestContext) -> Self {
-        Self { grant: &visit.grant, server: Some(visit.upstream.name()) }
+    fn of(ctx: &'a RequestContext) -> Self {
+        Self { grant: &ctx.grant, server: Some(ctx.upstream.name()) }
     }
 }
 
 /// How the client speaks, by this request alone.
 pub(super) async fn detect_client_protocol(
     gw: &Gateway,
-    whose: SessionScope<'_>,
+    scope: SessionScope<'_>,
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
-    spoken: impl Fn(ProtocolGeneration) -> Vec<Revision>,
+    supported: impl Fn(ProtocolGeneration) -> Vec<Revision>,
 ) -> Result<ClientProtocol, ProtocolError> {
     let is_modern = match message {
         ClientMessage::Request(request) => http_headers::is_stateless(headers, request),
         ClientMessage::Notification(_) | ClientMessage::Response(_) => says_stateless(headers),
     };
     if !is_modern {
-        return detect_stateful_client(gw, whose, headers, message, || spoken(ProtocolGeneration::Stateful)).await;
+        return detect_stateful_client(gw, scope, headers, message, || supported(ProtocolGeneration::Stateful)).await;
     }
-    let spoken = spoken(ProtocolGeneration::Stateless);
-    let side = detect_stateless_client(headers, message, &spoken)?;
-    whose.grant.check_revision(side.revision, || spoken)?;
+    let supported = supported(ProtocolGeneration::Stateless);
+    let side = detect_stateless_client(headers, message, &supported)?;
+    scope.grant.check_revision(side.revision, || supported)?;
     Ok(ClientProtocol::Stateless(Box::new(side)))
 }
 
 async fn detect_stateful_client(
     gw: &Gateway,
-    whose: SessionScope<'_>,
+    scope: SessionScope<'_>,
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
-    spoken: impl Fn() -> Vec<Revision>,
+    supported: impl Fn() -> Vec<Revision>,
 ) -> Result<ClientProtocol, ProtocolError> {
     if let ClientMessage::Request(request) = message
         && *request.method() == Method::Initialize
     {
-        revision(headers, &spoken)?;
+        revision(headers, &supported)?;
         // A session that comes with a handshake is an old one.
-        return whose.grant.check_handshake_revision(request, spoken).map(|()| ClientProtocol::Stateful(None));
+        return scope.grant.check_handshake_revision(request, supported).map(|()| ClientProtocol::Stateful(None));
     }
-    let session = require_session(gw, whose, headers, &spoken).await?;
-    whose.grant.check_session_revision(&session, spoken)?;
+    let session = require_session(gw, scope, headers, &supported).await?;
+    scope.grant.check_session_revision(&session, supported)?;
     Ok(ClientProtocol::Stateful(Some(session)))
 }
 
 /// The session that the head of a request names, whatever the verb, if it speaks as was agreed.
 pub(super) async fn require_session(
     gw: &Gateway,
-    whose: SessionScope<'_>,
+    scope: SessionScope<'_>,
     headers: &HeaderMap,
-    spoken: impl FnOnce() -> Vec<Revision>,
+    supported: impl FnOnce() -> Vec<Revision>,
 ) -> Result<Arc<Session>, ProtocolError> {
-    let version = revision(headers, spoken)?;
-    let session = session_from_headers(gw, whose, headers).await?;
+    let version = revision(headers, supported)?;
+    let session = session_from_headers(gw, scope, headers).await?;
     // Gemini sends no version after the handshake; what was agreed counts.
     if version.is_some_and(|version| version != session.revision()) {
         let message = format!("the session speaks {}", session.revision());
@@ -385,7 +391,7 @@ pub(super) async fn require_session(
 
 async fn session_from_headers(
     gw: &Gateway,
-    whose: SessionScope<'_>,
+    scope: SessionScope<'_>,
     headers: &HeaderMap,
 ) -> Result<Arc<Session>, ProtocolError> {
     let mut values = headers.get_all(http_headers::SESSION_ID).iter();
@@ -396,7 +402,7 @@ async fn session_from_headers(
     }
     let id = first.ok_or_else(|| invalid("begin with `initialize`, and send the `Mcp-Session-Id` it gives"))?;
     let id = id.to_str().map_err(|_| invalid("the `Mcp-Session-Id` header is not plain text"))?;
-    gw.find_session(id, whose.grant, whose.server).await?.ok_or_else(|| {
+    gw.find_session(id, scope.grant, scope.server).await?.ok_or_else(|| {
         ProtocolError::new(
             StatusCode::NOT_FOUND,
             code::INVALID_REQUEST,
@@ -408,7 +414,7 @@ async fn session_from_headers(
 fn detect_stateless_client(
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
-    spoken: &[Revision],
+    supported: &[Revision],
 ) -> Result<StatelessClient, ProtocolError> {
     let ClientMessage::Request(request) = message else {
         return Ok(StatelessClient {
@@ -421,7 +427,7 @@ fn detect_stateless_client(
             exclusive_session: None,
         });
     };
-    let revision = check_stateless(headers, request, spoken)?;
+    let revision = check_stateless(headers, request, supported)?;
     let params = match request.method() {
         Method::ToolsCall => Some(param_headers(headers)?),
         _ => None,
@@ -440,57 +446,56 @@ fn detect_stateless_client(
     })
 }
 
-async fn get(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
+async fn get(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
     if says_stateless(headers) {
         return reply::method_not_allowed_response("POST", "the stateless revision has no GET");
     }
-    let trail = gw.recorder_for_http_method(&visit, "GET");
+    let recorder = gw.recorder_for_http_method(&ctx, "GET");
     if !accepts(headers, "text/event-stream") {
-        return gw.reject_http(trail, StatusCode::NOT_ACCEPTABLE, GET_MUST_ACCEPT_EVENTS.to_owned()).await;
+        return gw.reject_http(recorder, StatusCode::NOT_ACCEPTABLE, GET_MUST_ACCEPT_EVENTS.to_owned()).await;
     }
     // A client that names neither a session nor a revision has agreed on nothing yet: it begins with its stream.
     if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
-        if let Err(ProtocolError { code, message, .. }) = visit.grant.check_stream_allowed() {
-            gw.record_rejection(&visit, code, &message).await;
+        if let Err(ProtocolError { code, message, .. }) = ctx.grant.check_stream_allowed() {
+            gw.record_rejection(&ctx, code, &message).await;
             return reply::method_not_allowed_response("POST", &message);
         }
-        return sse_server::open_connection(gw, visit).await;
+        return sse_server::open_connection(gw, ctx).await;
     }
-    let spoken = || visit.supported_revisions(ProtocolGeneration::Stateful);
-    let found = require_session(gw, SessionScope::of(&visit), headers, spoken).await;
-    match found.and_then(|session| visit.grant.check_session_revision(&session, spoken).map(|()| session)) {
-        Err(misfit) => gw.reject_http(trail, misfit.status, misfit.message).await,
+    let supported = || ctx.supported_revisions(ProtocolGeneration::Stateful);
+    let found = require_session(gw, SessionScope::of(&ctx), headers, supported).await;
+    match found.and_then(|session| ctx.grant.check_session_revision(&session, supported).map(|()| session)) {
+        Err(protocol_error) => gw.reject_http(recorder, protocol_error.status, protocol_error.message).await,
         Ok(session) => {
-            visit.client_protocol = ClientProtocol::Stateful(Some(session));
+            ctx.client_protocol = ClientProtocol::Stateful(Some(session));
             let mut last = headers.get_all(http_headers::LAST_EVENT_ID).iter();
             match (last.next(), last.next()) {
-                (None, _) => stream::open(gw, visit, None).await,
-                (Some(last), None) => stream::resume(gw, visit, last.to_str().unwrap_or_default()).await,
+                (None, _) => stream::open(gw, ctx, None).await,
+                (Some(last), None) => stream::resume(gw, ctx, last.to_str().unwrap_or_default()).await,
                 (Some(_), Some(_)) => {
-                    gw.reject_http(trail, StatusCode::BAD_REQUEST, DUPLICATE_LAST_EVENT_ID.to_owned()).await
+                    gw.reject_http(recorder, StatusCode::BAD_REQUEST, DUPLICATE_LAST_EVENT_ID.to_owned()).await
                 }
             }
         }
     }
 }
 
-async fn delete(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
+async fn delete(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
     if says_stateless(headers) {
         return reply::method_not_allowed_response("POST", "the stateless revision has no DELETE");
     }
-    match require_session(gw, SessionScope::of(&visit), headers, || {
-        visit.supported_revisions(ProtocolGeneration::Stateful)
-    })
-    .await
+    match require_session(gw, SessionScope::of(&ctx), headers, || ctx.supported_revisions(ProtocolGeneration::Stateful))
+        .await
     {
-        Err(misfit) => {
-            gw.reject_http(gw.recorder_for_http_method(&visit, "DELETE"), misfit.status, misfit.message).await
+        Err(protocol_error) => {
+            gw.reject_http(gw.recorder_for_http_method(&ctx, "DELETE"), protocol_error.status, protocol_error.message)
+                .await
         }
         Ok(session) => {
             gw.end_session(&session);
-            visit.client_protocol = ClientProtocol::Stateful(Some(session));
+            ctx.client_protocol = ClientProtocol::Stateful(Some(session));
             let task = Arc::clone(gw);
-            gw.spawn(async move { initialize::end(&task, &visit).await });
+            gw.spawn(async move { initialize::end(&task, &ctx).await });
             reply::empty_response(StatusCode::NO_CONTENT)
         }
     }
@@ -498,30 +503,35 @@ async fn delete(gw: &Arc<Gateway>, mut visit: RequestContext, headers: &HeaderMa
 
 impl Gateway {
     /// Writes that a client asked for a revision that is not spoken.
-    async fn record_probe(&self, visit: &RequestContext) {
-        let mut trail = Trail::of_visit(visit, self.new_call_id(), self.clock.now());
-        trail.method(Method::Discover.name());
-        self.write(trail.outcome(CallOutcome::Error, None)).await;
+    async fn record_probe(&self, ctx: &RequestContext) {
+        let mut recorder = Trail::of_visit(ctx, self.new_call_id(), self.clock.now());
+        recorder.method(Method::Discover.name());
+        self.write(recorder.outcome(CallOutcome::Error, None)).await;
     }
 
     /// The trail of what is said by a head alone.
-    pub(super) fn recorder_for_http_method(&self, visit: &RequestContext, verb: &str) -> Trail {
-        let mut trail = Trail::of_visit(visit, self.new_call_id(), self.clock.now());
-        trail.method(verb);
-        trail
+    pub(super) fn recorder_for_http_method(&self, ctx: &RequestContext, verb: &str) -> Trail {
+        let mut recorder = Trail::of_visit(ctx, self.new_call_id(), self.clock.now());
+        recorder.method(verb);
+        recorder
     }
 
     /// Answers that a request is not taken, by its head or its size, and writes that down.
-    pub(super) async fn reject_http(&self, mut trail: Trail, status: StatusCode, what: String) -> Response<ReplyBody> {
+    pub(super) async fn reject_http(
+        &self,
+        mut recorder: Trail,
+        status: StatusCode,
+        what: String,
+    ) -> Response<ReplyBody> {
         self.metrics.count_refusal("rejected");
-        self.write(trail.rejected(code::INVALID_REQUEST, &what)).await;
+        self.write(recorder.rejected(code::INVALID_REQUEST, &what)).await;
         reply::http_error_response(status, &what)
     }
 
     /// Writes that a message was not taken. The text of it is not kept: it may be anything.
-    pub(crate) async fn record_rejection(&self, visit: &RequestContext, code: i64, message: &str) {
+    pub(crate) async fn record_rejection(&self, ctx: &RequestContext, code: i64, message: &str) {
         self.metrics.count_refusal("rejected");
-        let mut trail = Trail::of_visit(visit, self.new_call_id(), self.clock.now());
-        self.write(trail.rejected(code, message)).await;
+        let mut recorder = Trail::of_visit(ctx, self.new_call_id(), self.clock.now());
+        self.write(recorder.rejected(code, message)).await;
     }
 }

@@ -71,59 +71,64 @@ pub(crate) fn ambiguous_length_response() -> Response<ReplyBody> {
 }
 
 /// The answer to a message that cannot be taken.
-pub(crate) fn wire_error_reply(fault: &MessageError, era: ProtocolGeneration) -> (StatusCode, String) {
-    (fault_status(fault, era), error_response(fault.id.as_ref(), fault.code, &fault.message, None))
+pub(crate) fn wire_error_reply(cause: &MessageError, generation: ProtocolGeneration) -> (StatusCode, String) {
+    (fault_status(cause, generation), error_response(cause.id.as_ref(), cause.code, &cause.message, None))
 }
 
 /// The answer to a request that no rule speaks of, and that did not go through.
 pub(crate) fn internal_error_reply(id: &RequestId<'_>, call: CallId, refusal: &Refusal) -> Bytes {
-    if let Refusal::Misfit(misfit) = refusal {
-        return error_response(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()).into();
+    if let Refusal::Misfit(protocol_error) = refusal {
+        return error_response(Some(id), protocol_error.code, &protocol_error.message, protocol_error.data.as_deref())
+            .into();
     }
     error_response(Some(id), code::INTERNAL_ERROR, &refusal.text(call.as_str()), None).into()
 }
 
 /// The answer to a request that was refused.
 pub(crate) fn refusal_reply(
-    visit: &RequestContext,
-    facts: &Facts<'_>,
-    line: &Responder,
+    ctx: &RequestContext,
+    subject: &Facts<'_>,
+    responder: &Responder,
     (id, call): (&RequestId<'_>, CallId),
     refusal: &Refusal,
 ) -> (StatusCode, String) {
-    let era = visit.generation();
-    let policy = visit.server_access.policy.as_deref();
-    let known = line.with_client_names(facts);
+    let generation = ctx.generation();
+    let policy = ctx.server_access.policy.as_deref();
+    let known = responder.with_client_names(subject);
     let meta = || refusal_details(refusal, call, policy);
     let refused = |message: &str| error_response(Some(id), code::REFUSED_BY_POLICY, message, Some(&meta()));
-    if let Refusal::Misfit(misfit) = refusal {
-        return (misfit.status, error_response(Some(id), misfit.code, &misfit.message, misfit.data.as_deref()));
+    if let Refusal::Misfit(protocol_error) = refusal {
+        return (
+            protocol_error.status,
+            error_response(Some(id), protocol_error.code, &protocol_error.message, protocol_error.data.as_deref()),
+        );
     }
     if let (
         Refusal::Upstream(SendError::MissingCapability { required_capability: required, .. }),
         ProtocolGeneration::Stateless,
-    ) = (refusal, era)
+    ) = (refusal, generation)
     {
         let data = format!(r#"{{"requiredCapabilities":{required}}}"#);
         let text = error_response(Some(id), code::MISSING_CLIENT_CAPABILITY, &refusal.text(call.as_str()), Some(&data));
         return (StatusCode::BAD_REQUEST, text);
     }
-    let text = match facts {
-        Facts::Tool { .. } | Facts::Task { .. } if refusal.is_invisible() => not_found_reply(era, &known, id),
+    let text = match subject {
+        Facts::Tool { .. } | Facts::Task { .. } if refusal.is_invisible() => not_found_reply(generation, &known, id),
         Facts::Tool { .. } => {
             let meta = format!("{{\"gatelodge/refusal\":{}}}", meta());
-            result_response(id, &tool_error_result(&refusal.text(call.as_str()), Some(&meta), era))
+            result_response(id, &tool_error_result(&refusal.text(call.as_str()), Some(&meta), generation))
         }
         Facts::Resource { uri } if !is_listed_by_policy(policy, |policy| policy.policy.is_resource_visible(uri)) => {
-            not_found_reply(era, &known, id)
+            not_found_reply(generation, &known, id)
         }
         Facts::Prompt { name, .. } if !is_listed_by_policy(policy, |policy| policy.policy.is_prompt_visible(name)) => {
-            not_found_reply(era, &known, id)
+            not_found_reply(generation, &known, id)
         }
-        Facts::Completion { .. } if refusal.is_invisible() => not_found_reply(era, &known, id),
+        Facts::Completion { .. } if refusal.is_invisible() => not_found_reply(generation, &known, id),
         Facts::Method { .. } if matches!(refusal, Refusal::Denied(_)) => {
-            let status = if era == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
-            return (status, not_found_reply(era, &known, id));
+            let status =
+                if generation == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
+            return (status, not_found_reply(generation, &known, id));
         }
         Facts::Task { .. }
         | Facts::Resource { .. }
@@ -135,12 +140,12 @@ pub(crate) fn refusal_reply(
 }
 
 /// What is said of something that is not there for whoever asks, under the name that they know.
-pub(crate) fn not_found_reply(era: ProtocolGeneration, facts: &Facts<'_>, id: &RequestId<'_>) -> String {
-    let (code, what) = match facts {
+pub(crate) fn not_found_reply(generation: ProtocolGeneration, subject: &Facts<'_>, id: &RequestId<'_>) -> String {
+    let (code, what) = match subject {
         Facts::Tool { name, .. } => (code::INVALID_PARAMS, unknown_tool_message(name)),
         Facts::Task { id: task, .. } => return unknown_task_reply(id, task),
         Facts::Resource { uri } => {
-            let code = match era {
+            let code = match generation {
                 ProtocolGeneration::Stateful => code::RESOURCE_NOT_FOUND,
                 ProtocolGeneration::Stateless => code::INVALID_PARAMS,
             };

@@ -59,15 +59,15 @@ impl<J: Send + 'static> RequestRunnerSlot<J> {
     where
         W: Future<Output = ()> + Send + 'static,
     {
-        let clerk = lock(&self.0).take();
-        let clerk = clerk.unwrap_or_else(|| {
+        let runner = lock(&self.0).take();
+        let runner = runner.unwrap_or_else(|| {
             let gw = Arc::clone(gw);
             RequestRunner::new(move |job, line| does(Arc::clone(&gw), job, line))
         });
-        let (line, answer) = Responder::new(Arc::clone(&clerk.deadline_timer));
-        clerk.job_slot.submit(job, line);
+        let (responder, answer) = Responder::new(Arc::clone(&runner.deadline_timer));
+        runner.job_slot.submit(job, responder);
         let answer =
-            DetachOnDrop { runner: Some(clerk), response: answer, runner_slot: self, detach: |work| gw.spawn(work) }
+            DetachOnDrop { runner: Some(runner), response: answer, runner_slot: self, detach: |work| gw.spawn(work) }
                 .await;
         answer.unwrap_or_else(|_| {
             reply::http_error_response(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not answer")
@@ -83,29 +83,29 @@ impl<J: Send + 'static> RequestRunner<J> {
         let job_slot = Arc::new(JobSlot(Mutex::new(JobSlotState { job: None, is_idle: true, is_closed: false })));
         let own = Arc::clone(&job_slot);
         let future = Box::pin(async move {
-            while let Some((job, line)) = own.next_job().await {
-                does(job, line).await;
+            while let Some((job, responder)) = own.next_job().await {
+                does(job, responder).await;
             }
         });
-        Self { future, job_slot, deadline_timer: Arc::default() }
+        Self { future, job_slot: job_slot, deadline_timer: Arc::default() }
     }
 }
 
 impl<J> JobSlot<J> {
-    fn submit(&self, job: J, line: Responder) {
-        let mut handed = lock(&self.0);
-        (handed.job, handed.is_idle) = (Some((job, line)), false);
+    fn submit(&self, job: J, responder: Responder) {
+        let mut slot_state = lock(&self.0);
+        (slot_state.job, slot_state.is_idle) = (Some((job, responder)), false);
     }
 
     /// The next job; none if there will be no more.
     async fn next_job(&self) -> Option<(J, Responder)> {
         poll_fn(|_| {
-            let mut handed = lock(&self.0);
-            match handed.job.take() {
+            let mut slot_state = lock(&self.0);
+            match slot_state.job.take() {
                 Some(job) => Poll::Ready(Some(job)),
-                None if handed.is_closed => Poll::Ready(None),
+                None if slot_state.is_closed => Poll::Ready(None),
                 None => {
-                    handed.is_idle = true;
+                    slot_state.is_idle = true;
                     Poll::Pending
                 }
             }
@@ -142,11 +142,11 @@ impl<J, A, L: Fn(RequestFuture) + Unpin> Future for DetachOnDrop<'_, J, A, L> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let own = self.get_mut();
         // Taken out, so that work that panics is gone, and nobody asks for it again.
-        if let Some(mut clerk) = own.runner.take() {
-            let polled = catch_unwind(AssertUnwindSafe(|| clerk.future.as_mut().poll(cx)));
+        if let Some(mut runner) = own.runner.take() {
+            let polled = catch_unwind(AssertUnwindSafe(|| runner.future.as_mut().poll(cx)));
             match polled {
-                Ok(Poll::Pending) if clerk.job_slot.is_idle() => *lock(&own.runner_slot.0) = Some(clerk),
-                Ok(Poll::Pending) => own.runner = Some(clerk),
+                Ok(Poll::Pending) if runner.job_slot.is_idle() => *lock(&own.runner_slot.0) = Some(runner),
+                Ok(Poll::Pending) => own.runner = Some(runner),
                 Ok(Poll::Ready(())) | Err(_) => {}
             }
         }
@@ -156,9 +156,9 @@ impl<J, A, L: Fn(RequestFuture) + Unpin> Future for DetachOnDrop<'_, J, A, L> {
 
 impl<J, A, L: Fn(RequestFuture)> Drop for DetachOnDrop<'_, J, A, L> {
     fn drop(&mut self) {
-        if let Some(clerk) = self.runner.take() {
-            clerk.job_slot.close();
-            (self.detach)(clerk.future);
+        if let Some(runner) = self.runner.take() {
+            runner.job_slot.close();
+            (self.detach)(runner.future);
         }
     }
 }
@@ -172,18 +172,18 @@ mod tests {
 
     /// A clerk of jobs that are futures, and the desk it comes back to.
     fn tended<'d>(
-        desk: &'d RequestRunnerSlot<RequestFuture>,
+        runner_slot: &'d RequestRunnerSlot<RequestFuture>,
         job: RequestFuture,
     ) -> (oneshot::Sender<u8>, DetachOnDrop<'d, RequestFuture, u8, impl Fn(RequestFuture) + Unpin>) {
         let (sender, answer) = oneshot::channel();
-        let clerk = lock(&desk.0).take().unwrap_or_else(|| RequestRunner::new(|job: RequestFuture, _line| job));
-        clerk.job_slot.submit(job, Responder::new(Arc::default()).0);
+        let runner = lock(&runner_slot.0).take().unwrap_or_else(|| RequestRunner::new(|job: RequestFuture, _line| job));
+        runner.job_slot.submit(job, Responder::new(Arc::default()).0);
         (
             sender,
             DetachOnDrop {
-                runner: Some(clerk),
+                runner: Some(runner),
                 response: answer,
-                runner_slot: desk,
+                runner_slot,
                 detach: |work| drop(tokio::spawn(work)),
             },
         )
@@ -193,9 +193,9 @@ mod tests {
     async fn work_whose_caller_has_gone_is_done_all_the_same() {
         let (done, is_done) = oneshot::channel();
         let (go_on, may_go_on) = oneshot::channel::<()>();
-        let desk = RequestRunnerSlot::default();
+        let runner_slot = RequestRunnerSlot::default();
         let (_answer, tended) = tended(
-            &desk,
+            &runner_slot,
             Box::pin(async move {
                 let _ = may_go_on.await;
                 let _ = done.send(());
@@ -206,23 +206,23 @@ mod tests {
         drop(tended);
         go_on.send(()).expect("somebody waits");
         is_done.await.expect("it was done");
-        assert!(lock(&desk.0).is_none(), "whoever went on by itself does not come back");
+        assert!(lock(&runner_slot.0).is_none(), "whoever went on by itself does not come back");
     }
 
     #[tokio::test]
     async fn work_that_panics_leaves_its_caller_without_an_answer_and_not_waiting() {
-        let desk = RequestRunnerSlot::default();
-        let (answer, tended) = tended(&desk, Box::pin(async { panic!("as planned") }));
+        let runner_slot = RequestRunnerSlot::default();
+        let (answer, tended) = tended(&runner_slot, Box::pin(async { panic!("as planned") }));
         let mut tended = Box::pin(tended);
         assert!(polled(tended.as_mut()).is_pending(), "the panic went no further");
         drop(answer);
         assert!(tended.await.is_err());
-        assert!(lock(&desk.0).is_none(), "nobody works on with what panicked");
+        assert!(lock(&runner_slot.0).is_none(), "nobody works on with what panicked");
     }
 
     #[tokio::test]
     async fn one_clerk_does_one_request_after_another() {
-        let (desk, made) = (RequestRunnerSlot::default(), Arc::new(AtomicUsize::new(0)));
+        let (runner_slot, made) = (RequestRunnerSlot::default(), Arc::new(AtomicUsize::new(0)));
         for round in 0..3 {
             let count = Arc::clone(&made);
             let mut steps = VecDeque::from([(), ()]);
@@ -234,14 +234,14 @@ mod tests {
                 count.fetch_add(1, Ordering::Relaxed);
                 Poll::Ready(())
             }));
-            let (answer, mut tended) = tended(&desk, job);
-            while lock(&desk.0).is_none() {
+            let (answer, mut tended) = tended(&runner_slot, job);
+            while lock(&runner_slot.0).is_none() {
                 assert!(polled(Pin::new(&mut tended)).is_pending());
             }
             answer.send(7).expect("somebody waits");
             assert_eq!(tended.await, Ok(7));
             assert_eq!(made.load(Ordering::Relaxed), round + 1);
-            assert!(lock(&desk.0).is_some(), "it is there for the next");
+            assert!(lock(&runner_slot.0).is_some(), "it is there for the next");
         }
     }
 

@@ -86,16 +86,16 @@ enum ResponseEventSink {
 
 impl Responder {
     /// To one request over HTTP.
-    pub fn new(alarm: Arc<DeadlineTimer>) -> (Self, oneshot::Receiver<Response<ReplyBody>>) {
+    pub fn new(timer: Arc<DeadlineTimer>) -> (Self, oneshot::Receiver<Response<ReplyBody>>) {
         let (head, receiver) = oneshot::channel();
-        let line = HttpResponseSink {
+        let http_sink = HttpResponseSink {
             response_sender: Some(head),
             events: ResponseEventSink::NotStarted,
             session_header: None,
             resumable_session: None,
             is_streamed: false,
         };
-        (Self { deadline_timer: Some(alarm), ..Self::with_sink(ResponseSink::Http(line)) }, receiver)
+        (Self { deadline_timer: Some(timer), ..Self::with_sink(ResponseSink::Http(http_sink)) }, receiver)
     }
 
     fn with_sink(sink: ResponseSink) -> Self {
@@ -114,25 +114,26 @@ impl Responder {
 
     /// The client has a session, and may come back to a stream of it.
     pub fn set_resumable_session(&mut self, session: &Arc<Session>) {
-        if let ResponseSink::Http(line) = &mut self.sink {
-            line.resumable_session = Some(Arc::clone(session));
+        if let ResponseSink::Http(http_sink) = &mut self.sink {
+            http_sink.resumable_session = Some(Arc::clone(session));
         }
     }
 
     /// The upstream answers as a stream, so we do. A client that may come back gets its place in it at once.
     pub fn start_stream(&mut self) {
-        if let ResponseSink::Http(line) = &mut self.sink {
-            line.is_streamed = true;
-            if line.resumable_session.is_some() {
-                line.start_stream();
+        if let ResponseSink::Http(http_sink) = &mut self.sink {
+            http_sink.is_streamed = true;
+            if http_sink.resumable_session.is_some() {
+                http_sink.start_stream();
             }
         }
     }
 
     /// The upstream hung up to be polled, so we do.
     pub fn close_for_polling(&self) {
-        if let ResponseSink::Http(HttpResponseSink { events: ResponseEventSink::Resumable(outlet), .. }) = &self.sink {
-            outlet.close_for_polling();
+        if let ResponseSink::Http(HttpResponseSink { events: ResponseEventSink::Resumable(resumable), .. }) = &self.sink
+        {
+            resumable.close_for_polling();
         }
     }
 
@@ -179,10 +180,10 @@ impl Responder {
     }
 
     /// What a request is about, under the names that the client knows.
-    pub fn with_client_names<'f>(&self, facts: &Facts<'f>) -> Facts<'f> {
+    pub fn with_client_names<'f>(&self, subject: &Facts<'f>) -> Facts<'f> {
         match &self.name_prefixer {
-            Some(speaker) => facts.among_many(speaker.server.as_str()),
-            None => facts.clone(),
+            Some(prefixer) => subject.among_many(prefixer.server.as_str()),
+            None => subject.clone(),
         }
     }
 
@@ -200,24 +201,24 @@ impl Responder {
     ///
     /// # Errors
     /// There is none.
-    pub fn acquire_in_flight(&mut self, visit: &RequestContext, method: &Method<'_>) -> Result<(), Refusal> {
+    pub fn acquire_in_flight(&mut self, ctx: &RequestContext, method: &Method<'_>) -> Result<(), Refusal> {
         if self.in_flight_guard.is_none() {
-            self.in_flight_guard = Some(Room::for_request(visit, method)?);
+            self.in_flight_guard = Some(Room::for_request(ctx, method)?);
         }
         Ok(())
     }
 
     /// Shows the answer to somebody else, too.
-    pub fn capture_reply(&mut self, shown: Option<CapturedReply>) {
-        self.captured_reply = shown;
+    pub fn capture_reply(&mut self, captured: Option<CapturedReply>) {
+        self.captured_reply = captured;
     }
 
     /// Tells the client which session it has, with an answer that has not begun. Gives whether the client can come
     /// back to it over another connection.
     pub fn set_session(&mut self, session: &Arc<Session>) -> bool {
         match &mut self.sink {
-            ResponseSink::Http(line) => {
-                line.session_header = HeaderValue::from_str(session.id()).ok();
+            ResponseSink::Http(http_sink) => {
+                http_sink.session_header = HeaderValue::from_str(session.id()).ok();
                 true
             }
             ResponseSink::MessageQueue(_, slot) => {
@@ -229,20 +230,22 @@ impl Responder {
 
     /// Sends a message before the answer.
     pub async fn send(&mut self, text: &str) {
-        let renamed =
-            self.name_prefixer.as_ref().map(|speaker| prefix_message(speaker.server.as_str(), text, &speaker.limits));
+        let renamed = self
+            .name_prefixer
+            .as_ref()
+            .map(|prefixer| prefix_message(prefixer.server.as_str(), text, &prefixer.limits));
         let text = renamed.as_deref().unwrap_or(text);
         // A caller that hung up misses what it no longer waits for.
         match &mut self.sink {
-            ResponseSink::Http(line) => line.send(text).await,
+            ResponseSink::Http(http_sink) => http_sink.send(text).await,
             ResponseSink::MessageQueue(texts, _) => drop(texts.send(Bytes::copy_from_slice(text.as_bytes())).await),
         }
     }
 
     /// Shows that we are still there.
     pub async fn keep_alive(&mut self) {
-        if let ResponseSink::Http(line) = &mut self.sink {
-            line.keep_alive().await;
+        if let ResponseSink::Http(http_sink) = &mut self.sink {
+            http_sink.keep_alive().await;
         }
     }
 
@@ -260,15 +263,15 @@ impl Responder {
     pub async fn finish_with_body(mut self, status: StatusCode, text: MessageBody) {
         // Whoever has the answer may use the id again.
         self.unregister();
-        if let Some(shown) = &self.captured_reply {
-            let _ = shown.set(text.clone().into_bytes());
+        if let Some(captured) = &self.captured_reply {
+            let _ = captured.set(text.clone().into_bytes());
         }
         let text = match &self.name_prefixer {
-            Some(speaker) => speaker.prefix_reply(&text.into_bytes()).into(),
+            Some(prefixer) => prefixer.prefix_reply(&text.into_bytes()).into(),
             None => text,
         };
         match self.sink {
-            ResponseSink::Http(line) => line.finish(status, text, self.in_flight_guard).await,
+            ResponseSink::Http(http_sink) => http_sink.finish(status, text, self.in_flight_guard).await,
             ResponseSink::MessageQueue(texts, _) => drop(texts.send(text.into_bytes()).await),
         }
     }
@@ -281,8 +284,8 @@ impl Responder {
     }
 
     /// Ends with why a message is not taken. One that is only unknown, and wants no answer, gets none.
-    pub async fn reject(self, fault: &MessageError, era: ProtocolGeneration) {
-        match reply::wire_error_reply(fault, era) {
+    pub async fn reject(self, error: &MessageError, generation: ProtocolGeneration) {
+        match reply::wire_error_reply(error, generation) {
             (StatusCode::ACCEPTED, _) => self.accept(),
             (status, text) => self.finish_with_status(status, text.into()).await,
         }
@@ -309,7 +312,7 @@ impl Responder {
     pub async fn wait_for_disconnect(&mut self) {
         match &mut self.sink {
             ResponseSink::MessageQueue(texts, _) => texts.closed().await,
-            ResponseSink::Http(line) => match (&mut line.response_sender, &line.events) {
+            ResponseSink::Http(http_sink) => match (&mut http_sink.response_sender, &http_sink.events) {
                 (Some(head), _) => head.closed().await,
                 (None, ResponseEventSink::Plain(events)) => events.closed().await,
                 (None, ResponseEventSink::NotStarted | ResponseEventSink::Resumable(_)) => std::future::pending().await,
@@ -332,7 +335,7 @@ impl HttpResponseSink {
         match &self.events {
             ResponseEventSink::NotStarted => {}
             ResponseEventSink::Plain(events) => drop(events.send(sse_event(text).into()).await),
-            ResponseEventSink::Resumable(outlet) => outlet.send(text).await,
+            ResponseEventSink::Resumable(resumable) => resumable.send(text).await,
         }
     }
 
@@ -341,7 +344,7 @@ impl HttpResponseSink {
         match &self.events {
             ResponseEventSink::NotStarted => {}
             ResponseEventSink::Plain(events) => drop(events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await),
-            ResponseEventSink::Resumable(outlet) => outlet.keep_alive().await,
+            ResponseEventSink::Resumable(resumable) => resumable.keep_alive().await,
         }
     }
 
@@ -374,7 +377,7 @@ impl HttpResponseSink {
                     ResponseEventSink::Plain(events) => {
                         drop(events.send(bytes_with_guard(sse_event(text).into(), room)).await)
                     }
-                    ResponseEventSink::Resumable(outlet) => outlet.finish(text, room).await,
+                    ResponseEventSink::Resumable(resumable) => resumable.finish(text, room).await,
                 }
             }
         }

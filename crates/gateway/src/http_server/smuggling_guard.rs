@@ -42,15 +42,15 @@ pub(crate) struct RequestHeadBytes(Arc<Mutex<Vec<u8>>>);
 
 impl InspectedStream {
     pub fn new(stream: TcpStream, patience: Duration) -> (Self, RequestHeadBytes) {
-        let seen = RequestHeadBytes::default();
+        let head_bytes = RequestHeadBytes::default();
         (
             Self {
                 stream: CoalescingStream(stream),
-                head_bytes: seen.clone(),
+                head_bytes: head_bytes.clone(),
                 write_timeout: patience,
                 write_deadline: None,
             },
-            seen,
+            head_bytes,
         )
     }
 
@@ -74,25 +74,26 @@ impl InspectedStream {
 impl RequestHeadBytes {
     /// Whether the request in chunks also gave a length, or its head cannot be found in what came.
     pub fn has_content_length(&self) -> bool {
-        let seen = self.lock();
-        let Some(end) = memmem::find(&seen, HEAD_END) else { return true };
-        let head = String::from_utf8_lossy(seen.get(..end).unwrap_or_default()).to_ascii_lowercase();
+        let head_bytes = self.lock();
+        let Some(end) = memmem::find(&head_bytes, HEAD_END) else { return true };
+        let head = String::from_utf8_lossy(head_bytes.get(..end).unwrap_or_default()).to_ascii_lowercase();
         // Something before the head means that requests were sent without waiting for answers.
         !head.starts_with("post ") || head.lines().any(|line| line.starts_with("content-length"))
     }
 
-    fn record(&self, came: &[u8]) {
-        let mut seen = self.lock();
-        let room = MAX_INSPECTED_BYTES.saturating_sub(seen.len());
+    fn record(&self, received: &[u8]) {
+        let mut head_bytes = self.lock();
+        let room = MAX_INSPECTED_BYTES.saturating_sub(head_bytes.len());
         // Nothing behind a head is looked at, and a long body need not be copied.
-        let came = if came.len() > TYPICAL_HEAD_BYTES { up_to_head_end(&seen, came) } else { came };
-        seen.extend_from_slice(came.get(..room).unwrap_or(came));
+        let received =
+            if received.len() > TYPICAL_HEAD_BYTES { up_to_head_end(&head_bytes, received) } else { received };
+        head_bytes.extend_from_slice(received.get(..room).unwrap_or(received));
     }
 
     fn clear(&self) {
-        let mut seen = self.lock();
-        seen.clear();
-        seen.shrink_to(TYPICAL_HEAD_BYTES);
+        let mut head_bytes = self.lock();
+        head_bytes.clear();
+        head_bytes.shrink_to(TYPICAL_HEAD_BYTES);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
@@ -101,12 +102,12 @@ impl RequestHeadBytes {
 }
 
 /// What came, as far as it belongs to the head that was begun.
-fn up_to_head_end<'c>(seen: &[u8], came: &'c [u8]) -> &'c [u8] {
-    if memmem::find(seen, HEAD_END).is_some() {
+fn up_to_head_end<'c>(head_bytes: &[u8], received: &'c [u8]) -> &'c [u8] {
+    if memmem::find(head_bytes, HEAD_END).is_some() {
         return &[];
     }
-    let end = memmem::find(came, HEAD_END).map_or(came.len(), |at| at + HEAD_END.len());
-    came.get(..end).unwrap_or(came)
+    let end = memmem::find(received, HEAD_END).map_or(received.len(), |at| at + HEAD_END.len());
+    received.get(..end).unwrap_or(received)
 }
 
 impl AsyncRead for InspectedStream {
@@ -114,9 +115,9 @@ impl AsyncRead for InspectedStream {
         let own = self.get_mut();
         let before = buffer.filled().len();
         let polled = Pin::new(&mut own.stream).poll_read(cx, buffer);
-        let came = buffer.filled().get(before..).unwrap_or_default();
-        if !came.is_empty() {
-            own.head_bytes.record(came);
+        let received = buffer.filled().get(before..).unwrap_or_default();
+        if !received.is_empty() {
+            own.head_bytes.record(received);
         }
         polled
     }
@@ -166,12 +167,12 @@ mod tests {
             ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 5", true),
             ("0\r\n", true),
         ] {
-            let came = format!("{head}{long}");
-            for piece in [1, 7, head.len() + 2, TYPICAL_HEAD_BYTES + 1, came.len()] {
-                let seen = RequestHeadBytes::default();
-                came.as_bytes().chunks(piece).for_each(|piece| seen.record(piece));
-                assert_eq!(seen.has_content_length(), has_length, "{head} by {piece}");
-                let kept = seen.lock().len();
+            let received = format!("{head}{long}");
+            for piece in [1, 7, head.len() + 2, TYPICAL_HEAD_BYTES + 1, received.len()] {
+                let head_bytes = RequestHeadBytes::default();
+                received.as_bytes().chunks(piece).for_each(|piece| head_bytes.record(piece));
+                assert_eq!(head_bytes.has_content_length(), has_length, "{head} by {piece}");
+                let kept = head_bytes.lock().len();
                 assert!(piece <= TYPICAL_HEAD_BYTES || kept <= TYPICAL_HEAD_BYTES, "{kept} bytes by {piece}");
             }
         }

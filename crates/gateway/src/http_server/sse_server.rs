@@ -60,10 +60,10 @@ impl SseClientConnections {
     }
 
     /// Finds a connection of a grant to a server. One of another grant is not there.
-    fn find(&self, id: &str, visit: &RequestContext) -> Option<Arc<SseClientConnection>> {
+    fn find(&self, id: &str, ctx: &RequestContext) -> Option<Arc<SseClientConnection>> {
         let found = self.lock().get(id).cloned()?;
-        let is_of_grant = found.grant == visit.grant.config.id || mutant!("sse-connection-open-to-any-grant");
-        let is_own = is_of_grant && found.server == *visit.upstream.name();
+        let is_of_grant = found.grant == ctx.grant.config.id || mutant!("sse-connection-open-to-any-grant");
+        let is_own = is_of_grant && found.server == *ctx.upstream.name();
         is_own.then_some(found)
     }
 
@@ -84,16 +84,16 @@ pub(crate) fn connection_id(uri: &Uri) -> Option<&str> {
 
 /// Opens a connection. It lives until the client hangs up, until its grant or its server is no longer in force, or
 /// until the gateway stops.
-pub(crate) async fn open_connection(gw: &Arc<Gateway>, visit: RequestContext) -> Response<ReplyBody> {
-    let room = match stream::place(gw, &visit).await {
+pub(crate) async fn open_connection(gw: &Arc<Gateway>, ctx: RequestContext) -> Response<ReplyBody> {
+    let room = match stream::place(gw, &ctx).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (texts, queue) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
     let slot = SessionSlot::default();
     let connection = SseClientConnection {
-        grant: visit.grant.config.id.clone(),
-        server: visit.upstream.name().clone(),
+        grant: ctx.grant.config.id.clone(),
+        server: ctx.upstream.name().clone(),
         // The stateless revision knows no such streams: its clients begin with the handshake here.
         client: SingleSessionClient::new(texts, Arc::clone(&slot), &[ProtocolGeneration::Stateful]),
         order_lock: Arc::default(),
@@ -105,7 +105,7 @@ pub(crate) async fn open_connection(gw: &Arc<Gateway>, visit: RequestContext) ->
     let (events, receiver) = mpsc::channel(1);
     let task = Arc::clone(gw);
     gw.spawn(async move {
-        serve_connection(&task, &visit, &id, &slot, events, queue).await;
+        serve_connection(&task, &ctx, &id, &slot, events, queue).await;
         drop(room);
     });
     reply::event_stream_response(receiver)
@@ -113,15 +113,15 @@ pub(crate) async fn open_connection(gw: &Arc<Gateway>, visit: RequestContext) ->
 
 async fn serve_connection(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     id: &str,
     slot: &SessionSlot,
     events: mpsc::Sender<Bytes>,
     mut queue: mpsc::Receiver<Bytes>,
 ) {
-    let address = format!("/mcp/{}?{SESSION_ID_PARAM}={id}", visit.upstream.name());
+    let address = format!("/mcp/{}?{SESSION_ID_PARAM}={id}", ctx.upstream.name());
     let _ = events.send(sse_endpoint_event(&address).into()).await;
-    relay_messages(gw, visit, slot, &events, &mut queue).await;
+    relay_messages(gw, ctx, slot, &events, &mut queue).await;
     // Nothing more is taken. What is under way gets its time to end, as when the gateway stops.
     gw.sse_connections.remove(id);
     stop_event_forwarder(slot);
@@ -133,28 +133,28 @@ async fn serve_connection(
     let _ = tokio::time::timeout(gw.settings.drain_time + FINAL_WRITE_TIMEOUT, rest).await;
     // Whoever still runs sees by this that nobody reads any more.
     drop(queue);
-    end_session(gw, visit, slot).await;
+    end_session(gw, ctx, slot).await;
 }
 
 /// Passes texts on as events until the connection has to end.
 async fn relay_messages(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     slot: &SessionSlot,
     events: &mpsc::Sender<Bytes>,
     queue: &mut mpsc::Receiver<Bytes>,
 ) {
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
-    let mut look = tokio::time::interval(stream::LOOK);
+    let mut recheck = tokio::time::interval(stream::LOOK);
     loop {
         let next = tokio::select! {
             Some(text) = queue.recv() => to_event(&text),
             _ = keep_alive.tick() => Bytes::from_static(SSE_KEEP_ALIVE.as_bytes()),
-            _ = look.tick() => {
+            _ = recheck.tick() => {
                 // What was agreed on in the handshake may be too old by now.
                 let session = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let inside = session.map_or_else(|| visit.clone(), |session| visit.with_session(session));
+                let inside = session.map_or_else(|| ctx.clone(), |session| ctx.with_session(session));
                 match gw.revalidate(&inside) {
                     Revalidation::Revoked => return,
                     Revalidation::Unchanged | Revalidation::Replaced(_) => continue,
@@ -177,21 +177,21 @@ fn to_event(text: &Bytes) -> Bytes {
 /// Takes a client's message. What comes of it comes as an event: clients give up a connection whose POST fails.
 pub(crate) async fn handle_post(
     gw: &Arc<Gateway>,
-    visit: RequestContext,
+    ctx: RequestContext,
     id: &str,
     headers: &HeaderMap,
     incoming: Incoming,
 ) -> Response<ReplyBody> {
-    let away = |status, what: String| gw.reject_http(gw.recorder_for_http_method(&visit, "POST"), status, what);
+    let reject = |status, what: String| gw.reject_http(gw.recorder_for_http_method(&ctx, "POST"), status, what);
     if let Err((status, what)) = check_body(headers) {
-        return away(status, what.to_owned()).await;
+        return reject(status, what.to_owned()).await;
     }
-    let Some(connection) = gw.sse_connections.find(id, &visit) else {
+    let Some(connection) = gw.sse_connections.find(id, &ctx) else {
         let what = "the connection is unknown or over; open one with a GET";
-        return away(StatusCode::NOT_FOUND, what.to_owned()).await;
+        return reject(StatusCode::NOT_FOUND, what.to_owned()).await;
     };
-    if let Err(what) = check_header_revision(gw, &visit, &connection, headers) {
-        return away(StatusCode::BAD_REQUEST, what).await;
+    if let Err(what) = check_header_revision(gw, &ctx, &connection, headers) {
+        return reject(StatusCode::BAD_REQUEST, what).await;
     }
     let Ok(place) = Arc::clone(&connection.post_slots).try_acquire_owned() else {
         return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, "too many messages of this connection wait");
@@ -201,20 +201,20 @@ pub(crate) async fn handle_post(
             .await
         {
             Ok(text) => text.into_bytes(),
-            Err((status, what)) => return away(status, what).await,
+            Err((status, what)) => return reject(status, what).await,
         };
     let (done, taken) = oneshot::channel();
     let task = Arc::clone(gw);
     // In a task of its own: a caller that hangs up must not skip the record or strand a reservation.
     gw.spawn(async move {
         let turn = connection.order_lock.lock().await;
-        let handshake = connection.client.handle_message(&task, visit.clone(), text).await;
+        let handshake = connection.client.handle_message(&task, ctx.clone(), text).await;
         let _ = done.send(());
         if let Some(over) = handshake {
             let _ = over.await;
             // A session that was opened for nobody.
             if connection.client.is_disconnected() {
-                connection.client.end_session(&task, &visit).await;
+                connection.client.end_session(&task, &ctx).await;
             }
         }
         drop((turn, place));
@@ -230,13 +230,13 @@ pub(crate) async fn handle_post(
 /// Whether the head names the revision that was agreed, if it names one.
 fn check_header_revision(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     connection: &SseClientConnection,
     headers: &HeaderMap,
 ) -> Result<(), String> {
-    let named = revision(headers, || visit.supported_revisions(ProtocolGeneration::Stateful))
-        .map_err(|misfit| misfit.message)?;
-    let session = connection.client.session(gw, visit);
+    let named = revision(headers, || ctx.supported_revisions(ProtocolGeneration::Stateful))
+        .map_err(|protocol_error| protocol_error.message)?;
+    let session = connection.client.session(gw, ctx);
     match session.map(|session| session.revision()).zip(named) {
         Some((agreed, named)) if agreed != named => Err(format!("the session speaks {agreed}")),
         _ => Ok(()),

@@ -38,12 +38,12 @@ impl Drop for RequestRegistration {
 
 impl CancellableRequests {
     /// Notes one; none if there is one of the same id.
-    pub fn register(self: &Arc<Self>, id: &RequestId<'_>, under_way: InFlightRequest) -> Option<RequestRegistration> {
+    pub fn register(self: &Arc<Self>, id: &RequestId<'_>, in_flight: InFlightRequest) -> Option<RequestRegistration> {
         let id = id.clone().into_owned();
         match lock(&self.0).entry(id.clone()) {
             Place::Occupied(_) => None,
             Place::Vacant(place) => {
-                place.insert(under_way);
+                place.insert(in_flight);
                 Some(RequestRegistration { calls: Arc::clone(self), id })
             }
         }
@@ -59,9 +59,9 @@ impl CancellableRequests {
 }
 
 /// Waits until the client cancels a request. For one that it cannot name, this waits for ever.
-pub(crate) async fn wait_for_cancel(told: Option<&Notify>) {
-    match told {
-        Some(told) => told.notified().await,
+pub(crate) async fn wait_for_cancel(cancel_signal: Option<&Notify>) {
+    match cancel_signal {
+        Some(cancel_signal) => cancel_signal.notified().await,
         None => std::future::pending().await,
     }
 }

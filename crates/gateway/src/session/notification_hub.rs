@@ -166,12 +166,12 @@ impl NotificationHub {
 
     /// What the upstream was asked of a resource.
     pub fn upstream_subscription(&self, uri: &str) -> Arc<tokio::sync::Mutex<UpstreamSubscription>> {
-        let mut asked = self.upstream_subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut subscriptions = self.upstream_subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that nobody wants, and nobody asks about, are forgotten.
-        asked.retain(|_, own| {
+        subscriptions.retain(|_, own| {
             Arc::strong_count(own) > 1 || own.try_lock().is_ok_and(|own| own.handshake_attempt.is_some())
         });
-        Arc::clone(asked.entry(uri.to_owned()).or_default())
+        Arc::clone(subscriptions.entry(uri.to_owned()).or_default())
     }
 
     /// Whether anybody listens for a resource.

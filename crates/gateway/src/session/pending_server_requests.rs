@@ -41,12 +41,12 @@ impl PendingServerRequests {
         let mut random = [0; 12];
         getrandom::fill(&mut random).ok()?;
         let own = format!("gl-{}", HEXLOWER.encode(&random));
-        let mut asked = lock(&self.0);
-        if asked.len() >= MAX_PENDING_SERVER_REQUESTS {
-            let oldest = asked.iter().min_by_key(|(_, question)| question.asked_at).map(|(own, _)| own.clone());
-            oldest.and_then(|oldest| asked.remove(&oldest));
+        let mut pending = lock(&self.0);
+        if pending.len() >= MAX_PENDING_SERVER_REQUESTS {
+            let oldest = pending.iter().min_by_key(|(_, question)| question.asked_at).map(|(own, _)| own.clone());
+            oldest.and_then(|oldest| pending.remove(&oldest));
         }
-        asked.insert(own.clone(), PendingServerRequest { origin: to, asked_at: Instant::now() });
+        pending.insert(own.clone(), PendingServerRequest { origin: to, asked_at: Instant::now() });
         Some(own)
     }
 
@@ -69,10 +69,10 @@ impl PendingServerRequests {
 
     /// Forgets what the upstream asked under `id`, and gives the id under which the client was asked.
     pub fn withdraw(&self, id: &RequestId<'_>) -> Option<String> {
-        let mut asked = lock(&self.0);
+        let mut pending = lock(&self.0);
         let is_it = |question: &PendingServerRequest| matches!(&question.origin, ServerRequestOrigin::Upstream(own, _) if own == id);
-        let own = asked.iter().find(|(_, question)| is_it(question)).map(|(own, _)| own.clone())?;
-        asked.remove(&own);
+        let own = pending.iter().find(|(_, question)| is_it(question)).map(|(own, _)| own.clone())?;
+        pending.remove(&own);
         Some(own)
     }
 }

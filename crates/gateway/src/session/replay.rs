@@ -241,14 +241,15 @@ impl ReplayState {
     fn find_missed_events(&self, place: SseEventId) -> Option<Vec<Bytes>> {
         let stream = self.streams.get(&place.stream).filter(|_| place.is_of_this_session)?;
         let is_there = (stream.last_evicted..=stream.last_event).contains(&place.number);
-        let own = self.events.iter().filter(|kept| kept.stream == place.stream && kept.number > place.number);
-        is_there.then(|| own.map(|kept| kept.event.clone()).collect())
+        let own =
+            self.events.iter().filter(|buffered| buffered.stream == place.stream && buffered.number > place.number);
+        is_there.then(|| own.map(|buffered| buffered.event.clone()).collect())
     }
 
     fn remove_stream(&mut self, stream: u64) {
         self.streams.remove(&stream);
-        self.events.retain(|kept| kept.stream != stream);
-        self.bytes = self.events.iter().map(|kept| kept.event.len()).sum();
+        self.events.retain(|buffered| buffered.stream != stream);
+        self.bytes = self.events.iter().map(|buffered| buffered.event.len()).sum();
     }
 }
 

@@ -52,14 +52,14 @@ impl ResourceSubscriptions {
                 own.insert(uri);
             }
         }
-        let kept = StoredSubscriptions {
+        let stored = StoredSubscriptions {
             id,
             uris: Mutex::new(own),
             denied_uris: LazyBox::default(),
             write_lock: LazyBox::default(),
         };
         // In the first opening the client asks for them itself.
-        Self::with_stored(Arc::new(kept), None, 0)
+        Self::with_stored(Arc::new(stored), None, 0)
     }
 
     /// Those of one server, of a session for all of them.
@@ -68,7 +68,7 @@ impl ResourceSubscriptions {
     }
 
     fn with_stored(stored: Arc<StoredSubscriptions>, server: Option<ServerName>, asked_in: u64) -> Self {
-        Self { stored, server, changed: Notify::new(), subscribed_in_attempt: AtomicU64::new(asked_in) }
+        Self { stored: stored, server, changed: Notify::new(), subscribed_in_attempt: AtomicU64::new(asked_in) }
     }
 
     /// Begins to ask the server for all of them in an opening of the session; false if somebody has.

@@ -26,9 +26,9 @@ impl ServerSessions {
     }
 
     pub fn insert(&self, server: &ServerName, part: Arc<Session>) {
-        let earlier = lock(&self.open).insert(server.clone(), part);
-        if let Some(earlier) = earlier {
-            lock(&self.ended).push((server.clone(), earlier));
+        let previous = lock(&self.open).insert(server.clone(), part);
+        if let Some(previous) = previous {
+            lock(&self.ended).push((server.clone(), previous));
         }
     }
 

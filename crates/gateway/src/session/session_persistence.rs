@@ -99,23 +99,23 @@ fn is_session_id(text: &str) -> bool {
 impl Gateway {
     /// Keeps a session that was opened.
     pub(crate) async fn persist_session(&self, session: &Session) {
-        if let Err(fault) =
+        if let Err(error) =
             with_store_timeout(self.session_persistence.rows.put(session.to_row(self.clock.now()))).await
         {
-            warn!(error = %fault, "a session will not survive a restart of the gateway: {fault}");
+            warn!(error = %error, "a session will not survive a restart of the gateway: {error}");
         }
     }
 
     /// Keeps what a session listens for, if the session is kept.
-    pub(crate) async fn persist_subscriptions(&self, watched: &ResourceSubscriptions) {
+    pub(crate) async fn persist_subscriptions(&self, subscriptions: &ResourceSubscriptions) {
         let writing = async {
-            let _turn =
-                Some(watched.lock_for_write().await).filter(|_| !mutant!("subscription-rows-written-in-any-order"));
-            let (id, uris) = watched.to_row();
+            let _turn = Some(subscriptions.lock_for_write().await)
+                .filter(|_| !mutant!("subscription-rows-written-in-any-order"));
+            let (id, uris) = subscriptions.to_row();
             self.session_persistence.rows.set_subscriptions(id, uris).await
         };
-        if let Err(fault) = with_store_timeout(writing).await {
-            warn!(error = %fault, "what a session listens for will not survive a restart of the gateway: {fault}");
+        if let Err(error) = with_store_timeout(writing).await {
+            warn!(error = %error, "what a session listens for will not survive a restart of the gateway: {error}");
         }
     }
 
@@ -125,10 +125,10 @@ impl Gateway {
         if level.len() > MAX_LOG_LEVEL_BYTES {
             return;
         }
-        if let Err(fault) =
+        if let Err(error) =
             with_store_timeout(self.session_persistence.rows.set_log_level(session.id_hash(), level.to_owned())).await
         {
-            warn!(error = %fault, "which log messages a session wants will not survive a restart of the gateway: {fault}");
+            warn!(error = %error, "which log messages a session wants will not survive a restart of the gateway: {error}");
         }
     }
 
@@ -149,8 +149,8 @@ impl Gateway {
         if !is_session_id(id) || self.sessions.contains(id) || self.session_persistence.is_missing(&hash) {
             return Ok(None);
         }
-        let found = self.session_persistence.look_up(hash).await.map_err(|fault| {
-            warn!(error = %fault, "a session cannot be looked for: {fault}");
+        let found = self.session_persistence.look_up(hash).await.map_err(|error| {
+            warn!(error = %error, "a session cannot be looked for: {error}");
             retry_later("the record of sessions cannot be read; try again later")
         })?;
         match found {
@@ -191,8 +191,8 @@ impl Gateway {
     pub(crate) async fn delete_session(&self, session: &Session) {
         self.end_session(session);
         let hash = session.id_hash();
-        if let Err(fault) = with_store_timeout(self.session_persistence.rows.delete(vec![hash])).await {
-            warn!(error = %fault, "a session that has ended cannot be forgotten yet: {fault}");
+        if let Err(error) = with_store_timeout(self.session_persistence.rows.delete(vec![hash])).await {
+            warn!(error = %error, "a session that has ended cannot be forgotten yet: {error}");
             lock(&self.session_persistence.pending_deletes).push(hash);
         }
     }
@@ -217,8 +217,8 @@ impl Gateway {
             rows.delete(unforgotten.clone()).await?;
             rows.sweep(oldest).await
         };
-        if let Err(fault) = noting.await {
-            warn!(error = %fault, "it cannot be noted which sessions are in use: {fault}");
+        if let Err(error) = noting.await {
+            warn!(error = %error, "it cannot be noted which sessions are in use: {error}");
             lock(&self.session_persistence.pending_deletes).extend(unforgotten);
         }
     }

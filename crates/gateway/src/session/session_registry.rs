@@ -110,8 +110,8 @@ impl SessionRegistry {
     /// Has sessions for all servers forget those at single ones that are over: each keeps a place of its grant's.
     pub fn sweep_server_sessions(&self) {
         for session in self.shards.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
-            if let Some(parts) = session.server_sessions.get_if_initialized() {
-                parts.sweep(|part| self.contains(part.id()));
+            if let Some(server_sessions) = session.server_sessions.get_if_initialized() {
+                server_sessions.sweep(|part| self.contains(part.id()));
             }
         }
     }
@@ -121,11 +121,11 @@ impl SessionRegistry {
         let all = self.shards.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>());
         let unused =
             all.filter(|session| session.server() == Some(server) && session.is_unused(PROCESS_EVICTION_IDLE_TIME));
-        let children = unused.filter_map(|session| match session.upstream_link() {
-            UpstreamLink::Process(child) if !child.is_ended() => Some((session.last_used(), child)),
+        let processes = unused.filter_map(|session| match session.upstream_link() {
+            UpstreamLink::Process(process) if !process.is_ended() => Some((session.last_used(), process)),
             _ => None,
         });
-        let least = children.min_by_key(|(used_at, _)| *used_at);
+        let least = processes.min_by_key(|(used_at, _)| *used_at);
         least.inspect(|(_, child)| child.stop()).is_some()
     }
 
@@ -134,8 +134,8 @@ impl SessionRegistry {
         for session in self.shards.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
             let link = session.upstream_link();
             match (&link, stays(&session, &link)) {
-                (UpstreamLink::Process(child), true) => child.tool_registry().invalidate(),
-                (UpstreamLink::Process(child), false) => child.stop(),
+                (UpstreamLink::Process(process), true) => process.tool_registry().invalidate(),
+                (UpstreamLink::Process(process), false) => process.stop(),
                 (UpstreamLink::Sse(connection), false) => connection.close(),
                 (UpstreamLink::Sse(_), true)
                 | (UpstreamLink::NoSession | UpstreamLink::NotOpened | UpstreamLink::Http(_), _) => {}

@@ -39,9 +39,9 @@ impl SessionTasks {
     }
 
     /// Notes what the client hears of the progress of a call that has made a task.
-    pub fn note_progress(&self, own: &str, told: Arc<Progress>) {
+    pub fn note_progress(&self, own: &str, client_progress: Arc<Progress>) {
         let mut progress = lock(&self.progress);
-        progress.push_back((own.to_owned(), told));
+        progress.push_back((own.to_owned(), client_progress));
         if progress.len() > MAX_TRACKED_TASKS {
             progress.pop_front();
         }

@@ -128,18 +128,18 @@ pub(crate) struct ServerSpan {
 
 impl ServerSpan {
     /// None if nobody records it.
-    pub fn begin(visit: &RequestContext) -> Option<Self> {
-        let trace = visit.trace.as_ref()?;
+    pub fn begin(ctx: &RequestContext) -> Option<Self> {
+        let trace = ctx.trace.as_ref()?;
         Some(Self {
             span_sender: trace.span_sender.clone()?,
             context: trace.context,
             parent: trace.parent,
             link: trace.link,
-            session: visit
+            session: ctx
                 .session()
-                .filter(|_| visit.generation() == ProtocolGeneration::Stateful)
+                .filter(|_| ctx.generation() == ProtocolGeneration::Stateful)
                 .map(|session| session.id().to_owned()),
-            is_http: visit.is_over_http(),
+            is_http: ctx.is_over_http(),
             captured_reply: CapturedReply::default(),
         })
     }
@@ -246,13 +246,13 @@ impl ClientSpan {
             // The call waits for its client; this part of it went well.
             Ok(Ended::Asked(_)) => {}
             Ok(Ended::Cancelled) => span.set_error(attribute_names::CANCELLED),
-            Err(fault) => span.set_error(fault.metric_label()),
+            Err(cause) => span.set_error(cause.metric_label()),
         });
     }
 
     /// Ends that of a stream, which either side may end in order.
-    pub fn end_stream(mut self, fault: Option<&SendError>) {
-        self.finish(|span| fault.into_iter().for_each(|fault| span.set_error(fault.metric_label())));
+    pub fn end_stream(mut self, cause: Option<&SendError>) {
+        self.finish(|span| cause.into_iter().for_each(|cause| span.set_error(cause.metric_label())));
     }
 
     fn finish(&mut self, say: impl FnOnce(&mut Span)) {

@@ -35,11 +35,11 @@ impl SpanExporter {
 
     pub async fn run(mut self) {
         while let Some(first) = self.items.recv().await {
-            let (batch, asked) = self.collect_batch(first).await;
+            let (batch, flush_done) = self.collect_batch(first).await;
             if !batch.is_empty() {
                 self.send(&batch).await;
             }
-            if let Some(done) = asked {
+            if let Some(done) = flush_done {
                 let _ = done.send(());
             }
         }

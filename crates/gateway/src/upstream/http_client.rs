@@ -74,8 +74,8 @@ impl UpstreamHttpClient {
     ) -> impl Future<Output = Result<UpstreamResponse, SendError>> + use<'a> {
         let requested = self.request(upstream.headers(), &to.url, outgoing);
         async move {
-            let begun = HttpResponseReader::begin(requested.await?, &to.url, self.max_bytes);
-            begun.map_err(|fault| fault.redact(upstream.secret_redactor()))
+            let started = HttpResponseReader::begin(requested.await?, &to.url, self.max_bytes);
+            started.map_err(|send_error| send_error.redact(upstream.secret_redactor()))
         }
     }
 
@@ -143,17 +143,17 @@ fn build_request(configured: &HeaderMap, url: &Uri, outgoing: UpstreamRequest) -
     if let Some(revision) = outgoing.revision {
         headers.insert(http_headers::PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
     }
-    if let Some(modern) = outgoing.stateless_headers {
+    if let Some(stateless) = outgoing.stateless_headers {
         if let Some(params) = outgoing.param_headers {
             headers.extend(*params);
         }
-        insert_encoded(&mut headers, http_headers::MCP_METHOD, &modern.method);
-        if let Some(name) = &modern.name {
+        insert_encoded(&mut headers, http_headers::MCP_METHOD, &stateless.method);
+        if let Some(name) = &stateless.name {
             insert_encoded(&mut headers, http_headers::MCP_NAME, name);
         }
     }
-    if let Some(hop) = outgoing.span {
-        insert_trace(&mut headers, *hop);
+    if let Some(span) = outgoing.span {
+        insert_trace(&mut headers, *span);
     }
     if mutant!("client-token-forwarded") {
         headers.insert("authorization", HeaderValue::from_static("Bearer glt_"));
@@ -176,9 +176,9 @@ fn build_request(configured: &HeaderMap, url: &Uri, outgoing: UpstreamRequest) -
     request
 }
 
-fn insert_trace(headers: &mut HeaderMap, hop: UpstreamSpanContext) {
-    let parent = HeaderValue::try_from(hop.context.to_string()).ok();
-    for (name, value) in [(TRACEPARENT, parent), (TRACESTATE, hop.trace_state), (BAGGAGE, hop.baggage)] {
+fn insert_trace(headers: &mut HeaderMap, span: UpstreamSpanContext) {
+    let parent = HeaderValue::try_from(span.context.to_string()).ok();
+    for (name, value) in [(TRACEPARENT, parent), (TRACESTATE, span.trace_state), (BAGGAGE, span.baggage)] {
         if let Some(value) = value {
             headers.insert(name, value);
         }

@@ -93,7 +93,7 @@ impl MessageDemux {
         Self {
             state: Mutex::default(),
             queue_budget: Arc::new(Semaphore::new(budget_units(max_bytes).min(Semaphore::MAX_PERMITS))),
-            scope,
+            scope: scope,
             tool_registry,
             limits,
             dropped_messages,
@@ -125,14 +125,14 @@ impl MessageDemux {
         if table.is_ended {
             return None;
         }
-        let ((events, heard), (answer, answered)) = (mpsc::channel(MESSAGE_QUEUE_LENGTH), oneshot::channel());
+        let ((events, events_receiver), (answer, answered)) = (mpsc::channel(MESSAGE_QUEUE_LENGTH), oneshot::channel());
         if table.stream_listener.is_none() {
             table.unclaimed.drain(..).for_each(|message| drop(events.try_send(message)));
         }
         table
             .pending_calls
             .insert(call.into(), PendingCall { events, reply: answer, may_receive_requests: may_be_asked });
-        Some((heard, answered))
+        Some((events_receiver, answered))
     }
 
     /// What belongs to no request, from now on.
@@ -141,10 +141,10 @@ impl MessageDemux {
         if table.is_ended {
             return None;
         }
-        let (events, heard) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
+        let (events, events_receiver) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
         table.unclaimed.drain(..).for_each(|message| drop(events.try_send(message)));
         table.stream_listener = Some(events);
-        Some(heard)
+        Some(events_receiver)
     }
 
     /// Whether a question can only be for one call, and for none that was given up.
@@ -196,14 +196,16 @@ impl MessageDemux {
                 };
                 waiting.is_some_and(|waiting| waiting.reply.send(message.clone()).is_ok())
             }
-            Ok(Said::Notification(said)) => {
-                if *said.method() == Method::ToolsListChanged {
+            Ok(Said::Notification(notification)) => {
+                if *notification.method() == Method::ToolsListChanged {
                     self.tool_registry.invalidate();
                 }
                 let Some(event) = self.reserve_queue_space(&message) else { return false };
-                match self.find_call_id(&said) {
+                match self.find_call_id(&notification) {
                     Some(call) => self.lock().send_to_call(&call, event),
-                    None if *said.method() == Method::Progress || self.scope == ConnectionScope::Shared => false,
+                    None if *notification.method() == Method::Progress || self.scope == ConnectionScope::Shared => {
+                        false
+                    }
                     None => self.lock().route_notification(event),
                 }
             }
@@ -227,11 +229,11 @@ impl MessageDemux {
     }
 
     /// The call that a notification belongs to, if it says.
-    fn find_call_id(&self, said: &ServerNotification<'_>) -> Option<String> {
-        if *said.method() == Method::Progress {
-            return said.reference()?.as_str().map(str::to_owned);
+    fn find_call_id(&self, notification: &ServerNotification<'_>) -> Option<String> {
+        if *notification.method() == Method::Progress {
+            return notification.reference()?.as_str().map(str::to_owned);
         }
-        let document = read(said.params()?.as_bytes(), &self.limits).ok()?;
+        let document = read(notification.params()?.as_bytes(), &self.limits).ok()?;
         let call = document.root().get("_meta")?.get(SUBSCRIPTION_ID_KEY)?.as_str()?;
         Some(call.into_owned())
     }
@@ -450,15 +452,15 @@ mod tests {
 
     #[test]
     fn what_a_shared_process_says_to_nobody_in_particular_reaches_no_caller() {
-        for (whose, heard) in [(ConnectionScope::Session, true), (ConnectionScope::Shared, false)] {
-            let inbox = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), whose);
+        for (scope, events_receiver) in [(ConnectionScope::Session, true), (ConnectionScope::Shared, false)] {
+            let inbox = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), scope);
             let (mut events, _answer) = inbox.register_call("call-1", true).expect("it runs");
-            for said in [
+            for notification in [
                 r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"of another"}}"#,
                 r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#,
             ] {
-                assert_eq!(inbox.deliver(Bytes::from_static(said.as_bytes())), heard, "{whose:?}");
-                assert_eq!(events.try_recv().is_ok(), heard, "{whose:?}");
+                assert_eq!(inbox.deliver(Bytes::from_static(notification.as_bytes())), events_receiver, "{scope:?}");
+                assert_eq!(events.try_recv().is_ok(), events_receiver, "{scope:?}");
             }
             let own = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"call-1"}}"#;
             assert!(inbox.deliver(Bytes::from_static(own.as_bytes())) && events.try_recv().is_ok());

@@ -38,7 +38,7 @@ impl MultiplexedPeer {
             }
         };
         let link = match self {
-            Self::Process(child) => UpstreamLink::Process(child),
+            Self::Process(process) => UpstreamLink::Process(process),
             Self::Sse(connection) => UpstreamLink::Sse(connection),
         };
         Ok(UpstreamResponse { status, session_link: link, resume_target: None, source })
@@ -60,7 +60,7 @@ impl MultiplexedPeer {
             is_before_call: false,
         };
         match self {
-            Self::Process(child) => child.send(&outgoing.body.into_bytes()).await?,
+            Self::Process(process) => process.send(&outgoing.body.into_bytes()).await?,
             // Some servers answer the POST only when they have done what it asks for.
             Self::Sse(connection) => waiting.pending_post = Some(connection.spawn_post(outgoing)),
         }
@@ -69,7 +69,7 @@ impl MultiplexedPeer {
 
     async fn send_notification(&self, outgoing: UpstreamRequest) -> Result<(), SendError> {
         match self {
-            Self::Process(child) => child.send(&outgoing.body.into_bytes()).await,
+            Self::Process(process) => process.send(&outgoing.body.into_bytes()).await,
             Self::Sse(connection) => connection.send(outgoing).await,
         }
     }
@@ -89,14 +89,14 @@ impl MultiplexedPeer {
 
     fn demux(&self) -> &MessageDemux {
         match self {
-            Self::Process(child) => child.demux(),
+            Self::Process(process) => process.demux(),
             Self::Sse(connection) => connection.demux(),
         }
     }
 
     fn end_message(&self) -> String {
         match self {
-            Self::Process(child) => child.exit_message(),
+            Self::Process(process) => process.exit_message(),
             Self::Sse(connection) => connection.end_message(),
         }
     }
@@ -111,7 +111,7 @@ impl MultiplexedPeer {
         let text =
             format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"{call}"}}}}"#);
         match self {
-            Self::Process(child) => child.try_send(text.into()),
+            Self::Process(process) => process.try_send(text.into()),
             Self::Sse(connection) => connection.try_send(text.into()),
         }
     }
@@ -154,8 +154,8 @@ impl MultiplexedResponse {
                     return Ok(Some(event.message));
                 }
                 message = &mut *answer => break message,
-                sent = wait_until_posted(&mut self.pending_post) => if let Err(fault) = sent {
-                    return Err(self.abandon_with(fault));
+                sent = wait_until_posted(&mut self.pending_post) => if let Err(error) = sent {
+                    return Err(self.abandon_with(error));
                 },
             }
         };
@@ -167,9 +167,9 @@ impl MultiplexedResponse {
     }
 
     /// The request was not taken, so no answer comes.
-    fn abandon_with(&mut self, fault: SendError) -> SendError {
+    fn abandon_with(&mut self, error: SendError) -> SendError {
         self.abandon();
-        fault
+        error
     }
 
     /// Waits for no answer any more.

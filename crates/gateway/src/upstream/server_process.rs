@@ -90,14 +90,14 @@ impl ServerProcess {
     pub fn start(
         upstream: &Upstream,
         config: &UpstreamProcessConfig,
-        keeping: &ProcessSpawner,
-        whose: ConnectionScope,
+        spawner: &ProcessSpawner,
+        scope: ConnectionScope,
     ) -> Result<Arc<Self>, SendError> {
         let not_sent = |why: String| SendError::NotSent(why);
         let room = Arc::clone(&upstream.process_slots).try_acquire_owned();
         let room = room.map_err(|_| not_sent("too many processes of this server run".to_owned()))?;
         upstream.restart_backoff.check_start_allowed().map_err(not_sent)?;
-        let mut process = supervisor_command(config, keeping)
+        let mut process = supervisor_command(config, spawner)
             .spawn()
             .map_err(|error| not_sent(format!("the keeper of processes cannot be started: {error}")))?;
         let (Some(input), Some(output), Some(errors)) =
@@ -109,17 +109,21 @@ impl ServerProcess {
         info!(server.name = name, "started `{}` for `{name}`", config.program);
         let (lines, queue) = mpsc::channel(STDIN_QUEUE_LENGTH);
         // What one process offers says nothing of another: between their starts the program may have changed.
-        let offers = match whose {
+        let registry = match scope {
             ConnectionScope::Session => Arc::default(),
             ConnectionScope::Shared => Arc::clone(&upstream.tool_registry),
         };
-        let inbox = Arc::new(MessageDemux::new(offers, keeping.max_bytes, keeping.dropped_messages.clone(), whose));
-        let ring = Arc::new(StderrTail::default());
-        let tail =
-            tokio::spawn(pipes::read_stderr(errors, Arc::clone(&ring), Arc::clone(&upstream.secrets), name.clone()));
-        tokio::spawn(pipes::write_stdin(input, queue, Arc::clone(&inbox)));
-        let (reading, restarts) = (Arc::clone(&inbox), Arc::clone(&upstream.restart_backoff));
-        let (last_words, grace) = (Arc::clone(&ring), config.grace);
+        let demux = Arc::new(MessageDemux::new(registry, spawner.max_bytes, spawner.dropped_messages.clone(), scope));
+        let stderr_tail = Arc::new(StderrTail::default());
+        let tail = tokio::spawn(pipes::read_stderr(
+            errors,
+            Arc::clone(&stderr_tail),
+            Arc::clone(&upstream.secrets),
+            name.clone(),
+        ));
+        tokio::spawn(pipes::write_stdin(input, queue, Arc::clone(&demux)));
+        let (reading, restarts) = (Arc::clone(&demux), Arc::clone(&upstream.restart_backoff));
+        let (tail_lines, grace) = (Arc::clone(&stderr_tail), config.grace);
         tokio::spawn(async move {
             let broken = pipes::read_stdout(output, &reading).await;
             let is_unwanted = reading.is_closed_locally();
@@ -140,7 +144,7 @@ impl ServerProcess {
             if reading.has_answered() || !is_unwanted {
                 restarts.record_exit(reading.has_answered());
             }
-            let words = last_words.last().map(|line| format!(": {line}")).unwrap_or_default();
+            let words = tail_lines.last().map(|line| format!(": {line}")).unwrap_or_default();
             match broken {
                 Some(why) => warn!(server.name = name, "the process of `{name}` was ended: {why}"),
                 None => info!(server.name = name, "the process of `{name}` has ended{words}"),
@@ -148,8 +152,8 @@ impl ServerProcess {
         });
         Ok(Arc::new(Self {
             stdin_lines: lines,
-            demux: inbox,
-            stderr_tail: ring,
+            demux,
+            stderr_tail: stderr_tail,
             redactor: Arc::clone(&upstream.secrets),
         }))
     }
@@ -210,11 +214,11 @@ impl Drop for ServerProcess {
     }
 }
 
-fn supervisor_command(config: &UpstreamProcessConfig, keeping: &ProcessSpawner) -> Command {
-    let mut keeper = keeping.supervisor.iter();
-    let mut command = Command::new(keeper.next().cloned().unwrap_or_default());
+fn supervisor_command(config: &UpstreamProcessConfig, spawner: &ProcessSpawner) -> Command {
+    let mut supervisor = spawner.supervisor.iter();
+    let mut command = Command::new(supervisor.next().cloned().unwrap_or_default());
     command
-        .args(keeper)
+        .args(supervisor)
         .arg(config.grace.as_millis().to_string())
         .arg(&config.program)
         .args(&config.arguments)

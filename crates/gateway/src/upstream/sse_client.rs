@@ -62,16 +62,16 @@ impl UpstreamSseConnection {
             return Err(SendError::InvalidResponse(what.to_owned()));
         };
         let name = upstream.name().to_string();
-        let inbox = Arc::new(MessageDemux::new(
+        let demux = Arc::new(MessageDemux::new(
             Arc::clone(&upstream.tool_registry),
             http.max_bytes(),
             dropped.clone(),
             ConnectionScope::Session,
         ));
-        let wire = Arc::new(SsePostTarget { http: http.clone(), headers: upstream.headers().clone(), endpoint });
+        let target = Arc::new(SsePostTarget { http: http.clone(), headers: upstream.headers().clone(), endpoint });
         let (notes, queue) = mpsc::channel(NOTIFICATION_QUEUE_LENGTH);
-        tokio::spawn(send_notifications(Arc::clone(&wire), queue));
-        let reading = Arc::clone(&inbox);
+        tokio::spawn(send_notifications(Arc::clone(&target), queue));
+        let reading = Arc::clone(&demux);
         tokio::spawn(async move {
             let broken = tokio::select! {
                 broken = read_events(&mut stream, &reading) => broken,
@@ -84,8 +84,8 @@ impl UpstreamSseConnection {
             }
         });
         Ok(Some(Arc::new(Self {
-            post_target: wire,
-            demux: inbox,
+            post_target: target,
+            demux,
             notifications: notes,
             redactor: Arc::clone(&upstream.secrets),
         })))
@@ -124,7 +124,7 @@ impl UpstreamSseConnection {
 
     /// Sends a message beside whatever comes of it.
     pub(super) fn spawn_post(&self, outgoing: UpstreamRequest) -> PendingPost {
-        let (wire, inbox, secrets) =
+        let (target, demux, secrets) =
             (Arc::clone(&self.post_target), Arc::clone(&self.demux), Arc::clone(&self.redactor));
         let (waits, gone) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
@@ -133,7 +133,7 @@ impl UpstreamSseConnection {
                 tokio::time::sleep(LATE_POST_TIMEOUT).await;
             };
             tokio::select! {
-                sent = post_message(&wire, &inbox, &secrets, outgoing) => sent,
+                sent = post_message(&target, &demux, &secrets, outgoing) => sent,
                 () = too_late => Ok(()),
             }
         });
@@ -185,37 +185,37 @@ async fn open_event_stream(
 }
 
 /// Hands out what comes until the stream ends. Why it was not read to its end.
-async fn read_events(stream: &mut UpstreamEventStream, inbox: &MessageDemux) -> Option<String> {
+async fn read_events(stream: &mut UpstreamEventStream, demux: &MessageDemux) -> Option<String> {
     loop {
         match stream.next_event().await {
-            Ok(Some((SseEventKind::Message, message))) if inbox.deliver(message.clone()) => {}
+            Ok(Some((SseEventKind::Message, message))) if demux.deliver(message.clone()) => {}
             // The address is named once; another would be somebody else's.
-            Ok(Some(_)) => inbox.count_dropped(),
+            Ok(Some(_)) => demux.count_dropped(),
             Ok(None) | Err(SendError::ConnectionLost(_)) => return None,
-            Err(fault) => return Some(fault.to_string()),
+            Err(error) => return Some(error.to_string()),
         }
     }
 }
 
 /// Sends one message, which the server has to take.
 async fn post_message(
-    wire: &SsePostTarget,
-    inbox: &MessageDemux,
+    target: &SsePostTarget,
+    demux: &MessageDemux,
     secrets: &SecretRedactor,
     outgoing: UpstreamRequest,
 ) -> Result<(), SendError> {
-    let posted = wire.http.post(&wire.headers, &wire.endpoint, outgoing).await;
-    let status = posted.map_err(|fault| fault.redact(secrets))?;
+    let posted = target.http.post(&target.headers, &target.endpoint, outgoing).await;
+    let status = posted.map_err(|error| error.redact(secrets))?;
     if status == StatusCode::NOT_FOUND {
-        inbox.mark_ended(false);
+        demux.mark_ended(false);
         return Err(SendError::ConnectionLost("the server has forgotten the connection".to_owned()));
     }
     if status.is_success() { Ok(()) } else { Err(SendError::Status(status.as_u16())) }
 }
 
-async fn send_notifications(wire: Arc<SsePostTarget>, mut notes: mpsc::Receiver<Bytes>) {
+async fn send_notifications(target: Arc<SsePostTarget>, mut notes: mpsc::Receiver<Bytes>) {
     while let Some(note) = notes.recv().await {
-        let posting = wire.http.post(&wire.headers, &wire.endpoint, UpstreamRequest::notification(note));
+        let posting = target.http.post(&target.headers, &target.endpoint, UpstreamRequest::notification(note));
         let _ = tokio::time::timeout(NOTIFICATION_TIMEOUT, posting).await;
     }
 }

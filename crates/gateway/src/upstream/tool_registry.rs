@@ -46,8 +46,8 @@ impl ToolRegistry {
     }
 
     /// Keeps an offer that was asked for when `changes` was as given.
-    pub fn store(&self, offer: Arc<ToolListing>, changes: u64) {
-        self.current.store(Some(offer));
+    pub fn store(&self, listing: Arc<ToolListing>, changes: u64) {
+        self.current.store(Some(listing));
         if self.change_count() != changes && !mutant!("stale-tool-list-kept") {
             self.current.store(None);
         }
@@ -348,9 +348,9 @@ mod tests {
         let known = ServerTools { pinned: known.collect(), offered: Vec::new(), category_overrides: Vec::new() };
         let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
         let standing = |offered: &[String]| {
-            let mut offer = offer(offered);
-            offer.compare_with_pins(&known, Arc::default());
-            (offer.find_tool("pay").map(|tool| tool.pin_state), offer.find_tool("read").map(|tool| tool.pin_state))
+            let mut listing = offer(offered);
+            listing.compare_with_pins(&known, Arc::default());
+            (listing.find_tool("pay").map(|tool| tool.pin_state), listing.find_tool("read").map(|tool| tool.pin_state))
         };
         let accepted_both = (Some(Definition::Accepted), Some(Definition::Accepted));
         for round in 0..10_000 {
@@ -367,12 +367,12 @@ mod tests {
     #[test]
     fn an_offer_asked_for_before_a_change_is_not_kept() {
         let offers = ToolRegistry::default();
-        let offer = || Arc::new(ToolListing::from_pages(&[], &JsonLimits::REPLY));
+        let listing = || Arc::new(ToolListing::from_pages(&[], &JsonLimits::REPLY));
         let before = offers.change_count();
         offers.invalidate();
-        offers.store(offer(), before);
+        offers.store(listing(), before);
         assert!(offers.current().is_none());
-        offers.store(offer(), offers.change_count());
+        offers.store(listing(), offers.change_count());
         assert!(offers.current().is_some());
     }
 }

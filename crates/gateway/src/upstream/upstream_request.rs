@@ -145,7 +145,7 @@ impl UpstreamLink {
     /// Whether it has ended, or was never opened.
     pub fn is_ended(&self) -> bool {
         match self {
-            Self::Process(child) => child.is_ended(),
+            Self::Process(process) => process.is_ended(),
             Self::Sse(connection) => connection.is_ended() && !mutant!("lost-sse-stream-not-reopened"),
             Self::NotOpened => true,
             Self::NoSession | Self::Http(_) => false,
@@ -156,7 +156,7 @@ impl UpstreamLink {
     /// and nobody else waits.
     pub fn close_if_abandoned(&self) {
         match self {
-            Self::Process(child) => child.demux().close_if_abandoned(),
+            Self::Process(process) => process.demux().close_if_abandoned(),
             Self::Sse(connection) => connection.demux().close_if_abandoned(),
             Self::NoSession | Self::NotOpened | Self::Http(_) => {}
         }
@@ -165,7 +165,7 @@ impl UpstreamLink {
     /// Whether all that is said shares a line, and somebody waits there for the answer to a call.
     pub fn has_pending_call(&self) -> bool {
         match self {
-            Self::Process(child) => child.demux().has_pending_call(),
+            Self::Process(process) => process.demux().has_pending_call(),
             Self::Sse(connection) => connection.demux().has_pending_call(),
             Self::NoSession | Self::NotOpened | Self::Http(_) => false,
         }
@@ -174,7 +174,7 @@ impl UpstreamLink {
     /// Whether it goes to the server as it is configured now.
     pub fn belongs_to(&self, upstream: &Upstream) -> bool {
         match self {
-            Self::Process(child) => child.belongs_to(upstream),
+            Self::Process(process) => process.belongs_to(upstream),
             Self::Sse(connection) => connection.belongs_to(upstream),
             Self::Http(own) => match &upstream.config().transport {
                 UpstreamTransport::Http(to) => {
@@ -281,8 +281,8 @@ impl UpstreamRequest {
     }
 
     /// The same in a span of ours, which the body names if the caller named one.
-    pub fn with_span(self, hop: Option<UpstreamSpanContext>) -> Self {
-        Self { span: hop.map(Box::new), ..self }
+    pub fn with_span(self, span: Option<UpstreamSpanContext>) -> Self {
+        Self { span: span.map(Box::new), ..self }
     }
 
     /// Whether it begins a session.

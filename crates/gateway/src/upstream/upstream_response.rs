@@ -75,11 +75,11 @@ impl UpstreamResponse {
     /// or is not one text of a length that is known, it is still to be read.
     pub async fn matches_previous(
         &mut self,
-        earlier: &PreviousResponse,
+        previous: &PreviousResponse,
         id: &RequestId<'_>,
     ) -> Result<bool, SendError> {
         match &mut self.source {
-            ResponseSource::Http(answer) if self.status.is_success() => answer.matches_previous(earlier, id).await,
+            ResponseSource::Http(answer) if self.status.is_success() => answer.matches_previous(previous, id).await,
             ResponseSource::Http(_) | ResponseSource::Multiplexed(_) | ResponseSource::Empty => Ok(false),
         }
     }

@@ -110,7 +110,7 @@ impl HttpResponseReader {
     /// The next message; none at the end.
     pub async fn next_message(&mut self) -> Result<Option<ReceivedBody>, SendError> {
         match std::mem::replace(&mut self.format, ResponseFormat::Ended(None)) {
-            ResponseFormat::Json(begun) => self.read_json(begun).await.map(Some),
+            ResponseFormat::Json(partial) => self.read_json(partial).await.map(Some),
             form => {
                 self.format = form;
                 Ok(self.next_event().await?.map(ReceivedBody::Whole))
@@ -122,21 +122,21 @@ impl HttpResponseReader {
     /// comes, and nothing is put together; if it is another, it can be read as if nobody had looked.
     pub async fn matches_previous(
         &mut self,
-        earlier: &PreviousResponse,
+        previous: &PreviousResponse,
         id: &RequestId<'_>,
     ) -> Result<bool, SendError> {
-        let length: usize = earlier.with_id(id).iter().map(|part| part.len()).sum();
+        let length: usize = previous.with_id(id).iter().map(|part| part.len()).sum();
         if !matches!(self.format, ResponseFormat::Json(_)) || self.body.size_hint().exact() != Some(length as u64) {
             return Ok(false);
         }
         let mut at = 0;
         while let Some(chunk) = self.next_chunk().await? {
-            if !earlier.matches_at(at, &chunk, id) {
-                let mut begun = BodyBuffer::for_upstream();
-                let same = earlier.with_id(id).concat().get(..at).map(Bytes::copy_from_slice);
-                begun.push(same.unwrap_or_default(), length);
-                begun.push(chunk, length);
-                self.format = ResponseFormat::Json(begun);
+            if !previous.matches_at(at, &chunk, id) {
+                let mut partial = BodyBuffer::for_upstream();
+                let same = previous.with_id(id).concat().get(..at).map(Bytes::copy_from_slice);
+                partial.push(same.unwrap_or_default(), length);
+                partial.push(chunk, length);
+                self.format = ResponseFormat::Json(partial);
                 return Ok(false);
             }
             at += chunk.len();
@@ -145,17 +145,17 @@ impl HttpResponseReader {
         Ok(true)
     }
 
-    async fn read_json(&mut self, begun: BodyBuffer) -> Result<ReceivedBody, SendError> {
-        let mut gathered = begun;
+    async fn read_json(&mut self, partial: BodyBuffer) -> Result<ReceivedBody, SendError> {
+        let mut buffer = partial;
         while let Some(chunk) = self.next_chunk().await? {
             let left = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX);
-            let expected = left.saturating_add(gathered.len() + chunk.len());
+            let expected = left.saturating_add(buffer.len() + chunk.len());
             self.check_length(expected)?;
-            gathered.push(chunk, expected);
+            buffer.push(chunk, expected);
         }
-        match gathered.len() {
+        match buffer.len() {
             0 => Err(SendError::InvalidResponse("the answer is empty".to_owned())),
-            _ => Ok(gathered.finish()),
+            _ => Ok(buffer.finish()),
         }
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn to_line(text: &Bytes) -> Bytes {
 }
 
 /// Writes lines until nobody has any more to write, or the process is over; then its input is closed.
-pub(super) async fn write_stdin(mut input: ChildStdin, mut lines: mpsc::Receiver<Bytes>, inbox: Arc<MessageDemux>) {
+pub(super) async fn write_stdin(mut input: ChildStdin, mut lines: mpsc::Receiver<Bytes>, demux: Arc<MessageDemux>) {
     let writing = async {
         while let Some(line) = lines.recv().await {
             input.write_all(&line).await?;
@@ -30,14 +30,14 @@ pub(super) async fn write_stdin(mut input: ChildStdin, mut lines: mpsc::Receiver
     };
     tokio::select! {
         // A process that takes nothing more cannot be asked anything.
-        written = writing => if written.is_err() { inbox.mark_ended(false) },
-        () = inbox.wait_for_end() => {}
+        written = writing => if written.is_err() { demux.mark_ended(false) },
+        () = demux.wait_for_end() => {}
     }
 }
 
 /// Reads messages until the output ends. Why it was not read to its end.
-pub(super) async fn read_stdout(output: ChildStdout, inbox: &MessageDemux) -> Option<String> {
-    let max_bytes = inbox.max_bytes();
+pub(super) async fn read_stdout(output: ChildStdout, demux: &MessageDemux) -> Option<String> {
+    let max_bytes = demux.max_bytes();
     let mut output = BufReader::with_capacity(64 << 10, output);
     loop {
         let mut line = Vec::new();
@@ -49,8 +49,8 @@ pub(super) async fn read_stdout(output: ChildStdout, inbox: &MessageDemux) -> Op
         }
         // What ends a line is no part of the message.
         line.truncate(line.trim_ascii_end().len());
-        if !line.is_empty() && !inbox.deliver(line.into()) {
-            inbox.count_dropped();
+        if !line.is_empty() && !demux.deliver(line.into()) {
+            demux.count_dropped();
         }
     }
 }
@@ -58,7 +58,7 @@ pub(super) async fn read_stdout(output: ChildStdout, inbox: &MessageDemux) -> Op
 /// Keeps the last lines that a process says beside its messages.
 pub(super) async fn read_stderr(
     errors: ChildStderr,
-    ring: Arc<StderrTail>,
+    tail: Arc<StderrTail>,
     secrets: Arc<SecretRedactor>,
     name: String,
 ) {
@@ -75,7 +75,7 @@ pub(super) async fn read_stderr(
                 text.truncate(text.floor_char_boundary(text.len().saturating_sub(secrets.max_secret_bytes())));
             }
             debug!(server.name = name, "{name}: {}", gatelodge_mcp::quote_excerpt(&text));
-            ring.push(&text);
+            tail.push(&text);
         }
         is_rest = is_cut;
         line.clear();

@@ -25,12 +25,12 @@ struct ToolListCacheKey {
 }
 
 impl ToolListCacheKey {
-    fn of(visit: &RequestContext) -> Self {
-        let redactor = Arc::clone(visit.upstream.secret_redactor());
+    fn of(ctx: &RequestContext) -> Self {
+        let redactor = Arc::clone(ctx.upstream.secret_redactor());
         Self {
-            server_access: visit.server_access.clone(),
-            generation: visit.generation(),
-            translation: visit.translation(),
+            server_access: ctx.server_access.clone(),
+            generation: ctx.generation(),
+            translation: ctx.translation(),
             redactor,
         }
     }
@@ -51,8 +51,8 @@ pub(crate) struct CachedToolList {
 
 impl CachedToolList {
     /// Takes what stands before the id, and what behind it.
-    pub fn new(before: String, behind: String, secrets: &SecretRedactor) -> Self {
-        Self { before: secrets.redact_json(before).into(), after: secrets.redact(behind.into()) }
+    pub fn new(before: String, after: String, secrets: &SecretRedactor) -> Self {
+        Self { before: secrets.redact_json(before).into(), after: secrets.redact(after.into()) }
     }
 
     pub fn with_id(&self, id: &RequestId<'_>, secrets: &SecretRedactor) -> MessageBody {
@@ -70,10 +70,10 @@ impl ToolListCache {
     /// The list that such a visitor was given before, or a new one; none if none can be made.
     pub fn get_or_build(
         &self,
-        visit: &RequestContext,
+        ctx: &RequestContext,
         make: impl FnOnce() -> Option<CachedToolList>,
     ) -> Option<CachedToolList> {
-        let wanted = ToolListCacheKey::of(visit);
+        let wanted = ToolListCacheKey::of(ctx);
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, list)) = lock().iter().find(|(own, _)| own.matches(&wanted)) {
             return Some(list.clone());
