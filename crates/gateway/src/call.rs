@@ -1,19 +1,18 @@
 //! The steps of a call, from what a caller sent to what an upstream gets.
 
-mod facts;
 mod forward;
 mod mirrored;
 mod paused;
 mod permit;
 mod progress;
 mod refusal;
+mod request_subject;
 mod reserve;
 mod resume;
 mod room;
 mod status;
 mod trail;
 
-pub(crate) use facts::{Facts, subject_of};
 pub(crate) use forward::{
     COMPLETE, Ended, Errand, MOST_AT_ONCE, answer, answer_of, attend, forward, go_on, left, may_ask, own_answer,
     result_text, says_error, under_our_id, without_complete,
@@ -23,6 +22,7 @@ pub(crate) use paused::{Bond, MOST_WAIT, Paused, PausedCalls, Question};
 pub(crate) use permit::Permit;
 pub(crate) use progress::Progress;
 pub(crate) use refusal::Refusal;
+pub(crate) use request_subject::{RequestSubject, parse_subject};
 pub(crate) use reserve::{Reserved, take};
 use resume::Resumption;
 pub(crate) use room::Room;

@@ -9,7 +9,7 @@ use http::StatusCode;
 use super::part::{self, set_level};
 use super::{All, each, list, listen, welcome};
 use crate::Gateway;
-use crate::call::{Facts, Refusal, Trail, subject_of};
+use crate::call::{Refusal, RequestSubject, Trail, parse_subject};
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -34,7 +34,7 @@ pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &ClientReques
         (Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::ResourceTemplatesList, _)
         | (Method::TasksList, ClientProtocol::Stateful(_)) => list::list(gw, all, request, trail, line).await,
         _ => match about(request, all.side.generation()) {
-            Ok(Facts::Method { .. }) => {
+            Ok(RequestSubject::Method { .. }) => {
                 gone::refuse(gw, all.side.generation(), Some(request.id()), request.method(), trail, line).await
             }
             Ok(facts) => one(gw, all, request, &facts, trail, line).await,
@@ -54,13 +54,15 @@ pub(crate) async fn end(gw: &Gateway, all: &All) {
 }
 
 /// What a request names that is of one server.
-fn about<'r>(request: &'r ClientRequest<'_>, era: ProtocolGeneration) -> Result<Facts<'r>, MessageError> {
+fn about<'r>(request: &'r ClientRequest<'_>, era: ProtocolGeneration) -> Result<RequestSubject<'r>, MessageError> {
     match (request.method(), era) {
-        (Method::TasksUpdate, ProtocolGeneration::Stateful) => Ok(Facts::Method { name: request.method().name() }),
-        (Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate, _) => {
-            Ok(Facts::Task { id: request.task_id()?, tool: String::new() })
+        (Method::TasksUpdate, ProtocolGeneration::Stateful) => {
+            Ok(RequestSubject::Method { name: request.method().name() })
         }
-        _ => subject_of(request),
+        (Method::TasksGet | Method::TasksResult | Method::TasksCancel | Method::TasksUpdate, _) => {
+            Ok(RequestSubject::Task { id: request.task_id()?, tool: String::new() })
+        }
+        _ => parse_subject(request),
     }
 }
 
@@ -69,7 +71,7 @@ async fn one(
     gw: &Gateway,
     all: &All,
     request: &ClientRequest<'_>,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
     trail: Trail,
     mut line: Responder,
 ) {
@@ -110,12 +112,12 @@ async fn nowhere(
     gw: &Gateway,
     all: &All,
     request: &ClientRequest<'_>,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
     mut trail: Trail,
     line: Responder,
 ) {
     let target = match facts {
-        Facts::Task { id, .. } => Some(id.as_ref()),
+        RequestSubject::Task { id, .. } => Some(id.as_ref()),
         facts => facts.target(),
     };
     trail.target(target.unwrap_or_default());

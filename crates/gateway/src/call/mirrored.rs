@@ -4,7 +4,7 @@
 use gatelodge_mcp::http_headers::ParamHeaderMapping;
 use http::HeaderMap;
 
-use super::{Facts, Refusal};
+use super::{Refusal, RequestSubject};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::upstream::ToolListing;
 
@@ -12,10 +12,10 @@ use crate::upstream::ToolListing;
 /// us may know them.
 pub(crate) fn mirrored(
     visit: &RequestContext,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
     offer: Option<&ToolListing>,
 ) -> Result<Option<Box<HeaderMap>>, Refusal> {
-    let Facts::Tool { name, arguments } = facts else { return Ok(None) };
+    let RequestSubject::Tool { name, arguments } = facts else { return Ok(None) };
     let said = match &visit.client_protocol {
         ClientProtocol::Stateless(modern) => modern.param_headers.as_ref(),
         ClientProtocol::Stateful(_) if visit.translation() == ProtocolTranslation::ToStateless => None,

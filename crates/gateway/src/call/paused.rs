@@ -15,7 +15,7 @@ use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
-use super::{Facts, Room, Trail};
+use super::{RequestSubject, Room, Trail};
 use crate::methods::pool::Turn;
 use crate::request_context::RequestContext;
 use crate::session::{Session, SessionUseGuard};
@@ -102,7 +102,7 @@ pub(crate) struct Bond {
 
 impl Bond {
     /// The same for a request that is sent again, whatever its id and what it answers.
-    pub fn of(visit: &RequestContext, request: &ClientRequest<'_>, facts: &Facts<'_>) -> Self {
+    pub fn of(visit: &RequestContext, request: &ClientRequest<'_>, facts: &RequestSubject<'_>) -> Self {
         let mut hash = Sha256::new();
         let arguments = facts.arguments().map(|arguments| arguments.raw()).unwrap_or_default();
         for part in [request.method().name(), facts.target().unwrap_or_default(), arguments] {

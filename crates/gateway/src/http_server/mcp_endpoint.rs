@@ -26,7 +26,7 @@ use super::{aggregate_endpoint, reply, sse_server};
 use crate::Gateway;
 use crate::all::All;
 use crate::body_buffer::ReceivedBody;
-use crate::call::{Refusal, Trail, subject_of};
+use crate::call::{Refusal, Trail, parse_subject};
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
@@ -243,7 +243,7 @@ async fn reply_handshake_failed(
 ) {
     if is_policy_checked(request.method())
         && !is_task_method(request.method())
-        && let Ok(subject) = subject_of(request)
+        && let Ok(subject) = parse_subject(request)
     {
         return call::unreachable(gw, ctx, request, &subject, refusal, responder).await;
     }
@@ -279,7 +279,7 @@ pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked
         return Box::pin(tasks::request(gw, ctx, request, recorder, responder)).await;
     }
     if is_policy_checked(request.method()) {
-        return match subject_of(request) {
+        return match parse_subject(request) {
             Ok(subject) => call::carry(gw, ctx, request, &subject, recorder, responder).await,
             Err(cause) => {
                 responder.reject(&cause, ctx.generation()).await;

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::http_bodies::ReplyBody;
 use super::responder::Responder;
-use crate::call::{Facts, Refusal};
+use crate::call::{Refusal, RequestSubject};
 use crate::config_snapshot::ActivePolicy;
 use crate::message_body::MessageBody;
 use crate::request_context::RequestContext;
@@ -87,7 +87,7 @@ pub(crate) fn internal_error_reply(id: &RequestId<'_>, call: CallId, refusal: &R
 /// The answer to a request that was refused.
 pub(crate) fn refusal_reply(
     ctx: &RequestContext,
-    subject: &Facts<'_>,
+    subject: &RequestSubject<'_>,
     responder: &Responder,
     (id, call): (&RequestId<'_>, CallId),
     refusal: &Refusal,
@@ -113,49 +113,61 @@ pub(crate) fn refusal_reply(
         return (StatusCode::BAD_REQUEST, text);
     }
     let text = match subject {
-        Facts::Tool { .. } | Facts::Task { .. } if refusal.is_invisible() => not_found_reply(generation, &known, id),
-        Facts::Tool { .. } => {
+        RequestSubject::Tool { .. } | RequestSubject::Task { .. } if refusal.is_invisible() => {
+            not_found_reply(generation, &known, id)
+        }
+        RequestSubject::Tool { .. } => {
             let meta = format!("{{\"gatelodge/refusal\":{}}}", meta());
             result_response(id, &tool_error_result(&refusal.text(call.as_str()), Some(&meta), generation))
         }
-        Facts::Resource { uri } if !is_listed_by_policy(policy, |policy| policy.policy.is_resource_visible(uri)) => {
+        RequestSubject::Resource { uri }
+            if !is_listed_by_policy(policy, |policy| policy.policy.is_resource_visible(uri)) =>
+        {
             not_found_reply(generation, &known, id)
         }
-        Facts::Prompt { name, .. } if !is_listed_by_policy(policy, |policy| policy.policy.is_prompt_visible(name)) => {
+        RequestSubject::Prompt { name, .. }
+            if !is_listed_by_policy(policy, |policy| policy.policy.is_prompt_visible(name)) =>
+        {
             not_found_reply(generation, &known, id)
         }
-        Facts::Completion { .. } if refusal.is_invisible() => not_found_reply(generation, &known, id),
-        Facts::Method { .. } if matches!(refusal, Refusal::Denied(_)) => {
+        RequestSubject::Completion { .. } if refusal.is_invisible() => not_found_reply(generation, &known, id),
+        RequestSubject::Method { .. } if matches!(refusal, Refusal::Denied(_)) => {
             let status =
                 if generation == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
             return (status, not_found_reply(generation, &known, id));
         }
-        Facts::Task { .. }
-        | Facts::Resource { .. }
-        | Facts::Prompt { .. }
-        | Facts::Completion { .. }
-        | Facts::Method { .. } => refused(&refusal.text(call.as_str())),
+        RequestSubject::Task { .. }
+        | RequestSubject::Resource { .. }
+        | RequestSubject::Prompt { .. }
+        | RequestSubject::Completion { .. }
+        | RequestSubject::Method { .. } => refused(&refusal.text(call.as_str())),
     };
     (StatusCode::OK, text)
 }
 
 /// What is said of something that is not there for whoever asks, under the name that they know.
-pub(crate) fn not_found_reply(generation: ProtocolGeneration, subject: &Facts<'_>, id: &RequestId<'_>) -> String {
+pub(crate) fn not_found_reply(
+    generation: ProtocolGeneration,
+    subject: &RequestSubject<'_>,
+    id: &RequestId<'_>,
+) -> String {
     let (code, what) = match subject {
-        Facts::Tool { name, .. } => (code::INVALID_PARAMS, unknown_tool_message(name)),
-        Facts::Task { id: task, .. } => return unknown_task_reply(id, task),
-        Facts::Resource { uri } => {
+        RequestSubject::Tool { name, .. } => (code::INVALID_PARAMS, unknown_tool_message(name)),
+        RequestSubject::Task { id: task, .. } => return unknown_task_reply(id, task),
+        RequestSubject::Resource { uri } => {
             let code = match generation {
                 ProtocolGeneration::Stateful => code::RESOURCE_NOT_FOUND,
                 ProtocolGeneration::Stateless => code::INVALID_PARAMS,
             };
             (code, format!("Resource not found: {}", quote_excerpt(uri)))
         }
-        Facts::Prompt { name, .. } => (code::INVALID_PARAMS, format!("Unknown prompt: {}", quote_excerpt(name))),
-        Facts::Completion { .. } => {
+        RequestSubject::Prompt { name, .. } => {
+            (code::INVALID_PARAMS, format!("Unknown prompt: {}", quote_excerpt(name)))
+        }
+        RequestSubject::Completion { .. } => {
             (code::INVALID_PARAMS, "the completion refers to something that is not there".to_owned())
         }
-        Facts::Method { name } => (code::METHOD_NOT_FOUND, format!("unknown method {}", quote_excerpt(name))),
+        RequestSubject::Method { name } => (code::METHOD_NOT_FOUND, format!("unknown method {}", quote_excerpt(name))),
     };
     error_response(Some(id), code, &what, None)
 }

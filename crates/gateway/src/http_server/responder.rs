@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::http_bodies::ReplyBody;
 use super::reply;
 use super::resumable_stream::{ResumableStream, bytes_with_guard};
-use crate::call::{Facts, Refusal, Room};
+use crate::call::{Refusal, RequestSubject, Room};
 use crate::deadline_timer::DeadlineTimer;
 use crate::message_body::MessageBody;
 use crate::request_context::RequestContext;
@@ -180,9 +180,9 @@ impl Responder {
     }
 
     /// What a request is about, under the names that the client knows.
-    pub fn with_client_names<'f>(&self, subject: &Facts<'f>) -> Facts<'f> {
+    pub fn with_client_names<'f>(&self, subject: &RequestSubject<'f>) -> RequestSubject<'f> {
         match &self.name_prefixer {
-            Some(prefixer) => subject.among_many(prefixer.server.as_str()),
+            Some(prefixer) => subject.with_server_prefix(prefixer.server.as_str()),
             None => subject.clone(),
         }
     }

@@ -16,7 +16,9 @@ use self::journey::Journey;
 use self::judge::{denied_anyway, hidden, judge, not_sent, offered};
 use super::{crossing, initialize, pool, subscribe, tasks};
 use crate::Gateway;
-use crate::call::{Bond, Errand, Facts, Paused, Progress, Refusal, Reserved, Trail, attend, left, mirrored, take};
+use crate::call::{
+    Bond, Errand, Paused, Progress, Refusal, RequestSubject, Reserved, Trail, attend, left, mirrored, take,
+};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
@@ -40,7 +42,7 @@ pub(crate) async fn carry(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
     mut trail: Trail,
     mut line: Responder,
 ) {
@@ -78,7 +80,7 @@ async fn stopped(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
     mut trail: Trail,
     line: Responder,
     stop: Stop,
@@ -102,7 +104,7 @@ pub(crate) async fn unreachable(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
     refusal: Refusal,
     line: Responder,
 ) {
@@ -144,7 +146,7 @@ async fn walk(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
     trail: &mut Trail,
     line: &mut Responder,
 ) -> Result<Carried, Stop> {
@@ -230,7 +232,7 @@ async fn send_refused(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
     trail: &mut Trail,
     line: &mut Responder,
 ) {
@@ -245,7 +247,7 @@ fn back(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
     line: &mut Responder,
 ) -> Option<RequestContext> {
     let back = gw.suspended_calls.back(&state_of(visit, request)?, &Bond::of(visit, request, facts))?;
@@ -323,7 +325,7 @@ async fn note(
     carried: &Carried,
 ) {
     let Carried::Answered { text, outcome, .. } = carried else { return };
-    if let Facts::Tool { name, .. } = journey.facts {
+    if let RequestSubject::Tool { name, .. } = journey.facts {
         let call = trail.call();
         let progress = journey.progress.clone().map(|progress| (call.as_str(), progress));
         tasks::note(gw, visit, name, text, progress).await;
@@ -338,7 +340,7 @@ fn resumed(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
 ) -> Result<Option<Box<Paused>>, Refusal> {
     let Some(state) = state_of(visit, request) else { return Ok(None) };
     let paused = gw.suspended_calls.take(&state, &Bond::of(visit, request, facts));
@@ -354,7 +356,7 @@ fn judged_anew(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
     trail: &mut Trail,
 ) -> Result<Option<Box<Paused>>, Refusal> {
     let resumed = resumed(gw, visit, request, facts)?;

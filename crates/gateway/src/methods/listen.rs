@@ -23,7 +23,7 @@ use super::server::{MayHear, may_hear_of};
 use super::stream::LOOK;
 use super::tasks::{self, not_to_hear};
 use crate::Gateway;
-use crate::call::{Facts, Permit, Refusal, Trail, answer, status_of};
+use crate::call::{Permit, Refusal, RequestSubject, Trail, answer, status_of};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
@@ -77,7 +77,7 @@ pub(crate) async fn listen(
     };
     if let Some(task) = unheard {
         trail.about(visit, Some(&task), None);
-        let facts = line.with_client_names(&Facts::Task { id: task.into(), tool: String::new() });
+        let facts = line.with_client_names(&RequestSubject::Task { id: task.into(), tool: String::new() });
         line.finish(reply::not_found_reply(visit.generation(), &facts, request.id()).into()).await;
         return gw.refuse(&mut trail, &Refusal::Unaddressed).await;
     }

@@ -12,7 +12,7 @@ use gatelodge_store::{CallOutcome, EnforcementMode};
 use super::input::may_be_asked_by;
 use super::{tasks, undeclared};
 use crate::Gateway;
-use crate::call::{Errand, Facts, MOST_WAIT, Permit, Refusal, Trail};
+use crate::call::{Errand, MOST_WAIT, Permit, Refusal, RequestSubject, Trail};
 use crate::list_changed::SUBSCRIPTION_ID_KEY;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::ServerRequestOrigin;
@@ -118,7 +118,7 @@ async fn heard(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'
 /// Whether the grant may hear that a resource changed: whoever may not read it, may not.
 pub(crate) fn may_hear_of(gw: &Gateway, visit: &RequestContext, uri: &str) -> Result<MayHear, Reason> {
     if visit.server_access.mode == EnforcementMode::Enforce && !mutant!("resource-update-skips-policy") {
-        judge(gw, visit, &Facts::Resource { uri: uri.into() })?;
+        judge(gw, visit, &RequestSubject::Resource { uri: uri.into() })?;
     }
     Ok(MayHear { uri: uri.to_owned() })
 }
@@ -204,7 +204,7 @@ pub(super) fn may_be_answered(
     name: &str,
     trail: &mut Trail,
 ) -> Result<(), Refusal> {
-    let Err(reason) = judge(gw, visit, &Facts::Method { name }) else { return Ok(()) };
+    let Err(reason) = judge(gw, visit, &RequestSubject::Method { name }) else { return Ok(()) };
     // The call itself may be made: that is no secret, as it is of what is not listed.
     let message = format!("the policy does not let the server ask `{name}`; what you answer was not sent").into();
     let refusal = Refusal::Denied(Reason { code: Code::Denied, message, ..reason });
@@ -252,7 +252,7 @@ fn place(visit: &RequestContext, asked: &ServerRequest<'_>) -> Result<String, Re
 
 /// Whether the policy lets an upstream ask this.
 fn may_ask(gw: &Gateway, visit: &RequestContext, name: &str, trail: &mut Trail) -> Result<(), Refusal> {
-    match judge(gw, visit, &Facts::Method { name }) {
+    match judge(gw, visit, &RequestSubject::Method { name }) {
         Ok(rule) => trail.allowed(rule.as_ref()),
         Err(reason) if visit.server_access.mode == EnforcementMode::Observe => trail.observed(&Refusal::Denied(reason)),
         Err(reason) => return Err(Refusal::Denied(reason)),
@@ -261,9 +261,9 @@ fn may_ask(gw: &Gateway, visit: &RequestContext, name: &str, trail: &mut Trail) 
 }
 
 /// What the policy says of something that no caller asks for; the rule that lets it pass.
-fn judge(gw: &Gateway, visit: &RequestContext, facts: &Facts<'_>) -> Result<Option<Arc<str>>, Reason> {
+fn judge(gw: &Gateway, visit: &RequestContext, facts: &RequestSubject<'_>) -> Result<Option<Arc<str>>, Reason> {
     let Some(policy) = &visit.server_access.policy else { return Err(Reason::no_policy()) };
-    match decide(&policy.policy, &facts.call(visit, None), gw.clock.now()) {
+    match decide(&policy.policy, &facts.to_policy_call(visit, None), gw.clock.now()) {
         Decision::Allow(terms) => Ok(terms.rule),
         Decision::Deny(reason) => Err(reason),
     }

@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::server::{MayHear, may_hear_of};
 use crate::Gateway;
-use crate::call::{Facts, Permit, Refusal, Trail, own_answer, result_text};
+use crate::call::{Permit, Refusal, RequestSubject, Trail, own_answer, result_text};
 use crate::request_context::RequestContext;
 use crate::session::Session;
 use crate::upstream::UpstreamRequest;
@@ -20,7 +20,11 @@ use crate::upstream::UpstreamRequest;
 ///
 /// # Errors
 /// It would be more.
-pub(super) fn has_room(visit: &RequestContext, request: &ClientRequest<'_>, facts: &Facts<'_>) -> Result<(), Refusal> {
+pub(super) fn has_room(
+    visit: &RequestContext,
+    request: &ClientRequest<'_>,
+    facts: &RequestSubject<'_>,
+) -> Result<(), Refusal> {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return Ok(()) };
     if *request.method() != Method::ResourcesSubscribe || session.subscriptions.has_room_for(uri) {
         return Ok(());
@@ -34,7 +38,7 @@ pub(super) async fn kept_here(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
 ) -> Option<String> {
     visit.session().filter(|session| session.is_upstream_stateless())?;
     if !matches!(request.method(), Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) {
@@ -45,7 +49,12 @@ pub(super) async fn kept_here(
 }
 
 /// Notes what a session listens for, now that the server has taken it.
-pub(super) async fn begun(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>, facts: &Facts<'_>) {
+pub(super) async fn begun(
+    gw: &Gateway,
+    visit: &RequestContext,
+    request: &ClientRequest<'_>,
+    facts: &RequestSubject<'_>,
+) {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
     if *request.method() == Method::ResourcesSubscribe && session.subscriptions.add(uri) {
         gw.persist_subscriptions(&session.subscriptions).await;
@@ -53,7 +62,12 @@ pub(super) async fn begun(gw: &Gateway, visit: &RequestContext, request: &Client
 }
 
 /// Notes what a session does not want to hear of any more, whatever becomes of the request.
-pub(super) async fn ended(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>, facts: &Facts<'_>) {
+pub(super) async fn ended(
+    gw: &Gateway,
+    visit: &RequestContext,
+    request: &ClientRequest<'_>,
+    facts: &RequestSubject<'_>,
+) {
     let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
     // Where its server cannot be spoken to, a session for all servers has no part there.
     let part = session.server().is_none().then(|| session.subscriptions.for_server(visit.upstream.name()));

@@ -13,7 +13,7 @@ use self::owner::is_passed_over;
 pub(crate) use self::owner::{are_named, is_for, not_there, not_to_hear, note, of_client};
 use super::{call, initialize};
 use crate::Gateway;
-use crate::call::{Facts, Refusal, Trail};
+use crate::call::{Refusal, RequestSubject, Trail};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
@@ -30,7 +30,7 @@ pub(crate) async fn request(
         return refuse(gw, request, trail, line, &refusal).await;
     }
     initialize::reopen_if_over(gw, visit).await;
-    let method = Facts::Method { name: request.method().name() };
+    let method = RequestSubject::Method { name: request.method().name() };
     if !is_known(visit, request.method()) {
         return call::carry(gw, visit, request, &method, trail, line).await;
     }
@@ -53,11 +53,11 @@ pub(crate) async fn request(
         own => own.map(|tool| tool.map(Some)),
     };
     match own {
-        Ok(Some(Some(tool))) => call::carry(gw, visit, request, &Facts::Task { id, tool }, trail, line).await,
+        Ok(Some(Some(tool))) => call::carry(gw, visit, request, &RequestSubject::Task { id, tool }, trail, line).await,
         Ok(Some(None)) => call::carry(gw, visit, request, &method, trail, line).await,
         Ok(None) => {
             trail.about(visit, Some(&id), None);
-            let facts = line.with_client_names(&Facts::Task { id, tool: String::new() });
+            let facts = line.with_client_names(&RequestSubject::Task { id, tool: String::new() });
             line.finish(reply::not_found_reply(visit.generation(), &facts, request.id()).into()).await;
             gw.refuse(&mut trail, &Refusal::Unaddressed).await;
         }

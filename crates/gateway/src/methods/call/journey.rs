@@ -12,7 +12,7 @@ use http::{HeaderMap, StatusCode};
 use super::Carried;
 use crate::Gateway;
 use crate::call::{
-    Bond, Ended, Errand, Facts, Paused, Permit, Progress, Reserved, Trail, answer_of, forward, go_on, may_ask,
+    Bond, Ended, Errand, Paused, Permit, Progress, RequestSubject, Reserved, Trail, answer_of, forward, go_on, may_ask,
     status_of, under_our_id,
 };
 use crate::deadline_timer::{DeadlineTimer, timeout};
@@ -29,7 +29,7 @@ pub(super) struct Journey<'a> {
     pub gw: &'a Gateway,
     pub visit: &'a RequestContext,
     pub request: &'a ClientRequest<'a>,
-    pub facts: &'a Facts<'a>,
+    pub facts: &'a RequestSubject<'a>,
     pub progress: Option<Arc<Progress>>,
     /// What of its arguments stands in the head as well.
     pub params: Option<Box<HeaderMap>>,
@@ -54,7 +54,7 @@ impl Journey<'_> {
         call: CallId,
         line: &mut Responder,
     ) -> Result<Carried, SendError> {
-        let about = self.facts.in_head(self.request.method());
+        let about = self.facts.mcp_name_header(self.request.method());
         let mut step = match resumed {
             Some(paused) => Step::GoOn(paused),
             None => self.send_under(call, under_our_id(self.visit, self.request, call, about)),
@@ -94,7 +94,7 @@ impl Journey<'_> {
             let what = "the grant, its policy or the server changed while the client was asked";
             return Err(SendError::InvalidResponse(what.to_owned()));
         }
-        let (call, about) = (gw.new_call_id(), self.facts.in_head(self.request.method()));
+        let (call, about) = (gw.new_call_id(), self.facts.mcp_name_header(self.request.method()));
         let outgoing = answers?.and_then(|answers| input::again(visit, self.request, call, about, &answers));
         Ok(outgoing.map(|outgoing| self.send_under(call, outgoing)))
     }

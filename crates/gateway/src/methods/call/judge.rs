@@ -6,14 +6,14 @@ use gatelodge_policy::{CallTarget, Code, Decision, Definition, Reason, Terms, de
 use gatelodge_store::EnforcementMode;
 
 use crate::Gateway;
-use crate::call::{Facts, Refusal, Trail};
+use crate::call::{Refusal, RequestSubject, Trail};
 use crate::http_server::responder::Responder;
 use crate::methods::offer::{offer_for, with_tool};
 use crate::request_context::RequestContext;
 use crate::upstream::{SendError, ToolListing};
 
 /// Why the policy does not show a tool, whatever its server says of it.
-pub(super) fn hidden(visit: &RequestContext, facts: &Facts<'_>, trail: &Trail) -> Option<Reason> {
+pub(super) fn hidden(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &Trail) -> Option<Reason> {
     if visit.server_access.policy.as_ref().is_some_and(|policy| policy.policy.has_category_rules()) {
         return None;
     }
@@ -26,7 +26,7 @@ pub(super) fn hidden(visit: &RequestContext, facts: &Facts<'_>, trail: &Trail) -
 }
 
 /// Why a call is refused, as far as that can be said without asking its server. Nothing is taken for it.
-pub(super) fn denied_anyway(visit: &RequestContext, facts: &Facts<'_>, trail: &Trail) -> Option<Reason> {
+pub(super) fn denied_anyway(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &Trail) -> Option<Reason> {
     let offer = facts.tool().and_then(|name| with_tool(visit, name));
     let decision = match (facts.tool(), &offer) {
         // The policy does not go by definitions of resources and prompts.
@@ -40,9 +40,9 @@ pub(super) fn denied_anyway(visit: &RequestContext, facts: &Facts<'_>, trail: &T
 }
 
 /// What the policy says of a tool as if it were the one that was accepted; none where it goes by more than that.
-fn judged_as_accepted(visit: &RequestContext, facts: &Facts<'_>, trail: &Trail) -> Option<Decision> {
+fn judged_as_accepted(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &Trail) -> Option<Decision> {
     let Some(policy) = &visit.server_access.policy else { return Some(Decision::Deny(Reason::no_policy())) };
-    let mut call = facts.call(visit, None);
+    let mut call = facts.to_policy_call(visit, None);
     if let CallTarget::Tool(tool) = &mut call.target {
         tool.definition = Definition::Accepted;
     }
@@ -58,7 +58,7 @@ fn judged_as_accepted(visit: &RequestContext, facts: &Facts<'_>, trail: &Trail) 
 pub(super) async fn offered(
     gw: &Gateway,
     visit: &RequestContext,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
     trail: &Trail,
     line: &mut Responder,
 ) -> Result<Option<Arc<ToolListing>>, Refusal> {
@@ -85,7 +85,7 @@ pub(super) fn not_sent(refusal: Refusal) -> Refusal {
 /// The terms of the policy, or its reason to refuse.
 pub(super) fn judge(
     visit: &RequestContext,
-    facts: &Facts<'_>,
+    facts: &RequestSubject<'_>,
     offer: Option<&ToolListing>,
     trail: &mut Trail,
 ) -> Result<Terms, Refusal> {
@@ -105,9 +105,9 @@ pub(super) fn judge(
     }
 }
 
-fn judged(visit: &RequestContext, facts: &Facts<'_>, offer: Option<&ToolListing>, trail: &Trail) -> Decision {
+fn judged(visit: &RequestContext, facts: &RequestSubject<'_>, offer: Option<&ToolListing>, trail: &Trail) -> Decision {
     match &visit.server_access.policy {
-        Some(policy) => decide(&policy.policy, &facts.call(visit, offer), trail.at()),
+        Some(policy) => decide(&policy.policy, &facts.to_policy_call(visit, offer), trail.at()),
         None => Decision::Deny(Reason::no_policy()),
     }
 }

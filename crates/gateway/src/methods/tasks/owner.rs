@@ -16,7 +16,7 @@ use memchr::memmem::Finder;
 use tracing::warn;
 
 use crate::Gateway;
-use crate::call::{Facts, Progress, Refusal};
+use crate::call::{Progress, Refusal, RequestSubject};
 use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::methods::offer::offer_for;
@@ -46,8 +46,8 @@ pub(super) fn may_hear(gw: &Gateway, visit: &RequestContext, tool: &str) -> bool
     }
     let Some(policy) = &visit.server_access.policy else { return false };
     let offer = visit.tool_registry().current();
-    let facts = Facts::Task { id: "".into(), tool: tool.to_owned() };
-    matches!(decide(&policy.policy, &facts.call(visit, offer.as_deref()), gw.clock.now()), Decision::Allow(_))
+    let facts = RequestSubject::Task { id: "".into(), tool: tool.to_owned() };
+    matches!(decide(&policy.policy, &facts.to_policy_call(visit, offer.as_deref()), gw.clock.now()), Decision::Allow(_))
 }
 
 /// By what a task is known. A process or a connection of a session's own has tasks of its own, and may use the ids of

@@ -13,7 +13,7 @@ use crate::upstream::ToolListing;
 
 /// What a request is about.
 #[derive(Debug, Clone)]
-pub(crate) enum Facts<'r> {
+pub(crate) enum RequestSubject<'r> {
     /// A call of a tool.
     Tool { name: Cow<'r, str>, arguments: Option<JsonValue<'r>> },
     /// Asking about a task that a call of a tool has made.
@@ -32,28 +32,28 @@ pub(crate) enum Facts<'r> {
 ///
 /// # Errors
 /// The parameters do not say, or say it in the wrong type.
-pub(crate) fn subject_of<'r>(request: &'r ClientRequest<'_>) -> Result<Facts<'r>, MessageError> {
+pub(crate) fn parse_subject<'r>(request: &'r ClientRequest<'_>) -> Result<RequestSubject<'r>, MessageError> {
     Ok(match request.method() {
         Method::ToolsCall => {
             let call = request.tool_call()?;
-            Facts::Tool { name: call.name, arguments: call.arguments }
+            RequestSubject::Tool { name: call.name, arguments: call.arguments }
         }
         Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
-            Facts::Resource { uri: request.resource_uri()? }
+            RequestSubject::Resource { uri: request.resource_uri()? }
         }
         Method::PromptsGet => {
             let prompt = request.prompt()?;
-            Facts::Prompt { name: prompt.name, arguments: prompt.arguments }
+            RequestSubject::Prompt { name: prompt.name, arguments: prompt.arguments }
         }
         Method::Complete => {
             let CompletionRequest { reference, .. } = request.completion()?;
-            Facts::Completion { reference }
+            RequestSubject::Completion { reference }
         }
-        method => Facts::Method { name: method.name() },
+        method => RequestSubject::Method { name: method.name() },
     })
 }
 
-impl<'r> Facts<'r> {
+impl<'r> RequestSubject<'r> {
     /// What the log calls it.
     pub fn target(&self) -> Option<&str> {
         match self {
@@ -67,7 +67,7 @@ impl<'r> Facts<'r> {
     }
 
     /// The same under the names that a client of many servers knows.
-    pub fn among_many(&self, server: &str) -> Self {
+    pub fn with_server_prefix(&self, server: &str) -> Self {
         match self {
             Self::Tool { name, arguments } => {
                 Self::Tool { name: prefix_name(server, name).into(), arguments: *arguments }
@@ -99,7 +99,7 @@ impl<'r> Facts<'r> {
     }
 
     /// What a stateless upstream wants in the head of a request.
-    pub fn in_head(&self, method: &Method<'_>) -> Option<&str> {
+    pub fn mcp_name_header(&self, method: &Method<'_>) -> Option<&str> {
         match (self, method) {
             (Self::Task { id, .. }, _) => Some(id),
             (_, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead) => self.target(),
@@ -114,10 +114,10 @@ impl<'r> Facts<'r> {
     }
 
     /// Everything together.
-    pub fn call<'c>(&'c self, visit: &'c RequestContext, offer: Option<&'c ToolListing>) -> Call<'c> {
+    pub fn to_policy_call<'c>(&'c self, visit: &'c RequestContext, offer: Option<&'c ToolListing>) -> Call<'c> {
         let subject = match self {
-            Self::Tool { name, .. } => CallTarget::Tool(as_offered(visit, name, offer)),
-            Self::Task { tool, .. } => CallTarget::Task(as_offered(visit, tool, offer)),
+            Self::Tool { name, .. } => CallTarget::Tool(policy_tool(visit, name, offer)),
+            Self::Task { tool, .. } => CallTarget::Task(policy_tool(visit, tool, offer)),
             Self::Resource { uri } => CallTarget::Resource { uri },
             Self::Prompt { name, .. } => CallTarget::Prompt { name },
             Self::Completion { reference: WireReference::Prompt(name) } => {
@@ -144,7 +144,7 @@ impl<'r> Facts<'r> {
     }
 }
 
-fn as_offered<'c>(visit: &RequestContext, name: &'c str, offer: Option<&'c ToolListing>) -> CalledTool<'c> {
+fn policy_tool<'c>(visit: &RequestContext, name: &'c str, offer: Option<&'c ToolListing>) -> CalledTool<'c> {
     let tool = visit.find_tool(offer, name);
     let definition = tool.map_or(Definition::NotOffered, |tool| tool.pin_state);
     let category = offer.map_or(Category::Unknown, |offer| offer.category(name));
