@@ -14,8 +14,9 @@ mod status;
 mod trail;
 
 pub(crate) use forward::{
-    COMPLETE, Ended, Errand, MOST_AT_ONCE, answer, answer_of, attend, forward, go_on, left, may_ask, own_answer,
-    result_text, says_error, under_our_id, without_complete,
+    ForwardContext, ForwardOutcome, MAX_SERVER_REQUESTS_PER_ROUND, RESULT_TYPE_COMPLETE, abandoned_outcome,
+    await_own_response, can_request_input, forward, is_tool_error, parsed_response_for_client, relay_until_response,
+    response_for_client, result_text, rewrite_for_upstream, wait_or_cancel, without_result_type,
 };
 pub(crate) use mirrored::mirrored;
 pub(crate) use paused::{Bond, MOST_WAIT, Paused, PausedCalls, Question};

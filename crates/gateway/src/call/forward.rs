@@ -31,12 +31,12 @@ use crate::telemetry::ClientSpan;
 use crate::upstream::{PreviousResponse, SendError, UpstreamLink, UpstreamRequest, UpstreamResponse};
 
 /// How long to wait for further questions after one: servers that ask several things at once write them in a row.
-const TOGETHER: Duration = Duration::from_millis(50);
+const SERVER_REQUEST_BATCH_WINDOW: Duration = Duration::from_millis(50);
 /// Questions that a client is asked at once; the others come in the next round.
-pub(crate) const MOST_AT_ONCE: usize = 16;
+pub(crate) const MAX_SERVER_REQUESTS_PER_ROUND: usize = 16;
 
 /// The message that was judged, under our id, with our progress token in place of the caller's.
-pub(crate) fn under_our_id(
+pub(crate) fn rewrite_for_upstream(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     call: CallId,
@@ -64,76 +64,76 @@ pub(crate) fn under_our_id(
     };
     let mut outgoing = visit.request_for_upstream(UpstreamRequest::request(text, call), method, about);
     outgoing.span = hop.map(Box::new);
-    outgoing.may_send_requests = may_ask(request.method());
+    outgoing.may_send_requests = can_request_input(request.method());
     outgoing
 }
 
 /// Whether the upstream may ask the client something before it answers.
-pub(crate) fn may_ask(method: &Method<'_>) -> bool {
+pub(crate) fn can_request_input(method: &Method<'_>) -> bool {
     matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
 }
 
 /// Whether an id is ours for a call.
-fn is_of(id: &RequestId<'_>, call: CallId) -> bool {
+fn is_id_of_call(id: &RequestId<'_>, call: CallId) -> bool {
     id.as_str() == Some(call.as_str())
 }
 
 /// How an exchange ended.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum ForwardOutcome {
     /// With an answer, and where its parts are. One that says what was said before stands under the id of then.
-    Answer(ReceivedBody, ServerResponseSpans),
+    Response(ReceivedBody, ServerResponseSpans),
     /// The upstream asks the client something, and the client is asked by the answer to its request.
-    Asked(Vec<Bytes>),
+    ServerRequests(Vec<Bytes>),
     /// The caller does not want one any more.
     Cancelled,
 }
 
 /// One request on its way, and whose it is.
 #[derive(Debug)]
-pub(crate) struct Errand<'a> {
+pub(crate) struct ForwardContext<'a> {
     pub gw: &'a Gateway,
-    pub visit: &'a RequestContext,
+    pub ctx: &'a RequestContext,
     /// Our id for it, which is also the progress token towards the upstream.
     pub call: CallId,
     /// What the caller hears of its progress; none if it does not want to.
     pub progress: Option<&'a Progress>,
     /// Whether it does nothing at the upstream, so that nobody needs the answer when the caller has gone.
-    pub is_only_asking: bool,
+    pub cancels_on_disconnect: bool,
     /// Whether it is the caller's own request, whose answer goes out in the form that the upstream chose.
-    pub is_callers: bool,
+    pub is_client_request: bool,
     /// Whether it can wait in the middle for what the client says.
-    pub may_pause: bool,
+    pub can_suspend: bool,
     /// What the upstream answered when it was last asked the same.
-    pub before: Option<&'a PreviousResponse>,
+    pub previous_response: Option<&'a PreviousResponse>,
     /// How it is heard that it takes long; none where that needs timers of its own.
-    pub alarm: Option<&'a DeadlineTimer>,
+    pub deadline_timer: Option<&'a DeadlineTimer>,
 }
 
 /// Sends a request and reads the upstream's messages until the answer.
 pub(crate) async fn forward(
-    errand: &Errand<'_>,
+    errand: &ForwardContext<'_>,
     permit: Permit,
     line: &mut Responder,
-) -> Result<(Ended, Option<UpstreamResponse>), SendError> {
-    let span = ClientSpan::begin(errand.visit, permit.hop(), errand.call, &*errand.gw.clock).map(Box::new);
-    let ended = forwarded(errand, permit, line).await;
+) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
+    let span = ClientSpan::begin(errand.ctx, permit.hop(), errand.call, &*errand.gw.clock).map(Box::new);
+    let ended = send_and_relay(errand, permit, line).await;
     if let Some(span) = span {
         span.end(ended.as_ref().map(|(ended, _)| ended));
     }
     ended
 }
 
-async fn forwarded(
-    errand: &Errand<'_>,
+async fn send_and_relay(
+    errand: &ForwardContext<'_>,
     permit: Permit,
     line: &mut Responder,
-) -> Result<(Ended, Option<UpstreamResponse>), SendError> {
-    let Errand { gw, visit, .. } = errand;
+) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
+    let ForwardContext { gw, ctx: visit, .. } = errand;
     let at = Sent::now(visit);
     let back = permit.way_back();
-    let Some(sent) = attend(errand, line, pin!(gw.upstream_client.send(&visit.upstream, permit))).await else {
-        return Ok((left(gw)?, None));
+    let Some(sent) = wait_or_cancel(errand, line, pin!(gw.upstream_client.send(&visit.upstream, permit))).await else {
+        return Ok((abandoned_outcome(gw)?, None));
     };
     // What a refusal says in words of its own is not read; its status counts all the same.
     let status = match &sent {
@@ -154,10 +154,10 @@ async fn forwarded(
     let ended = match sent {
         Ok(mut exchange) => {
             exchange.resume_target = back;
-            if errand.is_callers && exchange.is_event_stream() {
+            if errand.is_client_request && exchange.is_event_stream() {
                 line.start_stream();
             }
-            go_on(errand, exchange, line).await
+            relay_until_response(errand, exchange, line).await
         }
         Err(fault) => Err(fault),
     };
@@ -175,56 +175,59 @@ async fn forwarded(
     }
     let is_strange = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
     if is_strange {
-        match heard(errand, &ended) {
-            Heard::Request => {}
-            Heard::NotThisRevision => Box::pin(ask_anew(gw, visit)).await,
-            Heard::Nothing => Box::pin(doubt(gw, visit)).await,
+        match protocol_evidence(errand, &ended) {
+            ProtocolEvidence::RequestUnderstood => {}
+            ProtocolEvidence::UnsupportedRevision => Box::pin(ask_anew(gw, visit)).await,
+            ProtocolEvidence::Inconclusive => Box::pin(doubt(gw, visit)).await,
         }
     }
     ended
 }
 
 /// What an answer shows of how the upstream was spoken to.
-enum Heard {
+enum ProtocolEvidence {
     /// It has read the request: it names its id.
-    Request,
+    RequestUnderstood,
     /// The same, and it does not speak so.
-    NotThisRevision,
-    Nothing,
+    UnsupportedRevision,
+    Inconclusive,
 }
 
-fn heard(errand: &Errand<'_>, ended: &Result<(Ended, Option<UpstreamResponse>), SendError>) -> Heard {
-    let Ok((Ended::Answer(message, _), _)) = ended else { return Heard::Nothing };
+fn protocol_evidence(
+    errand: &ForwardContext<'_>,
+    ended: &Result<(ForwardOutcome, Option<UpstreamResponse>), SendError>,
+) -> ProtocolEvidence {
+    let Ok((ForwardOutcome::Response(message, _), _)) = ended else { return ProtocolEvidence::Inconclusive };
     let Ok(Said::Response(reply)) = read_server_message(message.outline(), &errand.gw.settings.reply_limits) else {
-        return Heard::Nothing;
+        return ProtocolEvidence::Inconclusive;
     };
-    if reply.id().is_none_or(|id| !is_of(id, errand.call)) {
-        return Heard::Nothing;
+    if reply.id().is_none_or(|id| !is_id_of_call(id, errand.call)) {
+        return ProtocolEvidence::Inconclusive;
     }
     let is_other = reply.error().is_some_and(|fault| fault.code == code::UNSUPPORTED_REVISION.to_string());
-    if is_other { Heard::NotThisRevision } else { Heard::Request }
+    if is_other { ProtocolEvidence::UnsupportedRevision } else { ProtocolEvidence::RequestUnderstood }
 }
 
 /// Reads the upstream's messages until the answer, from where it was left.
-pub(crate) async fn go_on(
-    errand: &Errand<'_>,
+pub(crate) async fn relay_until_response(
+    errand: &ForwardContext<'_>,
     mut exchange: UpstreamResponse,
     line: &mut Responder,
-) -> Result<(Ended, Option<UpstreamResponse>), SendError> {
-    let secrets = errand.visit.upstream.secret_redactor();
+) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
+    let secrets = errand.ctx.upstream.secret_redactor();
     let ended = relay(errand, &mut exchange, line).await.map_err(|fault| fault.redact(secrets))?;
     Ok((ended, Some(exchange)))
 }
 
 /// Waits for something of the upstream's, shows the caller that we are still there, and stops if it wants no answer
 /// any more.
-pub(crate) async fn attend<T>(
-    errand: &Errand<'_>,
+pub(crate) async fn wait_or_cancel<T>(
+    errand: &ForwardContext<'_>,
     line: &mut Responder,
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     let period = errand.gw.settings.keep_alive;
-    let mut keep_alive = pin!(sleep(errand.alarm, period));
+    let mut keep_alive = pin!(sleep(errand.deadline_timer, period));
     let told = line.cancel_signal();
     loop {
         tokio::select! {
@@ -234,43 +237,52 @@ pub(crate) async fn attend<T>(
             done = work.as_mut() => return Some(done),
             () = keep_alive.as_mut() => {
                 line.keep_alive().await;
-                keep_alive.set(sleep(errand.alarm, period));
+                keep_alive.set(sleep(errand.deadline_timer, period));
             }
             // A stateless client cancels by hanging up; a legacy one comes back for what a call has done.
-            () = line.wait_for_disconnect(), if errand.is_only_asking || matches!(errand.visit.client_protocol, ClientProtocol::Stateless(_)) => return None,
+            () = line.wait_for_disconnect(), if errand.cancels_on_disconnect || matches!(errand.ctx.client_protocol, ClientProtocol::Stateless(_)) => return None,
             () = errand.gw.wait_for_forced_shutdown() => return None,
         }
     }
 }
 
 /// How it ends that we did not wait for the upstream.
-pub(crate) fn left(gw: &Gateway) -> Result<Ended, SendError> {
+pub(crate) fn abandoned_outcome(gw: &Gateway) -> Result<ForwardOutcome, SendError> {
     if gw.is_forced_shutdown() {
         Err(SendError::InvalidResponse("the gateway was stopped".to_owned()))
     } else {
-        Ok(Ended::Cancelled)
+        Ok(ForwardOutcome::Cancelled)
     }
 }
 
 /// Passes on what belongs to this call and drops what belongs to nobody, until the answer.
-async fn relay(errand: &Errand<'_>, exchange: &mut UpstreamResponse, line: &mut Responder) -> Result<Ended, SendError> {
-    let Errand { gw, visit, .. } = errand;
+async fn relay(
+    errand: &ForwardContext<'_>,
+    exchange: &mut UpstreamResponse,
+    line: &mut Responder,
+) -> Result<ForwardOutcome, SendError> {
+    let ForwardContext { gw, ctx: visit, .. } = errand;
     let mut resumption = Resumption::default();
-    let mut accepted = Accepted { errand, link: UpstreamLink::NoSession, questions: Vec::new() };
+    let mut accepted =
+        UnsentServerRequests { forward_ctx: errand, link: UpstreamLink::NoSession, questions: Vec::new() };
     let own_id = || RequestId::string(errand.call.as_str());
-    if let Some(before) = errand.before {
-        let again = attend(errand, line, pin!(exchange.matches_previous(before, &own_id()))).await;
-        let Some(again) = again else { return left(gw) };
+    if let Some(before) = errand.previous_response {
+        let again = wait_or_cancel(errand, line, pin!(exchange.matches_previous(before, &own_id()))).await;
+        let Some(again) = again else { return abandoned_outcome(gw) };
         if again? {
-            return Ok(Ended::Answer(ReceivedBody::Whole(before.text.clone()), before.spans));
+            return Ok(ForwardOutcome::Response(ReceivedBody::Whole(before.text.clone()), before.spans));
         }
     }
     loop {
         let is_stream = exchange.is_stream();
-        let Some(message) = attend(errand, line, pin!(next_with(&accepted.questions, exchange))).await else {
-            return left(gw);
+        let Some(message) =
+            wait_or_cancel(errand, line, pin!(next_message_in_batch(&accepted.questions, exchange))).await
+        else {
+            return abandoned_outcome(gw);
         };
-        let Some(message) = message else { return Ok(Ended::Asked(std::mem::take(&mut accepted.questions))) };
+        let Some(message) = message else {
+            return Ok(ForwardOutcome::ServerRequests(std::mem::take(&mut accepted.questions)));
+        };
         let ended = match message {
             Ok(Some(message)) => Ok(message),
             Ok(None) => Err(SendError::InvalidResponse("the answer ended without a reply".to_owned())),
@@ -284,25 +296,27 @@ async fn relay(errand: &Errand<'_>, exchange: &mut UpstreamResponse, line: &mut 
                     *exchange = resumed;
                     continue;
                 }
-                None => return left(gw),
+                None => return abandoned_outcome(gw),
             },
         };
         let message = match message {
-            message if let Some(places) = folded_places(errand, &message) => return Ok(Ended::Answer(message, places)),
+            message if let Some(places) = segmented_reply_spans(errand, &message) => {
+                return Ok(ForwardOutcome::Response(message, places));
+            }
             message => message.into_bytes(),
         };
-        if let Some(before) = errand.before.filter(|before| before.is_same_with_id(&own_id(), &message))
+        if let Some(before) = errand.previous_response.filter(|before| before.is_same_with_id(&own_id(), &message))
             && exchange.status.is_success()
         {
-            return Ok(Ended::Answer(ReceivedBody::Whole(before.text.clone()), before.spans));
+            return Ok(ForwardOutcome::Response(ReceivedBody::Whole(before.text.clone()), before.spans));
         }
         match read_server_message(&message, &gw.settings.reply_limits) {
             Err(_) if is_stream => gw.metrics.count_dropped_message(),
             Err(error) => return Err(SendError::InvalidResponse(format!("the answer cannot be read: {error}"))),
             Ok(Said::Response(reply)) => {
                 // One without an id is an error, and on this answer nobody else waits: see `MessageDemux`.
-                if reply.id().is_none_or(|id| is_of(id, errand.call)) {
-                    return Ok(Ended::Answer(ReceivedBody::Whole(message.clone()), reply.spans()));
+                if reply.id().is_none_or(|id| is_id_of_call(id, errand.call)) {
+                    return Ok(ForwardOutcome::Response(ReceivedBody::Whole(message.clone()), reply.spans()));
                 }
                 gw.metrics.count_dropped_message();
                 if !is_stream {
@@ -311,11 +325,11 @@ async fn relay(errand: &Errand<'_>, exchange: &mut UpstreamResponse, line: &mut 
             }
             Ok(Said::Notification(notification)) => {
                 if let Some(text) = Box::pin(server::notification(errand, &notification)).await {
-                    line.send(&cut(visit, text)).await;
+                    line.send(&redact_secrets(visit, text)).await;
                 }
             }
             Ok(Said::Request(question)) if visit.translation() == ProtocolTranslation::ToStateful => {
-                let why_not = match errand.may_pause && !exchange.is_before_call() {
+                let why_not = match errand.can_suspend && !exchange.is_before_call() {
                     true => (!exchange.is_only_call()).then_some(server::NOBODYS),
                     false => Some(server::NOT_HERE),
                 };
@@ -326,7 +340,7 @@ async fn relay(errand: &Errand<'_>, exchange: &mut UpstreamResponse, line: &mut 
             }
             Ok(Said::Request(question)) => {
                 if let Some(text) = Box::pin(server::question(gw, visit, &question)).await {
-                    line.send(&cut(visit, text)).await;
+                    line.send(&redact_secrets(visit, text)).await;
                 }
             }
         }
@@ -335,93 +349,97 @@ async fn relay(errand: &Errand<'_>, exchange: &mut UpstreamResponse, line: &mut 
 
 /// Questions that may be asked, until the client is. Whoever leaves before that declines them: the server may wait for
 /// an answer, and the next call comes to the same place.
-struct Accepted<'a> {
-    errand: &'a Errand<'a>,
+struct UnsentServerRequests<'a> {
+    forward_ctx: &'a ForwardContext<'a>,
     /// Where they were asked.
     link: UpstreamLink,
     questions: Vec<Bytes>,
 }
 
-impl Drop for Accepted<'_> {
+impl Drop for UnsentServerRequests<'_> {
     fn drop(&mut self) {
         if !self.questions.is_empty() {
-            input::unasked(self.errand, &self.link, &self.questions);
+            input::unasked(self.forward_ctx, &self.link, &self.questions);
         }
     }
 }
 
 /// The next message. None where questions wait for the client, and no more come with them.
-async fn next_with(
+async fn next_message_in_batch(
     asked: &[Bytes],
     exchange: &mut UpstreamResponse,
 ) -> Option<Result<Option<ReceivedBody>, SendError>> {
     match asked.len() {
         0 => Some(exchange.next_body().await),
-        MOST_AT_ONCE.. => None,
-        _ => tokio::time::timeout(TOGETHER, exchange.next_body()).await.ok(),
+        MAX_SERVER_REQUESTS_PER_ROUND.. => None,
+        _ => tokio::time::timeout(SERVER_REQUEST_BATCH_WINDOW, exchange.next_body()).await.ok(),
     }
 }
 
-fn cut(visit: &RequestContext, text: String) -> String {
+fn redact_secrets(visit: &RequestContext, text: String) -> String {
     visit.upstream.secret_redactor().redact_json(text)
 }
 
 /// An answer as the caller gets it, and what the log says of it.
-pub(crate) fn answer(
+pub(crate) fn response_for_client(
     visit: &RequestContext,
     message: &Bytes,
     id: &RequestId<'_>,
     limits: &JsonLimits,
 ) -> Option<(Bytes, CallOutcome)> {
     let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return None };
-    let (text, outcome) = whole_answer_of(visit, message, &reply.spans(), id)?;
+    let (text, outcome) = contiguous_response_for_client(visit, message, &reply.spans(), id)?;
     Some((text.into_bytes(), outcome))
 }
 
 /// The same of an answer that was read, and whose parts are known. A long one is not gone through once more.
-pub(crate) fn answer_of(
+pub(crate) fn parsed_response_for_client(
     visit: &RequestContext,
     message: &ReceivedBody,
     places: &ServerResponseSpans,
     id: &RequestId<'_>,
 ) -> Option<(MessageBody, CallOutcome)> {
     let folded = match message {
-        ReceivedBody::Whole(message) => return whole_answer_of(visit, message, places, id),
+        ReceivedBody::Whole(message) => return contiguous_response_for_client(visit, message, places, id),
         ReceivedBody::Segmented(folded, _) => folded,
     };
     let (before, behind) = places.with_id_segmented(folded, id)?;
     let outcome =
-        if says_error(folded.outer_span_text(places.result()?)?) { CallOutcome::ToolError } else { CallOutcome::Ok };
+        if is_tool_error(folded.outer_span_text(places.result()?)?) { CallOutcome::ToolError } else { CallOutcome::Ok };
     Some((MessageBody::from_segments(before, folded.parts().1, behind), outcome))
 }
 
 /// Where the parts stand of an answer that goes on as it came, with its middle apart. None for any other answer.
-fn folded_places(errand: &Errand<'_>, message: &ReceivedBody) -> Option<ServerResponseSpans> {
+fn segmented_reply_spans(errand: &ForwardContext<'_>, message: &ReceivedBody) -> Option<ServerResponseSpans> {
     let ReceivedBody::Segmented(folded, _) = message else { return None };
-    let visit = errand.visit;
+    let visit = errand.ctx;
     // A secret may begin in one piece and end in the next, and what crosses the eras is written anew.
     let is_changed = visit.translation() != ProtocolTranslation::None || !visit.upstream.secret_redactor().is_empty();
     let (id, places) = read_segmented_result(folded, &errand.gw.settings.reply_limits)?;
-    (!is_changed && errand.before.is_none() && is_of(&id, errand.call)).then_some(places)
+    (!is_changed && errand.previous_response.is_none() && is_id_of_call(&id, errand.call)).then_some(places)
 }
 
-fn whole_answer_of(
+fn contiguous_response_for_client(
     visit: &RequestContext,
     message: &Bytes,
     places: &ServerResponseSpans,
     id: &RequestId<'_>,
 ) -> Option<(MessageBody, CallOutcome)> {
-    let may_say_error = places.without_longest_string(message).iter().any(|part| IS_ERROR.find(part).is_some());
+    let may_say_error = places.without_longest_string(message).iter().any(|part| IS_ERROR_FINDER.find(part).is_some());
     let outcome = match places.result() {
         None => CallOutcome::Error,
         Some(result) => {
-            let is_error = may_say_error && says_error(str::from_utf8(message.get(result)?).ok()?);
+            let is_error = may_say_error && is_tool_error(str::from_utf8(message.get(result)?).ok()?);
             if is_error { CallOutcome::ToolError } else { CallOutcome::Ok }
         }
     };
     let text = match visit.translation() {
-        ProtocolTranslation::ToStateful => as_stateless(&ServerResponse::from_spans(message, places)?, id).into(),
-        ProtocolTranslation::ToStateless => as_in_session(&ServerResponse::from_spans(message, places)?, id).into(),
+        ProtocolTranslation::ToStateful => {
+            to_stateless_response(&ServerResponse::from_spans(message, places)?, id).into()
+        }
+        ProtocolTranslation::ToStateless => {
+            to_stateful_response(&ServerResponse::from_spans(message, places)?, id).into()
+        }
         ProtocolTranslation::None => {
             let (head, rest) = places.with_id_prefix(message, id)?;
             MessageBody::from_head_and_tail(head, message.slice(rest..))
@@ -436,13 +454,13 @@ fn whole_answer_of(
 }
 
 /// An answer of a session as one to a request that stands alone.
-fn as_stateless(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> String {
+fn to_stateless_response(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> String {
     match reply.payload() {
-        ServerResponsePayload::Result(result) if has_contents(result) => {
-            let members = [COMPLETE, ("ttlMs", "0"), ("cacheScope", "\"private\"")];
+        ServerResponsePayload::Result(result) if is_resource_read_result(result) => {
+            let members = [RESULT_TYPE_COMPLETE, ("ttlMs", "0"), ("cacheScope", "\"private\"")];
             reply.with_payload(id, &with_members(result, &members))
         }
-        ServerResponsePayload::Result(result) => reply.with_payload(id, &with_members(result, &[COMPLETE])),
+        ServerResponsePayload::Result(result) => reply.with_payload(id, &with_members(result, &[RESULT_TYPE_COMPLETE])),
         ServerResponsePayload::Error(_) => match reply.error() {
             // The code for a resource that is not there is another one.
             Some(fault) if fault.code == code::RESOURCE_NOT_FOUND.to_string() => {
@@ -454,9 +472,9 @@ fn as_stateless(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> String {
 }
 
 /// An answer to a request that stands alone as one of a session.
-fn as_in_session(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> String {
+fn to_stateful_response(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> String {
     match reply.payload() {
-        ServerResponsePayload::Result(result) if let Some(plain) = without_complete(result) => {
+        ServerResponsePayload::Result(result) if let Some(plain) = without_result_type(result) => {
             reply.with_payload(id, &plain)
         }
         _ => reply.with_id(id),
@@ -465,7 +483,7 @@ fn as_in_session(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> String {
 
 /// A result without the word that it is one, which sessions do not have; none if it does not say it. Any other word says
 /// something that is known nowhere else.
-pub(crate) fn without_complete(result: &str) -> Option<String> {
+pub(crate) fn without_result_type(result: &str) -> Option<String> {
     memmem::find(result.as_bytes(), b"resultType")?;
     let limits = JsonLimits { max_bytes: result.len(), ..JsonLimits::REPLY };
     let parts = split_object_str(result, &limits).ok()?;
@@ -480,20 +498,20 @@ pub(crate) fn without_complete(result: &str) -> Option<String> {
 }
 
 /// What every result says in the stateless revision.
-pub(crate) const COMPLETE: (&str, &str) = ("resultType", "\"complete\"");
+pub(crate) const RESULT_TYPE_COMPLETE: (&str, &str) = ("resultType", "\"complete\"");
 
 /// Whether a result is that of reading a resource, which says how long it holds.
-fn has_contents(result: &str) -> bool {
+fn is_resource_read_result(result: &str) -> bool {
     let parts = split_object_str(result, &JsonLimits::REPLY).unwrap_or_default();
     parts.iter().any(|part| part.key == "contents")
 }
 
 /// The member by which a tool's result says that it is an error.
-static IS_ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
+static IS_ERROR_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
 
 /// Whether a tool's result says that it is an error. Most do not have the word in them at all.
-pub(crate) fn says_error(result: &str) -> bool {
-    if IS_ERROR.find(result.as_bytes()).is_none() {
+pub(crate) fn is_tool_error(result: &str) -> bool {
+    if IS_ERROR_FINDER.find(result.as_bytes()).is_none() {
         return false;
     }
     let parts = split_object_str(result, &JsonLimits::REPLY).unwrap_or_default();
@@ -501,7 +519,7 @@ pub(crate) fn says_error(result: &str) -> bool {
 }
 
 /// The answer to a request of our own; what is said before it belongs to nobody.
-pub(crate) async fn own_answer(
+pub(crate) async fn await_own_response(
     gw: &Gateway,
     exchange: &mut UpstreamResponse,
     call: CallId,
@@ -509,7 +527,7 @@ pub(crate) async fn own_answer(
     while let Some(message) = exchange.next_message().await? {
         let is_stream = exchange.is_stream();
         match read_server_message(&message, &gw.settings.reply_limits) {
-            Ok(Said::Response(reply)) if reply.id().is_none_or(|id| is_of(id, call)) => {
+            Ok(Said::Response(reply)) if reply.id().is_none_or(|id| is_id_of_call(id, call)) => {
                 return Ok(Some(message.clone()));
             }
             _ if is_stream => gw.metrics.count_dropped_message(),
@@ -549,7 +567,7 @@ mod tests {
             (r#"{"resultType":"vendor/odd"}"#, None),
             ("{}", None),
         ] {
-            assert_eq!(without_complete(result).as_deref(), plain, "{result}");
+            assert_eq!(without_result_type(result).as_deref(), plain, "{result}");
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use http::header::HeaderValue;
 
-use super::forward::attend;
-use super::{Errand, Permit};
+use super::forward::wait_or_cancel;
+use super::{ForwardContext, Permit};
 use crate::http_server::responder::Responder;
 use crate::upstream::{SendError, UpstreamLink, UpstreamResponse};
 
@@ -33,7 +33,7 @@ impl Resumption {
     /// What ended it, if it cannot be had again.
     pub async fn again(
         &mut self,
-        errand: &Errand<'_>,
+        errand: &ForwardContext<'_>,
         ended: &mut UpstreamResponse,
         fault: SendError,
         line: &mut Responder,
@@ -55,9 +55,9 @@ impl Resumption {
             let permit = Permit::to_resume(&back, last.clone());
             let asking = async {
                 tokio::time::sleep(pause).await;
-                errand.gw.upstream_client.send(&errand.visit.upstream, permit).await
+                errand.gw.upstream_client.send(&errand.ctx.upstream, permit).await
             };
-            match attend(errand, line, std::pin::pin!(asking)).await {
+            match wait_or_cancel(errand, line, std::pin::pin!(asking)).await {
                 None => return Ok(None),
                 Some(Ok(mut exchange)) if exchange.is_stream() => {
                     if has_hung_up {

@@ -17,7 +17,8 @@ use self::judge::{denied_anyway, hidden, judge, not_sent, offered};
 use super::{crossing, initialize, pool, subscribe, tasks};
 use crate::Gateway;
 use crate::call::{
-    Bond, Errand, Paused, Progress, Refusal, RequestSubject, Reserved, Trail, attend, left, mirrored, take,
+    Bond, ForwardContext, Paused, Progress, Refusal, RequestSubject, Reserved, Trail, abandoned_outcome, mirrored,
+    take, wait_or_cancel,
 };
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -268,20 +269,20 @@ async fn apart(
     trail: &Trail,
     line: &mut Responder,
 ) -> Result<RequestContext, Refusal> {
-    let errand = Errand {
+    let errand = ForwardContext {
         gw,
-        visit,
+        ctx: visit,
         call: trail.call(),
         progress: None,
-        is_only_asking: false,
-        is_callers: true,
-        may_pause: false,
-        before: None,
-        alarm: None,
+        cancels_on_disconnect: false,
+        is_client_request: true,
+        can_suspend: false,
+        previous_response: None,
+        deadline_timer: None,
     };
-    match attend(&errand, line, std::pin::pin!(pool::apart(gw, visit, request))).await {
+    match wait_or_cancel(&errand, line, std::pin::pin!(pool::apart(gw, visit, request))).await {
         Some(apart) => apart,
-        None if left(gw).is_err() => Err(SendError::NotSent("the gateway was stopped".to_owned()).into()),
+        None if abandoned_outcome(gw).is_err() => Err(SendError::NotSent("the gateway was stopped".to_owned()).into()),
         None => Err(Refusal::Full(LEFT)),
     }
 }

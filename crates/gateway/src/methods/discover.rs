@@ -7,7 +7,7 @@ use gatelodge_mcp::{
 };
 
 use crate::Gateway;
-use crate::call::{Permit, own_answer, result_text};
+use crate::call::{Permit, await_own_response, result_text};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{SendError, StatelessHeaders, UpstreamRequest};
 
@@ -147,7 +147,7 @@ async fn asked(gw: &Gateway, visit: &RequestContext) -> Result<Option<Bytes>, Se
     if exchange.status.is_server_error() {
         return Err(SendError::Status(exchange.status.as_u16()));
     }
-    own_answer(gw, &mut exchange, call).await
+    await_own_response(gw, &mut exchange, call).await
 }
 
 /// Whether an answer is an error that only the stateless revision has; then the revisions that it names, if it is

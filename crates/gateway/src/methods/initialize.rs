@@ -19,7 +19,7 @@ use super::pass::{exchanged, fail_by};
 use super::server::tell;
 use super::subscribe;
 use crate::Gateway;
-use crate::call::{Permit, Refusal, Trail, answer, own_answer, result_text};
+use crate::call::{Permit, Refusal, Trail, await_own_response, response_for_client, result_text};
 use crate::config_snapshot::ActiveGrant;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -100,7 +100,7 @@ async fn opened(
     }
     let (message, exchange) = exchanged?;
     let gone = |what: &str| SendError::InvalidResponse(what.to_owned());
-    let (text, outcome) = answer(visit, &message, request.id(), &gw.settings.reply_limits)
+    let (text, outcome) = response_for_client(visit, &message, request.id(), &gw.settings.reply_limits)
         .ok_or_else(|| gone("the answer cannot be read"))?;
     let Some(result) = result_text(&message, &gw.settings.reply_limits)? else { return Ok((text, outcome)) };
     let revision = revision_of(&result).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
@@ -341,7 +341,7 @@ pub(crate) async fn ask_for_log(
         return;
     };
     if let Ok(mut exchange) = gw.upstream_client.send(&visit.upstream, permit).await {
-        let _ = own_answer(gw, &mut exchange, call).await;
+        let _ = await_own_response(gw, &mut exchange, call).await;
     }
 }
 
@@ -356,7 +356,7 @@ pub(crate) async fn shaken(gw: &Gateway, visit: &RequestContext, handshake: &Byt
     let permit = Permit::of_always_allowed(Method::Initialize.name(), UpstreamRequest::request(text, call))
         .ok_or_else(|| unusable("the handshake has to be judged"))?;
     let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await?;
-    let answer = own_answer(gw, &mut exchange, call).await?;
+    let answer = await_own_response(gw, &mut exchange, call).await?;
     let welcome = answer.map(|answer| result_text(&answer, &gw.settings.reply_limits)).transpose()?.flatten();
     let welcome = welcome.ok_or_else(|| unusable("the server refuses the handshake"))?;
     let revision = revision_of(&welcome).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);

@@ -20,7 +20,8 @@ use super::undeclared::{ASKS, INPUT, lacks, undeclared};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 use crate::call::{
-    Bond, Errand, MOST_AT_ONCE, Paused, Permit, Question, Refusal, Trail, attend, result_text, under_our_id,
+    Bond, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, Paused, Permit, Question, Refusal, Trail, result_text,
+    rewrite_for_upstream, wait_or_cancel,
 };
 use crate::http_server::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
@@ -29,13 +30,13 @@ use crate::upstream::{SendError, Upstream, UpstreamLink, UpstreamRequest, Upstre
 
 /// A call in whose middle the upstream asks its client.
 pub(crate) fn paused(
-    errand: &Errand<'_>,
+    errand: &ForwardContext<'_>,
     links: u64,
     asked: &[Bytes],
     exchange: UpstreamResponse,
     (bond, trail): (Bond, Trail),
 ) -> Option<Paused> {
-    let Errand { gw, visit, call, .. } = errand;
+    let ForwardContext { gw, ctx: visit, call, .. } = errand;
     let mut questions = Vec::new();
     for message in asked {
         let Ok(Said::Request(question)) = read_server_message(message, &gw.settings.reply_limits) else { return None };
@@ -68,8 +69,8 @@ pub(crate) fn kept(gw: &Gateway, paused: Paused) -> Result<String, SendError> {
 }
 
 /// Declines questions that the client was to be asked, had its call not ended before.
-pub(crate) fn unasked(errand: &Errand<'_>, link: &UpstreamLink, asked: &[Bytes]) {
-    let Errand { gw, visit, .. } = errand;
+pub(crate) fn unasked(errand: &ForwardContext<'_>, link: &UpstreamLink, asked: &[Bytes]) {
+    let ForwardContext { gw, ctx: visit, .. } = errand;
     let (Some(gw), Some(session)) = (gw.arc_self(), visit.upstream_session().cloned()) else { return };
     let id = |message: &Bytes| match read_server_message(message, &gw.settings.reply_limits) {
         Ok(Said::Request(question)) => Some(question.id().clone().into_owned()),
@@ -164,7 +165,7 @@ pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &RequestContext, said: 
         let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
         // A name that is none of these may be anything, our secret, too.
         let known = INPUTS.iter().map(|(method, _)| *method).find(|known| *known == method.as_ref());
-        let why_not = match known.filter(|_| count < MOST_AT_ONCE) {
+        let why_not = match known.filter(|_| count < MAX_SERVER_REQUESTS_PER_ROUND) {
             Some(_) if let Some(required) = lacking => undeclared(required),
             Some(known) if may_be_asked(gw, visit, known).await => continue,
             Some(_) => return false,
@@ -307,17 +308,17 @@ pub(crate) async fn ask_client(
     let document =
         read(result.as_bytes(), &gw.settings.reply_limits).map_err(|_| unusable("the answer cannot be read"))?;
     let state = document.root().get("requestState").map(|state| state.raw().to_owned());
-    let errand = Errand {
+    let errand = ForwardContext {
         gw,
-        visit,
+        ctx: visit,
         call: gw.new_call_id(),
         // Nothing is heard of the server meanwhile.
         progress: None,
-        is_only_asking: false,
-        is_callers: true,
-        may_pause: false,
-        before: None,
-        alarm: None,
+        cancels_on_disconnect: false,
+        is_client_request: true,
+        can_suspend: false,
+        previous_response: None,
+        deadline_timer: None,
     };
     let mut responses = Vec::new();
     for (key, wanted) in document.root().get("inputRequests").iter().flat_map(|wanted| wanted.members()) {
@@ -333,13 +334,13 @@ pub(crate) async fn ask_client(
 
 /// Asks one thing in the middle of a call, and gives the result as JSON.
 async fn ask(
-    errand: &Errand<'_>,
+    errand: &ForwardContext<'_>,
     method: &str,
     params: Option<JsonValue<'_>>,
     line: &mut Responder,
 ) -> Result<Option<String>, SendError> {
     let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
-    let session = errand.visit.session().ok_or_else(|| unusable("the client has no session"))?;
+    let session = errand.ctx.session().ok_or_else(|| unusable("the client has no session"))?;
     let (waiting, answer) = oneshot::channel();
     let id = session
         .server_requests
@@ -347,7 +348,7 @@ async fn ask(
         .ok_or_else(|| unusable("the client cannot be asked"))?;
     let params = params.map(|params| format!(r#","params":{}"#, in_session(params, &id))).unwrap_or_default();
     line.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
-    let Some(answer) = attend(errand, line, std::pin::pin!(answer)).await else { return Ok(None) };
+    let Some(answer) = wait_or_cancel(errand, line, std::pin::pin!(answer)).await else { return Ok(None) };
     let answer = answer.map_err(|_| unusable("the client did not answer"))?;
     let read = read_client_message(&answer, &errand.gw.settings.request_limits);
     match read {
@@ -382,7 +383,7 @@ pub(crate) fn again(
     answers: &Answers,
 ) -> Option<UpstreamRequest> {
     let retry = RetryInput { input_responses: &answers.responses, request_state: answers.state.as_deref() };
-    let mut outgoing = under_our_id(visit, request, call, about);
+    let mut outgoing = rewrite_for_upstream(visit, request, call, about);
     let text = std::mem::take(&mut outgoing.body).into_bytes();
     let text = visit.session()?.to_stateless_request(str::from_utf8(&text).ok()?, Some(&retry))?;
     outgoing.body = text.into();

@@ -19,8 +19,8 @@ use super::offer::offered;
 use super::pass::fail;
 use crate::Gateway;
 use crate::call::{
-    COMPLETE, Ended, Errand, Permit, Progress, Refusal, Trail, answer, forward, result_text, status_of,
-    without_complete,
+    ForwardContext, ForwardOutcome, Permit, Progress, RESULT_TYPE_COMPLETE, Refusal, Trail, forward,
+    response_for_client, result_text, status_of, without_result_type,
 };
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -159,7 +159,7 @@ async fn edited(
         }
         Pages::Error(message, status) => {
             let (text, outcome) =
-                answer(visit, message, request.id(), &gw.settings.reply_limits).ok_or_else(unreadable)?;
+                response_for_client(visit, message, request.id(), &gw.settings.reply_limits).ok_or_else(unreadable)?;
             Ok((*status, text.into(), outcome))
         }
     }
@@ -267,22 +267,22 @@ async fn fetch_pages(
         let outgoing = visit.request_for_upstream(UpstreamRequest::request(text, call), method, None).with_span(hop);
         let permit = Permit::of_list(wanted.method, outgoing)
             .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-        let errand = Errand {
+        let errand = ForwardContext {
             gw,
-            visit,
+            ctx: visit,
             call,
             progress: wanted.progress,
             // What is asked for before a call is no less the call's: it goes on where that would.
-            is_only_asking: wanted.is_callers,
-            is_callers: wanted.is_callers,
-            may_pause: false,
-            before: known.as_ref().and_then(|offer| offer.single_response()).filter(|_| pages.is_empty()),
-            alarm: None,
+            cancels_on_disconnect: wanted.is_callers,
+            is_client_request: wanted.is_callers,
+            can_suspend: false,
+            previous_response: known.as_ref().and_then(|offer| offer.single_response()).filter(|_| pages.is_empty()),
+            deadline_timer: None,
         };
         let sent = forward(&errand, permit, line).await;
         // Of a list whose first page came, nobody says that nothing was sent.
         let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::after_call_sent) };
-        let (Ended::Answer(message, places), exchange) = sent? else {
+        let (ForwardOutcome::Response(message, places), exchange) = sent? else {
             if let Some(session) = visit.upstream_session() {
                 gw.tell_cancelled(&visit.upstream, session, call).await;
             }
@@ -362,8 +362,8 @@ fn filtered(
     };
     let list = replace_list_items(documents.first()?.root(), member, &entries, caching)?;
     Some(match visit.translation() {
-        ProtocolTranslation::ToStateful => with_members(&list, &[COMPLETE]),
-        ProtocolTranslation::ToStateless => without_complete(&list).unwrap_or(list),
+        ProtocolTranslation::ToStateful => with_members(&list, &[RESULT_TYPE_COMPLETE]),
+        ProtocolTranslation::ToStateless => without_result_type(&list).unwrap_or(list),
         ProtocolTranslation::None => list,
     })
 }

@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::initialize::again;
 use crate::Gateway;
-use crate::call::{Permit, own_answer};
+use crate::call::{Permit, await_own_response};
 use crate::request_context::RequestContext;
 use crate::upstream::{SendError, UpstreamLink, UpstreamRequest};
 
@@ -67,7 +67,7 @@ async fn says_lost(gw: &Gateway, visit: &RequestContext) -> Option<bool> {
     let is_no = |status: StatusCode| is_doubtful(status) || status == StatusCode::NOT_FOUND;
     match gw.upstream_client.send(&visit.upstream, permit).await {
         Ok(mut exchange) if is_no(exchange.status) => {
-            let answer = own_answer(gw, &mut exchange, call).await.ok().flatten();
+            let answer = await_own_response(gw, &mut exchange, call).await.ok().flatten();
             // One that does not know the request has not looked at the session.
             Some(!answer.is_some_and(|answer| {
                 let Ok(Said::Response(reply)) = read_server_message(&answer, &gw.settings.reply_limits) else {

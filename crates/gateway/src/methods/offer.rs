@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::list::{Pages, Wanted, fetch_within};
 use crate::Gateway;
-use crate::call::{Errand, Refusal, attend};
+use crate::call::{ForwardContext, Refusal, wait_or_cancel};
 use crate::confusables::confusable_names;
 use crate::http_server::responder::Responder;
 use crate::request_context::RequestContext;
@@ -41,18 +41,18 @@ pub(crate) async fn offer_for(
     let patience = if visit.has_pending_call() { gw.settings.call_time } else { PATIENCE };
     let asking = async {
         let offers = visit.tool_registry();
-        let errand = Errand {
+        let errand = ForwardContext {
             gw,
-            visit,
+            ctx: visit,
             call: gw.new_call_id(),
             progress: None,
-            is_only_asking: false,
-            is_callers: false,
-            may_pause: false,
-            before: None,
-            alarm: None,
+            cancels_on_disconnect: false,
+            is_client_request: false,
+            can_suspend: false,
+            previous_response: None,
+            deadline_timer: None,
         };
-        let waiting = attend(&errand, line, std::pin::pin!(offers.refresh_lock.lock())).await;
+        let waiting = wait_or_cancel(&errand, line, std::pin::pin!(offers.refresh_lock.lock())).await;
         let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(SendError::ClientGone)) };
         match settled(visit, name) {
             Some(offer) => Ok(offer),

@@ -13,7 +13,10 @@ use super::initialize::reopen_if_elsewhere;
 use super::input::is_input;
 use super::server::{may_be_answered, tell};
 use crate::Gateway;
-use crate::call::{Ended, Errand, Permit, Progress, Refusal, Trail, answer, forward, status_of, under_our_id};
+use crate::call::{
+    ForwardContext, ForwardOutcome, Permit, Progress, Refusal, Trail, forward, response_for_client,
+    rewrite_for_upstream, status_of,
+};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
@@ -82,7 +85,7 @@ async fn sent(
     line: &mut Responder,
 ) -> Result<(StatusCode, Bytes, CallOutcome, UpstreamResponse), SendError> {
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
-    match answer(visit, &message, request.id(), &gw.settings.reply_limits) {
+    match response_for_client(visit, &message, request.id(), &gw.settings.reply_limits) {
         Some((text, outcome)) => {
             let status = status_of(
                 visit.generation(),
@@ -106,23 +109,23 @@ pub(crate) async fn exchanged(
     line: &mut Responder,
 ) -> Result<(Bytes, UpstreamResponse), SendError> {
     let progress = Progress::of(request);
-    let outgoing = under_our_id(visit, request, trail.call(), None);
+    let outgoing = rewrite_for_upstream(visit, request, trail.call(), None);
     let permit = Permit::of_always_allowed(request.method().name(), outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-    let errand = Errand {
+    let errand = ForwardContext {
         gw,
-        visit,
+        ctx: visit,
         call: trail.call(),
         progress: progress.as_ref(),
-        is_only_asking: true,
-        is_callers: true,
-        may_pause: false,
-        before: None,
-        alarm: None,
+        cancels_on_disconnect: true,
+        is_client_request: true,
+        can_suspend: false,
+        previous_response: None,
+        deadline_timer: None,
     };
     let sending = async {
         match forward(&errand, permit, line).await? {
-            (Ended::Answer(message, _), Some(exchange)) => Ok((message.into_bytes(), exchange)),
+            (ForwardOutcome::Response(message, _), Some(exchange)) => Ok((message.into_bytes(), exchange)),
             _ => Err(SendError::ClientGone),
         }
     };

@@ -19,7 +19,7 @@ use self::turns::{NO_TURN, Row, Slot};
 use super::discover::speaks_modern;
 use super::initialize::{Shaken, handshake_time, place, shaken, start_time};
 use crate::Gateway;
-use crate::call::{Refusal, may_ask};
+use crate::call::{Refusal, can_request_input};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::session::{ClientInfo, Session, SessionParams, has_logging_capability};
 use crate::upstream::{SendError, UpstreamLink};
@@ -132,7 +132,7 @@ pub(crate) fn has_turns(visit: &RequestContext, request: &ClientRequest<'_>) -> 
     let ClientProtocol::Stateless(side) = &visit.client_protocol else { return false };
     let is_one_stream =
         |far: &Arc<Session>| matches!(far.upstream_link(), UpstreamLink::Process(_) | UpstreamLink::Sse(_));
-    may_ask(request.method())
+    can_request_input(request.method())
         && side.client_capabilities.can_answer_server_requests()
         && side.upstream_session.as_ref().is_some_and(is_one_stream)
 }

@@ -12,30 +12,30 @@ use gatelodge_store::{CallOutcome, EnforcementMode};
 use super::input::may_be_asked_by;
 use super::{tasks, undeclared};
 use crate::Gateway;
-use crate::call::{Errand, MOST_WAIT, Permit, Refusal, RequestSubject, Trail};
+use crate::call::{ForwardContext, MOST_WAIT, Permit, Refusal, RequestSubject, Trail};
 use crate::list_changed::SUBSCRIPTION_ID_KEY;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::ServerRequestOrigin;
 use crate::upstream::{SendError, UpstreamRequest};
 
 /// What of a notification goes to the caller; none if it is not for them.
-pub(crate) async fn notification(errand: &Errand<'_>, said: &ServerNotification<'_>) -> Option<String> {
+pub(crate) async fn notification(errand: &ForwardContext<'_>, said: &ServerNotification<'_>) -> Option<String> {
     let is_own = said.reference().is_some_and(|token| token == RequestId::string(errand.call.as_str()));
     if *said.method() == Method::Progress && is_own {
         return errand.progress.and_then(|progress| progress.told(said));
     }
-    if is_astray(errand.visit, said.method()) {
+    if is_astray(errand.ctx, said.method()) {
         if *said.method() == Method::ToolsListChanged {
-            errand.visit.tool_registry().invalidate();
+            errand.ctx.tool_registry().invalidate();
         }
         errand.gw.metrics.count_dropped_message();
         return None;
     }
-    let text = unaddressed(errand.gw, errand.visit, said).await?;
-    if errand.visit.translation() == ProtocolTranslation::ToStateful && is_of_listeners(said.method()) {
+    let text = unaddressed(errand.gw, errand.ctx, said).await?;
+    if errand.ctx.translation() == ProtocolTranslation::ToStateful && is_of_listeners(said.method()) {
         // Whose requests stand alone hears of changes where it listens for them.
-        let text = errand.visit.upstream.secret_redactor().redact_json(text);
-        errand.visit.upstream_session()?.notification_hub.broadcast(text.into());
+        let text = errand.ctx.upstream.secret_redactor().redact_json(text);
+        errand.ctx.upstream_session()?.notification_hub.broadcast(text.into());
         return None;
     }
     Some(text)

@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::server::{MayHear, may_hear_of};
 use crate::Gateway;
-use crate::call::{Permit, Refusal, RequestSubject, Trail, own_answer, result_text};
+use crate::call::{Permit, Refusal, RequestSubject, Trail, await_own_response, result_text};
 use crate::request_context::RequestContext;
 use crate::session::Session;
 use crate::upstream::UpstreamRequest;
@@ -135,7 +135,7 @@ pub(super) async fn ask(gw: &Gateway, visit: &RequestContext, method: &Method<'_
     let permit = Permit::of_heard(heard, visit.message_for_upstream(UpstreamRequest::request(text, call)));
     let asking = async {
         let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await.ok()?;
-        let answer = own_answer(gw, &mut exchange, call).await.ok()?;
+        let answer = await_own_response(gw, &mut exchange, call).await.ok()?;
         Some(answer.is_some_and(|answer| matches!(result_text(&answer, &gw.settings.reply_limits), Ok(Some(_)))))
     };
     tokio::time::timeout(gw.settings.connect_time * 2, asking).await.ok()?

@@ -20,7 +20,7 @@ use memchr::memmem::Finder;
 use super::discover::OWN_META_WITH_TASKS;
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
-use crate::call::{Permit, Refusal, Trail, own_answer, take};
+use crate::call::{Permit, Refusal, Trail, await_own_response, take};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::Session;
 use crate::upstream::{SendError, StatelessHeaders, UpstreamRequest};
@@ -193,7 +193,7 @@ impl Gateway {
             let permit = Permit::of_reserved(&reserved, cancellation(&visit, &task, call));
             let telling = async {
                 let mut exchange = own.upstream_client.send(&visit.upstream, permit).await?;
-                own_answer(&own, &mut exchange, call).await
+                await_own_response(&own, &mut exchange, call).await
             };
             let told = tokio::time::timeout(own.settings.connect_time * 2, telling).await;
             match told.unwrap_or(Err(SendError::Timeout)) {

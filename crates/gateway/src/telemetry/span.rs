@@ -13,7 +13,7 @@ use gatelodge_store::{CallId, CallOutcome, CallRecord, Clock, RecordKind as RowK
 use jiff::Timestamp;
 
 use super::{SpanSender, attribute_names};
-use crate::call::{Ended, says_error};
+use crate::call::{ForwardOutcome, is_tool_error};
 use crate::request_context::RequestContext;
 use crate::request_trace::UpstreamSpanContext;
 use crate::upstream::{SendError, UpstreamTransport};
@@ -95,7 +95,9 @@ impl Span {
     fn set_reply_status(&mut self, message: &[u8]) {
         let Ok(Said::Response(reply)) = read_server_message(message, &JsonLimits::REPLY) else { return };
         match reply.payload() {
-            ServerResponsePayload::Result(result) if says_error(result) => self.set_error(attribute_names::TOOL_ERROR),
+            ServerResponsePayload::Result(result) if is_tool_error(result) => {
+                self.set_error(attribute_names::TOOL_ERROR)
+            }
             ServerResponsePayload::Result(_) => {}
             ServerResponsePayload::Error(_) => {
                 let code = reply.error().map_or("unknown", |error| error.code).to_owned();
@@ -240,12 +242,12 @@ impl ClientSpan {
     }
 
     /// Ends it with what came of it.
-    pub fn end(mut self, ended: Result<&Ended, &SendError>) {
+    pub fn end(mut self, ended: Result<&ForwardOutcome, &SendError>) {
         self.finish(|span| match ended {
-            Ok(Ended::Answer(message, _)) => span.set_reply_status(message.outline()),
+            Ok(ForwardOutcome::Response(message, _)) => span.set_reply_status(message.outline()),
             // The call waits for its client; this part of it went well.
-            Ok(Ended::Asked(_)) => {}
-            Ok(Ended::Cancelled) => span.set_error(attribute_names::CANCELLED),
+            Ok(ForwardOutcome::ServerRequests(_)) => {}
+            Ok(ForwardOutcome::Cancelled) => span.set_error(attribute_names::CANCELLED),
             Err(cause) => span.set_error(cause.metric_label()),
         });
     }

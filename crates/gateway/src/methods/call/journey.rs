@@ -12,8 +12,8 @@ use http::{HeaderMap, StatusCode};
 use super::Carried;
 use crate::Gateway;
 use crate::call::{
-    Bond, Ended, Errand, Paused, Permit, Progress, RequestSubject, Reserved, Trail, answer_of, forward, go_on, may_ask,
-    status_of, under_our_id,
+    Bond, ForwardContext, ForwardOutcome, Paused, Permit, Progress, RequestSubject, Reserved, Trail, can_request_input,
+    forward, parsed_response_for_client, relay_until_response, rewrite_for_upstream, status_of,
 };
 use crate::deadline_timer::{DeadlineTimer, timeout};
 use crate::http_server::responder::Responder;
@@ -57,7 +57,7 @@ impl Journey<'_> {
         let about = self.facts.mcp_name_header(self.request.method());
         let mut step = match resumed {
             Some(paused) => Step::GoOn(paused),
-            None => self.send_under(call, under_our_id(self.visit, self.request, call, about)),
+            None => self.send_under(call, rewrite_for_upstream(self.visit, self.request, call, about)),
         };
         for round in 0..=MAX_ROUNDS {
             let is_first = round == 0 && matches!(step, Step::Send(..));
@@ -109,16 +109,16 @@ impl Journey<'_> {
             Step::Send(..) => self.visit.upstream_session().map_or(0, |session| session.link_epoch()),
             Step::GoOn(paused) => paused.links,
         };
-        let errand = Errand {
+        let errand = ForwardContext {
             gw: self.gw,
-            visit: self.visit,
+            ctx: self.visit,
             call,
             progress: self.progress.as_deref(),
-            is_only_asking: false,
-            is_callers: true,
-            may_pause: may_ask(self.request.method()),
-            before: None,
-            alarm: self.alarm.as_deref(),
+            cancels_on_disconnect: false,
+            is_client_request: true,
+            can_suspend: can_request_input(self.request.method()),
+            previous_response: None,
+            deadline_timer: self.alarm.as_deref(),
         };
         let taking = pin!(async {
             match self.sent(&errand, links, step, line).await? {
@@ -126,7 +126,8 @@ impl Journey<'_> {
                 Err(text) => Ok(Carried::Told { text }),
             }
         });
-        let taken = timeout(errand.alarm, self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout));
+        let taken =
+            timeout(errand.deadline_timer, self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout));
         let is_given_up = matches!(&taken, Err(SendError::Timeout)) || (taken.is_err() && self.gw.is_forced_shutdown());
         if is_given_up {
             input::given_up(self.gw, self.visit, call);
@@ -137,27 +138,27 @@ impl Journey<'_> {
     /// How it ended at the upstream; or the text by which the client is asked what it has left out.
     async fn sent(
         &self,
-        errand: &Errand<'_>,
+        errand: &ForwardContext<'_>,
         links: u64,
         step: Step,
         line: &mut Responder,
-    ) -> Result<Result<(Ended, Option<UpstreamResponse>), String>, SendError> {
+    ) -> Result<Result<(ForwardOutcome, Option<UpstreamResponse>), String>, SendError> {
         let Self { gw, visit, request, .. } = self;
         let brings_answers = matches!(step, Step::Send(..)) && input::brings_answers(request);
         let ended = match step {
             Step::Send(_, permit) => forward(errand, permit, line).await?,
             Step::GoOn(paused) => match Box::pin(input::answered(gw, visit, request, *paused, line)).await? {
-                Ok(exchange) => Box::pin(go_on(errand, exchange, line)).await?,
+                Ok(exchange) => Box::pin(relay_until_response(errand, exchange, line)).await?,
                 Err(text) => return Ok(Err(text)),
             },
         };
         // What the client says before it is asked holds for the first questions, and not for those behind them.
         match ended {
-            (Ended::Asked(asked), Some(exchange)) if brings_answers => {
+            (ForwardOutcome::ServerRequests(asked), Some(exchange)) if brings_answers => {
                 let paused = self.paused(errand, links, &asked, exchange)?;
                 let told = Box::pin(input::answered(gw, visit, request, paused, line)).await;
                 match told.map_err(SendError::after_call_sent)? {
-                    Ok(exchange) => Box::pin(go_on(errand, exchange, line)).await.map(Ok),
+                    Ok(exchange) => Box::pin(relay_until_response(errand, exchange, line)).await.map(Ok),
                     Err(text) => Ok(Err(text)),
                 }
             }
@@ -167,7 +168,7 @@ impl Journey<'_> {
 
     fn paused(
         &self,
-        errand: &Errand<'_>,
+        errand: &ForwardContext<'_>,
         links: u64,
         asked: &[Bytes],
         exchange: UpstreamResponse,
@@ -183,16 +184,16 @@ impl Journey<'_> {
     /// What is left to do when it has ended so.
     async fn carried(
         &self,
-        errand: &Errand<'_>,
+        errand: &ForwardContext<'_>,
         links: u64,
-        ended: Ended,
+        ended: ForwardOutcome,
         exchange: Option<UpstreamResponse>,
         line: &mut Responder,
     ) -> Result<Carried, SendError> {
         let Self { gw, visit, request, .. } = self;
         let (message, places, exchange) = match (ended, exchange) {
-            (Ended::Answer(message, places), Some(exchange)) => (message, places, exchange),
-            (Ended::Asked(asked), Some(exchange)) => {
+            (ForwardOutcome::Response(message, places), Some(exchange)) => (message, places, exchange),
+            (ForwardOutcome::ServerRequests(asked), Some(exchange)) => {
                 let mut paused = self.paused(errand, links, &asked, exchange)?;
                 paused.room = line.take_in_flight_guard();
                 let text = input::kept(gw, paused)?;
@@ -215,12 +216,12 @@ impl Journey<'_> {
         if !input::may_all_be_asked(gw, visit, &message).await {
             return Err(SendError::InvalidResponse("the server asks what the client is not asked".to_owned()));
         }
-        if may_ask(request.method())
+        if can_request_input(request.method())
             && let Some(text) = input::pages(gw, visit, &message).await?
         {
             return Ok(Carried::Told { text: gatelodge_mcp::result_response(request.id(), &text) });
         }
-        let (text, outcome) = answer_of(visit, &message, &places, request.id())
+        let (text, outcome) = parsed_response_for_client(visit, &message, &places, request.id())
             .ok_or_else(|| SendError::InvalidResponse("the answer cannot be read".to_owned()))?;
         let status = match places.result() {
             Some(_) => StatusCode::OK,

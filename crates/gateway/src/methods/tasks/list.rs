@@ -9,7 +9,7 @@ use http::StatusCode;
 use super::owner::{hash, is_passed_over, know_offer, may_hear, own_tasks};
 use super::{refuse, reject};
 use crate::Gateway;
-use crate::call::{Progress, Refusal, Trail, answer};
+use crate::call::{Progress, Refusal, Trail, response_for_client};
 use crate::http_server::responder::Responder;
 use crate::methods::list::{FOREIGN_CURSOR, Pages, Wanted, fetch};
 use crate::methods::pass::fail;
@@ -56,8 +56,8 @@ async fn listed(
         match fetch(gw, visit, &wanted, line, |id, cursor, trace| request.page_request(id, cursor, trace)).await? {
             Pages::Whole(pages, first) => (pages, first),
             Pages::Error(message, status) => {
-                let (text, outcome) =
-                    answer(visit, &message, request.id(), &gw.settings.reply_limits).ok_or_else(unreadable)?;
+                let (text, outcome) = response_for_client(visit, &message, request.id(), &gw.settings.reply_limits)
+                    .ok_or_else(unreadable)?;
                 return Ok((status, text, outcome));
             }
         };
