@@ -2,7 +2,6 @@
 
 mod forward;
 mod mirrored;
-mod paused;
 mod permit;
 mod progress;
 mod refusal;
@@ -11,6 +10,7 @@ mod reserve;
 mod resume;
 mod room;
 mod status;
+mod suspended_calls;
 mod trail;
 
 pub(crate) use forward::{
@@ -19,7 +19,6 @@ pub(crate) use forward::{
     response_for_client, result_text, rewrite_for_upstream, wait_or_cancel, without_result_type,
 };
 pub(crate) use mirrored::mirrored;
-pub(crate) use paused::{Bond, MOST_WAIT, Paused, PausedCalls, Question};
 pub(crate) use permit::Permit;
 pub(crate) use progress::Progress;
 pub(crate) use refusal::Refusal;
@@ -28,4 +27,5 @@ pub(crate) use reserve::{Reserved, take};
 use resume::Resumption;
 pub(crate) use room::Room;
 pub(crate) use status::status_of;
+pub(crate) use suspended_calls::{Bond, Paused, PausedCalls, Question, TOO_MANY_SUSPENDED_CALLS_MESSAGE};
 pub(crate) use trail::Trail;

@@ -12,7 +12,7 @@ use gatelodge_store::{CallOutcome, EnforcementMode};
 use super::input::may_be_asked_by;
 use super::{tasks, undeclared};
 use crate::Gateway;
-use crate::call::{ForwardContext, MOST_WAIT, Permit, Refusal, RequestSubject, Trail};
+use crate::call::{ForwardContext, Permit, Refusal, RequestSubject, TOO_MANY_SUSPENDED_CALLS_MESSAGE, Trail};
 use crate::list_changed::SUBSCRIPTION_ID_KEY;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::ServerRequestOrigin;
@@ -167,7 +167,7 @@ pub(crate) async fn input(
         _ if !is_input => Err(Refusal::Unaddressed),
         Some(why_not) => Err(Refusal::Full(why_not)),
         None if gw.has_room_to_wait(visit) => Ok(()),
-        None => Err(Refusal::Full(MOST_WAIT)),
+        None => Err(Refusal::Full(TOO_MANY_SUSPENDED_CALLS_MESSAGE)),
     };
     settled(gw, visit, asked, can_wait).await.is_some()
 }

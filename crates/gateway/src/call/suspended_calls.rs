@@ -22,10 +22,10 @@ use crate::session::{Session, SessionUseGuard};
 use crate::upstream::{SecretRedactor, Upstream, UpstreamResponse};
 
 /// Calls that wait, of all and of one grant.
-const MOST: usize = 1_024;
-const MOST_OF_GRANT: usize = 32;
+const MAX_SUSPENDED_CALLS: usize = 1_024;
+const MAX_SUSPENDED_CALLS_PER_GRANT: usize = 32;
 /// What a server is told that asks beyond that.
-pub(crate) const MOST_WAIT: &str = "32 calls of this grant wait for what their clients answer, or 1,024 of all grants, \
+pub(crate) const TOO_MANY_SUSPENDED_CALLS_MESSAGE: &str = "32 calls of this grant wait for what their clients answer, or 1,024 of all grants, \
     and no more may; ask again when one of them has ended";
 /// What part of its time a call that waits has to itself. Behind that it gives way to others: most likely nobody comes.
 const OWN_SHARE: u32 = 10;
@@ -205,7 +205,7 @@ impl PausedCalls {
 
 fn has_room(calls: &HashMap<String, (Paused, Instant)>, grant: &GrantId) -> bool {
     let own = calls.values().filter(|(paused, _)| paused.is_of(grant)).count();
-    calls.len() < MOST && own < MOST_OF_GRANT
+    calls.len() < MAX_SUSPENDED_CALLS && own < MAX_SUSPENDED_CALLS_PER_GRANT
 }
 
 /// How the server calls a question. What would have to be escaped is no name.
