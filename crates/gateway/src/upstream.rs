@@ -387,7 +387,7 @@ impl UpstreamClient {
         upstream: &'a Upstream,
         permit: Permit,
     ) -> impl Future<Output = Result<UpstreamResponse, SendError>> + use<'a> {
-        let outgoing = permit.into_outgoing();
+        let outgoing = permit.into_request();
         let sending = match &upstream.config.transport {
             _ if outgoing.session_link.needs_reopen(upstream) => SendFuture::SessionLost,
             UpstreamTransport::Http(to)

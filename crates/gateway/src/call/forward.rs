@@ -116,7 +116,7 @@ pub(crate) async fn forward(
     permit: Permit,
     line: &mut Responder,
 ) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
-    let span = ClientSpan::begin(errand.ctx, permit.hop(), errand.call, &*errand.gw.clock).map(Box::new);
+    let span = ClientSpan::begin(errand.ctx, permit.span_context(), errand.call, &*errand.gw.clock).map(Box::new);
     let ended = send_and_relay(errand, permit, line).await;
     if let Some(span) = span {
         span.end(ended.as_ref().map(|(ended, _)| ended));
@@ -131,7 +131,7 @@ async fn send_and_relay(
 ) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
     let ForwardContext { gw, ctx: visit, .. } = errand;
     let at = Sent::now(visit);
-    let back = permit.way_back();
+    let back = permit.resume_target();
     let Some(sent) = wait_or_cancel(errand, line, pin!(gw.upstream_client.send(&visit.upstream, permit))).await else {
         return Ok((abandoned_outcome(gw)?, None));
     };

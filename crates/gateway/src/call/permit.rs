@@ -22,64 +22,64 @@ pub(crate) struct Permit {
 impl Permit {
     /// For a call whose charges are taken and whose intent is written. The reservation is spent when it is sent, so
     /// it stays with whoever may have to give it back.
-    pub fn of_reserved(_: &Reserved, outgoing: UpstreamRequest) -> Self {
-        Self::to_send(outgoing)
+    pub fn for_reserved_call(_: &Reserved, outgoing: UpstreamRequest) -> Self {
+        Self::new(outgoing)
     }
 
     /// For a message whose method passes under every policy: handshakes, lists, notifications. None for any other.
-    pub fn of_always_allowed(method: &str, outgoing: UpstreamRequest) -> Option<Self> {
-        is_always_allowed(method).then(|| Self::to_send(outgoing))
+    pub fn for_always_allowed(method: &str, outgoing: UpstreamRequest) -> Option<Self> {
+        is_always_allowed(method).then(|| Self::new(outgoing))
     }
 
     /// For asking for one of the lists, each of which is filtered. That of tasks is no list of what there is to use, so
     /// the policy does not name it; of what is in it the grant gets its own.
-    pub fn of_list(method: &Method<'_>, outgoing: UpstreamRequest) -> Option<Self> {
+    pub fn for_list(method: &Method<'_>, outgoing: UpstreamRequest) -> Option<Self> {
         match method {
-            Method::TasksList => Some(Self::to_send(outgoing)),
-            _ => Self::of_always_allowed(method.name(), outgoing),
+            Method::TasksList => Some(Self::new(outgoing)),
+            _ => Self::for_always_allowed(method.name(), outgoing),
         }
     }
 
     /// For subscribing to a resource, or ending that, of which the policy lets the grant hear.
-    pub fn of_heard(_heard: &MayHear, outgoing: UpstreamRequest) -> Self {
-        Self::to_send(outgoing)
+    pub fn for_subscription(_heard: &MayHear, outgoing: UpstreamRequest) -> Self {
+        Self::new(outgoing)
     }
 
     /// For the client's answer to what the upstream asked under `_asked`, which the policy allowed when it was asked.
-    pub fn of_answer(_asked: &RequestId<'_>, outgoing: UpstreamRequest) -> Self {
-        Self::to_send(outgoing)
+    pub fn for_server_request_response(_asked: &RequestId<'_>, outgoing: UpstreamRequest) -> Self {
+        Self::new(outgoing)
     }
 
     /// For telling an upstream that the client is not asked.
-    pub fn to_decline(visit: &RequestContext, asked: &RequestId<'_>, why: &Refusal) -> Self {
+    pub fn for_declined_server_request(visit: &RequestContext, asked: &RequestId<'_>, why: &Refusal) -> Self {
         let (code, words) = match why {
             // It would take the request, but not now, or not so.
             Refusal::Full(words) => (code::INTERNAL_ERROR, *words),
             _ => (code::METHOD_NOT_FOUND, "the client does not take this request"),
         };
         let answer = error_response(Some(asked), code, words, None);
-        Self::to_send(visit.message_for_upstream(UpstreamRequest::notification(answer)))
+        Self::new(visit.message_for_upstream(UpstreamRequest::notification(answer)))
     }
 
     /// For hearing what belongs to no request of the session, from where it was left.
-    pub fn to_hear(visit: &RequestContext, last_event: Option<HeaderValue>) -> Self {
-        Self::to_send(UpstreamRequest {
+    pub fn for_event_stream(visit: &RequestContext, last_event: Option<HeaderValue>) -> Self {
+        Self::new(UpstreamRequest {
             last_event_id: last_event,
             ..visit.message_for_upstream(UpstreamRequest::empty(UpstreamRequestKind::OpenStream))
         })
     }
 
     /// The way back to a stream that answers what this sends; none for requests that stand alone.
-    pub fn way_back(&self) -> Option<ResumeTarget> {
+    pub fn resume_target(&self) -> Option<ResumeTarget> {
         let UpstreamRequest { session_link: link, revision, stateless_headers: modern, .. } = &*self.outgoing;
         modern.is_none().then(|| ResumeTarget { session_link: link.clone(), revision: *revision })
     }
 
     /// For hearing the rest of a stream that answers what was permitted before.
-    pub fn to_resume(way_back: &ResumeTarget, last_event: HeaderValue) -> Self {
+    pub fn for_stream_resumption(way_back: &ResumeTarget, last_event: HeaderValue) -> Self {
         let ResumeTarget { session_link: link, revision } = way_back;
         let (link, last_event) = (link.clone(), Some(last_event));
-        Self::to_send(UpstreamRequest {
+        Self::new(UpstreamRequest {
             session_link: link,
             revision: *revision,
             last_event_id: last_event,
@@ -88,20 +88,20 @@ impl Permit {
     }
 
     /// For ending the upstream's own session.
-    pub fn to_end(link: UpstreamLink) -> Self {
-        Self::to_send(UpstreamRequest { session_link: link, ..UpstreamRequest::empty(UpstreamRequestKind::EndSession) })
+    pub fn for_session_end(link: UpstreamLink) -> Self {
+        Self::new(UpstreamRequest { session_link: link, ..UpstreamRequest::empty(UpstreamRequestKind::EndSession) })
     }
 
-    fn to_send(outgoing: UpstreamRequest) -> Self {
+    fn new(outgoing: UpstreamRequest) -> Self {
         Self { outgoing: Box::new(outgoing) }
     }
 
     /// The span it is sent in.
-    pub fn hop(&self) -> Option<&UpstreamSpanContext> {
+    pub fn span_context(&self) -> Option<&UpstreamSpanContext> {
         self.outgoing.span.as_deref()
     }
 
-    pub fn into_outgoing(self) -> UpstreamRequest {
+    pub fn into_request(self) -> UpstreamRequest {
         *self.outgoing
     }
 }

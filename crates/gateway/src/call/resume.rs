@@ -52,7 +52,7 @@ impl Resumption {
         let pause = self.pause.unwrap_or(PAUSE).clamp(SHORTEST, LONGEST);
         while self.tries < MAX_TRIES {
             self.tries += 1;
-            let permit = Permit::to_resume(&back, last.clone());
+            let permit = Permit::for_stream_resumption(&back, last.clone());
             let asking = async {
                 tokio::time::sleep(pause).await;
                 errand.gw.upstream_client.send(&errand.ctx.upstream, permit).await

@@ -141,7 +141,7 @@ async fn asked(gw: &Gateway, visit: &RequestContext) -> Result<Option<Bytes>, Se
     let mut outgoing = UpstreamRequest::request(text, call);
     outgoing.revision = Some(Revision::R2026_07_28);
     outgoing.stateless_headers = Some(StatelessHeaders { method: method.to_owned(), name: None });
-    let permit = Permit::of_always_allowed(method, outgoing)
+    let permit = Permit::for_always_allowed(method, outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await?;
     if exchange.status.is_server_error() {

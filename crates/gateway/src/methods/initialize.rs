@@ -309,7 +309,7 @@ impl Shaken {
     pub async fn introduce(&self, gw: &Gateway, visit: &RequestContext, level: Option<&str>) {
         let introducing = async {
             let said = self.addressed(UpstreamRequest::notification(INITIALIZED));
-            if let Some(permit) = Permit::of_always_allowed(Method::Initialized.name(), said) {
+            if let Some(permit) = Permit::for_always_allowed(Method::Initialized.name(), said) {
                 let _ = tell(gw, visit, permit).await;
             }
             if let Some(level) = level {
@@ -337,7 +337,7 @@ pub(crate) async fn ask_for_log(
 ) {
     let (call, method, level) = (gw.new_call_id(), Method::SetLevel.name(), to_json_string(level));
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"level":{level}}}}}"#);
-    let Some(permit) = Permit::of_always_allowed(method, addressed(UpstreamRequest::request(text, call))) else {
+    let Some(permit) = Permit::for_always_allowed(method, addressed(UpstreamRequest::request(text, call))) else {
         return;
     };
     if let Ok(mut exchange) = gw.upstream_client.send(&visit.upstream, permit).await {
@@ -353,7 +353,7 @@ pub(crate) async fn shaken(gw: &Gateway, visit: &RequestContext, handshake: &Byt
     };
     let call = gw.new_call_id();
     let text = request.page_request(&RequestId::string(call.as_str()), None, None);
-    let permit = Permit::of_always_allowed(Method::Initialize.name(), UpstreamRequest::request(text, call))
+    let permit = Permit::for_always_allowed(Method::Initialize.name(), UpstreamRequest::request(text, call))
         .ok_or_else(|| unusable("the handshake has to be judged"))?;
     let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await?;
     let answer = await_own_response(gw, &mut exchange, call).await?;
@@ -381,8 +381,11 @@ async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: UpstreamLink) {
     if matches!(link, UpstreamLink::NoSession | UpstreamLink::NotOpened) || link.has_no_session_id() {
         return;
     }
-    let _ =
-        tokio::time::timeout(gw.settings.connect_time, gw.upstream_client.send(upstream, Permit::to_end(link))).await;
+    let _ = tokio::time::timeout(
+        gw.settings.connect_time,
+        gw.upstream_client.send(upstream, Permit::for_session_end(link)),
+    )
+    .await;
 }
 
 impl Gateway {

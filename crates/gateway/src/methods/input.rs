@@ -204,7 +204,7 @@ pub(crate) async fn answered(
         let mut outgoing =
             visit.message_for_upstream(UpstreamRequest::notification(result_response(&question.id, said)));
         outgoing.session_link = link.clone();
-        if let Err(fault) = tell(gw, visit, Permit::of_answer(&question.id, outgoing)).await {
+        if let Err(fault) = tell(gw, visit, Permit::for_server_request_response(&question.id, outgoing)).await {
             // Its server waits for what it cannot be told, and nobody can come again.
             paused.questions = open.into_iter().chain([question]).chain(questions).collect();
             gw.cancel(paused);
@@ -441,7 +441,7 @@ impl Gateway {
                 UpstreamRequest::notification(error_response(Some(&id), code::INTERNAL_ERROR, words, None));
             outgoing.session_link = link.clone();
             outgoing.revision = session.protocol_version_header();
-            let sending = self.upstream_client.send(upstream, Permit::of_answer(&id, outgoing));
+            let sending = self.upstream_client.send(upstream, Permit::for_server_request_response(&id, outgoing));
             let _ = tokio::time::timeout(self.settings.connect_time, sending).await;
         }
     }
@@ -455,7 +455,7 @@ impl Gateway {
         let mut outgoing = UpstreamRequest::notification(cancelled(call.as_str()));
         outgoing.session_link = session.upstream_link();
         outgoing.revision = session.protocol_version_header();
-        if let Some(permit) = Permit::of_always_allowed(Method::Cancelled.name(), outgoing) {
+        if let Some(permit) = Permit::for_always_allowed(Method::Cancelled.name(), outgoing) {
             let sending = self.upstream_client.send(upstream, permit);
             let _ = tokio::time::timeout(self.settings.connect_time, sending).await;
         }

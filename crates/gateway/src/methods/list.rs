@@ -265,7 +265,7 @@ async fn fetch_pages(
         let hop = visit.upstream_span(method, None);
         let text = make(&RequestId::string(call.as_str()), cursor.as_deref(), hop.as_ref().map(|hop| &hop.context));
         let outgoing = visit.request_for_upstream(UpstreamRequest::request(text, call), method, None).with_span(hop);
-        let permit = Permit::of_list(wanted.method, outgoing)
+        let permit = Permit::for_list(wanted.method, outgoing)
             .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
         let errand = ForwardContext {
             gw,

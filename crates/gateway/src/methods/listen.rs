@@ -86,9 +86,9 @@ pub(crate) async fn listen(
     let text = own.page_request(&RequestId::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.context));
     let outgoing =
         visit.request_for_upstream(UpstreamRequest::request(text, trail.call()), method, None).with_span(hop);
-    let end = match Permit::of_always_allowed(method, outgoing) {
+    let end = match Permit::for_always_allowed(method, outgoing) {
         Some(permit) => {
-            let span = ClientSpan::begin(visit, permit.hop(), trail.call(), &*gw.clock);
+            let span = ClientSpan::begin(visit, permit.span_context(), trail.call(), &*gw.clock);
             let end = opened(gw, visit, request, (trail.call(), permit), &heard, &mut line).await;
             if let Some(span) = span {
                 span.end_stream(end.as_ref().err());

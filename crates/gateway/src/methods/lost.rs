@@ -63,7 +63,7 @@ pub(crate) async fn is_lost(gw: &Gateway, visit: &RequestContext) -> Option<bool
 async fn says_lost(gw: &Gateway, visit: &RequestContext) -> Option<bool> {
     let (call, method) = (gw.new_call_id(), Method::Ping.name());
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}"}}"#);
-    let permit = Permit::of_always_allowed(method, visit.message_for_upstream(UpstreamRequest::request(text, call)))?;
+    let permit = Permit::for_always_allowed(method, visit.message_for_upstream(UpstreamRequest::request(text, call)))?;
     let is_no = |status: StatusCode| is_doubtful(status) || status == StatusCode::NOT_FOUND;
     match gw.upstream_client.send(&visit.upstream, permit).await {
         Ok(mut exchange) if is_no(exchange.status) => {

@@ -110,7 +110,7 @@ pub(crate) async fn exchanged(
 ) -> Result<(Bytes, UpstreamResponse), SendError> {
     let progress = Progress::of(request);
     let outgoing = rewrite_for_upstream(visit, request, trail.call(), None);
-    let permit = Permit::of_always_allowed(request.method().name(), outgoing)
+    let permit = Permit::for_always_allowed(request.method().name(), outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let errand = ForwardContext {
         gw,
@@ -227,7 +227,7 @@ fn notification(visit: &RequestContext, said: &ClientNotification<'_>) -> Option
         // The client tells of progress on what the upstream asked it; the token is the upstream's own.
         _ => said.text().to_owned(),
     };
-    Permit::of_always_allowed(said.method().name(), visit.message_for_upstream(UpstreamRequest::notification(text)))
+    Permit::for_always_allowed(said.method().name(), visit.message_for_upstream(UpstreamRequest::notification(text)))
 }
 
 /// What a client answers, to who asked; none if nobody did.
@@ -246,7 +246,7 @@ fn response(
             if is_input(&method)
                 && let Err(refusal) = may_be_answered(gw, visit, &method, trail)
             {
-                let permit = Permit::to_decline(visit, &asked, &refusal);
+                let permit = Permit::for_declined_server_request(visit, &asked, &refusal);
                 return Err(Box::new((refusal, permit)));
             }
             if let Answer::Result(result) = said.payload()
@@ -254,7 +254,7 @@ fn response(
             {
                 session.tasks.note_client_task(task.id, method);
             }
-            Ok(Some(Permit::of_answer(
+            Ok(Some(Permit::for_server_request_response(
                 &asked,
                 visit.message_for_upstream(UpstreamRequest::notification(said.with_id(&asked))),
             )))

@@ -177,7 +177,7 @@ async fn is_ours(gw: &Gateway, visit: &RequestContext, asked: &ServerRequest<'_>
     let is_ours = *asked.method() == Method::Ping && visit.translation() == ProtocolTranslation::ToStateful;
     if is_ours {
         let answer = visit.message_for_upstream(UpstreamRequest::notification(result_response(asked.id(), "{}")));
-        let _ = tell(gw, visit, Permit::of_answer(asked.id(), answer)).await;
+        let _ = tell(gw, visit, Permit::for_server_request_response(asked.id(), answer)).await;
     }
     is_ours
 }
@@ -237,7 +237,7 @@ async fn settled<T>(
         Err(refusal) => {
             gw.refuse(&mut trail, &refusal).await;
             // It waits for an answer; one that cannot be told will have to find out by itself.
-            let _ = tell(gw, visit, Permit::to_decline(visit, asked.id(), &refusal)).await;
+            let _ = tell(gw, visit, Permit::for_declined_server_request(visit, asked.id(), &refusal)).await;
             None
         }
     }

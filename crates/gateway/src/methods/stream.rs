@@ -337,7 +337,7 @@ fn set_heard(visit: &RequestContext, last: Option<HeaderValue>, opening: Option<
 /// What the policy denies by now is left out, and that is written once.
 async fn to_hear(gw: &Gateway, visit: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
     let Some(session) = visit.session().filter(|session| session.is_upstream_stateless()) else {
-        return Some(Permit::to_hear(visit, last));
+        return Some(Permit::for_event_stream(visit, last));
     };
     let mut uris = Vec::new();
     for uri in session.subscriptions.uris_for_stream() {
@@ -352,7 +352,7 @@ async fn to_hear(gw: &Gateway, visit: &RequestContext, last: Option<HeaderValue>
         r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[{}]}}}}}}"#,
         uris.join(",")
     );
-    Permit::of_always_allowed(method, visit.request_for_upstream(UpstreamRequest::request(text, call), method, None))
+    Permit::for_always_allowed(method, visit.request_for_upstream(UpstreamRequest::request(text, call), method, None))
 }
 
 async fn changed(visit: &RequestContext) {

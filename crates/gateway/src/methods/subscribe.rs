@@ -132,7 +132,7 @@ pub(super) async fn ask(gw: &Gateway, visit: &RequestContext, method: &Method<'_
     let (call, uri) = (gw.new_call_id(), to_json_string(heard.uri()));
     let name = method.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{name}","params":{{"uri":{uri}}}}}"#);
-    let permit = Permit::of_heard(heard, visit.message_for_upstream(UpstreamRequest::request(text, call)));
+    let permit = Permit::for_subscription(heard, visit.message_for_upstream(UpstreamRequest::request(text, call)));
     let asking = async {
         let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await.ok()?;
         let answer = await_own_response(gw, &mut exchange, call).await.ok()?;

@@ -190,7 +190,7 @@ impl Gateway {
                 Err(refusal) => return own.refuse(&mut trail, &refusal).await,
             };
             let call = trail.call();
-            let permit = Permit::of_reserved(&reserved, cancellation(&visit, &task, call));
+            let permit = Permit::for_reserved_call(&reserved, cancellation(&visit, &task, call));
             let telling = async {
                 let mut exchange = own.upstream_client.send(&visit.upstream, permit).await?;
                 await_own_response(&own, &mut exchange, call).await

@@ -77,7 +77,7 @@ impl Journey<'_> {
 
     fn send_under(&self, call: CallId, mut outgoing: UpstreamRequest) -> Step {
         outgoing.param_headers.clone_from(&self.params);
-        Step::Send(call, Permit::of_reserved(self.reserved, outgoing))
+        Step::Send(call, Permit::for_reserved_call(self.reserved, outgoing))
     }
 
     /// Asks the client what the upstream wants to know, and gives the request to be sent with its answers; none if the
