@@ -23,7 +23,7 @@ pub(crate) use permit::Permit;
 pub(crate) use progress::Progress;
 pub(crate) use refusal::Refusal;
 pub(crate) use request_subject::{RequestSubject, parse_subject};
-pub(crate) use reserve::{Reserved, take};
+pub(crate) use reserve::{CallReservation, reserve};
 use resume::Resumption;
 pub(crate) use room::Room;
 pub(crate) use status::status_of;

@@ -6,7 +6,7 @@ use gatelodge_policy::is_always_allowed;
 use http::HeaderValue;
 
 use super::Refusal;
-use super::reserve::Reserved;
+use super::reserve::CallReservation;
 use crate::methods::server::MayHear;
 use crate::request_context::RequestContext;
 use crate::request_trace::UpstreamSpanContext;
@@ -22,7 +22,7 @@ pub(crate) struct Permit {
 impl Permit {
     /// For a call whose charges are taken and whose intent is written. The reservation is spent when it is sent, so
     /// it stays with whoever may have to give it back.
-    pub fn for_reserved_call(_: &Reserved, outgoing: UpstreamRequest) -> Self {
+    pub fn for_reserved_call(_: &CallReservation, outgoing: UpstreamRequest) -> Self {
         Self::new(outgoing)
     }
 

@@ -10,18 +10,18 @@ use crate::request_context::RequestContext;
 
 /// A call that is paid for and written down.
 #[derive(Debug)]
-pub(crate) struct Reserved {
+pub(crate) struct CallReservation {
     /// What to give back if not one byte of the call is sent.
     pub reservation: Reservation,
 }
 
 /// Takes all charges of the terms, or none.
-pub(crate) async fn take(
+pub(crate) async fn reserve(
     gw: &Gateway,
     visit: &RequestContext,
     terms: &Terms,
     trail: &mut Trail,
-) -> Result<Reserved, Refusal> {
+) -> Result<CallReservation, Refusal> {
     if let Some(question) = &terms.approval {
         return Err(Refusal::ApprovalUnavailable(question.clone()));
     }
@@ -47,7 +47,7 @@ pub(crate) async fn take(
     match gw.ledger.reserve(claims, trail.intent()).await.map_err(Refusal::Store)? {
         ReserveOutcome::Taken(reservation) => {
             trail.reserved();
-            Ok(Reserved { reservation })
+            Ok(CallReservation { reservation })
         }
         ReserveOutcome::Exhausted(full) => match terms.charges.get(full.charge_index) {
             Some(charge) => Err(Refusal::Exhausted { charge: Box::new(charge.clone()), room_in: full.retry_after }),

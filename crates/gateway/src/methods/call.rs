@@ -17,8 +17,8 @@ use self::judge::{denied_anyway, hidden, judge, not_sent, offered};
 use super::{crossing, initialize, pool, subscribe, tasks};
 use crate::Gateway;
 use crate::call::{
-    Bond, ForwardContext, Paused, Progress, Refusal, RequestSubject, Reserved, Trail, abandoned_outcome, mirrored,
-    take, wait_or_cancel,
+    Bond, CallReservation, ForwardContext, Paused, Progress, Refusal, RequestSubject, Trail, abandoned_outcome,
+    mirrored, reserve, wait_or_cancel,
 };
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -237,7 +237,7 @@ async fn send_refused(
     trail: &mut Trail,
     line: &mut Responder,
 ) {
-    let Ok(reserved) = take(gw, visit, &Terms::default(), trail).await else { return };
+    let Ok(reserved) = reserve(gw, visit, &Terms::default(), trail).await else { return };
     let (progress, params, alarm) = (None, None, line.deadline_timer());
     let journey = Journey { gw, visit, request, facts, progress, params, reserved: &reserved, alarm };
     let _ = journey.go(None, trail.call(), line).await;
@@ -303,14 +303,14 @@ async fn paid(
     terms: Terms,
     goes_on: bool,
     trail: &mut Trail,
-) -> Result<Reserved, Refusal> {
+) -> Result<CallReservation, Refusal> {
     let terms = if goes_on { Terms::default() } else { terms };
-    match take(gw, visit, &terms, trail).await {
+    match reserve(gw, visit, &terms, trail).await {
         Err(refusal)
             if visit.server_access.mode == EnforcementMode::Observe && !matches!(refusal, Refusal::Store(_)) =>
         {
             trail.observed(&refusal);
-            take(gw, visit, &Terms::default(), trail).await
+            reserve(gw, visit, &Terms::default(), trail).await
         }
         outcome => outcome,
     }

@@ -20,7 +20,7 @@ use memchr::memmem::Finder;
 use super::discover::OWN_META_WITH_TASKS;
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
-use crate::call::{Permit, Refusal, Trail, await_own_response, take};
+use crate::call::{Permit, Refusal, Trail, await_own_response, reserve};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::Session;
 use crate::upstream::{SendError, StatelessHeaders, UpstreamRequest};
@@ -185,7 +185,7 @@ impl Gateway {
             trail.method(Method::TasksCancel.name());
             trail.about(&visit, Some(&task), None);
             // What is not written down is not sent, though nobody asked for it.
-            let reserved = match take(&own, &visit, &Terms::default(), &mut trail).await {
+            let reserved = match reserve(&own, &visit, &Terms::default(), &mut trail).await {
                 Ok(reserved) => reserved,
                 Err(refusal) => return own.refuse(&mut trail, &refusal).await,
             };

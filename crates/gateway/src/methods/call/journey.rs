@@ -12,8 +12,8 @@ use http::{HeaderMap, StatusCode};
 use super::Carried;
 use crate::Gateway;
 use crate::call::{
-    Bond, ForwardContext, ForwardOutcome, Paused, Permit, Progress, RequestSubject, Reserved, Trail, can_request_input,
-    forward, parsed_response_for_client, relay_until_response, rewrite_for_upstream, status_of,
+    Bond, CallReservation, ForwardContext, ForwardOutcome, Paused, Permit, Progress, RequestSubject, Trail,
+    can_request_input, forward, parsed_response_for_client, relay_until_response, rewrite_for_upstream, status_of,
 };
 use crate::deadline_timer::{DeadlineTimer, timeout};
 use crate::http_server::responder::Responder;
@@ -33,7 +33,7 @@ pub(super) struct Journey<'a> {
     pub progress: Option<Arc<Progress>>,
     /// What of its arguments stands in the head as well.
     pub params: Option<Box<HeaderMap>>,
-    pub reserved: &'a Reserved,
+    pub reserved: &'a CallReservation,
     pub alarm: Option<Arc<DeadlineTimer>>,
 }
 
