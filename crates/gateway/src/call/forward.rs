@@ -16,7 +16,7 @@ use gatelodge_store::{CallId, CallOutcome};
 use http::StatusCode;
 use memchr::memmem::{self, Finder};
 
-use super::{Permit, Progress, Resumption};
+use super::{Permit, Progress, StreamResumption};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 use crate::deadline_timer::{DeadlineTimer, sleep};
@@ -262,7 +262,7 @@ async fn relay(
     line: &mut Responder,
 ) -> Result<ForwardOutcome, SendError> {
     let ForwardContext { gw, ctx: visit, .. } = errand;
-    let mut resumption = Resumption::default();
+    let mut resumption = StreamResumption::default();
     let mut accepted =
         UnsentServerRequests { forward_ctx: errand, link: UpstreamLink::NoSession, questions: Vec::new() };
     let own_id = || RequestId::string(errand.call.as_str());
@@ -291,7 +291,7 @@ async fn relay(
         };
         let message = match ended {
             Ok(message) => message,
-            Err(fault) => match Box::pin(resumption.again(errand, exchange, fault, line)).await? {
+            Err(fault) => match Box::pin(resumption.reconnect(errand, exchange, fault, line)).await? {
                 Some(resumed) => {
                     *exchange = resumed;
                     continue;

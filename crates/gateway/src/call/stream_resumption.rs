@@ -11,27 +11,27 @@ use crate::http_server::responder::Responder;
 use crate::upstream::{SendError, UpstreamLink, UpstreamResponse};
 
 /// How often it is tried without one event more.
-const MAX_TRIES: usize = 10;
+const MAX_RESUME_ATTEMPTS: usize = 10;
 /// When the server does not say how long it wants to be left alone.
-const PAUSE: Duration = Duration::from_secs(1);
+const DEFAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// What is heeded of what it says.
-const SHORTEST: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_secs(30);
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// Where a stream ended, and how often it was asked for again.
 #[derive(Debug, Default)]
-pub(crate) struct Resumption {
-    last: Option<HeaderValue>,
-    pause: Option<Duration>,
-    tries: usize,
+pub(crate) struct StreamResumption {
+    last_event_id: Option<HeaderValue>,
+    retry_delay: Option<Duration>,
+    attempts: usize,
 }
 
-impl Resumption {
+impl StreamResumption {
     /// The stream again, behind the last event that came of it; none if nobody waits for it any more.
     ///
     /// # Errors
     /// What ended it, if it cannot be had again.
-    pub async fn again(
+    pub async fn reconnect(
         &mut self,
         errand: &ForwardContext<'_>,
         ended: &mut UpstreamResponse,
@@ -40,18 +40,20 @@ impl Resumption {
     ) -> Result<Option<UpstreamResponse>, SendError> {
         let has_hung_up = matches!(fault, SendError::InvalidResponse(_));
         let (last, pause) = ended.last_event();
-        self.pause = pause.or(self.pause);
-        if last.is_some() && last != self.last {
-            self.tries = 0;
-            self.last = last;
+        self.retry_delay = pause.or(self.retry_delay);
+        if last.is_some() && last != self.last_event_id {
+            self.attempts = 0;
+            self.last_event_id = last;
         }
-        let (Some(mut back), Some(last)) = (ended.resume_target.take(), self.last.clone()) else { return Err(fault) };
+        let (Some(mut back), Some(last)) = (ended.resume_target.take(), self.last_event_id.clone()) else {
+            return Err(fault);
+        };
         if matches!(back.session_link, UpstreamLink::NoSession) {
             back.session_link = ended.session_link.clone();
         }
-        let pause = self.pause.unwrap_or(PAUSE).clamp(SHORTEST, LONGEST);
-        while self.tries < MAX_TRIES {
-            self.tries += 1;
+        let pause = self.retry_delay.unwrap_or(DEFAULT_RETRY_DELAY).clamp(MIN_RETRY_DELAY, MAX_RETRY_DELAY);
+        while self.attempts < MAX_RESUME_ATTEMPTS {
+            self.attempts += 1;
             let permit = Permit::for_stream_resumption(&back, last.clone());
             let asking = async {
                 tokio::time::sleep(pause).await;
