@@ -1,13 +1,13 @@
 //! The steps of a call, from what a caller sent to what an upstream gets.
 
 mod forward;
+mod in_flight_guard;
 mod mirrored;
 mod permit;
 mod progress;
 mod refusal;
 mod request_subject;
 mod reserve;
-mod room;
 mod status;
 mod stream_resumption;
 mod suspended_calls;
@@ -18,13 +18,13 @@ pub(crate) use forward::{
     await_own_response, can_request_input, forward, is_tool_error, parsed_response_for_client, relay_until_response,
     response_for_client, result_text, rewrite_for_upstream, wait_or_cancel, without_result_type,
 };
+pub(crate) use in_flight_guard::InFlightGuard;
 pub(crate) use mirrored::mirrored;
 pub(crate) use permit::Permit;
 pub(crate) use progress::Progress;
 pub(crate) use refusal::Refusal;
 pub(crate) use request_subject::{RequestSubject, parse_subject};
 pub(crate) use reserve::{CallReservation, reserve};
-pub(crate) use room::Room;
 pub(crate) use status::status_of;
 use stream_resumption::StreamResumption;
 pub(crate) use suspended_calls::{Bond, Paused, PausedCalls, Question, TOO_MANY_SUSPENDED_CALLS_MESSAGE};

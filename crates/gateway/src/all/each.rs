@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{All, PATIENCE};
 use crate::Gateway;
-use crate::call::{Room, Trail};
+use crate::call::{InFlightGuard, Trail};
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::responder::{Responder, SessionSlot};
 use crate::request_context::RequestContext;
@@ -74,7 +74,7 @@ pub(super) async fn asked(
     let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return Err("the request cannot be read".to_owned());
     };
-    let room = Room::for_one_of_all(visit).map_err(|refusal| refusal.message())?;
+    let room = InFlightGuard::for_fan_out_leg(visit).map_err(|refusal| refusal.message())?;
     let visit = match all.seated(gw, visit, &request).await {
         Ok(seated) => seated,
         Err(refusal) => {

@@ -14,7 +14,7 @@ use super::each::{asked, each};
 use super::late::Key;
 use super::{All, UNAVAILABLE};
 use crate::Gateway;
-use crate::call::{Room, Trail};
+use crate::call::{InFlightGuard, Trail};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::methods::list::{accepted, from_the_beginning, shape};
@@ -31,7 +31,7 @@ struct Share {
 pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut trail: Trail, line: Responder) {
     let era = all.side.generation();
     let Some(mut line) = from_the_beginning(gw, request, era, &mut trail, line).await else { return };
-    match Room::for_all(&all.grant) {
+    match InFlightGuard::for_aggregate(&all.grant) {
         Ok(room) => line.hold_in_flight_guard(room),
         Err(refusal) => {
             line.finish(reply::internal_error_reply(request.id(), trail.call(), &refusal)).await;

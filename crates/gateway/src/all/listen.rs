@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::{All, PATIENCE};
 use crate::Gateway;
-use crate::call::{Refusal, Room, Trail};
+use crate::call::{InFlightGuard, Refusal, Trail};
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
 use crate::http_server::responder::{Responder, SessionSlot};
@@ -93,7 +93,7 @@ pub(super) async fn listen(
             unheard(gw, all, request, uri).await;
         }
     }
-    match Room::for_stream(&all.grant) {
+    match InFlightGuard::for_stream(&all.grant) {
         Ok(room) => line.hold_in_flight_guard(room),
         Err(refusal) => {
             line.finish(reply::internal_error_reply(request.id(), trail.call(), &refusal)).await;
@@ -337,7 +337,7 @@ async fn hear_once(
     let Ok(seated) = seated else { return Ended::ForNow };
     let (texts, queue) = mpsc::channel(WAITING);
     let mut line = Responder::to_message_queue(texts, SessionSlot::default());
-    line.hold_in_flight_guard(Room::for_one_stream());
+    line.hold_in_flight_guard(InFlightGuard::unlimited());
     line.prefix_names_of(server, request.method(), gw.settings.reply_limits);
     let hearing = async {
         let (mut queue, mut ended) = (queue, Ended::ForNow);

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::each::each;
 use super::{All, part};
 use crate::Gateway;
-use crate::call::{Refusal, Room, Trail};
+use crate::call::{InFlightGuard, Refusal, Trail};
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
 use crate::list_changed::{self, ListChangedSet};
@@ -73,10 +73,10 @@ pub(crate) async fn open(gw: &Arc<Gateway>, all: All, behind: Option<SseEventId>
 }
 
 /// A place for one more stream of the grant; what comes of it is written down.
-async fn place(gw: &Gateway, all: &All) -> Result<Room, Refusal> {
+async fn place(gw: &Gateway, all: &All) -> Result<InFlightGuard, Refusal> {
     let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
     trail.method("GET");
-    let room = Room::for_stream(&all.grant);
+    let room = InFlightGuard::for_stream(&all.grant);
     match &room {
         Ok(_) => gw.write(trail.outcome(CallOutcome::Ok, None)).await,
         Err(refusal) => {

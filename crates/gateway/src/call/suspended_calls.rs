@@ -15,7 +15,7 @@ use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
-use super::{RequestSubject, Room, Trail};
+use super::{InFlightGuard, RequestSubject, Trail};
 use crate::methods::pool::Turn;
 use crate::request_context::RequestContext;
 use crate::session::{Session, SessionUseGuard};
@@ -53,7 +53,7 @@ pub(crate) struct Paused {
     /// Nobody else is asked something in that session meanwhile.
     pub turn: Option<Arc<Turn>>,
     /// Its place among the requests in flight, until its client comes again.
-    pub room: Option<Room>,
+    pub room: Option<InFlightGuard>,
     pub bond: Bond,
     /// What is written of it if nobody goes on with it.
     pub trail: Trail,
@@ -131,7 +131,7 @@ impl Paused {
 pub(crate) struct Back {
     pub session: Arc<Session>,
     pub turn: Option<Arc<Turn>>,
-    pub room: Option<Room>,
+    pub room: Option<InFlightGuard>,
 }
 
 impl PausedCalls {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::body_buffer::{BodyBuffer, ReceivedBody};
-use crate::call::Room;
+use crate::call::InFlightGuard;
 use crate::message_body::MessageBody;
 
 /// How much is read of a message that is too large, so that its sender hears why it is refused.
@@ -26,7 +26,7 @@ const DISCARD_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) enum ReplyBody {
     /// A text, or nothing, and the place of its request among those in flight.
-    Whole(MessageBody, Option<Room>),
+    Whole(MessageBody, Option<InFlightGuard>),
     /// Events, as they come. It ends when all senders are gone.
     EventStream(mpsc::Receiver<Bytes>),
 }
@@ -37,7 +37,7 @@ impl ReplyBody {
     }
 
     /// Keeps a place until the text is taken.
-    pub fn hold_in_flight_guard(&mut self, held: Option<Room>) {
+    pub fn hold_in_flight_guard(&mut self, held: Option<InFlightGuard>) {
         if let Self::Whole(_, room) = self {
             *room = held;
         }

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::http_bodies::ReplyBody;
 use super::reply;
 use super::resumable_stream::{ResumableStream, bytes_with_guard};
-use crate::call::{Refusal, RequestSubject, Room};
+use crate::call::{InFlightGuard, Refusal, RequestSubject};
 use crate::deadline_timer::DeadlineTimer;
 use crate::message_body::MessageBody;
 use crate::request_context::RequestContext;
@@ -30,7 +30,7 @@ const EVENT_QUEUE_LENGTH: usize = 32;
 pub(crate) struct Responder {
     sink: ResponseSink,
     /// The request's place among those in flight. It is given back when the caller has taken the answer.
-    in_flight_guard: Option<Room>,
+    in_flight_guard: Option<InFlightGuard>,
     /// Where the answer is shown to whoever records the request.
     captured_reply: Option<CapturedReply>,
     /// Whose words they are, where the client speaks to many servers as one.
@@ -188,12 +188,12 @@ impl Responder {
     }
 
     /// Keeps the request's place until its answer is taken.
-    pub fn hold_in_flight_guard(&mut self, room: Room) {
+    pub fn hold_in_flight_guard(&mut self, room: InFlightGuard) {
         self.in_flight_guard = Some(room);
     }
 
     /// Gives the request's place to somebody else.
-    pub fn take_in_flight_guard(&mut self) -> Option<Room> {
+    pub fn take_in_flight_guard(&mut self) -> Option<InFlightGuard> {
         self.in_flight_guard.take()
     }
 
@@ -203,7 +203,7 @@ impl Responder {
     /// There is none.
     pub fn acquire_in_flight(&mut self, ctx: &RequestContext, method: &Method<'_>) -> Result<(), Refusal> {
         if self.in_flight_guard.is_none() {
-            self.in_flight_guard = Some(Room::for_request(ctx, method)?);
+            self.in_flight_guard = Some(InFlightGuard::for_request(ctx, method)?);
         }
         Ok(())
     }
@@ -358,7 +358,7 @@ impl HttpResponseSink {
         let _ = head.send(self.with_session(reply::event_stream_response(receiver)));
     }
 
-    async fn finish(mut self, status: StatusCode, text: MessageBody, room: Option<Room>) {
+    async fn finish(mut self, status: StatusCode, text: MessageBody, room: Option<InFlightGuard>) {
         if self.is_streamed && status == StatusCode::OK {
             self.start_stream();
         }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use gatelodge_mcp::{Revision, SSE_KEEP_ALIVE};
 use tokio::sync::mpsc;
 
-use crate::call::Room;
+use crate::call::InFlightGuard;
 use crate::session::Session;
 
 /// A stream that can be come back to. It is over when this is dropped.
@@ -35,7 +35,7 @@ impl ResumableStream {
     }
 
     /// Sends the last message; the request's place is given back when it is taken.
-    pub async fn finish(self, text: &str, room: Option<Room>) {
+    pub async fn finish(self, text: &str, room: Option<InFlightGuard>) {
         let (event, to) = self.session.replay_buffers().append_event_for_connection(self.stream, text);
         send_if_connected(to, bytes_with_guard(event, room)).await;
     }
@@ -71,8 +71,8 @@ impl Drop for ResumableStream {
 }
 
 /// Bytes that keep a place until they are written.
-pub(super) fn bytes_with_guard(event: Bytes, room: Option<Room>) -> Bytes {
-    struct BytesWithGuard(Bytes, #[expect(dead_code, reason = "it is there to be dropped")] Room);
+pub(super) fn bytes_with_guard(event: Bytes, room: Option<InFlightGuard>) -> Bytes {
+    struct BytesWithGuard(Bytes, #[expect(dead_code, reason = "it is there to be dropped")] InFlightGuard);
     impl AsRef<[u8]> for BytesWithGuard {
         fn as_ref(&self) -> &[u8] {
             &self.0

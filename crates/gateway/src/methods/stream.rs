@@ -17,7 +17,7 @@ use super::lost::{is_lost, may_be_lost};
 use super::server::{question, unaddressed};
 use super::subscribe;
 use crate::Gateway;
-use crate::call::{Permit, Refusal, Room, Trail};
+use crate::call::{InFlightGuard, Permit, Refusal, Trail};
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
 use crate::list_changed::{ListChangedSet, list_changed_notification as changed_list};
@@ -82,10 +82,10 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext, behind: Optio
 }
 
 /// A place for one more stream of the grant; what comes of it is written down.
-pub(crate) async fn place(gw: &Gateway, visit: &RequestContext) -> Result<Room, Refusal> {
+pub(crate) async fn place(gw: &Gateway, visit: &RequestContext) -> Result<InFlightGuard, Refusal> {
     let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
     trail.method("GET");
-    match Room::for_stream(&visit.grant) {
+    match InFlightGuard::for_stream(&visit.grant) {
         Ok(room) => {
             gw.write(trail.outcome(CallOutcome::Ok, None)).await;
             Ok(room)

@@ -13,7 +13,7 @@ use gatelodge_mcp::{SSE_KEEP_ALIVE, sse_event_with_id, sse_priming_event};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::lazy_box::LazyBox;
-use crate::call::Room;
+use crate::call::InFlightGuard;
 
 /// The stream of what belongs to no request.
 pub(crate) const STANDALONE_STREAM: u64 = 0;
@@ -65,7 +65,7 @@ struct ReplayStream {
 struct ReplayConnection {
     events: mpsc::Sender<Bytes>,
     /// Its place among the open streams, if it was opened to come back.
-    _in_flight_guard: Option<Room>,
+    _in_flight_guard: Option<InFlightGuard>,
 }
 
 #[derive(Debug)]
@@ -191,7 +191,7 @@ impl ReplayBuffers {
 
     /// Goes on with a stream on another connection: first what the client missed, then what comes. The earlier
     /// connection ends. None if what it missed is not known any more.
-    pub fn resume_stream(&self, place: SseEventId, room: Room) -> Option<mpsc::Receiver<Bytes>> {
+    pub fn resume_stream(&self, place: SseEventId, room: InFlightGuard) -> Option<mpsc::Receiver<Bytes>> {
         let mut table = self.lock();
         let missed = table.find_missed_events(place)?;
         let stream = table.streams.get_mut(&place.stream)?;

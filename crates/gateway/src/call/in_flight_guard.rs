@@ -13,47 +13,47 @@ use crate::request_context::RequestContext;
 
 /// Room that was taken; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Room {
-    _of_grant: Option<InFlightPermit>,
-    _of_upstream: Option<InFlightPermit>,
+pub(crate) struct InFlightGuard {
+    _grant_permit: Option<InFlightPermit>,
+    _upstream_permit: Option<InFlightPermit>,
 }
 
-impl Room {
+impl InFlightGuard {
     /// For one request. A stream may stay open for days, so streams are counted apart.
     pub fn for_request(visit: &RequestContext, method: &Method<'_>) -> Result<Self, Refusal> {
         if *method == Method::Listen {
             return Self::for_stream(&visit.grant);
         }
-        let of_grant = take(&visit.grant.in_flight, "requests of this grant")?;
-        let of_upstream = take(&visit.upstream.in_flight, "requests to this server")?;
+        let of_grant = acquire(&visit.grant.in_flight, "requests of this grant")?;
+        let of_upstream = acquire(&visit.upstream.in_flight, "requests to this server")?;
         let is_counted = !mutant!("list-not-counted-in-flight") || *method == Method::ToolsCall;
-        Ok(Self { _of_grant: is_counted.then_some(of_grant), _of_upstream: Some(of_upstream) })
+        Ok(Self { _grant_permit: is_counted.then_some(of_grant), _upstream_permit: Some(of_upstream) })
     }
 
     /// For one stream of what belongs to no request.
     pub fn for_stream(grant: &ActiveGrant) -> Result<Self, Refusal> {
-        let of_grant = take(&grant.streams, "open streams of this grant")?;
-        Ok(Self { _of_grant: Some(of_grant), _of_upstream: None })
+        let of_grant = acquire(&grant.streams, "open streams of this grant")?;
+        Ok(Self { _grant_permit: Some(of_grant), _upstream_permit: None })
     }
 
     /// For one request that many servers are asked for.
-    pub fn for_all(grant: &ActiveGrant) -> Result<Self, Refusal> {
-        let of_grant = take(&grant.in_flight, "requests of this grant")?;
-        Ok(Self { _of_grant: Some(of_grant), _of_upstream: None })
+    pub fn for_aggregate(grant: &ActiveGrant) -> Result<Self, Refusal> {
+        let of_grant = acquire(&grant.in_flight, "requests of this grant")?;
+        Ok(Self { _grant_permit: Some(of_grant), _upstream_permit: None })
     }
 
     /// For a stream to one of them: the one that the client has, has the place.
-    pub fn for_one_stream() -> Self {
-        Self { _of_grant: None, _of_upstream: None }
+    pub fn unlimited() -> Self {
+        Self { _grant_permit: None, _upstream_permit: None }
     }
 
     /// For what one of them is asked.
-    pub fn for_one_of_all(visit: &RequestContext) -> Result<Self, Refusal> {
-        let of_upstream = take(&visit.upstream.in_flight, "requests to this server")?;
-        Ok(Self { _of_grant: None, _of_upstream: Some(of_upstream) })
+    pub fn for_fan_out_leg(visit: &RequestContext) -> Result<Self, Refusal> {
+        let of_upstream = acquire(&visit.upstream.in_flight, "requests to this server")?;
+        Ok(Self { _grant_permit: None, _upstream_permit: Some(of_upstream) })
     }
 }
 
-fn take(room: &Arc<InFlightLimit>, of_what: &'static str) -> Result<InFlightPermit, Refusal> {
+fn acquire(room: &Arc<InFlightLimit>, of_what: &'static str) -> Result<InFlightPermit, Refusal> {
     room.try_acquire().ok_or(Refusal::Busy(of_what))
 }
