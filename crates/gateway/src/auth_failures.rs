@@ -37,7 +37,7 @@ impl Gateway {
             let mut record = CallRecord::new(RecordKind::Unauthenticated, self.new_call_id(), self.clock.now());
             record.address = Some(address);
             record.count = Some(count);
-            self.write(record).await;
+            self.write_row(record).await;
         }
     }
 }

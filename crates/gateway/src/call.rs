@@ -1,5 +1,6 @@
 //! The steps of a call, from what a caller sent to what an upstream gets.
 
+mod call_recorder;
 mod forward;
 mod in_flight_guard;
 mod mirrored;
@@ -11,8 +12,8 @@ mod reserve;
 mod status;
 mod stream_resumption;
 mod suspended_calls;
-mod trail;
 
+pub(crate) use call_recorder::CallRecorder;
 pub(crate) use forward::{
     ForwardContext, ForwardOutcome, MAX_SERVER_REQUESTS_PER_ROUND, RESULT_TYPE_COMPLETE, abandoned_outcome,
     await_own_response, can_request_input, forward, is_tool_error, parsed_response_for_client, relay_until_response,
@@ -28,4 +29,3 @@ pub(crate) use reserve::{CallReservation, reserve};
 pub(crate) use status::status_of;
 use stream_resumption::StreamResumption;
 pub(crate) use suspended_calls::{Bond, Paused, PausedCalls, Question, TOO_MANY_SUSPENDED_CALLS_MESSAGE};
-pub(crate) use trail::Trail;

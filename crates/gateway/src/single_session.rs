@@ -13,7 +13,7 @@ use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Gateway;
-use crate::call::Trail;
+use crate::call::CallRecorder;
 use crate::http_server::mcp_endpoint::handle_request;
 use crate::http_server::responder::{Responder, SessionSlot};
 use crate::methods::{initialize, pass, stream};
@@ -88,9 +88,9 @@ impl SingleSessionClient {
         {
             // A request that stands alone; how its server hears of it, is the call's to know.
             in_flight.cancel_signal.notify_one();
-            let mut recorder = Trail::of_visit(&ctx, gw.new_call_id(), gw.clock.now());
-            recorder.method(notification.method().name());
-            gw.write(recorder.outcome(CallOutcome::Ok, None)).await;
+            let mut recorder = CallRecorder::for_request(&ctx, gw.new_call_id(), gw.clock.now());
+            recorder.set_method(notification.method().name());
+            gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
             return None;
         }
         match self.detect_client_protocol(gw, &ctx, &message) {

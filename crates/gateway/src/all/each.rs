@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{All, PATIENCE};
 use crate::Gateway;
-use crate::call::{InFlightGuard, Trail};
+use crate::call::{CallRecorder, InFlightGuard};
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::responder::{Responder, SessionSlot};
 use crate::request_context::RequestContext;
@@ -79,9 +79,9 @@ pub(super) async fn asked(
         Ok(seated) => seated,
         Err(refusal) => {
             let as_asked = RequestContext { client_protocol: all.side.clone(), ..visit.clone() };
-            let mut trail = Trail::begin(&as_asked, &request, gw.new_call_id(), gw.clock.now());
+            let mut trail = CallRecorder::start(&as_asked, &request, gw.new_call_id(), gw.clock.now());
             gw.metrics.count_refusal(refusal.code());
-            gw.write(trail.failed(&refusal, CallOutcome::NotSent)).await;
+            gw.write_row(trail.failure_row(&refusal, CallOutcome::NotSent)).await;
             return Err(refusal.message());
         }
     };

@@ -14,7 +14,7 @@ use super::each::{asked, each};
 use super::late::Key;
 use super::{All, UNAVAILABLE};
 use crate::Gateway;
-use crate::call::{InFlightGuard, Trail};
+use crate::call::{CallRecorder, InFlightGuard};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::methods::list::{accepted, from_the_beginning, shape};
@@ -28,20 +28,26 @@ struct Share {
 }
 
 /// Answers a list.
-pub(super) async fn list(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut trail: Trail, line: Responder) {
+pub(super) async fn list(
+    gw: &Arc<Gateway>,
+    all: &All,
+    request: &ClientRequest<'_>,
+    mut trail: CallRecorder,
+    line: Responder,
+) {
     let era = all.side.generation();
     let Some(mut line) = from_the_beginning(gw, request, era, &mut trail, line).await else { return };
     match InFlightGuard::for_aggregate(&all.grant) {
         Ok(room) => line.hold_in_flight_guard(room),
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(request.id(), trail.call(), &refusal)).await;
-            return gw.refuse(&mut trail, &refusal).await;
+            line.finish(reply::internal_error_reply(request.id(), trail.call_id(), &refusal)).await;
+            return gw.record_refusal(&mut trail, &refusal).await;
         }
     }
     let shares = shares(gw, all, request, &mut line).await;
     let result = together(all, request.method(), &shares);
     line.finish(gatelodge_mcp::result_response(request.id(), &result).into()).await;
-    gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+    gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
 }
 
 async fn shares(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line: &mut Responder) -> Vec<Share> {

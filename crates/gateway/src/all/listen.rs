@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::{All, PATIENCE};
 use crate::Gateway;
-use crate::call::{InFlightGuard, Refusal, Trail};
+use crate::call::{CallRecorder, InFlightGuard, Refusal};
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
 use crate::http_server::responder::{Responder, SessionSlot};
@@ -58,7 +58,7 @@ pub(super) async fn listen(
     gw: &Arc<Gateway>,
     all: &All,
     request: &ClientRequest<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     mut line: Responder,
 ) {
     if let Err(refusal) = bounded(request) {
@@ -96,8 +96,8 @@ pub(super) async fn listen(
     match InFlightGuard::for_stream(&all.grant) {
         Ok(room) => line.hold_in_flight_guard(room),
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(request.id(), trail.call(), &refusal)).await;
-            return gw.refuse(&mut trail, &refusal).await;
+            line.finish(reply::internal_error_reply(request.id(), trail.call_id(), &refusal)).await;
+            return gw.record_refusal(&mut trail, &refusal).await;
         }
     }
     let shares = shares(gw, all, request);
@@ -108,11 +108,11 @@ pub(super) async fn listen(
     match listened(gw, all, request, shares, &mut line).await {
         Some(refused) => {
             line.finish(refused).await;
-            gw.refuse(&mut trail, &Refusal::Unaddressed).await;
+            gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
         }
         None => {
             line.hang_up();
-            gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+            gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
         }
     }
 }
@@ -161,17 +161,17 @@ fn named_by(shares: &[Share]) -> Vec<(ServerName, Vec<String>)> {
 
 /// Writes that a client asked to hear of what no server of the grant has.
 async fn unheard(gw: &Gateway, all: &All, request: &ClientRequest<'_>, uri: &str) {
-    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
-    trail.request(request);
-    trail.target(uri);
-    gw.refuse(&mut trail, &Refusal::Unaddressed).await;
+    let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    trail.set_request(request);
+    trail.set_target(uri);
+    gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
 }
 
 /// Answers that something is not there.
-async fn nowhere(gw: &Gateway, mut trail: Trail, about: &str, line: Responder, text: String) {
-    trail.target(about);
+async fn nowhere(gw: &Gateway, mut trail: CallRecorder, about: &str, line: Responder, text: String) {
+    trail.set_target(about);
     line.finish(text.into()).await;
-    gw.refuse(&mut trail, &Refusal::Unaddressed).await;
+    gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
 }
 
 /// Listens to each server, for as long as somebody hears what is given.

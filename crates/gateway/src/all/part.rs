@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::All;
 use crate::Gateway;
-use crate::call::{Refusal, Trail};
+use crate::call::{CallRecorder, Refusal};
 use crate::methods::discover::welcome;
 use crate::methods::initialize::{self, Shaken, ask_for_log, has_tasks, shaken, start_time};
 use crate::methods::{pass, subscribe};
@@ -140,9 +140,9 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &ClientMessage<'_>
             let id = said.reference().ok().flatten();
             let parts = id.as_ref().map(|id| session.server_sessions.all_with_request(id)).unwrap_or_default();
             if parts.is_empty() && id.is_some_and(|id| session.cancel_request(&id)) {
-                let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
-                trail.method(said.method().name());
-                return gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+                let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+                trail.set_method(said.method().name());
+                return gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
             }
             parts.into_iter().map(|(server, part)| (server.to_string(), part, said.text().to_owned())).collect()
         }
@@ -200,14 +200,14 @@ fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResponse<'_>) -
 }
 
 async fn dropped(gw: &Gateway, all: &All, message: &ClientMessage<'_>) {
-    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
+    let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     match message {
-        ClientMessage::Notification(said) => trail.method(said.method().name()),
-        ClientMessage::Response(_) => trail.method("response"),
-        ClientMessage::Request(request) => trail.request(request),
+        ClientMessage::Notification(said) => trail.set_method(said.method().name()),
+        ClientMessage::Response(_) => trail.set_method("response"),
+        ClientMessage::Request(request) => trail.set_request(request),
     }
     gw.metrics.count_dropped_message();
-    gw.write(trail.refused(&Refusal::Unaddressed)).await;
+    gw.write_row(trail.refusal_row(&Refusal::Unaddressed)).await;
 }
 
 /// Ends a session at all servers.
@@ -220,7 +220,7 @@ pub(super) async fn end(gw: &Gateway, all: &All) {
             initialize::end(gw, &visit.with_session(part)).await;
         }
     }
-    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
-    trail.method("DELETE");
-    gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+    let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    trail.set_method("DELETE");
+    gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
 }

@@ -9,7 +9,7 @@ use http::StatusCode;
 use super::part::{self, set_level};
 use super::{All, each, list, listen, welcome};
 use crate::Gateway;
-use crate::call::{Refusal, RequestSubject, Trail, parse_subject};
+use crate::call::{CallRecorder, Refusal, RequestSubject, parse_subject};
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -20,8 +20,8 @@ use crate::upstream::SendError;
 
 /// Answers a request.
 pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line: Responder) {
-    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
-    trail.request(request);
+    let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    trail.set_request(request);
     if request.method().is_absent_in(all.side.generation()) {
         return gone::refuse(gw, all.side.generation(), Some(request.id()), request.method(), trail, line).await;
     }
@@ -72,7 +72,7 @@ async fn one(
     all: &All,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    trail: Trail,
+    trail: CallRecorder,
     mut line: Responder,
 ) {
     let own = request.to_target_server();
@@ -113,37 +113,43 @@ async fn nowhere(
     all: &All,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     line: Responder,
 ) {
     let target = match facts {
         RequestSubject::Task { id, .. } => Some(id.as_ref()),
         facts => facts.target(),
     };
-    trail.target(target.unwrap_or_default());
+    trail.set_target(target.unwrap_or_default());
     line.finish(reply::not_found_reply(all.side.generation(), facts, request.id()).into()).await;
-    gw.refuse(&mut trail, &Refusal::Unaddressed).await;
+    gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
 }
 
-async fn reject(gw: &Gateway, all: &All, mut trail: Trail, line: Responder, fault: &MessageError) {
+async fn reject(gw: &Gateway, all: &All, mut trail: CallRecorder, line: Responder, fault: &MessageError) {
     line.reject(fault, all.side.generation()).await;
     gw.metrics.count_refusal("rejected");
-    gw.write(trail.rejected(fault.code, &fault.message)).await;
+    gw.write_row(trail.rejection_row(fault.code, &fault.message)).await;
 }
 
 /// Ends with an answer of our own. `result` is JSON.
-pub(super) async fn told(gw: &Gateway, request: &ClientRequest<'_>, result: &str, mut trail: Trail, line: Responder) {
+pub(super) async fn told(
+    gw: &Gateway,
+    request: &ClientRequest<'_>,
+    result: &str,
+    mut trail: CallRecorder,
+    line: Responder,
+) {
     line.finish_with_status(StatusCode::OK, gatelodge_mcp::result_response(request.id(), result).into()).await;
-    gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+    gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
 }
 
 /// Tells all servers which log messages the client wants: those of now, and those that are spoken to later.
-async fn level(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut trail: Trail, line: Responder) {
+async fn level(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut trail: CallRecorder, line: Responder) {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     let (Some(level), Some(session)) = (level, all.side.session()) else {
         let (code, what) = (gatelodge_mcp::code::INVALID_PARAMS, "`params.level` must be a string");
         line.finish(gatelodge_mcp::error_response(Some(request.id()), code, what, None).into()).await;
-        return gw.write(trail.rejected(code, what)).await;
+        return gw.write_row(trail.rejection_row(code, what)).await;
     };
     gw.persist_log_level(session, &level).await;
     let level: Arc<str> = level.as_ref().into();

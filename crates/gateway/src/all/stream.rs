@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::each::each;
 use super::{All, part};
 use crate::Gateway;
-use crate::call::{InFlightGuard, Refusal, Trail};
+use crate::call::{CallRecorder, InFlightGuard, Refusal};
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
 use crate::list_changed::{self, ListChangedSet};
@@ -50,9 +50,9 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, all: All, last: &str) -> Response<
 
 /// Answers that nobody knows what a client missed.
 async fn unknown(gw: &Gateway, all: &All) -> Response<ReplyBody> {
-    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
-    trail.method("GET");
-    gw.refuse(&mut trail, &Refusal::Unaddressed).await;
+    let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    trail.set_method("GET");
+    gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
     reply::http_error_response(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
 }
 
@@ -74,13 +74,13 @@ pub(crate) async fn open(gw: &Arc<Gateway>, all: All, behind: Option<SseEventId>
 
 /// A place for one more stream of the grant; what comes of it is written down.
 async fn place(gw: &Gateway, all: &All) -> Result<InFlightGuard, Refusal> {
-    let mut trail = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
-    trail.method("GET");
+    let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    trail.set_method("GET");
     let room = InFlightGuard::for_stream(&all.grant);
     match &room {
-        Ok(_) => gw.write(trail.outcome(CallOutcome::Ok, None)).await,
+        Ok(_) => gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await,
         Err(refusal) => {
-            gw.refuse(&mut trail, refusal).await;
+            gw.record_refusal(&mut trail, refusal).await;
         }
     }
     room

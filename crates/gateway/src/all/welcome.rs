@@ -12,7 +12,7 @@ use super::each::each;
 use super::route::told;
 use super::{All, part};
 use crate::Gateway;
-use crate::call::{Refusal, Trail};
+use crate::call::{CallRecorder, Refusal};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::methods::discover::{Said, ask};
@@ -32,14 +32,14 @@ pub(super) async fn initialize(
     gw: &Arc<Gateway>,
     all: &All,
     request: &ClientRequest<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     mut line: Responder,
 ) {
     let session = match opened(gw, all, request).await {
         Ok(session) => session,
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(request.id(), trail.call(), &refusal)).await;
-            return gw.refuse(&mut trail, &refusal).await;
+            line.finish(reply::internal_error_reply(request.id(), trail.call_id(), &refusal)).await;
+            return gw.record_refusal(&mut trail, &refusal).await;
         }
     };
     if line.set_session(&session) {
@@ -109,7 +109,13 @@ fn asking_for(request: &ClientRequest<'_>, revision: Revision) -> String {
 }
 
 /// Says what there is, to a client whose requests stand alone.
-pub(super) async fn discover(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, trail: Trail, line: Responder) {
+pub(super) async fn discover(
+    gw: &Arc<Gateway>,
+    all: &All,
+    request: &ClientRequest<'_>,
+    trail: CallRecorder,
+    line: Responder,
+) {
     let text: Arc<str> = request.text().into();
     let came = each(gw, all, |gw, visit| {
         let (all, text) = (all.clone(), Arc::clone(&text));

@@ -4,7 +4,7 @@ use gatelodge_mutants::mutant;
 use gatelodge_policy::{Scope, Terms};
 use gatelodge_store::{CounterCharge, CounterOwner, Reservation, ReserveOutcome, StoreError};
 
-use super::{Refusal, Trail};
+use super::{CallRecorder, Refusal};
 use crate::Gateway;
 use crate::request_context::RequestContext;
 
@@ -20,7 +20,7 @@ pub(crate) async fn reserve(
     gw: &Gateway,
     visit: &RequestContext,
     terms: &Terms,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
 ) -> Result<CallReservation, Refusal> {
     if let Some(question) = &terms.approval {
         return Err(Refusal::ApprovalUnavailable(question.clone()));
@@ -44,9 +44,9 @@ pub(crate) async fn reserve(
         None => Vec::new(),
     };
     // It answers within two seconds: that is a duty of every ledger.
-    match gw.ledger.reserve(claims, trail.intent()).await.map_err(Refusal::Store)? {
+    match gw.ledger.reserve(claims, trail.intent_row()).await.map_err(Refusal::Store)? {
         ReserveOutcome::Taken(reservation) => {
-            trail.reserved();
+            trail.mark_reserved();
             Ok(CallReservation { reservation })
         }
         ReserveOutcome::Exhausted(full) => match terms.charges.get(full.charge_index) {

@@ -15,7 +15,7 @@ use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerRequest};
 use gatelodge_store::{CallId, GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
-use super::{InFlightGuard, RequestSubject, Trail};
+use super::{CallRecorder, InFlightGuard, RequestSubject};
 use crate::methods::pool::Turn;
 use crate::request_context::RequestContext;
 use crate::session::{Session, SessionUseGuard};
@@ -56,7 +56,7 @@ pub(crate) struct Paused {
     pub room: Option<InFlightGuard>,
     pub bond: Bond,
     /// What is written of it if nobody goes on with it.
-    pub trail: Trail,
+    pub trail: CallRecorder,
 }
 
 /// What an upstream asks in the middle of a call.

@@ -21,7 +21,7 @@ use super::request_runner::RequestRunnerSlot;
 use super::responder::Responder;
 use crate::Gateway;
 use crate::all::{All, route, stream};
-use crate::call::Trail;
+use crate::call::CallRecorder;
 use crate::methods::gone;
 use crate::request_context::ClientProtocol;
 use crate::request_trace::RequestTrace;
@@ -103,7 +103,7 @@ pub(super) async fn handle_message(
     match &message {
         ClientMessage::Request(request) => route::request(gw, &all, request, responder).await,
         ClientMessage::Notification(notification) if notification.method().is_absent_in(all.side.generation()) => {
-            let recorder = Trail::of_all(&all, gw.new_call_id(), gw.clock.now());
+            let recorder = CallRecorder::for_aggregate(&all, gw.new_call_id(), gw.clock.now());
             gone::refuse(gw, all.side.generation(), None, notification.method(), recorder, responder).await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
@@ -172,22 +172,22 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
 }
 
 /// The trail of what is said by a head alone.
-fn recorder_for_http_method(gw: &Gateway, all: &All, verb: &str) -> Trail {
-    let mut recorder = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
-    recorder.method(verb);
+fn recorder_for_http_method(gw: &Gateway, all: &All, verb: &str) -> CallRecorder {
+    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    recorder.set_method(verb);
     recorder
 }
 
 /// Writes that a client asked for a revision that is not spoken.
 async fn record_probe(gw: &Gateway, all: &All) {
-    let mut recorder = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
-    recorder.method(Method::Discover.name());
-    gw.write(recorder.outcome(CallOutcome::Error, None)).await;
+    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    recorder.set_method(Method::Discover.name());
+    gw.write_row(recorder.outcome_row(CallOutcome::Error, None)).await;
 }
 
 /// Writes that a message was not taken. The text of it is not kept: it may be anything.
 async fn record_rejection(gw: &Gateway, all: &All, code: i64, message: &str) {
     gw.metrics.count_refusal("rejected");
-    let mut recorder = Trail::of_all(all, gw.new_call_id(), gw.clock.now());
-    gw.write(recorder.rejected(code, message)).await;
+    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    gw.write_row(recorder.rejection_row(code, message)).await;
 }

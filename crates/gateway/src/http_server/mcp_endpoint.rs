@@ -26,7 +26,7 @@ use super::{aggregate_endpoint, reply, sse_server};
 use crate::Gateway;
 use crate::all::All;
 use crate::body_buffer::ReceivedBody;
-use crate::call::{Refusal, Trail, parse_subject};
+use crate::call::{CallRecorder, Refusal, parse_subject};
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
@@ -202,7 +202,7 @@ async fn handle_message(
     match &message {
         ClientMessage::Request(request) => handle_request(gw, ctx, request, responder).await,
         ClientMessage::Notification(notification) if notification.method().is_absent_in(ctx.generation()) => {
-            let recorder = Trail::of_visit(&ctx, gw.new_call_id(), gw.clock.now());
+            let recorder = CallRecorder::for_request(&ctx, gw.new_call_id(), gw.clock.now());
             gone::refuse(gw, ctx.generation(), None, notification.method(), recorder, responder).await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
@@ -247,28 +247,28 @@ async fn reply_handshake_failed(
     {
         return call::unreachable(gw, ctx, request, &subject, refusal, responder).await;
     }
-    let mut recorder = Trail::begin(ctx, request, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
     if matches!(refusal, Refusal::Upstream(SendError::ClientGone)) {
         responder.hang_up();
-        return gw.write(recorder.left()).await;
+        return gw.write_row(recorder.cancelled_row()).await;
     }
     responder
         .finish_with_status(
             StatusCode::BAD_GATEWAY,
-            reply::internal_error_reply(request.id(), recorder.call(), &refusal),
+            reply::internal_error_reply(request.id(), recorder.call_id(), &refusal),
         )
         .await;
-    gw.refuse(&mut recorder, &refusal).await;
+    gw.record_refusal(&mut recorder, &refusal).await;
 }
 
 // A call goes its way here; the rest is in boxes, so that a call need not have its size.
 pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked<'_>, mut responder: Responder) {
     let at = gw.clock.now();
-    let mut recorder = Trail::begin(ctx, request, gw.new_call_id_at(at), at);
-    responder.capture_reply(recorder.answer());
+    let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id_at(at), at);
+    responder.capture_reply(recorder.captured_reply());
     if let Some(session) = ctx.session() {
         // Each page of a list is asked for under an id of its own.
-        let call = Some(recorder.call()).filter(|_| !is_list_method(request.method()));
+        let call = Some(recorder.call_id()).filter(|_| !is_list_method(request.method()));
         responder.register_cancellable(session.cancellable_requests(), request.id(), call);
     }
     if request.method().is_absent_in(ctx.generation()) {
@@ -288,8 +288,8 @@ pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked
         };
     }
     if let Err(refusal) = responder.acquire_in_flight(ctx, request.method()) {
-        responder.finish(reply::internal_error_reply(request.id(), recorder.call(), &refusal)).await;
-        return gw.refuse(&mut recorder, &refusal).await;
+        responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
+        return gw.record_refusal(&mut recorder, &refusal).await;
     }
     let Some((recorder, responder)) = Box::pin(crossing::own_answer(gw, ctx, request, recorder, responder)).await
     else {
@@ -504,34 +504,34 @@ async fn delete(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap)
 impl Gateway {
     /// Writes that a client asked for a revision that is not spoken.
     async fn record_probe(&self, ctx: &RequestContext) {
-        let mut recorder = Trail::of_visit(ctx, self.new_call_id(), self.clock.now());
-        recorder.method(Method::Discover.name());
-        self.write(recorder.outcome(CallOutcome::Error, None)).await;
+        let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());
+        recorder.set_method(Method::Discover.name());
+        self.write_row(recorder.outcome_row(CallOutcome::Error, None)).await;
     }
 
     /// The trail of what is said by a head alone.
-    pub(super) fn recorder_for_http_method(&self, ctx: &RequestContext, verb: &str) -> Trail {
-        let mut recorder = Trail::of_visit(ctx, self.new_call_id(), self.clock.now());
-        recorder.method(verb);
+    pub(super) fn recorder_for_http_method(&self, ctx: &RequestContext, verb: &str) -> CallRecorder {
+        let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());
+        recorder.set_method(verb);
         recorder
     }
 
     /// Answers that a request is not taken, by its head or its size, and writes that down.
     pub(super) async fn reject_http(
         &self,
-        mut recorder: Trail,
+        mut recorder: CallRecorder,
         status: StatusCode,
         what: String,
     ) -> Response<ReplyBody> {
         self.metrics.count_refusal("rejected");
-        self.write(recorder.rejected(code::INVALID_REQUEST, &what)).await;
+        self.write_row(recorder.rejection_row(code::INVALID_REQUEST, &what)).await;
         reply::http_error_response(status, &what)
     }
 
     /// Writes that a message was not taken. The text of it is not kept: it may be anything.
     pub(crate) async fn record_rejection(&self, ctx: &RequestContext, code: i64, message: &str) {
         self.metrics.count_refusal("rejected");
-        let mut recorder = Trail::of_visit(ctx, self.new_call_id(), self.clock.now());
-        self.write(recorder.rejected(code, message)).await;
+        let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());
+        self.write_row(recorder.rejection_row(code, message)).await;
     }
 }

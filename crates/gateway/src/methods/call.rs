@@ -17,7 +17,7 @@ use self::judge::{denied_anyway, hidden, judge, not_sent, offered};
 use super::{crossing, initialize, pool, subscribe, tasks};
 use crate::Gateway;
 use crate::call::{
-    Bond, CallReservation, ForwardContext, Paused, Progress, Refusal, RequestSubject, Trail, abandoned_outcome,
+    Bond, CallRecorder, CallReservation, ForwardContext, Paused, Progress, Refusal, RequestSubject, abandoned_outcome,
     mirrored, reserve, wait_or_cancel,
 };
 use crate::http_server::reply;
@@ -44,10 +44,10 @@ pub(crate) async fn carry(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     mut line: Responder,
 ) {
-    trail.about(visit, facts.target(), facts.arguments());
+    trail.set_subject(visit, facts.target(), facts.arguments());
     if !mutant!("unsubscribe-depends-on-policy") || denied_anyway(visit, facts, &trail).is_none() {
         subscribe::ended(gw, visit, request, facts).await;
     }
@@ -55,16 +55,16 @@ pub(crate) async fn carry(
         Ok(Carried::Answered { status, text, outcome, mut exchange }) => {
             gw.metrics.count_answered_call();
             line.finish_with_body(status, text).await;
-            gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
+            gw.write_row(trail.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
         Ok(Carried::Told { text } | Carried::InputRequired { result: text }) => {
             line.finish(text.into()).await;
-            gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+            gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
         }
         Ok(Carried::Cancelled) => {
             line.hang_up();
-            gw.write(trail.outcome(CallOutcome::Cancelled, None)).await;
+            gw.write_row(trail.outcome_row(CallOutcome::Cancelled, None)).await;
         }
         Err(stop) => {
             let is_denied = matches!(stop.refusal, Refusal::Denied(_));
@@ -82,20 +82,20 @@ async fn stopped(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     line: Responder,
     stop: Stop,
 ) {
     if matches!(stop.refusal, Refusal::Upstream(SendError::ClientGone)) {
         line.hang_up();
-        return gw.write(trail.left()).await;
+        return gw.write_row(trail.cancelled_row()).await;
     }
     gw.metrics.count_refusal(stop.refusal.code());
-    let (status, text) = reply::refusal_reply(visit, facts, &line, (request.id(), trail.call()), &stop.refusal);
+    let (status, text) = reply::refusal_reply(visit, facts, &line, (request.id(), trail.call_id()), &stop.refusal);
     line.finish_with_status(status, text.into()).await;
     match stop.left {
-        Left::Refusal => gw.write(trail.refused(&stop.refusal)).await,
-        Left::Outcome(outcome) => gw.write(trail.failed(&stop.refusal, outcome)).await,
+        Left::Refusal => gw.write_row(trail.refusal_row(&stop.refusal)).await,
+        Left::Outcome(outcome) => gw.write_row(trail.failure_row(&stop.refusal, outcome)).await,
         Left::Nothing => {}
     }
 }
@@ -109,8 +109,8 @@ pub(crate) async fn unreachable(
     refusal: Refusal,
     line: Responder,
 ) {
-    let mut trail = Trail::begin(visit, request, gw.new_call_id(), gw.clock.now());
-    trail.about(visit, facts.target(), facts.arguments());
+    let mut trail = CallRecorder::start(visit, request, gw.new_call_id(), gw.clock.now());
+    trail.set_subject(visit, facts.target(), facts.arguments());
     if !mutant!("unsubscribe-depends-on-server") {
         subscribe::ended(gw, visit, request, facts).await;
     }
@@ -148,7 +148,7 @@ async fn walk(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
     line: &mut Responder,
 ) -> Result<Carried, Stop> {
     let back = back(gw, visit, request, facts, line);
@@ -171,7 +171,7 @@ async fn walk(
     let offer = offered(gw, visit, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
     if facts.tool().is_some() {
-        trail.definition(fingerprint, category);
+        trail.set_definition(fingerprint, category);
     }
     let terms = judge(visit, facts, offer.as_deref(), trail)?;
     subscribe::has_room(visit, request, facts)?;
@@ -201,14 +201,14 @@ async fn walk(
         reserved: &reserved,
         alarm: line.deadline_timer(),
     };
-    match journey.go(resumed, trail.call(), line).await {
+    match journey.go(resumed, trail.call_id(), line).await {
         Ok(carried) => {
             note(gw, visit, request, &journey, trail, &carried).await;
             Ok(carried)
         }
         Err(SendError::NotSent(why)) => {
             let refusal = Refusal::Upstream(SendError::NotSent(why));
-            let mut record = trail.failed(&refusal, CallOutcome::NotSent);
+            let mut record = trail.failure_row(&refusal, CallOutcome::NotSent);
             record.at = gw.clock.now();
             // Not one byte was written, so what was taken is given back; the row rides with it.
             let released = gw.ledger.release(reserved.reservation, &record).await;
@@ -220,8 +220,10 @@ async fn walk(
         Err(fault) => {
             let outcome = fault.outcome();
             if mutant!("refund-after-server-error") {
-                let _ =
-                    gw.ledger.release(reserved.reservation, &trail.outcome(CallOutcome::ConnectionLost, None)).await;
+                let _ = gw
+                    .ledger
+                    .release(reserved.reservation, &trail.outcome_row(CallOutcome::ConnectionLost, None))
+                    .await;
             }
             Err(Stop { refusal: fault.into(), left: Left::Outcome(outcome) })
         }
@@ -234,13 +236,13 @@ async fn send_refused(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
     line: &mut Responder,
 ) {
     let Ok(reserved) = reserve(gw, visit, &Terms::default(), trail).await else { return };
     let (progress, params, alarm) = (None, None, line.deadline_timer());
     let journey = Journey { gw, visit, request, facts, progress, params, reserved: &reserved, alarm };
-    let _ = journey.go(None, trail.call(), line).await;
+    let _ = journey.go(None, trail.call_id(), line).await;
 }
 
 /// The visit by the session in which a call waits with which the request goes on, in that call's place in flight.
@@ -266,13 +268,13 @@ async fn apart(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    trail: &Trail,
+    trail: &CallRecorder,
     line: &mut Responder,
 ) -> Result<RequestContext, Refusal> {
     let errand = ForwardContext {
         gw,
         ctx: visit,
-        call: trail.call(),
+        call: trail.call_id(),
         progress: None,
         cancels_on_disconnect: false,
         is_client_request: true,
@@ -302,14 +304,14 @@ async fn paid(
     visit: &RequestContext,
     terms: Terms,
     goes_on: bool,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
 ) -> Result<CallReservation, Refusal> {
     let terms = if goes_on { Terms::default() } else { terms };
     match reserve(gw, visit, &terms, trail).await {
         Err(refusal)
             if visit.server_access.mode == EnforcementMode::Observe && !matches!(refusal, Refusal::Store(_)) =>
         {
-            trail.observed(&refusal);
+            trail.record_observed_denial(&refusal);
             reserve(gw, visit, &Terms::default(), trail).await
         }
         outcome => outcome,
@@ -322,12 +324,12 @@ async fn note(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     journey: &Journey<'_>,
-    trail: &Trail,
+    trail: &CallRecorder,
     carried: &Carried,
 ) {
     let Carried::Answered { text, outcome, .. } = carried else { return };
     if let RequestSubject::Tool { name, .. } = journey.facts {
-        let call = trail.call();
+        let call = trail.call_id();
         let progress = journey.progress.clone().map(|progress| (call.as_str(), progress));
         tasks::note(gw, visit, name, text, progress).await;
     }
@@ -358,7 +360,7 @@ fn judged_anew(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
 ) -> Result<Option<Box<Paused>>, Refusal> {
     let resumed = resumed(gw, visit, request, facts)?;
     if let Err(refusal) = super::input::judge_answers(gw, visit, request, resumed.as_deref(), trail) {

@@ -8,7 +8,7 @@ use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
 use crate::Gateway;
-use crate::call::{Refusal, Trail};
+use crate::call::{CallRecorder, Refusal};
 use crate::http_server::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::Session;
@@ -18,9 +18,9 @@ pub(crate) async fn own_answer(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     line: Responder,
-) -> Option<(Trail, Responder)> {
+) -> Option<(CallRecorder, Responder)> {
     let text = match (visit.translation(), request.method()) {
         (ProtocolTranslation::ToStateful, Method::Discover) => {
             visit.upstream_session().map(|session| result_response(request.id(), &discovered(visit, session)))
@@ -31,7 +31,7 @@ pub(crate) async fn own_answer(
     };
     let Some(text) = text else { return Some((trail, line)) };
     line.finish(text.into()).await;
-    gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+    gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
     None
 }
 

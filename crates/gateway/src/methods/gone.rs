@@ -5,7 +5,7 @@ use gatelodge_mutants::mutant;
 use http::StatusCode;
 
 use crate::Gateway;
-use crate::call::Trail;
+use crate::call::CallRecorder;
 use crate::http_server::responder::Responder;
 
 /// Answers that there is no such method. In a session the status 404 would say that the session is over.
@@ -14,7 +14,7 @@ pub(crate) async fn refuse(
     era: ProtocolGeneration,
     id: Option<&RequestId<'_>>,
     method: &Method<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     line: Responder,
 ) {
     let status = if era == ProtocolGeneration::Stateless || mutant!("unknown-method-ends-session") {
@@ -26,6 +26,6 @@ pub(crate) async fn refuse(
     let text = error_response(id, code::METHOD_NOT_FOUND, &what, None);
     line.finish_with_status(status, text.into()).await;
     gw.metrics.count_refusal("rejected");
-    trail.method(method.name());
-    gw.write(trail.rejected(code::METHOD_NOT_FOUND, &what)).await;
+    trail.set_method(method.name());
+    gw.write_row(trail.rejection_row(code::METHOD_NOT_FOUND, &what)).await;
 }

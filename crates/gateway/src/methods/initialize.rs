@@ -19,7 +19,7 @@ use super::pass::{exchanged, fail_by};
 use super::server::tell;
 use super::subscribe;
 use crate::Gateway;
-use crate::call::{Permit, Refusal, Trail, await_own_response, response_for_client, result_text};
+use crate::call::{CallRecorder, Permit, Refusal, await_own_response, response_for_client, result_text};
 use crate::config_snapshot::ActiveGrant;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -38,7 +38,7 @@ pub(crate) async fn initialize(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     mut line: Responder,
 ) {
     let patience = handshake_time(gw, visit);
@@ -50,15 +50,15 @@ pub(crate) async fn initialize(
     match opened.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience)))) {
         Ok((text, outcome)) => {
             line.finish(text).await;
-            gw.write(trail.outcome(outcome, None)).await;
+            gw.write_row(trail.outcome_row(outcome, None)).await;
         }
         Err(Refusal::Upstream(fault)) => {
             let outcome = fault.outcome();
             fail_by(gw, request.id(), &mut trail, (Refusal::Handshake(fault), outcome), line).await;
         }
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(request.id(), trail.call(), &refusal)).await;
-            gw.refuse(&mut trail, &refusal).await;
+            line.finish(reply::internal_error_reply(request.id(), trail.call_id(), &refusal)).await;
+            gw.record_refusal(&mut trail, &refusal).await;
         }
     }
 }
@@ -81,7 +81,7 @@ async fn opened(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    trail: &Trail,
+    trail: &CallRecorder,
     room: OwnedSemaphorePermit,
     line: &mut Responder,
 ) -> Result<(Bytes, CallOutcome), Refusal> {
@@ -371,9 +371,9 @@ pub(crate) async fn end(gw: &Gateway, visit: &RequestContext) {
     gw.delete_session(session).await;
     session.end_stream();
     end_upstream(gw, &visit.upstream, session.upstream_link()).await;
-    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
-    trail.method("DELETE");
-    gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+    let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
+    trail.set_method("DELETE");
+    gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
 }
 
 /// Ends the upstream's own session. One that does not hear of it forgets by itself.

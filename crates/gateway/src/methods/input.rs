@@ -20,7 +20,7 @@ use super::undeclared::{ASKS, INPUT, lacks, undeclared};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 use crate::call::{
-    Bond, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, Paused, Permit, Question, Refusal, Trail, result_text,
+    Bond, CallRecorder, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, Paused, Permit, Question, Refusal, result_text,
     rewrite_for_upstream, wait_or_cancel,
 };
 use crate::http_server::responder::Responder;
@@ -34,7 +34,7 @@ pub(crate) fn paused(
     links: u64,
     asked: &[Bytes],
     exchange: UpstreamResponse,
-    (bond, trail): (Bond, Trail),
+    (bond, trail): (Bond, CallRecorder),
 ) -> Option<Paused> {
     let ForwardContext { gw, ctx: visit, call, .. } = errand;
     let mut questions = Vec::new();
@@ -96,7 +96,7 @@ pub(crate) fn judge_answers(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     paused: Option<&Paused>,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
 ) -> Result<(), Refusal> {
     if let Some(paused) = paused {
         if !Arc::ptr_eq(&paused.upstream, &visit.upstream) {
@@ -171,9 +171,9 @@ pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &RequestContext, said: 
             Some(_) => return false,
             None => Refusal::Unaddressed,
         };
-        let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
-        trail.method(&visit.upstream.secret_redactor().redact_text(&method));
-        gw.refuse(&mut trail, &why_not).await;
+        let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
+        trail.set_method(&visit.upstream.secret_redactor().redact_text(&method));
+        gw.record_refusal(&mut trail, &why_not).await;
         return false;
     }
     true
@@ -417,7 +417,7 @@ impl Gateway {
         let task = Arc::clone(&gw);
         gw.spawn(async move {
             let Paused { call, upstream, session, links, exchange, questions, turn, mut trail, .. } = paused;
-            task.write(trail.given_up()).await;
+            task.write_row(trail.abandoned_row()).await;
             let link = exchange.session_link.clone();
             drop(exchange);
             if session.link_epoch() == links {

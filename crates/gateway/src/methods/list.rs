@@ -19,7 +19,7 @@ use super::offer::offered;
 use super::pass::fail;
 use crate::Gateway;
 use crate::call::{
-    ForwardContext, ForwardOutcome, Permit, Progress, RESULT_TYPE_COMPLETE, Refusal, Trail, forward,
+    CallRecorder, ForwardContext, ForwardOutcome, Permit, Progress, RESULT_TYPE_COMPLETE, Refusal, forward,
     response_for_client, result_text, status_of, without_result_type,
 };
 use crate::http_server::reply;
@@ -69,7 +69,7 @@ pub(crate) async fn list(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     line: Responder,
 ) {
     let id = request.id();
@@ -86,12 +86,12 @@ pub(crate) async fn list(
     match edited(gw, visit, request, &pages, changes).await {
         Ok((status, text, outcome)) => {
             line.finish_with_body(status, text).await;
-            gw.write(trail.outcome(outcome, None)).await;
+            gw.write_row(trail.outcome_row(outcome, None)).await;
         }
         Err(Refusal::Upstream(fault)) => fail(gw, id, &mut trail, fault, line).await,
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(id, trail.call(), &refusal)).await;
-            gw.refuse(&mut trail, &refusal).await;
+            line.finish(reply::internal_error_reply(id, trail.call_id(), &refusal)).await;
+            gw.record_refusal(&mut trail, &refusal).await;
         }
     }
 }
@@ -105,7 +105,7 @@ pub(crate) async fn from_the_beginning(
     gw: &Gateway,
     request: &ClientRequest<'_>,
     era: ProtocolGeneration,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
     line: Responder,
 ) -> Option<Responder> {
     let (status, text, code, what) = match request.cursor() {
@@ -121,7 +121,7 @@ pub(crate) async fn from_the_beginning(
         }
     };
     line.finish_with_status(status, text.into()).await;
-    gw.write(trail.rejected(code, &what)).await;
+    gw.write_row(trail.rejection_row(code, &what)).await;
     None
 }
 

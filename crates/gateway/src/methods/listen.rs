@@ -23,7 +23,7 @@ use super::server::{MayHear, may_hear_of};
 use super::stream::LOOK;
 use super::tasks::{self, not_to_hear};
 use crate::Gateway;
-use crate::call::{Permit, Refusal, RequestSubject, Trail, response_for_client, status_of};
+use crate::call::{CallRecorder, Permit, Refusal, RequestSubject, response_for_client, status_of};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
@@ -51,7 +51,7 @@ pub(crate) async fn listen(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     mut line: Responder,
 ) {
     if let Err(refusal) = bounded(request) {
@@ -76,20 +76,21 @@ pub(crate) async fn listen(
         Err(fault) => return tasks::refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
     };
     if let Some(task) = unheard {
-        trail.about(visit, Some(&task), None);
+        trail.set_subject(visit, Some(&task), None);
         let facts = line.with_client_names(&RequestSubject::Task { id: task.into(), tool: String::new() });
         line.finish(reply::not_found_reply(visit.generation(), &facts, request.id()).into()).await;
-        return gw.refuse(&mut trail, &Refusal::Unaddressed).await;
+        return gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
     }
     let method = request.method().name();
     let hop = visit.upstream_span(method, None);
-    let text = own.page_request(&RequestId::string(trail.call().as_str()), None, hop.as_ref().map(|hop| &hop.context));
+    let text =
+        own.page_request(&RequestId::string(trail.call_id().as_str()), None, hop.as_ref().map(|hop| &hop.context));
     let outgoing =
-        visit.request_for_upstream(UpstreamRequest::request(text, trail.call()), method, None).with_span(hop);
+        visit.request_for_upstream(UpstreamRequest::request(text, trail.call_id()), method, None).with_span(hop);
     let end = match Permit::for_always_allowed(method, outgoing) {
         Some(permit) => {
-            let span = ClientSpan::begin(visit, permit.span_context(), trail.call(), &*gw.clock);
-            let end = opened(gw, visit, request, (trail.call(), permit), &heard, &mut line).await;
+            let span = ClientSpan::begin(visit, permit.span_context(), trail.call_id(), &*gw.clock);
+            let end = opened(gw, visit, request, (trail.call_id(), permit), &heard, &mut line).await;
             if let Some(span) = span {
                 span.end_stream(end.as_ref().err());
             }
@@ -107,7 +108,7 @@ async fn ended(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     line: Responder,
     end: End,
 ) {
@@ -125,7 +126,7 @@ async fn ended(
             CallOutcome::Ok
         }
     };
-    gw.write(trail.outcome(outcome, None)).await;
+    gw.write_row(trail.outcome_row(outcome, None)).await;
 }
 
 /// What a client is told that has to listen anew, or may not.
@@ -204,9 +205,9 @@ pub(crate) fn honoured(gw: &Gateway, visit: &RequestContext, request: &ClientReq
 /// Writes of what a client is not told though it asked.
 pub(crate) async fn record(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>, honoured: &Honoured) {
     for (uri, reason) in &honoured.denied {
-        let mut trail = Trail::begin(visit, request, gw.new_call_id(), gw.clock.now());
-        trail.about(visit, Some(uri), None);
-        gw.refuse(&mut trail, &Refusal::Denied(reason.clone())).await;
+        let mut trail = CallRecorder::start(visit, request, gw.new_call_id(), gw.clock.now());
+        trail.set_subject(visit, Some(uri), None);
+        gw.record_refusal(&mut trail, &Refusal::Denied(reason.clone())).await;
     }
 }
 

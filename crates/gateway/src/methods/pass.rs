@@ -14,7 +14,7 @@ use super::input::is_input;
 use super::server::{may_be_answered, tell};
 use crate::Gateway;
 use crate::call::{
-    ForwardContext, ForwardOutcome, Permit, Progress, Refusal, Trail, forward, response_for_client,
+    CallRecorder, ForwardContext, ForwardOutcome, Permit, Progress, Refusal, forward, response_for_client,
     rewrite_for_upstream, status_of,
 };
 use crate::http_server::reply;
@@ -28,7 +28,7 @@ pub(crate) async fn request(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     mut line: Responder,
 ) {
     match sent(gw, visit, request, &trail, &mut line).await {
@@ -37,7 +37,7 @@ pub(crate) async fn request(
                 note_level(gw, visit, request).await;
             }
             line.finish_with_status(status, text).await;
-            gw.write(trail.outcome(outcome, Some(exchange.status.as_u16()))).await;
+            gw.write_row(trail.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
         Err(fault) => fail(gw, request.id(), &mut trail, fault, line).await,
@@ -54,7 +54,13 @@ async fn note_level(gw: &Gateway, visit: &RequestContext, request: &ClientReques
 }
 
 /// Ends a request that is not judged, and to which the upstream gave no answer.
-pub(crate) async fn fail(gw: &Gateway, id: &RequestId<'_>, trail: &mut Trail, fault: SendError, line: Responder) {
+pub(crate) async fn fail(
+    gw: &Gateway,
+    id: &RequestId<'_>,
+    trail: &mut CallRecorder,
+    fault: SendError,
+    line: Responder,
+) {
     let outcome = fault.outcome();
     fail_by(gw, id, trail, (Refusal::Unanswered(fault), outcome), line).await;
 }
@@ -63,25 +69,25 @@ pub(crate) async fn fail(gw: &Gateway, id: &RequestId<'_>, trail: &mut Trail, fa
 pub(super) async fn fail_by(
     gw: &Gateway,
     id: &RequestId<'_>,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
     why: (Refusal, CallOutcome),
     line: Responder,
 ) {
     let (refusal, outcome) = why;
     if outcome == CallOutcome::Cancelled {
         line.hang_up();
-        return gw.write(trail.outcome(outcome, None)).await;
+        return gw.write_row(trail.outcome_row(outcome, None)).await;
     }
     gw.metrics.count_refusal(refusal.code());
-    line.finish(reply::internal_error_reply(id, trail.call(), &refusal)).await;
-    gw.write(trail.failed(&refusal, outcome)).await;
+    line.finish(reply::internal_error_reply(id, trail.call_id(), &refusal)).await;
+    gw.write_row(trail.failure_row(&refusal, outcome)).await;
 }
 
 async fn sent(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    trail: &Trail,
+    trail: &CallRecorder,
     line: &mut Responder,
 ) -> Result<(StatusCode, Bytes, CallOutcome, UpstreamResponse), SendError> {
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
@@ -90,7 +96,7 @@ async fn sent(
             let status = status_of(
                 visit.generation(),
                 &message.clone().into(),
-                trail.call(),
+                trail.call_id(),
                 exchange.status,
                 &gw.settings.reply_limits,
             );
@@ -105,17 +111,17 @@ pub(crate) async fn exchanged(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    trail: &Trail,
+    trail: &CallRecorder,
     line: &mut Responder,
 ) -> Result<(Bytes, UpstreamResponse), SendError> {
     let progress = Progress::of(request);
-    let outgoing = rewrite_for_upstream(visit, request, trail.call(), None);
+    let outgoing = rewrite_for_upstream(visit, request, trail.call_id(), None);
     let permit = Permit::for_always_allowed(request.method().name(), outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let errand = ForwardContext {
         gw,
         ctx: visit,
-        call: trail.call(),
+        call: trail.call_id(),
         progress: progress.as_ref(),
         cancels_on_disconnect: true,
         is_client_request: true,
@@ -137,24 +143,24 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &RequestContext, message: &Clie
     if visit.translation() == ProtocolTranslation::ToStateless {
         return kept_here(gw, visit, message).await;
     }
-    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
+    let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
     if is_cancelled_here(visit, message) {
-        trail.method(Method::Cancelled.name());
-        return gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+        trail.set_method(Method::Cancelled.name());
+        return gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
     }
     reopen_if_elsewhere(gw, visit).await;
     let permit = match message {
         ClientMessage::Notification(said) => {
-            trail.method(said.method().name());
+            trail.set_method(said.method().name());
             notification(visit, said)
         }
         ClientMessage::Response(said) => {
-            trail.method("response");
+            trail.set_method("response");
             match response(gw, visit, said, &mut trail) {
                 Ok(permit) => permit,
                 Err(refused) => {
                     let (refusal, permit) = *refused;
-                    gw.refuse(&mut trail, &refusal).await;
+                    gw.record_refusal(&mut trail, &refusal).await;
                     // It waits; one that cannot be told will have to find out by itself.
                     let _ = tell(gw, visit, permit).await;
                     return;
@@ -165,16 +171,16 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &RequestContext, message: &Clie
     };
     let Some(permit) = permit else {
         gw.metrics.count_dropped_message();
-        return gw.write(trail.refused(&Refusal::Unaddressed)).await;
+        return gw.write_row(trail.refusal_row(&Refusal::Unaddressed)).await;
     };
     let is_progress = matches!(message, ClientMessage::Notification(said) if *said.method() == Method::Progress);
     match tell(gw, visit, permit).await {
         // There may be thousands of these, and they decide nothing.
         Ok(_) if is_progress => {}
-        Ok(status) => gw.write(trail.outcome(CallOutcome::Ok, Some(status))).await,
+        Ok(status) => gw.write_row(trail.outcome_row(CallOutcome::Ok, Some(status))).await,
         Err(fault) => {
             let outcome = fault.outcome();
-            gw.write(trail.failed(&Refusal::Upstream(fault), outcome)).await;
+            gw.write_row(trail.failure_row(&Refusal::Upstream(fault), outcome)).await;
         }
     }
 }
@@ -183,14 +189,14 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &RequestContext, message: &Clie
 /// is of no use there.
 async fn kept_here(gw: &Gateway, visit: &RequestContext, message: &ClientMessage<'_>) {
     let Some(session) = visit.session() else { return };
-    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
+    let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
     let is_taken = match message {
         ClientMessage::Notification(said) if *said.method() == Method::Cancelled => {
-            trail.method(said.method().name());
+            trail.set_method(said.method().name());
             said.reference().ok().flatten().is_some_and(|id| session.cancel_request(&id))
         }
         ClientMessage::Response(said) => {
-            trail.method("response");
+            trail.set_method("response");
             match session.server_requests.take(said.id()) {
                 Some(ServerRequestOrigin::Call(waiting)) => {
                     waiting.send(Bytes::copy_from_slice(said.text().as_bytes())).is_ok()
@@ -202,10 +208,10 @@ async fn kept_here(gw: &Gateway, visit: &RequestContext, message: &ClientMessage
         ClientMessage::Notification(_) | ClientMessage::Request(_) => return,
     };
     if is_taken {
-        return gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+        return gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
     }
     gw.metrics.count_dropped_message();
-    gw.write(trail.refused(&Refusal::Unaddressed)).await;
+    gw.write_row(trail.refusal_row(&Refusal::Unaddressed)).await;
 }
 
 /// Cancels a request that the server knows by ids of which the client cannot speak: whoever carries it tells the server.
@@ -238,7 +244,7 @@ fn response(
     gw: &Gateway,
     visit: &RequestContext,
     said: &ClientResponse<'_>,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
 ) -> Result<Option<Permit>, Box<(Refusal, Permit)>> {
     let asked = visit.session().and_then(|session| Some((session, session.server_requests.take(said.id())?)));
     match asked {

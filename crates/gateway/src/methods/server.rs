@@ -12,7 +12,7 @@ use gatelodge_store::{CallOutcome, EnforcementMode};
 use super::input::may_be_asked_by;
 use super::{tasks, undeclared};
 use crate::Gateway;
-use crate::call::{ForwardContext, Permit, Refusal, RequestSubject, TOO_MANY_SUSPENDED_CALLS_MESSAGE, Trail};
+use crate::call::{CallRecorder, ForwardContext, Permit, Refusal, RequestSubject, TOO_MANY_SUSPENDED_CALLS_MESSAGE};
 use crate::list_changed::SUBSCRIPTION_ID_KEY;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::ServerRequestOrigin;
@@ -183,15 +183,15 @@ async fn is_ours(gw: &Gateway, visit: &RequestContext, asked: &ServerRequest<'_>
 }
 
 pub(super) async fn may_be_asked(gw: &Gateway, visit: &RequestContext, name: &str) -> bool {
-    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
-    trail.method(name);
+    let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
+    trail.set_method(name);
     match may_ask(gw, visit, name, &mut trail) {
         Ok(()) => {
-            gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+            gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
             true
         }
         Err(refusal) => {
-            gw.refuse(&mut trail, &refusal).await;
+            gw.record_refusal(&mut trail, &refusal).await;
             false
         }
     }
@@ -202,14 +202,14 @@ pub(super) fn may_be_answered(
     gw: &Gateway,
     visit: &RequestContext,
     name: &str,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
 ) -> Result<(), Refusal> {
     let Err(reason) = judge(gw, visit, &RequestSubject::Method { name }) else { return Ok(()) };
     // The call itself may be made: that is no secret, as it is of what is not listed.
     let message = format!("the policy does not let the server ask `{name}`; what you answer was not sent").into();
     let refusal = Refusal::Denied(Reason { code: Code::Denied, message, ..reason });
     if visit.server_access.mode == EnforcementMode::Observe {
-        trail.observed(&refusal);
+        trail.record_observed_denial(&refusal);
         return Ok(());
     }
     Err(refusal)
@@ -221,21 +221,21 @@ async fn settled<T>(
     asked: &ServerRequest<'_>,
     place: impl FnOnce() -> Result<T, Refusal>,
 ) -> Option<T> {
-    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
+    let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
     let name = asked.method().name();
     // What a server calls its question may be anything, our secret, too.
-    trail.method(&visit.upstream.secret_redactor().redact_text(name));
+    trail.set_method(&visit.upstream.secret_redactor().redact_text(name));
     let may_ask = undeclared::may_ask(visit, asked).and_then(|()| match tasks::of_client(gw, visit, asked) {
         Some(asked_for) => asked_for.and_then(|method| may_ask(gw, visit, &method, &mut trail)),
         None => may_ask(gw, visit, name, &mut trail),
     });
     match may_ask.and_then(|()| place()) {
         Ok(placed) => {
-            gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+            gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
             Some(placed)
         }
         Err(refusal) => {
-            gw.refuse(&mut trail, &refusal).await;
+            gw.record_refusal(&mut trail, &refusal).await;
             // It waits for an answer; one that cannot be told will have to find out by itself.
             let _ = tell(gw, visit, Permit::for_declined_server_request(visit, asked.id(), &refusal)).await;
             None
@@ -251,10 +251,12 @@ fn place(visit: &RequestContext, asked: &ServerRequest<'_>) -> Result<String, Re
 }
 
 /// Whether the policy lets an upstream ask this.
-fn may_ask(gw: &Gateway, visit: &RequestContext, name: &str, trail: &mut Trail) -> Result<(), Refusal> {
+fn may_ask(gw: &Gateway, visit: &RequestContext, name: &str, trail: &mut CallRecorder) -> Result<(), Refusal> {
     match judge(gw, visit, &RequestSubject::Method { name }) {
-        Ok(rule) => trail.allowed(rule.as_ref()),
-        Err(reason) if visit.server_access.mode == EnforcementMode::Observe => trail.observed(&Refusal::Denied(reason)),
+        Ok(rule) => trail.record_allowed(rule.as_ref()),
+        Err(reason) if visit.server_access.mode == EnforcementMode::Observe => {
+            trail.record_observed_denial(&Refusal::Denied(reason))
+        }
         Err(reason) => return Err(Refusal::Denied(reason)),
     }
     Ok(())

@@ -17,7 +17,7 @@ use super::lost::{is_lost, may_be_lost};
 use super::server::{question, unaddressed};
 use super::subscribe;
 use crate::Gateway;
-use crate::call::{InFlightGuard, Permit, Refusal, Trail};
+use crate::call::{CallRecorder, InFlightGuard, Permit, Refusal};
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
 use crate::list_changed::{ListChangedSet, list_changed_notification as changed_list};
@@ -59,9 +59,9 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, visit: RequestContext, last: &str)
 
 /// Answers that nobody knows what a client missed.
 async fn unknown(gw: &Gateway, visit: &RequestContext) -> Response<ReplyBody> {
-    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
-    trail.method("GET");
-    gw.refuse(&mut trail, &Refusal::Unaddressed).await;
+    let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
+    trail.set_method("GET");
+    gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
     reply::http_error_response(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
 }
 
@@ -83,15 +83,15 @@ pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext, behind: Optio
 
 /// A place for one more stream of the grant; what comes of it is written down.
 pub(crate) async fn place(gw: &Gateway, visit: &RequestContext) -> Result<InFlightGuard, Refusal> {
-    let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
-    trail.method("GET");
+    let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
+    trail.set_method("GET");
     match InFlightGuard::for_stream(&visit.grant) {
         Ok(room) => {
-            gw.write(trail.outcome(CallOutcome::Ok, None)).await;
+            gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
             Ok(room)
         }
         Err(refusal) => {
-            gw.refuse(&mut trail, &refusal).await;
+            gw.record_refusal(&mut trail, &refusal).await;
             Err(refusal)
         }
     }

@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::server::{MayHear, may_hear_of};
 use crate::Gateway;
-use crate::call::{Permit, Refusal, RequestSubject, Trail, await_own_response, result_text};
+use crate::call::{CallRecorder, Permit, Refusal, RequestSubject, await_own_response, result_text};
 use crate::request_context::RequestContext;
 use crate::session::Session;
 use crate::upstream::UpstreamRequest;
@@ -119,10 +119,10 @@ pub(super) async fn judged(gw: &Gateway, visit: &RequestContext, session: &Sessi
         Err(reason) => reason,
     };
     if session.subscriptions.mark_denied(uri) {
-        let mut trail = Trail::of_visit(visit, gw.new_call_id(), gw.clock.now());
-        trail.method(Method::ResourcesSubscribe.name());
-        trail.about(visit, Some(uri), None);
-        gw.refuse(&mut trail, &Refusal::Denied(reason)).await;
+        let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
+        trail.set_method(Method::ResourcesSubscribe.name());
+        trail.set_subject(visit, Some(uri), None);
+        gw.record_refusal(&mut trail, &Refusal::Denied(reason)).await;
     }
     None
 }

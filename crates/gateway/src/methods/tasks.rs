@@ -13,7 +13,7 @@ use self::owner::is_passed_over;
 pub(crate) use self::owner::{are_named, is_for, not_there, not_to_hear, note, of_client};
 use super::{call, initialize};
 use crate::Gateway;
-use crate::call::{Refusal, RequestSubject, Trail};
+use crate::call::{CallRecorder, Refusal, RequestSubject};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
@@ -23,7 +23,7 @@ pub(crate) async fn request(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     mut line: Responder,
 ) {
     if let Err(refusal) = line.acquire_in_flight(visit, request.method()) {
@@ -39,7 +39,7 @@ pub(crate) async fn request(
         let data = format!(r#"{{"requiredCapabilities":{TASKS_CAPABILITY_JSON}}}"#);
         let text = error_response(Some(request.id()), code::MISSING_CLIENT_CAPABILITY, what, Some(&data));
         line.finish_with_status(StatusCode::BAD_REQUEST, text.into()).await;
-        return gw.write(trail.rejected(code::MISSING_CLIENT_CAPABILITY, what)).await;
+        return gw.write_row(trail.rejection_row(code::MISSING_CLIENT_CAPABILITY, what)).await;
     }
     if *request.method() == Method::TasksList {
         return list(gw, visit, request, trail, line).await;
@@ -56,10 +56,10 @@ pub(crate) async fn request(
         Ok(Some(Some(tool))) => call::carry(gw, visit, request, &RequestSubject::Task { id, tool }, trail, line).await,
         Ok(Some(None)) => call::carry(gw, visit, request, &method, trail, line).await,
         Ok(None) => {
-            trail.about(visit, Some(&id), None);
+            trail.set_subject(visit, Some(&id), None);
             let facts = line.with_client_names(&RequestSubject::Task { id, tool: String::new() });
             line.finish(reply::not_found_reply(visit.generation(), &facts, request.id()).into()).await;
-            gw.refuse(&mut trail, &Refusal::Unaddressed).await;
+            gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
         }
         Err(fault) => refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
     }
@@ -86,15 +86,15 @@ fn is_known(visit: &RequestContext, method: &Method<'_>) -> bool {
 pub(crate) async fn refuse(
     gw: &Gateway,
     request: &ClientRequest<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     line: Responder,
     refusal: &Refusal,
 ) {
-    line.finish(reply::internal_error_reply(request.id(), trail.call(), refusal)).await;
-    gw.refuse(&mut trail, refusal).await;
+    line.finish(reply::internal_error_reply(request.id(), trail.call_id(), refusal)).await;
+    gw.record_refusal(&mut trail, refusal).await;
 }
 
-async fn reject(gw: &Gateway, visit: &RequestContext, mut trail: Trail, line: Responder, fault: &MessageError) {
+async fn reject(gw: &Gateway, visit: &RequestContext, mut trail: CallRecorder, line: Responder, fault: &MessageError) {
     line.reject(fault, visit.generation()).await;
-    gw.write(trail.rejected(fault.code, &fault.message)).await;
+    gw.write_row(trail.rejection_row(fault.code, &fault.message)).await;
 }

@@ -20,7 +20,7 @@ use memchr::memmem::Finder;
 use super::discover::OWN_META_WITH_TASKS;
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
-use crate::call::{Permit, Refusal, Trail, await_own_response, reserve};
+use crate::call::{CallRecorder, Permit, Refusal, await_own_response, reserve};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::Session;
 use crate::upstream::{SendError, StatelessHeaders, UpstreamRequest};
@@ -181,15 +181,15 @@ impl Gateway {
         let Some(gw) = self.arc_self() else { return };
         let (own, visit, task) = (std::sync::Arc::clone(&gw), visit.clone(), task.to_owned());
         gw.spawn(async move {
-            let mut trail = Trail::of_visit(&visit, own.new_call_id(), own.clock.now());
-            trail.method(Method::TasksCancel.name());
-            trail.about(&visit, Some(&task), None);
+            let mut trail = CallRecorder::for_request(&visit, own.new_call_id(), own.clock.now());
+            trail.set_method(Method::TasksCancel.name());
+            trail.set_subject(&visit, Some(&task), None);
             // What is not written down is not sent, though nobody asked for it.
             let reserved = match reserve(&own, &visit, &Terms::default(), &mut trail).await {
                 Ok(reserved) => reserved,
-                Err(refusal) => return own.refuse(&mut trail, &refusal).await,
+                Err(refusal) => return own.record_refusal(&mut trail, &refusal).await,
             };
-            let call = trail.call();
+            let call = trail.call_id();
             let permit = Permit::for_reserved_call(&reserved, cancellation(&visit, &task, call));
             let telling = async {
                 let mut exchange = own.upstream_client.send(&visit.upstream, permit).await?;
@@ -197,10 +197,10 @@ impl Gateway {
             };
             let told = tokio::time::timeout(own.settings.connect_time * 2, telling).await;
             match told.unwrap_or(Err(SendError::Timeout)) {
-                Ok(_) => own.write(trail.outcome(CallOutcome::Ok, None)).await,
+                Ok(_) => own.write_row(trail.outcome_row(CallOutcome::Ok, None)).await,
                 Err(fault) => {
                     let outcome = fault.outcome();
-                    own.write(trail.failed(&Refusal::Upstream(fault), outcome)).await;
+                    own.write_row(trail.failure_row(&Refusal::Upstream(fault), outcome)).await;
                 }
             }
         });

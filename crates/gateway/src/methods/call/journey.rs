@@ -12,7 +12,7 @@ use http::{HeaderMap, StatusCode};
 use super::Carried;
 use crate::Gateway;
 use crate::call::{
-    Bond, CallReservation, ForwardContext, ForwardOutcome, Paused, Permit, Progress, RequestSubject, Trail,
+    Bond, CallRecorder, CallReservation, ForwardContext, ForwardOutcome, Paused, Permit, Progress, RequestSubject,
     can_request_input, forward, parsed_response_for_client, relay_until_response, rewrite_for_upstream, status_of,
 };
 use crate::deadline_timer::{DeadlineTimer, timeout};
@@ -174,9 +174,9 @@ impl Journey<'_> {
         exchange: UpstreamResponse,
     ) -> Result<Paused, SendError> {
         let Self { gw, visit, request, facts, .. } = self;
-        let mut trail = Trail::of_visit(visit, errand.call, gw.clock.now());
-        trail.request(request);
-        trail.about(visit, facts.target(), facts.arguments());
+        let mut trail = CallRecorder::for_request(visit, errand.call, gw.clock.now());
+        trail.set_request(request);
+        trail.set_subject(visit, facts.target(), facts.arguments());
         let bond = Bond::of(visit, request, facts);
         input::paused(errand, links, asked, exchange, (bond, trail)).ok_or_else(unasked)
     }

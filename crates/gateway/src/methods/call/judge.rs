@@ -6,14 +6,14 @@ use gatelodge_policy::{CallTarget, Code, Decision, Definition, Reason, Terms, de
 use gatelodge_store::EnforcementMode;
 
 use crate::Gateway;
-use crate::call::{Refusal, RequestSubject, Trail};
+use crate::call::{CallRecorder, Refusal, RequestSubject};
 use crate::http_server::responder::Responder;
 use crate::methods::offer::{offer_for, with_tool};
 use crate::request_context::RequestContext;
 use crate::upstream::{SendError, ToolListing};
 
 /// Why the policy does not show a tool, whatever its server says of it.
-pub(super) fn hidden(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &Trail) -> Option<Reason> {
+pub(super) fn hidden(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Reason> {
     if visit.server_access.policy.as_ref().is_some_and(|policy| policy.policy.has_category_rules()) {
         return None;
     }
@@ -26,7 +26,11 @@ pub(super) fn hidden(visit: &RequestContext, facts: &RequestSubject<'_>, trail: 
 }
 
 /// Why a call is refused, as far as that can be said without asking its server. Nothing is taken for it.
-pub(super) fn denied_anyway(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &Trail) -> Option<Reason> {
+pub(super) fn denied_anyway(
+    visit: &RequestContext,
+    facts: &RequestSubject<'_>,
+    trail: &CallRecorder,
+) -> Option<Reason> {
     let offer = facts.tool().and_then(|name| with_tool(visit, name));
     let decision = match (facts.tool(), &offer) {
         // The policy does not go by definitions of resources and prompts.
@@ -40,13 +44,13 @@ pub(super) fn denied_anyway(visit: &RequestContext, facts: &RequestSubject<'_>, 
 }
 
 /// What the policy says of a tool as if it were the one that was accepted; none where it goes by more than that.
-fn judged_as_accepted(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &Trail) -> Option<Decision> {
+fn judged_as_accepted(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Decision> {
     let Some(policy) = &visit.server_access.policy else { return Some(Decision::Deny(Reason::no_policy())) };
     let mut call = facts.to_policy_call(visit, None);
     if let CallTarget::Tool(tool) = &mut call.target {
         tool.definition = Definition::Accepted;
     }
-    match decide(&policy.policy, &call, trail.at()) {
+    match decide(&policy.policy, &call, trail.started_at()) {
         _ if policy.policy.has_category_rules() => None,
         Decision::Deny(Reason { code: Code::InvalidArguments, .. }) => None,
         decision => Some(decision),
@@ -59,7 +63,7 @@ pub(super) async fn offered(
     gw: &Gateway,
     visit: &RequestContext,
     facts: &RequestSubject<'_>,
-    trail: &Trail,
+    trail: &CallRecorder,
     line: &mut Responder,
 ) -> Result<Option<Arc<ToolListing>>, Refusal> {
     let Some(name) = facts.tool() else { return Ok(None) };
@@ -87,11 +91,11 @@ pub(super) fn judge(
     visit: &RequestContext,
     facts: &RequestSubject<'_>,
     offer: Option<&ToolListing>,
-    trail: &mut Trail,
+    trail: &mut CallRecorder,
 ) -> Result<Terms, Refusal> {
     match judged(visit, facts, offer, trail) {
         Decision::Allow(terms) => {
-            trail.allowed(terms.rule.as_ref());
+            trail.record_allowed(terms.rule.as_ref());
             Ok(terms)
         }
         Decision::Deny(reason) => {
@@ -99,15 +103,20 @@ pub(super) fn judge(
             if visit.server_access.mode == EnforcementMode::Enforce {
                 return Err(refusal);
             }
-            trail.observed(&refusal);
+            trail.record_observed_denial(&refusal);
             Ok(Terms::default())
         }
     }
 }
 
-fn judged(visit: &RequestContext, facts: &RequestSubject<'_>, offer: Option<&ToolListing>, trail: &Trail) -> Decision {
+fn judged(
+    visit: &RequestContext,
+    facts: &RequestSubject<'_>,
+    offer: Option<&ToolListing>,
+    trail: &CallRecorder,
+) -> Decision {
     match &visit.server_access.policy {
-        Some(policy) => decide(&policy.policy, &facts.to_policy_call(visit, offer), trail.at()),
+        Some(policy) => decide(&policy.policy, &facts.to_policy_call(visit, offer), trail.started_at()),
         None => Decision::Deny(Reason::no_policy()),
     }
 }

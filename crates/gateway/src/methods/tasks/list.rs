@@ -9,7 +9,7 @@ use http::StatusCode;
 use super::owner::{hash, is_passed_over, know_offer, may_hear, own_tasks};
 use super::{refuse, reject};
 use crate::Gateway;
-use crate::call::{Progress, Refusal, Trail, response_for_client};
+use crate::call::{CallRecorder, Progress, Refusal, response_for_client};
 use crate::http_server::responder::Responder;
 use crate::methods::list::{FOREIGN_CURSOR, Pages, Wanted, fetch};
 use crate::methods::pass::fail;
@@ -21,7 +21,7 @@ pub(super) async fn list(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: Trail,
+    mut trail: CallRecorder,
     mut line: Responder,
 ) {
     match request.cursor() {
@@ -29,14 +29,14 @@ pub(super) async fn list(
         Ok(Some(_)) => {
             let what = FOREIGN_CURSOR;
             line.finish(error_response(Some(request.id()), code::INVALID_PARAMS, what, None).into()).await;
-            return gw.write(trail.rejected(code::INVALID_PARAMS, what)).await;
+            return gw.write_row(trail.rejection_row(code::INVALID_PARAMS, what)).await;
         }
         Err(fault) => return reject(gw, visit, trail, line, &fault).await,
     }
     match listed(gw, visit, request, &mut line).await {
         Ok((status, text, outcome)) => {
             line.finish_with_status(status, visit.upstream.secret_redactor().redact(text)).await;
-            gw.write(trail.outcome(outcome, None)).await;
+            gw.write_row(trail.outcome_row(outcome, None)).await;
         }
         Err(Refusal::Upstream(fault)) => fail(gw, request.id(), &mut trail, fault, line).await,
         Err(refusal) => refuse(gw, request, trail, line, &refusal).await,

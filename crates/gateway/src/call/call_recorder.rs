@@ -21,14 +21,14 @@ use crate::telemetry::{CapturedReply, ServerSpan};
 use crate::upstream::SendError;
 
 /// The most characters of a name, a URI or an id, and the most names of arguments, that a row keeps.
-const MAX_TEXT: usize = 512;
-const MAX_KEYS: usize = 64;
+const MAX_TEXT_CHARS: usize = 512;
+const MAX_ARGUMENT_KEYS: usize = 64;
 
 /// The record of one call, while it is on its way.
 #[derive(Debug)]
-pub(crate) struct Trail {
+pub(crate) struct CallRecorder {
     // In a box: it is long, and a trail is handed on often.
-    facts: Box<CallRecord>,
+    record: Box<CallRecord>,
     started: Instant,
     timings: CallTimings,
     has_intent: bool,
@@ -36,142 +36,145 @@ pub(crate) struct Trail {
     span: Option<Box<ServerSpan>>,
 }
 
-impl Trail {
+impl CallRecorder {
     /// Begins with who asks and for what.
-    pub fn begin(visit: &RequestContext, request: &ClientRequest<'_>, call: CallId, at: Timestamp) -> Self {
-        let mut trail = Self::of_visit(visit, call, at);
-        trail.request(request);
+    pub fn start(visit: &RequestContext, request: &ClientRequest<'_>, call: CallId, at: Timestamp) -> Self {
+        let mut trail = Self::for_request(visit, call, at);
+        trail.set_request(request);
         trail.span = ServerSpan::begin(visit).map(Box::new);
         trail
     }
 
     /// Begins with who asks.
-    pub fn of_visit(visit: &RequestContext, call: CallId, at: Timestamp) -> Self {
-        let mut trail = Self::of_caller(&visit.grant, &visit.client_address, &visit.client_protocol, call, at);
-        trail.facts.server = Some(visit.upstream.name().clone());
+    pub fn for_request(visit: &RequestContext, call: CallId, at: Timestamp) -> Self {
+        let mut trail = Self::for_client(&visit.grant, &visit.client_address, &visit.client_protocol, call, at);
+        trail.record.server = Some(visit.upstream.name().clone());
         if let Some(policy) = &visit.server_access.policy {
-            trail.facts.policy = Some(policy.name.clone());
-            trail.facts.policy_version = Some(policy.version);
+            trail.record.policy = Some(policy.name.clone());
+            trail.record.policy_version = Some(policy.version);
         }
         let trace = visit.trace.as_ref().filter(|_| !mutant!("call-record-without-trace"));
-        trail.facts.trace = trace.map(|trace| trace.context.trace_id().into());
+        trail.record.trace = trace.map(|trace| trace.context.trace_id().into());
         trail
     }
 
     /// The same for what concerns no single server.
-    pub fn of_all(all: &All, call: CallId, at: Timestamp) -> Self {
-        let mut trail = Self::of_caller(&all.grant, &all.address, &all.side, call, at);
-        trail.facts.trace = all.trace.as_ref().map(|trace| trace.context.trace_id().into());
+    pub fn for_aggregate(all: &All, call: CallId, at: Timestamp) -> Self {
+        let mut trail = Self::for_client(&all.grant, &all.address, &all.side, call, at);
+        trail.record.trace = all.trace.as_ref().map(|trace| trace.context.trace_id().into());
         trail
     }
 
-    fn of_caller(grant: &ActiveGrant, address: &Arc<str>, side: &ClientProtocol, call: CallId, at: Timestamp) -> Self {
-        let mut facts = Box::new(CallRecord::new(RecordKind::Unchecked, call, at));
-        facts.grant = Some(grant.config.id.clone());
-        facts.label = Some(Arc::clone(&grant.config.label));
-        facts.revision = side.revision().map(|revision| revision.as_str().into());
-        facts.client = side.client_display_name();
-        facts.address = Some(Arc::clone(address));
-        Self { facts, started: Instant::now(), timings: CallTimings::default(), has_intent: false, span: None }
+    fn for_client(grant: &ActiveGrant, address: &Arc<str>, side: &ClientProtocol, call: CallId, at: Timestamp) -> Self {
+        let mut record = Box::new(CallRecord::new(RecordKind::Unchecked, call, at));
+        record.grant = Some(grant.config.id.clone());
+        record.label = Some(Arc::clone(&grant.config.label));
+        record.revision = side.revision().map(|revision| revision.as_str().into());
+        record.client = side.client_display_name();
+        record.address = Some(Arc::clone(address));
+        Self { record, started: Instant::now(), timings: CallTimings::default(), has_intent: false, span: None }
     }
 
     /// Which request it is.
-    pub fn request(&mut self, request: &ClientRequest<'_>) {
-        self.facts.method = Some(bounded(request.method().name()));
-        self.facts.request = Some(bounded(request.id().raw()));
+    pub fn set_request(&mut self, request: &ClientRequest<'_>) {
+        self.record.method = Some(truncate(request.method().name()));
+        self.record.request = Some(truncate(request.id().raw()));
     }
 
     /// What it is about, where no server has it.
-    pub fn target(&mut self, target: &str) {
-        self.facts.target = Some(bounded(target));
+    pub fn set_target(&mut self, target: &str) {
+        self.record.target = Some(truncate(target));
     }
 
-    pub fn call(&self) -> CallId {
-        self.facts.call
+    pub fn call_id(&self) -> CallId {
+        self.record.call
     }
 
     /// Where the answer is to be shown, if somebody records the request.
-    pub fn answer(&self) -> Option<CapturedReply> {
+    pub fn captured_reply(&self) -> Option<CapturedReply> {
         self.span.as_ref().map(|span| span.captured_reply())
     }
 
-    pub fn at(&self) -> Timestamp {
-        self.facts.at
+    pub fn started_at(&self) -> Timestamp {
+        self.record.at
     }
 
-    pub fn method(&mut self, method: &str) {
-        self.facts.method = Some(bounded(method));
+    pub fn set_method(&mut self, method: &str) {
+        self.record.method = Some(truncate(method));
     }
 
     /// What the call is about, and with which arguments: their names and a hash, the values only where configured.
-    pub fn about(&mut self, visit: &RequestContext, target: Option<&str>, arguments: Option<JsonValue<'_>>) {
-        self.facts.target = target.map(bounded);
+    pub fn set_subject(&mut self, visit: &RequestContext, target: Option<&str>, arguments: Option<JsonValue<'_>>) {
+        self.record.target = target.map(truncate);
         let Some(arguments) = arguments else { return };
-        let mut keys: Vec<Arc<str>> =
-            arguments.members().take(MAX_KEYS).filter_map(|(key, _)| key.as_str().map(|key| bounded(&key))).collect();
+        let mut keys: Vec<Arc<str>> = arguments
+            .members()
+            .take(MAX_ARGUMENT_KEYS)
+            .filter_map(|(key, _)| key.as_str().map(|key| truncate(&key)))
+            .collect();
         keys.sort_unstable();
-        self.facts.argument_keys = keys;
-        self.facts.arguments_digest = Some(arguments_digest(arguments, visit.streaming_digest.as_deref()));
+        self.record.argument_keys = keys;
+        self.record.arguments_digest = Some(arguments_digest(arguments, visit.streaming_digest.as_deref()));
         if visit.upstream.config().log_arguments {
-            self.facts.arguments =
+            self.record.arguments =
                 Some(crate::argument_redaction::redacted_arguments(arguments, visit.upstream.secret_redactor()).into());
         }
     }
 
-    pub fn definition(&mut self, fingerprint: Option<Arc<str>>, category: Category) {
-        self.facts.definition = fingerprint;
-        self.facts.category = Some(category);
+    pub fn set_definition(&mut self, fingerprint: Option<Arc<str>>, category: Category) {
+        self.record.definition = fingerprint;
+        self.record.category = Some(category);
     }
 
     /// By which rule it was let pass.
-    pub fn allowed(&mut self, rule: Option<&Arc<str>>) {
-        self.facts.rule = rule.cloned();
+    pub fn record_allowed(&mut self, rule: Option<&Arc<str>>) {
+        self.record.rule = rule.cloned();
         self.timings.decide = self.elapsed();
     }
 
     /// The policy would refuse, but the grant only observes.
-    pub fn observed(&mut self, refusal: &Refusal) {
-        self.facts.observed = true;
-        self.tell(refusal);
+    pub fn record_observed_denial(&mut self, refusal: &Refusal) {
+        self.record.observed = true;
+        self.set_refusal(refusal);
     }
 
-    fn tell(&mut self, refusal: &Refusal) {
-        self.facts.code = Some(refusal.code().into());
-        self.facts.rule = refusal.rule().map(Into::into);
-        self.facts.counter = refusal.counter().map(Into::into);
-        self.facts.retry_after_seconds = refusal.room_in_seconds();
+    fn set_refusal(&mut self, refusal: &Refusal) {
+        self.record.code = Some(refusal.code().into());
+        self.record.rule = refusal.rule().map(Into::into);
+        self.record.counter = refusal.counter().map(Into::into);
+        self.record.retry_after_seconds = refusal.room_in_seconds();
         let message = match refusal.detail() {
             Some(detail) => format!("{}: {detail}", refusal.message()),
             None => refusal.message(),
         };
-        self.facts.message = Some(message.into());
+        self.record.message = Some(message.into());
     }
 
     /// The row to be written before anything is sent. The facts stay an intent's: each other row says what it is itself.
-    pub fn intent(&mut self) -> &CallRecord {
+    pub fn intent_row(&mut self) -> &CallRecord {
         if !mutant!("intent-kind-not-set") {
-            self.facts.kind = RecordKind::Intent;
+            self.record.kind = RecordKind::Intent;
         }
-        &self.facts
+        &self.record
     }
 
     /// The intent is written.
-    pub fn reserved(&mut self) {
+    pub fn mark_reserved(&mut self) {
         self.has_intent = true;
         self.timings.reserve = self.elapsed() - self.timings.decide;
     }
 
     /// How a call ended that was not to be sent, or for which only one row is written.
-    pub fn outcome(&mut self, outcome: CallOutcome, status: Option<u16>) -> CallRecord {
+    pub fn outcome_row(&mut self, outcome: CallOutcome, status: Option<u16>) -> CallRecord {
         self.timings.upstream = self.elapsed().saturating_sub(self.timings.decide + self.timings.reserve);
         let mut record = if self.has_intent {
             // The intent has the facts; the two rows share the call's id.
-            CallRecord::new(RecordKind::Outcome, self.facts.call, self.facts.at)
+            CallRecord::new(RecordKind::Outcome, self.record.call, self.record.at)
         } else {
             // An intent that could not be written is none.
-            CallRecord { kind: RecordKind::Unchecked, ..CallRecord::clone(&self.facts) }
+            CallRecord { kind: RecordKind::Unchecked, ..CallRecord::clone(&self.record) }
         };
-        self.facts.outcome = Some(outcome);
+        self.record.outcome = Some(outcome);
         record.outcome = Some(outcome);
         record.upstream_status = status;
         record.timings = Some(self.timings);
@@ -179,39 +182,39 @@ impl Trail {
     }
 
     /// How a call ended that was sent, and with which nobody went on. Its intent is in rows of another trail.
-    pub fn given_up(&mut self) -> CallRecord {
-        CallRecord { kind: RecordKind::Outcome, ..self.outcome(CallOutcome::Cancelled, None) }
+    pub fn abandoned_row(&mut self) -> CallRecord {
+        CallRecord { kind: RecordKind::Outcome, ..self.outcome_row(CallOutcome::Cancelled, None) }
     }
 
     /// Why a call whose intent was written got no answer.
-    pub fn failed(&mut self, refusal: &Refusal, outcome: CallOutcome) -> CallRecord {
-        let mut record = self.outcome(outcome, None);
+    pub fn failure_row(&mut self, refusal: &Refusal, outcome: CallOutcome) -> CallRecord {
+        let mut record = self.outcome_row(outcome, None);
         record.code = Some(refusal.code().into());
         record.message = refusal.detail().map(Into::into);
         record
     }
 
     /// The row of a call that was refused.
-    pub fn refused(&mut self, refusal: &Refusal) -> CallRecord {
-        self.tell(refusal);
-        self.facts.kind = RecordKind::Refused;
+    pub fn refusal_row(&mut self, refusal: &Refusal) -> CallRecord {
+        self.set_refusal(refusal);
+        self.record.kind = RecordKind::Refused;
         self.timings.decide = self.elapsed();
-        self.facts.timings = Some(self.timings);
-        CallRecord::clone(&self.facts)
+        self.record.timings = Some(self.timings);
+        CallRecord::clone(&self.record)
     }
 
     /// The row of a call whose caller did not wait until it was sent.
-    pub fn left(&mut self) -> CallRecord {
-        self.facts.outcome = Some(CallOutcome::Cancelled);
-        self.refused(&Refusal::Upstream(SendError::ClientGone))
+    pub fn cancelled_row(&mut self) -> CallRecord {
+        self.record.outcome = Some(CallOutcome::Cancelled);
+        self.refusal_row(&Refusal::Upstream(SendError::ClientGone))
     }
 
     /// The row of a message that could not be taken at all.
-    pub fn rejected(&mut self, code: i64, message: &str) -> CallRecord {
-        self.facts.kind = RecordKind::Refused;
-        self.facts.code = Some("rejected".into());
-        self.facts.message = Some(format!("{code}: {message}").into());
-        CallRecord::clone(&self.facts)
+    pub fn rejection_row(&mut self, code: i64, message: &str) -> CallRecord {
+        self.record.kind = RecordKind::Refused;
+        self.record.code = Some("rejected".into());
+        self.record.message = Some(format!("{code}: {message}").into());
+        CallRecord::clone(&self.record)
     }
 
     fn elapsed(&self) -> u64 {
@@ -219,19 +222,19 @@ impl Trail {
     }
 }
 
-impl Drop for Trail {
+impl Drop for CallRecorder {
     fn drop(&mut self) {
         if let Some(span) = self.span.take() {
-            span.end(&self.facts, self.has_intent, self.started);
+            span.end(&self.record, self.has_intent, self.started);
         }
     }
 }
 
 /// A caller's text as far as a row keeps it: what is refused costs the caller nothing, and must not fill the disk.
-fn bounded(text: &str) -> Arc<str> {
+fn truncate(text: &str) -> Arc<str> {
     // Nearly all have not even so many bytes.
-    let is_long = text.len() > MAX_TEXT && !mutant!("log-text-length-unlimited");
-    let beyond = if is_long { text.char_indices().nth(MAX_TEXT) } else { None };
+    let is_long = text.len() > MAX_TEXT_CHARS && !mutant!("log-text-length-unlimited");
+    let beyond = if is_long { text.char_indices().nth(MAX_TEXT_CHARS) } else { None };
     match beyond {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
         None => text.into(),
@@ -240,17 +243,17 @@ fn bounded(text: &str) -> Arc<str> {
 
 impl Gateway {
     /// Counts and writes that something was refused.
-    pub(crate) async fn refuse(&self, trail: &mut Trail, refusal: &Refusal) {
+    pub(crate) async fn record_refusal(&self, trail: &mut CallRecorder, refusal: &Refusal) {
         self.metrics.count_refusal(refusal.code());
-        self.write(trail.refused(refusal)).await;
+        self.write_row(trail.refusal_row(refusal)).await;
     }
 
     /// Writes a row. No reply waits for it; where it cannot be written, somebody must hear of it.
-    pub(crate) async fn write(&self, mut record: CallRecord) {
+    pub(crate) async fn write_row(&self, mut record: CallRecord) {
         if record.kind == RecordKind::Outcome {
             record.at = self.clock.now();
         }
-        say(&record);
+        log_row(&record);
         let call = record.call;
         if let Err(fault) = self.ledger.write(&record).await {
             self.metrics.lost_rows.inc();
@@ -259,7 +262,7 @@ impl Gateway {
     }
 }
 
-fn say(record: &CallRecord) {
+fn log_row(record: &CallRecord) {
     let call = record.call;
     let server = record.server.as_ref().map(|server| server.as_str()).unwrap_or_default();
     let target =
@@ -271,12 +274,12 @@ fn say(record: &CallRecord) {
             warn!(call.id = %call, server.name = server, grant.label = grant, code, "call {call} to {target} on `{server}` refused: {code}");
         }
         (RecordKind::Refused, "upstream_unreachable" | "upstream_timeout" | "upstream_gone") => {
-            let why = why_refused(code, None);
+            let why = refusal_description(code, None);
             warn!(call.id = %call, server.name = server, grant.label = grant, code, "call {call} of `{grant}` to {target} on `{server}` was {why}");
         }
         (RecordKind::Refused, _) => {
             let rule = record.rule.as_deref();
-            let why = why_refused(code, rule);
+            let why = refusal_description(code, rule);
             info!(call.id = %call, server.name = server, grant.label = grant, code, rule.name = rule, "call {call} of `{grant}` to {target} on `{server}` was {why}");
         }
         (RecordKind::Outcome, code) if !code.is_empty() => {
@@ -287,7 +290,7 @@ fn say(record: &CallRecord) {
 }
 
 /// Why a call was not sent. Where nobody said no, the server could not be spoken to; what it said itself is for the record.
-fn why_refused(code: &str, rule: Option<&str>) -> String {
+fn refusal_description(code: &str, rule: Option<&str>) -> String {
     match (code, rule) {
         ("upstream_unreachable", _) => "not sent: the server cannot be reached".to_owned(),
         ("upstream_timeout", _) => "not sent: the server did not answer in time".to_owned(),
@@ -304,8 +307,8 @@ mod tests {
 
     #[test]
     fn a_server_that_is_away_denies_nothing() {
-        assert_eq!(why_refused("upstream_unreachable", None), "not sent: the server cannot be reached");
-        assert_eq!(why_refused("denied", Some("/tools/wipe")), "denied by /tools/wipe (denied)");
-        assert_eq!(why_refused("rejected", None), "refused (rejected)");
+        assert_eq!(refusal_description("upstream_unreachable", None), "not sent: the server cannot be reached");
+        assert_eq!(refusal_description("denied", Some("/tools/wipe")), "denied by /tools/wipe (denied)");
+        assert_eq!(refusal_description("rejected", None), "refused (rejected)");
     }
 }
