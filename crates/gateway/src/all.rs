@@ -89,7 +89,7 @@ impl All {
             ClientProtocol::Stateful(Some(session)) => {
                 part::of(gw, session, visit).await.map(|part| visit.with_session(part))
             }
-            ClientProtocol::Stateful(None) => Err(Refusal::Unaddressed),
+            ClientProtocol::Stateful(None) => Err(Refusal::UnknownReference),
             ClientProtocol::Stateless(modern) => {
                 let joined = pool::joined(gw, visit, request, modern.clone()).await;
                 joined.map(|joined| RequestContext {
@@ -99,7 +99,7 @@ impl All {
             }
         };
         let seated = seated.map(|seated| RequestContext { trace: self.trace.clone(), ..seated });
-        seated.map_err(Refusal::at_handshake)
+        seated.map_err(Refusal::as_handshake_failure)
     }
 }
 

@@ -108,7 +108,7 @@ pub(super) async fn listen(
     match listened(gw, all, request, shares, &mut line).await {
         Some(refused) => {
             line.finish(refused).await;
-            gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
+            gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
         }
         None => {
             line.hang_up();
@@ -164,14 +164,14 @@ async fn unheard(gw: &Gateway, all: &All, request: &ClientRequest<'_>, uri: &str
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     trail.set_request(request);
     trail.set_target(uri);
-    gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
+    gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
 }
 
 /// Answers that something is not there.
 async fn nowhere(gw: &Gateway, mut trail: CallRecorder, about: &str, line: Responder, text: String) {
     trail.set_target(about);
     line.finish(text.into()).await;
-    gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
+    gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
 }
 
 /// Listens to each server, for as long as somebody hears what is given.

@@ -54,7 +54,7 @@ pub(super) async fn of(gw: &Gateway, session: &Session, visit: &RequestContext) 
     if gw.sessions.find(session.id(), grant, None).is_none() {
         // The client has ended it meanwhile.
         initialize::end(gw, &visit.with_session(part)).await;
-        return Err(Refusal::Unaddressed);
+        return Err(Refusal::UnknownReference);
     }
     Ok(part)
 }
@@ -207,7 +207,7 @@ async fn dropped(gw: &Gateway, all: &All, message: &ClientMessage<'_>) {
         ClientMessage::Request(request) => trail.set_request(request),
     }
     gw.metrics.count_dropped_message();
-    gw.write_row(trail.refusal_row(&Refusal::Unaddressed)).await;
+    gw.write_row(trail.refusal_row(&Refusal::UnknownReference)).await;
 }
 
 /// Ends a session at all servers.

@@ -122,7 +122,7 @@ async fn nowhere(
     };
     trail.set_target(target.unwrap_or_default());
     line.finish(reply::not_found_reply(all.side.generation(), facts, request.id()).into()).await;
-    gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
+    gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
 }
 
 async fn reject(gw: &Gateway, all: &All, mut trail: CallRecorder, line: Responder, fault: &MessageError) {

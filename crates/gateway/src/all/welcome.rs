@@ -78,7 +78,7 @@ async fn opened(gw: &Gateway, all: &All, request: &ClientRequest<'_>) -> Result<
     let revision = wanted
         .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful)
         .unwrap_or(Revision::R2025_11_25);
-    all.grant.check_revision(revision, || all.grant.allowed_revisions(&Revision::ALL)).map_err(Refusal::Misfit)?;
+    all.grant.check_revision(revision, || all.grant.allowed_revisions(&Revision::ALL)).map_err(Refusal::Protocol)?;
     let opening = SessionParams {
         grant: all.grant.config.id.clone(),
         server: None,

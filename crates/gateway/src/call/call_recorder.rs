@@ -142,7 +142,7 @@ impl CallRecorder {
         self.record.code = Some(refusal.code().into());
         self.record.rule = refusal.rule().map(Into::into);
         self.record.counter = refusal.counter().map(Into::into);
-        self.record.retry_after_seconds = refusal.room_in_seconds();
+        self.record.retry_after_seconds = refusal.retry_after_seconds();
         let message = match refusal.detail() {
             Some(detail) => format!("{}: {detail}", refusal.message()),
             None => refusal.message(),

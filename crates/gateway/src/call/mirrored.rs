@@ -25,7 +25,7 @@ pub(crate) fn mirrored(
     let tool = visit.find_tool(offer, name);
     let mirror = tool.and_then(|tool| tool.param_headers.as_ref().ok()).unwrap_or(&nothing);
     if let Some(said) = said {
-        mirror.check(said, *arguments).map_err(Refusal::Misfit)?;
+        mirror.check(said, *arguments).map_err(Refusal::Protocol)?;
     }
     Ok(match visit.translation() {
         // A session has no such headers.

@@ -54,7 +54,7 @@ impl Permit {
     pub fn for_declined_server_request(visit: &RequestContext, asked: &RequestId<'_>, why: &Refusal) -> Self {
         let (code, words) = match why {
             // It would take the request, but not now, or not so.
-            Refusal::Full(words) => (code::INTERNAL_ERROR, *words),
+            Refusal::CapacityReached(words) => (code::INTERNAL_ERROR, *words),
             _ => (code::METHOD_NOT_FOUND, "the client does not take this request"),
         };
         let answer = error_response(Some(asked), code, words, None);

@@ -14,27 +14,27 @@ pub(crate) enum Refusal {
     /// The policy said no.
     Denied(Reason),
     /// A counter is full.
-    Exhausted { charge: Box<Charge>, room_in: Option<Duration> },
+    Exhausted { charge: Box<Charge>, retry_after: Option<Duration> },
     /// A person would have to agree, and nobody can be asked.
     ApprovalUnavailable(ApprovalRequirement),
     /// Too much is in flight.
     Busy(&'static str),
     /// The same in words that say what to do.
-    Full(&'static str),
+    CapacityReached(&'static str),
     /// Something has more bytes than are taken.
     TooLarge(&'static str, usize),
     /// Head and body do not say the same.
-    Misfit(ProtocolError),
+    Protocol(ProtocolError),
     /// It refers to nothing that is under way.
-    Unaddressed,
+    UnknownReference,
     /// The store did not answer: without a record nothing is sent.
     Store(StoreError),
     /// The upstream could not be asked what it offers.
-    Unlisted(SendError),
+    ToolListUnavailable(SendError),
     /// The handshake with the upstream failed, so what the caller wants was not sent.
     Handshake(SendError),
     /// What does nothing at the upstream got no answer, or none that can be passed on.
-    Unanswered(SendError),
+    NoResponse(SendError),
     /// A call got no answer, or none that can be passed on. Where it was sent, it may have run. One whose caller left
     /// was not.
     Upstream(SendError),
@@ -47,11 +47,11 @@ impl Refusal {
             Self::Denied(reason) => reason.code.as_str(),
             Self::Exhausted { .. } => Code::Limit.as_str(),
             Self::ApprovalUnavailable(_) => "approval_unavailable",
-            Self::Busy(_) | Self::Full(_) => "busy",
-            Self::Misfit(_) | Self::Unaddressed | Self::TooLarge(..) => "rejected",
+            Self::Busy(_) | Self::CapacityReached(_) => "busy",
+            Self::Protocol(_) | Self::UnknownReference | Self::TooLarge(..) => "rejected",
             Self::Store(_) => "store_unavailable",
-            Self::Unlisted(_) => "upstream_unreachable",
-            Self::Handshake(error) | Self::Unanswered(error) | Self::Upstream(error) => match error {
+            Self::ToolListUnavailable(_) => "upstream_unreachable",
+            Self::Handshake(error) | Self::NoResponse(error) | Self::Upstream(error) => match error {
                 SendError::NotSent(_) => "upstream_unreachable",
                 SendError::Timeout | SendError::HandshakeTimeout(_) => "upstream_timeout",
                 SendError::ClientGone => "cancelled",
@@ -70,9 +70,13 @@ impl Refusal {
             Self::Denied(reason) => reason.rule.as_deref(),
             Self::Exhausted { charge, .. } => Some(charge.rule()),
             Self::ApprovalUnavailable(question) => Some(&question.rule),
-            Self::Busy(_) | Self::Full(_) | Self::TooLarge(..) | Self::Misfit(_) | Self::Unaddressed => None,
+            Self::Busy(_)
+            | Self::CapacityReached(_)
+            | Self::TooLarge(..)
+            | Self::Protocol(_)
+            | Self::UnknownReference => None,
             Self::Store(_) => None,
-            Self::Unlisted(_) | Self::Handshake(_) | Self::Unanswered(_) | Self::Upstream(_) => None,
+            Self::ToolListUnavailable(_) | Self::Handshake(_) | Self::NoResponse(_) | Self::Upstream(_) => None,
         }
     }
 
@@ -86,9 +90,11 @@ impl Refusal {
     }
 
     /// Whole seconds until there is room, rounded up.
-    pub fn room_in_seconds(&self) -> Option<u64> {
+    pub fn retry_after_seconds(&self) -> Option<u64> {
         match self {
-            Self::Exhausted { room_in, .. } => room_in.map(|wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0)),
+            Self::Exhausted { retry_after: room_in, .. } => {
+                room_in.map(|wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
+            }
             _ => None,
         }
     }
@@ -102,15 +108,15 @@ impl Refusal {
     }
 
     /// What is said to the caller, with whom it comes from in front.
-    pub fn text(&self, call: &str) -> String {
+    pub fn client_text(&self, call: &str) -> String {
         let who = match self {
             Self::Denied(_) | Self::Exhausted { .. } | Self::ApprovalUnavailable(_) => "POLICY DENIED",
-            Self::Busy(_) | Self::Full(_) | Self::TooLarge(..) => "GATEWAY",
-            Self::Misfit(_) | Self::Unaddressed | Self::Store(_) => "GATEWAY",
-            Self::Unlisted(_) | Self::Handshake(_) | Self::Unanswered(_) | Self::Upstream(_) => "UPSTREAM",
+            Self::Busy(_) | Self::CapacityReached(_) | Self::TooLarge(..) => "GATEWAY",
+            Self::Protocol(_) | Self::UnknownReference | Self::Store(_) => "GATEWAY",
+            Self::ToolListUnavailable(_) | Self::Handshake(_) | Self::NoResponse(_) | Self::Upstream(_) => "UPSTREAM",
         };
         let call = match self {
-            Self::Busy(_) | Self::Full(_) | Self::Store(_) => format!("; quote call {call}"),
+            Self::Busy(_) | Self::CapacityReached(_) | Self::Store(_) => format!("; quote call {call}"),
             _ if who == "UPSTREAM" => format!("; quote call {call}"),
             _ => String::new(),
         };
@@ -123,46 +129,48 @@ impl Refusal {
             Self::Denied(reason) => reason.message.to_string(),
             Self::Exhausted { charge, .. } => match charge.on_deny() {
                 Some(own) => own.to_string(),
-                None => self.limit_words(charge),
+                None => self.limit_message(charge),
             },
             Self::ApprovalUnavailable(question) => {
                 let why = question.message.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
                 format!("a person has to agree to this call{why}, and this gateway has no approvals; nothing was sent")
             }
             Self::Busy(what) => format!("too many {what}; try again when some have ended"),
-            Self::Full(words) => (*words).to_owned(),
+            Self::CapacityReached(words) => (*words).to_owned(),
             Self::TooLarge(what, max) => format!("{what} has more than {max} bytes"),
-            Self::Misfit(misfit) => misfit.message.clone(),
-            Self::Unaddressed => "the message refers to nothing that is under way".to_owned(),
+            Self::Protocol(misfit) => misfit.message.clone(),
+            Self::UnknownReference => "the message refers to nothing that is under way".to_owned(),
             Self::Store(_) => "the record of calls cannot be written, so nothing was sent; try again later".to_owned(),
-            Self::Unlisted(_) => "the server does not say which tools it has; the call was not sent".to_owned(),
-            Self::Handshake(error @ SendError::NotSent(_)) | Self::Unanswered(error @ SendError::NotSent(_)) => {
-                format!("{}; nothing was sent", words(error))
+            Self::ToolListUnavailable(_) => {
+                "the server does not say which tools it has; the call was not sent".to_owned()
+            }
+            Self::Handshake(error @ SendError::NotSent(_)) | Self::NoResponse(error @ SendError::NotSent(_)) => {
+                format!("{}; nothing was sent", describe_send_error(error))
             }
             Self::Handshake(error @ SendError::HandshakeTimeout(_)) => format!("{error}; nothing else was sent"),
             Self::Handshake(error) => {
-                format!("the handshake with the server failed: {}; nothing else was sent", words(error))
+                format!("the handshake with the server failed: {}; nothing else was sent", describe_send_error(error))
             }
-            Self::Unanswered(error) => words(error),
+            Self::NoResponse(error) => describe_send_error(error),
             Self::Upstream(
                 error @ (SendError::NotSent(_) | SendError::HandshakeTimeout(_) | SendError::ClientGone),
             ) => {
-                format!("{}; the call was not sent", words(error))
+                format!("{}; the call was not sent", describe_send_error(error))
             }
-            Self::Upstream(error) => format!("{}; the call may have run", words(error)),
+            Self::Upstream(error) => format!("{}; the call may have run", describe_send_error(error)),
         }
     }
 
     /// The same for a request that could not be sent because the server could not be greeted.
-    pub fn at_handshake(self) -> Self {
+    pub fn as_handshake_failure(self) -> Self {
         match self {
             Self::Upstream(error) if error != SendError::ClientGone => Self::Handshake(error),
             other => other,
         }
     }
 
-    fn limit_words(&self, charge: &Charge) -> String {
-        let wait = match self.room_in_seconds() {
+    fn limit_message(&self, charge: &Charge) -> String {
+        let wait = match self.retry_after_seconds() {
             Some(seconds) => format!(", room again in {seconds} s"),
             None => String::new(),
         };
@@ -173,16 +181,17 @@ impl Refusal {
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Store(error) => Some(error.to_string()),
-            Self::Unlisted(error) | Self::Handshake(error) | Self::Unanswered(error) | Self::Upstream(error) => {
-                Some(error.to_string())
-            }
+            Self::ToolListUnavailable(error)
+            | Self::Handshake(error)
+            | Self::NoResponse(error)
+            | Self::Upstream(error) => Some(error.to_string()),
             _ => None,
         }
     }
 }
 
 /// What went wrong at a server, without what that means for a call.
-fn words(error: &SendError) -> String {
+fn describe_send_error(error: &SendError) -> String {
     match error {
         SendError::NotSent(_) => "the server cannot be reached".to_owned(),
         SendError::Timeout => "the server did not answer in time".to_owned(),

@@ -50,7 +50,7 @@ pub(crate) async fn reserve(
             Ok(CallReservation { reservation })
         }
         ReserveOutcome::Exhausted(full) => match terms.charges.get(full.charge_index) {
-            Some(charge) => Err(Refusal::Exhausted { charge: Box::new(charge.clone()), room_in: full.retry_after }),
+            Some(charge) => Err(Refusal::Exhausted { charge: Box::new(charge.clone()), retry_after: full.retry_after }),
             None => Err(Refusal::Store(StoreError::Corrupt("it named a charge that was not made".to_owned()))),
         },
     }

@@ -226,7 +226,8 @@ pub(crate) async fn handle_request(gw: &Gateway, mut ctx: RequestContext, reques
         match joined {
             Ok(side) => ctx.client_protocol = ClientProtocol::Stateless(side),
             Err(refusal) => {
-                return Box::pin(reply_handshake_failed(gw, &ctx, request, refusal.at_handshake(), responder)).await;
+                return Box::pin(reply_handshake_failed(gw, &ctx, request, refusal.as_handshake_failure(), responder))
+                    .await;
             }
         }
     }

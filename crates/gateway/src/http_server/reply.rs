@@ -77,11 +77,11 @@ pub(crate) fn wire_error_reply(cause: &MessageError, generation: ProtocolGenerat
 
 /// The answer to a request that no rule speaks of, and that did not go through.
 pub(crate) fn internal_error_reply(id: &RequestId<'_>, call: CallId, refusal: &Refusal) -> Bytes {
-    if let Refusal::Misfit(protocol_error) = refusal {
+    if let Refusal::Protocol(protocol_error) = refusal {
         return error_response(Some(id), protocol_error.code, &protocol_error.message, protocol_error.data.as_deref())
             .into();
     }
-    error_response(Some(id), code::INTERNAL_ERROR, &refusal.text(call.as_str()), None).into()
+    error_response(Some(id), code::INTERNAL_ERROR, &refusal.client_text(call.as_str()), None).into()
 }
 
 /// The answer to a request that was refused.
@@ -97,7 +97,7 @@ pub(crate) fn refusal_reply(
     let known = responder.with_client_names(subject);
     let meta = || refusal_details(refusal, call, policy);
     let refused = |message: &str| error_response(Some(id), code::REFUSED_BY_POLICY, message, Some(&meta()));
-    if let Refusal::Misfit(protocol_error) = refusal {
+    if let Refusal::Protocol(protocol_error) = refusal {
         return (
             protocol_error.status,
             error_response(Some(id), protocol_error.code, &protocol_error.message, protocol_error.data.as_deref()),
@@ -109,7 +109,8 @@ pub(crate) fn refusal_reply(
     ) = (refusal, generation)
     {
         let data = format!(r#"{{"requiredCapabilities":{required}}}"#);
-        let text = error_response(Some(id), code::MISSING_CLIENT_CAPABILITY, &refusal.text(call.as_str()), Some(&data));
+        let text =
+            error_response(Some(id), code::MISSING_CLIENT_CAPABILITY, &refusal.client_text(call.as_str()), Some(&data));
         return (StatusCode::BAD_REQUEST, text);
     }
     let text = match subject {
@@ -118,7 +119,7 @@ pub(crate) fn refusal_reply(
         }
         RequestSubject::Tool { .. } => {
             let meta = format!("{{\"gatelodge/refusal\":{}}}", meta());
-            result_response(id, &tool_error_result(&refusal.text(call.as_str()), Some(&meta), generation))
+            result_response(id, &tool_error_result(&refusal.client_text(call.as_str()), Some(&meta), generation))
         }
         RequestSubject::Resource { uri }
             if !is_listed_by_policy(policy, |policy| policy.policy.is_resource_visible(uri)) =>
@@ -140,7 +141,7 @@ pub(crate) fn refusal_reply(
         | RequestSubject::Resource { .. }
         | RequestSubject::Prompt { .. }
         | RequestSubject::Completion { .. }
-        | RequestSubject::Method { .. } => refused(&refusal.text(call.as_str())),
+        | RequestSubject::Method { .. } => refused(&refusal.client_text(call.as_str())),
     };
     (StatusCode::OK, text)
 }
@@ -203,7 +204,7 @@ fn refusal_details(refusal: &Refusal, call: CallId, policy: Option<&ActivePolicy
     if let Some(policy) = policy {
         out.push_str(&format!(",\"policy_version\":{}", policy.version));
     }
-    if let Some(seconds) = refusal.room_in_seconds() {
+    if let Some(seconds) = refusal.retry_after_seconds() {
         out.push_str(&format!(",\"retry_after_seconds\":{seconds}"));
     }
     out.push('}');

@@ -285,7 +285,7 @@ async fn apart(
     match wait_or_cancel(&errand, line, std::pin::pin!(pool::apart(gw, visit, request))).await {
         Some(apart) => apart,
         None if abandoned_outcome(gw).is_err() => Err(SendError::NotSent("the gateway was stopped".to_owned()).into()),
-        None => Err(Refusal::Full(LEFT)),
+        None => Err(Refusal::CapacityReached(LEFT)),
     }
 }
 
@@ -350,7 +350,7 @@ fn resumed(
     paused.map(|paused| Some(Box::new(paused))).ok_or_else(|| {
         let what = "the request state is not of this request, was used, is too old, or its call made room for another; \
             send the request without it";
-        Refusal::Misfit(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what))
+        Refusal::Protocol(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what))
     })
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn carried(visit: &RequestContext, request: &ClientRequest<'_>) -> Re
     let what = "tasks are not carried between revisions with sessions and those without; the server has no such task";
     let status =
         if visit.generation() == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
-    Err(Refusal::Misfit(ProtocolError::new(status, code::METHOD_NOT_FOUND, what)))
+    Err(Refusal::Protocol(ProtocolError::new(status, code::METHOD_NOT_FOUND, what)))
 }
 
 /// What a session's server said of itself, as `server/discover` says it.

@@ -108,7 +108,7 @@ async fn opened(
         revision.ok_or_else(|| gone("the server agrees on a revision that has no handshake, or is not known"))?;
     if let Err(misfit) = visit.check_revision(revision) {
         end_upstream(gw, &visit.upstream, exchange.session_link.clone()).await;
-        return Err(Refusal::Misfit(misfit));
+        return Err(Refusal::Protocol(misfit));
     }
     let client = ClientInfo::of(request.params().and_then(|params| params.get("clientInfo")));
     let handshake = Bytes::copy_from_slice(request.text().as_bytes());
@@ -161,7 +161,7 @@ async fn welcomed(
     let revision = wanted
         .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful)
         .unwrap_or(Revision::R2025_11_25);
-    visit.check_revision(revision).map_err(Refusal::Misfit)?;
+    visit.check_revision(revision).map_err(Refusal::Protocol)?;
     let text = as_handshake(visit, &welcome, revision);
     let opening = SessionParams {
         grant: visit.grant.config.id.clone(),

@@ -101,7 +101,7 @@ pub(crate) fn judge_answers(
     if let Some(paused) = paused {
         if !Arc::ptr_eq(&paused.upstream, &visit.upstream) {
             let what = "the server is another one than when it asked; send the request without its state";
-            return Err(Refusal::Misfit(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)));
+            return Err(Refusal::Protocol(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)));
         }
         let mut questions = paused.questions.iter().filter(|_| !mutant!("resumed-answers-skip-policy"));
         return questions.try_for_each(|own| may_be_answered(gw, visit, &own.method, trail));
@@ -169,7 +169,7 @@ pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &RequestContext, said: 
             Some(_) if let Some(required) = lacking => undeclared(required),
             Some(known) if may_be_asked(gw, visit, known).await => continue,
             Some(_) => return false,
-            None => Refusal::Unaddressed,
+            None => Refusal::UnknownReference,
         };
         let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
         trail.set_method(&visit.upstream.secret_redactor().redact_text(&method));

@@ -79,7 +79,7 @@ pub(crate) async fn listen(
         trail.set_subject(visit, Some(&task), None);
         let facts = line.with_client_names(&RequestSubject::Task { id: task.into(), tool: String::new() });
         line.finish(reply::not_found_reply(visit.generation(), &facts, request.id()).into()).await;
-        return gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
+        return gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
     }
     let method = request.method().name();
     let hop = visit.upstream_span(method, None);
@@ -180,7 +180,7 @@ pub(crate) fn bounded(request: &ClientRequest<'_>) -> Result<(), Refusal> {
         return Ok(());
     }
     let what = format!("`resourceSubscriptions` names more than {MOST_NAMED} resources");
-    Err(Refusal::Misfit(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, &what)))
+    Err(Refusal::Protocol(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, &what)))
 }
 
 fn named<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {

@@ -62,7 +62,7 @@ pub(crate) async fn fail(
     line: Responder,
 ) {
     let outcome = fault.outcome();
-    fail_by(gw, id, trail, (Refusal::Unanswered(fault), outcome), line).await;
+    fail_by(gw, id, trail, (Refusal::NoResponse(fault), outcome), line).await;
 }
 
 /// The same with the reason as it is to be said.
@@ -171,7 +171,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &RequestContext, message: &Clie
     };
     let Some(permit) = permit else {
         gw.metrics.count_dropped_message();
-        return gw.write_row(trail.refusal_row(&Refusal::Unaddressed)).await;
+        return gw.write_row(trail.refusal_row(&Refusal::UnknownReference)).await;
     };
     let is_progress = matches!(message, ClientMessage::Notification(said) if *said.method() == Method::Progress);
     match tell(gw, visit, permit).await {
@@ -211,7 +211,7 @@ async fn kept_here(gw: &Gateway, visit: &RequestContext, message: &ClientMessage
         return gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
     }
     gw.metrics.count_dropped_message();
-    gw.write_row(trail.refusal_row(&Refusal::Unaddressed)).await;
+    gw.write_row(trail.refusal_row(&Refusal::UnknownReference)).await;
 }
 
 /// Cancels a request that the server knows by ids of which the client cannot speak: whoever carries it tells the server.

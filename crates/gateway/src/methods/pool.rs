@@ -149,10 +149,10 @@ pub(crate) async fn apart(
     let words = Words::of(visit, request);
     let row = gw.session_pool.row(&words.key);
     let make_room = || gw.give_way(|paused| paused.turn.as_ref().is_some_and(|turn| turn.is_of(&row)));
-    let turn = row.turn(gw.settings.call_time, make_room).await.ok_or(Refusal::Full(NO_TURN))?;
+    let turn = row.turn(gw.settings.call_time, make_room).await.ok_or(Refusal::CapacityReached(NO_TURN))?;
     let shared = visit.upstream_session().map(|shared| &**shared);
     let beside = shared.filter(|_| !turn.is_first());
-    let far = session_in(gw, visit, turn.slot(), &words, beside).await.map_err(Refusal::at_handshake)?;
+    let far = session_in(gw, visit, turn.slot(), &words, beside).await.map_err(Refusal::as_handshake_failure)?;
     Ok(visit.by(far, Some(Arc::new(turn))))
 }
 

@@ -164,10 +164,10 @@ pub(crate) async fn input(
     }
     let is_input = matches!(asked.method(), Method::Elicit | Method::CreateMessage | Method::RootsList);
     let can_wait = || match why_not {
-        _ if !is_input => Err(Refusal::Unaddressed),
-        Some(why_not) => Err(Refusal::Full(why_not)),
+        _ if !is_input => Err(Refusal::UnknownReference),
+        Some(why_not) => Err(Refusal::CapacityReached(why_not)),
         None if gw.has_room_to_wait(visit) => Ok(()),
-        None => Err(Refusal::Full(TOO_MANY_SUSPENDED_CALLS_MESSAGE)),
+        None => Err(Refusal::CapacityReached(TOO_MANY_SUSPENDED_CALLS_MESSAGE)),
     };
     settled(gw, visit, asked, can_wait).await.is_some()
 }
@@ -247,7 +247,7 @@ async fn settled<T>(
 fn place(visit: &RequestContext, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
     let to = ServerRequestOrigin::Upstream(asked.id().clone().into_owned(), asked.method().name().to_owned());
     let asked_as = visit.session().and_then(|session| session.server_requests.register(to));
-    asked_as.ok_or(Refusal::Unaddressed)
+    asked_as.ok_or(Refusal::UnknownReference)
 }
 
 /// Whether the policy lets an upstream ask this.

@@ -61,7 +61,7 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, visit: RequestContext, last: &str)
 async fn unknown(gw: &Gateway, visit: &RequestContext) -> Response<ReplyBody> {
     let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
     trail.set_method("GET");
-    gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
+    gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
     reply::http_error_response(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
 }
 

@@ -30,7 +30,7 @@ pub(super) fn has_room(
         return Ok(());
     }
     let what = "the session listens for too many resources";
-    Err(Refusal::Misfit(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, what)))
+    Err(Refusal::Protocol(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, what)))
 }
 
 /// Answers what an upstream without sessions cannot keep.

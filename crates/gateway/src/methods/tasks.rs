@@ -59,7 +59,7 @@ pub(crate) async fn request(
             trail.set_subject(visit, Some(&id), None);
             let facts = line.with_client_names(&RequestSubject::Task { id, tool: String::new() });
             line.finish(reply::not_found_reply(visit.generation(), &facts, request.id()).into()).await;
-            gw.record_refusal(&mut trail, &Refusal::Unaddressed).await;
+            gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
         }
         Err(fault) => refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
     }

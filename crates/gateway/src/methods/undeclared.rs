@@ -52,7 +52,7 @@ pub(super) fn may_ask(visit: &RequestContext, asked: &ServerRequest<'_>) -> Resu
 /// What is written of a question that goes no further.
 pub(super) fn undeclared(required: &str) -> Refusal {
     let what = format!("the client has not declared that it can be asked so: {required}");
-    Refusal::Misfit(ProtocolError::new(StatusCode::OK, code::METHOD_NOT_FOUND, &what))
+    Refusal::Protocol(ProtocolError::new(StatusCode::OK, code::METHOD_NOT_FOUND, &what))
 }
 
 /// Holds that an answer gives no task and asks nothing that the client has not declared. A task that nobody can ask for

@@ -81,7 +81,7 @@ pub(super) async fn offered(
 pub(super) fn not_sent(refusal: Refusal) -> Refusal {
     match refusal {
         Refusal::Upstream(fault @ (SendError::NotSent(_) | SendError::ClientGone)) => Refusal::Upstream(fault),
-        Refusal::Upstream(fault) => Refusal::Unlisted(fault),
+        Refusal::Upstream(fault) => Refusal::ToolListUnavailable(fault),
         other => other,
     }
 }

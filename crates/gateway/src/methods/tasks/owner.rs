@@ -137,7 +137,7 @@ pub(crate) fn of_client(
     let document = asked.params().and_then(|params| read(params.as_bytes(), &gw.settings.reply_limits).ok());
     let id = document.as_ref().and_then(|params| params.root().get("taskId")?.as_str());
     let method = id.zip(visit.session()).and_then(|(id, session)| session.tasks.find_task_method(&id));
-    Some(method.ok_or(Refusal::Unaddressed))
+    Some(method.ok_or(Refusal::UnknownReference))
 }
 
 /// Whether a request wants to listen to tasks.
