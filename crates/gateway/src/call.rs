@@ -3,15 +3,15 @@
 mod call_recorder;
 mod forward;
 mod in_flight_guard;
-mod mirrored;
 mod permit;
-mod progress;
+mod progress_relay;
 mod refusal;
 mod request_subject;
 mod reserve;
-mod status;
+mod response_status;
 mod stream_resumption;
 mod suspended_calls;
+mod upstream_param_headers;
 
 pub(crate) use call_recorder::CallRecorder;
 pub(crate) use forward::{
@@ -20,12 +20,12 @@ pub(crate) use forward::{
     response_for_client, result_text, rewrite_for_upstream, wait_or_cancel, without_result_type,
 };
 pub(crate) use in_flight_guard::InFlightGuard;
-pub(crate) use mirrored::mirrored;
 pub(crate) use permit::Permit;
-pub(crate) use progress::Progress;
+pub(crate) use progress_relay::ProgressRelay;
 pub(crate) use refusal::Refusal;
 pub(crate) use request_subject::{RequestSubject, parse_subject};
 pub(crate) use reserve::{CallReservation, reserve};
-pub(crate) use status::status_of;
+pub(crate) use response_status::response_status;
 use stream_resumption::StreamResumption;
 pub(crate) use suspended_calls::{Bond, Paused, PausedCalls, Question, TOO_MANY_SUSPENDED_CALLS_MESSAGE};
+pub(crate) use upstream_param_headers::upstream_param_headers;

@@ -16,7 +16,7 @@ use gatelodge_store::{CallId, CallOutcome};
 use http::StatusCode;
 use memchr::memmem::{self, Finder};
 
-use super::{Permit, Progress, StreamResumption};
+use super::{Permit, ProgressRelay, StreamResumption};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 use crate::deadline_timer::{DeadlineTimer, sleep};
@@ -97,7 +97,7 @@ pub(crate) struct ForwardContext<'a> {
     /// Our id for it, which is also the progress token towards the upstream.
     pub call: CallId,
     /// What the caller hears of its progress; none if it does not want to.
-    pub progress: Option<&'a Progress>,
+    pub progress: Option<&'a ProgressRelay>,
     /// Whether it does nothing at the upstream, so that nobody needs the answer when the caller has gone.
     pub cancels_on_disconnect: bool,
     /// Whether it is the caller's own request, whose answer goes out in the form that the upstream chose.

@@ -17,8 +17,8 @@ use self::judge::{denied_anyway, hidden, judge, not_sent, offered};
 use super::{crossing, initialize, pool, subscribe, tasks};
 use crate::Gateway;
 use crate::call::{
-    Bond, CallRecorder, CallReservation, ForwardContext, Paused, Progress, Refusal, RequestSubject, abandoned_outcome,
-    mirrored, reserve, wait_or_cancel,
+    Bond, CallRecorder, CallReservation, ForwardContext, Paused, ProgressRelay, Refusal, RequestSubject,
+    abandoned_outcome, reserve, upstream_param_headers, wait_or_cancel,
 };
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -175,7 +175,7 @@ async fn walk(
     }
     let terms = judge(visit, facts, offer.as_deref(), trail)?;
     subscribe::has_room(visit, request, facts)?;
-    let params = mirrored(visit, facts, offer.as_deref())?;
+    let params = upstream_param_headers(visit, facts, offer.as_deref())?;
     let resumed = judged_anew(gw, visit, request, facts, trail)?;
     let reserved = match paid(gw, visit, terms, resumed.is_some(), trail).await {
         Ok(reserved) => reserved,
@@ -196,7 +196,7 @@ async fn walk(
         visit,
         request,
         facts,
-        progress: Progress::of(request).map(Arc::new),
+        progress: ProgressRelay::of(request).map(Arc::new),
         params,
         reserved: &reserved,
         alarm: line.deadline_timer(),

@@ -19,8 +19,8 @@ use super::offer::offered;
 use super::pass::fail;
 use crate::Gateway;
 use crate::call::{
-    CallRecorder, ForwardContext, ForwardOutcome, Permit, Progress, RESULT_TYPE_COMPLETE, Refusal, forward,
-    response_for_client, result_text, status_of, without_result_type,
+    CallRecorder, ForwardContext, ForwardOutcome, Permit, ProgressRelay, RESULT_TYPE_COMPLETE, Refusal, forward,
+    response_for_client, response_status, result_text, without_result_type,
 };
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -48,7 +48,7 @@ pub(crate) enum Pages {
 pub(crate) struct Wanted<'a> {
     pub method: &'a Method<'a>,
     pub member: &'a str,
-    pub progress: Option<&'a Progress>,
+    pub progress: Option<&'a ProgressRelay>,
     /// Whether the caller asked for it.
     pub is_callers: bool,
 }
@@ -75,7 +75,7 @@ pub(crate) async fn list(
     let id = request.id();
     let Some(mut line) = from_the_beginning(gw, request, visit.generation(), &mut trail, line).await else { return };
     let (member, _) = shape(request.method());
-    let progress = Progress::of(request);
+    let progress = ProgressRelay::of(request);
     let wanted = Wanted { method: request.method(), member, progress: progress.as_ref(), is_callers: true };
     let changes = visit.tool_registry().change_count();
     let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor, trace| request.page_request(id, cursor, trace)).await;
@@ -301,7 +301,8 @@ async fn fetch_pages(
             page => page?,
         };
         let Some(page) = page else {
-            let status = status_of(visit.generation(), &message.clone().into(), call, said, &gw.settings.reply_limits);
+            let status =
+                response_status(visit.generation(), &message.clone().into(), call, said, &gw.settings.reply_limits);
             return Ok(Pages::Error(message, status));
         };
         total += page.len();

@@ -23,7 +23,7 @@ use super::server::{MayHear, may_hear_of};
 use super::stream::LOOK;
 use super::tasks::{self, not_to_hear};
 use crate::Gateway;
-use crate::call::{CallRecorder, Permit, Refusal, RequestSubject, response_for_client, status_of};
+use crate::call::{CallRecorder, Permit, Refusal, RequestSubject, response_for_client, response_status};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
@@ -260,7 +260,7 @@ async fn pump(
             Ok(Said::Response(_)) => {
                 let (text, outcome) = response_for_client(visit, &message, request.id(), &gw.settings.reply_limits)
                     .ok_or_else(|| SendError::InvalidResponse("the answer cannot be read".to_owned()))?;
-                let status = status_of(
+                let status = response_status(
                     visit.generation(),
                     &message.clone().into(),
                     call,

@@ -14,8 +14,8 @@ use super::input::is_input;
 use super::server::{may_be_answered, tell};
 use crate::Gateway;
 use crate::call::{
-    CallRecorder, ForwardContext, ForwardOutcome, Permit, Progress, Refusal, forward, response_for_client,
-    rewrite_for_upstream, status_of,
+    CallRecorder, ForwardContext, ForwardOutcome, Permit, ProgressRelay, Refusal, forward, response_for_client,
+    response_status, rewrite_for_upstream,
 };
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -93,7 +93,7 @@ async fn sent(
     let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
     match response_for_client(visit, &message, request.id(), &gw.settings.reply_limits) {
         Some((text, outcome)) => {
-            let status = status_of(
+            let status = response_status(
                 visit.generation(),
                 &message.clone().into(),
                 trail.call_id(),
@@ -114,7 +114,7 @@ pub(crate) async fn exchanged(
     trail: &CallRecorder,
     line: &mut Responder,
 ) -> Result<(Bytes, UpstreamResponse), SendError> {
-    let progress = Progress::of(request);
+    let progress = ProgressRelay::of(request);
     let outgoing = rewrite_for_upstream(visit, request, trail.call_id(), None);
     let permit = Permit::for_always_allowed(request.method().name(), outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;

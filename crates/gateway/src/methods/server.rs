@@ -22,7 +22,7 @@ use crate::upstream::{SendError, UpstreamRequest};
 pub(crate) async fn notification(errand: &ForwardContext<'_>, said: &ServerNotification<'_>) -> Option<String> {
     let is_own = said.reference().is_some_and(|token| token == RequestId::string(errand.call.as_str()));
     if *said.method() == Method::Progress && is_own {
-        return errand.progress.and_then(|progress| progress.told(said));
+        return errand.progress.and_then(|progress| progress.rewrite_if_advanced(said));
     }
     if is_astray(errand.ctx, said.method()) {
         if *said.method() == Method::ToolsListChanged {
@@ -86,7 +86,7 @@ async fn heard(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'
         }
         Method::TaskChanged if visit.translation() == ProtocolTranslation::ToStateless => None,
         // Of a call that has made a task one hears until that is done.
-        Method::Progress => visit.session()?.tasks.find_progress(&said.reference()?)?.told(said),
+        Method::Progress => visit.session()?.tasks.find_progress(&said.reference()?)?.rewrite_if_advanced(said),
         Method::TaskStatus | Method::TaskChanged => {
             let params = said.params()?;
             // A task that waits for the client says what it asks.

@@ -8,14 +8,14 @@ use gatelodge_mcp::RequestId;
 
 use super::lazy_box::LazyBox;
 use super::lock;
-use crate::call::Progress;
+use crate::call::ProgressRelay;
 
 /// Calls that have made tasks and of whose progress the client hears, and tasks of the client's own; beyond that the
 /// oldest is forgotten.
 const MAX_TRACKED_TASKS: usize = 256;
 
 /// Our own tokens, and what the client hears under each.
-type ProgressByToken = VecDeque<(String, Arc<Progress>)>;
+type ProgressByToken = VecDeque<(String, Arc<ProgressRelay>)>;
 
 /// The tasks of one session.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl SessionTasks {
     }
 
     /// Notes what the client hears of the progress of a call that has made a task.
-    pub fn note_progress(&self, own: &str, client_progress: Arc<Progress>) {
+    pub fn note_progress(&self, own: &str, client_progress: Arc<ProgressRelay>) {
         let mut progress = lock(&self.progress);
         progress.push_back((own.to_owned(), client_progress));
         if progress.len() > MAX_TRACKED_TASKS {
@@ -48,7 +48,7 @@ impl SessionTasks {
     }
 
     /// What the client hears of progress under a token of ours.
-    pub fn find_progress(&self, own: &RequestId<'_>) -> Option<Arc<Progress>> {
+    pub fn find_progress(&self, own: &RequestId<'_>) -> Option<Arc<ProgressRelay>> {
         let own = own.as_str()?;
         lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, told)| Arc::clone(told))
     }

@@ -12,8 +12,9 @@ use http::{HeaderMap, StatusCode};
 use super::Carried;
 use crate::Gateway;
 use crate::call::{
-    Bond, CallRecorder, CallReservation, ForwardContext, ForwardOutcome, Paused, Permit, Progress, RequestSubject,
-    can_request_input, forward, parsed_response_for_client, relay_until_response, rewrite_for_upstream, status_of,
+    Bond, CallRecorder, CallReservation, ForwardContext, ForwardOutcome, Paused, Permit, ProgressRelay, RequestSubject,
+    can_request_input, forward, parsed_response_for_client, relay_until_response, response_status,
+    rewrite_for_upstream,
 };
 use crate::deadline_timer::{DeadlineTimer, timeout};
 use crate::http_server::responder::Responder;
@@ -30,7 +31,7 @@ pub(super) struct Journey<'a> {
     pub visit: &'a RequestContext,
     pub request: &'a ClientRequest<'a>,
     pub facts: &'a RequestSubject<'a>,
-    pub progress: Option<Arc<Progress>>,
+    pub progress: Option<Arc<ProgressRelay>>,
     /// What of its arguments stands in the head as well.
     pub params: Option<Box<HeaderMap>>,
     pub reserved: &'a CallReservation,
@@ -225,7 +226,9 @@ impl Journey<'_> {
             .ok_or_else(|| SendError::InvalidResponse("the answer cannot be read".to_owned()))?;
         let status = match places.result() {
             Some(_) => StatusCode::OK,
-            None => status_of(visit.generation(), &message, errand.call, exchange.status, &gw.settings.reply_limits),
+            None => {
+                response_status(visit.generation(), &message, errand.call, exchange.status, &gw.settings.reply_limits)
+            }
         };
         Ok(Carried::Answered { status, text, outcome, exchange: Box::new(exchange) })
     }

@@ -9,7 +9,7 @@ use http::StatusCode;
 use super::owner::{hash, is_passed_over, know_offer, may_hear, own_tasks};
 use super::{refuse, reject};
 use crate::Gateway;
-use crate::call::{CallRecorder, Progress, Refusal, response_for_client};
+use crate::call::{CallRecorder, ProgressRelay, Refusal, response_for_client};
 use crate::http_server::responder::Responder;
 use crate::methods::list::{FOREIGN_CURSOR, Pages, Wanted, fetch};
 use crate::methods::pass::fail;
@@ -50,7 +50,7 @@ async fn listed(
     line: &mut Responder,
 ) -> Result<(StatusCode, Bytes, CallOutcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::InvalidResponse("the list cannot be read".to_owned()));
-    let progress = Progress::of(request);
+    let progress = ProgressRelay::of(request);
     let wanted = Wanted { method: request.method(), member: "tasks", progress: progress.as_ref(), is_callers: true };
     let (pages, first) =
         match fetch(gw, visit, &wanted, line, |id, cursor, trace| request.page_request(id, cursor, trace)).await? {

@@ -16,7 +16,7 @@ use memchr::memmem::Finder;
 use tracing::warn;
 
 use crate::Gateway;
-use crate::call::{Progress, Refusal, RequestSubject};
+use crate::call::{ProgressRelay, Refusal, RequestSubject};
 use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::methods::offer::offer_for;
@@ -68,7 +68,7 @@ pub(crate) async fn note(
     visit: &RequestContext,
     tool: &str,
     text: &MessageBody,
-    progress: Option<(&str, Arc<Progress>)>,
+    progress: Option<(&str, Arc<ProgressRelay>)>,
 ) {
     static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
     // Most answers do not have the word in them at all, and large ones are not worth looking through.

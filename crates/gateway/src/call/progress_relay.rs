@@ -7,23 +7,23 @@ use gatelodge_mcp::{ClientRequest, RequestId, ServerNotification};
 
 /// The caller's token, and what was told under it. Of one request we may make several.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressRelay {
     token: RequestId<'static>,
-    told: Mutex<String>,
+    last_reported: Mutex<String>,
 }
 
-impl Progress {
+impl ProgressRelay {
     /// None for a caller that does not want to hear of it.
     pub fn of(request: &ClientRequest<'_>) -> Option<Self> {
         let token = request.meta().progress_token()?.into_owned();
-        Some(Self { token, told: Mutex::default() })
+        Some(Self { token, last_reported: Mutex::default() })
     }
 
     /// A notification as the caller gets it; none if it does not tell of more than the one before. One that names no
     /// number passes: there is nothing to compare.
-    pub fn told(&self, said: &ServerNotification<'_>) -> Option<String> {
+    pub fn rewrite_if_advanced(&self, said: &ServerNotification<'_>) -> Option<String> {
         if let Some((value, number)) = said.progress().and_then(|value| Some((value, Decimal::new(value)?))) {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = self.last_reported.lock().unwrap_or_else(PoisonError::into_inner);
             if Decimal::new(&told).is_some_and(|before| number <= before) {
                 return None;
             }

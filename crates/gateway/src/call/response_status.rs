@@ -9,7 +9,7 @@ use http::StatusCode;
 use crate::body_buffer::ReceivedBody;
 
 /// The status for an upstream's answer under our id of the call; `said` is the upstream's own.
-pub(crate) fn status_of(
+pub(crate) fn response_status(
     era: ProtocolGeneration,
     message: &ReceivedBody,
     call: CallId,
@@ -45,7 +45,7 @@ mod tests {
         let status = |era, id: &str, code: i64, said: u16| {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"m"}}}}"#);
             let said = StatusCode::from_u16(said).expect("a status");
-            status_of(era, &text.into(), call, said, &JsonLimits::REPLY).as_u16()
+            response_status(era, &text.into(), call, said, &JsonLimits::REPLY).as_u16()
         };
         let own = format!("\"{call}\"");
         for (code, said, want) in [

@@ -10,7 +10,7 @@ use crate::upstream::ToolListing;
 
 /// The `Mcp-Param-*` headers for the upstream. Those of the client that mirror nothing go with them: whoever is behind
 /// us may know them.
-pub(crate) fn mirrored(
+pub(crate) fn upstream_param_headers(
     visit: &RequestContext,
     facts: &RequestSubject<'_>,
     offer: Option<&ToolListing>,
