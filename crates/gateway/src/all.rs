@@ -22,9 +22,9 @@ use gatelodge_mcp::ClientRequest;
 use gatelodge_store::ServerName;
 
 use crate::Gateway;
-use crate::call::Refusal;
 use crate::config_snapshot::{ActiveGrant, ConfigSnapshot, ServerAccess};
 use crate::methods::pool;
+use crate::pipeline::Refusal;
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::request_trace::RequestTrace;
 use crate::revalidation::Revalidation;

@@ -13,10 +13,10 @@ use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Gateway;
-use crate::call::CallRecorder;
 use crate::http_server::mcp_endpoint::handle_request;
 use crate::http_server::responder::{Responder, SessionSlot};
 use crate::methods::{initialize, pass, stream};
+use crate::pipeline::CallRecorder;
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::request_trace::RequestTrace;
 use crate::revalidation::Revalidation;

@@ -45,8 +45,8 @@ use self::restart_backoff::RestartBackoff;
 use self::server_process::ProcessSpawner;
 use self::sse_client::UpstreamSseConnection;
 use crate::GatewaySettings;
-use crate::call::Permit;
 use crate::in_flight_limit::InFlightLimit;
+use crate::pipeline::Permit;
 use crate::tool_categories::ServerToolCategories;
 
 /// A header that is sent with each request to an upstream.

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::{All, PATIENCE};
 use crate::Gateway;
-use crate::call::{CallRecorder, InFlightGuard};
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::responder::{Responder, SessionSlot};
+use crate::pipeline::{CallRecorder, InFlightGuard};
 use crate::request_context::RequestContext;
 
 /// Messages of one server that wait while the client is told those of another.

@@ -14,10 +14,10 @@ use super::each::{asked, each};
 use super::late::Key;
 use super::{All, UNAVAILABLE};
 use crate::Gateway;
-use crate::call::{CallRecorder, InFlightGuard};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::methods::list::{accepted, from_the_beginning, shape};
+use crate::pipeline::{CallRecorder, InFlightGuard};
 use crate::request_context::RequestContext;
 
 /// What one server has for a list: its entries, or why there are none.

@@ -17,7 +17,6 @@ use tokio::time::Instant;
 
 use super::{All, PATIENCE};
 use crate::Gateway;
-use crate::call::{CallRecorder, InFlightGuard, Refusal};
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
 use crate::http_server::responder::{Responder, SessionSlot};
@@ -25,6 +24,7 @@ use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_noti
 use crate::methods::listen::{Honoured, bounded, honoured, record, uris};
 use crate::methods::stream::LOOK;
 use crate::methods::tasks;
+use crate::pipeline::{CallRecorder, InFlightGuard, Refusal};
 use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
 

@@ -9,10 +9,10 @@ use tokio::task::JoinSet;
 
 use super::All;
 use crate::Gateway;
-use crate::call::{CallRecorder, Refusal};
 use crate::methods::discover::welcome;
 use crate::methods::initialize::{self, Shaken, ask_for_log, has_tasks, shaken, start_time};
 use crate::methods::{pass, subscribe};
+use crate::pipeline::{CallRecorder, Refusal};
 use crate::request_context::RequestContext;
 use crate::session::{Session, SessionParams, has_logging_capability};
 use crate::upstream::{SendError, UpstreamLink};

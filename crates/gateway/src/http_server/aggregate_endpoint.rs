@@ -21,8 +21,8 @@ use super::request_runner::RequestRunnerSlot;
 use super::responder::Responder;
 use crate::Gateway;
 use crate::all::{All, route, stream};
-use crate::call::CallRecorder;
 use crate::methods::gone;
+use crate::pipeline::CallRecorder;
 use crate::request_context::ClientProtocol;
 use crate::request_trace::RequestTrace;
 

@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::body_buffer::{BodyBuffer, ReceivedBody};
-use crate::call::InFlightGuard;
 use crate::message_body::MessageBody;
+use crate::pipeline::InFlightGuard;
 
 /// How much is read of a message that is too large, so that its sender hears why it is refused.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;

@@ -14,9 +14,9 @@ use tokio::sync::mpsc;
 
 use super::http_bodies::ReplyBody;
 use super::responder::Responder;
-use crate::call::{Refusal, RequestSubject};
 use crate::config_snapshot::ActivePolicy;
 use crate::message_body::MessageBody;
+use crate::pipeline::{Refusal, RequestSubject};
 use crate::request_context::RequestContext;
 use crate::upstream::SendError;
 

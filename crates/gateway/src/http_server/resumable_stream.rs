@@ -7,7 +7,7 @@ use bytes::Bytes;
 use gatelodge_mcp::{Revision, SSE_KEEP_ALIVE};
 use tokio::sync::mpsc;
 
-use crate::call::InFlightGuard;
+use crate::pipeline::InFlightGuard;
 use crate::session::Session;
 
 /// A stream that can be come back to. It is over when this is dropped.

@@ -16,13 +16,13 @@ use self::journey::Journey;
 use self::judge::{denied_anyway, hidden, judge, not_sent, offered};
 use super::{crossing, initialize, pool, subscribe, tasks};
 use crate::Gateway;
-use crate::call::{
-    Bond, CallRecorder, CallReservation, ForwardContext, Paused, ProgressRelay, Refusal, RequestSubject,
-    abandoned_outcome, reserve, upstream_param_headers, wait_or_cancel,
-};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
+use crate::pipeline::{
+    Bond, CallRecorder, CallReservation, ForwardContext, Paused, ProgressRelay, Refusal, RequestSubject,
+    abandoned_outcome, reserve, upstream_param_headers, wait_or_cancel,
+};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{SendError, UpstreamResponse};
 

@@ -8,8 +8,8 @@ use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
 use crate::Gateway;
-use crate::call::{CallRecorder, Refusal};
 use crate::http_server::responder::Responder;
+use crate::pipeline::{CallRecorder, Refusal};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::Session;
 

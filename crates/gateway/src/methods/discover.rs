@@ -7,7 +7,7 @@ use gatelodge_mcp::{
 };
 
 use crate::Gateway;
-use crate::call::{Permit, await_own_response, result_text};
+use crate::pipeline::{Permit, await_own_response, result_text};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{SendError, StatelessHeaders, UpstreamRequest};
 

@@ -5,8 +5,8 @@ use gatelodge_mutants::mutant;
 use http::StatusCode;
 
 use crate::Gateway;
-use crate::call::CallRecorder;
 use crate::http_server::responder::Responder;
+use crate::pipeline::CallRecorder;
 
 /// Answers that there is no such method. In a session the status 404 would say that the session is over.
 pub(crate) async fn refuse(

@@ -19,11 +19,11 @@ use super::server::{may_be_answered, may_be_asked, tell};
 use super::undeclared::{ASKS, INPUT, lacks, undeclared};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
-use crate::call::{
+use crate::http_server::responder::Responder;
+use crate::pipeline::{
     Bond, CallRecorder, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, Paused, Permit, Question, Refusal, result_text,
     rewrite_for_upstream, wait_or_cancel,
 };
-use crate::http_server::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::{ServerRequestOrigin, Session};
 use crate::upstream::{SendError, Upstream, UpstreamLink, UpstreamRequest, UpstreamResponse};

@@ -18,13 +18,13 @@ use http::StatusCode;
 use super::offer::offered;
 use super::pass::fail;
 use crate::Gateway;
-use crate::call::{
-    CallRecorder, ForwardContext, ForwardOutcome, Permit, ProgressRelay, RESULT_TYPE_COMPLETE, Refusal, forward,
-    response_for_client, response_status, result_text, without_result_type,
-};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
+use crate::pipeline::{
+    CallRecorder, ForwardContext, ForwardOutcome, Permit, ProgressRelay, RESULT_TYPE_COMPLETE, Refusal, forward,
+    response_for_client, response_status, result_text, without_result_type,
+};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::tool_categories::ServerToolCategories;
 use crate::upstream::{CachedToolList, PreviousResponse, SendError, ToolListing, UpstreamRequest, UpstreamResponse};

@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::initialize::again;
 use crate::Gateway;
-use crate::call::{Permit, await_own_response};
+use crate::pipeline::{Permit, await_own_response};
 use crate::request_context::RequestContext;
 use crate::upstream::{SendError, UpstreamLink, UpstreamRequest};
 

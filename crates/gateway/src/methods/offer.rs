@@ -13,9 +13,9 @@ use tracing::warn;
 
 use super::list::{Pages, Wanted, fetch_within};
 use crate::Gateway;
-use crate::call::{ForwardContext, Refusal, wait_or_cancel};
 use crate::confusables::confusable_names;
 use crate::http_server::responder::Responder;
+use crate::pipeline::{ForwardContext, Refusal, wait_or_cancel};
 use crate::request_context::RequestContext;
 use crate::tool_categories::ServerToolCategories;
 use crate::upstream::{PreviousResponse, SendError, ToolListing, Upstream};

@@ -13,12 +13,12 @@ use super::initialize::reopen_if_elsewhere;
 use super::input::is_input;
 use super::server::{may_be_answered, tell};
 use crate::Gateway;
-use crate::call::{
+use crate::http_server::reply;
+use crate::http_server::responder::Responder;
+use crate::pipeline::{
     CallRecorder, ForwardContext, ForwardOutcome, Permit, ProgressRelay, Refusal, forward, response_for_client,
     response_status, rewrite_for_upstream,
 };
-use crate::http_server::reply;
-use crate::http_server::responder::Responder;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::ServerRequestOrigin;
 use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};

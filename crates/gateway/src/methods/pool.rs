@@ -19,7 +19,7 @@ use self::turns::{NO_TURN, Row, Slot};
 use super::discover::speaks_modern;
 use super::initialize::{Shaken, handshake_time, place, shaken, start_time};
 use crate::Gateway;
-use crate::call::{Refusal, can_request_input};
+use crate::pipeline::{Refusal, can_request_input};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::session::{ClientInfo, Session, SessionParams, has_logging_capability};
 use crate::upstream::{SendError, UpstreamLink};

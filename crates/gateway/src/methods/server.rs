@@ -12,8 +12,10 @@ use gatelodge_store::{CallOutcome, EnforcementMode};
 use super::input::may_be_asked_by;
 use super::{tasks, undeclared};
 use crate::Gateway;
-use crate::call::{CallRecorder, ForwardContext, Permit, Refusal, RequestSubject, TOO_MANY_SUSPENDED_CALLS_MESSAGE};
 use crate::list_changed::SUBSCRIPTION_ID_KEY;
+use crate::pipeline::{
+    CallRecorder, ForwardContext, Permit, Refusal, RequestSubject, TOO_MANY_SUSPENDED_CALLS_MESSAGE,
+};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::ServerRequestOrigin;
 use crate::upstream::{SendError, UpstreamRequest};

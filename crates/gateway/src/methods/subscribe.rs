@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::server::{MayHear, may_hear_of};
 use crate::Gateway;
-use crate::call::{CallRecorder, Permit, Refusal, RequestSubject, await_own_response, result_text};
+use crate::pipeline::{CallRecorder, Permit, Refusal, RequestSubject, await_own_response, result_text};
 use crate::request_context::RequestContext;
 use crate::session::Session;
 use crate::upstream::UpstreamRequest;

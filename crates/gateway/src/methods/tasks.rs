@@ -13,9 +13,9 @@ use self::owner::is_passed_over;
 pub(crate) use self::owner::{are_named, is_for, not_there, not_to_hear, note, of_client};
 use super::{call, initialize};
 use crate::Gateway;
-use crate::call::{CallRecorder, Refusal, RequestSubject};
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
+use crate::pipeline::{CallRecorder, Refusal, RequestSubject};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 
 /// Answers a request about tasks.

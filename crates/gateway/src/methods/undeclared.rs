@@ -20,7 +20,7 @@ use memchr::memmem::Finder;
 use super::discover::OWN_META_WITH_TASKS;
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
-use crate::call::{CallRecorder, Permit, Refusal, await_own_response, reserve};
+use crate::pipeline::{CallRecorder, Permit, Refusal, await_own_response, reserve};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::Session;
 use crate::upstream::{SendError, StatelessHeaders, UpstreamRequest};

@@ -8,7 +8,7 @@ use gatelodge_mcp::RequestId;
 
 use super::lazy_box::LazyBox;
 use super::lock;
-use crate::call::ProgressRelay;
+use crate::pipeline::ProgressRelay;
 
 /// Calls that have made tasks and of whose progress the client hears, and tasks of the client's own; beyond that the
 /// oldest is forgotten.

@@ -13,7 +13,7 @@ use gatelodge_store::{CallId, CallOutcome, CallRecord, Clock, RecordKind as RowK
 use jiff::Timestamp;
 
 use super::{SpanSender, attribute_names};
-use crate::call::{ForwardOutcome, is_tool_error};
+use crate::pipeline::{ForwardOutcome, is_tool_error};
 use crate::request_context::RequestContext;
 use crate::request_trace::UpstreamSpanContext;
 use crate::upstream::{SendError, UpstreamTransport};

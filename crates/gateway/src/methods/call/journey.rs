@@ -11,14 +11,14 @@ use http::{HeaderMap, StatusCode};
 
 use super::Carried;
 use crate::Gateway;
-use crate::call::{
+use crate::deadline_timer::{DeadlineTimer, timeout};
+use crate::http_server::responder::Responder;
+use crate::methods::{input, undeclared};
+use crate::pipeline::{
     Bond, CallRecorder, CallReservation, ForwardContext, ForwardOutcome, Paused, Permit, ProgressRelay, RequestSubject,
     can_request_input, forward, parsed_response_for_client, relay_until_response, response_status,
     rewrite_for_upstream,
 };
-use crate::deadline_timer::{DeadlineTimer, timeout};
-use crate::http_server::responder::Responder;
-use crate::methods::{input, undeclared};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 

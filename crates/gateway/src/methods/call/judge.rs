@@ -6,9 +6,9 @@ use gatelodge_policy::{CallTarget, Code, Decision, Definition, Reason, Terms, de
 use gatelodge_store::EnforcementMode;
 
 use crate::Gateway;
-use crate::call::{CallRecorder, Refusal, RequestSubject};
 use crate::http_server::responder::Responder;
 use crate::methods::offer::{offer_for, with_tool};
+use crate::pipeline::{CallRecorder, Refusal, RequestSubject};
 use crate::request_context::RequestContext;
 use crate::upstream::{SendError, ToolListing};
 

@@ -9,10 +9,10 @@ use http::StatusCode;
 use super::owner::{hash, is_passed_over, know_offer, may_hear, own_tasks};
 use super::{refuse, reject};
 use crate::Gateway;
-use crate::call::{CallRecorder, ProgressRelay, Refusal, response_for_client};
 use crate::http_server::responder::Responder;
 use crate::methods::list::{FOREIGN_CURSOR, Pages, Wanted, fetch};
 use crate::methods::pass::fail;
+use crate::pipeline::{CallRecorder, ProgressRelay, Refusal, response_for_client};
 use crate::request_context::RequestContext;
 use crate::upstream::SendError;
 

@@ -16,10 +16,10 @@ use memchr::memmem::Finder;
 use tracing::warn;
 
 use crate::Gateway;
-use crate::call::{ProgressRelay, Refusal, RequestSubject};
 use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::methods::offer::offer_for;
+use crate::pipeline::{ProgressRelay, Refusal, RequestSubject};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::UpstreamLink;
 
