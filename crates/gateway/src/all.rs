@@ -3,7 +3,7 @@
 //! What is for one server goes the ordinary road of that server, under its own names, policy and limits. What is for
 //! all goes that road once for each, beside one another, and nobody waits for a server that does not answer.
 
-mod each;
+mod fan_out;
 mod last_words;
 pub(crate) mod late;
 mod list;
@@ -33,25 +33,25 @@ use crate::upstream::Upstream;
 pub(crate) use last_words::LastWords;
 
 /// How long all wait for one. The rest of a second is for putting together what came.
-const PATIENCE: Duration = Duration::from_millis(500);
+const FAN_OUT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Where a client finds that a server did not answer, and why.
-const UNAVAILABLE: &str = "gatelodge/unavailable";
+const UNAVAILABLE_META_KEY: &str = "gatelodge/unavailable";
 
 /// A request for all servers of a grant.
 #[derive(Debug, Clone)]
-pub(crate) struct All {
+pub(crate) struct AggregateRequest {
     pub grant: Arc<ActiveGrant>,
     pub address: Arc<str>,
     /// How the client speaks. Its session is one for all.
-    pub side: ClientProtocol,
+    pub client_protocol: ClientProtocol,
     pub trace: Option<Box<RequestTrace>>,
     /// A visit to each server, by their names, before it is known how it is spoken to.
-    visits: Vec<RequestContext>,
+    contexts: Vec<RequestContext>,
 }
 
-impl All {
+impl AggregateRequest {
     pub fn new(live: &ConfigSnapshot, grant: &Arc<ActiveGrant>, address: &Arc<str>) -> Self {
-        let mut visits: Vec<RequestContext> = servers_of(live, grant)
+        let mut contexts: Vec<RequestContext> = granted_servers(live, grant)
             .map(|(upstream, door)| RequestContext {
                 grant: Arc::clone(grant),
                 server_access: door.clone(),
@@ -64,14 +64,14 @@ impl All {
                 streaming_digest: None,
             })
             .collect();
-        visits.sort_by(|one, other| one.upstream.name().cmp(other.upstream.name()));
+        contexts.sort_by(|one, other| one.upstream.name().cmp(other.upstream.name()));
         let (grant, address) = (Arc::clone(grant), Arc::clone(address));
-        Self { grant, address, side: ClientProtocol::Stateful(None), trace: None, visits }
+        Self { grant, address, client_protocol: ClientProtocol::Stateful(None), trace: None, contexts }
     }
 
     /// The visit to one of the servers; none if the grant has none of this name.
-    fn visit(&self, server: &str) -> Option<&RequestContext> {
-        self.visits.iter().find(|visit| visit.upstream.name().as_str() == server)
+    fn find_context(&self, server: &str) -> Option<&RequestContext> {
+        self.contexts.iter().find(|visit| visit.upstream.name().as_str() == server)
     }
 
     /// The same visit as the server is spoken to: by a session of the client's there, or as requests are that stand
@@ -79,13 +79,13 @@ impl All {
     ///
     /// # Errors
     /// The server cannot be spoken to. Nothing of the request was sent.
-    async fn seated(
+    async fn with_upstream_session(
         &self,
         gw: &Gateway,
         visit: &RequestContext,
         request: &ClientRequest<'_>,
     ) -> Result<RequestContext, Refusal> {
-        let seated = match &self.side {
+        let seated = match &self.client_protocol {
             ClientProtocol::Stateful(Some(session)) => {
                 part::of(gw, session, visit).await.map(|part| visit.with_session(part))
             }
@@ -103,7 +103,7 @@ impl All {
     }
 }
 
-fn servers_of<'l>(
+fn granted_servers<'l>(
     live: &'l ConfigSnapshot,
     grant: &'l ActiveGrant,
 ) -> impl Iterator<Item = (&'l Arc<Upstream>, &'l ServerAccess)> {
@@ -113,17 +113,23 @@ fn servers_of<'l>(
 
 impl Gateway {
     /// What became of what a long stream was opened by: the grant, and all of its servers as they were.
-    fn now_all(&self, all: &All) -> Revalidation<All> {
+    fn revalidate_aggregate(&self, all: &AggregateRequest) -> Revalidation<AggregateRequest> {
         let (live, config) = (self.config_snapshot(), &all.grant.config);
         let grant = live.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now()));
-        let Some(grant) = grant.filter(|grant| grant.config.id == config.id && grant.allows_protocol(&all.side)) else {
+        let Some(grant) =
+            grant.filter(|grant| grant.config.id == config.id && grant.allows_protocol(&all.client_protocol))
+        else {
             return Revalidation::Revoked;
         };
-        let is_complete = servers_of(&live, grant).count() == all.visits.len();
-        if is_complete && all.visits.iter().all(|visit| self.is_context_current(visit)) {
+        let is_complete = granted_servers(&live, grant).count() == all.contexts.len();
+        if is_complete && all.contexts.iter().all(|visit| self.is_context_current(visit)) {
             return Revalidation::Unchanged;
         }
-        let (side, trace) = (all.side.clone(), all.trace.clone());
-        Revalidation::Replaced(Box::new(All { side, trace, ..All::new(&live, grant, &all.address) }))
+        let (side, trace) = (all.client_protocol.clone(), all.trace.clone());
+        Revalidation::Replaced(Box::new(AggregateRequest {
+            client_protocol: side,
+            trace,
+            ..AggregateRequest::new(&live, grant, &all.address)
+        }))
     }
 }

@@ -10,7 +10,7 @@ use gatelodge_mcp::Method;
 use gatelodge_store::{GrantId, ServerName};
 use tokio::sync::broadcast;
 
-use super::All;
+use super::AggregateRequest;
 use crate::config_snapshot::ConfigSnapshot;
 use crate::request_context::RequestContext;
 
@@ -32,10 +32,10 @@ pub(super) struct Key {
 }
 
 impl Key {
-    pub fn new(all: &All, visit: &RequestContext, method: &Method<'_>) -> Self {
+    pub fn new(all: &AggregateRequest, visit: &RequestContext, method: &Method<'_>) -> Self {
         Self {
             grant: all.grant.config.id.clone(),
-            session: all.side.session().map(|session| session.id().into()),
+            session: all.client_protocol.session().map(|session| session.id().into()),
             server: visit.upstream.name().clone(),
             method: method.name().to_owned(),
         }

@@ -10,9 +10,9 @@ use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, code};
 use gatelodge_store::CallOutcome;
 use tokio::sync::mpsc;
 
-use super::each::{asked, each};
+use super::fan_out::{fan_out, request_server};
 use super::late::Key;
-use super::{All, UNAVAILABLE};
+use super::{AggregateRequest, UNAVAILABLE_META_KEY};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -30,12 +30,12 @@ struct Share {
 /// Answers a list.
 pub(super) async fn list(
     gw: &Arc<Gateway>,
-    all: &All,
+    all: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     line: Responder,
 ) {
-    let era = all.side.generation();
+    let era = all.client_protocol.generation();
     let Some(mut line) = from_the_beginning(gw, request, era, &mut trail, line).await else { return };
     match InFlightGuard::for_aggregate(&all.grant) {
         Ok(room) => line.hold_in_flight_guard(room),
@@ -50,11 +50,16 @@ pub(super) async fn list(
     gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
 }
 
-async fn shares(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line: &mut Responder) -> Vec<Share> {
+async fn shares(
+    gw: &Arc<Gateway>,
+    all: &AggregateRequest,
+    request: &ClientRequest<'_>,
+    line: &mut Responder,
+) -> Vec<Share> {
     let (beside, mut said) = mpsc::channel::<Bytes>(1);
     let text: Arc<str> = request.text().into();
     let asking = async {
-        let came = each(gw, all, |gw, visit| {
+        let came = fan_out(gw, all, |gw, visit| {
             let key = Key::new(all, &visit, request.method());
             ask(gw, all.clone(), visit, key, Arc::clone(&text), beside.clone())
         });
@@ -84,7 +89,7 @@ async fn shares(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line:
 /// Asks one server. Of one that is late already it is taken what it said last.
 async fn ask(
     gw: Arc<Gateway>,
-    all: All,
+    all: AggregateRequest,
     visit: RequestContext,
     key: Key,
     text: Arc<str>,
@@ -94,7 +99,7 @@ async fn ask(
     if gw.late_lists.is_asked(&key) {
         return gw.late_lists.answer(&key, &live).ok_or_else(|| "the server has not answered yet".to_owned());
     }
-    let answer = asked(&gw, &all, &visit, &text, beside).await?;
+    let answer = request_server(&gw, &all, &visit, &text, beside).await?;
     gw.late_lists.came(&key, &answer, &live);
     Ok(answer)
 }
@@ -102,7 +107,7 @@ async fn ask(
 /// What a server adds to the list.
 async fn share(
     gw: &Gateway,
-    all: &All,
+    all: &AggregateRequest,
     method: &Method<'_>,
     visit: RequestContext,
     came: Result<Bytes, String>,
@@ -117,7 +122,7 @@ async fn share(
             Share { visit, entries: entries.into_iter().map(|(_, entry)| entry).collect(), why: None }
         }
         Err(why) if *method == Method::ToolsList => {
-            let as_asked = RequestContext { client_protocol: all.side.clone(), ..visit.clone() };
+            let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
             let entries = accepted(gw, &as_asked).await;
             let entries = entries.iter().filter_map(|entry| unavailable(gw, &visit, entry, &why)).collect();
             Share { visit, entries, why: Some(why) }
@@ -151,14 +156,18 @@ fn unavailable(gw: &Gateway, visit: &RequestContext, entry: &str, why: &str) -> 
     let text = prefix_response(visit.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply_limits);
     let document = read(text.as_bytes(), &gw.settings.reply_limits).ok()?;
     let tool = document.root().get("result")?.get("tools")?.elements().next()?;
-    Some(visit.upstream.secret_redactor().redact_json(with_meta_member(tool, UNAVAILABLE, &to_json_string(why))))
+    Some(visit.upstream.secret_redactor().redact_json(with_meta_member(
+        tool,
+        UNAVAILABLE_META_KEY,
+        &to_json_string(why),
+    )))
 }
 
 /// The list, and which servers it is not complete for.
-fn together(all: &All, method: &Method<'_>, shares: &[Share]) -> String {
+fn together(all: &AggregateRequest, method: &Method<'_>, shares: &[Share]) -> String {
     let (member, _) = shape(method);
     let entries: Vec<&str> = shares.iter().flat_map(|share| &share.entries).map(String::as_str).collect();
-    let mut out = match all.side.generation() {
+    let mut out = match all.client_protocol.generation() {
         ProtocolGeneration::Stateful => "{".to_owned(),
         ProtocolGeneration::Stateless => r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","#.to_owned(),
     };
@@ -166,7 +175,7 @@ fn together(all: &All, method: &Method<'_>, shares: &[Share]) -> String {
     let missing = shares.iter().filter_map(|share| Some((share.visit.upstream.name(), share.why.as_ref()?)));
     let missing: Vec<String> = missing.map(|(server, why)| format!("\"{server}\":{}", to_json_string(why))).collect();
     if !missing.is_empty() {
-        out.push_str(&format!(r#","_meta":{{"{UNAVAILABLE}":{{{}}}}}"#, missing.join(",")));
+        out.push_str(&format!(r#","_meta":{{"{UNAVAILABLE_META_KEY}":{{{}}}}}"#, missing.join(",")));
     }
     out.push('}');
     out

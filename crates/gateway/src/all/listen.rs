@@ -15,7 +15,7 @@ use gatelodge_store::{CallOutcome, ServerName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{All, PATIENCE};
+use super::{AggregateRequest, FAN_OUT_TIMEOUT};
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
@@ -56,7 +56,7 @@ enum Ended {
 /// Holds the stream open until the client ends it.
 pub(super) async fn listen(
     gw: &Arc<Gateway>,
-    all: &All,
+    all: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     mut line: Responder,
@@ -71,12 +71,12 @@ pub(super) async fn listen(
     {
         return nowhere(gw, trail, task, line, reply::unknown_task_reply(request.id(), task)).await;
     }
-    for visit in &all.visits {
+    for visit in &all.contexts {
         let text = request.listen_request_for(visit.upstream.name().as_str());
         let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
             continue;
         };
-        let as_asked = RequestContext { client_protocol: all.side.clone(), ..visit.clone() };
+        let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
         // Whether it may be heard of, its server's part says; it may be slow.
         match tasks::not_there(gw, &as_asked, &own).await {
             Ok(None) => {}
@@ -118,8 +118,8 @@ pub(super) async fn listen(
 }
 
 /// What the client names that is of no server of the grant.
-fn past(all: &All, request: &ClientRequest<'_>) -> Vec<UnknownTarget> {
-    request.unknown_targets(|server| all.visit(server).is_some())
+fn past(all: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<UnknownTarget> {
+    request.unknown_targets(|server| all.find_context(server).is_some())
 }
 
 /// What is listened for at one server, by what is in force.
@@ -132,24 +132,24 @@ struct Share {
 
 impl Share {
     /// Writes of what the client is not told though it asked.
-    async fn record(&self, gw: &Gateway, all: &All, request: &ClientRequest<'_>) {
-        let as_asked = RequestContext { client_protocol: all.side.clone(), ..self.visit.clone() };
+    async fn record(&self, gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>) {
+        let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..self.visit.clone() };
         record(gw, &as_asked, request, &self.honoured).await;
     }
 }
 
 /// What is listened for at each server.
-fn shares(gw: &Gateway, all: &All, request: &ClientRequest<'_>) -> Vec<Share> {
+fn shares(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<Share> {
     let share = |visit: &RequestContext| {
         let text = request.listen_request_for(visit.upstream.name().as_str());
         let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
             return None;
         };
-        let as_asked = RequestContext { client_protocol: all.side.clone(), ..visit.clone() };
+        let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
         let honoured = honoured(gw, &as_asked, &own);
         Some(Share { visit: visit.clone(), text: honoured.only_heard(&own).into(), honoured })
     };
-    all.visits.iter().filter_map(share).collect()
+    all.contexts.iter().filter_map(share).collect()
 }
 
 /// The resources of which the client hears. Where they are others than before, or a task is nobody's any more, it listens
@@ -160,7 +160,7 @@ fn named_by(shares: &[Share]) -> Vec<(ServerName, Vec<String>)> {
 }
 
 /// Writes that a client asked to hear of what no server of the grant has.
-async fn unheard(gw: &Gateway, all: &All, request: &ClientRequest<'_>, uri: &str) {
+async fn unheard(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>, uri: &str) {
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     trail.set_request(request);
     trail.set_target(uri);
@@ -175,7 +175,7 @@ async fn nowhere(gw: &Gateway, mut trail: CallRecorder, about: &str, line: Respo
 }
 
 /// Listens to each server, for as long as somebody hears what is given.
-fn begin(gw: &Arc<Gateway>, all: &All, shares: Vec<Share>) -> mpsc::Receiver<(ServerName, Heard)> {
+fn begin(gw: &Arc<Gateway>, all: &AggregateRequest, shares: Vec<Share>) -> mpsc::Receiver<(ServerName, Heard)> {
     let (said, heard) = mpsc::channel(WAITING);
     for Share { visit, text, .. } in shares {
         let (task, all, said) = (Arc::clone(gw), all.clone(), said.clone());
@@ -187,7 +187,7 @@ fn begin(gw: &Arc<Gateway>, all: &All, shares: Vec<Share>) -> mpsc::Receiver<(Se
 /// Listens until the stream has to end. Gives the error where it does not begin, because a server refuses a task.
 async fn listened(
     gw: &Arc<Gateway>,
-    all: &All,
+    all: &AggregateRequest,
     request: &ClientRequest<'_>,
     begun: Vec<Share>,
     line: &mut Responder,
@@ -229,18 +229,18 @@ async fn listened(
                 }
             }
             _ = keep_alive.tick() => line.keep_alive().await,
-            _ = look.tick() => match gw.now_all(&all) {
+            _ = look.tick() => match gw.revalidate_aggregate(&all) {
                 Revalidation::Unchanged => {}
                 Revalidation::Revoked => break,
                 Revalidation::Replaced(next) => {
                     tell(wanted, request, line).await;
-                    let has_tasks = |all: &All| !past(all, request).iter().any(|past| matches!(past, UnknownTarget::Task(_)));
+                    let has_tasks = |all: &AggregateRequest| !past(all, request).iter().any(|past| matches!(past, UnknownTarget::Task(_)));
                     let shares = shares(gw, &next, request);
                     if named_by(&shares) != named || !has_tasks(&next) {
                         break;
                     }
                     all = *next;
-                    anew = all.visits.iter().map(|visit| visit.upstream.name().clone()).collect();
+                    anew = all.contexts.iter().map(|visit| visit.upstream.name().clone()).collect();
                     heard = begin(gw, &all, shares);
                 }
             },
@@ -269,14 +269,14 @@ async fn tell(lists: ListChangedSet, request: &ClientRequest<'_>, line: &mut Res
 /// # Errors
 /// A server refuses a task that the client named.
 async fn acknowledged(
-    all: &All,
+    all: &AggregateRequest,
     wanted: ListChangedSet,
     heard: &mut mpsc::Receiver<(ServerName, Heard)>,
 ) -> Result<(String, Vec<Bytes>), Bytes> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + FAN_OUT_TIMEOUT;
     let (mut texts, mut early) = (Vec::new(), Vec::new());
     let mut ended = 0;
-    while texts.len() + ended < all.visits.len() {
+    while texts.len() + ended < all.contexts.len() {
         match tokio::time::timeout_at(until, heard.recv()).await {
             Ok(Some((_, Heard::Acknowledged(text)))) => texts.push(text),
             Ok(Some((_, Heard::Text(text)))) => early.push(text),
@@ -296,7 +296,13 @@ async fn acknowledged(
 }
 
 /// Listens to one server for as long as somebody hears it, again and again.
-async fn hear(gw: &Gateway, all: &All, visit: &RequestContext, text: &str, said: &mpsc::Sender<(ServerName, Heard)>) {
+async fn hear(
+    gw: &Gateway,
+    all: &AggregateRequest,
+    visit: &RequestContext,
+    text: &str,
+    said: &mpsc::Sender<(ServerName, Heard)>,
+) {
     let server = visit.upstream.name();
     let mut pause = AGAIN;
     loop {
@@ -321,7 +327,7 @@ async fn hear(gw: &Gateway, all: &All, visit: &RequestContext, text: &str, said:
 /// The same once.
 async fn hear_once(
     gw: &Gateway,
-    all: &All,
+    all: &AggregateRequest,
     visit: &RequestContext,
     text: &str,
     said: &mpsc::Sender<(ServerName, Heard)>,
@@ -331,7 +337,7 @@ async fn hear_once(
     };
     let server = visit.upstream.name();
     let seated = tokio::select! {
-        seated = all.seated(gw, visit, &request) => seated,
+        seated = all.with_upstream_session(gw, visit, &request) => seated,
         () = said.closed() => return Ended::ForGood,
     };
     let Ok(seated) = seated else { return Ended::ForNow };

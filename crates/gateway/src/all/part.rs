@@ -7,7 +7,7 @@ use gatelodge_store::{CallOutcome, ServerName};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
-use super::All;
+use super::AggregateRequest;
 use crate::Gateway;
 use crate::methods::discover::welcome;
 use crate::methods::initialize::{self, Shaken, ask_for_log, has_tasks, shaken, start_time};
@@ -131,8 +131,8 @@ pub(super) async fn set_level(gw: &Gateway, visit: &RequestContext, part: &Sessi
 }
 
 /// Passes on a message that wants no answer, to whom it concerns.
-pub(super) async fn one_way(gw: &Gateway, all: &All, message: &ClientMessage<'_>) {
-    let Some(session) = all.side.session() else { return dropped(gw, all, message).await };
+pub(super) async fn one_way(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'_>) {
+    let Some(session) = all.client_protocol.session() else { return dropped(gw, all, message).await };
     let to = match message {
         // Each server was told when its session was opened.
         ClientMessage::Notification(said) if *said.method() == Method::Initialized => return,
@@ -152,7 +152,7 @@ pub(super) async fn one_way(gw: &Gateway, all: &All, message: &ClientMessage<'_>
     };
     let to: Vec<(RequestContext, String)> = to
         .into_iter()
-        .filter_map(|(server, part, text)| Some((all.visit(&server)?.with_session(part), text)))
+        .filter_map(|(server, part, text)| Some((all.find_context(&server)?.with_session(part), text)))
         .collect();
     if to.is_empty() {
         return dropped(gw, all, message).await;
@@ -199,7 +199,7 @@ fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResponse<'_>) -
         .collect()
 }
 
-async fn dropped(gw: &Gateway, all: &All, message: &ClientMessage<'_>) {
+async fn dropped(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'_>) {
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     match message {
         ClientMessage::Notification(said) => trail.set_method(said.method().name()),
@@ -211,12 +211,12 @@ async fn dropped(gw: &Gateway, all: &All, message: &ClientMessage<'_>) {
 }
 
 /// Ends a session at all servers.
-pub(super) async fn end(gw: &Gateway, all: &All) {
-    let Some(session) = all.side.session() else { return };
+pub(super) async fn end(gw: &Gateway, all: &AggregateRequest) {
+    let Some(session) = all.client_protocol.session() else { return };
     gw.delete_session(session).await;
     session.end_stream();
     for (server, part) in open(gw, session) {
-        if let Some(visit) = all.visit(server.as_str()) {
+        if let Some(visit) = all.find_context(server.as_str()) {
             initialize::end(gw, &visit.with_session(part)).await;
         }
     }

@@ -7,7 +7,7 @@ use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
 use super::part::{self, set_level};
-use super::{All, each, list, listen, welcome};
+use super::{AggregateRequest, fan_out, list, listen, welcome};
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
@@ -19,13 +19,14 @@ use crate::session::wait_for_cancel;
 use crate::upstream::SendError;
 
 /// Answers a request.
-pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, line: Responder) {
+pub(crate) async fn request(gw: &Arc<Gateway>, all: &AggregateRequest, request: &ClientRequest<'_>, line: Responder) {
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     trail.set_request(request);
-    if request.method().is_absent_in(all.side.generation()) {
-        return gone::refuse(gw, all.side.generation(), Some(request.id()), request.method(), trail, line).await;
+    if request.method().is_absent_in(all.client_protocol.generation()) {
+        return gone::refuse(gw, all.client_protocol.generation(), Some(request.id()), request.method(), trail, line)
+            .await;
     }
-    match (request.method(), &all.side) {
+    match (request.method(), &all.client_protocol) {
         (Method::Initialize, _) => welcome::initialize(gw, all, request, trail, line).await,
         (Method::Discover, ClientProtocol::Stateless(_)) => welcome::discover(gw, all, request, trail, line).await,
         (Method::Ping, _) => told(gw, request, "{}", trail, line).await,
@@ -33,9 +34,10 @@ pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &ClientReques
         (Method::Listen, ClientProtocol::Stateless(_)) => listen::listen(gw, all, request, trail, line).await,
         (Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::ResourceTemplatesList, _)
         | (Method::TasksList, ClientProtocol::Stateful(_)) => list::list(gw, all, request, trail, line).await,
-        _ => match about(request, all.side.generation()) {
+        _ => match about(request, all.client_protocol.generation()) {
             Ok(RequestSubject::Method { .. }) => {
-                gone::refuse(gw, all.side.generation(), Some(request.id()), request.method(), trail, line).await
+                gone::refuse(gw, all.client_protocol.generation(), Some(request.id()), request.method(), trail, line)
+                    .await
             }
             Ok(facts) => one(gw, all, request, &facts, trail, line).await,
             Err(fault) => reject(gw, all, trail, line, &fault).await,
@@ -44,12 +46,12 @@ pub(crate) async fn request(gw: &Arc<Gateway>, all: &All, request: &ClientReques
 }
 
 /// Passes on a message that wants no answer.
-pub(crate) async fn one_way(gw: &Gateway, all: &All, message: &ClientMessage<'_>) {
+pub(crate) async fn one_way(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'_>) {
     part::one_way(gw, all, message).await;
 }
 
 /// Ends the client's session.
-pub(crate) async fn end(gw: &Gateway, all: &All) {
+pub(crate) async fn end(gw: &Gateway, all: &AggregateRequest) {
     part::end(gw, all).await;
 }
 
@@ -69,14 +71,14 @@ fn about<'r>(request: &'r ClientRequest<'_>, era: ProtocolGeneration) -> Result<
 /// Sends a request to the server that it names, as if it had come there. What no server of the grant has is not there.
 async fn one(
     gw: &Gateway,
-    all: &All,
+    all: &AggregateRequest,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     trail: CallRecorder,
     mut line: Responder,
 ) {
     let own = request.to_target_server();
-    let found = own.as_ref().and_then(|(server, text)| Some((all.visit(server)?, text)));
+    let found = own.as_ref().and_then(|(server, text)| Some((all.find_context(server)?, text)));
     let Some((visit, text)) = found else { return nowhere(gw, all, request, facts, trail, line).await };
     // Read anew: what is judged is what is sent.
     let own = match read_client_message(text.as_bytes(), &gw.settings.request_limits) {
@@ -86,21 +88,24 @@ async fn one(
     };
     line.prefix_names_of(visit.upstream.name(), own.method(), gw.settings.reply_limits);
     // Until the server is greeted there is no session there in which it could be cancelled.
-    if let Some(session) = all.side.session() {
+    if let Some(session) = all.client_protocol.session() {
         line.register_cancellable(session.cancellable_requests(), request.id(), None);
     }
     let told = line.cancel_signal();
     let seated = tokio::select! {
         biased;
         () = wait_for_cancel(told.as_deref()) => Err(Refusal::Upstream(SendError::ClientGone)),
-        seated = all.seated(gw, visit, &own) => seated,
+        seated = all.with_upstream_session(gw, visit, &own) => seated,
     };
     match seated {
         Ok(seated) => dispatch(gw, &seated, &own, line).await,
         Err(refusal) => {
-            let as_asked =
-                RequestContext { client_protocol: all.side.clone(), trace: all.trace.clone(), ..visit.clone() };
-            match about(&own, all.side.generation()) {
+            let as_asked = RequestContext {
+                client_protocol: all.client_protocol.clone(),
+                trace: all.trace.clone(),
+                ..visit.clone()
+            };
+            match about(&own, all.client_protocol.generation()) {
                 Ok(facts) => call::unreachable(gw, &as_asked, &own, &facts, refusal, line).await,
                 Err(fault) => reject(gw, all, trail, line, &fault).await,
             }
@@ -110,7 +115,7 @@ async fn one(
 
 async fn nowhere(
     gw: &Gateway,
-    all: &All,
+    all: &AggregateRequest,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     mut trail: CallRecorder,
@@ -121,12 +126,12 @@ async fn nowhere(
         facts => facts.target(),
     };
     trail.set_target(target.unwrap_or_default());
-    line.finish(reply::not_found_reply(all.side.generation(), facts, request.id()).into()).await;
+    line.finish(reply::not_found_reply(all.client_protocol.generation(), facts, request.id()).into()).await;
     gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
 }
 
-async fn reject(gw: &Gateway, all: &All, mut trail: CallRecorder, line: Responder, fault: &MessageError) {
-    line.reject(fault, all.side.generation()).await;
+async fn reject(gw: &Gateway, all: &AggregateRequest, mut trail: CallRecorder, line: Responder, fault: &MessageError) {
+    line.reject(fault, all.client_protocol.generation()).await;
     gw.metrics.count_refusal("rejected");
     gw.write_row(trail.rejection_row(fault.code, &fault.message)).await;
 }
@@ -144,16 +149,22 @@ pub(super) async fn told(
 }
 
 /// Tells all servers which log messages the client wants: those of now, and those that are spoken to later.
-async fn level(gw: &Arc<Gateway>, all: &All, request: &ClientRequest<'_>, mut trail: CallRecorder, line: Responder) {
+async fn level(
+    gw: &Arc<Gateway>,
+    all: &AggregateRequest,
+    request: &ClientRequest<'_>,
+    mut trail: CallRecorder,
+    line: Responder,
+) {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
-    let (Some(level), Some(session)) = (level, all.side.session()) else {
+    let (Some(level), Some(session)) = (level, all.client_protocol.session()) else {
         let (code, what) = (gatelodge_mcp::code::INVALID_PARAMS, "`params.level` must be a string");
         line.finish(gatelodge_mcp::error_response(Some(request.id()), code, what, None).into()).await;
         return gw.write_row(trail.rejection_row(code, what)).await;
     };
     gw.persist_log_level(session, &level).await;
     let level: Arc<str> = level.as_ref().into();
-    each::each(gw, all, |gw, visit| {
+    fan_out::fan_out(gw, all, |gw, visit| {
         let (part, level) = (session.server_sessions.find(visit.upstream.name()), Arc::clone(&level));
         async move {
             if let Some(part) = part {

@@ -12,8 +12,8 @@ use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
-use super::each::each;
-use super::{All, part};
+use super::fan_out::fan_out;
+use super::{AggregateRequest, part};
 use crate::Gateway;
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
@@ -28,8 +28,8 @@ use crate::session::{STANDALONE_STREAM, Session, SseEventId};
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
-pub(crate) async fn resume(gw: &Arc<Gateway>, all: All, last: &str) -> Response<ReplyBody> {
-    let Some(session) = all.side.session() else {
+pub(crate) async fn resume(gw: &Arc<Gateway>, all: AggregateRequest, last: &str) -> Response<ReplyBody> {
+    let Some(session) = all.client_protocol.session() else {
         return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
     let place_in = session.replay_buffers().parse_event_id(last);
@@ -49,7 +49,7 @@ pub(crate) async fn resume(gw: &Arc<Gateway>, all: All, last: &str) -> Response<
 }
 
 /// Answers that nobody knows what a client missed.
-async fn unknown(gw: &Gateway, all: &All) -> Response<ReplyBody> {
+async fn unknown(gw: &Gateway, all: &AggregateRequest) -> Response<ReplyBody> {
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     trail.set_method("GET");
     gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
@@ -58,7 +58,7 @@ async fn unknown(gw: &Gateway, all: &All) -> Response<ReplyBody> {
 
 /// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
 /// ends the session, until the grant is no more, or until the gateway stops.
-pub(crate) async fn open(gw: &Arc<Gateway>, all: All, behind: Option<SseEventId>) -> Response<ReplyBody> {
+pub(crate) async fn open(gw: &Arc<Gateway>, all: AggregateRequest, behind: Option<SseEventId>) -> Response<ReplyBody> {
     let room = match place(gw, &all).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
@@ -73,7 +73,7 @@ pub(crate) async fn open(gw: &Arc<Gateway>, all: All, behind: Option<SseEventId>
 }
 
 /// A place for one more stream of the grant; what comes of it is written down.
-async fn place(gw: &Gateway, all: &All) -> Result<InFlightGuard, Refusal> {
+async fn place(gw: &Gateway, all: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     trail.set_method("GET");
     let room = InFlightGuard::for_stream(&all.grant);
@@ -86,9 +86,9 @@ async fn place(gw: &Gateway, all: &All) -> Result<InFlightGuard, Refusal> {
     room
 }
 
-async fn serve(gw: Arc<Gateway>, all: All, behind: Option<SseEventId>, events: mpsc::Sender<Bytes>) {
+async fn serve(gw: Arc<Gateway>, all: AggregateRequest, behind: Option<SseEventId>, events: mpsc::Sender<Bytes>) {
     let mut all = all;
-    let Some(session) = all.side.session().cloned() else { return };
+    let Some(session) = all.client_protocol.session().cloned() else { return };
     let handle = session.open_stream();
     let mut changes = gw.late_lists.changes();
     // The head goes out with the first bytes; clients wait for it.
@@ -109,7 +109,7 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<SseEventId>, events: m
                 open_parts(&gw, &all, &session);
             }
             _ = look.tick() => {
-                let has_changed = match gw.now_all(&all) {
+                let has_changed = match gw.revalidate_aggregate(&all) {
                     Revalidation::Unchanged => false,
                     Revalidation::Revoked => break,
                     Revalidation::Replaced(next) => {
@@ -137,10 +137,10 @@ async fn serve(gw: Arc<Gateway>, all: All, behind: Option<SseEventId>, events: m
 }
 
 /// Opens the sessions that are not open: one that was kept over a restart has none, and a server may be back.
-fn open_parts(gw: &Arc<Gateway>, all: &All, session: &Arc<Session>) {
+fn open_parts(gw: &Arc<Gateway>, all: &AggregateRequest, session: &Arc<Session>) {
     let (task, all, session) = (Arc::clone(gw), all.clone(), Arc::clone(session));
     gw.spawn(async move {
-        let opening = each(&task, &all, |gw, visit| {
+        let opening = fan_out(&task, &all, |gw, visit| {
             let session = Arc::clone(&session);
             async move {
                 // One that hangs is being opened still; a line of those who wait for it would only grow.
@@ -192,11 +192,17 @@ impl Drop for Followed {
 impl Followers {
     /// Begins to follow the sessions that were opened since, and those whose server or policy is another one now. Leaves
     /// those that are over. Whether there are any that were opened since.
-    fn follow(&mut self, gw: &Arc<Gateway>, all: &All, session: &Arc<Session>, events: &mpsc::Sender<Bytes>) -> bool {
+    fn follow(
+        &mut self,
+        gw: &Arc<Gateway>,
+        all: &AggregateRequest,
+        session: &Arc<Session>,
+        events: &mpsc::Sender<Bytes>,
+    ) -> bool {
         let mut is_new = false;
         let mut before = std::mem::take(&mut self.followed);
         for (server, part) in part::open(gw, session) {
-            let Some(visit) = all.visit(server.as_str()) else { continue };
+            let Some(visit) = all.find_context(server.as_str()) else { continue };
             let earlier = match before.remove(&server).filter(|earlier| earlier.is_of(&part)) {
                 Some(earlier) if gw.is_context_current(&earlier.visit) => {
                     self.followed.insert(server, earlier);

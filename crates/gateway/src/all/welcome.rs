@@ -8,9 +8,9 @@ use gatelodge_mcp::aggregate_names::merge_capabilities;
 use gatelodge_mcp::translate::{shared_capabilities, to_json_string, with_members};
 use gatelodge_mcp::{ClientMessage, ClientRequest, ProtocolGeneration, Revision, read_client_message};
 
-use super::each::each;
+use super::fan_out::fan_out;
 use super::route::told;
-use super::{All, part};
+use super::{AggregateRequest, part};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -30,7 +30,7 @@ const PERHAPS: &str = r#"{"resources":{"subscribe":true}}"#;
 /// Opens a session for all servers. Those at each of them are opened with it, and are waited for a little.
 pub(super) async fn initialize(
     gw: &Arc<Gateway>,
-    all: &All,
+    all: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     mut line: Responder,
@@ -45,7 +45,7 @@ pub(super) async fn initialize(
     if line.set_session(&session) {
         gw.persist_session(&session).await;
     }
-    let came = each(gw, all, |gw, visit| {
+    let came = fan_out(gw, all, |gw, visit| {
         let session = Arc::clone(&session);
         async move {
             part::of(&gw, &session, &visit)
@@ -68,7 +68,7 @@ pub(super) async fn initialize(
     told(gw, request, &result, trail, line).await;
 }
 
-async fn opened(gw: &Gateway, all: &All, request: &ClientRequest<'_>) -> Result<Arc<Session>, Refusal> {
+async fn opened(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>) -> Result<Arc<Session>, Refusal> {
     if request.text().len() > MAX_HANDSHAKE {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE));
     }
@@ -111,13 +111,13 @@ fn asking_for(request: &ClientRequest<'_>, revision: Revision) -> String {
 /// Says what there is, to a client whose requests stand alone.
 pub(super) async fn discover(
     gw: &Arc<Gateway>,
-    all: &All,
+    all: &AggregateRequest,
     request: &ClientRequest<'_>,
     trail: CallRecorder,
     line: Responder,
 ) {
     let text: Arc<str> = request.text().into();
-    let came = each(gw, all, |gw, visit| {
+    let came = fan_out(gw, all, |gw, visit| {
         let (all, text) = (all.clone(), Arc::clone(&text));
         async move { discovered(&gw, &all, &visit, &text).await }
     });
@@ -134,11 +134,11 @@ pub(super) async fn discover(
 }
 
 /// What one server says of itself, and whether it speaks the other era; none if it does not.
-async fn discovered(gw: &Gateway, all: &All, visit: &RequestContext, text: &str) -> Option<(Bytes, bool)> {
+async fn discovered(gw: &Gateway, all: &AggregateRequest, visit: &RequestContext, text: &str) -> Option<(Bytes, bool)> {
     let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return None;
     };
-    let seated = all.seated(gw, visit, &request).await.ok()?;
+    let seated = all.with_upstream_session(gw, visit, &request).await.ok()?;
     match seated.upstream_session() {
         Some(session) => Some((session.server_info.clone(), true)),
         None => match ask(gw, &seated).await.ok()? {

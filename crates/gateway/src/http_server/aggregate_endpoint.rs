@@ -20,7 +20,7 @@ use super::reply;
 use super::request_runner::RequestRunnerSlot;
 use super::responder::Responder;
 use crate::Gateway;
-use crate::all::{All, route, stream};
+use crate::all::{AggregateRequest, route, stream};
 use crate::methods::gone;
 use crate::pipeline::CallRecorder;
 use crate::request_context::ClientProtocol;
@@ -29,7 +29,7 @@ use crate::request_trace::RequestTrace;
 /// Answers one request.
 pub(super) async fn serve(
     gw: &Arc<Gateway>,
-    all: All,
+    all: AggregateRequest,
     head: Parts,
     incoming: Incoming,
     runner_slot: &RequestRunnerSlot<InboundMessage>,
@@ -44,7 +44,7 @@ pub(super) async fn serve(
 
 async fn post(
     gw: &Arc<Gateway>,
-    all: All,
+    all: AggregateRequest,
     headers: HeaderMap,
     incoming: Incoming,
     runner_slot: &RequestRunnerSlot<InboundMessage>,
@@ -68,7 +68,7 @@ async fn post(
 
 pub(super) async fn handle_message(
     gw: &Arc<Gateway>,
-    mut all: All,
+    mut all: AggregateRequest,
     headers: HeaderMap,
     body: Bytes,
     mut responder: Responder,
@@ -85,7 +85,7 @@ pub(super) async fn handle_message(
     all.trace = RequestTrace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
     let scope = SessionScope { grant: &all.grant, server: None };
     match detect_client_protocol(gw, scope, &headers, &message, |_| all.grant.allowed_revisions(&Revision::ALL)).await {
-        Ok(side) => all.side = side,
+        Ok(side) => all.client_protocol = side,
         Err(ProtocolError { status, code, message: what, data }) => {
             let id = match &message {
                 ClientMessage::Request(request) => Some(request.id()),
@@ -97,14 +97,16 @@ pub(super) async fn handle_message(
             return if is_probe { record_probe(gw, &all).await } else { record_rejection(gw, &all, code, &what).await };
         }
     }
-    if let Some(session) = all.side.session() {
+    if let Some(session) = all.client_protocol.session() {
         responder.set_resumable_session(session);
     }
     match &message {
         ClientMessage::Request(request) => route::request(gw, &all, request, responder).await,
-        ClientMessage::Notification(notification) if notification.method().is_absent_in(all.side.generation()) => {
+        ClientMessage::Notification(notification)
+            if notification.method().is_absent_in(all.client_protocol.generation()) =>
+        {
             let recorder = CallRecorder::for_aggregate(&all, gw.new_call_id(), gw.clock.now());
-            gone::refuse(gw, all.side.generation(), None, notification.method(), recorder, responder).await;
+            gone::refuse(gw, all.client_protocol.generation(), None, notification.method(), recorder, responder).await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
@@ -114,7 +116,7 @@ pub(super) async fn handle_message(
     }
 }
 
-async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<ReplyBody> {
+async fn get(gw: &Arc<Gateway>, mut all: AggregateRequest, headers: &HeaderMap) -> Response<ReplyBody> {
     if says_stateless(headers) {
         return reply::method_not_allowed_response("POST", "the stateless revision has no GET");
     }
@@ -136,7 +138,7 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<R
         Err(protocol_error) => return gw.reject_http(recorder, protocol_error.status, protocol_error.message).await,
         Ok(session) => session,
     };
-    all.side = ClientProtocol::Stateful(Some(session));
+    all.client_protocol = ClientProtocol::Stateful(Some(session));
     let mut last = headers.get_all(http_headers::LAST_EVENT_ID).iter();
     match (last.next(), last.next()) {
         (None, _) => stream::open(gw, all, None).await,
@@ -147,7 +149,7 @@ async fn get(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<R
     }
 }
 
-async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Response<ReplyBody> {
+async fn delete(gw: &Arc<Gateway>, mut all: AggregateRequest, headers: &HeaderMap) -> Response<ReplyBody> {
     if says_stateless(headers) {
         return reply::method_not_allowed_response("POST", "the stateless revision has no DELETE");
     }
@@ -165,28 +167,28 @@ async fn delete(gw: &Arc<Gateway>, mut all: All, headers: &HeaderMap) -> Respons
         Ok(session) => session,
     };
     gw.end_session(&session);
-    all.side = ClientProtocol::Stateful(Some(session));
+    all.client_protocol = ClientProtocol::Stateful(Some(session));
     let task = Arc::clone(gw);
     gw.spawn(async move { route::end(&task, &all).await });
     reply::empty_response(StatusCode::NO_CONTENT)
 }
 
 /// The trail of what is said by a head alone.
-fn recorder_for_http_method(gw: &Gateway, all: &All, verb: &str) -> CallRecorder {
+fn recorder_for_http_method(gw: &Gateway, all: &AggregateRequest, verb: &str) -> CallRecorder {
     let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     recorder.set_method(verb);
     recorder
 }
 
 /// Writes that a client asked for a revision that is not spoken.
-async fn record_probe(gw: &Gateway, all: &All) {
+async fn record_probe(gw: &Gateway, all: &AggregateRequest) {
     let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     recorder.set_method(Method::Discover.name());
     gw.write_row(recorder.outcome_row(CallOutcome::Error, None)).await;
 }
 
 /// Writes that a message was not taken. The text of it is not kept: it may be anything.
-async fn record_rejection(gw: &Gateway, all: &All, code: i64, message: &str) {
+async fn record_rejection(gw: &Gateway, all: &AggregateRequest, code: i64, message: &str) {
     gw.metrics.count_refusal("rejected");
     let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     gw.write_row(recorder.rejection_row(code, message)).await;

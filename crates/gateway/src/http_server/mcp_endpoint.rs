@@ -24,7 +24,7 @@ use super::request_runner::RequestRunnerSlot;
 use super::responder::Responder;
 use super::{aggregate_endpoint, reply, sse_server};
 use crate::Gateway;
-use crate::all::All;
+use crate::all::AggregateRequest;
 use crate::body_buffer::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
@@ -67,7 +67,7 @@ pub(super) async fn serve(
 /// For whom a request is.
 pub(super) enum RequestTarget {
     Server(RequestContext),
-    Aggregate(Box<All>),
+    Aggregate(Box<AggregateRequest>),
 }
 
 /// Finds out who asks and for which server.
@@ -89,7 +89,7 @@ fn authenticate(gw: &Gateway, connection: &ClientConnection, head: &Parts) -> Re
         return Err((StatusCode::UNAUTHORIZED, "the token is unknown, expired or revoked"));
     };
     let Some(name) = name.strip_prefix('/') else {
-        return Ok(RequestTarget::Aggregate(Box::new(All::new(&snapshot, grant, &address))));
+        return Ok(RequestTarget::Aggregate(Box::new(AggregateRequest::new(&snapshot, grant, &address))));
     };
     let found = grant.config.servers.get(name).cloned().zip(snapshot.find_server(name).cloned());
     // A server of another grant is not told from one that is not there.

@@ -13,7 +13,7 @@ use tracing::{error, info, warn};
 
 use super::Refusal;
 use crate::Gateway;
-use crate::all::All;
+use crate::all::AggregateRequest;
 use crate::arguments_digest::arguments_digest;
 use crate::config_snapshot::ActiveGrant;
 use crate::request_context::{ClientProtocol, RequestContext};
@@ -59,8 +59,8 @@ impl CallRecorder {
     }
 
     /// The same for what concerns no single server.
-    pub fn for_aggregate(all: &All, call: CallId, at: Timestamp) -> Self {
-        let mut trail = Self::for_client(&all.grant, &all.address, &all.side, call, at);
+    pub fn for_aggregate(all: &AggregateRequest, call: CallId, at: Timestamp) -> Self {
+        let mut trail = Self::for_client(&all.grant, &all.address, &all.client_protocol, call, at);
         trail.record.trace = all.trace.as_ref().map(|trace| trace.context.trace_id().into());
         trail
     }

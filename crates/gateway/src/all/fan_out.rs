@@ -10,7 +10,7 @@ use gatelodge_store::CallOutcome;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::{All, PATIENCE};
+use super::{AggregateRequest, FAN_OUT_TIMEOUT};
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::responder::{Responder, SessionSlot};
@@ -18,23 +18,23 @@ use crate::pipeline::{CallRecorder, InFlightGuard};
 use crate::request_context::RequestContext;
 
 /// Messages of one server that wait while the client is told those of another.
-const WAITING: usize = 16;
+const MAX_QUEUED_MESSAGES: usize = 16;
 
 /// How long a server is asked that nobody waits for any more.
-const LATEST: Duration = Duration::from_secs(10);
+const LATE_RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Does the same for each server, beside one another. What is not done in time goes on without being waited for, and
 /// is there for as long as what is given in its place.
-pub(super) async fn each<T, W>(
+pub(super) async fn fan_out<T, W>(
     gw: &Arc<Gateway>,
-    all: &All,
+    all: &AggregateRequest,
     work: impl Fn(Arc<Gateway>, RequestContext) -> W,
 ) -> Vec<(RequestContext, Result<T, Weak<()>>)>
 where
     W: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    let until = Instant::now() + if mutant!("slow-server-delays-all") { PATIENCE * 10 } else { PATIENCE };
+    let until = Instant::now() + if mutant!("slow-server-delays-all") { FAN_OUT_TIMEOUT * 10 } else { FAN_OUT_TIMEOUT };
     let begin = |visit: &RequestContext| {
         let (mut tell, told) = oneshot::channel();
         let (task, working) = (Arc::clone(gw), work(Arc::clone(gw), visit.clone()));
@@ -50,7 +50,7 @@ where
         });
         (told, late)
     };
-    let begun: Vec<_> = all.visits.iter().map(|visit| (visit.clone(), begin(visit))).collect();
+    let begun: Vec<_> = all.contexts.iter().map(|visit| (visit.clone(), begin(visit))).collect();
     let mut done = Vec::with_capacity(begun.len());
     for (visit, (told, late)) in begun {
         let told = tokio::time::timeout_at(until, told).await;
@@ -64,9 +64,9 @@ where
 ///
 /// # Errors
 /// There is no answer; the words say why.
-pub(super) async fn asked(
+pub(super) async fn request_server(
     gw: &Gateway,
-    all: &All,
+    all: &AggregateRequest,
     visit: &RequestContext,
     text: &str,
     beside: mpsc::Sender<Bytes>,
@@ -75,21 +75,21 @@ pub(super) async fn asked(
         return Err("the request cannot be read".to_owned());
     };
     let room = InFlightGuard::for_fan_out_leg(visit).map_err(|refusal| refusal.message())?;
-    let visit = match all.seated(gw, visit, &request).await {
+    let visit = match all.with_upstream_session(gw, visit, &request).await {
         Ok(seated) => seated,
         Err(refusal) => {
-            let as_asked = RequestContext { client_protocol: all.side.clone(), ..visit.clone() };
+            let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
             let mut trail = CallRecorder::start(&as_asked, &request, gw.new_call_id(), gw.clock.now());
             gw.metrics.count_refusal(refusal.code());
             gw.write_row(trail.failure_row(&refusal, CallOutcome::NotSent)).await;
             return Err(refusal.message());
         }
     };
-    let (texts, mut queue) = mpsc::channel(WAITING);
+    let (texts, mut queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
     let mut line = Responder::to_message_queue(texts, SessionSlot::default());
     line.hold_in_flight_guard(room);
     line.prefix_names_of(visit.upstream.name(), request.method(), gw.settings.reply_limits);
-    let until = Instant::now() + LATEST;
+    let until = Instant::now() + LATE_RESPONSE_TIMEOUT;
     let hearing = async move {
         let mut answer = None;
         // With the queue goes the line: the server is told, and it is written down.
