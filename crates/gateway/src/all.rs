@@ -4,13 +4,13 @@
 //! all goes that road once for each, beside one another, and nobody waits for a server that does not answer.
 
 mod fan_out;
-mod last_words;
-pub(crate) mod late;
+pub(crate) mod late_list_cache;
 mod list;
 mod listen;
 pub(crate) mod names;
 mod part;
 pub(crate) mod route;
+mod server_info_cache;
 pub(crate) mod stream;
 mod welcome;
 
@@ -30,7 +30,7 @@ use crate::request_trace::RequestTrace;
 use crate::revalidation::Revalidation;
 use crate::upstream::Upstream;
 
-pub(crate) use last_words::LastWords;
+pub(crate) use server_info_cache::ServerInfoCache;
 
 /// How long all wait for one. The rest of a second is for putting together what came.
 const FAN_OUT_TIMEOUT: Duration = Duration::from_millis(500);

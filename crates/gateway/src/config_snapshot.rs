@@ -11,7 +11,7 @@ use gatelodge_store::{EnforcementMode, GrantId, PolicyName, PolicyVersion, Serve
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
-use crate::all::LastWords;
+use crate::all::ServerInfoCache;
 use crate::in_flight_limit::InFlightLimit;
 use crate::upstream::{Upstream, UpstreamConfig};
 
@@ -81,7 +81,7 @@ pub struct ActiveGrant {
     /// Bounds its sessions.
     pub(crate) sessions: Arc<Semaphore>,
     /// What its servers last said of themselves.
-    pub(crate) server_info_cache: Arc<LastWords>,
+    pub(crate) server_info_cache: Arc<ServerInfoCache>,
 }
 
 impl ActiveGrant {

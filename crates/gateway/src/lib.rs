@@ -49,7 +49,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
-use crate::all::late::Late;
+use crate::all::late_list_cache::LateListCache;
 use crate::all::names::Told;
 use crate::auth_failures::AuthFailureCounter;
 use crate::config_snapshot::ConcurrencyLimits;
@@ -97,7 +97,7 @@ pub struct Gateway {
     task_owners: Arc<dyn TaskOwners>,
     sse_connections: SseClientConnections,
     session_pool: Pool,
-    late_lists: Late,
+    late_lists: LateListCache,
     warned_names: Told,
     suspended_calls: PausedCalls,
     metrics: Metrics,
@@ -142,7 +142,7 @@ impl Gateway {
             sessions: SessionRegistry::new(settings.sessions, settings.session_idle),
             sse_connections: SseClientConnections::default(),
             session_pool: Pool::default(),
-            late_lists: Late::default(),
+            late_lists: LateListCache::default(),
             warned_names: Told::default(),
             suspended_calls: PausedCalls::default(),
             upstream_client: client,

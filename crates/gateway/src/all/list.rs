@@ -11,7 +11,7 @@ use gatelodge_store::CallOutcome;
 use tokio::sync::mpsc;
 
 use super::fan_out::{fan_out, request_server};
-use super::late::Key;
+use super::late_list_cache::LateListKey;
 use super::{AggregateRequest, UNAVAILABLE_META_KEY};
 use crate::Gateway;
 use crate::http_server::reply;
@@ -60,15 +60,15 @@ async fn shares(
     let text: Arc<str> = request.text().into();
     let asking = async {
         let came = fan_out(gw, all, |gw, visit| {
-            let key = Key::new(all, &visit, request.method());
+            let key = LateListKey::new(all, &visit, request.method());
             ask(gw, all.clone(), visit, key, Arc::clone(&text), beside.clone())
         });
         let mut shares = Vec::new();
         for (visit, came) in came.await {
             let late = |asking: Weak<()>| {
-                let key = Key::new(all, &visit, request.method());
+                let key = LateListKey::new(all, &visit, request.method());
                 gw.late_lists
-                    .note(&key, &asking, &gw.config_snapshot())
+                    .mark_late(&key, &asking, &gw.config_snapshot())
                     .ok_or_else(|| "the server did not answer in time".to_owned())
             };
             let came = came.unwrap_or_else(late);
@@ -91,16 +91,16 @@ async fn ask(
     gw: Arc<Gateway>,
     all: AggregateRequest,
     visit: RequestContext,
-    key: Key,
+    key: LateListKey,
     text: Arc<str>,
     beside: mpsc::Sender<Bytes>,
 ) -> Result<Bytes, String> {
     let live = gw.config_snapshot().clone();
-    if gw.late_lists.is_asked(&key) {
-        return gw.late_lists.answer(&key, &live).ok_or_else(|| "the server has not answered yet".to_owned());
+    if gw.late_lists.is_in_progress(&key) {
+        return gw.late_lists.find_response(&key, &live).ok_or_else(|| "the server has not answered yet".to_owned());
     }
     let answer = request_server(&gw, &all, &visit, &text, beside).await?;
-    gw.late_lists.came(&key, &answer, &live);
+    gw.late_lists.store_response(&key, &answer, &live);
     Ok(answer)
 }
 

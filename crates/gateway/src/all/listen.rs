@@ -192,7 +192,7 @@ async fn listened(
     begun: Vec<Share>,
     line: &mut Responder,
 ) -> Option<Bytes> {
-    let mut changes = gw.late_lists.changes();
+    let mut changes = gw.late_lists.subscribe_changes();
     let mut all = all.clone();
     let named = named_by(&begun);
     let mut heard = begin(gw, &all, begun);

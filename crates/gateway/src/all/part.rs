@@ -78,7 +78,7 @@ async fn opened(
         shaken.introduce(gw, visit, asked).await;
     }
     let Shaken { link, revision, welcome } = shaken;
-    visit.grant.server_info_cache.keep(&visit.upstream, &welcome, is_far_stateless);
+    visit.grant.server_info_cache.insert(&visit.upstream, &welcome, is_far_stateless);
     let opening = SessionParams {
         grant: visit.grant.config.id.clone(),
         server: Some(visit.upstream.name().clone()),

@@ -90,7 +90,7 @@ async fn serve(gw: Arc<Gateway>, all: AggregateRequest, behind: Option<SseEventI
     let mut all = all;
     let Some(session) = all.client_protocol.session().cloned() else { return };
     let handle = session.open_stream();
-    let mut changes = gw.late_lists.changes();
+    let mut changes = gw.late_lists.subscribe_changes();
     // The head goes out with the first bytes; clients wait for it.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
     let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.stream_lock.lock()).await;

@@ -56,7 +56,7 @@ pub(super) async fn initialize(
     });
     // Whoever does not answer in time has most likely not changed since it last did: many take longer to start.
     let words = Words::of(came.await.into_iter().map(|(visit, came)| {
-        let came = came.ok().flatten().or_else(|| visit.grant.server_info_cache.of(&visit.upstream));
+        let came = came.ok().flatten().or_else(|| visit.grant.server_info_cache.find(&visit.upstream));
         (visit, came)
     }));
     let result = format!(

@@ -15,15 +15,15 @@ use crate::config_snapshot::ConfigSnapshot;
 use crate::request_context::RequestContext;
 
 /// How long a late answer is good for.
-const KEPT: Duration = Duration::from_secs(60);
+const LATE_LIST_TTL: Duration = Duration::from_secs(60);
 /// The longest that is kept: a list of hundreds of tools has some hundred thousand bytes.
-const MAX_BYTES: usize = 4 << 20;
+const MAX_LATE_LIST_BYTES: usize = 4 << 20;
 /// Changes that wait for whoever listens.
-const WAITING: usize = 64;
+const MAX_QUEUED_CHANGES: usize = 64;
 
 /// Which list of which server, for whom.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct LateListKey {
     grant: GrantId,
     /// A client's own, where it has one.
     session: Option<Box<str>>,
@@ -31,7 +31,7 @@ pub(super) struct Key {
     method: String,
 }
 
-impl Key {
+impl LateListKey {
     pub fn new(all: &AggregateRequest, visit: &RequestContext, method: &Method<'_>) -> Self {
         Self {
             grant: all.grant.config.id.clone(),
@@ -44,99 +44,100 @@ impl Key {
 
 /// What is known of one that was late.
 #[derive(Debug, Default)]
-struct Entry {
+struct LateListEntry {
     /// Alive while it is being asked.
-    asking: Weak<()>,
-    came: Option<Came>,
+    in_progress: Weak<()>,
+    list: Option<LateList>,
 }
 
 #[derive(Debug)]
-struct Came {
-    answer: Bytes,
-    at: Instant,
+struct LateList {
+    response: Bytes,
+    received_at: Instant,
     /// What was in force then: the answer was filtered by it.
-    live: Weak<ConfigSnapshot>,
+    snapshot: Weak<ConfigSnapshot>,
 }
 
 /// A list of one of a grant's servers that is another one now.
 #[derive(Debug, Clone)]
-pub(crate) struct Changed {
+pub(crate) struct ListChange {
     pub grant: GrantId,
     pub method: Method<'static>,
 }
 
 /// All that are late.
 #[derive(Debug)]
-pub(crate) struct Late {
-    entries: Mutex<HashMap<Key, Entry>>,
-    changes: broadcast::Sender<Changed>,
+pub(crate) struct LateListCache {
+    entries: Mutex<HashMap<LateListKey, LateListEntry>>,
+    change_sender: broadcast::Sender<ListChange>,
 }
 
-impl Default for Late {
+impl Default for LateListCache {
     fn default() -> Self {
-        Self { entries: Mutex::default(), changes: broadcast::Sender::new(WAITING) }
+        Self { entries: Mutex::default(), change_sender: broadcast::Sender::new(MAX_QUEUED_CHANGES) }
     }
 }
 
-impl Late {
+impl LateListCache {
     /// Where one hears of lists that are others now.
-    pub fn changes(&self) -> broadcast::Receiver<Changed> {
-        self.changes.subscribe()
+    pub fn subscribe_changes(&self) -> broadcast::Receiver<ListChange> {
+        self.change_sender.subscribe()
     }
 
     /// Whether it is being asked, and was late before. Asking it twice would cost twice.
-    pub(super) fn is_asked(&self, key: &Key) -> bool {
-        self.lock().get(key).is_some_and(|entry| entry.asking.strong_count() > 0)
+    pub(super) fn is_in_progress(&self, key: &LateListKey) -> bool {
+        self.lock().get(key).is_some_and(|entry| entry.in_progress.strong_count() > 0)
     }
 
     /// Notes that nobody waits any more; `asking` lives as long as it is being asked. Gives what it said last.
-    pub(super) fn note(&self, key: &Key, asking: &Weak<()>, live: &Arc<ConfigSnapshot>) -> Option<Bytes> {
+    pub(super) fn mark_late(&self, key: &LateListKey, asking: &Weak<()>, live: &Arc<ConfigSnapshot>) -> Option<Bytes> {
         let mut entries = self.lock();
-        entries.retain(|_, entry| entry.asking.strong_count() > 0 || entry.is_fresh());
+        entries.retain(|_, entry| entry.in_progress.strong_count() > 0 || entry.is_fresh());
         let entry = entries.entry(key.clone()).or_default();
-        entry.asking = Weak::clone(asking);
-        entry.answer(live)
+        entry.in_progress = Weak::clone(asking);
+        entry.valid_response(live)
     }
 
     /// What it said last, if that holds under what is in force now.
-    pub(super) fn answer(&self, key: &Key, live: &Arc<ConfigSnapshot>) -> Option<Bytes> {
-        self.lock().get(key)?.answer(live)
+    pub(super) fn find_response(&self, key: &LateListKey, live: &Arc<ConfigSnapshot>) -> Option<Bytes> {
+        self.lock().get(key)?.valid_response(live)
     }
 
     /// Keeps an answer that nobody waited for, and tells those who listen if it is another one than before.
-    pub(super) fn came(&self, key: &Key, answer: &Bytes, live: &Arc<ConfigSnapshot>) {
-        if answer.len() > MAX_BYTES {
+    pub(super) fn store_response(&self, key: &LateListKey, answer: &Bytes, live: &Arc<ConfigSnapshot>) {
+        if answer.len() > MAX_LATE_LIST_BYTES {
             return;
         }
         let mut entries = self.lock();
         let Some(entry) = entries.get_mut(key) else { return };
-        let is_known = entry.answer(live).is_some_and(|before| before == *answer);
-        entry.came = Some(Came { answer: answer.clone(), at: Instant::now(), live: Arc::downgrade(live) });
+        let is_known = entry.valid_response(live).is_some_and(|before| before == *answer);
+        entry.list =
+            Some(LateList { response: answer.clone(), received_at: Instant::now(), snapshot: Arc::downgrade(live) });
         drop(entries);
-        if !is_known && let Some(method) = changed(&key.method) {
+        if !is_known && let Some(method) = list_changed_method(&key.method) {
             // Nobody listening is nothing lost.
-            let _ = self.changes.send(Changed { grant: key.grant.clone(), method });
+            let _ = self.change_sender.send(ListChange { grant: key.grant.clone(), method });
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<LateListKey, LateListEntry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entry {
+impl LateListEntry {
     fn is_fresh(&self) -> bool {
-        self.came.as_ref().is_some_and(|came| came.at.elapsed() < KEPT)
+        self.list.as_ref().is_some_and(|came| came.received_at.elapsed() < LATE_LIST_TTL)
     }
 
-    fn answer(&self, live: &Arc<ConfigSnapshot>) -> Option<Bytes> {
-        let came = self.came.as_ref().filter(|_| self.is_fresh())?;
-        came.live.upgrade().is_some_and(|then| Arc::ptr_eq(&then, live)).then(|| came.answer.clone())
+    fn valid_response(&self, live: &Arc<ConfigSnapshot>) -> Option<Bytes> {
+        let came = self.list.as_ref().filter(|_| self.is_fresh())?;
+        came.snapshot.upgrade().is_some_and(|then| Arc::ptr_eq(&then, live)).then(|| came.response.clone())
     }
 }
 
 /// How a client is told that a list is another one.
-fn changed(list: &str) -> Option<Method<'static>> {
+fn list_changed_method(list: &str) -> Option<Method<'static>> {
     match Method::of(list.into()) {
         Method::ToolsList => Some(Method::ToolsListChanged),
         Method::PromptsList => Some(Method::PromptsListChanged),
