@@ -5,13 +5,13 @@
 
 mod fan_out;
 pub(crate) mod late_list_cache;
-mod list;
-mod listen;
+mod merged_list;
+pub(crate) mod merged_stream;
+mod merged_subscription;
 pub(crate) mod names;
 mod part;
 pub(crate) mod route;
 mod server_info_cache;
-pub(crate) mod stream;
 mod welcome;
 
 use std::sync::Arc;

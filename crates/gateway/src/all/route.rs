@@ -7,7 +7,7 @@ use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
 use super::part::{self, set_level};
-use super::{AggregateRequest, fan_out, list, listen, welcome};
+use super::{AggregateRequest, fan_out, merged_list, merged_subscription, welcome};
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
@@ -31,9 +31,13 @@ pub(crate) async fn request(gw: &Arc<Gateway>, all: &AggregateRequest, request: 
         (Method::Discover, ClientProtocol::Stateless(_)) => welcome::discover(gw, all, request, trail, line).await,
         (Method::Ping, _) => told(gw, request, "{}", trail, line).await,
         (Method::SetLevel, _) => level(gw, all, request, trail, line).await,
-        (Method::Listen, ClientProtocol::Stateless(_)) => listen::listen(gw, all, request, trail, line).await,
+        (Method::Listen, ClientProtocol::Stateless(_)) => {
+            merged_subscription::handle_aggregate_listen(gw, all, request, trail, line).await
+        }
         (Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::ResourceTemplatesList, _)
-        | (Method::TasksList, ClientProtocol::Stateful(_)) => list::list(gw, all, request, trail, line).await,
+        | (Method::TasksList, ClientProtocol::Stateful(_)) => {
+            merged_list::handle_aggregate_list(gw, all, request, trail, line).await
+        }
         _ => match about(request, all.client_protocol.generation()) {
             Ok(RequestSubject::Method { .. }) => {
                 gone::refuse(gw, all.client_protocol.generation(), Some(request.id()), request.method(), trail, line)

@@ -20,7 +20,7 @@ use super::reply;
 use super::request_runner::RequestRunnerSlot;
 use super::responder::Responder;
 use crate::Gateway;
-use crate::all::{AggregateRequest, route, stream};
+use crate::all::{AggregateRequest, merged_stream, route};
 use crate::methods::gone;
 use crate::pipeline::CallRecorder;
 use crate::request_context::ClientProtocol;
@@ -141,8 +141,8 @@ async fn get(gw: &Arc<Gateway>, mut all: AggregateRequest, headers: &HeaderMap) 
     all.client_protocol = ClientProtocol::Stateful(Some(session));
     let mut last = headers.get_all(http_headers::LAST_EVENT_ID).iter();
     match (last.next(), last.next()) {
-        (None, _) => stream::open(gw, all, None).await,
-        (Some(last), None) => stream::resume(gw, all, last.to_str().unwrap_or_default()).await,
+        (None, _) => merged_stream::open_stream(gw, all, None).await,
+        (Some(last), None) => merged_stream::resume_stream(gw, all, last.to_str().unwrap_or_default()).await,
         (Some(_), Some(_)) => {
             gw.reject_http(recorder, StatusCode::BAD_REQUEST, DUPLICATE_LAST_EVENT_ID.to_owned()).await
         }

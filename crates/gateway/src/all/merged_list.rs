@@ -21,14 +21,14 @@ use crate::pipeline::{CallRecorder, InFlightGuard};
 use crate::request_context::RequestContext;
 
 /// What one server has for a list: its entries, or why there are none.
-struct Share {
-    visit: RequestContext,
+struct ServerListPart {
+    ctx: RequestContext,
     entries: Vec<String>,
-    why: Option<String>,
+    unavailable_reason: Option<String>,
 }
 
 /// Answers a list.
-pub(super) async fn list(
+pub(super) async fn handle_aggregate_list(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
@@ -44,24 +44,24 @@ pub(super) async fn list(
             return gw.record_refusal(&mut trail, &refusal).await;
         }
     }
-    let shares = shares(gw, all, request, &mut line).await;
-    let result = together(all, request.method(), &shares);
+    let shares = collect_parts(gw, all, request, &mut line).await;
+    let result = merge_lists(all, request.method(), &shares);
     line.finish(gatelodge_mcp::result_response(request.id(), &result).into()).await;
     gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
 }
 
-async fn shares(
+async fn collect_parts(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
     line: &mut Responder,
-) -> Vec<Share> {
+) -> Vec<ServerListPart> {
     let (beside, mut said) = mpsc::channel::<Bytes>(1);
     let text: Arc<str> = request.text().into();
     let asking = async {
         let came = fan_out(gw, all, |gw, visit| {
             let key = LateListKey::new(all, &visit, request.method());
-            ask(gw, all.clone(), visit, key, Arc::clone(&text), beside.clone())
+            request_or_cached(gw, all.clone(), visit, key, Arc::clone(&text), beside.clone())
         });
         let mut shares = Vec::new();
         for (visit, came) in came.await {
@@ -72,7 +72,7 @@ async fn shares(
                     .ok_or_else(|| "the server did not answer in time".to_owned())
             };
             let came = came.unwrap_or_else(late);
-            shares.push(share(gw, all, request.method(), visit, came).await);
+            shares.push(build_part(gw, all, request.method(), visit, came).await);
         }
         shares
     };
@@ -87,7 +87,7 @@ async fn shares(
 }
 
 /// Asks one server. Of one that is late already it is taken what it said last.
-async fn ask(
+async fn request_or_cached(
     gw: Arc<Gateway>,
     all: AggregateRequest,
     visit: RequestContext,
@@ -105,29 +105,33 @@ async fn ask(
 }
 
 /// What a server adds to the list.
-async fn share(
+async fn build_part(
     gw: &Gateway,
     all: &AggregateRequest,
     method: &Method<'_>,
     visit: RequestContext,
     came: Result<Bytes, String>,
-) -> Share {
-    match came.and_then(|answer| entries(gw, method, &answer)) {
+) -> ServerListPart {
+    match came.and_then(|answer| parse_entries(gw, method, &answer)) {
         Ok(mut entries) => {
             if *method == Method::ToolsList {
                 // The same order as that of a server that does not answer.
                 entries.sort_by(|(one, _), (other, _)| one.cmp(other));
                 gw.tell_of_long_names(&visit, entries.iter().map(|(name, _)| name.as_str()));
             }
-            Share { visit, entries: entries.into_iter().map(|(_, entry)| entry).collect(), why: None }
+            ServerListPart {
+                ctx: visit,
+                entries: entries.into_iter().map(|(_, entry)| entry).collect(),
+                unavailable_reason: None,
+            }
         }
         Err(why) if *method == Method::ToolsList => {
             let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
             let entries = accepted(gw, &as_asked).await;
-            let entries = entries.iter().filter_map(|entry| unavailable(gw, &visit, entry, &why)).collect();
-            Share { visit, entries, why: Some(why) }
+            let entries = entries.iter().filter_map(|entry| mark_unavailable(gw, &visit, entry, &why)).collect();
+            ServerListPart { ctx: visit, entries, unavailable_reason: Some(why) }
         }
-        Err(why) => Share { visit, entries: Vec::new(), why: Some(why) },
+        Err(why) => ServerListPart { ctx: visit, entries: Vec::new(), unavailable_reason: Some(why) },
     }
 }
 
@@ -135,7 +139,7 @@ async fn share(
 ///
 /// # Errors
 /// It is none; the words say why.
-fn entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(String, String)>, String> {
+fn parse_entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(String, String)>, String> {
     let unreadable = || "the server's list cannot be read".to_owned();
     let document = read(answer, &gw.settings.reply_limits).map_err(|_| unreadable())?;
     if let Some(fault) = document.root().get("error") {
@@ -151,7 +155,7 @@ fn entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(Str
 }
 
 /// A tool that was accepted, as it is listed while its server does not answer.
-fn unavailable(gw: &Gateway, visit: &RequestContext, entry: &str, why: &str) -> Option<String> {
+fn mark_unavailable(gw: &Gateway, visit: &RequestContext, entry: &str, why: &str) -> Option<String> {
     let text = format!(r#"{{"result":{{"tools":[{entry}]}}}}"#);
     let text = prefix_response(visit.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply_limits);
     let document = read(text.as_bytes(), &gw.settings.reply_limits).ok()?;
@@ -164,7 +168,7 @@ fn unavailable(gw: &Gateway, visit: &RequestContext, entry: &str, why: &str) -> 
 }
 
 /// The list, and which servers it is not complete for.
-fn together(all: &AggregateRequest, method: &Method<'_>, shares: &[Share]) -> String {
+fn merge_lists(all: &AggregateRequest, method: &Method<'_>, shares: &[ServerListPart]) -> String {
     let (member, _) = shape(method);
     let entries: Vec<&str> = shares.iter().flat_map(|share| &share.entries).map(String::as_str).collect();
     let mut out = match all.client_protocol.generation() {
@@ -172,7 +176,8 @@ fn together(all: &AggregateRequest, method: &Method<'_>, shares: &[Share]) -> St
         ProtocolGeneration::Stateless => r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","#.to_owned(),
     };
     out.push_str(&format!("\"{member}\":[{}]", entries.join(",")));
-    let missing = shares.iter().filter_map(|share| Some((share.visit.upstream.name(), share.why.as_ref()?)));
+    let missing =
+        shares.iter().filter_map(|share| Some((share.ctx.upstream.name(), share.unavailable_reason.as_ref()?)));
     let missing: Vec<String> = missing.map(|(server, why)| format!("\"{server}\":{}", to_json_string(why))).collect();
     if !missing.is_empty() {
         out.push_str(&format!(r#","_meta":{{"{UNAVAILABLE_META_KEY}":{{{}}}}}"#, missing.join(",")));

@@ -29,32 +29,32 @@ use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
 
 /// Messages that wait for a client that does not read; beyond that the servers wait.
-const WAITING: usize = 64;
+const MAX_QUEUED_MESSAGES: usize = 64;
 /// How long to wait before a server is listened to again that has ended.
-const AGAIN: Duration = Duration::from_secs(1);
-const AT_MOST: Duration = Duration::from_secs(60);
+const MIN_RECONNECT_DELAY: Duration = Duration::from_secs(1);
+const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(60);
 
 /// What comes from one server.
-enum Heard {
+enum ServerStreamEvent {
     /// What it lets the client hear of.
     Acknowledged(Bytes),
-    Text(Bytes),
+    Message(Bytes),
     /// It has ended, or did not begin.
-    Ended(Ended),
+    Ended(ServerStreamEnd),
 }
 
 /// How one server was left.
-enum Ended {
+enum ServerStreamEnd {
     /// A bad moment; it is listened to again.
-    ForNow,
+    Temporary,
     /// It has nothing to be listened to. The others go on.
-    ForGood,
+    Permanent,
     /// A task that the client named is not there for it, or not any more, as the error says.
-    Refused(Bytes),
+    TaskRejected(Bytes),
 }
 
 /// Holds the stream open until the client ends it.
-pub(super) async fn listen(
+pub(super) async fn handle_aggregate_listen(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
@@ -64,12 +64,12 @@ pub(super) async fn listen(
     if let Err(refusal) = bounded(request) {
         return tasks::refuse(gw, request, trail, line, &refusal).await;
     }
-    let past = past(all, request);
+    let past = unknown_targets(all, request);
     let checked = if mutant!("task-after-many-resources-allowed") { 64 } else { past.len() };
     if let Some(task) =
         past.iter().take(checked).find_map(|past| if let UnknownTarget::Task(task) = past { Some(task) } else { None })
     {
-        return nowhere(gw, trail, task, line, reply::unknown_task_reply(request.id(), task)).await;
+        return reply_not_found(gw, trail, task, line, reply::unknown_task_reply(request.id(), task)).await;
     }
     for visit in &all.contexts {
         let text = request.listen_request_for(visit.upstream.name().as_str());
@@ -82,7 +82,7 @@ pub(super) async fn listen(
             Ok(None) => {}
             Ok(Some(task)) => {
                 let task = prefix_name(visit.upstream.name().as_str(), &task);
-                return nowhere(gw, trail, &task, line, reply::unknown_task_reply(request.id(), &task)).await;
+                return reply_not_found(gw, trail, &task, line, reply::unknown_task_reply(request.id(), &task)).await;
             }
             Err(fault) => return tasks::refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
         }
@@ -90,7 +90,7 @@ pub(super) async fn listen(
     for past in &past {
         // It is left out of what is acknowledged, like one that the policy denies.
         if let UnknownTarget::Resource(uri) = past {
-            unheard(gw, all, request, uri).await;
+            record_unknown_resource(gw, all, request, uri).await;
         }
     }
     match InFlightGuard::for_stream(&all.grant) {
@@ -100,12 +100,12 @@ pub(super) async fn listen(
             return gw.record_refusal(&mut trail, &refusal).await;
         }
     }
-    let shares = shares(gw, all, request);
+    let shares = server_subscriptions(gw, all, request);
     for share in &shares {
         // Once for the client, however often its servers are listened to.
-        share.record(gw, all, request).await;
+        share.record_denials(gw, all, request).await;
     }
-    match listened(gw, all, request, shares, &mut line).await {
+    match run_stream(gw, all, request, shares, &mut line).await {
         Some(refused) => {
             line.finish(refused).await;
             gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
@@ -118,28 +118,28 @@ pub(super) async fn listen(
 }
 
 /// What the client names that is of no server of the grant.
-fn past(all: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<UnknownTarget> {
+fn unknown_targets(all: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<UnknownTarget> {
     request.unknown_targets(|server| all.find_context(server).is_some())
 }
 
 /// What is listened for at one server, by what is in force.
-struct Share {
-    visit: RequestContext,
+struct ServerSubscription {
+    ctx: RequestContext,
     /// The request for it, without what may not be heard of.
-    text: Arc<str>,
-    honoured: Honoured,
+    request_text: Arc<str>,
+    resources: Honoured,
 }
 
-impl Share {
+impl ServerSubscription {
     /// Writes of what the client is not told though it asked.
-    async fn record(&self, gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>) {
-        let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..self.visit.clone() };
-        record(gw, &as_asked, request, &self.honoured).await;
+    async fn record_denials(&self, gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>) {
+        let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..self.ctx.clone() };
+        record(gw, &as_asked, request, &self.resources).await;
     }
 }
 
 /// What is listened for at each server.
-fn shares(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<Share> {
+fn server_subscriptions(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<ServerSubscription> {
     let share = |visit: &RequestContext| {
         let text = request.listen_request_for(visit.upstream.name().as_str());
         let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
@@ -147,20 +147,24 @@ fn shares(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>) -> 
         };
         let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
         let honoured = honoured(gw, &as_asked, &own);
-        Some(Share { visit: visit.clone(), text: honoured.only_heard(&own).into(), honoured })
+        Some(ServerSubscription {
+            ctx: visit.clone(),
+            request_text: honoured.only_heard(&own).into(),
+            resources: honoured,
+        })
     };
     all.contexts.iter().filter_map(share).collect()
 }
 
 /// The resources of which the client hears. Where they are others than before, or a task is nobody's any more, it listens
 /// anew, and is told.
-fn named_by(shares: &[Share]) -> Vec<(ServerName, Vec<String>)> {
-    let named = shares.iter().map(|share| (share.visit.upstream.name().clone(), uris(&share.honoured.heard)));
+fn subscribed_uris(shares: &[ServerSubscription]) -> Vec<(ServerName, Vec<String>)> {
+    let named = shares.iter().map(|share| (share.ctx.upstream.name().clone(), uris(&share.resources.heard)));
     named.filter(|(_, uris)| !uris.is_empty()).collect()
 }
 
 /// Writes that a client asked to hear of what no server of the grant has.
-async fn unheard(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>, uri: &str) {
+async fn record_unknown_resource(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>, uri: &str) {
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     trail.set_request(request);
     trail.set_target(uri);
@@ -168,38 +172,42 @@ async fn unheard(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'
 }
 
 /// Answers that something is not there.
-async fn nowhere(gw: &Gateway, mut trail: CallRecorder, about: &str, line: Responder, text: String) {
+async fn reply_not_found(gw: &Gateway, mut trail: CallRecorder, about: &str, line: Responder, text: String) {
     trail.set_target(about);
     line.finish(text.into()).await;
     gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
 }
 
 /// Listens to each server, for as long as somebody hears what is given.
-fn begin(gw: &Arc<Gateway>, all: &AggregateRequest, shares: Vec<Share>) -> mpsc::Receiver<(ServerName, Heard)> {
-    let (said, heard) = mpsc::channel(WAITING);
-    for Share { visit, text, .. } in shares {
+fn spawn_listeners(
+    gw: &Arc<Gateway>,
+    all: &AggregateRequest,
+    shares: Vec<ServerSubscription>,
+) -> mpsc::Receiver<(ServerName, ServerStreamEvent)> {
+    let (said, heard) = mpsc::channel(MAX_QUEUED_MESSAGES);
+    for ServerSubscription { ctx: visit, request_text: text, .. } in shares {
         let (task, all, said) = (Arc::clone(gw), all.clone(), said.clone());
-        gw.spawn(async move { hear(&task, &all, &visit, &text, &said).await });
+        gw.spawn(async move { listen_with_retry(&task, &all, &visit, &text, &said).await });
     }
     heard
 }
 
 /// Listens until the stream has to end. Gives the error where it does not begin, because a server refuses a task.
-async fn listened(
+async fn run_stream(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
-    begun: Vec<Share>,
+    begun: Vec<ServerSubscription>,
     line: &mut Responder,
 ) -> Option<Bytes> {
     let mut changes = gw.late_lists.subscribe_changes();
     let mut all = all.clone();
-    let named = named_by(&begun);
-    let mut heard = begin(gw, &all, begun);
-    let wanted = wanted(request);
+    let named = subscribed_uris(&begun);
+    let mut heard = spawn_listeners(gw, &all, begun);
+    let wanted = requested_lists(request);
     // Those that are listened to anew, though they were not away.
     let mut anew = HashSet::new();
-    let (acknowledged, early) = match acknowledged(&all, wanted, &mut heard).await {
+    let (acknowledged, early) = match collect_acknowledgements(&all, wanted, &mut heard).await {
         Ok(acknowledged) => acknowledged,
         Err(refused) => return Some(refused),
     };
@@ -215,13 +223,13 @@ async fn listened(
     loop {
         tokio::select! {
             Some((server, said)) = heard.recv() => match said {
-                Heard::Text(text) => line.send(str::from_utf8(&text).unwrap_or_default()).await,
-                Heard::Acknowledged(_) if anew.remove(&server) => {}
+                ServerStreamEvent::Message(text) => line.send(str::from_utf8(&text).unwrap_or_default()).await,
+                ServerStreamEvent::Acknowledged(_) if anew.remove(&server) => {}
                 // It was away; what it would have said meanwhile, the next lists tell.
-                Heard::Acknowledged(_) => tell(wanted, request, line).await,
+                ServerStreamEvent::Acknowledged(_) => notify_list_changes(wanted, request, line).await,
                 // It would not be heard at all from now on. So the client listens anew, and is told.
-                Heard::Ended(Ended::Refused(_)) => break,
-                Heard::Ended(Ended::ForNow | Ended::ForGood) => drop(anew.remove(&server)),
+                ServerStreamEvent::Ended(ServerStreamEnd::TaskRejected(_)) => break,
+                ServerStreamEvent::Ended(ServerStreamEnd::Temporary | ServerStreamEnd::Permanent) => drop(anew.remove(&server)),
             },
             Ok(changed) = changes.recv() => {
                 if changed.grant == all.grant.config.id && wanted.contains(&changed.method) {
@@ -233,15 +241,15 @@ async fn listened(
                 Revalidation::Unchanged => {}
                 Revalidation::Revoked => break,
                 Revalidation::Replaced(next) => {
-                    tell(wanted, request, line).await;
-                    let has_tasks = |all: &AggregateRequest| !past(all, request).iter().any(|past| matches!(past, UnknownTarget::Task(_)));
-                    let shares = shares(gw, &next, request);
-                    if named_by(&shares) != named || !has_tasks(&next) {
+                    notify_list_changes(wanted, request, line).await;
+                    let has_tasks = |all: &AggregateRequest| !unknown_targets(all, request).iter().any(|past| matches!(past, UnknownTarget::Task(_)));
+                    let shares = server_subscriptions(gw, &next, request);
+                    if subscribed_uris(&shares) != named || !has_tasks(&next) {
                         break;
                     }
                     all = *next;
                     anew = all.contexts.iter().map(|visit| visit.upstream.name().clone()).collect();
-                    heard = begin(gw, &all, shares);
+                    heard = spawn_listeners(gw, &all, shares);
                 }
             },
             () = line.wait_for_disconnect() => break,
@@ -252,12 +260,12 @@ async fn listened(
 }
 
 /// The lists that the client wants to hear of. Whatever its servers tell, we do: which they are may change.
-fn wanted(request: &ClientRequest<'_>) -> ListChangedSet {
+fn requested_lists(request: &ClientRequest<'_>) -> ListChangedSet {
     ListChangedSet::from_listen_request(request.params().and_then(|params| params.get("notifications")))
 }
 
 /// Tells the client that its lists are others now.
-async fn tell(lists: ListChangedSet, request: &ClientRequest<'_>, line: &mut Responder) {
+async fn notify_list_changes(lists: ListChangedSet, request: &ClientRequest<'_>, line: &mut Responder) {
     for method in lists.methods() {
         line.send(&list_changed_notification_for(&method, request.id())).await;
     }
@@ -268,20 +276,22 @@ async fn tell(lists: ListChangedSet, request: &ClientRequest<'_>, line: &mut Res
 ///
 /// # Errors
 /// A server refuses a task that the client named.
-async fn acknowledged(
+async fn collect_acknowledgements(
     all: &AggregateRequest,
     wanted: ListChangedSet,
-    heard: &mut mpsc::Receiver<(ServerName, Heard)>,
+    heard: &mut mpsc::Receiver<(ServerName, ServerStreamEvent)>,
 ) -> Result<(String, Vec<Bytes>), Bytes> {
     let until = Instant::now() + FAN_OUT_TIMEOUT;
     let (mut texts, mut early) = (Vec::new(), Vec::new());
     let mut ended = 0;
     while texts.len() + ended < all.contexts.len() {
         match tokio::time::timeout_at(until, heard.recv()).await {
-            Ok(Some((_, Heard::Acknowledged(text)))) => texts.push(text),
-            Ok(Some((_, Heard::Text(text)))) => early.push(text),
-            Ok(Some((_, Heard::Ended(Ended::Refused(error))))) => return Err(error),
-            Ok(Some((_, Heard::Ended(Ended::ForNow | Ended::ForGood)))) => ended += 1,
+            Ok(Some((_, ServerStreamEvent::Acknowledged(text)))) => texts.push(text),
+            Ok(Some((_, ServerStreamEvent::Message(text)))) => early.push(text),
+            Ok(Some((_, ServerStreamEvent::Ended(ServerStreamEnd::TaskRejected(error))))) => return Err(error),
+            Ok(Some((_, ServerStreamEvent::Ended(ServerStreamEnd::Temporary | ServerStreamEnd::Permanent)))) => {
+                ended += 1
+            }
             Ok(None) | Err(_) => break,
         }
     }
@@ -296,28 +306,28 @@ async fn acknowledged(
 }
 
 /// Listens to one server for as long as somebody hears it, again and again.
-async fn hear(
+async fn listen_with_retry(
     gw: &Gateway,
     all: &AggregateRequest,
     visit: &RequestContext,
     text: &str,
-    said: &mpsc::Sender<(ServerName, Heard)>,
+    said: &mpsc::Sender<(ServerName, ServerStreamEvent)>,
 ) {
     let server = visit.upstream.name();
-    let mut pause = AGAIN;
+    let mut pause = MIN_RECONNECT_DELAY;
     loop {
         let began = Instant::now();
-        let ended = hear_once(gw, all, visit, text, said).await;
-        let is_final = !matches!(ended, Ended::ForNow);
+        let ended = listen_once(gw, all, visit, text, said).await;
+        let is_final = !matches!(ended, ServerStreamEnd::Temporary);
         // One that was good for a while is not to be left alone for long.
-        if began.elapsed() > AT_MOST {
-            pause = AGAIN;
+        if began.elapsed() > MAX_RECONNECT_DELAY {
+            pause = MIN_RECONNECT_DELAY;
         }
-        if said.send((server.clone(), Heard::Ended(ended))).await.is_err() || is_final {
+        if said.send((server.clone(), ServerStreamEvent::Ended(ended))).await.is_err() || is_final {
             return;
         }
         tokio::select! {
-            () = tokio::time::sleep(pause) => pause = (pause * 2).min(AT_MOST),
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_RECONNECT_DELAY),
             () = said.closed() => return,
             () = gw.wait_for_shutdown() => return,
         }
@@ -325,28 +335,28 @@ async fn hear(
 }
 
 /// The same once.
-async fn hear_once(
+async fn listen_once(
     gw: &Gateway,
     all: &AggregateRequest,
     visit: &RequestContext,
     text: &str,
-    said: &mpsc::Sender<(ServerName, Heard)>,
-) -> Ended {
+    said: &mpsc::Sender<(ServerName, ServerStreamEvent)>,
+) -> ServerStreamEnd {
     let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
-        return Ended::ForGood;
+        return ServerStreamEnd::Permanent;
     };
     let server = visit.upstream.name();
     let seated = tokio::select! {
         seated = all.with_upstream_session(gw, visit, &request) => seated,
-        () = said.closed() => return Ended::ForGood,
+        () = said.closed() => return ServerStreamEnd::Permanent,
     };
-    let Ok(seated) = seated else { return Ended::ForNow };
-    let (texts, queue) = mpsc::channel(WAITING);
+    let Ok(seated) = seated else { return ServerStreamEnd::Temporary };
+    let (texts, queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
     let mut line = Responder::to_message_queue(texts, SessionSlot::default());
     line.hold_in_flight_guard(InFlightGuard::unlimited());
     line.prefix_names_of(server, request.method(), gw.settings.reply_limits);
     let hearing = async {
-        let (mut queue, mut ended) = (queue, Ended::ForNow);
+        let (mut queue, mut ended) = (queue, ServerStreamEnd::Temporary);
         loop {
             let text = tokio::select! {
                 text = queue.recv() => text,
@@ -358,16 +368,18 @@ async fn hear_once(
                 Ok(Said::Response(reply)) => {
                     let fault = reply.error().and_then(|fault| fault.code.parse().ok());
                     ended = match fault {
-                        None | Some(code::INTERNAL_ERROR) => Ended::ForNow,
-                        Some(code::INVALID_PARAMS) if tasks::are_named(&request) => Ended::Refused(text.clone()),
-                        Some(_) => Ended::ForGood,
+                        None | Some(code::INTERNAL_ERROR) => ServerStreamEnd::Temporary,
+                        Some(code::INVALID_PARAMS) if tasks::are_named(&request) => {
+                            ServerStreamEnd::TaskRejected(text.clone())
+                        }
+                        Some(_) => ServerStreamEnd::Permanent,
                     };
                     continue;
                 }
                 Ok(Said::Notification(said)) if *said.method() == Method::SubscriptionsAcknowledged => {
-                    Heard::Acknowledged(text)
+                    ServerStreamEvent::Acknowledged(text)
                 }
-                _ => Heard::Text(text),
+                _ => ServerStreamEvent::Message(text),
             };
             let _ = said.send((server.clone(), heard)).await;
         }

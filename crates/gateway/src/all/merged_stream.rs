@@ -25,31 +25,31 @@ use crate::revalidation::Revalidation;
 use crate::session::{STANDALONE_STREAM, Session, SseEventId};
 
 /// A session that is opened later than this is of a server that was away. Its lists are others now.
-const SETTLED: Duration = Duration::from_secs(2);
+const STARTUP_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
-pub(crate) async fn resume(gw: &Arc<Gateway>, all: AggregateRequest, last: &str) -> Response<ReplyBody> {
+pub(crate) async fn resume_stream(gw: &Arc<Gateway>, all: AggregateRequest, last: &str) -> Response<ReplyBody> {
     let Some(session) = all.client_protocol.session() else {
         return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
     let place_in = session.replay_buffers().parse_event_id(last);
     if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE_STREAM) {
-        return open(gw, all, Some(behind)).await;
+        return open_stream(gw, all, Some(behind)).await;
     }
     let Some(behind) = place_in.filter(|place| session.replay_buffers().find_missed_events(*place).is_some()) else {
-        return unknown(gw, &all).await;
+        return reply_unknown_event(gw, &all).await;
     };
-    match place(gw, &all).await {
+    match acquire_stream_slot(gw, &all).await {
         Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
         Ok(room) => match session.replay_buffers().resume_stream(behind, room) {
             Some(events) => reply::event_stream_response(events),
-            None => unknown(gw, &all).await,
+            None => reply_unknown_event(gw, &all).await,
         },
     }
 }
 
 /// Answers that nobody knows what a client missed.
-async fn unknown(gw: &Gateway, all: &AggregateRequest) -> Response<ReplyBody> {
+async fn reply_unknown_event(gw: &Gateway, all: &AggregateRequest) -> Response<ReplyBody> {
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     trail.set_method("GET");
     gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
@@ -58,22 +58,26 @@ async fn unknown(gw: &Gateway, all: &AggregateRequest) -> Response<ReplyBody> {
 
 /// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
 /// ends the session, until the grant is no more, or until the gateway stops.
-pub(crate) async fn open(gw: &Arc<Gateway>, all: AggregateRequest, behind: Option<SseEventId>) -> Response<ReplyBody> {
-    let room = match place(gw, &all).await {
+pub(crate) async fn open_stream(
+    gw: &Arc<Gateway>,
+    all: AggregateRequest,
+    behind: Option<SseEventId>,
+) -> Response<ReplyBody> {
+    let room = match acquire_stream_slot(gw, &all).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (events, receiver) = mpsc::channel(WAITING_EVENTS);
     let task = Arc::clone(gw);
     gw.spawn(async move {
-        serve(task, all, behind, events).await;
+        serve_stream(task, all, behind, events).await;
         drop(room);
     });
     reply::event_stream_response(receiver)
 }
 
 /// A place for one more stream of the grant; what comes of it is written down.
-async fn place(gw: &Gateway, all: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
+async fn acquire_stream_slot(gw: &Gateway, all: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     trail.set_method("GET");
     let room = InFlightGuard::for_stream(&all.grant);
@@ -86,7 +90,12 @@ async fn place(gw: &Gateway, all: &AggregateRequest) -> Result<InFlightGuard, Re
     room
 }
 
-async fn serve(gw: Arc<Gateway>, all: AggregateRequest, behind: Option<SseEventId>, events: mpsc::Sender<Bytes>) {
+async fn serve_stream(
+    gw: Arc<Gateway>,
+    all: AggregateRequest,
+    behind: Option<SseEventId>,
+    events: mpsc::Sender<Bytes>,
+) {
     let mut all = all;
     let Some(session) = all.client_protocol.session().cloned() else { return };
     let handle = session.open_stream();
@@ -95,7 +104,7 @@ async fn serve(gw: Arc<Gateway>, all: AggregateRequest, behind: Option<SseEventI
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
     let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.stream_lock.lock()).await;
     let missed = behind.and_then(|place| session.replay_buffers().find_missed_events(place));
-    let mut followers = Followers { goes_on: missed.is_some(), ..Followers::default() };
+    let mut followers = UpstreamStreamTasks { resumes: missed.is_some(), ..UpstreamStreamTasks::default() };
     begin(&session, missed, &events).await;
     let begun = Instant::now();
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
@@ -106,7 +115,7 @@ async fn serve(gw: Arc<Gateway>, all: AggregateRequest, behind: Option<SseEventI
                 if events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await.is_err() {
                     break;
                 }
-                open_parts(&gw, &all, &session);
+                open_server_sessions(&gw, &all, &session);
             }
             _ = look.tick() => {
                 let has_changed = match gw.revalidate_aggregate(&all) {
@@ -114,18 +123,18 @@ async fn serve(gw: Arc<Gateway>, all: AggregateRequest, behind: Option<SseEventI
                     Revalidation::Revoked => break,
                     Revalidation::Replaced(next) => {
                         all = *next;
-                        open_parts(&gw, &all, &session);
+                        open_server_sessions(&gw, &all, &session);
                         true
                     }
                 };
-                let is_back = followers.follow(&gw, &all, &session, &events) && begun.elapsed() > SETTLED;
+                let is_back = followers.update_tasks(&gw, &all, &session, &events) && begun.elapsed() > STARTUP_GRACE_PERIOD;
                 if has_changed || is_back {
-                    tell(ListChangedSet::ALL.methods(), &session, &events).await;
+                    notify_list_changes(ListChangedSet::ALL.methods(), &session, &events).await;
                 }
             }
             Ok(changed) = changes.recv() => {
                 if changed.grant == all.grant.config.id {
-                    tell([changed.method], &session, &events).await;
+                    notify_list_changes([changed.method], &session, &events).await;
                 }
             }
             () = handle.notified() => break,
@@ -137,7 +146,7 @@ async fn serve(gw: Arc<Gateway>, all: AggregateRequest, behind: Option<SseEventI
 }
 
 /// Opens the sessions that are not open: one that was kept over a restart has none, and a server may be back.
-fn open_parts(gw: &Arc<Gateway>, all: &AggregateRequest, session: &Arc<Session>) {
+fn open_server_sessions(gw: &Arc<Gateway>, all: &AggregateRequest, session: &Arc<Session>) {
     let (task, all, session) = (Arc::clone(gw), all.clone(), Arc::clone(session));
     gw.spawn(async move {
         let opening = fan_out(&task, &all, |gw, visit| {
@@ -155,7 +164,11 @@ fn open_parts(gw: &Arc<Gateway>, all: &AggregateRequest, session: &Arc<Session>)
 }
 
 /// Tells the client that lists are others now. That they may be, we have promised ourselves.
-async fn tell(lists: impl IntoIterator<Item = Method<'static>>, session: &Session, events: &mpsc::Sender<Bytes>) {
+async fn notify_list_changes(
+    lists: impl IntoIterator<Item = Method<'static>>,
+    session: &Session,
+    events: &mpsc::Sender<Bytes>,
+) {
     for method in lists {
         let _ = events
             .send(
@@ -169,19 +182,19 @@ async fn tell(lists: impl IntoIterator<Item = Method<'static>>, session: &Sessio
 
 /// Those who pass on what single servers say, each for the session of one. They end with it.
 #[derive(Default)]
-struct Followers {
-    followed: HashMap<ServerName, Followed>,
+struct UpstreamStreamTasks {
+    tasks: HashMap<ServerName, UpstreamStreamTask>,
     /// Whether the client has all that was said before.
-    goes_on: bool,
+    resumes: bool,
 }
 
 /// The session at a server that is followed, and by what was in force then.
-struct Followed {
-    visit: RequestContext,
+struct UpstreamStreamTask {
+    ctx: RequestContext,
     task: Option<JoinHandle<()>>,
 }
 
-impl Drop for Followed {
+impl Drop for UpstreamStreamTask {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
             task.abort();
@@ -189,10 +202,10 @@ impl Drop for Followed {
     }
 }
 
-impl Followers {
+impl UpstreamStreamTasks {
     /// Begins to follow the sessions that were opened since, and those whose server or policy is another one now. Leaves
     /// those that are over. Whether there are any that were opened since.
-    fn follow(
+    fn update_tasks(
         &mut self,
         gw: &Arc<Gateway>,
         all: &AggregateRequest,
@@ -200,21 +213,21 @@ impl Followers {
         events: &mpsc::Sender<Bytes>,
     ) -> bool {
         let mut is_new = false;
-        let mut before = std::mem::take(&mut self.followed);
+        let mut before = std::mem::take(&mut self.tasks);
         for (server, part) in part::open(gw, session) {
             let Some(visit) = all.find_context(server.as_str()) else { continue };
-            let earlier = match before.remove(&server).filter(|earlier| earlier.is_of(&part)) {
-                Some(earlier) if gw.is_context_current(&earlier.visit) => {
-                    self.followed.insert(server, earlier);
+            let earlier = match before.remove(&server).filter(|earlier| earlier.is_for_session(&part)) {
+                Some(earlier) if gw.is_context_current(&earlier.ctx) => {
+                    self.tasks.insert(server, earlier);
                     continue;
                 }
                 earlier => earlier,
             };
             is_new |= earlier.is_none();
             // Another server knows nothing of the events of the one that had its name.
-            let is_same = |earlier: &Followed| Arc::ptr_eq(&earlier.visit.upstream, &visit.upstream);
-            let goes_on = earlier.as_ref().map_or(self.goes_on, is_same);
-            let ending = earlier.and_then(Followed::ended);
+            let is_same = |earlier: &UpstreamStreamTask| Arc::ptr_eq(&earlier.ctx.upstream, &visit.upstream);
+            let goes_on = earlier.as_ref().map_or(self.resumes, is_same);
+            let ending = earlier.and_then(UpstreamStreamTask::abort);
             let visit = visit.with_session(Arc::clone(&part));
             let (own, inside, session, events) = (Arc::clone(gw), visit.clone(), Arc::clone(session), events.clone());
             let task = tokio::spawn(async move {
@@ -223,33 +236,33 @@ impl Followers {
                     let _ = ending.await;
                 }
                 let heard = part.last_event_id().filter(|_| goes_on);
-                pass_on(own, inside, heard, session, events).await;
+                relay_events(own, inside, heard, session, events).await;
             });
-            self.followed.insert(server, Followed { visit, task: Some(task) });
+            self.tasks.insert(server, UpstreamStreamTask { ctx: visit, task: Some(task) });
         }
         is_new
     }
 }
 
-impl Followed {
+impl UpstreamStreamTask {
     /// Tells it to end, and gives what waits for that.
-    fn ended(mut self) -> Option<JoinHandle<()>> {
+    fn abort(mut self) -> Option<JoinHandle<()>> {
         self.task.take().inspect(|task| task.abort())
     }
 
-    fn is_of(&self, part: &Session) -> bool {
-        self.visit.session().is_some_and(|own| own.id() == part.id())
+    fn is_for_session(&self, part: &Session) -> bool {
+        self.ctx.session().is_some_and(|own| own.id() == part.id())
     }
 }
 
-async fn pass_on(
+async fn relay_events(
     gw: Arc<Gateway>,
     visit: RequestContext,
     heard: Option<HeaderValue>,
     session: Arc<Session>,
     events: mpsc::Sender<Bytes>,
 ) {
-    let _in_use = visit.session().cloned().map(InUse::new);
+    let _in_use = visit.session().cloned().map(SessionStreamGuard::new);
     let written = |text: &str| {
         let text = prefix_message(visit.upstream.name().as_str(), text, &gw.settings.reply_limits);
         session.replay_buffers().append_event(STANDALONE_STREAM, &text)
@@ -258,20 +271,20 @@ async fn pass_on(
 }
 
 /// Keeps the session at a server from being taken for one that nobody uses.
-struct InUse {
-    part: Arc<Session>,
+struct SessionStreamGuard {
+    session: Arc<Session>,
     handle: Arc<Notify>,
 }
 
-impl InUse {
-    fn new(part: Arc<Session>) -> Self {
-        let handle = part.open_stream();
-        Self { part, handle }
+impl SessionStreamGuard {
+    fn new(session: Arc<Session>) -> Self {
+        let handle = session.open_stream();
+        Self { session, handle }
     }
 }
 
-impl Drop for InUse {
+impl Drop for SessionStreamGuard {
     fn drop(&mut self) {
-        self.part.close_stream(&self.handle);
+        self.session.close_stream(&self.handle);
     }
 }
