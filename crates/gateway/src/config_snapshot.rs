@@ -11,7 +11,7 @@ use gatelodge_store::{EnforcementMode, GrantId, PolicyName, PolicyVersion, Serve
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
-use crate::all::ServerInfoCache;
+use crate::aggregate::ServerInfoCache;
 use crate::in_flight_limit::InFlightLimit;
 use crate::upstream::{Upstream, UpstreamConfig};
 

@@ -3,7 +3,7 @@
 //! Nothing reaches a server without a `call::Permit`, and only a decision of the policy makes one for what a caller
 //! asks. The gateway reads no clock, no files and no environment of its own: whoever builds it hands them in.
 
-mod all;
+mod aggregate;
 mod argument_redaction;
 mod arguments_digest;
 mod auth_failures;
@@ -49,8 +49,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
-use crate::all::late_list_cache::LateListCache;
-use crate::all::names::Told;
+use crate::aggregate::late_list_cache::LateListCache;
+use crate::aggregate::tool_name_limit::WarnedNames;
 use crate::auth_failures::AuthFailureCounter;
 use crate::config_snapshot::ConcurrencyLimits;
 use crate::forced_shutdown::ForcedShutdown;
@@ -65,7 +65,7 @@ use crate::session::session_persistence::SessionPersistence;
 use crate::telemetry::Telemetry;
 use crate::upstream::UpstreamClient;
 
-pub use all::names::fits;
+pub use aggregate::tool_name_limit::fits_tool_name_limit;
 pub use config_snapshot::{ActiveGrant, ActivePolicy, ConfigSnapshot, GrantConfig, ServerAccess};
 pub use confusables::confusable_names;
 pub use settings::GatewaySettings;
@@ -98,7 +98,7 @@ pub struct Gateway {
     sse_connections: SseClientConnections,
     session_pool: Pool,
     late_lists: LateListCache,
-    warned_names: Told,
+    warned_names: WarnedNames,
     suspended_calls: PausedCalls,
     metrics: Metrics,
     telemetry: Telemetry,
@@ -143,7 +143,7 @@ impl Gateway {
             sse_connections: SseClientConnections::default(),
             session_pool: Pool::default(),
             late_lists: LateListCache::default(),
-            warned_names: Told::default(),
+            warned_names: WarnedNames::default(),
             suspended_calls: PausedCalls::default(),
             upstream_client: client,
             forced_shutdown: ForcedShutdown::new(workers.count()),

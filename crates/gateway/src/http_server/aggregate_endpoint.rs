@@ -20,7 +20,7 @@ use super::reply;
 use super::request_runner::RequestRunnerSlot;
 use super::responder::Responder;
 use crate::Gateway;
-use crate::all::{AggregateRequest, merged_stream, route};
+use crate::aggregate::{AggregateRequest, merged_stream, router};
 use crate::methods::gone;
 use crate::pipeline::CallRecorder;
 use crate::request_context::ClientProtocol;
@@ -101,7 +101,7 @@ pub(super) async fn handle_message(
         responder.set_resumable_session(session);
     }
     match &message {
-        ClientMessage::Request(request) => route::request(gw, &all, request, responder).await,
+        ClientMessage::Request(request) => router::route_request(gw, &all, request, responder).await,
         ClientMessage::Notification(notification)
             if notification.method().is_absent_in(all.client_protocol.generation()) =>
         {
@@ -110,7 +110,7 @@ pub(super) async fn handle_message(
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
-            route::one_way(gw, &all, &message).await;
+            router::route_one_way(gw, &all, &message).await;
             responder.accept();
         }
     }
@@ -169,7 +169,7 @@ async fn delete(gw: &Arc<Gateway>, mut all: AggregateRequest, headers: &HeaderMa
     gw.end_session(&session);
     all.client_protocol = ClientProtocol::Stateful(Some(session));
     let task = Arc::clone(gw);
-    gw.spawn(async move { route::end(&task, &all).await });
+    gw.spawn(async move { router::end_session(&task, &all).await });
     reply::empty_response(StatusCode::NO_CONTENT)
 }
 

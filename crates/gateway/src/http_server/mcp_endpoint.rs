@@ -24,7 +24,7 @@ use super::request_runner::RequestRunnerSlot;
 use super::responder::Responder;
 use super::{aggregate_endpoint, reply, sse_server};
 use crate::Gateway;
-use crate::all::AggregateRequest;
+use crate::aggregate::AggregateRequest;
 use crate::body_buffer::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};

@@ -13,7 +13,7 @@ use tracing::{error, info, warn};
 
 use super::Refusal;
 use crate::Gateway;
-use crate::all::AggregateRequest;
+use crate::aggregate::AggregateRequest;
 use crate::arguments_digest::arguments_digest;
 use crate::config_snapshot::ActiveGrant;
 use crate::request_context::{ClientProtocol, RequestContext};

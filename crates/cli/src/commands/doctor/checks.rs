@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_gateway::{UpstreamConfig, UpstreamProcessConfig, UpstreamTransport, fits};
+use gatelodge_gateway::{UpstreamConfig, UpstreamProcessConfig, UpstreamTransport, fits_tool_name_limit};
 use gatelodge_store::{CallLogFilter, Clock, OpenStoreError};
 use jiff::Timestamp;
 
@@ -177,7 +177,7 @@ async fn reached(server: &UpstreamConfig, is_at_all: bool) -> Check {
     let error = match reach(server).await {
         Ok(offered) => {
             let tools = counted(offered.tools.len(), "tool");
-            let long = offered.tools.iter().find(|tool| is_at_all && !fits(&server.name, tool));
+            let long = offered.tools.iter().find(|tool| is_at_all && !fits_tool_name_limit(&server.name, tool));
             return match long {
                 Some(tool) => {
                     let (server, tool) = (&server.name, crate::report::shown(tool));

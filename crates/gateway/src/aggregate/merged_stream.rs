@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::fan_out::fan_out;
-use super::{AggregateRequest, part};
+use super::{AggregateRequest, per_server_session};
 use crate::Gateway;
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
@@ -155,7 +155,7 @@ fn open_server_sessions(gw: &Arc<Gateway>, all: &AggregateRequest, session: &Arc
                 // One that hangs is being opened still; a line of those who wait for it would only grow.
                 let is_free = session.server_sessions.open_lock(visit.upstream.name()).try_lock().is_ok();
                 if is_free {
-                    drop(part::of(&gw, &session, &visit).await);
+                    drop(per_server_session::ensure_open(&gw, &session, &visit).await);
                 }
             }
         });
@@ -214,7 +214,7 @@ impl UpstreamStreamTasks {
     ) -> bool {
         let mut is_new = false;
         let mut before = std::mem::take(&mut self.tasks);
-        for (server, part) in part::open(gw, session) {
+        for (server, part) in per_server_session::open_sessions(gw, session) {
             let Some(visit) = all.find_context(server.as_str()) else { continue };
             let earlier = match before.remove(&server).filter(|earlier| earlier.is_for_session(&part)) {
                 Some(earlier) if gw.is_context_current(&earlier.ctx) => {

@@ -6,8 +6,8 @@ use gatelodge_mcp::{ClientMessage, ClientRequest, MessageError, Method, Protocol
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
-use super::part::{self, set_level};
-use super::{AggregateRequest, fan_out, merged_list, merged_subscription, welcome};
+use super::per_server_session::{self, set_log_level};
+use super::{AggregateRequest, fan_out, merged_list, merged_server_info, merged_subscription};
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
@@ -19,7 +19,12 @@ use crate::session::wait_for_cancel;
 use crate::upstream::SendError;
 
 /// Answers a request.
-pub(crate) async fn request(gw: &Arc<Gateway>, all: &AggregateRequest, request: &ClientRequest<'_>, line: Responder) {
+pub(crate) async fn route_request(
+    gw: &Arc<Gateway>,
+    all: &AggregateRequest,
+    request: &ClientRequest<'_>,
+    line: Responder,
+) {
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     trail.set_request(request);
     if request.method().is_absent_in(all.client_protocol.generation()) {
@@ -27,10 +32,12 @@ pub(crate) async fn request(gw: &Arc<Gateway>, all: &AggregateRequest, request: 
             .await;
     }
     match (request.method(), &all.client_protocol) {
-        (Method::Initialize, _) => welcome::initialize(gw, all, request, trail, line).await,
-        (Method::Discover, ClientProtocol::Stateless(_)) => welcome::discover(gw, all, request, trail, line).await,
-        (Method::Ping, _) => told(gw, request, "{}", trail, line).await,
-        (Method::SetLevel, _) => level(gw, all, request, trail, line).await,
+        (Method::Initialize, _) => merged_server_info::handle_initialize(gw, all, request, trail, line).await,
+        (Method::Discover, ClientProtocol::Stateless(_)) => {
+            merged_server_info::handle_discover(gw, all, request, trail, line).await
+        }
+        (Method::Ping, _) => reply_locally(gw, request, "{}", trail, line).await,
+        (Method::SetLevel, _) => handle_set_level(gw, all, request, trail, line).await,
         (Method::Listen, ClientProtocol::Stateless(_)) => {
             merged_subscription::handle_aggregate_listen(gw, all, request, trail, line).await
         }
@@ -38,29 +45,32 @@ pub(crate) async fn request(gw: &Arc<Gateway>, all: &AggregateRequest, request: 
         | (Method::TasksList, ClientProtocol::Stateful(_)) => {
             merged_list::handle_aggregate_list(gw, all, request, trail, line).await
         }
-        _ => match about(request, all.client_protocol.generation()) {
+        _ => match parse_server_subject(request, all.client_protocol.generation()) {
             Ok(RequestSubject::Method { .. }) => {
                 gone::refuse(gw, all.client_protocol.generation(), Some(request.id()), request.method(), trail, line)
                     .await
             }
-            Ok(facts) => one(gw, all, request, &facts, trail, line).await,
+            Ok(facts) => route_to_server(gw, all, request, &facts, trail, line).await,
             Err(fault) => reject(gw, all, trail, line, &fault).await,
         },
     }
 }
 
 /// Passes on a message that wants no answer.
-pub(crate) async fn one_way(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'_>) {
-    part::one_way(gw, all, message).await;
+pub(crate) async fn route_one_way(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'_>) {
+    per_server_session::deliver_one_way(gw, all, message).await;
 }
 
 /// Ends the client's session.
-pub(crate) async fn end(gw: &Gateway, all: &AggregateRequest) {
-    part::end(gw, all).await;
+pub(crate) async fn end_session(gw: &Gateway, all: &AggregateRequest) {
+    per_server_session::end_session(gw, all).await;
 }
 
 /// What a request names that is of one server.
-fn about<'r>(request: &'r ClientRequest<'_>, era: ProtocolGeneration) -> Result<RequestSubject<'r>, MessageError> {
+fn parse_server_subject<'r>(
+    request: &'r ClientRequest<'_>,
+    era: ProtocolGeneration,
+) -> Result<RequestSubject<'r>, MessageError> {
     match (request.method(), era) {
         (Method::TasksUpdate, ProtocolGeneration::Stateful) => {
             Ok(RequestSubject::Method { name: request.method().name() })
@@ -73,7 +83,7 @@ fn about<'r>(request: &'r ClientRequest<'_>, era: ProtocolGeneration) -> Result<
 }
 
 /// Sends a request to the server that it names, as if it had come there. What no server of the grant has is not there.
-async fn one(
+async fn route_to_server(
     gw: &Gateway,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
@@ -83,11 +93,11 @@ async fn one(
 ) {
     let own = request.to_target_server();
     let found = own.as_ref().and_then(|(server, text)| Some((all.find_context(server)?, text)));
-    let Some((visit, text)) = found else { return nowhere(gw, all, request, facts, trail, line).await };
+    let Some((visit, text)) = found else { return reply_not_found(gw, all, request, facts, trail, line).await };
     // Read anew: what is judged is what is sent.
     let own = match read_client_message(text.as_bytes(), &gw.settings.request_limits) {
         Ok(ClientMessage::Request(own)) => own,
-        Ok(_) => return nowhere(gw, all, request, facts, trail, line).await,
+        Ok(_) => return reply_not_found(gw, all, request, facts, trail, line).await,
         Err(fault) => return reject(gw, all, trail, line, &fault).await,
     };
     line.prefix_names_of(visit.upstream.name(), own.method(), gw.settings.reply_limits);
@@ -109,7 +119,7 @@ async fn one(
                 trace: all.trace.clone(),
                 ..visit.clone()
             };
-            match about(&own, all.client_protocol.generation()) {
+            match parse_server_subject(&own, all.client_protocol.generation()) {
                 Ok(facts) => call::unreachable(gw, &as_asked, &own, &facts, refusal, line).await,
                 Err(fault) => reject(gw, all, trail, line, &fault).await,
             }
@@ -117,7 +127,7 @@ async fn one(
     }
 }
 
-async fn nowhere(
+async fn reply_not_found(
     gw: &Gateway,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
@@ -141,7 +151,7 @@ async fn reject(gw: &Gateway, all: &AggregateRequest, mut trail: CallRecorder, l
 }
 
 /// Ends with an answer of our own. `result` is JSON.
-pub(super) async fn told(
+pub(super) async fn reply_locally(
     gw: &Gateway,
     request: &ClientRequest<'_>,
     result: &str,
@@ -153,7 +163,7 @@ pub(super) async fn told(
 }
 
 /// Tells all servers which log messages the client wants: those of now, and those that are spoken to later.
-async fn level(
+async fn handle_set_level(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
@@ -172,10 +182,10 @@ async fn level(
         let (part, level) = (session.server_sessions.find(visit.upstream.name()), Arc::clone(&level));
         async move {
             if let Some(part) = part {
-                set_level(&gw, &visit.with_session(Arc::clone(&part)), &part, &level).await;
+                set_log_level(&gw, &visit.with_session(Arc::clone(&part)), &part, &level).await;
             }
         }
     })
     .await;
-    told(gw, request, "{}", trail, line).await;
+    reply_locally(gw, request, "{}", trail, line).await;
 }

@@ -9,8 +9,8 @@ use gatelodge_mcp::translate::{shared_capabilities, to_json_string, with_members
 use gatelodge_mcp::{ClientMessage, ClientRequest, ProtocolGeneration, Revision, read_client_message};
 
 use super::fan_out::fan_out;
-use super::route::told;
-use super::{AggregateRequest, part};
+use super::router::reply_locally;
+use super::{AggregateRequest, per_server_session};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -21,21 +21,22 @@ use crate::request_context::RequestContext;
 use crate::session::{ClientInfo, Session, SessionParams};
 use crate::upstream::UpstreamLink;
 
-const OURSELVES: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+const GATEWAY_SERVER_INFO: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 /// What there is whatever the servers have: policies change, and so does which servers there are, and we tell.
-const OURS: &str = r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true}}"#;
+const GATEWAY_CAPABILITIES: &str =
+    r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true}}"#;
 /// What a server may have that has not answered yet.
-const PERHAPS: &str = r#"{"resources":{"subscribe":true}}"#;
+const ASSUMED_CAPABILITIES: &str = r#"{"resources":{"subscribe":true}}"#;
 
 /// Opens a session for all servers. Those at each of them are opened with it, and are waited for a little.
-pub(super) async fn initialize(
+pub(super) async fn handle_initialize(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     mut line: Responder,
 ) {
-    let session = match opened(gw, all, request).await {
+    let session = match open_session(gw, all, request).await {
         Ok(session) => session,
         Err(refusal) => {
             line.finish(reply::internal_error_reply(request.id(), trail.call_id(), &refusal)).await;
@@ -48,27 +49,31 @@ pub(super) async fn initialize(
     let came = fan_out(gw, all, |gw, visit| {
         let session = Arc::clone(&session);
         async move {
-            part::of(&gw, &session, &visit)
+            per_server_session::ensure_open(&gw, &session, &visit)
                 .await
                 .ok()
                 .map(|part| (part.server_info.clone(), part.is_upstream_stateless()))
         }
     });
     // Whoever does not answer in time has most likely not changed since it last did: many take longer to start.
-    let words = Words::of(came.await.into_iter().map(|(visit, came)| {
+    let words = MergedServerInfo::of(came.await.into_iter().map(|(visit, came)| {
         let came = came.ok().flatten().or_else(|| visit.grant.server_info_cache.find(&visit.upstream));
         (visit, came)
     }));
     let result = format!(
-        r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{OURSELVES}{}}}"#,
+        r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{GATEWAY_SERVER_INFO}{}}}"#,
         session.revision(),
         words.capabilities,
         words.instructions
     );
-    told(gw, request, &result, trail, line).await;
+    reply_locally(gw, request, &result, trail, line).await;
 }
 
-async fn opened(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>) -> Result<Arc<Session>, Refusal> {
+async fn open_session(
+    gw: &Gateway,
+    all: &AggregateRequest,
+    request: &ClientRequest<'_>,
+) -> Result<Arc<Session>, Refusal> {
     if request.text().len() > MAX_HANDSHAKE {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE));
     }
@@ -84,7 +89,7 @@ async fn opened(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_
         server: None,
         revision,
         client_info: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
-        handshake: asking_for(request, revision).into(),
+        handshake: handshake_with_revision(request, revision).into(),
         server_info: Bytes::new(),
         upstream_link: UpstreamLink::NoSession,
         session_permit: room,
@@ -95,7 +100,7 @@ async fn opened(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_
 }
 
 /// The client's handshake as each server gets it: it asks for what was agreed on here, whatever the client asked for.
-fn asking_for(request: &ClientRequest<'_>, revision: Revision) -> String {
+fn handshake_with_revision(request: &ClientRequest<'_>, revision: Revision) -> String {
     let (text, quoted) = (request.text(), format!("\"{revision}\""));
     let put =
         |(start, end): (usize, usize), with: &str| Some(format!("{}{with}{}", text.get(..start)?, text.get(end..)?));
@@ -109,7 +114,7 @@ fn asking_for(request: &ClientRequest<'_>, revision: Revision) -> String {
 }
 
 /// Says what there is, to a client whose requests stand alone.
-pub(super) async fn discover(
+pub(super) async fn handle_discover(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
@@ -119,22 +124,27 @@ pub(super) async fn discover(
     let text: Arc<str> = request.text().into();
     let came = fan_out(gw, all, |gw, visit| {
         let (all, text) = (all.clone(), Arc::clone(&text));
-        async move { discovered(&gw, &all, &visit, &text).await }
+        async move { discover_server(&gw, &all, &visit, &text).await }
     });
-    let words = Words::of(came.await.into_iter().map(|(visit, came)| (visit, came.ok().flatten())));
+    let words = MergedServerInfo::of(came.await.into_iter().map(|(visit, came)| (visit, came.ok().flatten())));
     let versions = all.grant.allowed_revisions(&Revision::ALL);
     let versions: Vec<String> = versions.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let result = format!(
-        r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{}{},"ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{OURSELVES}}}}}"#,
+        r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{}{},"ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{GATEWAY_SERVER_INFO}}}}}"#,
         versions.join(","),
         words.capabilities,
         words.instructions
     );
-    told(gw, request, &result, trail, line).await;
+    reply_locally(gw, request, &result, trail, line).await;
 }
 
 /// What one server says of itself, and whether it speaks the other era; none if it does not.
-async fn discovered(gw: &Gateway, all: &AggregateRequest, visit: &RequestContext, text: &str) -> Option<(Bytes, bool)> {
+async fn discover_server(
+    gw: &Gateway,
+    all: &AggregateRequest,
+    visit: &RequestContext,
+    text: &str,
+) -> Option<(Bytes, bool)> {
     let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return None;
     };
@@ -149,15 +159,15 @@ async fn discovered(gw: &Gateway, all: &AggregateRequest, visit: &RequestContext
 }
 
 /// What is said of all servers, as JSON; the instructions with their key, or nothing.
-struct Words {
+struct MergedServerInfo {
     capabilities: String,
     instructions: String,
 }
 
-impl Words {
+impl MergedServerInfo {
     /// Puts together what came, and whether it is of the other era than the client's.
     fn of(came: impl Iterator<Item = (RequestContext, Option<(Bytes, bool)>)>) -> Self {
-        let (mut able, mut instructions) = (vec![OURS.to_owned()], Vec::new());
+        let (mut able, mut instructions) = (vec![GATEWAY_CAPABILITIES.to_owned()], Vec::new());
         for (visit, came) in came {
             let (welcome, is_crossed) = came.unzip();
             let welcome = welcome.and_then(|welcome| String::from_utf8(welcome.into()).ok());
@@ -169,7 +179,7 @@ impl Words {
             able.push(match own {
                 Some(own) if is_crossed == Some(true) => shared_capabilities(own),
                 Some(own) => own.raw().to_owned(),
-                None => PERHAPS.to_owned(),
+                None => ASSUMED_CAPABILITIES.to_owned(),
             });
             if let Some(own) = member("instructions").and_then(|own| own.as_str()) {
                 instructions.push(format!("# {}\n\n{own}", visit.upstream.name()));

@@ -117,7 +117,7 @@ async fn build_part(
             if *method == Method::ToolsList {
                 // The same order as that of a server that does not answer.
                 entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-                gw.tell_of_long_names(&visit, entries.iter().map(|(name, _)| name.as_str()));
+                gw.warn_of_long_names(&visit, entries.iter().map(|(name, _)| name.as_str()));
             }
             ServerListPart {
                 ctx: visit,

@@ -6,13 +6,13 @@
 mod fan_out;
 pub(crate) mod late_list_cache;
 mod merged_list;
+mod merged_server_info;
 pub(crate) mod merged_stream;
 mod merged_subscription;
-pub(crate) mod names;
-mod part;
-pub(crate) mod route;
+mod per_server_session;
+pub(crate) mod router;
 mod server_info_cache;
-mod welcome;
+pub(crate) mod tool_name_limit;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl AggregateRequest {
     ) -> Result<RequestContext, Refusal> {
         let seated = match &self.client_protocol {
             ClientProtocol::Stateful(Some(session)) => {
-                part::of(gw, session, visit).await.map(|part| visit.with_session(part))
+                per_server_session::ensure_open(gw, session, visit).await.map(|part| visit.with_session(part))
             }
             ClientProtocol::Stateful(None) => Err(Refusal::UnknownReference),
             ClientProtocol::Stateless(modern) => {

@@ -21,7 +21,11 @@ use crate::upstream::{SendError, UpstreamLink};
 ///
 /// # Errors
 /// The server opens none.
-pub(super) async fn of(gw: &Gateway, session: &Session, visit: &RequestContext) -> Result<Arc<Session>, Refusal> {
+pub(super) async fn ensure_open(
+    gw: &Gateway,
+    session: &Session,
+    visit: &RequestContext,
+) -> Result<Arc<Session>, Refusal> {
     let (grant, server) = (&visit.grant.config.id, visit.upstream.name());
     let is_open = |part: &Arc<Session>| gw.sessions.find(part.id(), grant, Some(server)).is_some();
     let open = || session.server_sessions.find(server).filter(is_open);
@@ -38,17 +42,17 @@ pub(super) async fn of(gw: &Gateway, session: &Session, visit: &RequestContext) 
     }
     let greeting = async {
         let room = initialize::place(gw, visit, session.handshake().len()).await?;
-        Ok::<_, Refusal>((room, greeted(gw, session, visit).await?))
+        Ok::<_, Refusal>((room, perform_handshake(gw, session, visit).await?))
     };
     let greeted = tokio::time::timeout_at(until, greeting).await;
     let (room, greeted) = greeted.unwrap_or_else(|_| Err(unanswered()))?;
     let level = session.server_sessions.log_level();
-    let part = opened(gw, session, visit, room, greeted, level.as_deref()).await?;
+    let part = register_session(gw, session, visit, room, greeted, level.as_deref()).await?;
     session.server_sessions.insert(server, Arc::clone(&part));
     let inside = visit.with_session(Arc::clone(&part));
     // The client may have said otherwise before the server was among those that are told.
     if let Some(now) = session.server_sessions.log_level().filter(|now| Some(now) != level.as_ref()) {
-        set_level(gw, &inside, &part, &now).await;
+        set_log_level(gw, &inside, &part, &now).await;
     }
     subscribe::again(gw, &inside);
     if gw.sessions.find(session.id(), grant, None).is_none() {
@@ -60,12 +64,12 @@ pub(super) async fn of(gw: &Gateway, session: &Session, visit: &RequestContext) 
 }
 
 /// The sessions at single servers that are open. Those that were forgotten keep no place of the grant's any more.
-pub(super) fn open(gw: &Gateway, session: &Session) -> Vec<(ServerName, Arc<Session>)> {
+pub(super) fn open_sessions(gw: &Gateway, session: &Session) -> Vec<(ServerName, Arc<Session>)> {
     session.server_sessions.sweep(|part| gw.sessions.contains(part.id()));
     session.server_sessions.all()
 }
 
-async fn opened(
+async fn register_session(
     gw: &Gateway,
     session: &Session,
     visit: &RequestContext,
@@ -107,7 +111,11 @@ async fn opened(
 
 /// Does the client's handshake at a server; for one that knows none, asks it what it says of itself. Gives whether it
 /// takes requests that stand alone.
-async fn greeted(gw: &Gateway, session: &Session, visit: &RequestContext) -> Result<(Shaken, bool), SendError> {
+async fn perform_handshake(
+    gw: &Gateway,
+    session: &Session,
+    visit: &RequestContext,
+) -> Result<(Shaken, bool), SendError> {
     let fault = match shaken(gw, visit, session.handshake()).await {
         Ok(shaken) => return Ok((shaken, false)),
         Err(fault) => fault,
@@ -120,7 +128,7 @@ async fn greeted(gw: &Gateway, session: &Session, visit: &RequestContext) -> Res
 }
 
 /// Tells a server which log messages the client wants.
-pub(super) async fn set_level(gw: &Gateway, visit: &RequestContext, part: &Session, level: &str) {
+pub(super) async fn set_log_level(gw: &Gateway, visit: &RequestContext, part: &Session, level: &str) {
     if part.is_upstream_stateless() {
         part.set_client_log_level(level);
     } else if has_logging_capability(&part.server_info) {
@@ -131,8 +139,8 @@ pub(super) async fn set_level(gw: &Gateway, visit: &RequestContext, part: &Sessi
 }
 
 /// Passes on a message that wants no answer, to whom it concerns.
-pub(super) async fn one_way(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'_>) {
-    let Some(session) = all.client_protocol.session() else { return dropped(gw, all, message).await };
+pub(super) async fn deliver_one_way(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'_>) {
+    let Some(session) = all.client_protocol.session() else { return record_dropped(gw, all, message).await };
     let to = match message {
         // Each server was told when its session was opened.
         ClientMessage::Notification(said) if *said.method() == Method::Initialized => return,
@@ -146,8 +154,8 @@ pub(super) async fn one_way(gw: &Gateway, all: &AggregateRequest, message: &Clie
             }
             parts.into_iter().map(|(server, part)| (server.to_string(), part, said.text().to_owned())).collect()
         }
-        ClientMessage::Notification(said) => notified(open(gw, session), said),
-        ClientMessage::Response(said) => answered(open(gw, session), said),
+        ClientMessage::Notification(said) => notification_deliveries(open_sessions(gw, session), said),
+        ClientMessage::Response(said) => response_deliveries(open_sessions(gw, session), said),
         ClientMessage::Request(_) => Vec::new(),
     };
     let to: Vec<(RequestContext, String)> = to
@@ -155,7 +163,7 @@ pub(super) async fn one_way(gw: &Gateway, all: &AggregateRequest, message: &Clie
         .filter_map(|(server, part, text)| Some((all.find_context(&server)?.with_session(part), text)))
         .collect();
     if to.is_empty() {
-        return dropped(gw, all, message).await;
+        return record_dropped(gw, all, message).await;
     }
     // Beside one another: a server that hangs must not delay those behind it.
     let Some(own) = gw.arc_self() else { return };
@@ -172,9 +180,12 @@ pub(super) async fn one_way(gw: &Gateway, all: &AggregateRequest, message: &Clie
 }
 
 /// A server, the session there, and the text that it gets.
-type To = (String, Arc<Session>, String);
+type ServerDelivery = (String, Arc<Session>, String);
 
-fn notified(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientNotification<'_>) -> Vec<To> {
+fn notification_deliveries(
+    parts: Vec<(ServerName, Arc<Session>)>,
+    said: &ClientNotification<'_>,
+) -> Vec<ServerDelivery> {
     let parts = parts.into_iter();
     let whole = |(server, part): (ServerName, Arc<Session>)| (server.to_string(), part, said.text().to_owned());
     match said.method() {
@@ -187,7 +198,7 @@ fn notified(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientNotification<'_
     }
 }
 
-fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResponse<'_>) -> Vec<To> {
+fn response_deliveries(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResponse<'_>) -> Vec<ServerDelivery> {
     let mut parts = parts.into_iter().filter(|(_, part)| part.server_requests.contains(said.id()));
     parts
         .next()
@@ -199,7 +210,7 @@ fn answered(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResponse<'_>) -
         .collect()
 }
 
-async fn dropped(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'_>) {
+async fn record_dropped(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'_>) {
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     match message {
         ClientMessage::Notification(said) => trail.set_method(said.method().name()),
@@ -211,11 +222,11 @@ async fn dropped(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'
 }
 
 /// Ends a session at all servers.
-pub(super) async fn end(gw: &Gateway, all: &AggregateRequest) {
+pub(super) async fn end_session(gw: &Gateway, all: &AggregateRequest) {
     let Some(session) = all.client_protocol.session() else { return };
     gw.delete_session(session).await;
     session.end_stream();
-    for (server, part) in open(gw, session) {
+    for (server, part) in open_sessions(gw, session) {
         if let Some(visit) = all.find_context(server.as_str()) {
             initialize::end(gw, &visit.with_session(part)).await;
         }
