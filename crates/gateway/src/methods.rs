@@ -1,6 +1,6 @@
 //! What is done with each message: one file for each kind that we look into.
 
-pub(crate) mod call;
+pub(crate) mod call_handler;
 pub(crate) mod crossing;
 pub(crate) mod discover;
 pub(crate) mod gone;

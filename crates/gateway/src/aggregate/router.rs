@@ -12,7 +12,7 @@ use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
-use crate::methods::{call, gone};
+use crate::methods::{call_handler, gone};
 use crate::pipeline::{CallRecorder, Refusal, RequestSubject, parse_subject};
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::session::wait_for_cancel;
@@ -120,7 +120,7 @@ async fn route_to_server(
                 ..visit.clone()
             };
             match parse_server_subject(&own, all.client_protocol.generation()) {
-                Ok(facts) => call::unreachable(gw, &as_asked, &own, &facts, refusal, line).await,
+                Ok(facts) => call_handler::handle_unreachable(gw, &as_asked, &own, &facts, refusal, line).await,
                 Err(fault) => reject(gw, all, trail, line, &fault).await,
             }
         }

@@ -27,7 +27,7 @@ use crate::Gateway;
 use crate::aggregate::AggregateRequest;
 use crate::body_buffer::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
-use crate::methods::{call, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
+use crate::methods::{call_handler, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
 use crate::pipeline::{CallRecorder, Refusal, parse_subject};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::request_trace::RequestTrace;
@@ -246,7 +246,7 @@ async fn reply_handshake_failed(
         && !is_task_method(request.method())
         && let Ok(subject) = parse_subject(request)
     {
-        return call::unreachable(gw, ctx, request, &subject, refusal, responder).await;
+        return call_handler::handle_unreachable(gw, ctx, request, &subject, refusal, responder).await;
     }
     let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
     if matches!(refusal, Refusal::Upstream(SendError::ClientGone)) {
@@ -281,7 +281,7 @@ pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked
     }
     if is_policy_checked(request.method()) {
         return match parse_subject(request) {
-            Ok(subject) => call::carry(gw, ctx, request, &subject, recorder, responder).await,
+            Ok(subject) => call_handler::handle_call(gw, ctx, request, &subject, recorder, responder).await,
             Err(cause) => {
                 responder.reject(&cause, ctx.generation()).await;
                 gw.record_rejection(ctx, cause.code, &cause.message).await;

@@ -11,7 +11,7 @@ use http::StatusCode;
 use self::list::list;
 use self::owner::is_passed_over;
 pub(crate) use self::owner::{are_named, is_for, not_there, not_to_hear, note, of_client};
-use super::{call, initialize};
+use super::{call_handler, initialize};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -32,7 +32,7 @@ pub(crate) async fn request(
     initialize::reopen_if_over(gw, visit).await;
     let method = RequestSubject::Method { name: request.method().name() };
     if !is_known(visit, request.method()) {
-        return call::carry(gw, visit, request, &method, trail, line).await;
+        return call_handler::handle_call(gw, visit, request, &method, trail, line).await;
     }
     if matches!(&visit.client_protocol, ClientProtocol::Stateless(modern) if !modern.client_capabilities.has_tasks()) {
         let what = "the client has not declared the extension for tasks";
@@ -53,8 +53,10 @@ pub(crate) async fn request(
         own => own.map(|tool| tool.map(Some)),
     };
     match own {
-        Ok(Some(Some(tool))) => call::carry(gw, visit, request, &RequestSubject::Task { id, tool }, trail, line).await,
-        Ok(Some(None)) => call::carry(gw, visit, request, &method, trail, line).await,
+        Ok(Some(Some(tool))) => {
+            call_handler::handle_call(gw, visit, request, &RequestSubject::Task { id, tool }, trail, line).await
+        }
+        Ok(Some(None)) => call_handler::handle_call(gw, visit, request, &method, trail, line).await,
         Ok(None) => {
             trail.set_subject(visit, Some(&id), None);
             let facts = line.with_client_names(&RequestSubject::Task { id, tool: String::new() });

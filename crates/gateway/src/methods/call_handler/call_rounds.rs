@@ -9,7 +9,7 @@ use gatelodge_mutants::mutant;
 use gatelodge_store::CallId;
 use http::{HeaderMap, StatusCode};
 
-use super::Carried;
+use super::CallResult;
 use crate::Gateway;
 use crate::deadline_timer::{DeadlineTimer, timeout};
 use crate::http_server::responder::Responder;
@@ -23,68 +23,68 @@ use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
 /// How often an upstream may ask the client before it answers.
-const MAX_ROUNDS: usize = 16;
+const MAX_INPUT_ROUNDS: usize = 16;
 
 /// A request that was judged and paid for.
-pub(super) struct Journey<'a> {
+pub(super) struct CallRounds<'a> {
     pub gw: &'a Gateway,
-    pub visit: &'a RequestContext,
+    pub ctx: &'a RequestContext,
     pub request: &'a ClientRequest<'a>,
-    pub facts: &'a RequestSubject<'a>,
+    pub subject: &'a RequestSubject<'a>,
     pub progress: Option<Arc<ProgressRelay>>,
     /// What of its arguments stands in the head as well.
-    pub params: Option<Box<HeaderMap>>,
-    pub reserved: &'a CallReservation,
-    pub alarm: Option<Arc<DeadlineTimer>>,
+    pub param_headers: Option<Box<HeaderMap>>,
+    pub reservation: &'a CallReservation,
+    pub deadline_timer: Option<Arc<DeadlineTimer>>,
 }
 
 /// How a request gets to the upstream.
-enum Step {
+enum CallRound {
     /// It is sent, under this id.
     Send(CallId, Permit),
     /// It was sent, and goes on with what the client says.
-    GoOn(Box<Paused>),
+    Resume(Box<Paused>),
 }
 
-impl Journey<'_> {
+impl CallRounds<'_> {
     /// Sends it, or goes on with what was sent, and asks the client what the upstream wants to know, until there is an
     /// answer.
-    pub async fn go(
+    pub async fn run(
         &self,
         resumed: Option<Box<Paused>>,
         call: CallId,
         line: &mut Responder,
-    ) -> Result<Carried, SendError> {
-        let about = self.facts.mcp_name_header(self.request.method());
+    ) -> Result<CallResult, SendError> {
+        let about = self.subject.mcp_name_header(self.request.method());
         let mut step = match resumed {
-            Some(paused) => Step::GoOn(paused),
-            None => self.send_under(call, rewrite_for_upstream(self.visit, self.request, call, about)),
+            Some(paused) => CallRound::Resume(paused),
+            None => self.build_send_round(call, rewrite_for_upstream(self.ctx, self.request, call, about)),
         };
-        for round in 0..=MAX_ROUNDS {
-            let is_first = round == 0 && matches!(step, Step::Send(..));
-            let sent = self.take(step, line).await;
+        for round in 0..=MAX_INPUT_ROUNDS {
+            let is_first = round == 0 && matches!(step, CallRound::Send(..));
+            let sent = self.run_round(step, line).await;
             let sent = if is_first { sent } else { sent.map_err(SendError::after_call_sent) };
-            let Ok(Carried::InputRequired { result }) = sent else { return sent };
-            if round == MAX_ROUNDS {
+            let Ok(CallResult::InputRequired { result }) = sent else { return sent };
+            if round == MAX_INPUT_ROUNDS {
                 break;
             }
-            step = match Box::pin(self.asked(&result, line)).await? {
+            step = match Box::pin(self.ask_client(&result, line)).await? {
                 Some(next) => next,
-                None => return Ok(Carried::Cancelled),
+                None => return Ok(CallResult::Cancelled),
             };
         }
         Err(SendError::InvalidResponse("the server asks the client again and again".to_owned()))
     }
 
-    fn send_under(&self, call: CallId, mut outgoing: UpstreamRequest) -> Step {
-        outgoing.param_headers.clone_from(&self.params);
-        Step::Send(call, Permit::for_reserved_call(self.reserved, outgoing))
+    fn build_send_round(&self, call: CallId, mut outgoing: UpstreamRequest) -> CallRound {
+        outgoing.param_headers.clone_from(&self.param_headers);
+        CallRound::Send(call, Permit::for_reserved_call(self.reservation, outgoing))
     }
 
     /// Asks the client what the upstream wants to know, and gives the request to be sent with its answers; none if the
     /// client wants no answer any more.
-    async fn asked(&self, result: &str, line: &mut Responder) -> Result<Option<Step>, SendError> {
-        let Self { gw, visit, .. } = self;
+    async fn ask_client(&self, result: &str, line: &mut Responder) -> Result<Option<CallRound>, SendError> {
+        let Self { gw, ctx: visit, .. } = self;
         let asking = input::ask_client(gw, visit, result, line);
         let unanswered =
             || Err(SendError::InvalidResponse("the client did not answer what the server asked".to_owned()));
@@ -95,60 +95,60 @@ impl Journey<'_> {
             let what = "the grant, its policy or the server changed while the client was asked";
             return Err(SendError::InvalidResponse(what.to_owned()));
         }
-        let (call, about) = (gw.new_call_id(), self.facts.mcp_name_header(self.request.method()));
+        let (call, about) = (gw.new_call_id(), self.subject.mcp_name_header(self.request.method()));
         let outgoing = answers?.and_then(|answers| input::again(visit, self.request, call, about, &answers));
-        Ok(outgoing.map(|outgoing| self.send_under(call, outgoing)))
+        Ok(outgoing.map(|outgoing| self.build_send_round(call, outgoing)))
     }
 
     /// Takes one step, within the time that a call may take.
-    async fn take(&self, step: Step, line: &mut Responder) -> Result<Carried, SendError> {
+    async fn run_round(&self, step: CallRound, line: &mut Responder) -> Result<CallResult, SendError> {
         let call = match &step {
-            Step::Send(call, _) => *call,
-            Step::GoOn(paused) => paused.call,
+            CallRound::Send(call, _) => *call,
+            CallRound::Resume(paused) => paused.call,
         };
         let links = match &step {
-            Step::Send(..) => self.visit.upstream_session().map_or(0, |session| session.link_epoch()),
-            Step::GoOn(paused) => paused.links,
+            CallRound::Send(..) => self.ctx.upstream_session().map_or(0, |session| session.link_epoch()),
+            CallRound::Resume(paused) => paused.links,
         };
         let errand = ForwardContext {
             gw: self.gw,
-            ctx: self.visit,
+            ctx: self.ctx,
             call,
             progress: self.progress.as_deref(),
             cancels_on_disconnect: false,
             is_client_request: true,
             can_suspend: can_request_input(self.request.method()),
             previous_response: None,
-            deadline_timer: self.alarm.as_deref(),
+            deadline_timer: self.deadline_timer.as_deref(),
         };
         let taking = pin!(async {
-            match self.sent(&errand, links, step, line).await? {
-                Ok((ended, exchange)) => self.carried(&errand, links, ended, exchange, line).await,
-                Err(text) => Ok(Carried::Told { text }),
+            match self.exchange(&errand, links, step, line).await? {
+                Ok((ended, exchange)) => self.handle_forward_outcome(&errand, links, ended, exchange, line).await,
+                Err(text) => Ok(CallResult::LocalReply { text }),
             }
         });
         let taken =
             timeout(errand.deadline_timer, self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout));
         let is_given_up = matches!(&taken, Err(SendError::Timeout)) || (taken.is_err() && self.gw.is_forced_shutdown());
         if is_given_up {
-            input::given_up(self.gw, self.visit, call);
+            input::given_up(self.gw, self.ctx, call);
         }
         taken
     }
 
     /// How it ended at the upstream; or the text by which the client is asked what it has left out.
-    async fn sent(
+    async fn exchange(
         &self,
         errand: &ForwardContext<'_>,
         links: u64,
-        step: Step,
+        step: CallRound,
         line: &mut Responder,
     ) -> Result<Result<(ForwardOutcome, Option<UpstreamResponse>), String>, SendError> {
-        let Self { gw, visit, request, .. } = self;
-        let brings_answers = matches!(step, Step::Send(..)) && input::brings_answers(request);
+        let Self { gw, ctx: visit, request, .. } = self;
+        let brings_answers = matches!(step, CallRound::Send(..)) && input::brings_answers(request);
         let ended = match step {
-            Step::Send(_, permit) => forward(errand, permit, line).await?,
-            Step::GoOn(paused) => match Box::pin(input::answered(gw, visit, request, *paused, line)).await? {
+            CallRound::Send(_, permit) => forward(errand, permit, line).await?,
+            CallRound::Resume(paused) => match Box::pin(input::answered(gw, visit, request, *paused, line)).await? {
                 Ok(exchange) => Box::pin(relay_until_response(errand, exchange, line)).await?,
                 Err(text) => return Ok(Err(text)),
             },
@@ -156,7 +156,7 @@ impl Journey<'_> {
         // What the client says before it is asked holds for the first questions, and not for those behind them.
         match ended {
             (ForwardOutcome::ServerRequests(asked), Some(exchange)) if brings_answers => {
-                let paused = self.paused(errand, links, &asked, exchange)?;
+                let paused = self.suspend(errand, links, &asked, exchange)?;
                 let told = Box::pin(input::answered(gw, visit, request, paused, line)).await;
                 match told.map_err(SendError::after_call_sent)? {
                     Ok(exchange) => Box::pin(relay_until_response(errand, exchange, line)).await.map(Ok),
@@ -167,38 +167,38 @@ impl Journey<'_> {
         }
     }
 
-    fn paused(
+    fn suspend(
         &self,
         errand: &ForwardContext<'_>,
         links: u64,
         asked: &[Bytes],
         exchange: UpstreamResponse,
     ) -> Result<Paused, SendError> {
-        let Self { gw, visit, request, facts, .. } = self;
+        let Self { gw, ctx: visit, request, subject: facts, .. } = self;
         let mut trail = CallRecorder::for_request(visit, errand.call, gw.clock.now());
         trail.set_request(request);
         trail.set_subject(visit, facts.target(), facts.arguments());
         let bond = Bond::of(visit, request, facts);
-        input::paused(errand, links, asked, exchange, (bond, trail)).ok_or_else(unasked)
+        input::paused(errand, links, asked, exchange, (bond, trail)).ok_or_else(cannot_ask_error)
     }
 
     /// What is left to do when it has ended so.
-    async fn carried(
+    async fn handle_forward_outcome(
         &self,
         errand: &ForwardContext<'_>,
         links: u64,
         ended: ForwardOutcome,
         exchange: Option<UpstreamResponse>,
         line: &mut Responder,
-    ) -> Result<Carried, SendError> {
-        let Self { gw, visit, request, .. } = self;
+    ) -> Result<CallResult, SendError> {
+        let Self { gw, ctx: visit, request, .. } = self;
         let (message, places, exchange) = match (ended, exchange) {
             (ForwardOutcome::Response(message, places), Some(exchange)) => (message, places, exchange),
             (ForwardOutcome::ServerRequests(asked), Some(exchange)) => {
-                let mut paused = self.paused(errand, links, &asked, exchange)?;
+                let mut paused = self.suspend(errand, links, &asked, exchange)?;
                 paused.room = line.take_in_flight_guard();
                 let text = input::kept(gw, paused)?;
-                return Ok(Carried::Told { text: gatelodge_mcp::result_response(request.id(), &text) });
+                return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
             }
             (_, exchange) => {
                 // A client with a session tells a server that has one in its own words.
@@ -207,12 +207,12 @@ impl Journey<'_> {
                     exchange.abandon();
                 }
                 Box::pin(input::hung_up(gw, visit, errand.call)).await;
-                return Ok(Carried::Cancelled);
+                return Ok(CallResult::Cancelled);
             }
         };
         undeclared::check(gw, visit, request, &message, &places)?;
         if let Some(result) = input::wanted(visit, &message, &gw.settings.reply_limits)? {
-            return Ok(Carried::InputRequired { result });
+            return Ok(CallResult::InputRequired { result });
         }
         if !input::may_all_be_asked(gw, visit, &message).await {
             return Err(SendError::InvalidResponse("the server asks what the client is not asked".to_owned()));
@@ -220,7 +220,7 @@ impl Journey<'_> {
         if can_request_input(request.method())
             && let Some(text) = input::pages(gw, visit, &message).await?
         {
-            return Ok(Carried::Told { text: gatelodge_mcp::result_response(request.id(), &text) });
+            return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
         }
         let (text, outcome) = parsed_response_for_client(visit, &message, &places, request.id())
             .ok_or_else(|| SendError::InvalidResponse("the answer cannot be read".to_owned()))?;
@@ -230,10 +230,10 @@ impl Journey<'_> {
                 response_status(visit.generation(), &message, errand.call, exchange.status, &gw.settings.reply_limits)
             }
         };
-        Ok(Carried::Answered { status, text, outcome, exchange: Box::new(exchange) })
+        Ok(CallResult::Response { status, text, outcome, exchange: Box::new(exchange) })
     }
 }
 
-fn unasked() -> SendError {
+fn cannot_ask_error() -> SendError {
     SendError::InvalidResponse("the client cannot be asked".to_owned())
 }

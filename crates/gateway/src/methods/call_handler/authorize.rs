@@ -13,11 +13,15 @@ use crate::request_context::RequestContext;
 use crate::upstream::{SendError, ToolListing};
 
 /// Why the policy does not show a tool, whatever its server says of it.
-pub(super) fn hidden(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Reason> {
+pub(super) fn hidden_reason(
+    visit: &RequestContext,
+    facts: &RequestSubject<'_>,
+    trail: &CallRecorder,
+) -> Option<Reason> {
     if visit.server_access.policy.as_ref().is_some_and(|policy| policy.policy.has_category_rules()) {
         return None;
     }
-    match judged(visit, facts, None, trail) {
+    match evaluate_policy(visit, facts, None, trail) {
         Decision::Deny(reason) if visit.server_access.mode == EnforcementMode::Enforce => {
             matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy).then_some(reason)
         }
@@ -26,16 +30,12 @@ pub(super) fn hidden(visit: &RequestContext, facts: &RequestSubject<'_>, trail: 
 }
 
 /// Why a call is refused, as far as that can be said without asking its server. Nothing is taken for it.
-pub(super) fn denied_anyway(
-    visit: &RequestContext,
-    facts: &RequestSubject<'_>,
-    trail: &CallRecorder,
-) -> Option<Reason> {
+pub(super) fn early_denial(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Reason> {
     let offer = facts.tool().and_then(|name| with_tool(visit, name));
     let decision = match (facts.tool(), &offer) {
         // The policy does not go by definitions of resources and prompts.
-        (None, _) | (_, Some(_)) => judged(visit, facts, offer.as_deref(), trail),
-        (Some(_), None) => judged_as_accepted(visit, facts, trail)?,
+        (None, _) | (_, Some(_)) => evaluate_policy(visit, facts, offer.as_deref(), trail),
+        (Some(_), None) => evaluate_as_pinned(visit, facts, trail)?,
     };
     match decision {
         Decision::Deny(reason) if visit.server_access.mode == EnforcementMode::Enforce => Some(reason),
@@ -44,7 +44,7 @@ pub(super) fn denied_anyway(
 }
 
 /// What the policy says of a tool as if it were the one that was accepted; none where it goes by more than that.
-fn judged_as_accepted(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Decision> {
+fn evaluate_as_pinned(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Decision> {
     let Some(policy) = &visit.server_access.policy else { return Some(Decision::Deny(Reason::no_policy())) };
     let mut call = facts.to_policy_call(visit, None);
     if let CallTarget::Tool(tool) = &mut call.target {
@@ -59,7 +59,7 @@ fn judged_as_accepted(visit: &RequestContext, facts: &RequestSubject<'_>, trail:
 
 /// What the server offers, for tools. A tool that the policy does not show, whatever it can do, is refused without
 /// asking the server.
-pub(super) async fn offered(
+pub(super) async fn load_tool_listing(
     gw: &Gateway,
     visit: &RequestContext,
     facts: &RequestSubject<'_>,
@@ -71,14 +71,14 @@ pub(super) async fn offered(
         return Ok(Some(offer));
     }
     let is_known = visit.tool_registry().current().is_some_and(|offer| offer.find_tool(name).is_some());
-    if !is_known && let Some(reason) = hidden(visit, facts, trail) {
+    if !is_known && let Some(reason) = hidden_reason(visit, facts, trail) {
         return Err(Refusal::Denied(reason));
     }
-    offer_for(gw, visit, name, line).await.map(Some).map_err(not_sent)
+    offer_for(gw, visit, name, line).await.map(Some).map_err(as_unsent_refusal)
 }
 
 /// What went wrong before the call was sent.
-pub(super) fn not_sent(refusal: Refusal) -> Refusal {
+pub(super) fn as_unsent_refusal(refusal: Refusal) -> Refusal {
     match refusal {
         Refusal::Upstream(fault @ (SendError::NotSent(_) | SendError::ClientGone)) => Refusal::Upstream(fault),
         Refusal::Upstream(fault) => Refusal::ToolListUnavailable(fault),
@@ -87,13 +87,13 @@ pub(super) fn not_sent(refusal: Refusal) -> Refusal {
 }
 
 /// The terms of the policy, or its reason to refuse.
-pub(super) fn judge(
+pub(super) fn authorize(
     visit: &RequestContext,
     facts: &RequestSubject<'_>,
     offer: Option<&ToolListing>,
     trail: &mut CallRecorder,
 ) -> Result<Terms, Refusal> {
-    match judged(visit, facts, offer, trail) {
+    match evaluate_policy(visit, facts, offer, trail) {
         Decision::Allow(terms) => {
             trail.record_allowed(terms.rule.as_ref());
             Ok(terms)
@@ -109,7 +109,7 @@ pub(super) fn judge(
     }
 }
 
-fn judged(
+fn evaluate_policy(
     visit: &RequestContext,
     facts: &RequestSubject<'_>,
     offer: Option<&ToolListing>,
