@@ -2,7 +2,6 @@
 
 pub(crate) mod call_handler;
 pub(crate) mod crossing;
-pub(crate) mod discover;
 pub(crate) mod gone;
 pub(crate) mod initialize;
 pub(crate) mod input;
@@ -12,6 +11,7 @@ pub(crate) mod lost;
 pub(crate) mod offer;
 pub(crate) mod pass;
 pub(crate) mod pool;
+pub(crate) mod protocol_probe;
 pub(crate) mod server;
 pub(crate) mod stream;
 pub(crate) mod subscribe;

@@ -9,8 +9,8 @@ use gatelodge_store::{ServerName, TokenHash};
 
 use crate::Gateway;
 use crate::list_changed::ListChangedSet;
-use crate::methods::discover::{Said, ask};
-use crate::methods::initialize::reopen_if_elsewhere;
+use crate::methods::initialize::reopen_if_stale;
+use crate::methods::protocol_probe::{DiscoverResult, request_discover};
 use crate::methods::stream::{AGAIN, AT_MOST};
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::session::Session;
@@ -88,14 +88,14 @@ impl Gateway {
     /// The same; none if the server does not answer now.
     async fn try_advertised_list_changes(&self, ctx: &RequestContext, session: &Session) -> Option<ListChangedSet> {
         if session.list_changed().is_none() && session.is_upstream_stateless() {
-            match ask(self, ctx).await {
-                Ok(Said::Welcome(server_info)) => session.note_list_changed(&server_info),
+            match request_discover(self, ctx).await {
+                Ok(DiscoverResult::ServerInfo(server_info)) => session.note_list_changed(&server_info),
                 // It answers, and promises nothing.
-                Ok(Said::Refused | Said::NotStateless) => return Some(ListChangedSet::default()),
+                Ok(DiscoverResult::Rejected | DiscoverResult::NotStateless) => return Some(ListChangedSet::default()),
                 Err(_) => return None,
             }
         } else if session.list_changed().is_none() {
-            reopen_if_elsewhere(self, ctx).await;
+            reopen_if_stale(self, ctx).await;
         }
         session.list_changed()
     }

@@ -248,7 +248,7 @@ pub(crate) fn stop_event_forwarder(slot: &SessionSlot) {
 pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext, slot: &SessionSlot) {
     let session = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
-        initialize::end(gw, &ctx.with_session(session)).await;
+        initialize::end_session(gw, &ctx.with_session(session)).await;
     }
 }
 

@@ -14,8 +14,8 @@ use super::{AggregateRequest, per_server_session};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
-use crate::methods::discover::{Said, ask};
-use crate::methods::initialize::MAX_HANDSHAKE;
+use crate::methods::initialize::MAX_HANDSHAKE_BYTES;
+use crate::methods::protocol_probe::{DiscoverResult, request_discover};
 use crate::pipeline::{CallRecorder, Refusal};
 use crate::request_context::RequestContext;
 use crate::session::{ClientInfo, Session, SessionParams};
@@ -74,10 +74,10 @@ async fn open_session(
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
 ) -> Result<Arc<Session>, Refusal> {
-    if request.text().len() > MAX_HANDSHAKE {
-        return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE));
+    if request.text().len() > MAX_HANDSHAKE_BYTES {
+        return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE_BYTES));
     }
-    let room = gw.place_for_session(&all.grant).await.ok_or(Refusal::Busy("sessions"))?;
+    let room = gw.acquire_session_permit(&all.grant).await.ok_or(Refusal::Busy("sessions"))?;
     let params = request.params();
     let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
     let revision = wanted
@@ -151,9 +151,9 @@ async fn discover_server(
     let seated = all.with_upstream_session(gw, visit, &request).await.ok()?;
     match seated.upstream_session() {
         Some(session) => Some((session.server_info.clone(), true)),
-        None => match ask(gw, &seated).await.ok()? {
-            Said::Welcome(welcome) => Some((welcome, false)),
-            Said::Refused | Said::NotStateless => None,
+        None => match request_discover(gw, &seated).await.ok()? {
+            DiscoverResult::ServerInfo(welcome) => Some((welcome, false)),
+            DiscoverResult::Rejected | DiscoverResult::NotStateless => None,
         },
     }
 }

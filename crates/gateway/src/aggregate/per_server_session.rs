@@ -9,8 +9,10 @@ use tokio::task::JoinSet;
 
 use super::AggregateRequest;
 use crate::Gateway;
-use crate::methods::discover::welcome;
-use crate::methods::initialize::{self, Shaken, ask_for_log, has_tasks, shaken, start_time};
+use crate::methods::initialize::{
+    self, HandshakeResult, handshake_upstream, has_tasks, request_log_level, start_timeout,
+};
+use crate::methods::protocol_probe::fetch_server_info;
 use crate::methods::{pass, subscribe};
 use crate::pipeline::{CallRecorder, Refusal};
 use crate::request_context::RequestContext;
@@ -33,7 +35,7 @@ pub(super) async fn ensure_open(
         return Ok(part);
     }
     let opening = session.server_sessions.open_lock(server);
-    let patience = start_time(gw, visit);
+    let patience = start_timeout(gw, visit);
     let until = tokio::time::Instant::now() + patience;
     let unanswered = || Refusal::Upstream(SendError::HandshakeTimeout(patience));
     let Ok(_one_at_a_time) = tokio::time::timeout_at(until, opening.lock()).await else { return Err(unanswered()) };
@@ -41,7 +43,7 @@ pub(super) async fn ensure_open(
         return Ok(part);
     }
     let greeting = async {
-        let room = initialize::place(gw, visit, session.handshake().len()).await?;
+        let room = initialize::reserve_session_slot(gw, visit, session.handshake().len()).await?;
         Ok::<_, Refusal>((room, perform_handshake(gw, session, visit).await?))
     };
     let greeted = tokio::time::timeout_at(until, greeting).await;
@@ -57,7 +59,7 @@ pub(super) async fn ensure_open(
     subscribe::again(gw, &inside);
     if gw.sessions.find(session.id(), grant, None).is_none() {
         // The client has ended it meanwhile.
-        initialize::end(gw, &visit.with_session(part)).await;
+        initialize::end_session(gw, &visit.with_session(part)).await;
         return Err(Refusal::UnknownReference);
     }
     Ok(part)
@@ -74,14 +76,14 @@ async fn register_session(
     session: &Session,
     visit: &RequestContext,
     room: OwnedSemaphorePermit,
-    (shaken, is_far_stateless): (Shaken, bool),
+    (shaken, is_far_stateless): (HandshakeResult, bool),
     level: Option<&str>,
 ) -> Result<Arc<Session>, Refusal> {
-    let asked = level.filter(|_| has_logging_capability(&shaken.welcome));
+    let asked = level.filter(|_| has_logging_capability(&shaken.server_info));
     if !is_far_stateless {
-        shaken.introduce(gw, visit, asked).await;
+        shaken.send_initialized(gw, visit, asked).await;
     }
-    let Shaken { link, revision, welcome } = shaken;
+    let HandshakeResult { link, revision, server_info: welcome } = shaken;
     visit.grant.server_info_cache.insert(&visit.upstream, &welcome, is_far_stateless);
     let opening = SessionParams {
         grant: visit.grant.config.id.clone(),
@@ -115,14 +117,17 @@ async fn perform_handshake(
     gw: &Gateway,
     session: &Session,
     visit: &RequestContext,
-) -> Result<(Shaken, bool), SendError> {
-    let fault = match shaken(gw, visit, session.handshake()).await {
+) -> Result<(HandshakeResult, bool), SendError> {
+    let fault = match handshake_upstream(gw, visit, session.handshake()).await {
         Ok(shaken) => return Ok((shaken, false)),
         Err(fault) => fault,
     };
     let is_refused = matches!(fault, SendError::Status(400 | 404 | 405) | SendError::InvalidResponse(_));
-    if is_refused && let Ok(Some(welcome)) = welcome(gw, visit).await {
-        return Ok((Shaken { link: UpstreamLink::NoSession, revision: session.revision(), welcome }, true));
+    if is_refused && let Ok(Some(welcome)) = fetch_server_info(gw, visit).await {
+        return Ok((
+            HandshakeResult { link: UpstreamLink::NoSession, revision: session.revision(), server_info: welcome },
+            true,
+        ));
     }
     Err(fault)
 }
@@ -133,7 +138,7 @@ pub(super) async fn set_log_level(gw: &Gateway, visit: &RequestContext, part: &S
         part.set_client_log_level(level);
     } else if has_logging_capability(&part.server_info) {
         part.note_upstream_log_level(level);
-        let asking = ask_for_log(gw, visit, level, |asking| visit.message_for_upstream(asking));
+        let asking = request_log_level(gw, visit, level, |asking| visit.message_for_upstream(asking));
         let _ = tokio::time::timeout(gw.settings.connect_time, asking).await;
     }
 }
@@ -228,7 +233,7 @@ pub(super) async fn end_session(gw: &Gateway, all: &AggregateRequest) {
     session.end_stream();
     for (server, part) in open_sessions(gw, session) {
         if let Some(visit) = all.find_context(server.as_str()) {
-            initialize::end(gw, &visit.with_session(part)).await;
+            initialize::end_session(gw, &visit.with_session(part)).await;
         }
     }
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());

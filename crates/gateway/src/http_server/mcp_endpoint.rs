@@ -296,9 +296,9 @@ pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked
     else {
         return;
     };
-    initialize::reopen_if_over(gw, ctx).await;
+    initialize::reopen_if_closed(gw, ctx).await;
     match request.method() {
-        Method::Initialize => Box::pin(initialize::initialize(gw, ctx, request, recorder, responder)).await,
+        Method::Initialize => Box::pin(initialize::handle_initialize(gw, ctx, request, recorder, responder)).await,
         method if is_list_method(method) => Box::pin(list::list(gw, ctx, request, recorder, responder)).await,
         Method::Listen => Box::pin(listen::listen(gw, ctx, request, recorder, responder)).await,
         _ => Box::pin(pass::request(gw, ctx, request, recorder, responder)).await,
@@ -496,7 +496,7 @@ async fn delete(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap)
             gw.end_session(&session);
             ctx.client_protocol = ClientProtocol::Stateful(Some(session));
             let task = Arc::clone(gw);
-            gw.spawn(async move { initialize::end(&task, &ctx).await });
+            gw.spawn(async move { initialize::end_session(&task, &ctx).await });
             reply::empty_response(StatusCode::NO_CONTENT)
         }
     }

@@ -166,7 +166,7 @@ async fn run_pipeline(
         back => back,
     };
     let visit = apart.as_ref().unwrap_or(visit);
-    initialize::reopen_if_over(gw, visit).await;
+    initialize::reopen_if_closed(gw, visit).await;
     let _held = visit.upstream_session().map(|session| session.mark_in_use());
     let offer = load_tool_listing(gw, visit, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());

@@ -14,8 +14,8 @@ use gatelodge_mutants::mutant;
 use gatelodge_store::CallOutcome;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::discover::welcome;
 use super::pass::{exchanged, fail_by};
+use super::protocol_probe::fetch_server_info;
 use super::server::tell;
 use super::subscribe;
 use crate::Gateway;
@@ -28,23 +28,23 @@ use crate::session::{ClientInfo, Session, SessionParams, protocol_version_header
 use crate::upstream::{SendError, Upstream, UpstreamLink, UpstreamRequest, UpstreamResponse};
 
 /// The most bytes of a handshake; real ones have some hundreds.
-pub(crate) const MAX_HANDSHAKE: usize = 64 << 10;
+pub(crate) const MAX_HANDSHAKE_BYTES: usize = 64 << 10;
 /// How long a process may take to start and to answer the handshake; clients give up after 30 s.
-const START_TIME: Duration = Duration::from_secs(25);
-const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+const PROCESS_START_TIMEOUT: Duration = Duration::from_secs(25);
+const INITIALIZED_NOTIFICATION: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 /// Opens a session.
-pub(crate) async fn initialize(
+pub(crate) async fn handle_initialize(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     mut line: Responder,
 ) {
-    let patience = handshake_time(gw, visit);
+    let patience = handshake_timeout(gw, visit);
     let opening = async {
-        let room = place(gw, visit, request.text().len()).await?;
-        opened(gw, visit, request, &trail, room, &mut line).await
+        let room = reserve_session_slot(gw, visit, request.text().len()).await?;
+        open_session(gw, visit, request, &trail, room, &mut line).await
     };
     let opened = tokio::time::timeout(patience, opening).await;
     match opened.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience)))) {
@@ -64,20 +64,20 @@ pub(crate) async fn initialize(
 }
 
 /// A place for one more session of the grant, and for its process.
-pub(crate) async fn place(
+pub(crate) async fn reserve_session_slot(
     gw: &Gateway,
     visit: &RequestContext,
     handshake: usize,
 ) -> Result<OwnedSemaphorePermit, Refusal> {
     // It is kept for as long as the session lives.
-    if handshake > MAX_HANDSHAKE {
-        return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE));
+    if handshake > MAX_HANDSHAKE_BYTES {
+        return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE_BYTES));
     }
-    make_room_for_child(gw, visit).await;
-    gw.place_for_session(&visit.grant).await.ok_or(Refusal::Busy("sessions"))
+    evict_process_if_full(gw, visit).await;
+    gw.acquire_session_permit(&visit.grant).await.ok_or(Refusal::Busy("sessions"))
 }
 
-async fn opened(
+async fn open_session(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -89,25 +89,25 @@ async fn opened(
         SendError::Timeout => SendError::HandshakeTimeout(gw.settings.call_time),
         other => other,
     });
-    let is_refused = is_refused(&exchanged, gw);
+    let is_refused = is_handshake_rejected(&exchanged, gw);
     // It may have learned to take requests that stand alone since it was asked.
     if is_refused && visit.upstream.supports_stateless() == Some(false) {
         visit.upstream.forget_stateless_support();
     }
-    if is_refused && let Ok(Some(welcome)) = welcome(gw, visit).await {
+    if is_refused && let Ok(Some(welcome)) = fetch_server_info(gw, visit).await {
         drop(exchanged);
-        return welcomed(gw, visit, request, welcome, room, line).await;
+        return open_local_session(gw, visit, request, welcome, room, line).await;
     }
     let (message, exchange) = exchanged?;
     let gone = |what: &str| SendError::InvalidResponse(what.to_owned());
     let (text, outcome) = response_for_client(visit, &message, request.id(), &gw.settings.reply_limits)
         .ok_or_else(|| gone("the answer cannot be read"))?;
     let Some(result) = result_text(&message, &gw.settings.reply_limits)? else { return Ok((text, outcome)) };
-    let revision = revision_of(&result).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
+    let revision = agreed_revision(&result).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision =
         revision.ok_or_else(|| gone("the server agrees on a revision that has no handshake, or is not known"))?;
     if let Err(misfit) = visit.check_revision(revision) {
-        end_upstream(gw, &visit.upstream, exchange.session_link.clone()).await;
+        end_upstream_session(gw, &visit.upstream, exchange.session_link.clone()).await;
         return Err(Refusal::Protocol(misfit));
     }
     let client = ClientInfo::of(request.params().and_then(|params| params.get("clientInfo")));
@@ -125,7 +125,7 @@ async fn opened(
         accepts_log_messages: true,
     };
     let Some(session) = Session::new(opening).and_then(|session| gw.sessions.insert(session)) else {
-        end_upstream(gw, &visit.upstream, exchange.session_link.clone()).await;
+        end_upstream_session(gw, &visit.upstream, exchange.session_link.clone()).await;
         return Err(gone("there is no room for another session").into());
     };
     session.note_list_changed(&result);
@@ -139,7 +139,7 @@ async fn opened(
 }
 
 /// Whether the upstream does not know the handshake.
-fn is_refused(exchanged: &Result<(Bytes, UpstreamResponse), SendError>, gw: &Gateway) -> bool {
+fn is_handshake_rejected(exchanged: &Result<(Bytes, UpstreamResponse), SendError>, gw: &Gateway) -> bool {
     match exchanged {
         Err(SendError::Status(400 | 404 | 405)) => true,
         Ok((message, _)) => matches!(result_text(message, &gw.settings.reply_limits), Ok(None)),
@@ -148,7 +148,7 @@ fn is_refused(exchanged: &Result<(Bytes, UpstreamResponse), SendError>, gw: &Gat
 }
 
 /// Opens a session of ours for an upstream that knows of none.
-async fn welcomed(
+async fn open_local_session(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -162,7 +162,7 @@ async fn welcomed(
         .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful)
         .unwrap_or(Revision::R2025_11_25);
     visit.check_revision(revision).map_err(Refusal::Protocol)?;
-    let text = as_handshake(visit, &welcome, revision);
+    let text = to_initialize_result(visit, &welcome, revision);
     let opening = SessionParams {
         grant: visit.grant.config.id.clone(),
         server: Some(visit.upstream.name().clone()),
@@ -184,7 +184,7 @@ async fn welcomed(
 }
 
 /// What `server/discover` said, as a handshake says it.
-fn as_handshake(visit: &RequestContext, welcome: &[u8], revision: Revision) -> String {
+fn to_initialize_result(visit: &RequestContext, welcome: &[u8], revision: Revision) -> String {
     let document = read(welcome, &gatelodge_json::JsonLimits::REPLY).ok();
     let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
@@ -200,7 +200,7 @@ fn as_handshake(visit: &RequestContext, welcome: &[u8], revision: Revision) -> S
     visit.upstream.secret_redactor().redact_json(out)
 }
 
-fn revision_of(result: &[u8]) -> Option<Revision> {
+fn agreed_revision(result: &[u8]) -> Option<Revision> {
     let document = read(result, &gatelodge_json::JsonLimits::REPLY).ok()?;
     document.root().get("protocolVersion")?.as_str()?.parse().ok()
 }
@@ -212,38 +212,38 @@ pub(crate) fn has_tasks(result: &[u8]) -> bool {
 /// Does the handshake again with an upstream that has forgotten the session, if it was opened just `openings` times
 /// when the message was sent that shows it: of many calls one does it. Nothing of a call is repeated. Where the
 /// upstream will not have the session as it was, the client has to begin anew.
-pub(crate) async fn again(gw: &Gateway, visit: &RequestContext, openings: Option<u64>) {
+pub(crate) async fn reopen_session(gw: &Gateway, visit: &RequestContext, openings: Option<u64>) {
     let Some(session) = visit.upstream_session() else { return };
     let opening = async {
         let _one_at_a_time = session.reopen_lock.lock().await;
         // Those who waited share what came of it, be it nothing.
         if Some(session.handshake_attempts()) == openings || mutant!("lost-session-reopened-by-every-call") {
-            open_again(gw, visit, session).await;
+            redo_handshake(gw, visit, session).await;
         }
     };
-    if tokio::time::timeout(start_time(gw, visit), opening).await.is_err() {
+    if tokio::time::timeout(start_timeout(gw, visit), opening).await.is_err() {
         session.note_handshake_attempt();
     }
 }
 
 /// How long the upstream may take to open a session that the client does not wait for by name.
-pub(crate) fn start_time(gw: &Gateway, visit: &RequestContext) -> Duration {
-    if visit.upstream.is_process() { START_TIME } else { gw.settings.connect_time * 2 }
+pub(crate) fn start_timeout(gw: &Gateway, visit: &RequestContext) -> Duration {
+    if visit.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_time * 2 }
 }
 
 /// How long all of it may take until a client has a session, whatever has to be asked and waited for.
-pub(crate) fn handshake_time(gw: &Gateway, visit: &RequestContext) -> Duration {
-    if visit.upstream.is_process() { START_TIME } else { gw.settings.connect_time * 4 }
+pub(crate) fn handshake_timeout(gw: &Gateway, visit: &RequestContext) -> Duration {
+    if visit.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_time * 4 }
 }
 
-async fn open_again(gw: &Gateway, visit: &RequestContext, session: &Session) {
-    make_room_for_child(gw, visit).await;
-    match shaken(gw, visit, session.handshake()).await {
+async fn redo_handshake(gw: &Gateway, visit: &RequestContext, session: &Session) {
+    evict_process_if_full(gw, visit).await;
+    match handshake_upstream(gw, visit, session.handshake()).await {
         Ok(shaken) if shaken.revision == session.revision() => {
-            shaken.introduce(gw, visit, session.upstream_log_level().as_deref()).await;
+            shaken.send_initialized(gw, visit, session.upstream_log_level().as_deref()).await;
             session.set_upstream_link(shaken.link);
-            session.note_list_changed(&shaken.welcome);
-            if has_tasks(&shaken.welcome) {
+            session.note_list_changed(&shaken.server_info);
+            if has_tasks(&shaken.server_info) {
                 session.tasks.note_server_task();
             }
             if !mutant!("client-subscriptions-not-restored") {
@@ -259,7 +259,7 @@ async fn open_again(gw: &Gateway, visit: &RequestContext, session: &Session) {
 
 /// Opens a session anew that comes from another life of the gateway, or whose process or connection has ended or is of
 /// another configuration than the one in force.
-pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &RequestContext) {
+pub(crate) async fn reopen_if_closed(gw: &Gateway, visit: &RequestContext) {
     let Some(session) = visit.upstream_session() else { return };
     let openings = session.handshake_attempts();
     let link = session.upstream_link();
@@ -268,58 +268,58 @@ pub(crate) async fn reopen_if_over(gw: &Gateway, visit: &RequestContext) {
         link.close_if_abandoned();
     }
     if link.is_ended() || !link.belongs_to(&visit.upstream) {
-        Box::pin(again(gw, visit, Some(openings))).await;
+        Box::pin(reopen_session(gw, visit, Some(openings))).await;
     }
 }
 
 /// Opens a session anew that comes from another life of the gateway, or is at another address than the server is now.
 /// A process that has ended is let rest until a request needs it, or at once where it was to tell of resources or
 /// somebody listens to what it says.
-pub(crate) async fn reopen_if_elsewhere(gw: &Gateway, visit: &RequestContext) {
+pub(crate) async fn reopen_if_stale(gw: &Gateway, visit: &RequestContext) {
     let is_missed = |session: &Session| {
         let link = session.upstream_link();
         link.needs_reopen(&visit.upstream)
             || (link.is_ended() && (session.subscriptions.has_any() || session.notification_hub.has_listeners()))
     };
     if visit.upstream_session().is_some_and(|session| is_missed(session)) {
-        reopen_if_over(gw, visit).await;
+        reopen_if_closed(gw, visit).await;
     }
 }
 
 /// Where as many processes run as may, ends the one that was not used for longest.
-async fn make_room_for_child(gw: &Gateway, visit: &RequestContext) {
+async fn evict_process_if_full(gw: &Gateway, visit: &RequestContext) {
     let is_full = visit.upstream.is_process() && !visit.upstream.has_free_process_slot();
     if is_full && gw.sessions.stop_least_recently_used_process(visit.upstream.name()) {
-        let _ = tokio::time::timeout(START_TIME, visit.upstream.wait_for_process_slot()).await;
+        let _ = tokio::time::timeout(PROCESS_START_TIMEOUT, visit.upstream.wait_for_process_slot()).await;
     }
 }
 
 /// What came of a handshake of ours.
-pub(crate) struct Shaken {
+pub(crate) struct HandshakeResult {
     pub link: UpstreamLink,
     pub revision: Revision,
     /// The result, in which the upstream speaks of itself.
-    pub welcome: Bytes,
+    pub server_info: Bytes,
 }
 
-impl Shaken {
+impl HandshakeResult {
     /// Says what is said first in a session: that the handshake is done, and which log messages are wanted. It is said
     /// before anybody has the link, so that whoever is stopped in the middle leaves no session that was not introduced.
     /// A server that does not hear it says so at the next call.
-    pub async fn introduce(&self, gw: &Gateway, visit: &RequestContext, level: Option<&str>) {
+    pub async fn send_initialized(&self, gw: &Gateway, visit: &RequestContext, level: Option<&str>) {
         let introducing = async {
-            let said = self.addressed(UpstreamRequest::notification(INITIALIZED));
+            let said = self.address(UpstreamRequest::notification(INITIALIZED_NOTIFICATION));
             if let Some(permit) = Permit::for_always_allowed(Method::Initialized.name(), said) {
                 let _ = tell(gw, visit, permit).await;
             }
             if let Some(level) = level {
-                ask_for_log(gw, visit, level, |asking| self.addressed(asking)).await;
+                request_log_level(gw, visit, level, |asking| self.address(asking)).await;
             }
         };
         let _ = tokio::time::timeout(gw.settings.connect_time, introducing).await;
     }
 
-    fn addressed(&self, outgoing: UpstreamRequest) -> UpstreamRequest {
+    fn address(&self, outgoing: UpstreamRequest) -> UpstreamRequest {
         UpstreamRequest {
             session_link: self.link.clone(),
             revision: protocol_version_header(self.revision),
@@ -329,7 +329,7 @@ impl Shaken {
 }
 
 /// Asks for log messages. A server that will not have it says none.
-pub(crate) async fn ask_for_log(
+pub(crate) async fn request_log_level(
     gw: &Gateway,
     visit: &RequestContext,
     level: &str,
@@ -346,7 +346,11 @@ pub(crate) async fn ask_for_log(
 }
 
 /// Does a handshake with the upstream.
-pub(crate) async fn shaken(gw: &Gateway, visit: &RequestContext, handshake: &Bytes) -> Result<Shaken, SendError> {
+pub(crate) async fn handshake_upstream(
+    gw: &Gateway,
+    visit: &RequestContext,
+    handshake: &Bytes,
+) -> Result<HandshakeResult, SendError> {
     let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
     let Ok(ClientMessage::Request(request)) = read_client_message(handshake, &gw.settings.request_limits) else {
         return Err(unusable("the handshake cannot be read"));
@@ -359,25 +363,25 @@ pub(crate) async fn shaken(gw: &Gateway, visit: &RequestContext, handshake: &Byt
     let answer = await_own_response(gw, &mut exchange, call).await?;
     let welcome = answer.map(|answer| result_text(&answer, &gw.settings.reply_limits)).transpose()?.flatten();
     let welcome = welcome.ok_or_else(|| unusable("the server refuses the handshake"))?;
-    let revision = revision_of(&welcome).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
+    let revision = agreed_revision(&welcome).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision = revision.ok_or_else(|| unusable("the server speaks a revision that is not known here"))?;
     let link = exchange.session_link.clone().after_handshake(&visit.upstream);
-    Ok(Shaken { link, revision, welcome: Bytes::copy_from_slice(&welcome) })
+    Ok(HandshakeResult { link, revision, server_info: Bytes::copy_from_slice(&welcome) })
 }
 
 /// Ends a session at both sides.
-pub(crate) async fn end(gw: &Gateway, visit: &RequestContext) {
+pub(crate) async fn end_session(gw: &Gateway, visit: &RequestContext) {
     let Some(session) = visit.session() else { return };
     gw.delete_session(session).await;
     session.end_stream();
-    end_upstream(gw, &visit.upstream, session.upstream_link()).await;
+    end_upstream_session(gw, &visit.upstream, session.upstream_link()).await;
     let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
     trail.set_method("DELETE");
     gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
 }
 
 /// Ends the upstream's own session. One that does not hear of it forgets by itself.
-async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: UpstreamLink) {
+async fn end_upstream_session(gw: &Gateway, upstream: &Upstream, link: UpstreamLink) {
     if matches!(link, UpstreamLink::NoSession | UpstreamLink::NotOpened) || link.has_no_session_id() {
         return;
     }
@@ -390,7 +394,7 @@ async fn end_upstream(gw: &Gateway, upstream: &Upstream, link: UpstreamLink) {
 
 impl Gateway {
     /// A place for one more session of a grant. Where there is none, sessions that nobody uses go first.
-    pub(crate) async fn place_for_session(&self, grant: &ActiveGrant) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn acquire_session_permit(&self, grant: &ActiveGrant) -> Option<OwnedSemaphorePermit> {
         let take = || Arc::clone(&grant.sessions).try_acquire_owned().ok().filter(|_| self.sessions.has_capacity());
         if let Some(room) = take() {
             return Some(room);
@@ -411,7 +415,7 @@ impl Gateway {
             let upstream =
                 session.server().and_then(|server| self.config_snapshot().find_server(server.as_str()).cloned());
             if let Some(upstream) = upstream {
-                end_upstream(self, &upstream, session.upstream_link()).await;
+                end_upstream_session(self, &upstream, session.upstream_link()).await;
             }
         }
     }

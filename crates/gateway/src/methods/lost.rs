@@ -6,7 +6,7 @@ use std::time::Duration;
 use gatelodge_mcp::{Method, ServerMessage as Said, code, read_server_message};
 use http::StatusCode;
 
-use super::initialize::again;
+use super::initialize::reopen_session;
 use crate::Gateway;
 use crate::pipeline::{Permit, await_own_response};
 use crate::request_context::RequestContext;
@@ -49,7 +49,7 @@ pub(crate) async fn opened_again(gw: &Gateway, visit: &RequestContext, sent: Sen
     if session.handshake_attempts() == sent.openings && is_lost(gw, visit).await != Some(true) {
         return false;
     }
-    again(gw, visit, Some(sent.openings)).await;
+    reopen_session(gw, visit, Some(sent.openings)).await;
     session.link_epoch() != sent.links
 }
 

@@ -251,7 +251,7 @@ fn own_request(visit: &RequestContext, id: &RequestId<'_>, cursor: Option<&str>)
     let cursor = cursor.map(|cursor| format!("\"cursor\":{cursor}"));
     let meta = match visit.generation() {
         ProtocolGeneration::Stateful => None,
-        ProtocolGeneration::Stateless => Some(format!("\"_meta\":{}", super::discover::OWN_META)),
+        ProtocolGeneration::Stateless => Some(format!("\"_meta\":{}", super::protocol_probe::GATEWAY_META)),
     };
     let params: Vec<String> = cursor.into_iter().chain(meta).collect();
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{{}}}}}"#, params.join(","))

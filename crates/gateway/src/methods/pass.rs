@@ -9,7 +9,7 @@ use gatelodge_mcp::{
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
-use super::initialize::reopen_if_elsewhere;
+use super::initialize::reopen_if_stale;
 use super::input::is_input;
 use super::server::{may_be_answered, tell};
 use crate::Gateway;
@@ -148,7 +148,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &RequestContext, message: &Clie
         trail.set_method(Method::Cancelled.name());
         return gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
     }
-    reopen_if_elsewhere(gw, visit).await;
+    reopen_if_stale(gw, visit).await;
     let permit = match message {
         ClientMessage::Notification(said) => {
             trail.set_method(said.method().name());

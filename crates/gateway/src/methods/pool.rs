@@ -16,8 +16,8 @@ use gatelodge_store::{GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
 use self::turns::{NO_TURN, Row, Slot};
-use super::discover::speaks_modern;
-use super::initialize::{Shaken, handshake_time, place, shaken, start_time};
+use super::initialize::{HandshakeResult, handshake_timeout, handshake_upstream, reserve_session_slot, start_timeout};
+use super::protocol_probe::probe_is_stateless;
 use crate::Gateway;
 use crate::pipeline::{Refusal, can_request_input};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
@@ -112,7 +112,7 @@ pub(crate) async fn joined(
     side: Box<StatelessClient>,
 ) -> Result<Box<StatelessClient>, Refusal> {
     let joining = async {
-        if speaks_modern(gw, visit).await? {
+        if probe_is_stateless(gw, visit).await? {
             return Ok(side);
         }
         let words = Words::of(visit, request);
@@ -121,7 +121,7 @@ pub(crate) async fn joined(
         Ok(Box::new(StatelessClient { upstream_session: Some(far), ..*side }))
     };
     // Many may wait for one that asks a server which hangs; none of them for all that were before it.
-    let patience = handshake_time(gw, visit);
+    let patience = handshake_timeout(gw, visit);
     let joined = tokio::time::timeout(patience, joining).await;
     joined.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience))))
 }
@@ -183,15 +183,15 @@ async fn opened(
 ) -> Result<Arc<Session>, Refusal> {
     let handshake = handshake(&words.capabilities, words.info);
     let greeting = async {
-        let room = place(gw, visit, handshake.len()).await?;
-        Ok::<_, Refusal>((room, shaken(gw, visit, &handshake).await?))
+        let room = reserve_session_slot(gw, visit, handshake.len()).await?;
+        Ok::<_, Refusal>((room, handshake_upstream(gw, visit, &handshake).await?))
     };
-    let patience = start_time(gw, visit);
+    let patience = start_timeout(gw, visit);
     let greeted = tokio::time::timeout(patience, greeting).await;
     let (room, shaken) = greeted.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience))))?;
-    let level = words.level.as_deref().filter(|_| has_logging_capability(&shaken.welcome));
-    shaken.introduce(gw, visit, level).await;
-    let Shaken { link, revision, welcome } = shaken;
+    let level = words.level.as_deref().filter(|_| has_logging_capability(&shaken.server_info));
+    shaken.send_initialized(gw, visit, level).await;
+    let HandshakeResult { link, revision, server_info: welcome } = shaken;
     let opening = SessionParams {
         grant: visit.grant.config.id.clone(),
         server: Some(visit.upstream.name().clone()),

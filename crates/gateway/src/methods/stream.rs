@@ -11,7 +11,7 @@ use gatelodge_store::CallOutcome;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 
-use super::initialize::{again, reopen_if_elsewhere};
+use super::initialize::{reopen_if_stale, reopen_session};
 use super::listen::filter::Filter;
 use super::lost::{is_lost, may_be_lost};
 use super::server::{question, unaddressed};
@@ -201,7 +201,7 @@ pub(crate) async fn follow(
     // Kept with the session, which forgets it when it is opened anew.
     set_heard(visit, last, openings(visit));
     loop {
-        reopen_if_elsewhere(gw, visit).await;
+        reopen_if_stale(gw, visit).await;
         // Whoever opens it now asks by themselves.
         if visit.session().is_some_and(|session| session.reopen_lock.try_lock().is_ok()) {
             subscribe::again(gw, visit);
@@ -317,7 +317,7 @@ async fn is_forgotten(gw: &Gateway, visit: &RequestContext, status: StatusCode) 
 /// opening it is then.
 async fn reopen(gw: &Gateway, visit: &RequestContext) -> Option<u64> {
     let session = visit.upstream_session()?;
-    again(gw, visit, Some(session.handshake_attempts())).await;
+    reopen_session(gw, visit, Some(session.handshake_attempts())).await;
     Some(session.handshake_attempts())
 }
 

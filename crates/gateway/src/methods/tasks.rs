@@ -29,7 +29,7 @@ pub(crate) async fn request(
     if let Err(refusal) = line.acquire_in_flight(visit, request.method()) {
         return refuse(gw, request, trail, line, &refusal).await;
     }
-    initialize::reopen_if_over(gw, visit).await;
+    initialize::reopen_if_closed(gw, visit).await;
     let method = RequestSubject::Method { name: request.method().name() };
     if !is_known(visit, request.method()) {
         return call_handler::handle_call(gw, visit, request, &method, trail, line).await;

@@ -17,7 +17,7 @@ use gatelodge_store::CallOutcome;
 use http::StatusCode;
 use memchr::memmem::Finder;
 
-use super::discover::OWN_META_WITH_TASKS;
+use super::protocol_probe::GATEWAY_META_WITH_TASKS;
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 use crate::pipeline::{CallRecorder, Permit, Refusal, await_own_response, reserve};
@@ -211,7 +211,7 @@ impl Gateway {
 fn cancellation(visit: &RequestContext, task: &str, call: gatelodge_store::CallId) -> UpstreamRequest {
     let (method, id) = (Method::TasksCancel.name(), to_json_string(task));
     let is_in_session = visit.upstream_session().is_some();
-    let meta = if is_in_session { String::new() } else { format!(",\"_meta\":{OWN_META_WITH_TASKS}") };
+    let meta = if is_in_session { String::new() } else { format!(",\"_meta\":{GATEWAY_META_WITH_TASKS}") };
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"taskId":{id}{meta}}}}}"#);
     let outgoing = UpstreamRequest::request(text, call);
     if is_in_session {

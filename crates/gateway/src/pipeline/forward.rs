@@ -22,8 +22,8 @@ use crate::body_buffer::ReceivedBody;
 use crate::deadline_timer::{DeadlineTimer, sleep};
 use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
-use crate::methods::discover::{ask_anew, doubt};
 use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
+use crate::methods::protocol_probe::{reprobe, reprobe_if_stateless};
 use crate::methods::{initialize, input, server};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::wait_for_cancel;
@@ -143,8 +143,8 @@ async fn send_and_relay(
     };
     match status {
         StatusCode::NOT_FOUND if at.is_some() && may_be_forgotten(visit) => {
-            Box::pin(initialize::again(gw, visit, at.map(|at| at.openings))).await;
-            Box::pin(doubt(gw, visit)).await;
+            Box::pin(initialize::reopen_session(gw, visit, at.map(|at| at.openings))).await;
+            Box::pin(reprobe_if_stateless(gw, visit)).await;
             return Err(SendError::SessionExpired);
         }
         // Our credential is wrong, not the caller's.
@@ -177,8 +177,8 @@ async fn send_and_relay(
     if is_strange {
         match protocol_evidence(errand, &ended) {
             ProtocolEvidence::RequestUnderstood => {}
-            ProtocolEvidence::UnsupportedRevision => Box::pin(ask_anew(gw, visit)).await,
-            ProtocolEvidence::Inconclusive => Box::pin(doubt(gw, visit)).await,
+            ProtocolEvidence::UnsupportedRevision => Box::pin(reprobe(gw, visit)).await,
+            ProtocolEvidence::Inconclusive => Box::pin(reprobe_if_stateless(gw, visit)).await,
         }
     }
     ended

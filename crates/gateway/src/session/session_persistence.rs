@@ -176,7 +176,7 @@ impl Gateway {
         if row.last_used_at < oldest {
             return Ok(None);
         }
-        let room = self.place_for_session(grant).await;
+        let room = self.acquire_session_permit(grant).await;
         let room = room.ok_or_else(|| retry_later("too many sessions; try again when some have ended"))?;
         let restored = Session::restore(id, row, room).and_then(|session| self.sessions.insert(session));
         if self.session_persistence.is_missing(&hash) {

@@ -12,7 +12,7 @@ use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{SendError, StatelessHeaders, UpstreamRequest};
 
 /// What we say of ourselves in requests of our own.
-pub(crate) const OWN_META: &str = concat!(
+pub(crate) const GATEWAY_META: &str = concat!(
     r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"#,
     r#""io.modelcontextprotocol/clientInfo":{"name":"gatelodge","version":""#,
     env!("CARGO_PKG_VERSION"),
@@ -20,7 +20,7 @@ pub(crate) const OWN_META: &str = concat!(
 );
 
 /// The same where it is about a task.
-pub(crate) const OWN_META_WITH_TASKS: &str = concat!(
+pub(crate) const GATEWAY_META_WITH_TASKS: &str = concat!(
     r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":"#,
     r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}},"#,
     r#""io.modelcontextprotocol/clientInfo":{"name":"gatelodge","version":""#,
@@ -29,7 +29,7 @@ pub(crate) const OWN_META_WITH_TASKS: &str = concat!(
 );
 
 /// Whether the upstream takes stateless requests.
-pub(crate) async fn speaks_modern(gw: &Gateway, visit: &RequestContext) -> Result<bool, SendError> {
+pub(crate) async fn probe_is_stateless(gw: &Gateway, visit: &RequestContext) -> Result<bool, SendError> {
     if let Some(known) = visit.upstream.supports_stateless() {
         return Ok(known);
     }
@@ -37,42 +37,42 @@ pub(crate) async fn speaks_modern(gw: &Gateway, visit: &RequestContext) -> Resul
     if let Some(known) = visit.upstream.supports_stateless() {
         return Ok(known);
     }
-    Ok(!matches!(probed(gw, visit).await?, Said::NotStateless))
+    Ok(!matches!(probe(gw, visit).await?, DiscoverResult::NotStateless))
 }
 
 /// What the upstream says of itself, if it takes stateless requests. One of which that is not known is asked once for
 /// both.
-pub(crate) async fn welcome(gw: &Gateway, visit: &RequestContext) -> Result<Option<Bytes>, SendError> {
-    let known = |said: Said| match said {
-        Said::Welcome(welcome) => Some(welcome),
-        Said::Refused | Said::NotStateless => None,
+pub(crate) async fn fetch_server_info(gw: &Gateway, visit: &RequestContext) -> Result<Option<Bytes>, SendError> {
+    let known = |said: DiscoverResult| match said {
+        DiscoverResult::ServerInfo(welcome) => Some(welcome),
+        DiscoverResult::Rejected | DiscoverResult::NotStateless => None,
     };
     if visit.upstream.supports_stateless().is_none() {
         let _one_at_a_time = visit.upstream.probe_lock.lock().await;
         if visit.upstream.supports_stateless().is_none() {
-            return probed(gw, visit).await.map(known);
+            return probe(gw, visit).await.map(known);
         }
     }
     match visit.upstream.supports_stateless() {
         Some(false) => Ok(None),
-        _ => ask(gw, visit).await.map(known),
+        _ => request_discover(gw, visit).await.map(known),
     }
 }
 
 /// Asks how the upstream speaks, and notes that.
-async fn probed(gw: &Gateway, visit: &RequestContext) -> Result<Said, SendError> {
-    let said = match ask(gw, visit).await {
+async fn probe(gw: &Gateway, visit: &RequestContext) -> Result<DiscoverResult, SendError> {
+    let said = match request_discover(gw, visit).await {
         // What a server says that does not know such requests.
-        Err(SendError::Status(400 | 404 | 405)) => Said::NotStateless,
+        Err(SendError::Status(400 | 404 | 405)) => DiscoverResult::NotStateless,
         // A bad moment is no verdict; the next client asks again.
-        Err(SendError::Status(_) | SendError::ConnectionLost(_)) => return Ok(Said::NotStateless),
+        Err(SendError::Status(_) | SendError::ConnectionLost(_)) => return Ok(DiscoverResult::NotStateless),
         // One that leaves what it does not know unanswered, or is slow to start: asking again would cost every client as
         // much. Where it opens no session either, that is forgotten.
-        Err(SendError::HandshakeTimeout(_)) => Said::NotStateless,
+        Err(SendError::HandshakeTimeout(_)) => DiscoverResult::NotStateless,
         Err(fault) => return Err(fault),
         Ok(said) => said,
     };
-    let speaks_modern = !matches!(said, Said::NotStateless);
+    let speaks_modern = !matches!(said, DiscoverResult::NotStateless);
     visit.upstream.set_supports_stateless(speaks_modern);
     if !speaks_modern {
         visit.upstream.stop_shared_process();
@@ -82,16 +82,16 @@ async fn probed(gw: &Gateway, visit: &RequestContext) -> Result<Said, SendError>
 
 /// The upstream answers like one that does not know how it is spoken to. So it is asked anew, and a session that rests on
 /// what does not hold any more is over.
-pub(crate) async fn doubt(gw: &Gateway, visit: &RequestContext) {
+pub(crate) async fn reprobe_if_stateless(gw: &Gateway, visit: &RequestContext) {
     if visit.generation() == ProtocolGeneration::Stateless || visit.translation() != ProtocolTranslation::None {
-        ask_anew(gw, visit).await;
+        reprobe(gw, visit).await;
     }
 }
 
 /// The same where it says itself that it speaks other revisions.
-pub(crate) async fn ask_anew(gw: &Gateway, visit: &RequestContext) {
+pub(crate) async fn reprobe(gw: &Gateway, visit: &RequestContext) {
     visit.upstream.forget_stateless_support();
-    let session = match (visit.translation(), speaks_modern(gw, visit).await) {
+    let session = match (visit.translation(), probe_is_stateless(gw, visit).await) {
         (ProtocolTranslation::ToStateful | ProtocolTranslation::None, Ok(true)) => visit.upstream_session(),
         (ProtocolTranslation::ToStateless, Ok(false)) => visit.session(),
         _ => None,
@@ -103,41 +103,41 @@ pub(crate) async fn ask_anew(gw: &Gateway, visit: &RequestContext) {
 
 /// What the upstream says of itself to a client whose requests stand alone.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum DiscoverResult {
     /// Who it is, and what it has.
-    Welcome(Bytes),
+    ServerInfo(Bytes),
     /// That it will not have this request, as only a server says it that takes such requests.
-    Refused,
+    Rejected,
     /// Nothing that such a server says.
     NotStateless,
 }
 
 /// Asks the upstream what it says of itself. One that names other revisions than ours is asked once more, if it names
 /// one that we speak, too.
-pub(crate) async fn ask(gw: &Gateway, visit: &RequestContext) -> Result<Said, SendError> {
+pub(crate) async fn request_discover(gw: &Gateway, visit: &RequestContext) -> Result<DiscoverResult, SendError> {
     let patience = gw.settings.connect_time * 2;
-    let asking = tokio::time::timeout(patience, ask_at_leisure(gw, visit));
+    let asking = tokio::time::timeout(patience, request_discover_untimed(gw, visit));
     asking.await.unwrap_or(Err(SendError::HandshakeTimeout(patience)))
 }
 
-async fn ask_at_leisure(gw: &Gateway, visit: &RequestContext) -> Result<Said, SendError> {
-    let message = asked(gw, visit).await?;
-    match message.as_ref().and_then(|message| refused(message, &gw.settings.reply_limits)) {
+async fn request_discover_untimed(gw: &Gateway, visit: &RequestContext) -> Result<DiscoverResult, SendError> {
+    let message = send_discover(gw, visit).await?;
+    match message.as_ref().and_then(|message| stateless_rejection(message, &gw.settings.reply_limits)) {
         Some(Some(spoken)) if !spoken.contains(&Revision::R2026_07_28) => {
             visit.upstream.set_supported_revisions(spoken);
-            Ok(Said::NotStateless)
+            Ok(DiscoverResult::NotStateless)
         }
-        Some(Some(_)) => Ok(said(gw, visit, asked(gw, visit).await?)),
-        Some(None) => Ok(Said::Refused),
-        None => Ok(said(gw, visit, message)),
+        Some(Some(_)) => Ok(parse_discover_result(gw, visit, send_discover(gw, visit).await?)),
+        Some(None) => Ok(DiscoverResult::Rejected),
+        None => Ok(parse_discover_result(gw, visit, message)),
     }
 }
 
-async fn asked(gw: &Gateway, visit: &RequestContext) -> Result<Option<Bytes>, SendError> {
+async fn send_discover(gw: &Gateway, visit: &RequestContext) -> Result<Option<Bytes>, SendError> {
     let call = gw.new_call_id();
     let id = RequestId::string(call.as_str());
     let method = Method::Discover.name();
-    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"_meta":{OWN_META}}}}}"#);
+    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"_meta":{GATEWAY_META}}}}}"#);
     let mut outgoing = UpstreamRequest::request(text, call);
     outgoing.revision = Some(Revision::R2026_07_28);
     outgoing.stateless_headers = Some(StatelessHeaders { method: method.to_owned(), name: None });
@@ -152,37 +152,45 @@ async fn asked(gw: &Gateway, visit: &RequestContext) -> Result<Option<Bytes>, Se
 
 /// Whether an answer is an error that only the stateless revision has; then the revisions that it names, if it is
 /// about those.
-fn refused(message: &Bytes, limits: &JsonLimits) -> Option<Option<Vec<Revision>>> {
+fn stateless_rejection(message: &Bytes, limits: &JsonLimits) -> Option<Option<Vec<Revision>>> {
     let Ok(ServerMessage::Response(reply)) = read_server_message(message, limits) else { return None };
     let error = reply.error()?;
     match error.code.parse() {
         Ok(code::UNSUPPORTED_REVISION) => {
             let data = error.data.and_then(|data| read(data.as_bytes(), limits).ok());
-            Some(data.and_then(|data| data.root().get("supported").map(|list| revisions(Some(list)))))
+            Some(data.and_then(|data| data.root().get("supported").map(|list| parse_revisions(Some(list)))))
         }
         Ok(code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY) => Some(None),
         _ => None,
     }
 }
 
-fn said(gw: &Gateway, visit: &RequestContext, message: Option<Bytes>) -> Said {
+fn parse_discover_result(gw: &Gateway, visit: &RequestContext, message: Option<Bytes>) -> DiscoverResult {
     let limits = &gw.settings.reply_limits;
-    let Some(message) = message else { return Said::NotStateless };
+    let Some(message) = message else { return DiscoverResult::NotStateless };
     let Ok(Some(result)) = result_text(&message, limits) else {
-        return if refused(&message, limits).is_some() { Said::Refused } else { Said::NotStateless };
+        return if stateless_rejection(&message, limits).is_some() {
+            DiscoverResult::Rejected
+        } else {
+            DiscoverResult::NotStateless
+        };
     };
-    let Ok(document) = read(&result, limits) else { return Said::NotStateless };
+    let Ok(document) = read(&result, limits) else { return DiscoverResult::NotStateless };
     if str::from_utf8(&result).is_ok_and(|result| has_task_capability(result, ProtocolGeneration::Stateless)) {
         visit.upstream.note_tasks();
     }
-    let spoken = revisions(document.root().get("supportedVersions"));
+    let spoken = parse_revisions(document.root().get("supportedVersions"));
     let speaks_modern = spoken.contains(&Revision::R2026_07_28);
     visit.upstream.set_supported_revisions(spoken);
-    if speaks_modern { Said::Welcome(Bytes::copy_from_slice(&result)) } else { Said::NotStateless }
+    if speaks_modern {
+        DiscoverResult::ServerInfo(Bytes::copy_from_slice(&result))
+    } else {
+        DiscoverResult::NotStateless
+    }
 }
 
 /// Those of a list that are known here.
-fn revisions(list: Option<JsonValue<'_>>) -> Vec<Revision> {
+fn parse_revisions(list: Option<JsonValue<'_>>) -> Vec<Revision> {
     let list = list.filter(|list| list.kind() == JsonKind::Array);
     list.iter().flat_map(|list| list.elements()).filter_map(|own| own.as_str()?.parse().ok()).collect()
 }
