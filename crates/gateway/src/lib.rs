@@ -223,7 +223,7 @@ impl Gateway {
             self.end_idle_sessions().await;
             self.persist_session_usage().await;
             self.sweep_tasks().await;
-            self.end_paused_calls();
+            self.expire_suspended_calls();
             self.end_spare_sessions();
             self.write_auth_failures().await;
         }
@@ -233,7 +233,7 @@ impl Gateway {
     async fn run_stdio_housekeeping(&self) {
         loop {
             tokio::time::sleep(HOUSEKEEPING_INTERVAL).await;
-            self.end_paused_calls();
+            self.expire_suspended_calls();
             self.end_spare_sessions();
         }
     }

@@ -1,10 +1,11 @@
 //! What is done with each message: one file for each kind that we look into.
 
 pub(crate) mod call_handler;
+pub(crate) mod capability_check;
+pub(crate) mod client_input;
 pub(crate) mod crossing;
 pub(crate) mod gone;
 pub(crate) mod initialize;
-pub(crate) mod input;
 pub(crate) mod list;
 pub(crate) mod listen;
 pub(crate) mod lost;
@@ -16,4 +17,3 @@ pub(crate) mod server;
 pub(crate) mod stream;
 pub(crate) mod subscribe;
 pub(crate) mod tasks;
-pub(crate) mod undeclared;

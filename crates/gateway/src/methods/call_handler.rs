@@ -71,7 +71,7 @@ pub(crate) async fn handle_call(
             Box::pin(finish_aborted(gw, visit, request, facts, trail, line, stop)).await;
             // What waits for answers that nobody may give any more, waits in vain.
             if is_denied && let Ok(Some(paused)) = take_suspended(gw, visit, request, facts) {
-                gw.cancel(*paused);
+                gw.cancel_suspended_call(*paused);
             }
         }
     }
@@ -184,7 +184,7 @@ async fn run_pipeline(
                 Box::pin(send_refused(gw, visit, request, facts, trail, line)).await;
             }
             // Nobody can go on with it any more.
-            resumed.into_iter().for_each(|paused| gw.cancel(*paused));
+            resumed.into_iter().for_each(|paused| gw.cancel_suspended_call(*paused));
             return Err(refusal.into());
         }
     };
@@ -376,8 +376,8 @@ fn recheck_suspended(
     trail: &mut CallRecorder,
 ) -> Result<Option<Box<Paused>>, Refusal> {
     let resumed = take_suspended(gw, visit, request, facts)?;
-    if let Err(refusal) = super::input::judge_answers(gw, visit, request, resumed.as_deref(), trail) {
-        resumed.into_iter().for_each(|paused| gw.cancel(*paused));
+    if let Err(refusal) = super::client_input::authorize_responses(gw, visit, request, resumed.as_deref(), trail) {
+        resumed.into_iter().for_each(|paused| gw.cancel_suspended_call(*paused));
         return Err(refusal);
     }
     Ok(resumed)

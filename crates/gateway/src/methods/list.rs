@@ -284,7 +284,7 @@ async fn fetch_pages(
         let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::after_call_sent) };
         let (ForwardOutcome::Response(message, places), exchange) = sent? else {
             if let Some(session) = visit.upstream_session() {
-                gw.tell_cancelled(&visit.upstream, session, call).await;
+                gw.notify_cancelled(&visit.upstream, session, call).await;
             }
             return Err(SendError::ClientGone);
         };

@@ -9,8 +9,8 @@ use gatelodge_mcp::{
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
+use super::client_input::is_input_method;
 use super::initialize::reopen_if_stale;
-use super::input::is_input;
 use super::server::{may_be_answered, tell};
 use crate::Gateway;
 use crate::http_server::reply;
@@ -249,7 +249,7 @@ fn response(
     let asked = visit.session().and_then(|session| Some((session, session.server_requests.take(said.id())?)));
     match asked {
         Some((session, ServerRequestOrigin::Upstream(asked, method))) => {
-            if is_input(&method)
+            if is_input_method(&method)
                 && let Err(refusal) = may_be_answered(gw, visit, &method, trail)
             {
                 let permit = Permit::for_declined_server_request(visit, &asked, &refusal);

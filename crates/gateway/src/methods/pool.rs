@@ -148,7 +148,7 @@ pub(crate) async fn apart(
 ) -> Result<RequestContext, Refusal> {
     let words = Words::of(visit, request);
     let row = gw.session_pool.row(&words.key);
-    let make_room = || gw.give_way(|paused| paused.turn.as_ref().is_some_and(|turn| turn.is_of(&row)));
+    let make_room = || gw.evict_suspended_call(|paused| paused.turn.as_ref().is_some_and(|turn| turn.is_of(&row)));
     let turn = row.turn(gw.settings.call_time, make_room).await.ok_or(Refusal::CapacityReached(NO_TURN))?;
     let shared = visit.upstream_session().map(|shared| &**shared);
     let beside = shared.filter(|_| !turn.is_first());

@@ -9,8 +9,8 @@ use gatelodge_mutants::mutant;
 use gatelodge_policy::{Code, Decision, Reason, decide};
 use gatelodge_store::{CallOutcome, EnforcementMode};
 
-use super::input::may_be_asked_by;
-use super::{tasks, undeclared};
+use super::client_input::are_input_requests_allowed;
+use super::{capability_check, tasks};
 use crate::Gateway;
 use crate::list_changed::SUBSCRIPTION_ID_KEY;
 use crate::pipeline::{
@@ -92,8 +92,8 @@ async fn heard(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'
         Method::TaskStatus | Method::TaskChanged => {
             let params = said.params()?;
             // A task that waits for the client says what it asks.
-            let may_pass =
-                tasks::is_for(gw, visit, params).await && may_be_asked_by(gw, visit, params.as_bytes()).await;
+            let may_pass = tasks::is_for(gw, visit, params).await
+                && are_input_requests_allowed(gw, visit, params.as_bytes()).await;
             may_pass.then(|| said.text().to_owned())
         }
         Method::Cancelled => {
@@ -168,7 +168,7 @@ pub(crate) async fn input(
     let can_wait = || match why_not {
         _ if !is_input => Err(Refusal::UnknownReference),
         Some(why_not) => Err(Refusal::CapacityReached(why_not)),
-        None if gw.has_room_to_wait(visit) => Ok(()),
+        None if gw.can_suspend_call(visit) => Ok(()),
         None => Err(Refusal::CapacityReached(TOO_MANY_SUSPENDED_CALLS_MESSAGE)),
     };
     settled(gw, visit, asked, can_wait).await.is_some()
@@ -227,9 +227,11 @@ async fn settled<T>(
     let name = asked.method().name();
     // What a server calls its question may be anything, our secret, too.
     trail.set_method(&visit.upstream.secret_redactor().redact_text(name));
-    let may_ask = undeclared::may_ask(visit, asked).and_then(|()| match tasks::of_client(gw, visit, asked) {
-        Some(asked_for) => asked_for.and_then(|method| may_ask(gw, visit, &method, &mut trail)),
-        None => may_ask(gw, visit, name, &mut trail),
+    let may_ask = capability_check::check_server_request_declared(visit, asked).and_then(|()| {
+        match tasks::of_client(gw, visit, asked) {
+            Some(asked_for) => asked_for.and_then(|method| may_ask(gw, visit, &method, &mut trail)),
+            None => may_ask(gw, visit, name, &mut trail),
+        }
     });
     match may_ask.and_then(|()| place()) {
         Ok(placed) => {

@@ -24,7 +24,7 @@ use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
 use crate::methods::protocol_probe::{reprobe, reprobe_if_stateless};
-use crate::methods::{initialize, input, server};
+use crate::methods::{client_input, initialize, server};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::wait_for_cancel;
 use crate::telemetry::ClientSpan;
@@ -359,7 +359,7 @@ struct UnsentServerRequests<'a> {
 impl Drop for UnsentServerRequests<'_> {
     fn drop(&mut self) {
         if !self.questions.is_empty() {
-            input::unasked(self.forward_ctx, &self.link, &self.questions);
+            client_input::decline_unasked(self.forward_ctx, &self.link, &self.questions);
         }
     }
 }

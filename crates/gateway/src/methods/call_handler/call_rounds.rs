@@ -13,7 +13,7 @@ use super::CallResult;
 use crate::Gateway;
 use crate::deadline_timer::{DeadlineTimer, timeout};
 use crate::http_server::responder::Responder;
-use crate::methods::{input, undeclared};
+use crate::methods::{capability_check, client_input};
 use crate::pipeline::{
     Bond, CallRecorder, CallReservation, ForwardContext, ForwardOutcome, Paused, Permit, ProgressRelay, RequestSubject,
     can_request_input, forward, parsed_response_for_client, relay_until_response, response_status,
@@ -85,7 +85,7 @@ impl CallRounds<'_> {
     /// client wants no answer any more.
     async fn ask_client(&self, result: &str, line: &mut Responder) -> Result<Option<CallRound>, SendError> {
         let Self { gw, ctx: visit, .. } = self;
-        let asking = input::ask_client(gw, visit, result, line);
+        let asking = client_input::ask_client(gw, visit, result, line);
         let unanswered =
             || Err(SendError::InvalidResponse("the client did not answer what the server asked".to_owned()));
         let answers =
@@ -96,7 +96,8 @@ impl CallRounds<'_> {
             return Err(SendError::InvalidResponse(what.to_owned()));
         }
         let (call, about) = (gw.new_call_id(), self.subject.mcp_name_header(self.request.method()));
-        let outgoing = answers?.and_then(|answers| input::again(visit, self.request, call, about, &answers));
+        let outgoing = answers?
+            .and_then(|answers| client_input::rebuild_with_responses(visit, self.request, call, about, &answers));
         Ok(outgoing.map(|outgoing| self.build_send_round(call, outgoing)))
     }
 
@@ -131,7 +132,7 @@ impl CallRounds<'_> {
             timeout(errand.deadline_timer, self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout));
         let is_given_up = matches!(&taken, Err(SendError::Timeout)) || (taken.is_err() && self.gw.is_forced_shutdown());
         if is_given_up {
-            input::given_up(self.gw, self.ctx, call);
+            client_input::cancel_in_background(self.gw, self.ctx, call);
         }
         taken
     }
@@ -145,19 +146,21 @@ impl CallRounds<'_> {
         line: &mut Responder,
     ) -> Result<Result<(ForwardOutcome, Option<UpstreamResponse>), String>, SendError> {
         let Self { gw, ctx: visit, request, .. } = self;
-        let brings_answers = matches!(step, CallRound::Send(..)) && input::brings_answers(request);
+        let brings_answers = matches!(step, CallRound::Send(..)) && client_input::has_input_responses(request);
         let ended = match step {
             CallRound::Send(_, permit) => forward(errand, permit, line).await?,
-            CallRound::Resume(paused) => match Box::pin(input::answered(gw, visit, request, *paused, line)).await? {
-                Ok(exchange) => Box::pin(relay_until_response(errand, exchange, line)).await?,
-                Err(text) => return Ok(Err(text)),
-            },
+            CallRound::Resume(paused) => {
+                match Box::pin(client_input::deliver_responses(gw, visit, request, *paused, line)).await? {
+                    Ok(exchange) => Box::pin(relay_until_response(errand, exchange, line)).await?,
+                    Err(text) => return Ok(Err(text)),
+                }
+            }
         };
         // What the client says before it is asked holds for the first questions, and not for those behind them.
         match ended {
             (ForwardOutcome::ServerRequests(asked), Some(exchange)) if brings_answers => {
                 let paused = self.suspend(errand, links, &asked, exchange)?;
-                let told = Box::pin(input::answered(gw, visit, request, paused, line)).await;
+                let told = Box::pin(client_input::deliver_responses(gw, visit, request, paused, line)).await;
                 match told.map_err(SendError::after_call_sent)? {
                     Ok(exchange) => Box::pin(relay_until_response(errand, exchange, line)).await.map(Ok),
                     Err(text) => Ok(Err(text)),
@@ -179,7 +182,7 @@ impl CallRounds<'_> {
         trail.set_request(request);
         trail.set_subject(visit, facts.target(), facts.arguments());
         let bond = Bond::of(visit, request, facts);
-        input::paused(errand, links, asked, exchange, (bond, trail)).ok_or_else(cannot_ask_error)
+        client_input::build_suspended_call(errand, links, asked, exchange, (bond, trail)).ok_or_else(cannot_ask_error)
     }
 
     /// What is left to do when it has ended so.
@@ -197,7 +200,7 @@ impl CallRounds<'_> {
             (ForwardOutcome::ServerRequests(asked), Some(exchange)) => {
                 let mut paused = self.suspend(errand, links, &asked, exchange)?;
                 paused.room = line.take_in_flight_guard();
-                let text = input::kept(gw, paused)?;
+                let text = client_input::suspend(gw, paused)?;
                 return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
             }
             (_, exchange) => {
@@ -206,19 +209,19 @@ impl CallRounds<'_> {
                 if let Some(mut exchange) = exchange.filter(|_| tells) {
                     exchange.abandon();
                 }
-                Box::pin(input::hung_up(gw, visit, errand.call)).await;
+                Box::pin(client_input::cancel_after_hang_up(gw, visit, errand.call)).await;
                 return Ok(CallResult::Cancelled);
             }
         };
-        undeclared::check(gw, visit, request, &message, &places)?;
-        if let Some(result) = input::wanted(visit, &message, &gw.settings.reply_limits)? {
+        capability_check::check_response(gw, visit, request, &message, &places)?;
+        if let Some(result) = client_input::required_input(visit, &message, &gw.settings.reply_limits)? {
             return Ok(CallResult::InputRequired { result });
         }
-        if !input::may_all_be_asked(gw, visit, &message).await {
+        if !client_input::are_all_server_requests_allowed(gw, visit, &message).await {
             return Err(SendError::InvalidResponse("the server asks what the client is not asked".to_owned()));
         }
         if can_request_input(request.method())
-            && let Some(text) = input::pages(gw, visit, &message).await?
+            && let Some(text) = client_input::url_elicitation_result(gw, visit, &message).await?
         {
             return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
         }

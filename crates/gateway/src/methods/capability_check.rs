@@ -27,7 +27,7 @@ use crate::upstream::{SendError, StatelessHeaders, UpstreamRequest};
 
 impl RequestContext {
     /// What the client has declared.
-    fn declared(&self) -> ClientCapabilities {
+    fn client_capabilities(&self) -> ClientCapabilities {
         match &self.client_protocol {
             ClientProtocol::Stateful(session) => {
                 session.as_ref().map(|session| Session::client_capabilities(session)).unwrap_or_default()
@@ -41,16 +41,16 @@ impl RequestContext {
 ///
 /// # Errors
 /// It has not.
-pub(super) fn may_ask(visit: &RequestContext, asked: &ServerRequest<'_>) -> Result<(), Refusal> {
+pub(super) fn check_server_request_declared(visit: &RequestContext, asked: &ServerRequest<'_>) -> Result<(), Refusal> {
     let document = asked.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
     let params = document.as_ref().map(|document| document.root());
-    let lacking = visit.declared().missing_capability(asked.method().name(), params);
+    let lacking = visit.client_capabilities().missing_capability(asked.method().name(), params);
     let lacking = lacking.filter(|_| !mutant!("undeclared-question-forwarded"));
-    lacking.map_or(Ok(()), |required| Err(undeclared(required)))
+    lacking.map_or(Ok(()), |required| Err(undeclared_refusal(required)))
 }
 
 /// What is written of a question that goes no further.
-pub(super) fn undeclared(required: &str) -> Refusal {
+pub(super) fn undeclared_refusal(required: &str) -> Refusal {
     let what = format!("the client has not declared that it can be asked so: {required}");
     Refusal::Protocol(ProtocolError::new(StatusCode::OK, code::METHOD_NOT_FOUND, &what))
 }
@@ -60,7 +60,7 @@ pub(super) fn undeclared(required: &str) -> Refusal {
 ///
 /// # Errors
 /// It does.
-pub(super) fn check(
+pub(super) fn check_response(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -70,9 +70,9 @@ pub(super) fn check(
     // Most answers do not have the words in them at all.
     let has_words = match message {
         ReceivedBody::Whole(text) => {
-            places.without_longest_string(text).iter().any(|part| TASK_OR_INPUT.may_be_in(part))
+            places.without_longest_string(text).iter().any(|part| TASK_OR_INPUT_FINDER.can_occur_in(part))
         }
-        ReceivedBody::Segmented(..) => TASK_OR_INPUT.may_be_in(message.outline()),
+        ReceivedBody::Segmented(..) => TASK_OR_INPUT_FINDER.can_occur_in(message.outline()),
     };
     if !has_words {
         return Ok(());
@@ -81,13 +81,15 @@ pub(super) fn check(
         return Ok(());
     };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(()) };
-    if let Some((era, task)) = task_of(visit, request, result).filter(|(era, _)| !takes_task(visit, request, *era)) {
+    if let Some((era, task)) =
+        find_task_in_reply(visit, request, result).filter(|(era, _)| !accepts_task(visit, request, *era))
+    {
         let is_known_there = (era == ProtocolGeneration::Stateful) == visit.upstream_session().is_some();
         if is_known_there {
             gw.cancel_task(visit, &task.id);
         }
         if visit.translation() != ProtocolTranslation::None && !mutant!("untranslatable-task-unexplained") {
-            return Err(SendError::InvalidResponse(NOT_CARRIED.to_owned()));
+            return Err(SendError::InvalidResponse(TASK_NOT_TRANSLATED_MESSAGE.to_owned()));
         }
         return Err(SendError::MissingCapability {
             action: "gives a task to a client that has not declared it",
@@ -100,19 +102,22 @@ pub(super) fn check(
     }
     let document = read(result.as_bytes(), &gw.settings.reply_limits)
         .map_err(|_| SendError::InvalidResponse("the server's answer cannot be read".to_owned()))?;
-    match lacks(visit, document.root()) {
-        Some(required) => Err(SendError::MissingCapability { action: ASKS, required_capability: required }),
+    match missing_capability(visit, document.root()) {
+        Some(required) => Err(SendError::MissingCapability {
+            action: UNDECLARED_SERVER_REQUEST_MESSAGE,
+            required_capability: required,
+        }),
         None => Ok(()),
     }
 }
 
 /// Of a server that gives a task though nobody who could be given one was named to it.
-const NOT_CARRIED: &str =
+const TASK_NOT_TRANSLATED_MESSAGE: &str =
     "the server gives a task, and tasks are not carried between revisions with sessions and those without";
 
 /// The task that a call of a tool has made, and of which era it is. Results of other methods may call anything so, and
 /// so may sessions of before there were tasks.
-fn task_of(
+fn find_task_in_reply(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     result: &str,
@@ -128,47 +133,48 @@ fn task_of(
 }
 
 /// What such a server does, in words.
-pub(super) const ASKS: &str = "asks the client for what it has not declared";
+pub(super) const UNDECLARED_SERVER_REQUEST_MESSAGE: &str = "asks the client for what it has not declared";
 
 /// What of the client it would take to be asked all that a result, or a task, asks; none if it has declared that.
-pub(super) fn lacks(visit: &RequestContext, said: JsonValue<'_>) -> Option<&'static str> {
+pub(super) fn missing_capability(visit: &RequestContext, said: JsonValue<'_>) -> Option<&'static str> {
     let wanted = said.get("inputRequests");
     wanted.iter().flat_map(|wanted| wanted.members()).find_map(|(_, question)| {
         let method = question.get("method").and_then(|method| method.as_str()).unwrap_or_default();
-        visit.declared().missing_capability(&method, question.get("params"))
+        visit.client_capabilities().missing_capability(&method, question.get("params"))
     })
 }
 
 /// What an answer says that gives a task, or asks something.
-static TASK_OR_INPUT: LazyLock<Words> = LazyLock::new(|| Words::new(&["taskId", "input_required"]));
+static TASK_OR_INPUT_FINDER: LazyLock<JsonWordFinder> =
+    LazyLock::new(|| JsonWordFinder::new(&["taskId", "input_required"]));
 /// What one says that asks something.
-pub(super) static INPUT: LazyLock<Words> = LazyLock::new(|| Words::new(&["input_required"]));
+pub(super) static INPUT_FINDER: LazyLock<JsonWordFinder> = LazyLock::new(|| JsonWordFinder::new(&["input_required"]));
 
 /// Words that are looked for in many texts.
-pub(super) struct Words {
-    plain: Vec<Finder<'static>>,
+pub(super) struct JsonWordFinder {
+    words: Vec<Finder<'static>>,
     /// Letters that are not written plainly begin so.
-    otherwise: Finder<'static>,
+    escape: Finder<'static>,
 }
 
-impl Words {
+impl JsonWordFinder {
     fn new(words: &[&'static str]) -> Self {
-        Self { plain: words.iter().map(|word| Finder::new(*word)).collect(), otherwise: Finder::new("\\u00") }
+        Self { words: words.iter().map(|word| Finder::new(*word)).collect(), escape: Finder::new("\\u00") }
     }
 
     /// Whether a text may have one of the words, in plain letters or written otherwise.
-    pub fn may_be_in(&self, text: &[u8]) -> bool {
+    pub fn can_occur_in(&self, text: &[u8]) -> bool {
         let is_letter = |at: usize| text.get(at + 4).is_some_and(|digit| (b'2'..=b'7').contains(digit));
-        self.plain.iter().any(|word| word.find(text).is_some()) || self.otherwise.find_iter(text).any(is_letter)
+        self.words.iter().any(|word| word.find(text).is_some()) || self.escape.find_iter(text).any(is_letter)
     }
 }
 
 /// Whether the client takes a task as an era has them: in a session it says so with the call, and tasks of one era are
 /// none in the other.
-fn takes_task(visit: &RequestContext, request: &ClientRequest<'_>, era: ProtocolGeneration) -> bool {
+fn accepts_task(visit: &RequestContext, request: &ClientRequest<'_>, era: ProtocolGeneration) -> bool {
     let has_asked = match era {
         ProtocolGeneration::Stateful => request.params().and_then(|params| params.get("task")).is_some(),
-        ProtocolGeneration::Stateless => visit.declared().has_tasks(),
+        ProtocolGeneration::Stateless => visit.client_capabilities().has_tasks(),
     };
     (has_asked || mutant!("undeclared-task-forwarded"))
         && era == visit.generation()
@@ -190,7 +196,7 @@ impl Gateway {
                 Err(refusal) => return own.record_refusal(&mut trail, &refusal).await,
             };
             let call = trail.call_id();
-            let permit = Permit::for_reserved_call(&reserved, cancellation(&visit, &task, call));
+            let permit = Permit::for_reserved_call(&reserved, cancel_request(&visit, &task, call));
             let telling = async {
                 let mut exchange = own.upstream_client.send(&visit.upstream, permit).await?;
                 await_own_response(&own, &mut exchange, call).await
@@ -208,7 +214,7 @@ impl Gateway {
 }
 
 /// The request that cancels a task, in the words of the server's era. It is ours, so it says what we can do.
-fn cancellation(visit: &RequestContext, task: &str, call: gatelodge_store::CallId) -> UpstreamRequest {
+fn cancel_request(visit: &RequestContext, task: &str, call: gatelodge_store::CallId) -> UpstreamRequest {
     let (method, id) = (Method::TasksCancel.name(), to_json_string(task));
     let is_in_session = visit.upstream_session().is_some();
     let meta = if is_in_session { String::new() } else { format!(",\"_meta\":{GATEWAY_META_WITH_TASKS}") };

@@ -15,8 +15,10 @@ use gatelodge_store::CallId;
 use http::StatusCode;
 use tokio::sync::oneshot;
 
+use super::capability_check::{
+    INPUT_FINDER, UNDECLARED_SERVER_REQUEST_MESSAGE, missing_capability, undeclared_refusal,
+};
 use super::server::{may_be_answered, may_be_asked, tell};
-use super::undeclared::{ASKS, INPUT, lacks, undeclared};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 use crate::http_server::responder::Responder;
@@ -29,7 +31,7 @@ use crate::session::{ServerRequestOrigin, Session};
 use crate::upstream::{SendError, Upstream, UpstreamLink, UpstreamRequest, UpstreamResponse};
 
 /// A call in whose middle the upstream asks its client.
-pub(crate) fn paused(
+pub(crate) fn build_suspended_call(
     errand: &ForwardContext<'_>,
     links: u64,
     asked: &[Bytes],
@@ -61,15 +63,15 @@ pub(crate) fn paused(
 ///
 /// # Errors
 /// It cannot be kept, and was cancelled.
-pub(crate) fn kept(gw: &Gateway, paused: Paused) -> Result<String, SendError> {
+pub(crate) fn suspend(gw: &Gateway, paused: Paused) -> Result<String, SendError> {
     gw.suspended_calls.keep(paused, gw.settings.client_answer_time).map_err(|paused| {
-        gw.cancel(*paused);
+        gw.cancel_suspended_call(*paused);
         SendError::InvalidResponse("the client cannot be asked".to_owned())
     })
 }
 
 /// Declines questions that the client was to be asked, had its call not ended before.
-pub(crate) fn unasked(errand: &ForwardContext<'_>, link: &UpstreamLink, asked: &[Bytes]) {
+pub(crate) fn decline_unasked(errand: &ForwardContext<'_>, link: &UpstreamLink, asked: &[Bytes]) {
     let ForwardContext { gw, ctx: visit, .. } = errand;
     let (Some(gw), Some(session)) = (gw.arc_self(), visit.upstream_session().cloned()) else { return };
     let id = |message: &Bytes| match read_server_message(message, &gw.settings.reply_limits) {
@@ -79,11 +81,11 @@ pub(crate) fn unasked(errand: &ForwardContext<'_>, link: &UpstreamLink, asked: &
     let ids: Vec<RequestId<'static>> = asked.iter().filter_map(id).collect();
     let (task, link, visit) = (Arc::clone(&gw), link.clone(), (*visit).clone());
     // With the visit its turn is kept until then.
-    gw.spawn(async move { task.decline(&visit.upstream, &session, &link, ids).await });
+    gw.spawn(async move { task.decline_server_requests(&visit.upstream, &session, &link, ids).await });
 }
 
 /// Whether a client answers before it is asked.
-pub(crate) fn brings_answers(request: &ClientRequest<'_>) -> bool {
+pub(crate) fn has_input_responses(request: &ClientRequest<'_>) -> bool {
     request.params().and_then(|params| params.get("inputResponses")).is_some_and(|said| said.kind() == JsonKind::Object)
 }
 
@@ -91,7 +93,7 @@ pub(crate) fn brings_answers(request: &ClientRequest<'_>) -> bool {
 ///
 /// # Errors
 /// What it was asked must not be asked any more.
-pub(crate) fn judge_answers(
+pub(crate) fn authorize_responses(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -117,38 +119,43 @@ pub(crate) fn judge_answers(
         return Ok(());
     }
     let answers = request.params().and_then(|params| params.get("inputResponses"));
-    let mut methods = answers.iter().flat_map(|answers| answers.members()).flat_map(|(_, answer)| asked_by(answer));
+    let mut methods =
+        answers.iter().flat_map(|answers| answers.members()).flat_map(|(_, answer)| possible_methods(answer));
     methods.try_for_each(|method| may_be_answered(gw, visit, method, trail))
 }
 
 /// What a client can be asked, with what tells its answer.
-const INPUTS: [(&str, &str); 3] =
+const INPUT_METHODS: [(&str, &str); 3] =
     [("elicitation/create", "action"), ("roots/list", "roots"), ("sampling/createMessage", "role")];
 
 /// Whether a method asks the client for input.
-pub(super) fn is_input(method: &str) -> bool {
-    INPUTS.iter().any(|(known, _)| *known == method)
+pub(super) fn is_input_method(method: &str) -> bool {
+    INPUT_METHODS.iter().any(|(known, _)| *known == method)
 }
 
 /// By which methods a client may have been asked that answers so: answers do not say it. What could be several has to be
 /// allowed by each, and what could be any by all.
-fn asked_by(answer: JsonValue<'_>) -> Vec<&'static str> {
+fn possible_methods(answer: JsonValue<'_>) -> Vec<&'static str> {
     let fits = |(_, mark): &&(&str, &str)| answer.get(mark).is_some();
-    let told: Vec<&str> = INPUTS.iter().filter(fits).map(|(method, _)| *method).collect();
-    if told.is_empty() { INPUTS.map(|(method, _)| method).to_vec() } else { told }
+    let told: Vec<&str> = INPUT_METHODS.iter().filter(fits).map(|(method, _)| *method).collect();
+    if told.is_empty() { INPUT_METHODS.map(|(method, _)| method).to_vec() } else { told }
 }
 
 /// Whether an answer of an upstream without sessions asks its client only what the policy lets it ask.
-pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &RequestContext, message: &ReceivedBody) -> bool {
+pub(crate) async fn are_all_server_requests_allowed(
+    gw: &Gateway,
+    visit: &RequestContext,
+    message: &ReceivedBody,
+) -> bool {
     if visit.generation() != ProtocolGeneration::Stateless || mutant!("stateless-server-question-skips-policy") {
         return true;
     }
     // Most answers do not have the word in them at all.
-    if !INPUT.may_be_in(message.outline()) {
+    if !INPUT_FINDER.can_occur_in(message.outline()) {
         return true;
     }
     match result_text(&message.to_bytes(), &gw.settings.reply_limits) {
-        Ok(Some(result)) => may_be_asked_by(gw, visit, &result).await,
+        Ok(Some(result)) => are_input_requests_allowed(gw, visit, &result).await,
         // An error asks nothing.
         Ok(None) => true,
         // What we cannot read, the client might.
@@ -157,16 +164,16 @@ pub(crate) async fn may_all_be_asked(gw: &Gateway, visit: &RequestContext, messa
 }
 
 /// Whether what an upstream says, a result or a task, asks the client only what it can be asked and the policy lets it.
-pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &RequestContext, said: &[u8]) -> bool {
+pub(super) async fn are_input_requests_allowed(gw: &Gateway, visit: &RequestContext, said: &[u8]) -> bool {
     let Ok(document) = read(said, &gw.settings.reply_limits) else { return false };
     let Some(wanted) = document.root().get("inputRequests") else { return true };
-    let lacking = lacks(visit, document.root());
+    let lacking = missing_capability(visit, document.root());
     for (count, (_, wanted)) in wanted.members().enumerate() {
         let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
         // A name that is none of these may be anything, our secret, too.
-        let known = INPUTS.iter().map(|(method, _)| *method).find(|known| *known == method.as_ref());
+        let known = INPUT_METHODS.iter().map(|(method, _)| *method).find(|known| *known == method.as_ref());
         let why_not = match known.filter(|_| count < MAX_SERVER_REQUESTS_PER_ROUND) {
-            Some(_) if let Some(required) = lacking => undeclared(required),
+            Some(_) if let Some(required) = lacking => undeclared_refusal(required),
             Some(known) if may_be_asked(gw, visit, known).await => continue,
             Some(_) => return false,
             None => Refusal::UnknownReference,
@@ -181,7 +188,7 @@ pub(super) async fn may_be_asked_by(gw: &Gateway, visit: &RequestContext, said: 
 
 /// Tells the upstream what the client says, and gives the exchange to go on with. What the client does not answer, it is
 /// asked again, by the text that is given then.
-pub(crate) async fn answered(
+pub(crate) async fn deliver_responses(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -191,7 +198,7 @@ pub(crate) async fn answered(
     let link = paused.session.upstream_link();
     // Another opening has asked nothing, or something else by the same ids.
     if paused.session.link_epoch() != paused.links {
-        gw.cancel(paused);
+        gw.cancel_suspended_call(paused);
         return Err(SendError::SessionExpired);
     }
     let mut open = Vec::new();
@@ -207,7 +214,7 @@ pub(crate) async fn answered(
         if let Err(fault) = tell(gw, visit, Permit::for_server_request_response(&question.id, outgoing)).await {
             // Its server waits for what it cannot be told, and nobody can come again.
             paused.questions = open.into_iter().chain([question]).chain(questions).collect();
-            gw.cancel(paused);
+            gw.cancel_suspended_call(paused);
             return Err(fault);
         }
     }
@@ -216,14 +223,14 @@ pub(crate) async fn answered(
     }
     paused.questions = open;
     paused.room = line.take_in_flight_guard();
-    Ok(Err(result_response(request.id(), &kept(gw, paused)?)))
+    Ok(Err(result_response(request.id(), &suspend(gw, paused)?)))
 }
 
 /// What an upstream wants to know before it answers, where the client is asked by us; none for an answer.
 ///
 /// # Errors
 /// It wants something and does not say what: sending the same again would only repeat the call.
-pub(crate) fn wanted(
+pub(crate) fn required_input(
     visit: &RequestContext,
     message: &ReceivedBody,
     limits: &JsonLimits,
@@ -251,7 +258,7 @@ pub(crate) fn wanted(
 ///
 /// # Errors
 /// The client has not declared that it can be asked so.
-pub(crate) async fn pages(
+pub(crate) async fn url_elicitation_result(
     gw: &Gateway,
     visit: &RequestContext,
     message: &ReceivedBody,
@@ -259,17 +266,22 @@ pub(crate) async fn pages(
     if visit.translation() != ProtocolTranslation::ToStateful {
         return Ok(None);
     }
-    let Some(result) = pages_of(message.as_bytes(), &gw.settings.reply_limits) else { return Ok(None) };
-    let lacks = read(result.as_bytes(), &gw.settings.reply_limits).ok().and_then(|result| lacks(visit, result.root()));
+    let Some(result) = parse_url_elicitations(message.as_bytes(), &gw.settings.reply_limits) else { return Ok(None) };
+    let lacks = read(result.as_bytes(), &gw.settings.reply_limits)
+        .ok()
+        .and_then(|result| missing_capability(visit, result.root()));
     if let Some(required) = lacks {
-        return Err(SendError::MissingCapability { action: ASKS, required_capability: required });
+        return Err(SendError::MissingCapability {
+            action: UNDECLARED_SERVER_REQUEST_MESSAGE,
+            required_capability: required,
+        });
     }
     let may_ask = may_be_asked(gw, visit, Method::Elicit.name()).await;
     Ok(may_ask.then(|| visit.upstream.secret_redactor().redact_json(result)))
 }
 
 /// The pages that an error names, as a result asks for them.
-fn pages_of(message: &[u8], limits: &JsonLimits) -> Option<String> {
+fn parse_url_elicitations(message: &[u8], limits: &JsonLimits) -> Option<String> {
     let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return None };
     let fault = reply.error().filter(|fault| fault.code == code::URL_ELICITATION_REQUIRED.to_string())?;
     let document = read(fault.data?.as_bytes(), limits).ok()?;
@@ -287,9 +299,9 @@ fn pages_of(message: &[u8], limits: &JsonLimits) -> Option<String> {
 }
 
 /// What a client answers, as the upstream wants it.
-pub(crate) struct Answers {
+pub(crate) struct InputResponses {
     responses: String,
-    state: Option<String>,
+    request_state: Option<String>,
 }
 
 /// Asks the client everything that the upstream wants to know, one after the other.
@@ -303,7 +315,7 @@ pub(crate) async fn ask_client(
     visit: &RequestContext,
     result: &str,
     line: &mut Responder,
-) -> Result<Option<Answers>, SendError> {
+) -> Result<Option<InputResponses>, SendError> {
     let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
     let document =
         read(result.as_bytes(), &gw.settings.reply_limits).map_err(|_| unusable("the answer cannot be read"))?;
@@ -323,17 +335,19 @@ pub(crate) async fn ask_client(
     let mut responses = Vec::new();
     for (key, wanted) in document.root().get("inputRequests").iter().flat_map(|wanted| wanted.members()) {
         let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
-        if !is_input(&method) || !may_be_asked(gw, visit, &method).await {
+        if !is_input_method(&method) || !may_be_asked(gw, visit, &method).await {
             return Err(unusable("the server asks what the client is not asked"));
         }
-        let Some(said) = ask(&errand, &method, wanted.get("params"), line).await? else { return Ok(None) };
+        let Some(said) = send_server_request(&errand, &method, wanted.get("params"), line).await? else {
+            return Ok(None);
+        };
         responses.push(format!("{}:{said}", key.raw()));
     }
-    Ok(Some(Answers { responses: format!("{{{}}}", responses.join(",")), state }))
+    Ok(Some(InputResponses { responses: format!("{{{}}}", responses.join(",")), request_state: state }))
 }
 
 /// Asks one thing in the middle of a call, and gives the result as JSON.
-async fn ask(
+async fn send_server_request(
     errand: &ForwardContext<'_>,
     method: &str,
     params: Option<JsonValue<'_>>,
@@ -346,7 +360,7 @@ async fn ask(
         .server_requests
         .register(ServerRequestOrigin::Call(waiting))
         .ok_or_else(|| unusable("the client cannot be asked"))?;
-    let params = params.map(|params| format!(r#","params":{}"#, in_session(params, &id))).unwrap_or_default();
+    let params = params.map(|params| format!(r#","params":{}"#, to_stateful_params(params, &id))).unwrap_or_default();
     line.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
     let Some(answer) = wait_or_cancel(errand, line, std::pin::pin!(answer)).await else { return Ok(None) };
     let answer = answer.map_err(|_| unusable("the client did not answer"))?;
@@ -365,7 +379,7 @@ async fn ask(
 }
 
 /// A question as one with a session is asked: there, a page that the user has to visit has an id.
-fn in_session(params: JsonValue<'_>, id: &str) -> String {
+fn to_stateful_params(params: JsonValue<'_>, id: &str) -> String {
     let is_page = params.get("mode").is_some_and(|mode| mode.is_str("url"));
     if is_page {
         with_members(params.raw(), &[("elicitationId", &to_json_string(id))])
@@ -375,14 +389,14 @@ fn in_session(params: JsonValue<'_>, id: &str) -> String {
 }
 
 /// The request once more, with what the client answers.
-pub(crate) fn again(
+pub(crate) fn rebuild_with_responses(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     call: CallId,
     about: Option<&str>,
-    answers: &Answers,
+    answers: &InputResponses,
 ) -> Option<UpstreamRequest> {
-    let retry = RetryInput { input_responses: &answers.responses, request_state: answers.state.as_deref() };
+    let retry = RetryInput { input_responses: &answers.responses, request_state: answers.request_state.as_deref() };
     let mut outgoing = rewrite_for_upstream(visit, request, call, about);
     let text = std::mem::take(&mut outgoing.body).into_bytes();
     let text = visit.session()?.to_stateless_request(str::from_utf8(&text).ok()?, Some(&retry))?;
@@ -392,27 +406,27 @@ pub(crate) fn again(
 
 impl Gateway {
     /// Ends the calls whose clients did not come again.
-    pub(crate) fn end_paused_calls(&self) {
-        self.suspended_calls.overdue().into_iter().for_each(|paused| self.cancel(paused));
+    pub(crate) fn expire_suspended_calls(&self) {
+        self.suspended_calls.overdue().into_iter().for_each(|paused| self.cancel_suspended_call(paused));
     }
 
     /// Whether one more call of a grant may wait for its client. Where as many wait as may, the one that waits for longest
     /// gives way, if most likely nobody comes.
-    pub(crate) fn has_room_to_wait(&self, visit: &RequestContext) -> bool {
+    pub(crate) fn can_suspend_call(&self, visit: &RequestContext) -> bool {
         if !self.suspended_calls.has_room(visit) {
-            self.give_way(|paused| paused.is_of(&visit.grant.config.id));
+            self.evict_suspended_call(|paused| paused.is_of(&visit.grant.config.id));
         }
         self.suspended_calls.has_room(visit)
     }
 
     /// Ends the call that waits for longest among some, if it has waited long enough. Whether there is one.
-    pub(crate) fn give_way(&self, is_one: impl Fn(&Paused) -> bool) -> bool {
+    pub(crate) fn evict_suspended_call(&self, is_one: impl Fn(&Paused) -> bool) -> bool {
         let paused = self.suspended_calls.give_way(self.settings.client_answer_time, is_one);
-        paused.map(|paused| self.cancel(paused)).is_some()
+        paused.map(|paused| self.cancel_suspended_call(paused)).is_some()
     }
 
     /// Ends a call that nobody goes on with, and writes that down. Nobody waits until its server has heard of it.
-    pub(crate) fn cancel(&self, paused: Paused) {
+    pub(crate) fn cancel_suspended_call(&self, paused: Paused) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
@@ -421,17 +435,23 @@ impl Gateway {
             let link = exchange.session_link.clone();
             drop(exchange);
             if session.link_epoch() == links {
-                task.tell_cancelled(&upstream, &session, call).await;
+                task.notify_cancelled(&upstream, &session, call).await;
             }
             let ids = questions.into_iter().map(|question| question.id).collect();
-            task.decline(&upstream, &session, &link, ids).await;
+            task.decline_server_requests(&upstream, &session, &link, ids).await;
             drop(turn);
         });
     }
 
     /// Tells an upstream that nobody answers what it asked, where it asked it. One that does not heed that its call was
     /// cancelled would wait for ever, and where all share a line, others are asked for in the same place.
-    async fn decline(&self, upstream: &Upstream, session: &Session, link: &UpstreamLink, ids: Vec<RequestId<'static>>) {
+    async fn decline_server_requests(
+        &self,
+        upstream: &Upstream,
+        session: &Session,
+        link: &UpstreamLink,
+        ids: Vec<RequestId<'static>>,
+    ) {
         if !matches!(link, UpstreamLink::Process(_) | UpstreamLink::Sse(_)) {
             return;
         }
@@ -447,12 +467,12 @@ impl Gateway {
     }
 
     /// Tells an upstream with a session that nobody waits for a call any more.
-    pub(crate) async fn tell_cancelled(&self, upstream: &Upstream, session: &Session, call: CallId) {
+    pub(crate) async fn notify_cancelled(&self, upstream: &Upstream, session: &Session, call: CallId) {
         // The others hear it when the exchange is dropped; over HTTP that is a bad line.
         if !matches!(session.upstream_link(), UpstreamLink::Http(_) | UpstreamLink::NoSession) {
             return;
         }
-        let mut outgoing = UpstreamRequest::notification(cancelled(call.as_str()));
+        let mut outgoing = UpstreamRequest::notification(cancelled_notification(call.as_str()));
         outgoing.session_link = session.upstream_link();
         outgoing.revision = session.protocol_version_header();
         if let Some(permit) = Permit::for_always_allowed(Method::Cancelled.name(), outgoing) {
@@ -463,21 +483,21 @@ impl Gateway {
 }
 
 /// The client hung up, which is how requests that stand alone are cancelled.
-pub(crate) async fn hung_up(gw: &Gateway, visit: &RequestContext, call: CallId) {
+pub(crate) async fn cancel_after_hang_up(gw: &Gateway, visit: &RequestContext, call: CallId) {
     if let (ProtocolTranslation::ToStateful, Some(session)) = (visit.translation(), visit.upstream_session()) {
-        gw.tell_cancelled(&visit.upstream, session, call).await;
+        gw.notify_cancelled(&visit.upstream, session, call).await;
     }
 }
 
 /// Nobody waits any more for what was sent, though the client did not say so. Nor does anybody wait until an upstream with
 /// a session has heard of it.
-pub(crate) fn given_up(gw: &Gateway, visit: &RequestContext, call: CallId) {
+pub(crate) fn cancel_in_background(gw: &Gateway, visit: &RequestContext, call: CallId) {
     let (Some(gw), Some(session)) = (gw.arc_self(), visit.upstream_session().cloned()) else { return };
     let (task, upstream) = (Arc::clone(&gw), Arc::clone(&visit.upstream));
-    gw.spawn(async move { task.tell_cancelled(&upstream, &session, call).await });
+    gw.spawn(async move { task.notify_cancelled(&upstream, &session, call).await });
 }
 
 /// What is said to an upstream that need not go on with a call.
-pub(crate) fn cancelled(call: &str) -> String {
+pub(crate) fn cancelled_notification(call: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"{call}"}}}}"#)
 }
