@@ -179,7 +179,7 @@ impl Gateway {
                     .and_then(|server| snapshot.find_server(server.as_str()))
                     .is_some_and(|upstream| link.belongs_to(upstream))
         });
-        self.look_at_accepted();
+        self.reload_pins();
     }
 
     /// What is in force now.

@@ -16,7 +16,7 @@ use super::{AggregateRequest, UNAVAILABLE_META_KEY};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
-use crate::methods::list::{accepted, from_the_beginning, shape};
+use crate::methods::list_requests::{list_member_names, pinned_tools, reject_cursor};
 use crate::pipeline::{CallRecorder, InFlightGuard};
 use crate::request_context::RequestContext;
 
@@ -36,7 +36,7 @@ pub(super) async fn handle_aggregate_list(
     line: Responder,
 ) {
     let era = all.client_protocol.generation();
-    let Some(mut line) = from_the_beginning(gw, request, era, &mut trail, line).await else { return };
+    let Some(mut line) = reject_cursor(gw, request, era, &mut trail, line).await else { return };
     match InFlightGuard::for_aggregate(&all.grant) {
         Ok(room) => line.hold_in_flight_guard(room),
         Err(refusal) => {
@@ -127,7 +127,7 @@ async fn build_part(
         }
         Err(why) if *method == Method::ToolsList => {
             let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
-            let entries = accepted(gw, &as_asked).await;
+            let entries = pinned_tools(gw, &as_asked).await;
             let entries = entries.iter().filter_map(|entry| mark_unavailable(gw, &visit, entry, &why)).collect();
             ServerListPart { ctx: visit, entries, unavailable_reason: Some(why) }
         }
@@ -147,7 +147,7 @@ fn parse_entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Ve
         let why = fault.get("message").and_then(|message| message.as_str()).unwrap_or_default();
         return if is_unknown { Ok(Vec::new()) } else { Err(why.into_owned()) };
     }
-    let (member, key) = shape(method);
+    let (member, key) = list_member_names(method);
     let list = document.root().get("result").and_then(|result| result.get(member));
     let list = list.filter(|list| list.kind() == JsonKind::Array).ok_or_else(unreadable)?;
     let named = list.elements().map(|entry| (entry.get(key).and_then(|name| name.as_str()), entry.raw()));
@@ -169,7 +169,7 @@ fn mark_unavailable(gw: &Gateway, visit: &RequestContext, entry: &str, why: &str
 
 /// The list, and which servers it is not complete for.
 fn merge_lists(all: &AggregateRequest, method: &Method<'_>, shares: &[ServerListPart]) -> String {
-    let (member, _) = shape(method);
+    let (member, _) = list_member_names(method);
     let entries: Vec<&str> = shares.iter().flat_map(|share| &share.entries).map(String::as_str).collect();
     let mut out = match all.client_protocol.generation() {
         ProtocolGeneration::Stateful => "{".to_owned(),

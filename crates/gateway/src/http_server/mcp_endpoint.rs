@@ -27,7 +27,7 @@ use crate::Gateway;
 use crate::aggregate::AggregateRequest;
 use crate::body_buffer::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
-use crate::methods::{call_handler, crossing, gone, initialize, list, listen, pass, pool, stream, tasks};
+use crate::methods::{call_handler, crossing, gone, initialize, list_requests, listen, pass, pool, stream, tasks};
 use crate::pipeline::{CallRecorder, Refusal, parse_subject};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::request_trace::RequestTrace;
@@ -299,7 +299,9 @@ pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked
     initialize::reopen_if_closed(gw, ctx).await;
     match request.method() {
         Method::Initialize => Box::pin(initialize::handle_initialize(gw, ctx, request, recorder, responder)).await,
-        method if is_list_method(method) => Box::pin(list::list(gw, ctx, request, recorder, responder)).await,
+        method if is_list_method(method) => {
+            Box::pin(list_requests::handle_list(gw, ctx, request, recorder, responder)).await
+        }
         Method::Listen => Box::pin(listen::listen(gw, ctx, request, recorder, responder)).await,
         _ => Box::pin(pass::request(gw, ctx, request, recorder, responder)).await,
     }

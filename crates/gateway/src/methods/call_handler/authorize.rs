@@ -7,7 +7,7 @@ use gatelodge_store::EnforcementMode;
 
 use crate::Gateway;
 use crate::http_server::responder::Responder;
-use crate::methods::offer::{offer_for, with_tool};
+use crate::methods::tool_listing_refresh::{find_fresh_listing, listing_for_tool};
 use crate::pipeline::{CallRecorder, Refusal, RequestSubject};
 use crate::request_context::RequestContext;
 use crate::upstream::{SendError, ToolListing};
@@ -31,7 +31,7 @@ pub(super) fn hidden_reason(
 
 /// Why a call is refused, as far as that can be said without asking its server. Nothing is taken for it.
 pub(super) fn early_denial(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Reason> {
-    let offer = facts.tool().and_then(|name| with_tool(visit, name));
+    let offer = facts.tool().and_then(|name| find_fresh_listing(visit, name));
     let decision = match (facts.tool(), &offer) {
         // The policy does not go by definitions of resources and prompts.
         (None, _) | (_, Some(_)) => evaluate_policy(visit, facts, offer.as_deref(), trail),
@@ -67,14 +67,14 @@ pub(super) async fn load_tool_listing(
     line: &mut Responder,
 ) -> Result<Option<Arc<ToolListing>>, Refusal> {
     let Some(name) = facts.tool() else { return Ok(None) };
-    if let Some(offer) = with_tool(visit, name) {
+    if let Some(offer) = find_fresh_listing(visit, name) {
         return Ok(Some(offer));
     }
     let is_known = visit.tool_registry().current().is_some_and(|offer| offer.find_tool(name).is_some());
     if !is_known && let Some(reason) = hidden_reason(visit, facts, trail) {
         return Err(Refusal::Denied(reason));
     }
-    offer_for(gw, visit, name, line).await.map(Some).map_err(as_unsent_refusal)
+    listing_for_tool(gw, visit, name, line).await.map(Some).map_err(as_unsent_refusal)
 }
 
 /// What went wrong before the call was sent.

@@ -10,7 +10,7 @@ use super::owner::{hash, is_passed_over, know_offer, may_hear, own_tasks};
 use super::{refuse, reject};
 use crate::Gateway;
 use crate::http_server::responder::Responder;
-use crate::methods::list::{FOREIGN_CURSOR, Pages, Wanted, fetch};
+use crate::methods::list_requests::{FOREIGN_CURSOR_MESSAGE, ListPages, ListRequest, fetch_list};
 use crate::methods::pass::fail;
 use crate::pipeline::{CallRecorder, ProgressRelay, Refusal, response_for_client};
 use crate::request_context::RequestContext;
@@ -27,7 +27,7 @@ pub(super) async fn list(
     match request.cursor() {
         Ok(None) => {}
         Ok(Some(_)) => {
-            let what = FOREIGN_CURSOR;
+            let what = FOREIGN_CURSOR_MESSAGE;
             line.finish(error_response(Some(request.id()), code::INVALID_PARAMS, what, None).into()).await;
             return gw.write_row(trail.rejection_row(code::INVALID_PARAMS, what)).await;
         }
@@ -51,16 +51,20 @@ async fn listed(
 ) -> Result<(StatusCode, Bytes, CallOutcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::InvalidResponse("the list cannot be read".to_owned()));
     let progress = ProgressRelay::of(request);
-    let wanted = Wanted { method: request.method(), member: "tasks", progress: progress.as_ref(), is_callers: true };
-    let (pages, first) =
-        match fetch(gw, visit, &wanted, line, |id, cursor, trace| request.page_request(id, cursor, trace)).await? {
-            Pages::Whole(pages, first) => (pages, first),
-            Pages::Error(message, status) => {
-                let (text, outcome) = response_for_client(visit, &message, request.id(), &gw.settings.reply_limits)
-                    .ok_or_else(unreadable)?;
-                return Ok((status, text, outcome));
-            }
-        };
+    let wanted =
+        ListRequest { method: request.method(), member: "tasks", progress: progress.as_ref(), is_client_request: true };
+    let (pages, first) = match fetch_list(gw, visit, &wanted, line, |id, cursor, trace| {
+        request.page_request(id, cursor, trace)
+    })
+    .await?
+    {
+        ListPages::Whole(pages, first) => (pages, first),
+        ListPages::Error(message, status) => {
+            let (text, outcome) =
+                response_for_client(visit, &message, request.id(), &gw.settings.reply_limits).ok_or_else(unreadable)?;
+            return Ok((status, text, outcome));
+        }
+    };
     let own = own_tasks(gw, visit).await.map_err(Refusal::Store)?;
     if let Some(tool) = own.values().next() {
         know_offer(gw, visit, tool, line).await;

@@ -18,7 +18,7 @@ use tracing::warn;
 use crate::Gateway;
 use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
-use crate::methods::offer::offer_for;
+use crate::methods::tool_listing_refresh::listing_for_tool;
 use crate::pipeline::{ProgressRelay, Refusal, RequestSubject};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::UpstreamLink;
@@ -34,7 +34,7 @@ const MAX_ANSWER: usize = 1 << 20;
 /// Asks what the server offers, if that is not known. A server that does not say offers nothing.
 pub(super) async fn know_offer(gw: &Gateway, visit: &RequestContext, tool: &str, line: &mut Responder) {
     if visit.server_access.mode == EnforcementMode::Enforce {
-        let _ = offer_for(gw, visit, tool, line).await;
+        let _ = listing_for_tool(gw, visit, tool, line).await;
     }
 }
 

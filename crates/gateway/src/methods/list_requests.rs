@@ -15,8 +15,8 @@ use gatelodge_policy::{CalledTool, Category, Definition};
 use gatelodge_store::{CallOutcome, EnforcementMode};
 use http::StatusCode;
 
-use super::offer::offered;
 use super::pass::fail;
+use super::tool_listing_refresh::apply_listing;
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -32,11 +32,11 @@ use crate::upstream::{CachedToolList, PreviousResponse, SendError, ToolListing, 
 /// Servers have a few pages; one with more than this has no end.
 const MAX_PAGES: usize = 200;
 /// How long all pages of a list may take.
-const LIST_TIME: Duration = Duration::from_secs(30);
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What came of asking for a list.
 #[derive(Debug)]
-pub(crate) enum Pages {
+pub(crate) enum ListPages {
     /// The results of all pages, and the first answer, under an id of ours.
     Whole(Vec<Bytes>, PreviousResponse),
     /// The upstream's error, under our id, and the status for whoever asked.
@@ -45,16 +45,16 @@ pub(crate) enum Pages {
 
 /// Which list, and under which token the caller wants to hear of it.
 #[derive(Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ListRequest<'a> {
     pub method: &'a Method<'a>,
     pub member: &'a str,
     pub progress: Option<&'a ProgressRelay>,
     /// Whether the caller asked for it.
-    pub is_callers: bool,
+    pub is_client_request: bool,
 }
 
 /// Where a list's entries stand, and which member names them.
-pub(crate) fn shape(method: &Method<'_>) -> (&'static str, &'static str) {
+pub(crate) fn list_member_names(method: &Method<'_>) -> (&'static str, &'static str) {
     match method {
         Method::TasksList => ("tasks", "taskId"),
         Method::ResourcesList => ("resources", "uri"),
@@ -65,7 +65,7 @@ pub(crate) fn shape(method: &Method<'_>) -> (&'static str, &'static str) {
 }
 
 /// Answers a list.
-pub(crate) async fn list(
+pub(crate) async fn handle_list(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -73,17 +73,18 @@ pub(crate) async fn list(
     line: Responder,
 ) {
     let id = request.id();
-    let Some(mut line) = from_the_beginning(gw, request, visit.generation(), &mut trail, line).await else { return };
-    let (member, _) = shape(request.method());
+    let Some(mut line) = reject_cursor(gw, request, visit.generation(), &mut trail, line).await else { return };
+    let (member, _) = list_member_names(request.method());
     let progress = ProgressRelay::of(request);
-    let wanted = Wanted { method: request.method(), member, progress: progress.as_ref(), is_callers: true };
+    let wanted = ListRequest { method: request.method(), member, progress: progress.as_ref(), is_client_request: true };
     let changes = visit.tool_registry().change_count();
-    let pages = fetch(gw, visit, &wanted, &mut line, |id, cursor, trace| request.page_request(id, cursor, trace)).await;
+    let pages =
+        fetch_list(gw, visit, &wanted, &mut line, |id, cursor, trace| request.page_request(id, cursor, trace)).await;
     let pages = match pages {
         Ok(pages) => pages,
         Err(fault) => return fail(gw, id, &mut trail, fault, line).await,
     };
-    match edited(gw, visit, request, &pages, changes).await {
+    match build_response(gw, visit, request, &pages, changes).await {
         Ok((status, text, outcome)) => {
             line.finish_with_body(status, text).await;
             gw.write_row(trail.outcome_row(outcome, None)).await;
@@ -97,11 +98,11 @@ pub(crate) async fn list(
 }
 
 /// What is said to whoever brings a cursor.
-pub(crate) const FOREIGN_CURSOR: &str =
+pub(crate) const FOREIGN_CURSOR_MESSAGE: &str =
     "`params.cursor` is not one of this gateway, which gives lists whole; ask again without it";
 
 /// Refuses a cursor: lists come whole, so nobody has one of ours. Gives the line back where there is none.
-pub(crate) async fn from_the_beginning(
+pub(crate) async fn reject_cursor(
     gw: &Gateway,
     request: &ClientRequest<'_>,
     era: ProtocolGeneration,
@@ -111,7 +112,8 @@ pub(crate) async fn from_the_beginning(
     let (status, text, code, what) = match request.cursor() {
         Ok(None) => return Some(line),
         Ok(Some(_)) => {
-            let what = if mutant!("cursor-refusal-unexplained") { "unknown cursor" } else { FOREIGN_CURSOR }.to_owned();
+            let what = if mutant!("cursor-refusal-unexplained") { "unknown cursor" } else { FOREIGN_CURSOR_MESSAGE }
+                .to_owned();
             let text = error_response(Some(request.id()), code::INVALID_PARAMS, &what, None);
             (StatusCode::OK, text, code::INVALID_PARAMS, what)
         }
@@ -126,23 +128,23 @@ pub(crate) async fn from_the_beginning(
 }
 
 /// What the caller gets of the pages.
-async fn edited(
+async fn build_response(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    pages: &Pages,
+    pages: &ListPages,
     changes: u64,
 ) -> Result<(StatusCode, MessageBody, CallOutcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::InvalidResponse("the list cannot be read".to_owned()));
     match pages {
-        Pages::Whole(pages, first) => {
+        ListPages::Whole(pages, first) => {
             let offer = match request.method() {
-                Method::ToolsList => Some(offered(gw, visit, pages, Some(first), changes).await?),
+                Method::ToolsList => Some(apply_listing(gw, visit, pages, Some(first), changes).await?),
                 _ => None,
             };
             let secrets = visit.upstream.secret_redactor();
             let make = || {
-                let list = filtered(gw, visit, request.method(), pages, offer.as_deref())?;
+                let list = filter_entries(gw, visit, request.method(), pages, offer.as_deref())?;
                 // What the server says around the list is passed on as well.
                 let (before, behind) = if mutant!("list-envelope-rewritten") {
                     (r#"{"jsonrpc":"2.0","id":"#.to_owned(), format!(r#","result":{list}}}"#))
@@ -157,7 +159,7 @@ async fn edited(
             };
             Ok((StatusCode::OK, listed.ok_or_else(unreadable)?.with_id(request.id(), secrets), CallOutcome::Ok))
         }
-        Pages::Error(message, status) => {
+        ListPages::Error(message, status) => {
             let (text, outcome) =
                 response_for_client(visit, message, request.id(), &gw.settings.reply_limits).ok_or_else(unreadable)?;
             Ok((*status, text.into(), outcome))
@@ -166,7 +168,7 @@ async fn edited(
 }
 
 /// The tools that a server offered when it last did, as far as they were accepted and the grant may see them.
-pub(crate) async fn accepted(gw: &Gateway, visit: &RequestContext) -> Vec<String> {
+pub(crate) async fn pinned_tools(gw: &Gateway, visit: &RequestContext) -> Vec<String> {
     // What cannot be looked up is not shown.
     let Ok(Some(known)) = gw.tool_pins.server_tools(visit.upstream.name()).await else { return Vec::new() };
     let texts: Vec<&str> = known.offered.iter().map(|tool| tool.text.as_str()).collect();
@@ -181,26 +183,26 @@ pub(crate) async fn accepted(gw: &Gateway, visit: &RequestContext) -> Vec<String
 }
 
 /// Fetches all pages of a list. `make` writes the request for the page that a cursor begins.
-pub(crate) async fn fetch(
+pub(crate) async fn fetch_list(
     gw: &Gateway,
     visit: &RequestContext,
-    wanted: &Wanted<'_>,
+    wanted: &ListRequest<'_>,
     line: &mut Responder,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
-) -> Result<Pages, SendError> {
-    fetch_within(LIST_TIME.min(gw.settings.call_time), gw, visit, wanted, line, make).await
+) -> Result<ListPages, SendError> {
+    fetch_list_within(LIST_TIMEOUT.min(gw.settings.call_time), gw, visit, wanted, line, make).await
 }
 
 /// The same within a time. A list does nothing at the server, so one that meets a session which was forgotten is asked
 /// for once more, from its beginning.
-pub(crate) async fn fetch_within(
+pub(crate) async fn fetch_list_within(
     time: Duration,
     gw: &Gateway,
     visit: &RequestContext,
-    wanted: &Wanted<'_>,
+    wanted: &ListRequest<'_>,
     line: &mut Responder,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
-) -> Result<Pages, SendError> {
+) -> Result<ListPages, SendError> {
     let fetching = async {
         match fetch_pages(gw, visit, wanted, line, &make).await {
             Err(SendError::SessionExpired) if !mutant!("list-not-retried-after-lost-session") => {
@@ -214,19 +216,19 @@ pub(crate) async fn fetch_within(
 
 /// What of a list was seen: a server that says the same again would be asked for ever.
 #[derive(Default)]
-struct Seen {
+struct PageLoopDetector {
     cursors: HashSet<String>,
     names: HashSet<String>,
 }
 
-impl Seen {
+impl PageLoopDetector {
     /// The cursor of the page behind this one, as it is written; none where the list ends: with the last page, or with a
     /// cursor that was given before.
     ///
     /// # Errors
     /// Its cursors are ever others, but the page brings nothing new.
-    fn next(&mut self, page: JsonValue<'_>, method: &Method<'_>) -> Result<Option<String>, SendError> {
-        let (member, key) = shape(method);
+    fn next_cursor(&mut self, page: JsonValue<'_>, method: &Method<'_>) -> Result<Option<String>, SendError> {
+        let (member, key) = list_member_names(method);
         let names = page.get(member).into_iter().flat_map(|list| list.elements());
         let names: Vec<String> = names.filter_map(|entry| Some(entry.get(key)?.as_str()?.into_owned())).collect();
         let (is_empty, before) = (names.is_empty(), self.names.len());
@@ -247,14 +249,14 @@ impl Seen {
 async fn fetch_pages(
     gw: &Gateway,
     visit: &RequestContext,
-    wanted: &Wanted<'_>,
+    wanted: &ListRequest<'_>,
     line: &mut Responder,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
-) -> Result<Pages, SendError> {
+) -> Result<ListPages, SendError> {
     let member = wanted.member;
     let mut pages = Vec::new();
     let mut first = None;
-    let mut seen = Seen::default();
+    let mut seen = PageLoopDetector::default();
     let mut cursor: Option<String> = None;
     let mut total = 0;
     let known = visit.tool_registry().current().filter(|_| *wanted.method == Method::ToolsList);
@@ -273,8 +275,8 @@ async fn fetch_pages(
             call,
             progress: wanted.progress,
             // What is asked for before a call is no less the call's: it goes on where that would.
-            cancels_on_disconnect: wanted.is_callers,
-            is_client_request: wanted.is_callers,
+            cancels_on_disconnect: wanted.is_client_request,
+            is_client_request: wanted.is_client_request,
             can_suspend: false,
             previous_response: known.as_ref().and_then(|offer| offer.single_response()).filter(|_| pages.is_empty()),
             deadline_timer: None,
@@ -292,9 +294,9 @@ async fn fetch_pages(
         let said = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
         drain(gw, exchange).await;
         if pages.is_empty()
-            && let Some(page) = known.as_ref().and_then(|offer| told_before(offer, &message, &places))
+            && let Some(page) = known.as_ref().and_then(|offer| unchanged_page(offer, &message, &places))
         {
-            return Ok(Pages::Whole(vec![page], PreviousResponse { text: message, spans: places }));
+            return Ok(ListPages::Whole(vec![page], PreviousResponse { text: message, spans: places }));
         }
         let page = match result_text(&message, &gw.settings.reply_limits) {
             Err(_) if mutant!("unreadable-list-forwarded") => None,
@@ -303,7 +305,7 @@ async fn fetch_pages(
         let Some(page) = page else {
             let status =
                 response_status(visit.generation(), &message.clone().into(), call, said, &gw.settings.reply_limits);
-            return Ok(Pages::Error(message, status));
+            return Ok(ListPages::Error(message, status));
         };
         total += page.len();
         let document = read(&page, &gw.settings.reply_limits)
@@ -313,9 +315,9 @@ async fn fetch_pages(
         }
         pages.push(page.clone());
         let first = first.get_or_insert(PreviousResponse { text: message, spans: places });
-        cursor = seen.next(document.root(), wanted.method)?;
+        cursor = seen.next_cursor(document.root(), wanted.method)?;
         if cursor.is_none() {
-            return Ok(Pages::Whole(pages, first.clone()));
+            return Ok(ListPages::Whole(pages, first.clone()));
         }
     }
     Err(SendError::InvalidResponse(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
@@ -323,7 +325,7 @@ async fn fetch_pages(
 
 /// The only page of a list of tools, if it is to the letter the one that the server's offer was read from: it is not read
 /// again.
-fn told_before(offer: &ToolListing, message: &Bytes, places: &ServerResponseSpans) -> Option<Bytes> {
+fn unchanged_page(offer: &ToolListing, message: &Bytes, places: &ServerResponseSpans) -> Option<Bytes> {
     let page = message.slice(places.result()?);
     offer.is_from_pages(std::slice::from_ref(&page)).then_some(page)
 }
@@ -335,14 +337,14 @@ async fn drain(gw: &Gateway, exchange: Option<UpstreamResponse>) {
 }
 
 /// The first page with the entries of all that the grant may see, each as it is written.
-fn filtered(
+fn filter_entries(
     gw: &Gateway,
     visit: &RequestContext,
     method: &Method<'_>,
     pages: &[Bytes],
     offer: Option<&ToolListing>,
 ) -> Option<String> {
-    let (member, key) = shape(method);
+    let (member, key) = list_member_names(method);
     let documents: Vec<_> =
         pages.iter().map(|page| read(page, &gw.settings.reply_limits).ok()).collect::<Option<_>>()?;
     let mut entries = Vec::new();

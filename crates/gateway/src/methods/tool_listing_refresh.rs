@@ -11,7 +11,7 @@ use gatelodge_mutants::mutant;
 use gatelodge_store::{AdminEntry, ServerName, ServerTools, StoreError, ToolDefinition};
 use tracing::warn;
 
-use super::list::{Pages, Wanted, fetch_within};
+use super::list_requests::{ListPages, ListRequest, fetch_list_within};
 use crate::Gateway;
 use crate::confusables::confusable_names;
 use crate::http_server::responder::Responder;
@@ -21,24 +21,24 @@ use crate::tool_categories::ServerToolCategories;
 use crate::upstream::{PreviousResponse, SendError, ToolListing, Upstream};
 
 /// A name that is not in the offer is asked for again only when the offer is older than this.
-const SETTLED: Duration = Duration::from_secs(1);
+const UNKNOWN_TOOL_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a call waits until its server has said what it offers, unless the server is busy with another one.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TOOL_LISTING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Who accepts what nobody was asked about.
-const OURSELVES: &str = "gateway";
+const GATEWAY_ACTOR: &str = "gateway";
 
 /// The tools that the server offers now, as far as `name` is concerned.
-pub(crate) async fn offer_for(
+pub(crate) async fn listing_for_tool(
     gw: &Gateway,
     visit: &RequestContext,
     name: &str,
     line: &mut Responder,
 ) -> Result<Arc<ToolListing>, Refusal> {
-    if let Some(offer) = settled(visit, name) {
+    if let Some(offer) = find_usable_listing(visit, name) {
         return Ok(offer);
     }
     // Many servers do one thing after the other, and one that runs on a line of its own is asked behind what it does.
-    let patience = if visit.has_pending_call() { gw.settings.call_time } else { PATIENCE };
+    let patience = if visit.has_pending_call() { gw.settings.call_time } else { TOOL_LISTING_TIMEOUT };
     let asking = async {
         let offers = visit.tool_registry();
         let errand = ForwardContext {
@@ -54,56 +54,58 @@ pub(crate) async fn offer_for(
         };
         let waiting = wait_or_cancel(&errand, line, std::pin::pin!(offers.refresh_lock.lock())).await;
         let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(SendError::ClientGone)) };
-        match settled(visit, name) {
+        match find_usable_listing(visit, name) {
             Some(offer) => Ok(offer),
-            None => take_anew(gw, visit, patience, line).await,
+            None => refresh_listing(gw, visit, patience, line).await,
         }
     };
     tokio::time::timeout(patience, Box::pin(asking)).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
 }
 
 /// The offer that we have, if it is new enough and has a tool of that name.
-pub(super) fn with_tool(visit: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
+pub(super) fn find_fresh_listing(visit: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
     let is_fresh =
         |offer: &Arc<ToolListing>| offer.listed_at.elapsed() < visit.upstream.config().pinning.check_definitions;
     visit.current_tool_listing().filter(|offer| is_fresh(offer) && offer.find_tool(name).is_some())
 }
 
 /// The offer that we have, if it is new enough to say something of a name.
-fn settled(visit: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
+fn find_usable_listing(visit: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
     let offer = visit.tool_registry().current()?;
     let age = offer.listed_at.elapsed();
     let fresh = visit.upstream.config().pinning.check_definitions;
-    let is_good = if offer.find_tool(name).is_some() { age < fresh } else { age < SETTLED.min(fresh) };
+    let is_good =
+        if offer.find_tool(name).is_some() { age < fresh } else { age < UNKNOWN_TOOL_REFRESH_INTERVAL.min(fresh) };
     is_good.then_some(offer)
 }
 
-async fn take_anew(
+async fn refresh_listing(
     gw: &Gateway,
     visit: &RequestContext,
     patience: Duration,
     line: &mut Responder,
 ) -> Result<Arc<ToolListing>, Refusal> {
     let changes = visit.tool_registry().change_count();
-    let wanted = Wanted { method: &Method::ToolsList, member: "tools", progress: None, is_callers: false };
-    let asking = fetch_within(patience, gw, visit, &wanted, line, |id, cursor, _| own_request(visit, id, cursor));
+    let wanted = ListRequest { method: &Method::ToolsList, member: "tools", progress: None, is_client_request: false };
+    let asking =
+        fetch_list_within(patience, gw, visit, &wanted, line, |id, cursor, _| tools_list_request(visit, id, cursor));
     let (pages, first) = match asking.await? {
-        Pages::Whole(pages, first) => (pages, Some(first)),
+        ListPages::Whole(pages, first) => (pages, Some(first)),
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,
         // and what is kept here is for all grants.
-        Pages::Error(message, _) if says_unknown_method(&message) || mutant!("tool-list-error-read-as-empty") => {
+        ListPages::Error(message, _) if is_method_not_found(&message) || mutant!("tool-list-error-read-as-empty") => {
             (Vec::new(), None)
         }
-        Pages::Error(..) => {
+        ListPages::Error(..) => {
             return Err(SendError::InvalidResponse("the server does not list its tools".to_owned()).into());
         }
     };
-    offered(gw, visit, &pages, first.as_ref(), changes).await
+    apply_listing(gw, visit, &pages, first.as_ref(), changes).await
 }
 
 /// What the pages of a list offer, set against what was accepted. `first` is the answer that the first of them came in;
 /// `changes` is as it was when they were asked for.
-pub(crate) async fn offered(
+pub(crate) async fn apply_listing(
     gw: &Gateway,
     visit: &RequestContext,
     pages: &[Bytes],
@@ -125,7 +127,7 @@ pub(crate) async fn offered(
             warn!(server.name = %name, "the tool {tool} of `{name}` is left out for clients of 2026-07-28: {why}");
         }
     }
-    let (known, is_first) = settle(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?;
+    let (known, is_first) = store_and_pin(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?;
     upstream.note_pins(&known, is_first);
     let categories = ServerToolCategories::of(upstream.tool_categories.load_full(), upstream.name(), &known).await;
     upstream.tool_categories.store(Some(Arc::clone(&categories)));
@@ -133,14 +135,14 @@ pub(crate) async fn offered(
     let offer = Arc::new(offer);
     offers.store(Arc::clone(&offer), changes);
     if !is_known {
-        tell_of_misnamed(visit, &offer);
-        tell_of_oddly_named(upstream, &offer);
+        warn_of_unlisted_policy_tools(visit, &offer);
+        warn_of_unusual_names(upstream, &offer);
     }
     Ok(offer)
 }
 
 /// Warns of names that some clients do not take.
-fn tell_of_oddly_named(upstream: &Upstream, offer: &ToolListing) {
+fn warn_of_unusual_names(upstream: &Upstream, offer: &ToolListing) {
     for tool in offer.unconventional_names() {
         // A name may be anything, our secret, too.
         let (server, tool) =
@@ -151,7 +153,7 @@ fn tell_of_oddly_named(upstream: &Upstream, offer: &ToolListing) {
 
 impl Gateway {
     /// Looks what was accepted and said of servers: those who listen are told when it is something else than before.
-    pub(crate) fn look_at_accepted(&self) {
+    pub(crate) fn reload_pins(&self) {
         let is_watched = |server: &&Arc<Upstream>| {
             !mutant!("pin-change-ignored-before-first-list") || server.tool_registry.current().is_some()
         };
@@ -174,7 +176,7 @@ impl Gateway {
 }
 
 /// Warns of tools that the policy names and the server does not offer: most often a name was mistaken.
-fn tell_of_misnamed(visit: &RequestContext, offer: &ToolListing) {
+fn warn_of_unlisted_policy_tools(visit: &RequestContext, offer: &ToolListing) {
     let Some(policy) = &visit.server_access.policy else { return };
     for name in policy.policy.named_tools().into_iter().filter(|name| offer.find_tool(name).is_none()) {
         let (policy, server, tool) = (&policy.name, visit.upstream.name(), gatelodge_mcp::quote_excerpt(name));
@@ -184,18 +186,18 @@ fn tell_of_misnamed(visit: &RequestContext, offer: &ToolListing) {
 
 /// Keeps what is offered, accepts what may be accepted without asking, and gives what is known then; and whether nothing
 /// was known before.
-async fn settle(
+async fn store_and_pin(
     gw: &Gateway,
     upstream: &Upstream,
     offered: Vec<ToolDefinition>,
 ) -> Result<(ServerTools, bool), StoreError> {
     let name = upstream.name();
     let accepting = upstream.config().pinning;
-    let plain = without_twins(upstream, &offered);
+    let plain = without_confusables(upstream, &offered);
     let before = gw.tool_pins.server_tools(name).await?;
     if before.as_ref().is_none_or(|known| known.offered != offered) {
         let first = if accepting.review { Vec::new() } else { plain.iter().map(|tool| tool.name.clone()).collect() };
-        let entry = entry(gw, name, first.len());
+        let entry = admin_log_entry(gw, name, first.len());
         gw.tool_pins.record_offered(name, offered.clone(), first, entry).await?;
     }
     let known = match before {
@@ -208,7 +210,7 @@ async fn settle(
     if new.is_empty() || !(accepting.accept_new || mutant!("new-tool-always-pinned")) {
         return Ok((known, false));
     }
-    let entry = entry(gw, name, new.len());
+    let entry = admin_log_entry(gw, name, new.len());
     match gw.tool_pins.accept(name, new, entry).await {
         // Somebody else has asked meanwhile and was told otherwise; what is withheld now is looked at again.
         Ok(()) | Err(StoreError::Conflict(_)) => {
@@ -219,7 +221,7 @@ async fn settle(
 }
 
 /// Those tools whose names nobody would take for another's.
-fn without_twins<'o>(upstream: &Upstream, offered: &'o [ToolDefinition]) -> Vec<&'o ToolDefinition> {
+fn without_confusables<'o>(upstream: &Upstream, offered: &'o [ToolDefinition]) -> Vec<&'o ToolDefinition> {
     let odd = confusable_names(offered.iter().map(|tool| tool.name.as_str()));
     if let Some(tool) = odd.first() {
         // A name may be anything, our secret, too.
@@ -232,22 +234,22 @@ fn without_twins<'o>(upstream: &Upstream, offered: &'o [ToolDefinition]) -> Vec<
     offered.iter().filter(is_plain).collect()
 }
 
-fn entry(gw: &Gateway, server: &ServerName, tools: usize) -> AdminEntry {
+fn admin_log_entry(gw: &Gateway, server: &ServerName, tools: usize) -> AdminEntry {
     AdminEntry {
         at: gw.clock.now(),
-        by: OURSELVES.to_owned(),
+        by: GATEWAY_ACTOR.to_owned(),
         action: "server.accept".to_owned(),
         subject: server.to_string(),
         detail: format!("{tools} tools, as they were offered").into(),
     }
 }
 
-fn says_unknown_method(message: &[u8]) -> bool {
+fn is_method_not_found(message: &[u8]) -> bool {
     let Ok(Said::Response(reply)) = read_server_message(message, &JsonLimits::REPLY) else { return false };
     reply.error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND.to_string())
 }
 
-fn own_request(visit: &RequestContext, id: &RequestId<'_>, cursor: Option<&str>) -> String {
+fn tools_list_request(visit: &RequestContext, id: &RequestId<'_>, cursor: Option<&str>) -> String {
     let cursor = cursor.map(|cursor| format!("\"cursor\":{cursor}"));
     let meta = match visit.generation() {
         ProtocolGeneration::Stateful => None,
