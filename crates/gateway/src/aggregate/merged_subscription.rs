@@ -21,8 +21,10 @@ use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
 use crate::http_server::responder::{Responder, SessionSlot};
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
-use crate::methods::listen::{Honoured, bounded, honoured, record, uris};
 use crate::methods::stream::LOOK;
+use crate::methods::subscriptions_listen::{
+    CheckedResources, check_resource_count, check_resources, record_denied, resource_uris,
+};
 use crate::methods::tasks;
 use crate::pipeline::{CallRecorder, InFlightGuard, Refusal};
 use crate::request_context::RequestContext;
@@ -61,7 +63,7 @@ pub(super) async fn handle_aggregate_listen(
     mut trail: CallRecorder,
     mut line: Responder,
 ) {
-    if let Err(refusal) = bounded(request) {
+    if let Err(refusal) = check_resource_count(request) {
         return tasks::refuse(gw, request, trail, line, &refusal).await;
     }
     let past = unknown_targets(all, request);
@@ -127,14 +129,14 @@ struct ServerSubscription {
     ctx: RequestContext,
     /// The request for it, without what may not be heard of.
     request_text: Arc<str>,
-    resources: Honoured,
+    resources: CheckedResources,
 }
 
 impl ServerSubscription {
     /// Writes of what the client is not told though it asked.
     async fn record_denials(&self, gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>) {
         let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..self.ctx.clone() };
-        record(gw, &as_asked, request, &self.resources).await;
+        record_denied(gw, &as_asked, request, &self.resources).await;
     }
 }
 
@@ -146,10 +148,10 @@ fn server_subscriptions(gw: &Gateway, all: &AggregateRequest, request: &ClientRe
             return None;
         };
         let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
-        let honoured = honoured(gw, &as_asked, &own);
+        let honoured = check_resources(gw, &as_asked, &own);
         Some(ServerSubscription {
             ctx: visit.clone(),
-            request_text: honoured.only_heard(&own).into(),
+            request_text: honoured.restrict_request(&own).into(),
             resources: honoured,
         })
     };
@@ -159,7 +161,7 @@ fn server_subscriptions(gw: &Gateway, all: &AggregateRequest, request: &ClientRe
 /// The resources of which the client hears. Where they are others than before, or a task is nobody's any more, it listens
 /// anew, and is told.
 fn subscribed_uris(shares: &[ServerSubscription]) -> Vec<(ServerName, Vec<String>)> {
-    let named = shares.iter().map(|share| (share.ctx.upstream.name().clone(), uris(&share.resources.heard)));
+    let named = shares.iter().map(|share| (share.ctx.upstream.name().clone(), resource_uris(&share.resources.allowed)));
     named.filter(|(_, uris)| !uris.is_empty()).collect()
 }
 

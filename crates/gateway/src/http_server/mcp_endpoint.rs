@@ -27,7 +27,9 @@ use crate::Gateway;
 use crate::aggregate::AggregateRequest;
 use crate::body_buffer::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
-use crate::methods::{call_handler, crossing, gone, initialize, list_requests, listen, pass, pool, stream, tasks};
+use crate::methods::{
+    call_handler, crossing, gone, initialize, list_requests, pass, pool, stream, subscriptions_listen, tasks,
+};
 use crate::pipeline::{CallRecorder, Refusal, parse_subject};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::request_trace::RequestTrace;
@@ -302,7 +304,7 @@ pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked
         method if is_list_method(method) => {
             Box::pin(list_requests::handle_list(gw, ctx, request, recorder, responder)).await
         }
-        Method::Listen => Box::pin(listen::listen(gw, ctx, request, recorder, responder)).await,
+        Method::Listen => Box::pin(subscriptions_listen::handle_listen(gw, ctx, request, recorder, responder)).await,
         _ => Box::pin(pass::request(gw, ctx, request, recorder, responder)).await,
     }
 }

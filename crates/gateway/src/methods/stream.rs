@@ -12,10 +12,10 @@ use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 
 use super::initialize::{reopen_if_stale, reopen_session};
-use super::listen::filter::Filter;
 use super::lost::{is_lost, may_be_lost};
 use super::server::{question, unaddressed};
 use super::subscribe;
+use super::subscriptions_listen::notification_filter::NotificationFilter;
 use crate::Gateway;
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
@@ -372,9 +372,10 @@ async fn pump(
 ) {
     // In a session of its own a server tells what it likes.
     let session = visit.session().filter(|session| session.is_upstream_stateless());
-    let mut asked = session
-        .map(|session| Filter::of(ListChangedSet::ALL, session.subscriptions.uris(), session.wants_log_messages()));
-    let mut filter = asked.is_some().then(Filter::default);
+    let mut asked = session.map(|session| {
+        NotificationFilter::of(ListChangedSet::ALL, session.subscriptions.uris(), session.wants_log_messages())
+    });
+    let mut filter = asked.is_some().then(NotificationFilter::default);
     while let Ok(Some(message)) = exchange.next_message().await {
         if mutant!("event-acknowledged-before-delivery") {
             set_heard(visit, exchange.last_event().0, opening);
@@ -383,9 +384,9 @@ async fn pump(
             Ok(Said::Notification(said)) => match &mut filter {
                 Some(filter) if !mutant!("unrequested-notification-reaches-session") => {
                     if let Some(asked) = asked.take_if(|_| *said.method() == Method::SubscriptionsAcknowledged) {
-                        *filter = asked.acknowledged(said.params().unwrap_or_default());
+                        *filter = asked.restrict_to_acknowledged(said.params().unwrap_or_default());
                     }
-                    filter.passes(gw, visit, &said).await
+                    filter.filter_notification(gw, visit, &said).await
                 }
                 _ => unaddressed(gw, visit, &said).await,
             },

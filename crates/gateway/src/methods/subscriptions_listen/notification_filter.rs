@@ -10,62 +10,64 @@ use crate::methods::server::{MayHear, unaddressed};
 use crate::request_context::RequestContext;
 
 /// What a request to listen names that we know.
-const KNOWN: [&str; 5] =
+const KNOWN_NOTIFICATION_KEYS: [&str; 5] =
     ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"];
 
 /// What a listener gets. Everything else is nobody's.
 #[derive(Debug, Default)]
-pub(crate) struct Filter {
+pub(crate) struct NotificationFilter {
     pub lists: ListChangedSet,
     pub uris: Vec<String>,
     tasks: Vec<String>,
     /// By names that nobody here knows, of extensions. What is told of them has names of their own.
-    others: Vec<String>,
-    log: bool,
+    extension_keys: Vec<String>,
+    wants_log: bool,
 }
 
-impl Filter {
+impl NotificationFilter {
     /// Of lists and resources alone, and of log messages where they are wanted.
-    pub fn of(lists: ListChangedSet, uris: Vec<String>, log: bool) -> Self {
-        Self { lists, uris, log, ..Self::default() }
+    pub fn of(lists: ListChangedSet, uris: Vec<String>, wants_log: bool) -> Self {
+        Self { lists, uris, wants_log, ..Self::default() }
     }
 
     /// What a client asks for, as far as the grant may hear of it.
-    pub fn asked(request: &ClientRequest<'_>, heard: &[MayHear]) -> Self {
+    pub fn from_request(request: &ClientRequest<'_>, heard: &[MayHear]) -> Self {
         let named = request.params().and_then(|params| params.get("notifications"));
         let uris = heard.iter().map(|heard| heard.uri().to_owned()).collect();
-        Self { uris, log: request.meta().log_level().is_some(), ..Self::named(named) }
+        Self { uris, wants_log: request.meta().log_level().is_some(), ..Self::from_notifications(named) }
     }
 
     /// What a request, or the answer to it, names.
-    fn named(named: Option<JsonValue<'_>>) -> Self {
+    fn from_notifications(named: Option<JsonValue<'_>>) -> Self {
         let members = named.iter().flat_map(|named| named.members());
-        let others = members.filter_map(|(key, _)| key.as_str()).filter(|key| !KNOWN.contains(&&**key));
+        let others =
+            members.filter_map(|(key, _)| key.as_str()).filter(|key| !KNOWN_NOTIFICATION_KEYS.contains(&&**key));
         Self {
             lists: ListChangedSet::from_listen_request(named),
-            uris: texts(named, "resourceSubscriptions"),
-            tasks: texts(named, "taskIds"),
-            others: others.map(|key| key.into_owned()).collect(),
-            log: false,
+            uris: string_list(named, "resourceSubscriptions"),
+            tasks: string_list(named, "taskIds"),
+            extension_keys: others.map(|key| key.into_owned()).collect(),
+            wants_log: false,
         }
     }
 
     /// Of that, what a server says that it tells of.
-    pub fn acknowledged(self, params: &str) -> Self {
+    pub fn restrict_to_acknowledged(self, params: &str) -> Self {
         let document = read(params.as_bytes(), &JsonLimits::REPLY).ok();
-        let said = Self::named(document.as_ref().and_then(|document| document.root().get("notifications")));
+        let said =
+            Self::from_notifications(document.as_ref().and_then(|document| document.root().get("notifications")));
         let both = |asked: Vec<String>, said: &[String]| asked.into_iter().filter(|own| said.contains(own)).collect();
         Self {
             lists: self.lists.intersection(said.lists),
             uris: both(self.uris, &said.uris),
             tasks: both(self.tasks, &said.tasks),
-            others: both(self.others, &said.others),
-            log: self.log,
+            extension_keys: both(self.extension_keys, &said.extension_keys),
+            wants_log: self.wants_log,
         }
     }
 
     /// Whether a notification is for this listener.
-    pub fn lets(&self, said: &ServerNotification<'_>) -> bool {
+    pub fn matches(&self, said: &ServerNotification<'_>) -> bool {
         let is_of = |member: &str, fits: &dyn Fn(&str) -> bool| {
             let document = said.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
             let value = document.as_ref().and_then(|document| document.root().get(member)?.as_str());
@@ -74,16 +76,21 @@ impl Filter {
         match said.method() {
             Method::ResourceUpdated => is_of("uri", &|uri| self.uris.iter().any(|own| is_within(uri, own))),
             Method::TaskChanged => is_of("taskId", &|task| self.tasks.iter().any(|own| own == task)),
-            Method::LogMessage => self.log,
-            Method::Other(_) => !self.others.is_empty(),
+            Method::LogMessage => self.wants_log,
+            Method::Other(_) => !self.extension_keys.is_empty(),
             method => self.lists.contains(method),
         }
     }
 
     /// What of a notification goes to this listener. It is judged first, whoever asked for it: what changed at the server
     /// is noted then, too.
-    pub async fn passes(&self, gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'_>) -> Option<String> {
-        let text = unaddressed(gw, visit, said).await.filter(|_| self.lets(said));
+    pub async fn filter_notification(
+        &self,
+        gw: &Gateway,
+        visit: &RequestContext,
+        said: &ServerNotification<'_>,
+    ) -> Option<String> {
+        let text = unaddressed(gw, visit, said).await.filter(|_| self.matches(said));
         if text.is_none() {
             gw.metrics.count_dropped_message();
         }
@@ -91,7 +98,7 @@ impl Filter {
     }
 
     /// As the client is told what it will hear of.
-    pub fn told(&self, id: &RequestId<'_>) -> String {
+    pub fn acknowledgement(&self, id: &RequestId<'_>) -> String {
         let mut members = self.lists.to_json_members();
         if !self.uris.is_empty() {
             let uris: Vec<String> = self.uris.iter().map(|uri| to_json_string(uri)).collect();
@@ -105,18 +112,18 @@ impl Filter {
     }
 
     /// What a server says that it tells of, without what was not asked for. None if it cannot be read.
-    pub fn only_asked(&self, text: &str) -> Option<String> {
+    pub fn restrict_acknowledgement(&self, text: &str) -> Option<String> {
         let document = read(text.as_bytes(), &JsonLimits::REPLY).ok()?;
         let named = document.root().get("params")?.get("notifications").filter(|own| own.kind() == JsonKind::Object)?;
         let members = named.members().filter_map(|(key, value)| {
             let own = match key.as_str()?.as_ref() {
-                "resourceSubscriptions" => only(value, &self.uris),
-                "taskIds" => only(value, &self.tasks),
-                name if KNOWN.contains(&name) => {
+                "resourceSubscriptions" => requested_elements(value, &self.uris),
+                "taskIds" => requested_elements(value, &self.tasks),
+                name if KNOWN_NOTIFICATION_KEYS.contains(&name) => {
                     let is_asked = self.lists.to_json_members().iter().any(|own| own.contains(&to_json_string(name)));
                     is_asked.then(|| value.raw().to_owned())?
                 }
-                name => self.others.iter().any(|own| own == name).then(|| value.raw().to_owned())?,
+                name => self.extension_keys.iter().any(|own| own == name).then(|| value.raw().to_owned())?,
             };
             Some(format!("{}:{own}", key.raw()))
         });
@@ -126,13 +133,13 @@ impl Filter {
     }
 }
 
-fn texts(named: Option<JsonValue<'_>>, member: &str) -> Vec<String> {
+fn string_list(named: Option<JsonValue<'_>>, member: &str) -> Vec<String> {
     let list = named.and_then(|named| named.get(member));
     list.iter().flat_map(|list| list.elements()).filter_map(|own| Some(own.as_str()?.into_owned())).collect()
 }
 
 /// The elements of a list that were asked for, as they are written.
-fn only(list: JsonValue<'_>, asked: &[String]) -> String {
+fn requested_elements(list: JsonValue<'_>, asked: &[String]) -> String {
     let is_asked = |own: &JsonValue<'_>| own.as_str().is_some_and(|own| asked.iter().any(|asked| *asked == own));
     let own: Vec<&str> = list.elements().filter(is_asked).map(|own| own.raw()).collect();
     format!("[{}]", own.join(","))

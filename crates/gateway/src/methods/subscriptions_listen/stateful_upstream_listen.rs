@@ -11,8 +11,8 @@ use gatelodge_mutants::mutant;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use super::filter::Filter;
-use super::{End, Listener, unwanted, uris};
+use super::notification_filter::NotificationFilter;
+use super::{ListenEnd, SubscriptionListener, resource_uris, wait_for_client_end};
 use crate::Gateway;
 use crate::http_server::responder::Responder;
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
@@ -24,24 +24,24 @@ use crate::session::Session;
 use crate::upstream::SendError;
 
 /// How long a server may take to be told of which resources somebody listens for.
-const SETTLE_TIME: Duration = Duration::from_secs(20);
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Of what is asked for, what the server has and the grant may hear of.
-fn filter(request: &ClientRequest<'_>, session: &Session, heard: &[MayHear]) -> Filter {
+fn build_filter(request: &ClientRequest<'_>, session: &Session, heard: &[MayHear]) -> NotificationFilter {
     let welcome = read(&session.server_info, &JsonLimits::REPLY).ok();
     let resources = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities")?.get("resources"));
     let subscribe = resources.and_then(|own| own.get("subscribe"));
     let tells_of_one = subscribe.is_some_and(|subscribe| subscribe.as_bool() == Some(true));
-    let asked = Filter::asked(request, if tells_of_one { heard } else { &[] });
+    let asked = NotificationFilter::from_request(request, if tells_of_one { heard } else { &[] });
     let lists = asked.lists.intersection(ListChangedSet::advertised(&session.server_info));
     // Nothing else is told to all who listen.
-    Filter::of(lists, asked.uris, false)
+    NotificationFilter::of(lists, asked.uris, false)
 }
 
 /// A notification as a listener gets it; none if it is not for them.
-fn tagged(filter: &Filter, message: &Bytes, id: &RequestId<'_>) -> Option<String> {
+fn to_listener_message(filter: &NotificationFilter, message: &Bytes, id: &RequestId<'_>) -> Option<String> {
     let Ok(Said::Notification(said)) = read_server_message(message, &JsonLimits::REPLY) else { return None };
-    if !filter.lets(&said) {
+    if !filter.matches(&said) {
         return None;
     }
     let document = said.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
@@ -57,100 +57,105 @@ fn tagged(filter: &Filter, message: &Bytes, id: &RequestId<'_>) -> Option<String
 }
 
 /// Holds the stream open until either side ends it.
-pub(super) async fn listen(
+pub(super) async fn listen_stateful(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     named: Vec<MayHear>,
     line: &mut Responder,
-) -> Result<End, SendError> {
-    let Some(session) = visit.upstream_session() else { return Ok(End::Over) };
-    let filter = filter(request, session, &named);
+) -> Result<ListenEnd, SendError> {
+    let Some(session) = visit.upstream_session() else { return Ok(ListenEnd::Closed) };
+    let filter = build_filter(request, session, &named);
     let mut messages = session.notification_hub.subscribe();
     // Its process is not taken for one that nobody uses.
     let _held = session.mark_in_use();
-    gw.follow_hub_of(visit, session);
+    gw.ensure_hub_follower(visit, session);
     // What is acknowledged before it can be heard could be missed.
     tokio::select! {
         stands = tokio::time::timeout(gw.settings.connect_time, session.notification_hub.wait_for_stream()) => {
             stands.map_err(|_| SendError::InvalidResponse("the server's stream does not open".to_owned()))?;
         }
-        () = unwanted(line) => return Ok(End::Unwanted),
-        () = gw.wait_for_shutdown() => return Ok(End::Over),
+        () = wait_for_client_end(line) => return Ok(ListenEnd::ClientLeft),
+        () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
     }
     let mut openings = session.handshake_attempts();
     let is_told = |heard: &MayHear| filter.uris.iter().any(|uri| uri == heard.uri());
-    let uris = uris(&named);
+    let uris = resource_uris(&named);
     let heard: Arc<[MayHear]> = named.into_iter().filter(is_told).collect();
-    let _watching = Watching::begin(gw, visit, session, &heard);
+    let _watching = ResourceWatchGuard::begin(gw, visit, session, &heard);
     let taken = tokio::select! {
-        taken = settle(gw, visit, session, &heard) => taken,
-        () = unwanted(line) => return Ok(End::Unwanted),
-        () = gw.wait_for_shutdown() => return Ok(End::Over),
+        taken = sync_subscriptions(gw, visit, session, &heard) => taken,
+        () = wait_for_client_end(line) => return Ok(ListenEnd::ClientLeft),
+        () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
     };
     // What the server will not tell of is not promised.
-    let filter = Filter::of(filter.lists, taken, false);
-    line.send(&filter.told(request.id())).await;
+    let filter = NotificationFilter::of(filter.lists, taken, false);
+    line.send(&filter.acknowledgement(request.id())).await;
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(LOOK);
-    let mut listener = Listener::new(visit, uris, Some(filter.lists));
+    let mut listener = SubscriptionListener::new(visit, uris, Some(filter.lists));
     loop {
         tokio::select! {
             message = messages.recv() => match message {
                 Ok(message) => {
-                    if let Some(text) = tagged(&filter, &message, request.id()) {
+                    if let Some(text) = to_listener_message(&filter, &message, request.id()) {
                         line.send(&text).await;
                     }
                 }
                 // It reads too slowly; what it missed, the next list tells.
                 Err(RecvError::Lagged(_)) => gw.metrics.count_dropped_message(),
-                Err(RecvError::Closed) => return Ok(End::Over),
+                Err(RecvError::Closed) => return Ok(ListenEnd::Closed),
             },
             _ = keep_alive.tick() => line.keep_alive().await,
             _ = look.tick() => {
-                if !listener.look(gw, request, line).await {
-                    return Ok(End::Over);
+                if !listener.revalidate(gw, request, line).await {
+                    return Ok(ListenEnd::Closed);
                 }
-                gw.follow_hub_of(&listener.visit, session);
+                gw.ensure_hub_follower(&listener.ctx, session);
                 // A server that had forgotten the session has forgotten what was to be heard of, too.
                 if std::mem::replace(&mut openings, session.handshake_attempts()) != openings
                     && !mutant!("listener-subscriptions-not-restored")
                 {
-                    gw.settle_apart(&listener.visit, session, &heard);
+                    gw.sync_subscriptions_in_background(&listener.ctx, session, &heard);
                 }
             }
-            () = unwanted(line) => return Ok(End::Unwanted),
-            () = gw.wait_for_shutdown() => return Ok(End::Over),
+            () = wait_for_client_end(line) => return Ok(ListenEnd::ClientLeft),
+            () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
         }
     }
 }
 
 /// One who listens for some resources, until this is dropped.
-struct Watching<'a> {
+struct ResourceWatchGuard<'a> {
     gw: &'a Gateway,
-    visit: &'a RequestContext,
+    ctx: &'a RequestContext,
     session: &'a Arc<Session>,
-    heard: &'a Arc<[MayHear]>,
+    resources: &'a Arc<[MayHear]>,
 }
 
-impl<'a> Watching<'a> {
-    fn begin(gw: &'a Gateway, visit: &'a RequestContext, session: &'a Arc<Session>, heard: &'a Arc<[MayHear]>) -> Self {
-        heard.iter().for_each(|heard| session.notification_hub.watch(heard.uri()));
-        Self { gw, visit, session, heard }
+impl<'a> ResourceWatchGuard<'a> {
+    fn begin(
+        gw: &'a Gateway,
+        ctx: &'a RequestContext,
+        session: &'a Arc<Session>,
+        resources: &'a Arc<[MayHear]>,
+    ) -> Self {
+        resources.iter().for_each(|heard| session.notification_hub.watch(heard.uri()));
+        Self { gw, ctx, session, resources }
     }
 }
 
-impl Drop for Watching<'_> {
+impl Drop for ResourceWatchGuard<'_> {
     fn drop(&mut self) {
-        self.heard.iter().for_each(|heard| self.session.notification_hub.unwatch(heard.uri()));
-        self.gw.settle_apart(self.visit, self.session, self.heard);
+        self.resources.iter().for_each(|heard| self.session.notification_hub.unwatch(heard.uri()));
+        self.gw.sync_subscriptions_in_background(self.ctx, self.session, self.resources);
     }
 }
 
 /// Asks the upstream to tell of just those resources that somebody listens for, and gives those of which it will. One that
 /// hangs is not asked for each.
-async fn settle(gw: &Gateway, visit: &RequestContext, session: &Session, heard: &[MayHear]) -> Vec<String> {
+async fn sync_subscriptions(gw: &Gateway, visit: &RequestContext, session: &Session, heard: &[MayHear]) -> Vec<String> {
     let mut taken = Vec::new();
     let settling = async {
         for heard in heard {
@@ -167,33 +172,33 @@ async fn settle(gw: &Gateway, visit: &RequestContext, session: &Session, heard: 
             }
         }
     };
-    let _ = tokio::time::timeout(SETTLE_TIME, settling).await;
+    let _ = tokio::time::timeout(SUBSCRIBE_TIMEOUT, settling).await;
     taken
 }
 
 impl Gateway {
     /// The same, and nobody waits for it: a server that hangs keeps no client from hearing, or from leaving.
-    fn settle_apart(&self, visit: &RequestContext, session: &Arc<Session>, heard: &Arc<[MayHear]>) {
+    fn sync_subscriptions_in_background(&self, visit: &RequestContext, session: &Arc<Session>, heard: &Arc<[MayHear]>) {
         let Some(gw) = self.arc_self().filter(|_| !heard.is_empty()) else { return };
         let (task, visit, session, heard) = (Arc::clone(&gw), visit.clone(), Arc::clone(session), Arc::clone(heard));
         gw.spawn(async move {
             tokio::select! {
-                _ = settle(&task, &visit, &session, &heard) => {}
+                _ = sync_subscriptions(&task, &visit, &session, &heard) => {}
                 () = task.wait_for_shutdown() => {}
             }
         });
     }
 
     /// Has somebody follow the upstream's stream of a session, if nobody does.
-    fn follow_hub_of(&self, visit: &RequestContext, session: &Arc<Session>) {
+    fn ensure_hub_follower(&self, visit: &RequestContext, session: &Arc<Session>) {
         if let Some(goes_on) = session.notification_hub.try_start_following() {
-            self.follow_hub(visit.through(Arc::clone(session)), goes_on);
+            self.spawn_hub_follower(visit.through(Arc::clone(session)), goes_on);
         }
     }
 
     /// Follows the upstream's stream of a session for all who listen, until none does: from where it was left, if it goes
     /// on with what somebody else left. What is said while nobody listens is nobody's.
-    fn follow_hub(&self, visit: RequestContext, goes_on: bool) {
+    fn spawn_hub_follower(&self, visit: RequestContext, goes_on: bool) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
