@@ -11,7 +11,7 @@ use crate::Gateway;
 use crate::list_changed::ListChangedSet;
 use crate::methods::initialize::reopen_if_stale;
 use crate::methods::protocol_probe::{DiscoverResult, request_discover};
-use crate::methods::stream::{AGAIN, AT_MOST};
+use crate::methods::standalone_stream::{MAX_RECONNECT_DELAY, MIN_RECONNECT_DELAY};
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::session::Session;
 
@@ -72,7 +72,7 @@ impl Gateway {
     /// Of which lists the server promised a client with a session to tell. Of one that was kept over a restart the
     /// server has to be asked again, until it answers.
     pub(crate) async fn advertised_list_changes(&self, ctx: &RequestContext, session: &Session) -> ListChangedSet {
-        let mut pause = AGAIN;
+        let mut pause = MIN_RECONNECT_DELAY;
         loop {
             match self.try_advertised_list_changes(ctx, session).await {
                 Some(_) if mutant!("policy-change-not-announced") => return ListChangedSet::default(),
@@ -81,7 +81,7 @@ impl Gateway {
                 None if !self.sessions.contains(session.id()) => return ListChangedSet::default(),
                 None => tokio::time::sleep(pause).await,
             }
-            pause = (pause * 2).min(AT_MOST);
+            pause = (pause * 2).min(MAX_RECONNECT_DELAY);
         }
     }
 

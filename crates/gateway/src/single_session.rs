@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::handle_request;
 use crate::http_server::responder::{Responder, SessionSlot};
-use crate::methods::{initialize, pass, stream};
+use crate::methods::{initialize, pass, standalone_stream};
 use crate::pipeline::CallRecorder;
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::request_trace::RequestTrace;
@@ -209,13 +209,13 @@ fn spawn_event_forwarder(gw: &Arc<Gateway>, ctx: &RequestContext, texts: &mpsc::
         loop {
             let telling = async {
                 if is_due {
-                    stream::tell(&gw, &ctx, &texts, written).await;
+                    standalone_stream::notify_list_changes(&gw, &ctx, &texts, written).await;
                     is_due = false;
                 }
                 std::future::pending::<()>().await;
             };
             tokio::select! {
-                () = stream::follow(&gw, &ctx, last_event_id, &texts, written) => {}
+                () = standalone_stream::follow_upstream_stream(&gw, &ctx, last_event_id, &texts, written) => {}
                 () = telling => {}
                 () = gw.wait_for_config_change(&ctx) => {}
                 () = end.notified() => break,
@@ -255,7 +255,7 @@ pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext, slot: &Sessi
 impl Gateway {
     /// Waits until what a visit came by is not in force any more.
     async fn wait_for_config_change(&self, ctx: &RequestContext) {
-        let mut recheck = tokio::time::interval(stream::LOOK);
+        let mut recheck = tokio::time::interval(standalone_stream::REVALIDATION_INTERVAL);
         while matches!(self.revalidate(ctx), Revalidation::Unchanged) {
             recheck.tick().await;
         }

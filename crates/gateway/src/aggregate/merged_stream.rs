@@ -18,7 +18,9 @@ use crate::Gateway;
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
 use crate::list_changed::{self, ListChangedSet};
-use crate::methods::stream::{HANDING_OVER, LOOK, WAITING_EVENTS, begin, follow};
+use crate::methods::standalone_stream::{
+    MAX_QUEUED_EVENTS, REVALIDATION_INTERVAL, STREAM_HANDOVER_TIMEOUT, follow_upstream_stream, send_backlog,
+};
 use crate::pipeline::{CallRecorder, InFlightGuard, Refusal};
 use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
@@ -67,7 +69,7 @@ pub(crate) async fn open_stream(
         Ok(room) => room,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
-    let (events, receiver) = mpsc::channel(WAITING_EVENTS);
+    let (events, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
     let task = Arc::clone(gw);
     gw.spawn(async move {
         serve_stream(task, all, behind, events).await;
@@ -102,13 +104,13 @@ async fn serve_stream(
     let mut changes = gw.late_lists.subscribe_changes();
     // The head goes out with the first bytes; clients wait for it.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
-    let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.stream_lock.lock()).await;
+    let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.stream_lock.lock()).await;
     let missed = behind.and_then(|place| session.replay_buffers().find_missed_events(place));
     let mut followers = UpstreamStreamTasks { resumes: missed.is_some(), ..UpstreamStreamTasks::default() };
-    begin(&session, missed, &events).await;
+    send_backlog(&session, missed, &events).await;
     let begun = Instant::now();
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
-    let mut look = tokio::time::interval(LOOK);
+    let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
     loop {
         tokio::select! {
             _ = keep_alive.tick() => {
@@ -267,7 +269,7 @@ async fn relay_events(
         let text = prefix_message(visit.upstream.name().as_str(), text, &gw.settings.reply_limits);
         session.replay_buffers().append_event(STANDALONE_STREAM, &text)
     };
-    follow(&gw, &visit, heard, &events, &written).await;
+    follow_upstream_stream(&gw, &visit, heard, &events, &written).await;
 }
 
 /// Keeps the session at a server from being taken for one that nobody uses.

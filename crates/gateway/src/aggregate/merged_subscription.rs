@@ -21,7 +21,7 @@ use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
 use crate::http_server::responder::{Responder, SessionSlot};
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
-use crate::methods::stream::LOOK;
+use crate::methods::standalone_stream::REVALIDATION_INTERVAL;
 use crate::methods::subscriptions_listen::{
     CheckedResources, check_resource_count, check_resources, record_denied, resource_uris,
 };
@@ -221,7 +221,7 @@ async fn run_stream(
     }
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(Instant::now() + period, period);
-    let mut look = tokio::time::interval(LOOK);
+    let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
     loop {
         tokio::select! {
             Some((server, said)) = heard.recv() => match said {

@@ -13,7 +13,7 @@ use crate::methods::initialize::{
     self, HandshakeResult, handshake_upstream, has_tasks, request_log_level, start_timeout,
 };
 use crate::methods::protocol_probe::fetch_server_info;
-use crate::methods::{pass, subscribe};
+use crate::methods::{pass, resources_subscribe};
 use crate::pipeline::{CallRecorder, Refusal};
 use crate::request_context::RequestContext;
 use crate::session::{Session, SessionParams, has_logging_capability};
@@ -56,7 +56,7 @@ pub(super) async fn ensure_open(
     if let Some(now) = session.server_sessions.log_level().filter(|now| Some(now) != level.as_ref()) {
         set_log_level(gw, &inside, &part, &now).await;
     }
-    subscribe::again(gw, &inside);
+    resources_subscribe::resubscribe(gw, &inside);
     if gw.sessions.find(session.id(), grant, None).is_none() {
         // The client has ended it meanwhile.
         initialize::end_session(gw, &visit.with_session(part)).await;

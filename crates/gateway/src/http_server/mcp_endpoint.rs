@@ -28,7 +28,7 @@ use crate::aggregate::AggregateRequest;
 use crate::body_buffer::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{
-    call_handler, crossing, gone, initialize, list_requests, pass, pool, stream, subscriptions_listen, tasks,
+    call_handler, crossing, gone, initialize, list_requests, pass, pool, standalone_stream, subscriptions_listen, tasks,
 };
 use crate::pipeline::{CallRecorder, Refusal, parse_subject};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
@@ -475,8 +475,10 @@ async fn get(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) ->
             ctx.client_protocol = ClientProtocol::Stateful(Some(session));
             let mut last = headers.get_all(http_headers::LAST_EVENT_ID).iter();
             match (last.next(), last.next()) {
-                (None, _) => stream::open(gw, ctx, None).await,
-                (Some(last), None) => stream::resume(gw, ctx, last.to_str().unwrap_or_default()).await,
+                (None, _) => standalone_stream::open_stream(gw, ctx, None).await,
+                (Some(last), None) => {
+                    standalone_stream::resume_stream(gw, ctx, last.to_str().unwrap_or_default()).await
+                }
                 (Some(_), Some(_)) => {
                     gw.reject_http(recorder, StatusCode::BAD_REQUEST, DUPLICATE_LAST_EVENT_ID.to_owned()).await
                 }

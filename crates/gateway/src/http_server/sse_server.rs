@@ -20,7 +20,7 @@ use super::http_bodies::{self, ReplyBody};
 use super::reply;
 use super::responder::SessionSlot;
 use crate::Gateway;
-use crate::methods::stream;
+use crate::methods::standalone_stream;
 use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
 use crate::single_session::{SingleSessionClient, end_session, stop_event_forwarder};
@@ -85,7 +85,7 @@ pub(crate) fn connection_id(uri: &Uri) -> Option<&str> {
 /// Opens a connection. It lives until the client hangs up, until its grant or its server is no longer in force, or
 /// until the gateway stops.
 pub(crate) async fn open_connection(gw: &Arc<Gateway>, ctx: RequestContext) -> Response<ReplyBody> {
-    let room = match stream::place(gw, &ctx).await {
+    let room = match standalone_stream::acquire_stream_slot(gw, &ctx).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
@@ -146,7 +146,7 @@ async fn relay_messages(
 ) {
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
-    let mut recheck = tokio::time::interval(stream::LOOK);
+    let mut recheck = tokio::time::interval(standalone_stream::REVALIDATION_INTERVAL);
     loop {
         let next = tokio::select! {
             Some(text) = queue.recv() => to_event(&text),

@@ -14,7 +14,7 @@ use http::StatusCode;
 
 use self::authorize::{as_unsent_refusal, authorize, early_denial, hidden_reason, load_tool_listing};
 use self::call_rounds::CallRounds;
-use super::{crossing, initialize, pool, subscribe, tasks};
+use super::{crossing, initialize, pool, resources_subscribe, tasks};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -49,7 +49,7 @@ pub(crate) async fn handle_call(
 ) {
     trail.set_subject(visit, facts.target(), facts.arguments());
     if !mutant!("unsubscribe-depends-on-policy") || early_denial(visit, facts, &trail).is_none() {
-        subscribe::ended(gw, visit, request, facts).await;
+        resources_subscribe::remove_subscription(gw, visit, request, facts).await;
     }
     match run_pipeline(gw, visit, request, facts, &mut trail, &mut line).await {
         Ok(CallResult::Response { status, text, outcome, mut exchange }) => {
@@ -112,7 +112,7 @@ pub(crate) async fn handle_unreachable(
     let mut trail = CallRecorder::start(visit, request, gw.new_call_id(), gw.clock.now());
     trail.set_subject(visit, facts.target(), facts.arguments());
     if !mutant!("unsubscribe-depends-on-server") {
-        subscribe::ended(gw, visit, request, facts).await;
+        resources_subscribe::remove_subscription(gw, visit, request, facts).await;
     }
     let refusal = match refusal {
         Refusal::Upstream(SendError::ClientGone) => refusal,
@@ -174,7 +174,7 @@ async fn run_pipeline(
         trail.set_definition(fingerprint, category);
     }
     let terms = authorize(visit, facts, offer.as_deref(), trail)?;
-    subscribe::has_room(visit, request, facts)?;
+    resources_subscribe::check_subscription_limit(visit, request, facts)?;
     let params = upstream_param_headers(visit, facts, offer.as_deref())?;
     let resumed = recheck_suspended(gw, visit, request, facts, trail)?;
     let reserved = match reserve_charges(gw, visit, terms, resumed.is_some(), trail).await {
@@ -188,7 +188,7 @@ async fn run_pipeline(
             return Err(refusal.into());
         }
     };
-    if let Some(text) = subscribe::kept_here(gw, visit, request, facts).await {
+    if let Some(text) = resources_subscribe::subscribe_locally(gw, visit, request, facts).await {
         return Ok(CallResult::LocalReply { text });
     }
     let journey = CallRounds {
@@ -347,7 +347,7 @@ async fn record_side_effects(
         tasks::note(gw, visit, name, text, progress).await;
     }
     if *outcome == CallOutcome::Ok {
-        subscribe::begun(gw, visit, request, journey.subject).await;
+        resources_subscribe::store_subscription(gw, visit, request, journey.subject).await;
     }
 }
 

@@ -16,8 +16,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::pass::{exchanged, fail_by};
 use super::protocol_probe::fetch_server_info;
+use super::resources_subscribe;
 use super::server::tell;
-use super::subscribe;
 use crate::Gateway;
 use crate::config_snapshot::ActiveGrant;
 use crate::http_server::reply;
@@ -247,7 +247,7 @@ async fn redo_handshake(gw: &Gateway, visit: &RequestContext, session: &Session)
                 session.tasks.note_server_task();
             }
             if !mutant!("client-subscriptions-not-restored") {
-                subscribe::again(gw, visit);
+                resources_subscribe::resubscribe(gw, visit);
             }
         }
         // It speaks otherwise now; what was agreed with the client does not hold any more.

@@ -20,7 +20,7 @@ use http::StatusCode;
 use self::notification_filter::NotificationFilter;
 use super::pass::fail;
 use super::server::{MayHear, may_hear_of};
-use super::stream::LOOK;
+use super::standalone_stream::REVALIDATION_INTERVAL;
 use super::tasks::{self, not_to_hear};
 use crate::Gateway;
 use crate::http_server::reply;
@@ -239,7 +239,7 @@ async fn relay_notifications(
 ) -> Result<ListenEnd, SendError> {
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
-    let mut look = tokio::time::interval(LOOK);
+    let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
     let mut listener = SubscriptionListener::new(visit, resource_uris(heard), None);
     let (mut asked, mut filter) =
         (Some(NotificationFilter::from_request(request, heard)), NotificationFilter::default());

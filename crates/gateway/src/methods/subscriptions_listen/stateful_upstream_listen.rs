@@ -16,9 +16,9 @@ use super::{ListenEnd, SubscriptionListener, resource_uris, wait_for_client_end}
 use crate::Gateway;
 use crate::http_server::responder::Responder;
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
+use crate::methods::resources_subscribe::send_subscription;
 use crate::methods::server::MayHear;
-use crate::methods::stream::{LOOK, follow};
-use crate::methods::subscribe::ask;
+use crate::methods::standalone_stream::{REVALIDATION_INTERVAL, follow_upstream_stream};
 use crate::request_context::RequestContext;
 use crate::session::Session;
 use crate::upstream::SendError;
@@ -93,7 +93,7 @@ pub(super) async fn listen_stateful(
     line.send(&filter.acknowledgement(request.id())).await;
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
-    let mut look = tokio::time::interval(LOOK);
+    let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
     let mut listener = SubscriptionListener::new(visit, uris, Some(filter.lists));
     loop {
         tokio::select! {
@@ -163,8 +163,10 @@ async fn sync_subscriptions(gw: &Gateway, visit: &RequestContext, session: &Sess
             let mut asked = asked.lock().await;
             let is_wanted = session.notification_hub.is_watched(heard.uri());
             match asked.plan_request(is_wanted, session.handshake_attempts()) {
-                Some(true) => asked.record_reply(ask(gw, visit, &Method::ResourcesSubscribe, heard).await),
-                Some(false) => drop(ask(gw, visit, &Method::ResourcesUnsubscribe, heard).await),
+                Some(true) => {
+                    asked.record_reply(send_subscription(gw, visit, &Method::ResourcesSubscribe, heard).await)
+                }
+                Some(false) => drop(send_subscription(gw, visit, &Method::ResourcesUnsubscribe, heard).await),
                 None => {}
             }
             if is_wanted && asked.is_accepted {
@@ -205,7 +207,8 @@ impl Gateway {
             let Some(session) = visit.upstream_session().cloned() else { return };
             let (events, mut heard) = mpsc::channel::<Bytes>(1);
             let last = session.last_event_id().filter(|_| goes_on);
-            let following = follow(&task, &visit, last, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
+            let following =
+                follow_upstream_stream(&task, &visit, last, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
             let telling = async {
                 while let Some(message) = heard.recv().await {
                     session.notification_hub.broadcast(message);
@@ -216,7 +219,7 @@ impl Gateway {
                     if !task.is_context_current(&visit) {
                         return true;
                     }
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(REVALIDATION_INTERVAL).await;
                 }
                 false
             };

@@ -13,8 +13,8 @@ use tokio::sync::{Notify, mpsc};
 
 use super::initialize::{reopen_if_stale, reopen_session};
 use super::lost::{is_lost, may_be_lost};
+use super::resources_subscribe;
 use super::server::{question, unaddressed};
-use super::subscribe;
 use super::subscriptions_listen::notification_filter::NotificationFilter;
 use crate::Gateway;
 use crate::http_server::http_bodies::ReplyBody;
@@ -26,39 +26,39 @@ use crate::revalidation::Revalidation;
 use crate::session::{STANDALONE_STREAM, Session, SseEventId, UpstreamStreamState};
 use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
-pub(crate) const WAITING_EVENTS: usize = 64;
+pub(crate) const MAX_QUEUED_EVENTS: usize = 64;
 /// After the upstream ends its stream, we wait so long before asking for it again.
-pub(crate) const AGAIN: Duration = Duration::from_secs(1);
-pub(crate) const AT_MOST: Duration = Duration::from_secs(60);
-const SHORTEST: Duration = Duration::from_millis(50);
+pub(crate) const MIN_RECONNECT_DELAY: Duration = Duration::from_secs(1);
+pub(crate) const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(60);
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// How long one that takes an earlier stream's place waits for it to end.
-pub(crate) const HANDING_OVER: Duration = Duration::from_secs(1);
+pub(crate) const STREAM_HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often it looks whether the grant is still what it was.
-pub(crate) const LOOK: Duration = Duration::from_millis(500);
+pub(crate) const REVALIDATION_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
-pub(crate) async fn resume(gw: &Arc<Gateway>, visit: RequestContext, last: &str) -> Response<ReplyBody> {
+pub(crate) async fn resume_stream(gw: &Arc<Gateway>, visit: RequestContext, last: &str) -> Response<ReplyBody> {
     let Some(session) = visit.session() else {
         return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
     let place_in = session.replay_buffers().parse_event_id(last);
     if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE_STREAM) {
-        return open(gw, visit, Some(behind)).await;
+        return open_stream(gw, visit, Some(behind)).await;
     }
     let Some(behind) = place_in.filter(|place| session.replay_buffers().find_missed_events(*place).is_some()) else {
-        return unknown(gw, &visit).await;
+        return reply_unknown_event(gw, &visit).await;
     };
-    match place(gw, &visit).await {
+    match acquire_stream_slot(gw, &visit).await {
         Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
         Ok(room) => match session.replay_buffers().resume_stream(behind, room) {
             Some(events) => reply::event_stream_response(events),
-            None => unknown(gw, &visit).await,
+            None => reply_unknown_event(gw, &visit).await,
         },
     }
 }
 
 /// Answers that nobody knows what a client missed.
-async fn unknown(gw: &Gateway, visit: &RequestContext) -> Response<ReplyBody> {
+async fn reply_unknown_event(gw: &Gateway, visit: &RequestContext) -> Response<ReplyBody> {
     let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
     trail.set_method("GET");
     gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
@@ -67,22 +67,26 @@ async fn unknown(gw: &Gateway, visit: &RequestContext) -> Response<ReplyBody> {
 
 /// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
 /// ends the session, until the grant has no way to the server any more, or until the gateway stops.
-pub(crate) async fn open(gw: &Arc<Gateway>, visit: RequestContext, behind: Option<SseEventId>) -> Response<ReplyBody> {
-    let room = match place(gw, &visit).await {
+pub(crate) async fn open_stream(
+    gw: &Arc<Gateway>,
+    visit: RequestContext,
+    behind: Option<SseEventId>,
+) -> Response<ReplyBody> {
+    let room = match acquire_stream_slot(gw, &visit).await {
         Ok(room) => room,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
-    let (events, receiver) = mpsc::channel(WAITING_EVENTS);
+    let (events, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
     let task = Arc::clone(gw);
     gw.spawn(async move {
-        serve(task, visit, behind, events).await;
+        serve_stream(task, visit, behind, events).await;
         drop(room);
     });
     reply::event_stream_response(receiver)
 }
 
 /// A place for one more stream of the grant; what comes of it is written down.
-pub(crate) async fn place(gw: &Gateway, visit: &RequestContext) -> Result<InFlightGuard, Refusal> {
+pub(crate) async fn acquire_stream_slot(gw: &Gateway, visit: &RequestContext) -> Result<InFlightGuard, Refusal> {
     let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
     trail.set_method("GET");
     match InFlightGuard::for_stream(&visit.grant) {
@@ -97,17 +101,22 @@ pub(crate) async fn place(gw: &Gateway, visit: &RequestContext) -> Result<InFlig
     }
 }
 
-async fn serve(gw: Arc<Gateway>, visit: RequestContext, behind: Option<SseEventId>, events: mpsc::Sender<Bytes>) {
+async fn serve_stream(
+    gw: Arc<Gateway>,
+    visit: RequestContext,
+    behind: Option<SseEventId>,
+    events: mpsc::Sender<Bytes>,
+) {
     let Some(session) = visit.session() else { return };
     let handle = session.open_stream();
     // The head goes out with the first bytes; clients wait for it.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
-    let _earlier_has_ended = tokio::time::timeout(HANDING_OVER, session.stream_lock.lock()).await;
+    let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.stream_lock.lock()).await;
     let missed = behind.and_then(|place| session.replay_buffers().find_missed_events(place));
     let heard = missed.as_ref().and_then(|_| session.last_event_id());
-    begin(session, missed, &events).await;
+    send_backlog(session, missed, &events).await;
     let (mut own, mut heard, mut is_due) = (visit.clone(), heard, false);
-    while let Some(next) = served(&gw, &own, heard, &mut is_due, &events, &handle).await {
+    while let Some(next) = serve_until_change(&gw, &own, heard, &mut is_due, &events, &handle).await {
         is_due = true;
         // Another server knows nothing of the events of this one.
         heard = session.last_event_id().filter(|_| Arc::ptr_eq(&own.upstream, &next.upstream));
@@ -118,7 +127,7 @@ async fn serve(gw: Arc<Gateway>, visit: RequestContext, behind: Option<SseEventI
 
 /// Serves the stream by what is in force, and says that it is another one if that is due. Gives the visit to go on by
 /// when it is another one again; none at the end.
-async fn served(
+async fn serve_until_change(
     gw: &Gateway,
     visit: &RequestContext,
     heard: Option<HeaderValue>,
@@ -128,10 +137,10 @@ async fn served(
 ) -> Option<RequestContext> {
     let session = visit.session()?;
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
-    let mut look = tokio::time::interval(LOOK);
+    let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
     let written = |text: &str| session.replay_buffers().append_event(STANDALONE_STREAM, text);
-    let mut upstream = std::pin::pin!(follow(gw, visit, heard, events, written));
-    let mut telling = std::pin::pin!(tell(gw, visit, events, written));
+    let mut upstream = std::pin::pin!(follow_upstream_stream(gw, visit, heard, events, written));
+    let mut telling = std::pin::pin!(notify_list_changes(gw, visit, events, written));
     loop {
         tokio::select! {
             () = &mut upstream => return None,
@@ -155,7 +164,7 @@ async fn served(
 
 /// Gives the client what it missed since the place that it comes from. Where that is not known any more, as after a
 /// restart, the stream begins anew, with a place to come back to: what belongs to no request is nobody's answer.
-pub(crate) async fn begin(session: &Session, missed: Option<Vec<Bytes>>, events: &mpsc::Sender<Bytes>) {
+pub(crate) async fn send_backlog(session: &Session, missed: Option<Vec<Bytes>>, events: &mpsc::Sender<Bytes>) {
     let first = match missed {
         Some(missed) => missed,
         None if session.revision() >= Revision::R2025_11_25 => {
@@ -171,7 +180,7 @@ pub(crate) async fn begin(session: &Session, missed: Option<Vec<Bytes>>, events:
 }
 
 /// Tells a client with a session that its lists are others now, as soon as it is known of which it was promised to hear.
-pub(crate) async fn tell(
+pub(crate) async fn notify_list_changes(
     gw: &Gateway,
     visit: &RequestContext,
     events: &mpsc::Sender<Bytes>,
@@ -186,116 +195,118 @@ pub(crate) async fn tell(
 
 /// Follows the upstream's own stream from where it was left, and passes on what is in it as `written` says. Where it
 /// has none, this waits for ever: the client's stays open all the same.
-pub(crate) async fn follow(
+pub(crate) async fn follow_upstream_stream(
     gw: &Gateway,
     visit: &RequestContext,
     last: Option<HeaderValue>,
     events: &mpsc::Sender<Bytes>,
     written: impl Fn(&str) -> Bytes + Copy,
 ) {
-    let mut pause = AGAIN;
+    let mut pause = MIN_RECONNECT_DELAY;
     // Which opening of the session was made because the upstream had forgotten it.
     let mut reopened = None;
     // How long a process that has ended is let rest: one that always ends soon is not started again and again.
-    let mut rest = AGAIN;
+    let mut rest = MIN_RECONNECT_DELAY;
     // Kept with the session, which forgets it when it is opened anew.
-    set_heard(visit, last, openings(visit));
+    set_last_event_id(visit, last, handshake_attempts(visit));
     loop {
         reopen_if_stale(gw, visit).await;
         // Whoever opens it now asks by themselves.
         if visit.session().is_some_and(|session| session.reopen_lock.try_lock().is_ok()) {
-            subscribe::again(gw, visit);
+            resources_subscribe::resubscribe(gw, visit);
         }
-        let (opening, began) = (openings(visit), Instant::now());
+        let (opening, began) = (handshake_attempts(visit), Instant::now());
         let last = visit.upstream_session().and_then(|session| session.last_event_id());
         let is_behind = last.is_some();
-        let Some(permit) = to_hear(gw, visit, last).await else { return std::future::pending().await };
+        let Some(permit) = stream_permit(gw, visit, last).await else { return std::future::pending().await };
         match gw.upstream_client.send(&visit.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
                 reopened = None;
-                let _open = Stands::begin(visit);
+                let _open = StreamStateGuard::open(visit);
                 tokio::select! {
-                    () = pump(gw, visit, &mut exchange, opening, events, written) => {}
+                    () = relay_events(gw, visit, &mut exchange, opening, events, written) => {}
                     // What is heard of has changed, so the stream is opened anew, at once.
-                    () = changed(visit) => continue,
+                    () = wait_for_subscription_change(visit) => continue,
                 }
                 // Its last message may not have been sent: whoever comes back hears it.
                 if events.is_closed() {
                     return;
                 }
                 let (id, retry) = exchange.last_event();
-                if began.elapsed() > AT_MOST || !visit.upstream.is_process() {
-                    rest = AGAIN;
+                if began.elapsed() > MAX_RECONNECT_DELAY || !visit.upstream.is_process() {
+                    rest = MIN_RECONNECT_DELAY;
                 }
-                pause = retry.unwrap_or(rest).clamp(SHORTEST, AT_MOST);
-                rest = (rest * 2).min(AT_MOST);
-                set_heard(visit, id, opening);
+                pause = retry.unwrap_or(rest).clamp(MIN_RETRY_DELAY, MAX_RECONNECT_DELAY);
+                rest = (rest * 2).min(MAX_RECONNECT_DELAY);
+                set_last_event_id(visit, id, opening);
             }
-            Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return absent(visit).await,
-            Err(SendError::Status(405)) => return absent(visit).await,
+            Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => {
+                return wait_without_stream(visit).await;
+            }
+            Err(SendError::Status(405)) => return wait_without_stream(visit).await,
             // Not there now, it has forgotten the session or the event, or has no stream and says so by 404.
             answer => {
-                pause = (pause * 2).min(AT_MOST);
-                let status = refused(&answer);
-                match is_forgotten(gw, visit, status).await {
+                pause = (pause * 2).min(MAX_RECONNECT_DELAY);
+                let status = refusal_status(&answer);
+                match is_session_forgotten(gw, visit, status).await {
                     Some(true) if reopened != opening => {
-                        reopened = reopen(gw, visit).await;
-                        pause = AGAIN;
+                        reopened = reopen_forgotten_session(gw, visit).await;
+                        pause = MIN_RECONNECT_DELAY;
                     }
                     Some(false) if status == StatusCode::NOT_FOUND && !is_behind => {
-                        stand(visit, UpstreamStreamState::Unsupported)
+                        set_stream_state(visit, UpstreamStreamState::Unsupported)
                     }
                     Some(_) | None => {}
                 }
                 if !matches!(answer, Err(SendError::NotSent(_) | SendError::ConnectionLost(_))) {
-                    set_heard(visit, None, opening);
+                    set_last_event_id(visit, None, opening);
                 }
             }
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = wanted(visit) => {}
+            () = wait_for_listener(visit) => {}
         }
     }
 }
 
 /// The upstream's stream is open for as long as this is there.
-struct Stands<'v>(&'v RequestContext);
+struct StreamStateGuard<'v>(&'v RequestContext);
 
-impl<'v> Stands<'v> {
-    fn begin(visit: &'v RequestContext) -> Self {
-        stand(visit, UpstreamStreamState::Open);
+impl<'v> StreamStateGuard<'v> {
+    fn open(visit: &'v RequestContext) -> Self {
+        set_stream_state(visit, UpstreamStreamState::Open);
         Self(visit)
     }
 }
 
-impl Drop for Stands<'_> {
+impl Drop for StreamStateGuard<'_> {
     fn drop(&mut self) {
-        stand(self.0, UpstreamStreamState::Closed);
+        set_stream_state(self.0, UpstreamStreamState::Closed);
     }
 }
 
-fn stand(visit: &RequestContext, standing: UpstreamStreamState) {
+fn set_stream_state(visit: &RequestContext, standing: UpstreamStreamState) {
     if let Some(session) = visit.upstream_session() {
         session.notification_hub.set_stream_state(standing);
     }
 }
 
 /// Waits for ever, where the upstream has no stream.
-async fn absent(visit: &RequestContext) {
-    stand(visit, UpstreamStreamState::Unsupported);
+async fn wait_without_stream(visit: &RequestContext) {
+    set_stream_state(visit, UpstreamStreamState::Unsupported);
     std::future::pending().await
 }
 
 /// Waits until somebody waits for the upstream's stream.
-async fn wanted(visit: &RequestContext) {
+async fn wait_for_listener(visit: &RequestContext) {
     match visit.upstream_session() {
         Some(session) => session.notification_hub.wait_until_wanted().await,
         None => std::future::pending().await,
     }
 }
 
-fn refused(answer: &Result<UpstreamResponse, SendError>) -> StatusCode {
+fn refusal_status(answer: &Result<UpstreamResponse, SendError>) -> StatusCode {
     match answer {
         Ok(exchange) => exchange.status,
         Err(SendError::Status(status)) => StatusCode::from_u16(*status).unwrap_or_default(),
@@ -305,7 +316,7 @@ fn refused(answer: &Result<UpstreamResponse, SendError>) -> StatusCode {
 
 /// Whether the upstream has forgotten the session: how it refuses its stream may say so, and a request that does nothing
 /// tells. None where neither says anything.
-async fn is_forgotten(gw: &Gateway, visit: &RequestContext, status: StatusCode) -> Option<bool> {
+async fn is_session_forgotten(gw: &Gateway, visit: &RequestContext, status: StatusCode) -> Option<bool> {
     visit.upstream_session()?;
     match status == StatusCode::NOT_FOUND || may_be_lost(visit, status) {
         true => is_lost(gw, visit).await,
@@ -315,19 +326,19 @@ async fn is_forgotten(gw: &Gateway, visit: &RequestContext, status: StatusCode) 
 
 /// Opens the session again that the upstream has forgotten: who only listens makes no call that would. Gives which
 /// opening it is then.
-async fn reopen(gw: &Gateway, visit: &RequestContext) -> Option<u64> {
+async fn reopen_forgotten_session(gw: &Gateway, visit: &RequestContext) -> Option<u64> {
     let session = visit.upstream_session()?;
     reopen_session(gw, visit, Some(session.handshake_attempts())).await;
     Some(session.handshake_attempts())
 }
 
 /// Which opening of the session it is; none where the upstream has none.
-fn openings(visit: &RequestContext) -> Option<u64> {
+fn handshake_attempts(visit: &RequestContext) -> Option<u64> {
     visit.upstream_session().map(|session| session.handshake_attempts())
 }
 
 /// Notes the last event that was heard of the upstream's stream, in which opening of the session.
-fn set_heard(visit: &RequestContext, last: Option<HeaderValue>, opening: Option<u64>) {
+fn set_last_event_id(visit: &RequestContext, last: Option<HeaderValue>, opening: Option<u64>) {
     if let Some((session, opening)) = visit.upstream_session().zip(opening) {
         session.set_last_event_id(last, opening);
     }
@@ -335,13 +346,13 @@ fn set_heard(visit: &RequestContext, last: Option<HeaderValue>, opening: Option<
 
 /// Leave to hear: the stream of a session, or a request that stands alone for all that the session wants to hear of.
 /// What the policy denies by now is left out, and that is written once.
-async fn to_hear(gw: &Gateway, visit: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
+async fn stream_permit(gw: &Gateway, visit: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
     let Some(session) = visit.session().filter(|session| session.is_upstream_stateless()) else {
         return Some(Permit::for_event_stream(visit, last));
     };
     let mut uris = Vec::new();
     for uri in session.subscriptions.uris_for_stream() {
-        if let Some(heard) = subscribe::judged(gw, visit, session, &uri).await {
+        if let Some(heard) = resources_subscribe::authorize_subscription(gw, visit, session, &uri).await {
             uris.push(to_json_string(heard.uri()));
         } else if mutant!("denied-resource-still-subscribed") {
             uris.push(to_json_string(&uri));
@@ -355,14 +366,14 @@ async fn to_hear(gw: &Gateway, visit: &RequestContext, last: Option<HeaderValue>
     Permit::for_always_allowed(method, visit.request_for_upstream(UpstreamRequest::request(text, call), method, None))
 }
 
-async fn changed(visit: &RequestContext) {
+async fn wait_for_subscription_change(visit: &RequestContext) {
     match visit.session().filter(|session| session.is_upstream_stateless()) {
         Some(session) => session.subscriptions.changed.notified().await,
         None => std::future::pending().await,
     }
 }
 
-async fn pump(
+async fn relay_events(
     gw: &Gateway,
     visit: &RequestContext,
     exchange: &mut UpstreamResponse,
@@ -378,7 +389,7 @@ async fn pump(
     let mut filter = asked.is_some().then(NotificationFilter::default);
     while let Ok(Some(message)) = exchange.next_message().await {
         if mutant!("event-acknowledged-before-delivery") {
-            set_heard(visit, exchange.last_event().0, opening);
+            set_last_event_id(visit, exchange.last_event().0, opening);
         }
         let text = match read_server_message(&message, &gw.settings.reply_limits) {
             Ok(Said::Notification(said)) => match &mut filter {
@@ -403,6 +414,6 @@ async fn pump(
             let Ok(place) = events.reserve().await else { return };
             place.send(written(&text));
         }
-        set_heard(visit, exchange.last_event().0, opening);
+        set_last_event_id(visit, exchange.last_event().0, opening);
     }
 }

@@ -20,7 +20,7 @@ use crate::upstream::UpstreamRequest;
 ///
 /// # Errors
 /// It would be more.
-pub(super) fn has_room(
+pub(super) fn check_subscription_limit(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
@@ -34,7 +34,7 @@ pub(super) fn has_room(
 }
 
 /// Answers what an upstream without sessions cannot keep.
-pub(super) async fn kept_here(
+pub(super) async fn subscribe_locally(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -44,12 +44,12 @@ pub(super) async fn kept_here(
     if !matches!(request.method(), Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) {
         return None;
     }
-    begun(gw, visit, request, facts).await;
+    store_subscription(gw, visit, request, facts).await;
     Some(gatelodge_mcp::result_response(request.id(), "{}"))
 }
 
 /// Notes what a session listens for, now that the server has taken it.
-pub(super) async fn begun(
+pub(super) async fn store_subscription(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -62,7 +62,7 @@ pub(super) async fn begun(
 }
 
 /// Notes what a session does not want to hear of any more, whatever becomes of the request.
-pub(super) async fn ended(
+pub(super) async fn remove_subscription(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -79,7 +79,7 @@ pub(super) async fn ended(
 
 /// Subscribes anew to what a session listens for, at a server that has opened it anew, if nobody has or not to all of
 /// it. No call waits for that.
-pub(crate) fn again(gw: &Gateway, visit: &RequestContext) {
+pub(crate) fn resubscribe(gw: &Gateway, visit: &RequestContext) {
     let Some(session) = visit.session().filter(|session| !session.is_upstream_stateless()) else { return };
     if session.upstream_link().is_ended() {
         return;
@@ -98,9 +98,11 @@ pub(crate) fn again(gw: &Gateway, visit: &RequestContext) {
                 break;
             }
             // The client may have done with it meanwhile.
-            let heard = judged(&own, &visit, &session, &uri).await.filter(|_| session.subscriptions.contains(&uri));
+            let heard = authorize_subscription(&own, &visit, &session, &uri)
+                .await
+                .filter(|_| session.subscriptions.contains(&uri));
             if let Some(heard) = heard {
-                is_answered &= ask(&own, &visit, &Method::ResourcesSubscribe, &heard).await.is_some();
+                is_answered &= send_subscription(&own, &visit, &Method::ResourcesSubscribe, &heard).await.is_some();
             }
         }
         if !is_answered && !mutant!("failed-subscription-not-retried") {
@@ -110,7 +112,12 @@ pub(crate) fn again(gw: &Gateway, visit: &RequestContext) {
 }
 
 /// Whether a session may still hear of what it listens for. That it may not is written once, until it may again.
-pub(super) async fn judged(gw: &Gateway, visit: &RequestContext, session: &Session, uri: &str) -> Option<MayHear> {
+pub(super) async fn authorize_subscription(
+    gw: &Gateway,
+    visit: &RequestContext,
+    session: &Session,
+    uri: &str,
+) -> Option<MayHear> {
     let reason = match may_hear_of(gw, visit, uri) {
         Ok(heard) => {
             session.subscriptions.clear_denied(uri);
@@ -128,7 +135,12 @@ pub(super) async fn judged(gw: &Gateway, visit: &RequestContext, session: &Sessi
 }
 
 /// Subscribes at the upstream, or ends that, and gives whether it will have it. None if it does not answer.
-pub(super) async fn ask(gw: &Gateway, visit: &RequestContext, method: &Method<'_>, heard: &MayHear) -> Option<bool> {
+pub(super) async fn send_subscription(
+    gw: &Gateway,
+    visit: &RequestContext,
+    method: &Method<'_>,
+    heard: &MayHear,
+) -> Option<bool> {
     let (call, uri) = (gw.new_call_id(), to_json_string(heard.uri()));
     let name = method.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{name}","params":{{"uri":{uri}}}}}"#);
