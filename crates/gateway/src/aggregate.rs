@@ -23,7 +23,7 @@ use gatelodge_store::ServerName;
 
 use crate::Gateway;
 use crate::config_snapshot::{ActiveGrant, ConfigSnapshot, ServerAccess};
-use crate::methods::pool;
+use crate::methods::session_pool;
 use crate::pipeline::Refusal;
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::request_trace::RequestTrace;
@@ -91,7 +91,7 @@ impl AggregateRequest {
             }
             ClientProtocol::Stateful(None) => Err(Refusal::UnknownReference),
             ClientProtocol::Stateless(modern) => {
-                let joined = pool::joined(gw, visit, request, modern.clone()).await;
+                let joined = session_pool::with_pooled_session(gw, visit, request, modern.clone()).await;
                 joined.map(|joined| RequestContext {
                     client_protocol: ClientProtocol::Stateless(joined),
                     ..visit.clone()

@@ -56,7 +56,7 @@ use crate::config_snapshot::ConcurrencyLimits;
 use crate::forced_shutdown::ForcedShutdown;
 use crate::http_server::listener::{ListenerKind, accept_connections};
 use crate::http_server::sse_server::SseClientConnections;
-use crate::methods::pool::Pool;
+use crate::methods::session_pool::SessionPool;
 use crate::metrics::Metrics;
 use crate::pipeline::PausedCalls;
 use crate::request_context::RequestContext;
@@ -96,7 +96,7 @@ pub struct Gateway {
     session_persistence: SessionPersistence,
     task_owners: Arc<dyn TaskOwners>,
     sse_connections: SseClientConnections,
-    session_pool: Pool,
+    session_pool: SessionPool,
     late_lists: LateListCache,
     warned_names: WarnedNames,
     suspended_calls: PausedCalls,
@@ -141,7 +141,7 @@ impl Gateway {
             clock,
             sessions: SessionRegistry::new(settings.sessions, settings.session_idle),
             sse_connections: SseClientConnections::default(),
-            session_pool: Pool::default(),
+            session_pool: SessionPool::default(),
             late_lists: LateListCache::default(),
             warned_names: WarnedNames::default(),
             suspended_calls: PausedCalls::default(),

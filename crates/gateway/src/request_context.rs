@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::arguments_digest::StreamingDigest;
 use crate::config_snapshot::{ActiveGrant, ServerAccess};
-use crate::methods::pool::Turn;
+use crate::methods::session_pool::Turn;
 use crate::request_trace::{RequestTrace, UpstreamSpanContext};
 use crate::session::{ClientInfo, Session};
 use crate::upstream::{StatelessHeaders, ToolListing, ToolRegistry, Upstream, UpstreamRequest, UpstreamTool};

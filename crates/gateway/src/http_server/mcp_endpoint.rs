@@ -28,7 +28,8 @@ use crate::aggregate::AggregateRequest;
 use crate::body_buffer::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{
-    call_handler, crossing, gone, initialize, list_requests, pass, pool, standalone_stream, subscriptions_listen, tasks,
+    call_handler, crossing, gone, initialize, list_requests, pass, session_pool, standalone_stream,
+    subscriptions_listen, tasks,
 };
 use crate::pipeline::{CallRecorder, Refusal, parse_subject};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
@@ -219,7 +220,7 @@ async fn handle_message(
 pub(crate) async fn handle_request(gw: &Gateway, mut ctx: RequestContext, request: &Asked<'_>, responder: Responder) {
     if let ClientProtocol::Stateless(side) = &ctx.client_protocol {
         let cancel_signal = responder.cancel_signal();
-        let joining = Box::pin(pool::joined(gw, &ctx, request, side.clone()));
+        let joining = Box::pin(session_pool::with_pooled_session(gw, &ctx, request, side.clone()));
         let joined = tokio::select! {
             biased;
             () = wait_for_cancel(cancel_signal.as_deref()) => Err(Refusal::Upstream(SendError::ClientGone)),

@@ -14,7 +14,7 @@ use http::StatusCode;
 
 use self::authorize::{as_unsent_refusal, authorize, early_denial, hidden_reason, load_tool_listing};
 use self::call_rounds::CallRounds;
-use super::{crossing, initialize, pool, resources_subscribe, tasks};
+use super::{crossing, initialize, resources_subscribe, session_pool, tasks};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -155,7 +155,7 @@ async fn run_pipeline(
     line.acquire_in_flight(visit, request.method())?;
     crossing::carried(visit, request)?;
     let apart = match back {
-        None if request_state(visit, request).is_none() && pool::has_turns(visit, request) => {
+        None if request_state(visit, request).is_none() && session_pool::needs_exclusive_session(visit, request) => {
             // Nobody gives way, and no process is started, for what the policy refuses. What its own session offers is
             // judged again below; only that takes from limits.
             if let Some(reason) = early_denial(visit, facts, trail) {
@@ -270,7 +270,7 @@ fn find_suspended_context(
     if let Some(room) = back.room {
         line.hold_in_flight_guard(room);
     }
-    Some(visit.by(back.session, back.turn))
+    Some(visit.with_upstream_session(back.session, back.turn))
 }
 
 /// What is written of a call whose caller did not wait for its turn.
@@ -295,7 +295,9 @@ async fn with_exclusive_session(
         previous_response: None,
         deadline_timer: None,
     };
-    match wait_or_cancel(&errand, line, std::pin::pin!(pool::apart(gw, visit, request))).await {
+    match wait_or_cancel(&errand, line, std::pin::pin!(session_pool::acquire_exclusive_session(gw, visit, request)))
+        .await
+    {
         Some(apart) => apart,
         None if abandoned_outcome(gw).is_err() => Err(SendError::NotSent("the gateway was stopped".to_owned()).into()),
         None => Err(Refusal::CapacityReached(CLIENT_LEFT_MESSAGE)),

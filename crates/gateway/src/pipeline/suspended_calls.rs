@@ -16,7 +16,7 @@ use gatelodge_store::{CallId, GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
 use super::{CallRecorder, InFlightGuard, RequestSubject};
-use crate::methods::pool::Turn;
+use crate::methods::session_pool::Turn;
 use crate::request_context::RequestContext;
 use crate::session::{Session, SessionUseGuard};
 use crate::upstream::{SecretRedactor, Upstream, UpstreamResponse};

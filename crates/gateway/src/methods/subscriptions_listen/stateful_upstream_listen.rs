@@ -194,7 +194,7 @@ impl Gateway {
     /// Has somebody follow the upstream's stream of a session, if nobody does.
     fn ensure_hub_follower(&self, visit: &RequestContext, session: &Arc<Session>) {
         if let Some(goes_on) = session.notification_hub.try_start_following() {
-            self.spawn_hub_follower(visit.through(Arc::clone(session)), goes_on);
+            self.spawn_hub_follower(visit.on_behalf_of_session(Arc::clone(session)), goes_on);
         }
     }
 

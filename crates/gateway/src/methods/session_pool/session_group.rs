@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// Sessions of one kind that are open at once.
-const MOST: usize = 8;
+const MAX_SESSIONS_PER_GROUP: usize = 8;
 /// What is said to a call beyond that.
-pub(super) const NO_TURN: &str = "8 calls are open in which this server may ask you something, and no more may be; \
+pub(super) const NO_EXCLUSIVE_SESSION_MESSAGE: &str = "8 calls are open in which this server may ask you something, and no more may be; \
     answer what it asks, or try again when one of them has ended; the call was not sent";
 /// How long a call waits for a session that is open before it opens another: most calls are soon done, a session takes
 /// time to open, and a server may keep something from one call to the next.
@@ -83,7 +83,7 @@ impl Row {
 
     fn one_more(&self) -> Option<Slot> {
         let mut places = self.places();
-        (places.count < MOST).then(|| {
+        (places.count < MAX_SESSIONS_PER_GROUP).then(|| {
             places.count += 1;
             Slot::default()
         })
@@ -180,7 +180,7 @@ mod tests {
 
     #[tokio::test]
     async fn for_one_that_waits_one_gives_way_and_it_is_looked_for_it_until_there_is_one() {
-        let places = Mutex::new(Places { free: Vec::new(), count: MOST });
+        let places = Mutex::new(Places { free: Vec::new(), count: MAX_SESSIONS_PER_GROUP });
         let row = Arc::new(Row { first: Slot::default(), places, turns: Semaphore::new(0) });
         let (looks, gives_way) = (AtomicUsize::new(0), Notify::new());
         let waiting = row.turn(Duration::from_secs(9), || {

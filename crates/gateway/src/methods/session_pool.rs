@@ -2,7 +2,7 @@
 //! its clients can do, so that an upstream asks no client for more than it has declared; and some more where that alone
 //! tells to which call a question belongs.
 
-mod turns;
+mod session_group;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use gatelodge_mcp::{ClientCapabilities, ClientRequest, Revision};
 use gatelodge_store::{GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
-use self::turns::{NO_TURN, Row, Slot};
+use self::session_group::{NO_EXCLUSIVE_SESSION_MESSAGE, Row, Slot};
 use super::initialize::{HandshakeResult, handshake_timeout, handshake_upstream, reserve_session_slot, start_timeout};
 use super::protocol_probe::probe_is_stateless;
 use crate::Gateway;
@@ -24,56 +24,56 @@ use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::session::{ClientInfo, Session, SessionParams, has_logging_capability};
 use crate::upstream::{SendError, UpstreamLink};
 
-pub(crate) use self::turns::Turn;
+pub(crate) use self::session_group::Turn;
 
 /// A session that no call has had to itself for so long is ended, but for the one that all share.
-const OUT_OF_USE: Duration = Duration::from_secs(60);
+const SPARE_SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Who shares a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct SessionPoolKey {
     grant: GrantId,
     server: ServerName,
     /// Of what the clients can do, and of the log messages they want.
-    declared: [u8; 32],
+    capabilities_hash: [u8; 32],
 }
 
 /// What a client says of itself with a request, by which it shares sessions.
-struct Words<'r> {
-    key: Key,
+struct PooledClientProfile<'r> {
+    key: SessionPoolKey,
     capabilities: String,
-    info: Option<JsonValue<'r>>,
-    level: Option<String>,
+    client_info: Option<JsonValue<'r>>,
+    log_level: Option<String>,
 }
 
-impl<'r> Words<'r> {
+impl<'r> PooledClientProfile<'r> {
     fn of(visit: &RequestContext, request: &'r ClientRequest<'_>) -> Self {
         let meta = request.meta();
         let capabilities = meta.client_capabilities().map_or_else(|| "{}".to_owned(), shared_capabilities);
-        let level = meta.log_level().map(|level| level.to_string());
+        let log_level = meta.log_level().map(|level| level.to_string());
         let mut hash = Sha256::new();
         hash.update(&capabilities);
         hash.update([0]);
-        hash.update(level.as_deref().unwrap_or_default());
+        hash.update(log_level.as_deref().unwrap_or_default());
         let (grant, server) = (visit.grant.config.id.clone(), visit.upstream.name().clone());
-        let key = Key { grant, server, declared: hash.finalize().into() };
-        Self { key, capabilities, info: meta.client_info(), level }
+        let key = SessionPoolKey { grant, server, capabilities_hash: hash.finalize().into() };
+        Self { key, capabilities, client_info: meta.client_info(), log_level }
     }
 }
 
 /// The sessions that are shared.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
-    rows: Mutex<HashMap<Key, Arc<Row>>>,
+pub(crate) struct SessionPool {
+    groups: Mutex<HashMap<SessionPoolKey, Arc<Row>>>,
 }
 
-impl Pool {
-    fn row(&self, key: &Key) -> Arc<Row> {
+impl SessionPool {
+    fn group(&self, key: &SessionPoolKey) -> Arc<Row> {
         Arc::clone(self.lock().entry(key.clone()).or_default())
     }
 
     /// Forgets places whose session is over.
-    fn sweep(&self, is_open: impl Fn(&str, &GrantId, &ServerName) -> bool) {
+    fn remove_closed(&self, is_open: impl Fn(&str, &GrantId, &ServerName) -> bool) {
         self.lock().retain(|key, row| match row.first().try_lock() {
             Ok(id) => row.is_more_than_first() || id.as_ref().is_some_and(|id| is_open(id, &key.grant, &key.server)),
             // Somebody is opening it.
@@ -82,12 +82,12 @@ impl Pool {
     }
 
     /// Gives up sessions that calls had to themselves, and that nobody uses; gives their ids.
-    fn give_up(&self, is_unused: impl Fn(&str) -> bool) -> Vec<Box<str>> {
+    fn take_unused(&self, is_unused: impl Fn(&str) -> bool) -> Vec<Box<str>> {
         self.lock().values().flat_map(|row| row.give_up(&is_unused)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Row>>> {
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionPoolKey, Arc<Row>>> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,9 +95,9 @@ impl Gateway {
     /// Ends sessions that calls had to themselves, and that nobody uses any more: each is a process or a connection. Places
     /// whose session is over are forgotten.
     pub(crate) fn end_spare_sessions(&self) {
-        let ids = self.session_pool.give_up(|id| self.sessions.is_unused(id, OUT_OF_USE));
+        let ids = self.session_pool.take_unused(|id| self.sessions.is_unused(id, SPARE_SESSION_IDLE_TIMEOUT));
         ids.iter().for_each(|id| self.sessions.remove(id));
-        self.session_pool.sweep(|id, grant, server| self.sessions.exists(id, grant, server));
+        self.session_pool.remove_closed(|id, grant, server| self.sessions.exists(id, grant, server));
     }
 }
 
@@ -105,7 +105,7 @@ impl Gateway {
 ///
 /// # Errors
 /// The upstream does not say how it speaks, or opens no session.
-pub(crate) async fn joined(
+pub(crate) async fn with_pooled_session(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -115,9 +115,9 @@ pub(crate) async fn joined(
         if probe_is_stateless(gw, visit).await? {
             return Ok(side);
         }
-        let words = Words::of(visit, request);
-        let row = gw.session_pool.row(&words.key);
-        let far = session_in(gw, visit, row.first(), &words, None).await?;
+        let words = PooledClientProfile::of(visit, request);
+        let row = gw.session_pool.group(&words.key);
+        let far = ensure_session(gw, visit, row.first(), &words, None).await?;
         Ok(Box::new(StatelessClient { upstream_session: Some(far), ..*side }))
     };
     // Many may wait for one that asks a server which hangs; none of them for all that were before it.
@@ -128,7 +128,7 @@ pub(crate) async fn joined(
 
 /// Whether a call needs a session to itself: the upstream may ask something in its middle, and nothing else would tell
 /// that it asks for this one. Over HTTP each call has a stream of its own.
-pub(crate) fn has_turns(visit: &RequestContext, request: &ClientRequest<'_>) -> bool {
+pub(crate) fn needs_exclusive_session(visit: &RequestContext, request: &ClientRequest<'_>) -> bool {
     let ClientProtocol::Stateless(side) = &visit.client_protocol else { return false };
     let is_one_stream =
         |far: &Arc<Session>| matches!(far.upstream_link(), UpstreamLink::Process(_) | UpstreamLink::Sse(_));
@@ -141,27 +141,30 @@ pub(crate) fn has_turns(visit: &RequestContext, request: &ClientRequest<'_>) -> 
 ///
 /// # Errors
 /// As many as may have one.
-pub(crate) async fn apart(
+pub(crate) async fn acquire_exclusive_session(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
 ) -> Result<RequestContext, Refusal> {
-    let words = Words::of(visit, request);
-    let row = gw.session_pool.row(&words.key);
+    let words = PooledClientProfile::of(visit, request);
+    let row = gw.session_pool.group(&words.key);
     let make_room = || gw.evict_suspended_call(|paused| paused.turn.as_ref().is_some_and(|turn| turn.is_of(&row)));
-    let turn = row.turn(gw.settings.call_time, make_room).await.ok_or(Refusal::CapacityReached(NO_TURN))?;
+    let turn = row
+        .turn(gw.settings.call_time, make_room)
+        .await
+        .ok_or(Refusal::CapacityReached(NO_EXCLUSIVE_SESSION_MESSAGE))?;
     let shared = visit.upstream_session().map(|shared| &**shared);
     let beside = shared.filter(|_| !turn.is_first());
-    let far = session_in(gw, visit, turn.slot(), &words, beside).await.map_err(Refusal::as_handshake_failure)?;
-    Ok(visit.by(far, Some(Arc::new(turn))))
+    let far = ensure_session(gw, visit, turn.slot(), &words, beside).await.map_err(Refusal::as_handshake_failure)?;
+    Ok(visit.with_upstream_session(far, Some(Arc::new(turn))))
 }
 
 /// The session of a place, which is opened if there is none; beside the one that is shared, if it is not that.
-async fn session_in(
+async fn ensure_session(
     gw: &Gateway,
     visit: &RequestContext,
     slot: &Slot,
-    words: &Words<'_>,
+    words: &PooledClientProfile<'_>,
     shared: Option<&Session>,
 ) -> Result<Arc<Session>, Refusal> {
     let (grant, server) = (&visit.grant.config.id, visit.upstream.name());
@@ -169,19 +172,20 @@ async fn session_in(
     if let Some(session) = open.as_deref().and_then(|id| gw.sessions.find(id, grant, Some(server))) {
         return Ok(session);
     }
-    let session = opened(gw, visit, words, shared).await.inspect_err(|_| visit.upstream.forget_stateless_support())?;
+    let session =
+        open_session(gw, visit, words, shared).await.inspect_err(|_| visit.upstream.forget_stateless_support())?;
     // With no wait in between: a session that is open and in no place would be left behind.
     *open = Some(session.id().into());
     Ok(session)
 }
 
-async fn opened(
+async fn open_session(
     gw: &Gateway,
     visit: &RequestContext,
-    words: &Words<'_>,
+    words: &PooledClientProfile<'_>,
     shared: Option<&Session>,
 ) -> Result<Arc<Session>, Refusal> {
-    let handshake = handshake(&words.capabilities, words.info);
+    let handshake = initialize_request(&words.capabilities, words.client_info);
     let greeting = async {
         let room = reserve_session_slot(gw, visit, handshake.len()).await?;
         Ok::<_, Refusal>((room, handshake_upstream(gw, visit, &handshake).await?))
@@ -189,20 +193,20 @@ async fn opened(
     let patience = start_timeout(gw, visit);
     let greeted = tokio::time::timeout(patience, greeting).await;
     let (room, shaken) = greeted.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience))))?;
-    let level = words.level.as_deref().filter(|_| has_logging_capability(&shaken.server_info));
+    let level = words.log_level.as_deref().filter(|_| has_logging_capability(&shaken.server_info));
     shaken.send_initialized(gw, visit, level).await;
     let HandshakeResult { link, revision, server_info: welcome } = shaken;
     let opening = SessionParams {
         grant: visit.grant.config.id.clone(),
         server: Some(visit.upstream.name().clone()),
         revision,
-        client_info: ClientInfo::of(words.info),
+        client_info: ClientInfo::of(words.client_info),
         handshake,
         server_info: welcome,
         upstream_link: link,
         session_permit: room,
         is_upstream_stateless: false,
-        accepts_log_messages: words.level.is_some(),
+        accepts_log_messages: words.log_level.is_some(),
     };
     let session = Session::new(opening).map(|session| match shared {
         Some(shared) => session.sharing_hub_with(shared),
@@ -215,9 +219,9 @@ async fn opened(
     Ok(session)
 }
 
-fn handshake(capabilities: &str, info: Option<JsonValue<'_>>) -> Bytes {
-    const OURS: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
-    let info = info.map_or(OURS, |info| info.raw());
+fn initialize_request(capabilities: &str, info: Option<JsonValue<'_>>) -> Bytes {
+    const GATEWAY_CLIENT_INFO: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+    let info = info.map_or(GATEWAY_CLIENT_INFO, |info| info.raw());
     format!(
         r#"{{"jsonrpc":"2.0","id":"0","method":"initialize","params":{{"protocolVersion":"{}","capabilities":{capabilities},"clientInfo":{info}}}}}"#,
         Revision::R2025_11_25
@@ -227,7 +231,7 @@ fn handshake(capabilities: &str, info: Option<JsonValue<'_>>) -> Bytes {
 
 impl RequestContext {
     /// The same visit of a client without a session, by another session of ours.
-    pub fn by(&self, far: Arc<Session>, turn: Option<Arc<Turn>>) -> Self {
+    pub fn with_upstream_session(&self, far: Arc<Session>, turn: Option<Arc<Turn>>) -> Self {
         let mut visit = self.clone();
         if let ClientProtocol::Stateless(side) = &mut visit.client_protocol {
             (side.upstream_session, side.exclusive_session) = (Some(far), turn);
@@ -236,7 +240,7 @@ impl RequestContext {
     }
 
     /// The same visit, to go through a session of ours.
-    pub fn through(&self, session: Arc<Session>) -> Self {
+    pub fn on_behalf_of_session(&self, session: Arc<Session>) -> Self {
         let side = StatelessClient {
             revision: Revision::R2026_07_28,
             client: ClientInfo::default(),
