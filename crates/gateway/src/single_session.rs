@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::handle_request;
 use crate::http_server::responder::{Responder, SessionSlot};
-use crate::methods::{initialize, pass, standalone_stream};
+use crate::methods::{initialize, passthrough, standalone_stream};
 use crate::pipeline::CallRecorder;
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::request_trace::RequestTrace;
@@ -115,7 +115,7 @@ impl SingleSessionClient {
                 is_handshake.then_some(over)
             }
             ClientMessage::Notification(_) | ClientMessage::Response(_) => {
-                pass::one_way(gw, &ctx, &message).await;
+                passthrough::forward_one_way(gw, &ctx, &message).await;
                 None
             }
         }

@@ -13,7 +13,7 @@ use crate::methods::initialize::{
     self, HandshakeResult, handshake_upstream, has_tasks, request_log_level, start_timeout,
 };
 use crate::methods::protocol_probe::fetch_server_info;
-use crate::methods::{pass, resources_subscribe};
+use crate::methods::{passthrough, resources_subscribe};
 use crate::pipeline::{CallRecorder, Refusal};
 use crate::request_context::RequestContext;
 use crate::session::{Session, SessionParams, has_logging_capability};
@@ -177,7 +177,7 @@ pub(super) async fn deliver_one_way(gw: &Gateway, all: &AggregateRequest, messag
         let gw = Arc::clone(&own);
         telling.spawn(async move {
             if let Ok(message) = read_client_message(text.as_bytes(), &gw.settings.request_limits) {
-                pass::one_way(&gw, &visit, &message).await;
+                passthrough::forward_one_way(&gw, &visit, &message).await;
             }
         });
     }

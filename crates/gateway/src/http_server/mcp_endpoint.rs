@@ -28,7 +28,7 @@ use crate::aggregate::AggregateRequest;
 use crate::body_buffer::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{
-    call_handler, crossing, gone, initialize, list_requests, pass, session_pool, standalone_stream,
+    call_handler, crossing, gone, initialize, list_requests, passthrough, session_pool, standalone_stream,
     subscriptions_listen, tasks,
 };
 use crate::pipeline::{CallRecorder, Refusal, parse_subject};
@@ -210,7 +210,7 @@ async fn handle_message(
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
-            Box::pin(pass::one_way(gw, &ctx, &message)).await;
+            Box::pin(passthrough::forward_one_way(gw, &ctx, &message)).await;
             responder.accept();
         }
     }
@@ -306,7 +306,7 @@ pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked
             Box::pin(list_requests::handle_list(gw, ctx, request, recorder, responder)).await
         }
         Method::Listen => Box::pin(subscriptions_listen::handle_listen(gw, ctx, request, recorder, responder)).await,
-        _ => Box::pin(pass::request(gw, ctx, request, recorder, responder)).await,
+        _ => Box::pin(passthrough::forward_request(gw, ctx, request, recorder, responder)).await,
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::capability_check::{
     INPUT_FINDER, UNDECLARED_SERVER_REQUEST_MESSAGE, missing_capability, undeclared_refusal,
 };
-use super::server::{may_be_answered, may_be_asked, tell};
+use super::unsolicited_messages::{may_be_answered, may_be_asked, send_one_way};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 use crate::http_server::responder::Responder;
@@ -211,7 +211,7 @@ pub(crate) async fn deliver_responses(
         let mut outgoing =
             visit.message_for_upstream(UpstreamRequest::notification(result_response(&question.id, said)));
         outgoing.session_link = link.clone();
-        if let Err(fault) = tell(gw, visit, Permit::for_server_request_response(&question.id, outgoing)).await {
+        if let Err(fault) = send_one_way(gw, visit, Permit::for_server_request_response(&question.id, outgoing)).await {
             // Its server waits for what it cannot be told, and nobody can come again.
             paused.questions = open.into_iter().chain([question]).chain(questions).collect();
             gw.cancel_suspended_call(paused);

@@ -14,10 +14,10 @@ use gatelodge_mutants::mutant;
 use gatelodge_store::CallOutcome;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::pass::{exchanged, fail_by};
+use super::passthrough::{exchange_with_upstream, reply_refusal};
 use super::protocol_probe::fetch_server_info;
 use super::resources_subscribe;
-use super::server::tell;
+use super::unsolicited_messages::send_one_way;
 use crate::Gateway;
 use crate::config_snapshot::ActiveGrant;
 use crate::http_server::reply;
@@ -54,7 +54,7 @@ pub(crate) async fn handle_initialize(
         }
         Err(Refusal::Upstream(fault)) => {
             let outcome = fault.outcome();
-            fail_by(gw, request.id(), &mut trail, (Refusal::Handshake(fault), outcome), line).await;
+            reply_refusal(gw, request.id(), &mut trail, (Refusal::Handshake(fault), outcome), line).await;
         }
         Err(refusal) => {
             line.finish(reply::internal_error_reply(request.id(), trail.call_id(), &refusal)).await;
@@ -85,7 +85,7 @@ async fn open_session(
     room: OwnedSemaphorePermit,
     line: &mut Responder,
 ) -> Result<(Bytes, CallOutcome), Refusal> {
-    let exchanged = exchanged(gw, visit, request, trail, line).await.map_err(|fault| match fault {
+    let exchanged = exchange_with_upstream(gw, visit, request, trail, line).await.map_err(|fault| match fault {
         SendError::Timeout => SendError::HandshakeTimeout(gw.settings.call_time),
         other => other,
     });
@@ -310,7 +310,7 @@ impl HandshakeResult {
         let introducing = async {
             let said = self.address(UpstreamRequest::notification(INITIALIZED_NOTIFICATION));
             if let Some(permit) = Permit::for_always_allowed(Method::Initialized.name(), said) {
-                let _ = tell(gw, visit, permit).await;
+                let _ = send_one_way(gw, visit, permit).await;
             }
             if let Some(level) = level {
                 request_log_level(gw, visit, level, |asking| self.address(asking)).await;

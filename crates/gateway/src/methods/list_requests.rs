@@ -15,7 +15,7 @@ use gatelodge_policy::{CalledTool, Category, Definition};
 use gatelodge_store::{CallOutcome, EnforcementMode};
 use http::StatusCode;
 
-use super::pass::fail;
+use super::passthrough::reply_failure;
 use super::tool_listing_refresh::apply_listing;
 use crate::Gateway;
 use crate::http_server::reply;
@@ -82,14 +82,14 @@ pub(crate) async fn handle_list(
         fetch_list(gw, visit, &wanted, &mut line, |id, cursor, trace| request.page_request(id, cursor, trace)).await;
     let pages = match pages {
         Ok(pages) => pages,
-        Err(fault) => return fail(gw, id, &mut trail, fault, line).await,
+        Err(fault) => return reply_failure(gw, id, &mut trail, fault, line).await,
     };
     match build_response(gw, visit, request, &pages, changes).await {
         Ok((status, text, outcome)) => {
             line.finish_with_body(status, text).await;
             gw.write_row(trail.outcome_row(outcome, None)).await;
         }
-        Err(Refusal::Upstream(fault)) => fail(gw, id, &mut trail, fault, line).await,
+        Err(Refusal::Upstream(fault)) => reply_failure(gw, id, &mut trail, fault, line).await,
         Err(refusal) => {
             line.finish(reply::internal_error_reply(id, trail.call_id(), &refusal)).await;
             gw.record_refusal(&mut trail, &refusal).await;

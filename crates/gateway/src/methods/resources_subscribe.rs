@@ -9,7 +9,7 @@ use gatelodge_mcp::{ClientRequest, Method, code};
 use gatelodge_mutants::mutant;
 use http::StatusCode;
 
-use super::server::{MayHear, may_hear_of};
+use super::unsolicited_messages::{AllowedResource, authorize_resource};
 use crate::Gateway;
 use crate::pipeline::{CallRecorder, Permit, Refusal, RequestSubject, await_own_response, result_text};
 use crate::request_context::RequestContext;
@@ -117,8 +117,8 @@ pub(super) async fn authorize_subscription(
     visit: &RequestContext,
     session: &Session,
     uri: &str,
-) -> Option<MayHear> {
-    let reason = match may_hear_of(gw, visit, uri) {
+) -> Option<AllowedResource> {
+    let reason = match authorize_resource(gw, visit, uri) {
         Ok(heard) => {
             session.subscriptions.clear_denied(uri);
             return Some(heard);
@@ -139,7 +139,7 @@ pub(super) async fn send_subscription(
     gw: &Gateway,
     visit: &RequestContext,
     method: &Method<'_>,
-    heard: &MayHear,
+    heard: &AllowedResource,
 ) -> Option<bool> {
     let (call, uri) = (gw.new_call_id(), to_json_string(heard.uri()));
     let name = method.name();

@@ -14,8 +14,8 @@ use tokio::sync::{Notify, mpsc};
 use super::initialize::{reopen_if_stale, reopen_session};
 use super::lost::{is_lost, may_be_lost};
 use super::resources_subscribe;
-use super::server::{question, unaddressed};
 use super::subscriptions_listen::notification_filter::NotificationFilter;
+use super::unsolicited_messages::{filter_standalone_notification, relay_server_request};
 use crate::Gateway;
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
@@ -399,9 +399,9 @@ async fn relay_events(
                     }
                     filter.filter_notification(gw, visit, &said).await
                 }
-                _ => unaddressed(gw, visit, &said).await,
+                _ => filter_standalone_notification(gw, visit, &said).await,
             },
-            Ok(Said::Request(asked)) => question(gw, visit, &asked).await,
+            Ok(Said::Request(asked)) => relay_server_request(gw, visit, &asked).await,
             Ok(Said::Response(_)) | Err(_) => {
                 gw.metrics.count_dropped_message();
                 None

@@ -18,10 +18,10 @@ use gatelodge_store::{CallId, CallOutcome};
 use http::StatusCode;
 
 use self::notification_filter::NotificationFilter;
-use super::pass::fail;
-use super::server::{MayHear, may_hear_of};
+use super::passthrough::reply_failure;
 use super::standalone_stream::REVALIDATION_INTERVAL;
 use super::tasks::{self, not_to_hear};
+use super::unsolicited_messages::{AllowedResource, authorize_resource};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -63,12 +63,13 @@ pub(crate) async fn handle_listen(
     let text = honoured.restrict_request(request);
     let heard = honoured.allowed;
     let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
-        return fail(gw, request.id(), &mut trail, SendError::NotSent("it cannot be read".to_owned()), line).await;
+        return reply_failure(gw, request.id(), &mut trail, SendError::NotSent("it cannot be read".to_owned()), line)
+            .await;
     };
     if visit.translation() == ProtocolTranslation::ToStateful {
         return match stateful_upstream_listen::listen_stateful(gw, visit, request, heard, &mut line).await {
             Ok(end) => finish_stream(gw, visit, request, trail, line, end).await,
-            Err(fault) => fail(gw, request.id(), &mut trail, fault, line).await,
+            Err(fault) => reply_failure(gw, request.id(), &mut trail, fault, line).await,
         };
     }
     let unheard = match not_to_hear(gw, visit, request, &mut line).await {
@@ -100,7 +101,7 @@ pub(crate) async fn handle_listen(
     };
     match end {
         Ok(end) => finish_stream(gw, visit, request, trail, line, end).await,
-        Err(fault) => fail(gw, request.id(), &mut trail, fault, line).await,
+        Err(fault) => reply_failure(gw, request.id(), &mut trail, fault, line).await,
     }
 }
 
@@ -153,7 +154,7 @@ async fn wait_for_client_end(line: &mut Responder) {
 
 /// The resources that a request names: those of which the grant may hear, and the others with the reason.
 pub(crate) struct CheckedResources {
-    pub allowed: Vec<MayHear>,
+    pub allowed: Vec<AllowedResource>,
     denied: Vec<(String, Reason)>,
 }
 
@@ -165,7 +166,7 @@ impl CheckedResources {
 }
 
 /// The URIs of what may be heard of.
-pub(crate) fn resource_uris(heard: &[MayHear]) -> Vec<String> {
+pub(crate) fn resource_uris(heard: &[AllowedResource]) -> Vec<String> {
     heard.iter().map(|heard| heard.uri().to_owned()).collect()
 }
 
@@ -191,7 +192,7 @@ fn named_resources<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> 
 pub(crate) fn check_resources(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>) -> CheckedResources {
     let (mut heard, mut denied) = (Vec::new(), Vec::new());
     for uri in named_resources(request).iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str()) {
-        match may_hear_of(gw, visit, &uri) {
+        match authorize_resource(gw, visit, &uri) {
             Ok(own) => heard.push(own),
             Err(reason) => denied.push((uri.into_owned(), reason)),
         }
@@ -221,7 +222,7 @@ async fn open_and_relay(
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     (call, permit): (CallId, Permit),
-    heard: &[MayHear],
+    heard: &[AllowedResource],
     line: &mut Responder,
 ) -> Result<ListenEnd, SendError> {
     let opening = tokio::time::timeout(gw.settings.call_time, gw.upstream_client.send(&visit.upstream, permit));
@@ -233,7 +234,7 @@ async fn relay_notifications(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    (call, heard): (CallId, &[MayHear]),
+    (call, heard): (CallId, &[AllowedResource]),
     exchange: &mut UpstreamResponse,
     line: &mut Responder,
 ) -> Result<ListenEnd, SendError> {

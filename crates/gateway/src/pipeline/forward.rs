@@ -24,7 +24,7 @@ use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
 use crate::methods::protocol_probe::{reprobe, reprobe_if_stateless};
-use crate::methods::{client_input, initialize, server};
+use crate::methods::{client_input, initialize, unsolicited_messages};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::wait_for_cancel;
 use crate::telemetry::ClientSpan;
@@ -324,22 +324,24 @@ async fn relay(
                 }
             }
             Ok(Said::Notification(notification)) => {
-                if let Some(text) = Box::pin(server::notification(errand, &notification)).await {
+                if let Some(text) =
+                    Box::pin(unsolicited_messages::filter_call_notification(errand, &notification)).await
+                {
                     line.send(&redact_secrets(visit, text)).await;
                 }
             }
             Ok(Said::Request(question)) if visit.translation() == ProtocolTranslation::ToStateful => {
                 let why_not = match errand.can_suspend && !exchange.is_before_call() {
-                    true => (!exchange.is_only_call()).then_some(server::NOBODYS),
-                    false => Some(server::NOT_HERE),
+                    true => (!exchange.is_only_call()).then_some(unsolicited_messages::AMBIGUOUS_CALL_MESSAGE),
+                    false => Some(unsolicited_messages::CLIENT_NOT_WAITING_MESSAGE),
                 };
-                if Box::pin(server::input(gw, visit, &question, why_not)).await {
+                if Box::pin(unsolicited_messages::input(gw, visit, &question, why_not)).await {
                     accepted.link = exchange.session_link.clone();
                     accepted.questions.push(message.clone());
                 }
             }
             Ok(Said::Request(question)) => {
-                if let Some(text) = Box::pin(server::question(gw, visit, &question)).await {
+                if let Some(text) = Box::pin(unsolicited_messages::relay_server_request(gw, visit, &question)).await {
                     line.send(&redact_secrets(visit, text)).await;
                 }
             }

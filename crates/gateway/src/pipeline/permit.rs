@@ -7,7 +7,7 @@ use http::HeaderValue;
 
 use super::Refusal;
 use super::reserve::CallReservation;
-use crate::methods::server::MayHear;
+use crate::methods::unsolicited_messages::AllowedResource;
 use crate::request_context::RequestContext;
 use crate::request_trace::UpstreamSpanContext;
 use crate::upstream::{ResumeTarget, UpstreamLink, UpstreamRequest, UpstreamRequestKind};
@@ -41,7 +41,7 @@ impl Permit {
     }
 
     /// For subscribing to a resource, or ending that, of which the policy lets the grant hear.
-    pub fn for_subscription(_heard: &MayHear, outgoing: UpstreamRequest) -> Self {
+    pub fn for_subscription(_heard: &AllowedResource, outgoing: UpstreamRequest) -> Self {
         Self::new(outgoing)
     }
 

@@ -6,7 +6,7 @@ use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerNotification};
 
 use crate::Gateway;
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
-use crate::methods::server::{MayHear, unaddressed};
+use crate::methods::unsolicited_messages::{AllowedResource, filter_standalone_notification};
 use crate::request_context::RequestContext;
 
 /// What a request to listen names that we know.
@@ -31,7 +31,7 @@ impl NotificationFilter {
     }
 
     /// What a client asks for, as far as the grant may hear of it.
-    pub fn from_request(request: &ClientRequest<'_>, heard: &[MayHear]) -> Self {
+    pub fn from_request(request: &ClientRequest<'_>, heard: &[AllowedResource]) -> Self {
         let named = request.params().and_then(|params| params.get("notifications"));
         let uris = heard.iter().map(|heard| heard.uri().to_owned()).collect();
         Self { uris, wants_log: request.meta().log_level().is_some(), ..Self::from_notifications(named) }
@@ -90,7 +90,7 @@ impl NotificationFilter {
         visit: &RequestContext,
         said: &ServerNotification<'_>,
     ) -> Option<String> {
-        let text = unaddressed(gw, visit, said).await.filter(|_| self.matches(said));
+        let text = filter_standalone_notification(gw, visit, said).await.filter(|_| self.matches(said));
         if text.is_none() {
             gw.metrics.count_dropped_message();
         }

@@ -17,8 +17,8 @@ use crate::Gateway;
 use crate::http_server::responder::Responder;
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 use crate::methods::resources_subscribe::send_subscription;
-use crate::methods::server::MayHear;
 use crate::methods::standalone_stream::{REVALIDATION_INTERVAL, follow_upstream_stream};
+use crate::methods::unsolicited_messages::AllowedResource;
 use crate::request_context::RequestContext;
 use crate::session::Session;
 use crate::upstream::SendError;
@@ -27,7 +27,7 @@ use crate::upstream::SendError;
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Of what is asked for, what the server has and the grant may hear of.
-fn build_filter(request: &ClientRequest<'_>, session: &Session, heard: &[MayHear]) -> NotificationFilter {
+fn build_filter(request: &ClientRequest<'_>, session: &Session, heard: &[AllowedResource]) -> NotificationFilter {
     let welcome = read(&session.server_info, &JsonLimits::REPLY).ok();
     let resources = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities")?.get("resources"));
     let subscribe = resources.and_then(|own| own.get("subscribe"));
@@ -61,7 +61,7 @@ pub(super) async fn listen_stateful(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
-    named: Vec<MayHear>,
+    named: Vec<AllowedResource>,
     line: &mut Responder,
 ) -> Result<ListenEnd, SendError> {
     let Some(session) = visit.upstream_session() else { return Ok(ListenEnd::Closed) };
@@ -79,9 +79,9 @@ pub(super) async fn listen_stateful(
         () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
     }
     let mut openings = session.handshake_attempts();
-    let is_told = |heard: &MayHear| filter.uris.iter().any(|uri| uri == heard.uri());
+    let is_told = |heard: &AllowedResource| filter.uris.iter().any(|uri| uri == heard.uri());
     let uris = resource_uris(&named);
-    let heard: Arc<[MayHear]> = named.into_iter().filter(is_told).collect();
+    let heard: Arc<[AllowedResource]> = named.into_iter().filter(is_told).collect();
     let _watching = ResourceWatchGuard::begin(gw, visit, session, &heard);
     let taken = tokio::select! {
         taken = sync_subscriptions(gw, visit, session, &heard) => taken,
@@ -131,7 +131,7 @@ struct ResourceWatchGuard<'a> {
     gw: &'a Gateway,
     ctx: &'a RequestContext,
     session: &'a Arc<Session>,
-    resources: &'a Arc<[MayHear]>,
+    resources: &'a Arc<[AllowedResource]>,
 }
 
 impl<'a> ResourceWatchGuard<'a> {
@@ -139,7 +139,7 @@ impl<'a> ResourceWatchGuard<'a> {
         gw: &'a Gateway,
         ctx: &'a RequestContext,
         session: &'a Arc<Session>,
-        resources: &'a Arc<[MayHear]>,
+        resources: &'a Arc<[AllowedResource]>,
     ) -> Self {
         resources.iter().for_each(|heard| session.notification_hub.watch(heard.uri()));
         Self { gw, ctx, session, resources }
@@ -155,7 +155,12 @@ impl Drop for ResourceWatchGuard<'_> {
 
 /// Asks the upstream to tell of just those resources that somebody listens for, and gives those of which it will. One that
 /// hangs is not asked for each.
-async fn sync_subscriptions(gw: &Gateway, visit: &RequestContext, session: &Session, heard: &[MayHear]) -> Vec<String> {
+async fn sync_subscriptions(
+    gw: &Gateway,
+    visit: &RequestContext,
+    session: &Session,
+    heard: &[AllowedResource],
+) -> Vec<String> {
     let mut taken = Vec::new();
     let settling = async {
         for heard in heard {
@@ -180,7 +185,12 @@ async fn sync_subscriptions(gw: &Gateway, visit: &RequestContext, session: &Sess
 
 impl Gateway {
     /// The same, and nobody waits for it: a server that hangs keeps no client from hearing, or from leaving.
-    fn sync_subscriptions_in_background(&self, visit: &RequestContext, session: &Arc<Session>, heard: &Arc<[MayHear]>) {
+    fn sync_subscriptions_in_background(
+        &self,
+        visit: &RequestContext,
+        session: &Arc<Session>,
+        heard: &Arc<[AllowedResource]>,
+    ) {
         let Some(gw) = self.arc_self().filter(|_| !heard.is_empty()) else { return };
         let (task, visit, session, heard) = (Arc::clone(&gw), visit.clone(), Arc::clone(session), Arc::clone(heard));
         gw.spawn(async move {

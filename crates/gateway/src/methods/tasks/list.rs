@@ -11,7 +11,7 @@ use super::{refuse, reject};
 use crate::Gateway;
 use crate::http_server::responder::Responder;
 use crate::methods::list_requests::{FOREIGN_CURSOR_MESSAGE, ListPages, ListRequest, fetch_list};
-use crate::methods::pass::fail;
+use crate::methods::passthrough::reply_failure;
 use crate::pipeline::{CallRecorder, ProgressRelay, Refusal, response_for_client};
 use crate::request_context::RequestContext;
 use crate::upstream::SendError;
@@ -38,7 +38,7 @@ pub(super) async fn list(
             line.finish_with_status(status, visit.upstream.secret_redactor().redact(text)).await;
             gw.write_row(trail.outcome_row(outcome, None)).await;
         }
-        Err(Refusal::Upstream(fault)) => fail(gw, request.id(), &mut trail, fault, line).await,
+        Err(Refusal::Upstream(fault)) => reply_failure(gw, request.id(), &mut trail, fault, line).await,
         Err(refusal) => refuse(gw, request, trail, line, &refusal).await,
     }
 }

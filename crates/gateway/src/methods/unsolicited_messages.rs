@@ -21,20 +21,23 @@ use crate::session::ServerRequestOrigin;
 use crate::upstream::{SendError, UpstreamRequest};
 
 /// What of a notification goes to the caller; none if it is not for them.
-pub(crate) async fn notification(errand: &ForwardContext<'_>, said: &ServerNotification<'_>) -> Option<String> {
+pub(crate) async fn filter_call_notification(
+    errand: &ForwardContext<'_>,
+    said: &ServerNotification<'_>,
+) -> Option<String> {
     let is_own = said.reference().is_some_and(|token| token == RequestId::string(errand.call.as_str()));
     if *said.method() == Method::Progress && is_own {
         return errand.progress.and_then(|progress| progress.rewrite_if_advanced(said));
     }
-    if is_astray(errand.ctx, said.method()) {
+    if is_misplaced(errand.ctx, said.method()) {
         if *said.method() == Method::ToolsListChanged {
             errand.ctx.tool_registry().invalidate();
         }
         errand.gw.metrics.count_dropped_message();
         return None;
     }
-    let text = unaddressed(errand.gw, errand.ctx, said).await?;
-    if errand.ctx.translation() == ProtocolTranslation::ToStateful && is_of_listeners(said.method()) {
+    let text = filter_standalone_notification(errand.gw, errand.ctx, said).await?;
+    if errand.ctx.translation() == ProtocolTranslation::ToStateful && is_subscription_notification(said.method()) {
         // Whose requests stand alone hears of changes where it listens for them.
         let text = errand.ctx.upstream.secret_redactor().redact_json(text);
         errand.ctx.upstream_session()?.notification_hub.broadcast(text.into());
@@ -43,7 +46,7 @@ pub(crate) async fn notification(errand: &ForwardContext<'_>, said: &ServerNotif
     Some(text)
 }
 
-fn is_of_listeners(method: &Method<'_>) -> bool {
+fn is_subscription_notification(method: &Method<'_>) -> bool {
     matches!(
         method,
         Method::ToolsListChanged | Method::PromptsListChanged | Method::ResourcesListChanged | Method::ResourceUpdated
@@ -52,27 +55,31 @@ fn is_of_listeners(method: &Method<'_>) -> bool {
 
 /// Whether it does not belong where a request that stands alone is answered: whoever wants to hear of changes and tasks
 /// listens for them, and whoever wants log messages says so with the request.
-fn is_astray(visit: &RequestContext, method: &Method<'_>) -> bool {
+fn is_misplaced(visit: &RequestContext, method: &Method<'_>) -> bool {
     let ClientProtocol::Stateless(modern) = &visit.client_protocol else { return false };
     let is_astray = match method {
         Method::TaskStatus | Method::TaskChanged | Method::SubscriptionsAcknowledged => true,
         Method::LogMessage => !modern.wants_log_messages,
-        method => is_of_listeners(method) && !mutant!("list-change-sent-on-call-stream"),
+        method => is_subscription_notification(method) && !mutant!("list-change-sent-on-call-stream"),
     };
     is_astray && visit.translation() == ProtocolTranslation::None
 }
 
 /// The same for what comes outside of a call.
-pub(crate) async fn unaddressed(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'_>) -> Option<String> {
-    let text = heard(gw, visit, said).await?;
+pub(crate) async fn filter_standalone_notification(
+    gw: &Gateway,
+    visit: &RequestContext,
+    said: &ServerNotification<'_>,
+) -> Option<String> {
+    let text = authorize_notification(gw, visit, said).await?;
     if visit.translation() != ProtocolTranslation::ToStateless {
         return Some(text);
     }
-    Some(untagged(&text, &gw.settings.reply_limits).unwrap_or(text))
+    Some(without_subscription_id(&text, &gw.settings.reply_limits).unwrap_or(text))
 }
 
 /// The notification without the id that a server without sessions puts to it: the request to listen was ours.
-fn untagged(text: &str, limits: &JsonLimits) -> Option<String> {
+fn without_subscription_id(text: &str, limits: &JsonLimits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
     let meta = document.root().get("params")?.get("_meta")?;
     meta.get(SUBSCRIPTION_ID_KEY)?;
@@ -80,7 +87,7 @@ fn untagged(text: &str, limits: &JsonLimits) -> Option<String> {
     Some(format!("{}{}{}", text.get(..start)?, without_members(meta, &[SUBSCRIPTION_ID_KEY]), text.get(end..)?))
 }
 
-async fn heard(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'_>) -> Option<String> {
+async fn authorize_notification(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'_>) -> Option<String> {
     match said.method() {
         // Of what the client's era does not have.
         Method::ElicitationComplete | Method::TaskStatus if visit.translation() == ProtocolTranslation::ToStateful => {
@@ -111,27 +118,27 @@ async fn heard(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'
         Method::ResourceUpdated => {
             let document = read(said.params()?.as_bytes(), &gw.settings.reply_limits).ok()?;
             let uri = document.root().get("uri")?.as_str()?;
-            may_hear_of(gw, visit, &uri).is_ok().then(|| said.text().to_owned())
+            authorize_resource(gw, visit, &uri).is_ok().then(|| said.text().to_owned())
         }
         _ => Some(said.text().to_owned()),
     }
 }
 
 /// Whether the grant may hear that a resource changed: whoever may not read it, may not.
-pub(crate) fn may_hear_of(gw: &Gateway, visit: &RequestContext, uri: &str) -> Result<MayHear, Reason> {
+pub(crate) fn authorize_resource(gw: &Gateway, visit: &RequestContext, uri: &str) -> Result<AllowedResource, Reason> {
     if visit.server_access.mode == EnforcementMode::Enforce && !mutant!("resource-update-skips-policy") {
-        judge(gw, visit, &RequestSubject::Resource { uri: uri.into() })?;
+        evaluate_policy(gw, visit, &RequestSubject::Resource { uri: uri.into() })?;
     }
-    Ok(MayHear { uri: uri.to_owned() })
+    Ok(AllowedResource { uri: uri.to_owned() })
 }
 
-/// A resource of which the policy lets the grant hear. Made only by [`may_hear_of`].
+/// A resource of which the policy lets the grant hear. Made only by [`authorize_resource`].
 #[derive(Debug)]
-pub(crate) struct MayHear {
+pub(crate) struct AllowedResource {
     uri: String,
 }
 
-impl MayHear {
+impl AllowedResource {
     pub fn uri(&self) -> &str {
         &self.uri
     }
@@ -139,19 +146,23 @@ impl MayHear {
 
 /// Judges what an upstream asks of the client. What may pass comes back as the text for the client; anything else is
 /// answered here.
-pub(crate) async fn question(gw: &Gateway, visit: &RequestContext, asked: &ServerRequest<'_>) -> Option<String> {
+pub(crate) async fn relay_server_request(
+    gw: &Gateway,
+    visit: &RequestContext,
+    asked: &ServerRequest<'_>,
+) -> Option<String> {
     if is_ours(gw, visit, asked).await {
         return None;
     }
-    let id = settled(gw, visit, asked, || place(visit, asked)).await?;
+    let id = admit_server_request(gw, visit, asked, || register_server_request(visit, asked)).await?;
     Some(asked.with_id(&RequestId::string(&id)))
 }
 
 /// What a server is told that asks a client without a session where it cannot be asked.
-pub(crate) const NOT_HERE: &str =
+pub(crate) const CLIENT_NOT_WAITING_MESSAGE: &str =
     "the client is asked only while it waits for a tool, a prompt or a resource; this is none of those requests";
 /// The same where nobody can say whom.
-pub(crate) const NOBODYS: &str = "several calls are open in this session, and nothing says which of them this is for; \
+pub(crate) const AMBIGUOUS_CALL_MESSAGE: &str = "several calls are open in this session, and nothing says which of them this is for; \
     ask again when one call is open";
 
 /// The same where the client is asked by the answer to its request, unless something speaks against it.
@@ -171,7 +182,7 @@ pub(crate) async fn input(
         None if gw.can_suspend_call(visit) => Ok(()),
         None => Err(Refusal::CapacityReached(TOO_MANY_SUSPENDED_CALLS_MESSAGE)),
     };
-    settled(gw, visit, asked, can_wait).await.is_some()
+    admit_server_request(gw, visit, asked, can_wait).await.is_some()
 }
 
 /// Answers for a client without a session whether anybody is there: the session is ours, and so are we.
@@ -179,7 +190,7 @@ async fn is_ours(gw: &Gateway, visit: &RequestContext, asked: &ServerRequest<'_>
     let is_ours = *asked.method() == Method::Ping && visit.translation() == ProtocolTranslation::ToStateful;
     if is_ours {
         let answer = visit.message_for_upstream(UpstreamRequest::notification(result_response(asked.id(), "{}")));
-        let _ = tell(gw, visit, Permit::for_server_request_response(asked.id(), answer)).await;
+        let _ = send_one_way(gw, visit, Permit::for_server_request_response(asked.id(), answer)).await;
     }
     is_ours
 }
@@ -187,7 +198,7 @@ async fn is_ours(gw: &Gateway, visit: &RequestContext, asked: &ServerRequest<'_>
 pub(super) async fn may_be_asked(gw: &Gateway, visit: &RequestContext, name: &str) -> bool {
     let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
     trail.set_method(name);
-    match may_ask(gw, visit, name, &mut trail) {
+    match authorize_server_request(gw, visit, name, &mut trail) {
         Ok(()) => {
             gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
             true
@@ -206,7 +217,7 @@ pub(super) fn may_be_answered(
     name: &str,
     trail: &mut CallRecorder,
 ) -> Result<(), Refusal> {
-    let Err(reason) = judge(gw, visit, &RequestSubject::Method { name }) else { return Ok(()) };
+    let Err(reason) = evaluate_policy(gw, visit, &RequestSubject::Method { name }) else { return Ok(()) };
     // The call itself may be made: that is no secret, as it is of what is not listed.
     let message = format!("the policy does not let the server ask `{name}`; what you answer was not sent").into();
     let refusal = Refusal::Denied(Reason { code: Code::Denied, message, ..reason });
@@ -217,7 +228,7 @@ pub(super) fn may_be_answered(
     Err(refusal)
 }
 
-async fn settled<T>(
+async fn admit_server_request<T>(
     gw: &Gateway,
     visit: &RequestContext,
     asked: &ServerRequest<'_>,
@@ -229,8 +240,8 @@ async fn settled<T>(
     trail.set_method(&visit.upstream.secret_redactor().redact_text(name));
     let may_ask = capability_check::check_server_request_declared(visit, asked).and_then(|()| {
         match tasks::of_client(gw, visit, asked) {
-            Some(asked_for) => asked_for.and_then(|method| may_ask(gw, visit, &method, &mut trail)),
-            None => may_ask(gw, visit, name, &mut trail),
+            Some(asked_for) => asked_for.and_then(|method| authorize_server_request(gw, visit, &method, &mut trail)),
+            None => authorize_server_request(gw, visit, name, &mut trail),
         }
     });
     match may_ask.and_then(|()| place()) {
@@ -241,22 +252,27 @@ async fn settled<T>(
         Err(refusal) => {
             gw.record_refusal(&mut trail, &refusal).await;
             // It waits for an answer; one that cannot be told will have to find out by itself.
-            let _ = tell(gw, visit, Permit::for_declined_server_request(visit, asked.id(), &refusal)).await;
+            let _ = send_one_way(gw, visit, Permit::for_declined_server_request(visit, asked.id(), &refusal)).await;
             None
         }
     }
 }
 
 /// A place among what the client is asked, and the id to ask it under.
-fn place(visit: &RequestContext, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
+fn register_server_request(visit: &RequestContext, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
     let to = ServerRequestOrigin::Upstream(asked.id().clone().into_owned(), asked.method().name().to_owned());
     let asked_as = visit.session().and_then(|session| session.server_requests.register(to));
     asked_as.ok_or(Refusal::UnknownReference)
 }
 
 /// Whether the policy lets an upstream ask this.
-fn may_ask(gw: &Gateway, visit: &RequestContext, name: &str, trail: &mut CallRecorder) -> Result<(), Refusal> {
-    match judge(gw, visit, &RequestSubject::Method { name }) {
+fn authorize_server_request(
+    gw: &Gateway,
+    visit: &RequestContext,
+    name: &str,
+    trail: &mut CallRecorder,
+) -> Result<(), Refusal> {
+    match evaluate_policy(gw, visit, &RequestSubject::Method { name }) {
         Ok(rule) => trail.record_allowed(rule.as_ref()),
         Err(reason) if visit.server_access.mode == EnforcementMode::Observe => {
             trail.record_observed_denial(&Refusal::Denied(reason))
@@ -267,7 +283,11 @@ fn may_ask(gw: &Gateway, visit: &RequestContext, name: &str, trail: &mut CallRec
 }
 
 /// What the policy says of something that no caller asks for; the rule that lets it pass.
-fn judge(gw: &Gateway, visit: &RequestContext, facts: &RequestSubject<'_>) -> Result<Option<Arc<str>>, Reason> {
+fn evaluate_policy(
+    gw: &Gateway,
+    visit: &RequestContext,
+    facts: &RequestSubject<'_>,
+) -> Result<Option<Arc<str>>, Reason> {
     let Some(policy) = &visit.server_access.policy else { return Err(Reason::no_policy()) };
     match decide(&policy.policy, &facts.to_policy_call(visit, None), gw.clock.now()) {
         Decision::Allow(terms) => Ok(terms.rule),
@@ -276,7 +296,7 @@ fn judge(gw: &Gateway, visit: &RequestContext, facts: &RequestSubject<'_>) -> Re
 }
 
 /// Sends a message that wants no answer; gives the status that it was taken with.
-pub(crate) async fn tell(gw: &Gateway, visit: &RequestContext, permit: Permit) -> Result<u16, SendError> {
+pub(crate) async fn send_one_way(gw: &Gateway, visit: &RequestContext, permit: Permit) -> Result<u16, SendError> {
     let sending = gw.upstream_client.send(&visit.upstream, permit);
     let sent = tokio::time::timeout(gw.settings.connect_time * 2, sending).await;
     let mut exchange = sent.unwrap_or(Err(SendError::Timeout))?;

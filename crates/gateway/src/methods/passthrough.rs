@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::client_input::is_input_method;
 use super::initialize::reopen_if_stale;
-use super::server::{may_be_answered, tell};
+use super::unsolicited_messages::{may_be_answered, send_one_way};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -24,28 +24,28 @@ use crate::session::ServerRequestOrigin;
 use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
 /// Sends a request on that passes under every policy, and gives the answer back.
-pub(crate) async fn request(
+pub(crate) async fn forward_request(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     mut line: Responder,
 ) {
-    match sent(gw, visit, request, &trail, &mut line).await {
+    match exchange_for_client(gw, visit, request, &trail, &mut line).await {
         Ok((status, text, outcome, mut exchange)) => {
             if outcome == CallOutcome::Ok {
-                note_level(gw, visit, request).await;
+                store_log_level(gw, visit, request).await;
             }
             line.finish_with_status(status, text).await;
             gw.write_row(trail.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
-        Err(fault) => fail(gw, request.id(), &mut trail, fault, line).await,
+        Err(fault) => reply_failure(gw, request.id(), &mut trail, fault, line).await,
     }
 }
 
 /// Notes which log messages the client wants, for a server that forgets the session.
-async fn note_level(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>) {
+async fn store_log_level(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>) {
     let level = request.params().filter(|_| *request.method() == Method::SetLevel);
     let level = level.and_then(|params| params.get("level")?.as_str());
     if let Some((session, level)) = visit.session().zip(level) {
@@ -54,7 +54,7 @@ async fn note_level(gw: &Gateway, visit: &RequestContext, request: &ClientReques
 }
 
 /// Ends a request that is not judged, and to which the upstream gave no answer.
-pub(crate) async fn fail(
+pub(crate) async fn reply_failure(
     gw: &Gateway,
     id: &RequestId<'_>,
     trail: &mut CallRecorder,
@@ -62,11 +62,11 @@ pub(crate) async fn fail(
     line: Responder,
 ) {
     let outcome = fault.outcome();
-    fail_by(gw, id, trail, (Refusal::NoResponse(fault), outcome), line).await;
+    reply_refusal(gw, id, trail, (Refusal::NoResponse(fault), outcome), line).await;
 }
 
 /// The same with the reason as it is to be said.
-pub(super) async fn fail_by(
+pub(super) async fn reply_refusal(
     gw: &Gateway,
     id: &RequestId<'_>,
     trail: &mut CallRecorder,
@@ -83,14 +83,14 @@ pub(super) async fn fail_by(
     gw.write_row(trail.failure_row(&refusal, outcome)).await;
 }
 
-async fn sent(
+async fn exchange_for_client(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     trail: &CallRecorder,
     line: &mut Responder,
 ) -> Result<(StatusCode, Bytes, CallOutcome, UpstreamResponse), SendError> {
-    let (message, exchange) = exchanged(gw, visit, request, trail, line).await?;
+    let (message, exchange) = exchange_with_upstream(gw, visit, request, trail, line).await?;
     match response_for_client(visit, &message, request.id(), &gw.settings.reply_limits) {
         Some((text, outcome)) => {
             let status = response_status(
@@ -107,7 +107,7 @@ async fn sent(
 }
 
 /// Sends a request under our id and waits for its answer, which is given as the upstream wrote it.
-pub(crate) async fn exchanged(
+pub(crate) async fn exchange_with_upstream(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -139,12 +139,12 @@ pub(crate) async fn exchanged(
 }
 
 /// Sends a message on that wants no answer, with ids of ours turned into those of the other side.
-pub(crate) async fn one_way(gw: &Gateway, visit: &RequestContext, message: &ClientMessage<'_>) {
+pub(crate) async fn forward_one_way(gw: &Gateway, visit: &RequestContext, message: &ClientMessage<'_>) {
     if visit.translation() == ProtocolTranslation::ToStateless {
-        return kept_here(gw, visit, message).await;
+        return handle_locally(gw, visit, message).await;
     }
     let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
-    if is_cancelled_here(visit, message) {
+    if cancel_locally(visit, message) {
         trail.set_method(Method::Cancelled.name());
         return gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
     }
@@ -152,17 +152,17 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &RequestContext, message: &Clie
     let permit = match message {
         ClientMessage::Notification(said) => {
             trail.set_method(said.method().name());
-            notification(visit, said)
+            notification_permit(visit, said)
         }
         ClientMessage::Response(said) => {
             trail.set_method("response");
-            match response(gw, visit, said, &mut trail) {
+            match response_permit(gw, visit, said, &mut trail) {
                 Ok(permit) => permit,
                 Err(refused) => {
                     let (refusal, permit) = *refused;
                     gw.record_refusal(&mut trail, &refusal).await;
                     // It waits; one that cannot be told will have to find out by itself.
-                    let _ = tell(gw, visit, permit).await;
+                    let _ = send_one_way(gw, visit, permit).await;
                     return;
                 }
             }
@@ -174,7 +174,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &RequestContext, message: &Clie
         return gw.write_row(trail.refusal_row(&Refusal::UnknownReference)).await;
     };
     let is_progress = matches!(message, ClientMessage::Notification(said) if *said.method() == Method::Progress);
-    match tell(gw, visit, permit).await {
+    match send_one_way(gw, visit, permit).await {
         // There may be thousands of these, and they decide nothing.
         Ok(_) if is_progress => {}
         Ok(status) => gw.write_row(trail.outcome_row(CallOutcome::Ok, Some(status))).await,
@@ -187,7 +187,7 @@ pub(crate) async fn one_way(gw: &Gateway, visit: &RequestContext, message: &Clie
 
 /// What the upstream has no ear for: a cancelled request hangs up, an answer goes with the next request, and the rest
 /// is of no use there.
-async fn kept_here(gw: &Gateway, visit: &RequestContext, message: &ClientMessage<'_>) {
+async fn handle_locally(gw: &Gateway, visit: &RequestContext, message: &ClientMessage<'_>) {
     let Some(session) = visit.session() else { return };
     let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
     let is_taken = match message {
@@ -215,14 +215,14 @@ async fn kept_here(gw: &Gateway, visit: &RequestContext, message: &ClientMessage
 }
 
 /// Cancels a request that the server knows by ids of which the client cannot speak: whoever carries it tells the server.
-fn is_cancelled_here(visit: &RequestContext, message: &ClientMessage<'_>) -> bool {
+fn cancel_locally(visit: &RequestContext, message: &ClientMessage<'_>) -> bool {
     let ClientMessage::Notification(said) = message else { return false };
     let named = said.reference().ok().flatten().filter(|_| *said.method() == Method::Cancelled);
     let under_way = visit.session().zip(named).and_then(|(session, id)| session.find_request(&id));
     under_way.filter(|own| own.call.is_none()).inspect(|own| own.cancel_signal.notify_one()).is_some()
 }
 
-fn notification(visit: &RequestContext, said: &ClientNotification<'_>) -> Option<Permit> {
+fn notification_permit(visit: &RequestContext, said: &ClientNotification<'_>) -> Option<Permit> {
     let session = visit.session()?;
     let text = match said.method() {
         Method::Cancelled => {
@@ -240,7 +240,7 @@ fn notification(visit: &RequestContext, said: &ClientNotification<'_>) -> Option
 ///
 /// # Errors
 /// The policy in force does not let the server ask any more, and this tells it so.
-fn response(
+fn response_permit(
     gw: &Gateway,
     visit: &RequestContext,
     said: &ClientResponse<'_>,
