@@ -12,7 +12,7 @@ use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
-use crate::methods::{call_handler, gone};
+use crate::methods::{call_handler, removed_methods};
 use crate::pipeline::{CallRecorder, Refusal, RequestSubject, parse_subject};
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::session::wait_for_cancel;
@@ -28,8 +28,15 @@ pub(crate) async fn route_request(
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     trail.set_request(request);
     if request.method().is_absent_in(all.client_protocol.generation()) {
-        return gone::refuse(gw, all.client_protocol.generation(), Some(request.id()), request.method(), trail, line)
-            .await;
+        return removed_methods::reply_method_not_found(
+            gw,
+            all.client_protocol.generation(),
+            Some(request.id()),
+            request.method(),
+            trail,
+            line,
+        )
+        .await;
     }
     match (request.method(), &all.client_protocol) {
         (Method::Initialize, _) => merged_server_info::handle_initialize(gw, all, request, trail, line).await,
@@ -47,8 +54,15 @@ pub(crate) async fn route_request(
         }
         _ => match parse_server_subject(request, all.client_protocol.generation()) {
             Ok(RequestSubject::Method { .. }) => {
-                gone::refuse(gw, all.client_protocol.generation(), Some(request.id()), request.method(), trail, line)
-                    .await
+                removed_methods::reply_method_not_found(
+                    gw,
+                    all.client_protocol.generation(),
+                    Some(request.id()),
+                    request.method(),
+                    trail,
+                    line,
+                )
+                .await
             }
             Ok(facts) => route_to_server(gw, all, request, &facts, trail, line).await,
             Err(fault) => reject(gw, all, trail, line, &fault).await,

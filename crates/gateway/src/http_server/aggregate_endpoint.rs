@@ -21,7 +21,7 @@ use super::request_runner::RequestRunnerSlot;
 use super::responder::Responder;
 use crate::Gateway;
 use crate::aggregate::{AggregateRequest, merged_stream, router};
-use crate::methods::gone;
+use crate::methods::removed_methods;
 use crate::pipeline::CallRecorder;
 use crate::request_context::ClientProtocol;
 use crate::request_trace::RequestTrace;
@@ -106,7 +106,15 @@ pub(super) async fn handle_message(
             if notification.method().is_absent_in(all.client_protocol.generation()) =>
         {
             let recorder = CallRecorder::for_aggregate(&all, gw.new_call_id(), gw.clock.now());
-            gone::refuse(gw, all.client_protocol.generation(), None, notification.method(), recorder, responder).await;
+            removed_methods::reply_method_not_found(
+                gw,
+                all.client_protocol.generation(),
+                None,
+                notification.method(),
+                recorder,
+                responder,
+            )
+            .await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
             // Sent on first: what the client says next must not overtake it.

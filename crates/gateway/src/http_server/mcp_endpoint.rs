@@ -28,8 +28,8 @@ use crate::aggregate::AggregateRequest;
 use crate::body_buffer::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{
-    call_handler, crossing, gone, initialize, list_requests, passthrough, session_pool, standalone_stream,
-    subscriptions_listen, tasks,
+    call_handler, initialize, list_requests, passthrough, removed_methods, session_pool, standalone_stream,
+    subscriptions_listen, tasks, translation_gaps,
 };
 use crate::pipeline::{CallRecorder, Refusal, parse_subject};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
@@ -206,7 +206,15 @@ async fn handle_message(
         ClientMessage::Request(request) => handle_request(gw, ctx, request, responder).await,
         ClientMessage::Notification(notification) if notification.method().is_absent_in(ctx.generation()) => {
             let recorder = CallRecorder::for_request(&ctx, gw.new_call_id(), gw.clock.now());
-            gone::refuse(gw, ctx.generation(), None, notification.method(), recorder, responder).await;
+            removed_methods::reply_method_not_found(
+                gw,
+                ctx.generation(),
+                None,
+                notification.method(),
+                recorder,
+                responder,
+            )
+            .await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
             // Sent on first: what the client says next must not overtake it.
@@ -276,8 +284,15 @@ pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked
         responder.register_cancellable(session.cancellable_requests(), request.id(), call);
     }
     if request.method().is_absent_in(ctx.generation()) {
-        return Box::pin(gone::refuse(gw, ctx.generation(), Some(request.id()), request.method(), recorder, responder))
-            .await;
+        return Box::pin(removed_methods::reply_method_not_found(
+            gw,
+            ctx.generation(),
+            Some(request.id()),
+            request.method(),
+            recorder,
+            responder,
+        ))
+        .await;
     }
     if is_task_method(request.method()) {
         return Box::pin(tasks::request(gw, ctx, request, recorder, responder)).await;
@@ -295,7 +310,8 @@ pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked
         responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
         return gw.record_refusal(&mut recorder, &refusal).await;
     }
-    let Some((recorder, responder)) = Box::pin(crossing::own_answer(gw, ctx, request, recorder, responder)).await
+    let Some((recorder, responder)) =
+        Box::pin(translation_gaps::reply_if_untranslatable(gw, ctx, request, recorder, responder)).await
     else {
         return;
     };

@@ -14,7 +14,7 @@ use http::StatusCode;
 
 use self::authorize::{as_unsent_refusal, authorize, early_denial, hidden_reason, load_tool_listing};
 use self::call_rounds::CallRounds;
-use super::{crossing, initialize, resources_subscribe, session_pool, tasks};
+use super::{initialize, resources_subscribe, session_pool, tasks, translation_gaps};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -153,7 +153,7 @@ async fn run_pipeline(
 ) -> Result<CallResult, CallAbort> {
     let back = find_suspended_context(gw, visit, request, facts, line);
     line.acquire_in_flight(visit, request.method())?;
-    crossing::carried(visit, request)?;
+    translation_gaps::check_translatable(visit, request)?;
     let apart = match back {
         None if request_state(visit, request).is_none() && session_pool::needs_exclusive_session(visit, request) => {
             // Nobody gives way, and no process is started, for what the policy refuses. What its own session offers is

@@ -12,8 +12,8 @@ use http::{HeaderValue, Response, StatusCode};
 use tokio::sync::{Notify, mpsc};
 
 use super::initialize::{reopen_if_stale, reopen_session};
-use super::lost::{is_lost, may_be_lost};
 use super::resources_subscribe;
+use super::session_recovery::{can_mean_lost_session, is_session_lost};
 use super::subscriptions_listen::notification_filter::NotificationFilter;
 use super::unsolicited_messages::{filter_standalone_notification, relay_server_request};
 use crate::Gateway;
@@ -318,8 +318,8 @@ fn refusal_status(answer: &Result<UpstreamResponse, SendError>) -> StatusCode {
 /// tells. None where neither says anything.
 async fn is_session_forgotten(gw: &Gateway, visit: &RequestContext, status: StatusCode) -> Option<bool> {
     visit.upstream_session()?;
-    match status == StatusCode::NOT_FOUND || may_be_lost(visit, status) {
-        true => is_lost(gw, visit).await,
+    match status == StatusCode::NOT_FOUND || can_mean_lost_session(visit, status) {
+        true => is_session_lost(gw, visit).await,
         false => None,
     }
 }

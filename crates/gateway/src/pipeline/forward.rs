@@ -22,8 +22,8 @@ use crate::body_buffer::ReceivedBody;
 use crate::deadline_timer::{DeadlineTimer, sleep};
 use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
-use crate::methods::lost::{Sent, may_be_forgotten, may_be_lost, opened_again};
 use crate::methods::protocol_probe::{reprobe, reprobe_if_stateless};
+use crate::methods::session_recovery::{SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session};
 use crate::methods::{client_input, initialize, unsolicited_messages};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::wait_for_cancel;
@@ -130,7 +130,7 @@ async fn send_and_relay(
     line: &mut Responder,
 ) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
     let ForwardContext { gw, ctx: visit, .. } = errand;
-    let at = Sent::now(visit);
+    let at = SessionEpoch::current(visit);
     let back = permit.resume_target();
     let Some(sent) = wait_or_cancel(errand, line, pin!(gw.upstream_client.send(&visit.upstream, permit))).await else {
         return Ok((abandoned_outcome(gw)?, None));
@@ -142,8 +142,8 @@ async fn send_and_relay(
         Err(_) => StatusCode::default(),
     };
     match status {
-        StatusCode::NOT_FOUND if at.is_some() && may_be_forgotten(visit) => {
-            Box::pin(initialize::reopen_session(gw, visit, at.map(|at| at.openings))).await;
+        StatusCode::NOT_FOUND if at.is_some() && has_expirable_session(visit) => {
+            Box::pin(initialize::reopen_session(gw, visit, at.map(|at| at.handshake_attempts))).await;
             Box::pin(reprobe_if_stateless(gw, visit)).await;
             return Err(SendError::SessionExpired);
         }
@@ -167,9 +167,9 @@ async fn send_and_relay(
         ended => ended,
     };
     // It may have run all the same, so it is not sent again.
-    if may_be_lost(visit, status)
+    if can_mean_lost_session(visit, status)
         && let Some(at) = at
-        && Box::pin(opened_again(gw, visit, at)).await
+        && Box::pin(recover_session(gw, visit, at)).await
     {
         return Err(SendError::SessionExpired);
     }

@@ -14,7 +14,7 @@ use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::Session;
 
 /// Answers what the upstream's era does not have. Gives everything back where it has it.
-pub(crate) async fn own_answer(
+pub(crate) async fn reply_if_untranslatable(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -23,10 +23,10 @@ pub(crate) async fn own_answer(
 ) -> Option<(CallRecorder, Responder)> {
     let text = match (visit.translation(), request.method()) {
         (ProtocolTranslation::ToStateful, Method::Discover) => {
-            visit.upstream_session().map(|session| result_response(request.id(), &discovered(visit, session)))
+            visit.upstream_session().map(|session| result_response(request.id(), &discover_result(visit, session)))
         }
         (ProtocolTranslation::ToStateless, Method::Ping) => Some(result_response(request.id(), "{}")),
-        (ProtocolTranslation::ToStateless, Method::SetLevel) => Some(level_set(gw, visit, request).await),
+        (ProtocolTranslation::ToStateless, Method::SetLevel) => Some(set_log_level(gw, visit, request).await),
         _ => None,
     };
     let Some(text) = text else { return Some((trail, line)) };
@@ -39,7 +39,7 @@ pub(crate) async fn own_answer(
 ///
 /// # Errors
 /// The request is one of those.
-pub(crate) fn carried(visit: &RequestContext, request: &ClientRequest<'_>) -> Result<(), Refusal> {
+pub(crate) fn check_translatable(visit: &RequestContext, request: &ClientRequest<'_>) -> Result<(), Refusal> {
     let is_of_tasks = matches!(
         request.method(),
         Method::TasksGet | Method::TasksResult | Method::TasksList | Method::TasksCancel | Method::TasksUpdate
@@ -54,7 +54,7 @@ pub(crate) fn carried(visit: &RequestContext, request: &ClientRequest<'_>) -> Re
 }
 
 /// What a session's server said of itself, as `server/discover` says it.
-fn discovered(visit: &RequestContext, session: &Session) -> String {
+fn discover_result(visit: &RequestContext, session: &Session) -> String {
     let welcome = read(&session.server_info, &JsonLimits::REPLY).ok();
     let member = |name: &str| welcome.as_ref().and_then(|welcome| welcome.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
@@ -76,7 +76,7 @@ fn discovered(visit: &RequestContext, session: &Session) -> String {
     visit.upstream.secret_redactor().redact_json(out)
 }
 
-async fn level_set(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>) -> String {
+async fn set_log_level(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>) -> String {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     match (level, visit.session()) {
         (Some(level), Some(session)) => {

@@ -9,7 +9,7 @@ use crate::http_server::responder::Responder;
 use crate::pipeline::CallRecorder;
 
 /// Answers that there is no such method. In a session the status 404 would say that the session is over.
-pub(crate) async fn refuse(
+pub(crate) async fn reply_method_not_found(
     gw: &Gateway,
     era: ProtocolGeneration,
     id: Option<&RequestId<'_>>,

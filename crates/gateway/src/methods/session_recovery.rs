@@ -13,58 +13,58 @@ use crate::request_context::RequestContext;
 use crate::upstream::{SendError, UpstreamLink, UpstreamRequest};
 
 /// Whether an answer with this status leaves open whether the session is still known.
-pub(crate) fn may_be_lost(visit: &RequestContext, status: StatusCode) -> bool {
+pub(crate) fn can_mean_lost_session(visit: &RequestContext, status: StatusCode) -> bool {
     let is_named = |link: UpstreamLink| matches!(link, UpstreamLink::Http(_)) && !link.has_no_session_id();
-    is_doubtful(status) && visit.upstream_session().is_some_and(|session| is_named(session.upstream_link()))
+    is_ambiguous_status(status) && visit.upstream_session().is_some_and(|session| is_named(session.upstream_link()))
 }
 
-fn is_doubtful(status: StatusCode) -> bool {
+fn is_ambiguous_status(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::GONE) || status.is_server_error()
 }
 
 /// Whether the upstream may have forgotten the session. One that gave it no id over HTTP knows of none.
-pub(crate) fn may_be_forgotten(visit: &RequestContext) -> bool {
+pub(crate) fn has_expirable_session(visit: &RequestContext) -> bool {
     visit.upstream_session().is_some_and(|session| !session.upstream_link().has_no_session_id())
 }
 
 /// When something was sent in a session: how often that had been opened, and how often it was tried.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sent {
-    links: u64,
-    pub openings: u64,
+pub(crate) struct SessionEpoch {
+    link_epoch: u64,
+    pub handshake_attempts: u64,
 }
 
-impl Sent {
-    pub fn now(visit: &RequestContext) -> Option<Self> {
+impl SessionEpoch {
+    pub fn current(visit: &RequestContext) -> Option<Self> {
         visit
             .upstream_session()
-            .map(|session| Self { links: session.link_epoch(), openings: session.handshake_attempts() })
+            .map(|session| Self { link_epoch: session.link_epoch(), handshake_attempts: session.handshake_attempts() })
     }
 }
 
 /// Looks whether a session is lost, and opens it again then. Gives whether it is another one than when something was
 /// `sent`.
-pub(crate) async fn opened_again(gw: &Gateway, visit: &RequestContext, sent: Sent) -> bool {
+pub(crate) async fn recover_session(gw: &Gateway, visit: &RequestContext, sent: SessionEpoch) -> bool {
     let Some(session) = visit.upstream_session() else { return false };
-    if session.handshake_attempts() == sent.openings && is_lost(gw, visit).await != Some(true) {
+    if session.handshake_attempts() == sent.handshake_attempts && is_session_lost(gw, visit).await != Some(true) {
         return false;
     }
-    reopen_session(gw, visit, Some(sent.openings)).await;
-    session.link_epoch() != sent.links
+    reopen_session(gw, visit, Some(sent.handshake_attempts)).await;
+    session.link_epoch() != sent.link_epoch
 }
 
 /// Whether the upstream does not know the session, by what it says to a request that does nothing. None if it says
 /// nothing.
-pub(crate) async fn is_lost(gw: &Gateway, visit: &RequestContext) -> Option<bool> {
+pub(crate) async fn is_session_lost(gw: &Gateway, visit: &RequestContext) -> Option<bool> {
     let patience: Duration = gw.settings.connect_time;
-    tokio::time::timeout(patience, says_lost(gw, visit)).await.ok()?
+    tokio::time::timeout(patience, probe_session(gw, visit)).await.ok()?
 }
 
-async fn says_lost(gw: &Gateway, visit: &RequestContext) -> Option<bool> {
+async fn probe_session(gw: &Gateway, visit: &RequestContext) -> Option<bool> {
     let (call, method) = (gw.new_call_id(), Method::Ping.name());
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}"}}"#);
     let permit = Permit::for_always_allowed(method, visit.message_for_upstream(UpstreamRequest::request(text, call)))?;
-    let is_no = |status: StatusCode| is_doubtful(status) || status == StatusCode::NOT_FOUND;
+    let is_no = |status: StatusCode| is_ambiguous_status(status) || status == StatusCode::NOT_FOUND;
     match gw.upstream_client.send(&visit.upstream, permit).await {
         Ok(mut exchange) if is_no(exchange.status) => {
             let answer = await_own_response(gw, &mut exchange, call).await.ok().flatten();
