@@ -222,7 +222,7 @@ impl Gateway {
             tokio::time::sleep(HOUSEKEEPING_INTERVAL).await;
             self.end_idle_sessions().await;
             self.persist_session_usage().await;
-            self.sweep_tasks().await;
+            self.delete_expired_tasks().await;
             self.expire_suspended_calls();
             self.end_spare_sessions();
             self.write_auth_failures().await;

@@ -13,7 +13,7 @@ pub(crate) mod session_pool;
 pub(crate) mod session_recovery;
 pub(crate) mod standalone_stream;
 pub(crate) mod subscriptions_listen;
-pub(crate) mod tasks;
+pub(crate) mod task_requests;
 pub(crate) mod tool_listing_refresh;
 pub(crate) mod translation_gaps;
 pub(crate) mod unsolicited_messages;

@@ -25,7 +25,7 @@ use crate::methods::standalone_stream::REVALIDATION_INTERVAL;
 use crate::methods::subscriptions_listen::{
     CheckedResources, check_resource_count, check_resources, record_denied, resource_uris,
 };
-use crate::methods::tasks;
+use crate::methods::task_requests;
 use crate::pipeline::{CallRecorder, InFlightGuard, Refusal};
 use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
@@ -64,7 +64,7 @@ pub(super) async fn handle_aggregate_listen(
     mut line: Responder,
 ) {
     if let Err(refusal) = check_resource_count(request) {
-        return tasks::refuse(gw, request, trail, line, &refusal).await;
+        return task_requests::reply_refusal(gw, request, trail, line, &refusal).await;
     }
     let past = unknown_targets(all, request);
     let checked = if mutant!("task-after-many-resources-allowed") { 64 } else { past.len() };
@@ -80,13 +80,13 @@ pub(super) async fn handle_aggregate_listen(
         };
         let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
         // Whether it may be heard of, its server's part says; it may be slow.
-        match tasks::not_there(gw, &as_asked, &own).await {
+        match task_requests::find_unknown_task(gw, &as_asked, &own).await {
             Ok(None) => {}
             Ok(Some(task)) => {
                 let task = prefix_name(visit.upstream.name().as_str(), &task);
                 return reply_not_found(gw, trail, &task, line, reply::unknown_task_reply(request.id(), &task)).await;
             }
-            Err(fault) => return tasks::refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
+            Err(fault) => return task_requests::reply_refusal(gw, request, trail, line, &Refusal::Store(fault)).await,
         }
     }
     for past in &past {
@@ -371,7 +371,7 @@ async fn listen_once(
                     let fault = reply.error().and_then(|fault| fault.code.parse().ok());
                     ended = match fault {
                         None | Some(code::INTERNAL_ERROR) => ServerStreamEnd::Temporary,
-                        Some(code::INVALID_PARAMS) if tasks::are_named(&request) => {
+                        Some(code::INVALID_PARAMS) if task_requests::has_task_ids(&request) => {
                             ServerStreamEnd::TaskRejected(text.clone())
                         }
                         Some(_) => ServerStreamEnd::Permanent,

@@ -29,7 +29,7 @@ use crate::body_buffer::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{
     call_handler, initialize, list_requests, passthrough, removed_methods, session_pool, standalone_stream,
-    subscriptions_listen, tasks, translation_gaps,
+    subscriptions_listen, task_requests, translation_gaps,
 };
 use crate::pipeline::{CallRecorder, Refusal, parse_subject};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
@@ -295,7 +295,7 @@ pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked
         .await;
     }
     if is_task_method(request.method()) {
-        return Box::pin(tasks::request(gw, ctx, request, recorder, responder)).await;
+        return Box::pin(task_requests::handle_task_request(gw, ctx, request, recorder, responder)).await;
     }
     if is_policy_checked(request.method()) {
         return match parse_subject(request) {

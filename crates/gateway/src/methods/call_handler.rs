@@ -14,7 +14,7 @@ use http::StatusCode;
 
 use self::authorize::{as_unsent_refusal, authorize, early_denial, hidden_reason, load_tool_listing};
 use self::call_rounds::CallRounds;
-use super::{initialize, resources_subscribe, session_pool, tasks, translation_gaps};
+use super::{initialize, resources_subscribe, session_pool, task_requests, translation_gaps};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -346,7 +346,7 @@ async fn record_side_effects(
     if let RequestSubject::Tool { name, .. } = journey.subject {
         let call = trail.call_id();
         let progress = journey.progress.clone().map(|progress| (call.as_str(), progress));
-        tasks::note(gw, visit, name, text, progress).await;
+        task_requests::record_task_owner(gw, visit, name, text, progress).await;
     }
     if *outcome == CallOutcome::Ok {
         resources_subscribe::store_subscription(gw, visit, request, journey.subject).await;

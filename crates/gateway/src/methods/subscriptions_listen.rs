@@ -20,7 +20,7 @@ use http::StatusCode;
 use self::notification_filter::NotificationFilter;
 use super::passthrough::reply_failure;
 use super::standalone_stream::REVALIDATION_INTERVAL;
-use super::tasks::{self, not_to_hear};
+use super::task_requests::{self, find_hidden_task};
 use super::unsolicited_messages::{AllowedResource, authorize_resource};
 use crate::Gateway;
 use crate::http_server::reply;
@@ -55,7 +55,7 @@ pub(crate) async fn handle_listen(
     mut line: Responder,
 ) {
     if let Err(refusal) = check_resource_count(request) {
-        return tasks::refuse(gw, request, trail, line, &refusal).await;
+        return task_requests::reply_refusal(gw, request, trail, line, &refusal).await;
     }
     let honoured = check_resources(gw, visit, request);
     record_denied(gw, visit, request, &honoured).await;
@@ -72,9 +72,9 @@ pub(crate) async fn handle_listen(
             Err(fault) => reply_failure(gw, request.id(), &mut trail, fault, line).await,
         };
     }
-    let unheard = match not_to_hear(gw, visit, request, &mut line).await {
+    let unheard = match find_hidden_task(gw, visit, request, &mut line).await {
         Ok(unheard) => unheard,
-        Err(fault) => return tasks::refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
+        Err(fault) => return task_requests::reply_refusal(gw, request, trail, line, &Refusal::Store(fault)).await,
     };
     if let Some(task) = unheard {
         trail.set_subject(visit, Some(&task), None);
@@ -345,7 +345,7 @@ impl SubscriptionListener {
     /// asked for anew, and without that nothing is said of a task.
     async fn can_see_tasks(&self, gw: &Gateway, request: &ClientRequest<'_>, line: &mut Responder) -> bool {
         self.ctx.translation() != ProtocolTranslation::None
-            || matches!(not_to_hear(gw, &self.ctx, request, line).await, Ok(None))
+            || matches!(find_hidden_task(gw, &self.ctx, request, line).await, Ok(None))
     }
 
     /// Tells the client that its lists are others now, if that is to be said.

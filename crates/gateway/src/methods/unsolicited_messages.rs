@@ -10,7 +10,7 @@ use gatelodge_policy::{Code, Decision, Reason, decide};
 use gatelodge_store::{CallOutcome, EnforcementMode};
 
 use super::client_input::are_input_requests_allowed;
-use super::{capability_check, tasks};
+use super::{capability_check, task_requests};
 use crate::Gateway;
 use crate::list_changed::SUBSCRIPTION_ID_KEY;
 use crate::pipeline::{
@@ -99,7 +99,7 @@ async fn authorize_notification(gw: &Gateway, visit: &RequestContext, said: &Ser
         Method::TaskStatus | Method::TaskChanged => {
             let params = said.params()?;
             // A task that waits for the client says what it asks.
-            let may_pass = tasks::is_for(gw, visit, params).await
+            let may_pass = task_requests::is_notification_visible(gw, visit, params).await
                 && are_input_requests_allowed(gw, visit, params.as_bytes()).await;
             may_pass.then(|| said.text().to_owned())
         }
@@ -239,7 +239,7 @@ async fn admit_server_request<T>(
     // What a server calls its question may be anything, our secret, too.
     trail.set_method(&visit.upstream.secret_redactor().redact_text(name));
     let may_ask = capability_check::check_server_request_declared(visit, asked).and_then(|()| {
-        match tasks::of_client(gw, visit, asked) {
+        match task_requests::client_task_method(gw, visit, asked) {
             Some(asked_for) => asked_for.and_then(|method| authorize_server_request(gw, visit, &method, &mut trail)),
             None => authorize_server_request(gw, visit, name, &mut trail),
         }

@@ -6,8 +6,8 @@ use gatelodge_mcp::{ClientRequest, ListCaching, ServerResponse, code, error_resp
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
-use super::owner::{hash, is_passed_over, know_offer, may_hear, own_tasks};
-use super::{refuse, reject};
+use super::task_ownership::{ensure_tool_listing, is_task_visible, is_unowned_and_observed, owned_tasks, task_id_hash};
+use super::{reject, reply_refusal};
 use crate::Gateway;
 use crate::http_server::responder::Responder;
 use crate::methods::list_requests::{FOREIGN_CURSOR_MESSAGE, ListPages, ListRequest, fetch_list};
@@ -17,7 +17,7 @@ use crate::request_context::RequestContext;
 use crate::upstream::SendError;
 
 /// Answers the list.
-pub(super) async fn list(
+pub(super) async fn handle_tasks_list(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -33,17 +33,17 @@ pub(super) async fn list(
         }
         Err(fault) => return reject(gw, visit, trail, line, &fault).await,
     }
-    match listed(gw, visit, request, &mut line).await {
+    match fetch_own_tasks(gw, visit, request, &mut line).await {
         Ok((status, text, outcome)) => {
             line.finish_with_status(status, visit.upstream.secret_redactor().redact(text)).await;
             gw.write_row(trail.outcome_row(outcome, None)).await;
         }
         Err(Refusal::Upstream(fault)) => reply_failure(gw, request.id(), &mut trail, fault, line).await,
-        Err(refusal) => refuse(gw, request, trail, line, &refusal).await,
+        Err(refusal) => reply_refusal(gw, request, trail, line, &refusal).await,
     }
 }
 
-async fn listed(
+async fn fetch_own_tasks(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -65,18 +65,18 @@ async fn listed(
             return Ok((status, text, outcome));
         }
     };
-    let own = own_tasks(gw, visit).await.map_err(Refusal::Store)?;
+    let own = owned_tasks(gw, visit).await.map_err(Refusal::Store)?;
     if let Some(tool) = own.values().next() {
-        know_offer(gw, visit, tool, line).await;
+        ensure_tool_listing(gw, visit, tool, line).await;
     }
     let documents: Option<Vec<_>> = pages.iter().map(|page| read(page, &gw.settings.reply_limits).ok()).collect();
     let documents = documents.ok_or_else(unreadable)?;
     let mut entries = Vec::new();
     for entry in documents.iter().filter_map(|page| page.root().get("tasks")).flat_map(|tasks| tasks.elements()) {
         let Some(id) = entry.get("taskId").and_then(|id| id.as_str()) else { continue };
-        let is_shown = match own.get(&hash(visit, &id)) {
-            Some(tool) => may_hear(gw, visit, tool),
-            None => is_passed_over(gw, visit, &id).await.map_err(Refusal::Store)?,
+        let is_shown = match own.get(&task_id_hash(visit, &id)) {
+            Some(tool) => is_task_visible(gw, visit, tool),
+            None => is_unowned_and_observed(gw, visit, &id).await.map_err(Refusal::Store)?,
         };
         if is_shown {
             entries.push(entry.raw());

@@ -2,15 +2,17 @@
 //! made it, under the rule of the tool that was called, as the policy stands now. Anybody else's is like one that is
 //! not there.
 
-mod list;
-mod owner;
+mod task_ownership;
+mod tasks_list;
 
 use gatelodge_mcp::{ClientRequest, MessageError, Method, TASKS_CAPABILITY_JSON, code, error_response};
 use http::StatusCode;
 
-use self::list::list;
-use self::owner::is_passed_over;
-pub(crate) use self::owner::{are_named, is_for, not_there, not_to_hear, note, of_client};
+use self::task_ownership::is_unowned_and_observed;
+pub(crate) use self::task_ownership::{
+    client_task_method, find_hidden_task, find_unknown_task, has_task_ids, is_notification_visible, record_task_owner,
+};
+use self::tasks_list::handle_tasks_list;
 use super::{call_handler, initialize};
 use crate::Gateway;
 use crate::http_server::reply;
@@ -19,7 +21,7 @@ use crate::pipeline::{CallRecorder, Refusal, RequestSubject};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 
 /// Answers a request about tasks.
-pub(crate) async fn request(
+pub(crate) async fn handle_task_request(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
@@ -27,11 +29,11 @@ pub(crate) async fn request(
     mut line: Responder,
 ) {
     if let Err(refusal) = line.acquire_in_flight(visit, request.method()) {
-        return refuse(gw, request, trail, line, &refusal).await;
+        return reply_refusal(gw, request, trail, line, &refusal).await;
     }
     initialize::reopen_if_closed(gw, visit).await;
     let method = RequestSubject::Method { name: request.method().name() };
-    if !is_known(visit, request.method()) {
+    if !is_method_available(visit, request.method()) {
         return call_handler::handle_call(gw, visit, request, &method, trail, line).await;
     }
     if matches!(&visit.client_protocol, ClientProtocol::Stateless(modern) if !modern.client_capabilities.has_tasks()) {
@@ -42,14 +44,14 @@ pub(crate) async fn request(
         return gw.write_row(trail.rejection_row(code::MISSING_CLIENT_CAPABILITY, what)).await;
     }
     if *request.method() == Method::TasksList {
-        return list(gw, visit, request, trail, line).await;
+        return handle_tasks_list(gw, visit, request, trail, line).await;
     }
     let id = match request.task_id() {
         Ok(id) => id,
         Err(fault) => return reject(gw, visit, trail, line, &fault).await,
     };
-    let own = match gw.own_task(visit, &id).await {
-        Ok(None) => is_passed_over(gw, visit, &id).await.map(|is_passed| is_passed.then_some(None)),
+    let own = match gw.owned_task_tool(visit, &id).await {
+        Ok(None) => is_unowned_and_observed(gw, visit, &id).await.map(|is_passed| is_passed.then_some(None)),
         own => own.map(|tool| tool.map(Some)),
     };
     match own {
@@ -63,12 +65,12 @@ pub(crate) async fn request(
             line.finish(reply::not_found_reply(visit.generation(), &facts, request.id()).into()).await;
             gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
         }
-        Err(fault) => refuse(gw, request, trail, line, &Refusal::Store(fault)).await,
+        Err(fault) => reply_refusal(gw, request, trail, line, &Refusal::Store(fault)).await,
     }
 }
 
 /// Whether there is such a method at all in the client's revision and at the server.
-fn is_known(visit: &RequestContext, method: &Method<'_>) -> bool {
+fn is_method_available(visit: &RequestContext, method: &Method<'_>) -> bool {
     // The tasks of one era are not those of the other.
     if visit.translation() != ProtocolTranslation::None {
         return false;
@@ -85,7 +87,7 @@ fn is_known(visit: &RequestContext, method: &Method<'_>) -> bool {
     }
 }
 
-pub(crate) async fn refuse(
+pub(crate) async fn reply_refusal(
     gw: &Gateway,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,

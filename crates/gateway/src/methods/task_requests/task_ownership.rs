@@ -25,14 +25,14 @@ use crate::upstream::UpstreamLink;
 
 /// How long it is known whose a task is: as long as the server keeps it, but within these. Some servers keep theirs
 /// longer than they say, and some for ever.
-const AT_LEAST: Duration = Duration::from_secs(24 * 3_600);
-const AT_MOST: Duration = Duration::from_secs(30 * 24 * 3_600);
+const MIN_OWNERSHIP_TTL: Duration = Duration::from_secs(24 * 3_600);
+const MAX_OWNERSHIP_TTL: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// The most bytes of an answer that makes a task; real ones have some hundreds.
-const MAX_ANSWER: usize = 1 << 20;
+const MAX_TASK_RESPONSE_BYTES: usize = 1 << 20;
 
 /// Asks what the server offers, if that is not known. A server that does not say offers nothing.
-pub(super) async fn know_offer(gw: &Gateway, visit: &RequestContext, tool: &str, line: &mut Responder) {
+pub(super) async fn ensure_tool_listing(gw: &Gateway, visit: &RequestContext, tool: &str, line: &mut Responder) {
     if visit.server_access.mode == EnforcementMode::Enforce {
         let _ = listing_for_tool(gw, visit, tool, line).await;
     }
@@ -40,7 +40,7 @@ pub(super) async fn know_offer(gw: &Gateway, visit: &RequestContext, tool: &str,
 
 /// Whether the policy lets the grant hear of a task of a tool. What is not known of the tool's definition, because
 /// nobody has asked since it changed, is no yes.
-pub(super) fn may_hear(gw: &Gateway, visit: &RequestContext, tool: &str) -> bool {
+pub(super) fn is_task_visible(gw: &Gateway, visit: &RequestContext, tool: &str) -> bool {
     if visit.server_access.mode == EnforcementMode::Observe {
         return true;
     }
@@ -52,7 +52,7 @@ pub(super) fn may_hear(gw: &Gateway, visit: &RequestContext, tool: &str) -> bool
 
 /// By what a task is known. A process or a connection of a session's own has tasks of its own, and may use the ids of
 /// another.
-pub(super) fn hash(visit: &RequestContext, id: &str) -> IdHash {
+pub(super) fn task_id_hash(visit: &RequestContext, id: &str) -> IdHash {
     let scope = match visit.session() {
         Some(session) if matches!(session.upstream_link(), UpstreamLink::Process(_) | UpstreamLink::Sse(_)) => {
             session.id_hash().to_string()
@@ -63,18 +63,18 @@ pub(super) fn hash(visit: &RequestContext, id: &str) -> IdHash {
 }
 
 /// Notes whose a task is that the answer to a call has made, before the caller gets to know it.
-pub(crate) async fn note(
+pub(crate) async fn record_task_owner(
     gw: &Gateway,
     visit: &RequestContext,
     tool: &str,
     text: &MessageBody,
     progress: Option<(&str, Arc<ProgressRelay>)>,
 ) {
-    static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
+    static TASK_ID_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
     // Most answers do not have the word in them at all, and large ones are not worth looking through.
     if visit.translation() != ProtocolTranslation::None
-        || text.len() > MAX_ANSWER
-        || !text.outline().any(|part| WORD.find(part).is_some())
+        || text.len() > MAX_TASK_RESPONSE_BYTES
+        || !text.outline().any(|part| TASK_ID_FINDER.find(part).is_some())
     {
         return;
     }
@@ -90,9 +90,9 @@ pub(crate) async fn note(
         }
     }
     let now = gw.clock.now();
-    let life = task.ttl.map_or(AT_MOST, Duration::from_millis).clamp(AT_LEAST, AT_MOST);
+    let life = task.ttl.map_or(MAX_OWNERSHIP_TTL, Duration::from_millis).clamp(MIN_OWNERSHIP_TTL, MAX_OWNERSHIP_TTL);
     let row = TaskOwner {
-        id: hash(visit, &task.id),
+        id: task_id_hash(visit, &task.id),
         grant: visit.grant.config.id.clone(),
         server: visit.upstream.name().clone(),
         tool: tool.to_owned(),
@@ -105,12 +105,12 @@ pub(crate) async fn note(
 }
 
 /// Whether what a server says of a task may go to the caller.
-pub(crate) async fn is_for(gw: &Gateway, visit: &RequestContext, params: &str) -> bool {
+pub(crate) async fn is_notification_visible(gw: &Gateway, visit: &RequestContext, params: &str) -> bool {
     let Ok(document) = read(params.as_bytes(), &gw.settings.reply_limits) else { return false };
     let Some(id) = document.root().get("taskId").and_then(|id| id.as_str()) else { return false };
-    match gw.own_task(visit, &id).await {
-        Ok(Some(tool)) => may_hear(gw, visit, &tool) || mutant!("task-update-skips-policy"),
-        Ok(None) => is_passed_over(gw, visit, &id).await.unwrap_or_default(),
+    match gw.owned_task_tool(visit, &id).await {
+        Ok(Some(tool)) => is_task_visible(gw, visit, &tool) || mutant!("task-update-skips-policy"),
+        Ok(None) => is_unowned_and_observed(gw, visit, &id).await.unwrap_or_default(),
         Err(_) => false,
     }
 }
@@ -120,13 +120,17 @@ pub(crate) async fn is_for(gw: &Gateway, visit: &RequestContext, params: &str) -
 ///
 /// # Errors
 /// The store cannot say.
-pub(super) async fn is_passed_over(gw: &Gateway, visit: &RequestContext, id: &str) -> Result<bool, StoreError> {
-    Ok(visit.server_access.mode == EnforcementMode::Observe && gw.find_task(visit, id).await?.is_none())
+pub(super) async fn is_unowned_and_observed(
+    gw: &Gateway,
+    visit: &RequestContext,
+    id: &str,
+) -> Result<bool, StoreError> {
+    Ok(visit.server_access.mode == EnforcementMode::Observe && gw.find_task_row(visit, id).await?.is_none())
 }
 
 /// For what an upstream asks about a task of the client's own: the method by which it asked for what the task does,
 /// whose rule it is under. None for any other request.
-pub(crate) fn of_client(
+pub(crate) fn client_task_method(
     gw: &Gateway,
     visit: &RequestContext,
     asked: &ServerRequest<'_>,
@@ -141,11 +145,11 @@ pub(crate) fn of_client(
 }
 
 /// Whether a request wants to listen to tasks.
-pub(crate) fn are_named(request: &ClientRequest<'_>) -> bool {
-    named(request).is_some_and(|named| named.elements().next().is_some())
+pub(crate) fn has_task_ids(request: &ClientRequest<'_>) -> bool {
+    task_ids(request).is_some_and(|named| named.elements().next().is_some())
 }
 
-fn named<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {
+fn task_ids<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {
     request.params()?.get("notifications")?.get("taskIds")
 }
 
@@ -153,20 +157,20 @@ fn named<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {
 ///
 /// # Errors
 /// The store cannot say whose they are.
-pub(crate) async fn not_to_hear(
+pub(crate) async fn find_hidden_task(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
     line: &mut Responder,
 ) -> Result<Option<String>, StoreError> {
-    for value in named(request).iter().flat_map(|named| named.elements()) {
+    for value in task_ids(request).iter().flat_map(|named| named.elements()) {
         let id = value.as_str().unwrap_or(value.raw().into());
-        let may_hear = match gw.own_task(visit, &id).await? {
+        let may_hear = match gw.owned_task_tool(visit, &id).await? {
             Some(tool) => {
-                know_offer(gw, visit, &tool, line).await;
-                may_hear(gw, visit, &tool)
+                ensure_tool_listing(gw, visit, &tool, line).await;
+                is_task_visible(gw, visit, &tool)
             }
-            None => is_passed_over(gw, visit, &id).await?,
+            None => is_unowned_and_observed(gw, visit, &id).await?,
         };
         if !may_hear {
             return Ok(Some(id.into_owned()));
@@ -179,13 +183,13 @@ pub(crate) async fn not_to_hear(
 ///
 /// # Errors
 /// The store cannot say whose they are.
-pub(crate) async fn not_there(
+pub(crate) async fn find_unknown_task(
     gw: &Gateway,
     visit: &RequestContext,
     request: &ClientRequest<'_>,
 ) -> Result<Option<String>, StoreError> {
-    for id in named(request).iter().flat_map(|named| named.elements()).filter_map(|id| id.as_str()) {
-        if gw.own_task(visit, &id).await?.is_none() && !is_passed_over(gw, visit, &id).await? {
+    for id in task_ids(request).iter().flat_map(|named| named.elements()).filter_map(|id| id.as_str()) {
+        if gw.owned_task_tool(visit, &id).await?.is_none() && !is_unowned_and_observed(gw, visit, &id).await? {
             return Ok(Some(id.into_owned()));
         }
     }
@@ -193,7 +197,7 @@ pub(crate) async fn not_there(
 }
 
 /// The tools whose calls made the grant's tasks at the server, by what the tasks are known by.
-pub(super) async fn own_tasks(gw: &Gateway, visit: &RequestContext) -> Result<HashMap<IdHash, String>, StoreError> {
+pub(super) async fn owned_tasks(gw: &Gateway, visit: &RequestContext) -> Result<HashMap<IdHash, String>, StoreError> {
     let now = gw.clock.now();
     let rows = gw.task_owners.list_for_grant(&visit.grant.config.id, visit.upstream.name()).await?;
     Ok(rows.into_iter().filter(|task| task.expires_at > now).map(|task| (task.id, task.tool)).collect())
@@ -201,16 +205,16 @@ pub(super) async fn own_tasks(gw: &Gateway, visit: &RequestContext) -> Result<Ha
 
 impl Gateway {
     /// The tool whose call made a task; none unless the grant made it.
-    pub(super) async fn own_task(&self, visit: &RequestContext, id: &str) -> Result<Option<String>, StoreError> {
+    pub(super) async fn owned_task_tool(&self, visit: &RequestContext, id: &str) -> Result<Option<String>, StoreError> {
         let own = self
-            .find_task(visit, id)
+            .find_task_row(visit, id)
             .await?
             .filter(|task| task.grant == visit.grant.config.id && task.expires_at > self.clock.now());
         Ok(own.map(|task| task.tool))
     }
 
-    async fn find_task(&self, visit: &RequestContext, id: &str) -> Result<Option<TaskOwner>, StoreError> {
-        let found = self.task_owners.find(hash(visit, id)).await;
+    async fn find_task_row(&self, visit: &RequestContext, id: &str) -> Result<Option<TaskOwner>, StoreError> {
+        let found = self.task_owners.find(task_id_hash(visit, id)).await;
         found.inspect_err(|fault| {
             let server = visit.upstream.name();
             warn!(server.name = %server, error = %fault, "it cannot be said whose a task of `{server}` is: {fault}");
@@ -218,7 +222,7 @@ impl Gateway {
     }
 
     /// Forgets tasks that nobody asks for any more.
-    pub(crate) async fn sweep_tasks(&self) {
+    pub(crate) async fn delete_expired_tasks(&self) {
         if let Err(fault) = self.task_owners.sweep(self.clock.now()).await {
             warn!(error = %fault, "tasks that have expired cannot be forgotten: {fault}");
         }
