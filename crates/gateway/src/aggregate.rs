@@ -71,7 +71,7 @@ impl AggregateRequest {
 
     /// The visit to one of the servers; none if the grant has none of this name.
     fn find_context(&self, server: &str) -> Option<&RequestContext> {
-        self.contexts.iter().find(|visit| visit.upstream.name().as_str() == server)
+        self.contexts.iter().find(|ctx| ctx.upstream.name().as_str() == server)
     }
 
     /// The same visit as the server is spoken to: by a session of the client's there, or as requests are that stand
@@ -122,7 +122,7 @@ impl Gateway {
             return Revalidation::Revoked;
         };
         let is_complete = granted_servers(&live, grant).count() == all.contexts.len();
-        if is_complete && all.contexts.iter().all(|visit| self.is_context_current(visit)) {
+        if is_complete && all.contexts.iter().all(|ctx| self.is_context_current(ctx)) {
             return Revalidation::Unchanged;
         }
         let (side, trace) = (all.client_protocol.clone(), all.trace.clone());

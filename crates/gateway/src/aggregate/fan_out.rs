@@ -35,9 +35,9 @@ where
     T: Send + 'static,
 {
     let until = Instant::now() + if mutant!("slow-server-delays-all") { FAN_OUT_TIMEOUT * 10 } else { FAN_OUT_TIMEOUT };
-    let begin = |visit: &RequestContext| {
+    let begin = |ctx: &RequestContext| {
         let (mut tell, told) = oneshot::channel();
-        let (task, working) = (Arc::clone(gw), work(Arc::clone(gw), visit.clone()));
+        let (task, working) = (Arc::clone(gw), work(Arc::clone(gw), ctx.clone()));
         let under_way = Arc::new(());
         let late = Arc::downgrade(&under_way);
         gw.spawn(async move {
@@ -50,11 +50,11 @@ where
         });
         (told, late)
     };
-    let begun: Vec<_> = all.contexts.iter().map(|visit| (visit.clone(), begin(visit))).collect();
+    let begun: Vec<_> = all.contexts.iter().map(|ctx| (ctx.clone(), begin(ctx))).collect();
     let mut done = Vec::with_capacity(begun.len());
-    for (visit, (told, late)) in begun {
+    for (ctx, (told, late)) in begun {
         let told = tokio::time::timeout_at(until, told).await;
-        done.push((visit, told.ok().and_then(Result::ok).ok_or(late)));
+        done.push((ctx, told.ok().and_then(Result::ok).ok_or(late)));
     }
     done
 }
@@ -75,7 +75,7 @@ pub(super) async fn request_server(
         return Err("the request cannot be read".to_owned());
     };
     let room = InFlightGuard::for_fan_out_leg(visit).map_err(|refusal| refusal.message())?;
-    let visit = match all.with_upstream_session(gw, visit, &request).await {
+    let ctx = match all.with_upstream_session(gw, visit, &request).await {
         Ok(seated) => seated,
         Err(refusal) => {
             let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
@@ -88,7 +88,7 @@ pub(super) async fn request_server(
     let (texts, mut queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
     let mut line = Responder::to_message_queue(texts, SessionSlot::default());
     line.hold_in_flight_guard(room);
-    line.prefix_names_of(visit.upstream.name(), request.method(), gw.settings.reply_limits);
+    line.prefix_names_of(ctx.upstream.name(), request.method(), gw.settings.reply_limits);
     let until = Instant::now() + LATE_RESPONSE_TIMEOUT;
     let hearing = async move {
         let mut answer = None;
@@ -104,6 +104,6 @@ pub(super) async fn request_server(
         }
         answer
     };
-    let ((), answer) = tokio::join!(dispatch(gw, &visit, &request, line), hearing);
+    let ((), answer) = tokio::join!(dispatch(gw, &ctx, &request, line), hearing);
     answer.ok_or_else(|| "the server did not answer".to_owned())
 }

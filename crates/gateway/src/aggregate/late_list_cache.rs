@@ -32,11 +32,11 @@ pub(super) struct LateListKey {
 }
 
 impl LateListKey {
-    pub fn new(all: &AggregateRequest, visit: &RequestContext, method: &Method<'_>) -> Self {
+    pub fn new(all: &AggregateRequest, ctx: &RequestContext, method: &Method<'_>) -> Self {
         Self {
             grant: all.grant.config.id.clone(),
             session: all.client_protocol.session().map(|session| session.id().into()),
-            server: visit.upstream.name().clone(),
+            server: ctx.upstream.name().clone(),
             method: method.name().to_owned(),
         }
     }

@@ -64,15 +64,15 @@ async fn collect_parts(
             request_or_cached(gw, all.clone(), visit, key, Arc::clone(&text), beside.clone())
         });
         let mut shares = Vec::new();
-        for (visit, came) in came.await {
+        for (ctx, came) in came.await {
             let late = |asking: Weak<()>| {
-                let key = LateListKey::new(all, &visit, request.method());
+                let key = LateListKey::new(all, &ctx, request.method());
                 gw.late_lists
                     .mark_late(&key, &asking, &gw.config_snapshot())
                     .ok_or_else(|| "the server did not answer in time".to_owned())
             };
             let came = came.unwrap_or_else(late);
-            shares.push(build_part(gw, all, request.method(), visit, came).await);
+            shares.push(build_part(gw, all, request.method(), ctx, came).await);
         }
         shares
     };
@@ -90,7 +90,7 @@ async fn collect_parts(
 async fn request_or_cached(
     gw: Arc<Gateway>,
     all: AggregateRequest,
-    visit: RequestContext,
+    ctx: RequestContext,
     key: LateListKey,
     text: Arc<str>,
     beside: mpsc::Sender<Bytes>,
@@ -99,7 +99,7 @@ async fn request_or_cached(
     if gw.late_lists.is_in_progress(&key) {
         return gw.late_lists.find_response(&key, &live).ok_or_else(|| "the server has not answered yet".to_owned());
     }
-    let answer = request_server(&gw, &all, &visit, &text, beside).await?;
+    let answer = request_server(&gw, &all, &ctx, &text, beside).await?;
     gw.late_lists.store_response(&key, &answer, &live);
     Ok(answer)
 }
@@ -155,16 +155,12 @@ fn parse_entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Ve
 }
 
 /// A tool that was accepted, as it is listed while its server does not answer.
-fn mark_unavailable(gw: &Gateway, visit: &RequestContext, entry: &str, why: &str) -> Option<String> {
+fn mark_unavailable(gw: &Gateway, ctx: &RequestContext, entry: &str, why: &str) -> Option<String> {
     let text = format!(r#"{{"result":{{"tools":[{entry}]}}}}"#);
-    let text = prefix_response(visit.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply_limits);
+    let text = prefix_response(ctx.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply_limits);
     let document = read(text.as_bytes(), &gw.settings.reply_limits).ok()?;
     let tool = document.root().get("result")?.get("tools")?.elements().next()?;
-    Some(visit.upstream.secret_redactor().redact_json(with_meta_member(
-        tool,
-        UNAVAILABLE_META_KEY,
-        &to_json_string(why),
-    )))
+    Some(ctx.upstream.secret_redactor().redact_json(with_meta_member(tool, UNAVAILABLE_META_KEY, &to_json_string(why))))
 }
 
 /// The list, and which servers it is not complete for.

@@ -142,13 +142,13 @@ pub(super) async fn handle_discover(
 async fn discover_server(
     gw: &Gateway,
     all: &AggregateRequest,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     text: &str,
 ) -> Option<(Bytes, bool)> {
     let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return None;
     };
-    let seated = all.with_upstream_session(gw, visit, &request).await.ok()?;
+    let seated = all.with_upstream_session(gw, ctx, &request).await.ok()?;
     match seated.upstream_session() {
         Some(session) => Some((session.server_info.clone(), true)),
         None => match request_discover(gw, &seated).await.ok()? {
@@ -168,10 +168,10 @@ impl MergedServerInfo {
     /// Puts together what came, and whether it is of the other era than the client's.
     fn of(came: impl Iterator<Item = (RequestContext, Option<(Bytes, bool)>)>) -> Self {
         let (mut able, mut instructions) = (vec![GATEWAY_CAPABILITIES.to_owned()], Vec::new());
-        for (visit, came) in came {
+        for (ctx, came) in came {
             let (welcome, is_crossed) = came.unzip();
             let welcome = welcome.and_then(|welcome| String::from_utf8(welcome.into()).ok());
-            let welcome = welcome.map(|welcome| visit.upstream.secret_redactor().redact_json(welcome));
+            let welcome = welcome.map(|welcome| ctx.upstream.secret_redactor().redact_json(welcome));
             let document = welcome.as_ref().and_then(|welcome| read(welcome.as_bytes(), &JsonLimits::REPLY).ok());
             let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
             let own = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
@@ -182,7 +182,7 @@ impl MergedServerInfo {
                 None => ASSUMED_CAPABILITIES.to_owned(),
             });
             if let Some(own) = member("instructions").and_then(|own| own.as_str()) {
-                instructions.push(format!("# {}\n\n{own}", visit.upstream.name()));
+                instructions.push(format!("# {}\n\n{own}", ctx.upstream.name()));
             }
         }
         let able: Vec<JsonDocument<'_>> =

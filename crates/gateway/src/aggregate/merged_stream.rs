@@ -217,7 +217,7 @@ impl UpstreamStreamTasks {
         let mut is_new = false;
         let mut before = std::mem::take(&mut self.tasks);
         for (server, part) in per_server_session::open_sessions(gw, session) {
-            let Some(visit) = all.find_context(server.as_str()) else { continue };
+            let Some(ctx) = all.find_context(server.as_str()) else { continue };
             let earlier = match before.remove(&server).filter(|earlier| earlier.is_for_session(&part)) {
                 Some(earlier) if gw.is_context_current(&earlier.ctx) => {
                     self.tasks.insert(server, earlier);
@@ -227,11 +227,11 @@ impl UpstreamStreamTasks {
             };
             is_new |= earlier.is_none();
             // Another server knows nothing of the events of the one that had its name.
-            let is_same = |earlier: &UpstreamStreamTask| Arc::ptr_eq(&earlier.ctx.upstream, &visit.upstream);
+            let is_same = |earlier: &UpstreamStreamTask| Arc::ptr_eq(&earlier.ctx.upstream, &ctx.upstream);
             let goes_on = earlier.as_ref().map_or(self.resumes, is_same);
             let ending = earlier.and_then(UpstreamStreamTask::abort);
-            let visit = visit.with_session(Arc::clone(&part));
-            let (own, inside, session, events) = (Arc::clone(gw), visit.clone(), Arc::clone(session), events.clone());
+            let ctx = ctx.with_session(Arc::clone(&part));
+            let (own, inside, session, events) = (Arc::clone(gw), ctx.clone(), Arc::clone(session), events.clone());
             let task = tokio::spawn(async move {
                 // Where the one before was left is known when it has ended: what it has told is not told again.
                 if let Some(ending) = ending {
@@ -240,7 +240,7 @@ impl UpstreamStreamTasks {
                 let heard = part.last_event_id().filter(|_| goes_on);
                 relay_events(own, inside, heard, session, events).await;
             });
-            self.tasks.insert(server, UpstreamStreamTask { ctx: visit, task: Some(task) });
+            self.tasks.insert(server, UpstreamStreamTask { ctx, task: Some(task) });
         }
         is_new
     }
@@ -259,17 +259,17 @@ impl UpstreamStreamTask {
 
 async fn relay_events(
     gw: Arc<Gateway>,
-    visit: RequestContext,
+    ctx: RequestContext,
     heard: Option<HeaderValue>,
     session: Arc<Session>,
     events: mpsc::Sender<Bytes>,
 ) {
-    let _in_use = visit.session().cloned().map(SessionStreamGuard::new);
+    let _in_use = ctx.session().cloned().map(SessionStreamGuard::new);
     let written = |text: &str| {
-        let text = prefix_message(visit.upstream.name().as_str(), text, &gw.settings.reply_limits);
+        let text = prefix_message(ctx.upstream.name().as_str(), text, &gw.settings.reply_limits);
         session.replay_buffers().append_event(STANDALONE_STREAM, &text)
     };
-    follow_upstream_stream(&gw, &visit, heard, &events, &written).await;
+    follow_upstream_stream(&gw, &ctx, heard, &events, &written).await;
 }
 
 /// Keeps the session at a server from being taken for one that nobody uses.

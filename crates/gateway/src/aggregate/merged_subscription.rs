@@ -250,7 +250,7 @@ async fn run_stream(
                         break;
                     }
                     all = *next;
-                    anew = all.contexts.iter().map(|visit| visit.upstream.name().clone()).collect();
+                    anew = all.contexts.iter().map(|ctx| ctx.upstream.name().clone()).collect();
                     heard = spawn_listeners(gw, &all, shares);
                 }
             },
@@ -311,15 +311,15 @@ async fn collect_acknowledgements(
 async fn listen_with_retry(
     gw: &Gateway,
     all: &AggregateRequest,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     text: &str,
     said: &mpsc::Sender<(ServerName, ServerStreamEvent)>,
 ) {
-    let server = visit.upstream.name();
+    let server = ctx.upstream.name();
     let mut pause = MIN_RECONNECT_DELAY;
     loop {
         let began = Instant::now();
-        let ended = listen_once(gw, all, visit, text, said).await;
+        let ended = listen_once(gw, all, ctx, text, said).await;
         let is_final = !matches!(ended, ServerStreamEnd::Temporary);
         // One that was good for a while is not to be left alone for long.
         if began.elapsed() > MAX_RECONNECT_DELAY {
@@ -340,16 +340,16 @@ async fn listen_with_retry(
 async fn listen_once(
     gw: &Gateway,
     all: &AggregateRequest,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     text: &str,
     said: &mpsc::Sender<(ServerName, ServerStreamEvent)>,
 ) -> ServerStreamEnd {
     let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return ServerStreamEnd::Permanent;
     };
-    let server = visit.upstream.name();
+    let server = ctx.upstream.name();
     let seated = tokio::select! {
-        seated = all.with_upstream_session(gw, visit, &request) => seated,
+        seated = all.with_upstream_session(gw, ctx, &request) => seated,
         () = said.closed() => return ServerStreamEnd::Permanent,
     };
     let Ok(seated) = seated else { return ServerStreamEnd::Temporary };

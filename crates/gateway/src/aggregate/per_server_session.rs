@@ -26,16 +26,16 @@ use crate::upstream::{SendError, UpstreamLink};
 pub(super) async fn ensure_open(
     gw: &Gateway,
     session: &Session,
-    visit: &RequestContext,
+    ctx: &RequestContext,
 ) -> Result<Arc<Session>, Refusal> {
-    let (grant, server) = (&visit.grant.config.id, visit.upstream.name());
+    let (grant, server) = (&ctx.grant.config.id, ctx.upstream.name());
     let is_open = |part: &Arc<Session>| gw.sessions.find(part.id(), grant, Some(server)).is_some();
     let open = || session.server_sessions.find(server).filter(is_open);
     if let Some(part) = open() {
         return Ok(part);
     }
     let opening = session.server_sessions.open_lock(server);
-    let patience = start_timeout(gw, visit);
+    let patience = start_timeout(gw, ctx);
     let until = tokio::time::Instant::now() + patience;
     let unanswered = || Refusal::Upstream(SendError::HandshakeTimeout(patience));
     let Ok(_one_at_a_time) = tokio::time::timeout_at(until, opening.lock()).await else { return Err(unanswered()) };
@@ -43,15 +43,15 @@ pub(super) async fn ensure_open(
         return Ok(part);
     }
     let greeting = async {
-        let room = initialize::reserve_session_slot(gw, visit, session.handshake().len()).await?;
-        Ok::<_, Refusal>((room, perform_handshake(gw, session, visit).await?))
+        let room = initialize::reserve_session_slot(gw, ctx, session.handshake().len()).await?;
+        Ok::<_, Refusal>((room, perform_handshake(gw, session, ctx).await?))
     };
     let greeted = tokio::time::timeout_at(until, greeting).await;
     let (room, greeted) = greeted.unwrap_or_else(|_| Err(unanswered()))?;
     let level = session.server_sessions.log_level();
-    let part = register_session(gw, session, visit, room, greeted, level.as_deref()).await?;
+    let part = register_session(gw, session, ctx, room, greeted, level.as_deref()).await?;
     session.server_sessions.insert(server, Arc::clone(&part));
-    let inside = visit.with_session(Arc::clone(&part));
+    let inside = ctx.with_session(Arc::clone(&part));
     // The client may have said otherwise before the server was among those that are told.
     if let Some(now) = session.server_sessions.log_level().filter(|now| Some(now) != level.as_ref()) {
         set_log_level(gw, &inside, &part, &now).await;
@@ -59,7 +59,7 @@ pub(super) async fn ensure_open(
     resources_subscribe::resubscribe(gw, &inside);
     if gw.sessions.find(session.id(), grant, None).is_none() {
         // The client has ended it meanwhile.
-        initialize::end_session(gw, &visit.with_session(part)).await;
+        initialize::end_session(gw, &ctx.with_session(part)).await;
         return Err(Refusal::UnknownReference);
     }
     Ok(part)
@@ -74,20 +74,20 @@ pub(super) fn open_sessions(gw: &Gateway, session: &Session) -> Vec<(ServerName,
 async fn register_session(
     gw: &Gateway,
     session: &Session,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     room: OwnedSemaphorePermit,
     (shaken, is_far_stateless): (HandshakeResult, bool),
     level: Option<&str>,
 ) -> Result<Arc<Session>, Refusal> {
     let asked = level.filter(|_| has_logging_capability(&shaken.server_info));
     if !is_far_stateless {
-        shaken.send_initialized(gw, visit, asked).await;
+        shaken.send_initialized(gw, ctx, asked).await;
     }
     let HandshakeResult { link, revision, server_info: welcome } = shaken;
-    visit.grant.server_info_cache.insert(&visit.upstream, &welcome, is_far_stateless);
+    ctx.grant.server_info_cache.insert(&ctx.upstream, &welcome, is_far_stateless);
     let opening = SessionParams {
-        grant: visit.grant.config.id.clone(),
-        server: Some(visit.upstream.name().clone()),
+        grant: ctx.grant.config.id.clone(),
+        server: Some(ctx.upstream.name().clone()),
         revision,
         client_info: session.client_info().clone(),
         handshake: session.handshake().clone(),
@@ -116,14 +116,14 @@ async fn register_session(
 async fn perform_handshake(
     gw: &Gateway,
     session: &Session,
-    visit: &RequestContext,
+    ctx: &RequestContext,
 ) -> Result<(HandshakeResult, bool), SendError> {
-    let fault = match handshake_upstream(gw, visit, session.handshake()).await {
+    let fault = match handshake_upstream(gw, ctx, session.handshake()).await {
         Ok(shaken) => return Ok((shaken, false)),
         Err(fault) => fault,
     };
     let is_refused = matches!(fault, SendError::Status(400 | 404 | 405) | SendError::InvalidResponse(_));
-    if is_refused && let Ok(Some(welcome)) = fetch_server_info(gw, visit).await {
+    if is_refused && let Ok(Some(welcome)) = fetch_server_info(gw, ctx).await {
         return Ok((
             HandshakeResult { link: UpstreamLink::NoSession, revision: session.revision(), server_info: welcome },
             true,
@@ -133,12 +133,12 @@ async fn perform_handshake(
 }
 
 /// Tells a server which log messages the client wants.
-pub(super) async fn set_log_level(gw: &Gateway, visit: &RequestContext, part: &Session, level: &str) {
+pub(super) async fn set_log_level(gw: &Gateway, ctx: &RequestContext, part: &Session, level: &str) {
     if part.is_upstream_stateless() {
         part.set_client_log_level(level);
     } else if has_logging_capability(&part.server_info) {
         part.note_upstream_log_level(level);
-        let asking = request_log_level(gw, visit, level, |asking| visit.message_for_upstream(asking));
+        let asking = request_log_level(gw, ctx, level, |asking| ctx.message_for_upstream(asking));
         let _ = tokio::time::timeout(gw.settings.connect_time, asking).await;
     }
 }
@@ -173,11 +173,11 @@ pub(super) async fn deliver_one_way(gw: &Gateway, all: &AggregateRequest, messag
     // Beside one another: a server that hangs must not delay those behind it.
     let Some(own) = gw.arc_self() else { return };
     let mut telling = JoinSet::new();
-    for (visit, text) in to {
+    for (ctx, text) in to {
         let gw = Arc::clone(&own);
         telling.spawn(async move {
             if let Ok(message) = read_client_message(text.as_bytes(), &gw.settings.request_limits) {
-                passthrough::forward_one_way(&gw, &visit, &message).await;
+                passthrough::forward_one_way(&gw, &ctx, &message).await;
             }
         });
     }
@@ -232,8 +232,8 @@ pub(super) async fn end_session(gw: &Gateway, all: &AggregateRequest) {
     gw.delete_session(session).await;
     session.end_stream();
     for (server, part) in open_sessions(gw, session) {
-        if let Some(visit) = all.find_context(server.as_str()) {
-            initialize::end_session(gw, &visit.with_session(part)).await;
+        if let Some(ctx) = all.find_context(server.as_str()) {
+            initialize::end_session(gw, &ctx.with_session(part)).await;
         }
     }
     let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());

@@ -31,12 +31,12 @@ fn is_within_limit(name: &str) -> bool {
 
 impl Gateway {
     /// Warns of names that clients may have no room for, once of each.
-    pub(super) fn warn_of_long_names<'n>(&self, visit: &RequestContext, names: impl Iterator<Item = &'n str>) {
+    pub(super) fn warn_of_long_names<'n>(&self, ctx: &RequestContext, names: impl Iterator<Item = &'n str>) {
         for name in names.filter(|name| !is_within_limit(name)) {
             let mut told = self.warned_names.0.lock().unwrap_or_else(PoisonError::into_inner);
             if told.len() < MAX_WARNED_NAMES && told.insert(name.to_owned()) {
                 let (server, length, name) =
-                    (visit.upstream.name(), name.chars().count(), gatelodge_mcp::quote_excerpt(name));
+                    (ctx.upstream.name(), name.chars().count(), gatelodge_mcp::quote_excerpt(name));
                 warn!(server.name = %server, "the name {name} has {length} characters, and some clients have room for {MAX_TOOL_NAME_CHARS}: give `{server}` a shorter name, or connect them to `/mcp/{server}`");
             }
         }

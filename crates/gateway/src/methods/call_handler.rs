@@ -41,17 +41,17 @@ enum CallResult {
 /// Carries a request whose subject the policy speaks of.
 pub(crate) async fn handle_call(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     mut trail: CallRecorder,
     mut line: Responder,
 ) {
-    trail.set_subject(visit, facts.target(), facts.arguments());
-    if !mutant!("unsubscribe-depends-on-policy") || early_denial(visit, facts, &trail).is_none() {
-        resources_subscribe::remove_subscription(gw, visit, request, facts).await;
+    trail.set_subject(ctx, facts.target(), facts.arguments());
+    if !mutant!("unsubscribe-depends-on-policy") || early_denial(ctx, facts, &trail).is_none() {
+        resources_subscribe::remove_subscription(gw, ctx, request, facts).await;
     }
-    match run_pipeline(gw, visit, request, facts, &mut trail, &mut line).await {
+    match run_pipeline(gw, ctx, request, facts, &mut trail, &mut line).await {
         Ok(CallResult::Response { status, text, outcome, mut exchange }) => {
             gw.metrics.count_answered_call();
             line.finish_with_body(status, text).await;
@@ -68,9 +68,9 @@ pub(crate) async fn handle_call(
         }
         Err(stop) => {
             let is_denied = matches!(stop.refusal, Refusal::Denied(_));
-            Box::pin(finish_aborted(gw, visit, request, facts, trail, line, stop)).await;
+            Box::pin(finish_aborted(gw, ctx, request, facts, trail, line, stop)).await;
             // What waits for answers that nobody may give any more, waits in vain.
-            if is_denied && let Ok(Some(paused)) = take_suspended(gw, visit, request, facts) {
+            if is_denied && let Ok(Some(paused)) = take_suspended(gw, ctx, request, facts) {
                 gw.cancel_suspended_call(*paused);
             }
         }
@@ -79,7 +79,7 @@ pub(crate) async fn handle_call(
 
 async fn finish_aborted(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     mut trail: CallRecorder,
@@ -91,7 +91,7 @@ async fn finish_aborted(
         return gw.write_row(trail.cancelled_row()).await;
     }
     gw.metrics.count_refusal(stop.refusal.code());
-    let (status, text) = reply::refusal_reply(visit, facts, &line, (request.id(), trail.call_id()), &stop.refusal);
+    let (status, text) = reply::refusal_reply(ctx, facts, &line, (request.id(), trail.call_id()), &stop.refusal);
     line.finish_with_status(status, text.into()).await;
     match stop.unwritten {
         UnwrittenRow::Refusal => gw.write_row(trail.refusal_row(&stop.refusal)).await,
@@ -103,22 +103,22 @@ async fn finish_aborted(
 /// Ends a request to a server that cannot be spoken to at all. What the policy hides is hidden all the same.
 pub(crate) async fn handle_unreachable(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     refusal: Refusal,
     line: Responder,
 ) {
-    let mut trail = CallRecorder::start(visit, request, gw.new_call_id(), gw.clock.now());
-    trail.set_subject(visit, facts.target(), facts.arguments());
+    let mut trail = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
+    trail.set_subject(ctx, facts.target(), facts.arguments());
     if !mutant!("unsubscribe-depends-on-server") {
-        resources_subscribe::remove_subscription(gw, visit, request, facts).await;
+        resources_subscribe::remove_subscription(gw, ctx, request, facts).await;
     }
     let refusal = match refusal {
         Refusal::Upstream(SendError::ClientGone) => refusal,
-        _ => hidden_reason(visit, facts, &trail).map_or_else(|| as_unsent_refusal(refusal), Refusal::Denied),
+        _ => hidden_reason(ctx, facts, &trail).map_or_else(|| as_unsent_refusal(refusal), Refusal::Denied),
     };
-    finish_aborted(gw, visit, request, facts, trail, line, refusal.into()).await;
+    finish_aborted(gw, ctx, request, facts, trail, line, refusal.into()).await;
 }
 
 /// Why the road ended early.
@@ -145,55 +145,55 @@ impl From<Refusal> for CallAbort {
 
 async fn run_pipeline(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     trail: &mut CallRecorder,
     line: &mut Responder,
 ) -> Result<CallResult, CallAbort> {
-    let back = find_suspended_context(gw, visit, request, facts, line);
-    line.acquire_in_flight(visit, request.method())?;
-    translation_gaps::check_translatable(visit, request)?;
+    let back = find_suspended_context(gw, ctx, request, facts, line);
+    line.acquire_in_flight(ctx, request.method())?;
+    translation_gaps::check_translatable(ctx, request)?;
     let apart = match back {
-        None if request_state(visit, request).is_none() && session_pool::needs_exclusive_session(visit, request) => {
+        None if request_state(ctx, request).is_none() && session_pool::needs_exclusive_session(ctx, request) => {
             // Nobody gives way, and no process is started, for what the policy refuses. What its own session offers is
             // judged again below; only that takes from limits.
-            if let Some(reason) = early_denial(visit, facts, trail) {
+            if let Some(reason) = early_denial(ctx, facts, trail) {
                 return Err(Refusal::Denied(reason).into());
             }
-            Some(Box::pin(with_exclusive_session(gw, visit, request, trail, line)).await?)
+            Some(Box::pin(with_exclusive_session(gw, ctx, request, trail, line)).await?)
         }
         back => back,
     };
-    let visit = apart.as_ref().unwrap_or(visit);
-    initialize::reopen_if_closed(gw, visit).await;
-    let _held = visit.upstream_session().map(|session| session.mark_in_use());
-    let offer = load_tool_listing(gw, visit, facts, trail, line).await?;
+    let ctx = apart.as_ref().unwrap_or(ctx);
+    initialize::reopen_if_closed(gw, ctx).await;
+    let _held = ctx.upstream_session().map(|session| session.mark_in_use());
+    let offer = load_tool_listing(gw, ctx, facts, trail, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
     if facts.tool().is_some() {
         trail.set_definition(fingerprint, category);
     }
-    let terms = authorize(visit, facts, offer.as_deref(), trail)?;
-    resources_subscribe::check_subscription_limit(visit, request, facts)?;
-    let params = upstream_param_headers(visit, facts, offer.as_deref())?;
-    let resumed = recheck_suspended(gw, visit, request, facts, trail)?;
-    let reserved = match reserve_charges(gw, visit, terms, resumed.is_some(), trail).await {
+    let terms = authorize(ctx, facts, offer.as_deref(), trail)?;
+    resources_subscribe::check_subscription_limit(ctx, request, facts)?;
+    let params = upstream_param_headers(ctx, facts, offer.as_deref())?;
+    let resumed = recheck_suspended(gw, ctx, request, facts, trail)?;
+    let reserved = match reserve_charges(gw, ctx, terms, resumed.is_some(), trail).await {
         Ok(reserved) => reserved,
         Err(refusal) => {
             if mutant!("refused-call-still-sent") {
-                Box::pin(send_refused(gw, visit, request, facts, trail, line)).await;
+                Box::pin(send_refused(gw, ctx, request, facts, trail, line)).await;
             }
             // Nobody can go on with it any more.
             resumed.into_iter().for_each(|paused| gw.cancel_suspended_call(*paused));
             return Err(refusal.into());
         }
     };
-    if let Some(text) = resources_subscribe::subscribe_locally(gw, visit, request, facts).await {
+    if let Some(text) = resources_subscribe::subscribe_locally(gw, ctx, request, facts).await {
         return Ok(CallResult::LocalReply { text });
     }
     let journey = CallRounds {
         gw,
-        ctx: visit,
+        ctx,
         request,
         subject: facts,
         progress: ProgressRelay::of(request).map(Arc::new),
@@ -203,7 +203,7 @@ async fn run_pipeline(
     };
     match journey.run(resumed, trail.call_id(), line).await {
         Ok(carried) => {
-            record_side_effects(gw, visit, request, &journey, trail, &carried).await;
+            record_side_effects(gw, ctx, request, &journey, trail, &carried).await;
             Ok(carried)
         }
         Err(SendError::NotSent(why)) => {
@@ -237,17 +237,17 @@ async fn run_pipeline(
 /// Mutant of [`run_pipeline`]: sends a call that its limits refuse.
 async fn send_refused(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     trail: &mut CallRecorder,
     line: &mut Responder,
 ) {
-    let Ok(reserved) = reserve(gw, visit, &Terms::default(), trail).await else { return };
+    let Ok(reserved) = reserve(gw, ctx, &Terms::default(), trail).await else { return };
     let (progress, params, alarm) = (None, None, line.deadline_timer());
     let journey = CallRounds {
         gw,
-        ctx: visit,
+        ctx,
         request,
         subject: facts,
         progress,
@@ -261,16 +261,16 @@ async fn send_refused(
 /// The visit by the session in which a call waits with which the request goes on, in that call's place in flight.
 fn find_suspended_context(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     line: &mut Responder,
 ) -> Option<RequestContext> {
-    let back = gw.suspended_calls.back(&request_state(visit, request)?, &Bond::of(visit, request, facts))?;
+    let back = gw.suspended_calls.back(&request_state(ctx, request)?, &Bond::of(ctx, request, facts))?;
     if let Some(room) = back.room {
         line.hold_in_flight_guard(room);
     }
-    Some(visit.with_upstream_session(back.session, back.turn))
+    Some(ctx.with_upstream_session(back.session, back.turn))
 }
 
 /// What is written of a call whose caller did not wait for its turn.
@@ -279,14 +279,14 @@ const CLIENT_LEFT_MESSAGE: &str = "the caller left before it was the call's turn
 /// The visit by a session that the call has to itself.
 async fn with_exclusive_session(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     trail: &CallRecorder,
     line: &mut Responder,
 ) -> Result<RequestContext, Refusal> {
     let errand = ForwardContext {
         gw,
-        ctx: visit,
+        ctx,
         call: trail.call_id(),
         progress: None,
         cancels_on_disconnect: false,
@@ -295,8 +295,7 @@ async fn with_exclusive_session(
         previous_response: None,
         deadline_timer: None,
     };
-    match wait_or_cancel(&errand, line, std::pin::pin!(session_pool::acquire_exclusive_session(gw, visit, request)))
-        .await
+    match wait_or_cancel(&errand, line, std::pin::pin!(session_pool::acquire_exclusive_session(gw, ctx, request))).await
     {
         Some(apart) => apart,
         None if abandoned_outcome(gw).is_err() => Err(SendError::NotSent("the gateway was stopped".to_owned()).into()),
@@ -305,9 +304,9 @@ async fn with_exclusive_session(
 }
 
 /// What a client brings back that was asked in the middle of a call.
-fn request_state(visit: &RequestContext, request: &ClientRequest<'_>) -> Option<String> {
+fn request_state(ctx: &RequestContext, request: &ClientRequest<'_>) -> Option<String> {
     // An upstream that takes requests which stand alone gave its own state, and knows it.
-    if visit.translation() != ProtocolTranslation::ToStateful {
+    if ctx.translation() != ProtocolTranslation::ToStateful {
         return None;
     }
     Some(request.params()?.get("requestState")?.as_str().unwrap_or_default().into_owned())
@@ -316,18 +315,16 @@ fn request_state(visit: &RequestContext, request: &ClientRequest<'_>) -> Option<
 /// Takes what a call costs. Who only observes is kept from nothing by a limit, and what goes on was paid for when it began.
 async fn reserve_charges(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     terms: Terms,
     goes_on: bool,
     trail: &mut CallRecorder,
 ) -> Result<CallReservation, Refusal> {
     let terms = if goes_on { Terms::default() } else { terms };
-    match reserve(gw, visit, &terms, trail).await {
-        Err(refusal)
-            if visit.server_access.mode == EnforcementMode::Observe && !matches!(refusal, Refusal::Store(_)) =>
-        {
+    match reserve(gw, ctx, &terms, trail).await {
+        Err(refusal) if ctx.server_access.mode == EnforcementMode::Observe && !matches!(refusal, Refusal::Store(_)) => {
             trail.record_observed_denial(&refusal);
-            reserve(gw, visit, &Terms::default(), trail).await
+            reserve(gw, ctx, &Terms::default(), trail).await
         }
         outcome => outcome,
     }
@@ -336,7 +333,7 @@ async fn reserve_charges(
 /// Notes what an answer means for later, before the caller knows of it: whose a task is, and what its session listens for.
 async fn record_side_effects(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     journey: &CallRounds<'_>,
     trail: &CallRecorder,
@@ -346,22 +343,22 @@ async fn record_side_effects(
     if let RequestSubject::Tool { name, .. } = journey.subject {
         let call = trail.call_id();
         let progress = journey.progress.clone().map(|progress| (call.as_str(), progress));
-        task_requests::record_task_owner(gw, visit, name, text, progress).await;
+        task_requests::record_task_owner(gw, ctx, name, text, progress).await;
     }
     if *outcome == CallOutcome::Ok {
-        resources_subscribe::store_subscription(gw, visit, request, journey.subject).await;
+        resources_subscribe::store_subscription(gw, ctx, request, journey.subject).await;
     }
 }
 
 /// The call that a request goes on with; none for one that begins.
 fn take_suspended(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
 ) -> Result<Option<Box<Paused>>, Refusal> {
-    let Some(state) = request_state(visit, request) else { return Ok(None) };
-    let paused = gw.suspended_calls.take(&state, &Bond::of(visit, request, facts));
+    let Some(state) = request_state(ctx, request) else { return Ok(None) };
+    let paused = gw.suspended_calls.take(&state, &Bond::of(ctx, request, facts));
     paused.map(|paused| Some(Box::new(paused))).ok_or_else(|| {
         let what = "the request state is not of this request, was used, is too old, or its call made room for another; \
             send the request without it";
@@ -372,13 +369,13 @@ fn take_suspended(
 /// The same, if the policy in force lets its client answer. Else nobody goes on with it.
 fn recheck_suspended(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     trail: &mut CallRecorder,
 ) -> Result<Option<Box<Paused>>, Refusal> {
-    let resumed = take_suspended(gw, visit, request, facts)?;
-    if let Err(refusal) = super::client_input::authorize_responses(gw, visit, request, resumed.as_deref(), trail) {
+    let resumed = take_suspended(gw, ctx, request, facts)?;
+    if let Err(refusal) = super::client_input::authorize_responses(gw, ctx, request, resumed.as_deref(), trail) {
         resumed.into_iter().for_each(|paused| gw.cancel_suspended_call(*paused));
         return Err(refusal);
     }

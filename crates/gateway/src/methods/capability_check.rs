@@ -41,10 +41,10 @@ impl RequestContext {
 ///
 /// # Errors
 /// It has not.
-pub(super) fn check_server_request_declared(visit: &RequestContext, asked: &ServerRequest<'_>) -> Result<(), Refusal> {
+pub(super) fn check_server_request_declared(ctx: &RequestContext, asked: &ServerRequest<'_>) -> Result<(), Refusal> {
     let document = asked.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
     let params = document.as_ref().map(|document| document.root());
-    let lacking = visit.client_capabilities().missing_capability(asked.method().name(), params);
+    let lacking = ctx.client_capabilities().missing_capability(asked.method().name(), params);
     let lacking = lacking.filter(|_| !mutant!("undeclared-question-forwarded"));
     lacking.map_or(Ok(()), |required| Err(undeclared_refusal(required)))
 }
@@ -62,7 +62,7 @@ pub(super) fn undeclared_refusal(required: &str) -> Refusal {
 /// It does.
 pub(super) fn check_response(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     message: &ReceivedBody,
     places: &ServerResponseSpans,
@@ -82,13 +82,13 @@ pub(super) fn check_response(
     };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(()) };
     if let Some((era, task)) =
-        find_task_in_reply(visit, request, result).filter(|(era, _)| !accepts_task(visit, request, *era))
+        find_task_in_reply(ctx, request, result).filter(|(era, _)| !accepts_task(ctx, request, *era))
     {
-        let is_known_there = (era == ProtocolGeneration::Stateful) == visit.upstream_session().is_some();
+        let is_known_there = (era == ProtocolGeneration::Stateful) == ctx.upstream_session().is_some();
         if is_known_there {
-            gw.cancel_task(visit, &task.id);
+            gw.cancel_task(ctx, &task.id);
         }
-        if visit.translation() != ProtocolTranslation::None && !mutant!("untranslatable-task-unexplained") {
+        if ctx.translation() != ProtocolTranslation::None && !mutant!("untranslatable-task-unexplained") {
             return Err(SendError::InvalidResponse(TASK_NOT_TRANSLATED_MESSAGE.to_owned()));
         }
         return Err(SendError::MissingCapability {
@@ -96,13 +96,13 @@ pub(super) fn check_response(
             required_capability: TASKS_CAPABILITY_JSON,
         });
     }
-    if visit.generation() == ProtocolGeneration::Stateful && visit.translation() == ProtocolTranslation::None {
+    if ctx.generation() == ProtocolGeneration::Stateful && ctx.translation() == ProtocolTranslation::None {
         // It asks by requests of its own.
         return Ok(());
     }
     let document = read(result.as_bytes(), &gw.settings.reply_limits)
         .map_err(|_| SendError::InvalidResponse("the server's answer cannot be read".to_owned()))?;
-    match missing_capability(visit, document.root()) {
+    match missing_capability(ctx, document.root()) {
         Some(required) => Err(SendError::MissingCapability {
             action: UNDECLARED_SERVER_REQUEST_MESSAGE,
             required_capability: required,
@@ -118,14 +118,14 @@ const TASK_NOT_TRANSLATED_MESSAGE: &str =
 /// The task that a call of a tool has made, and of which era it is. Results of other methods may call anything so, and
 /// so may sessions of before there were tasks.
 fn find_task_in_reply(
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     result: &str,
 ) -> Option<(ProtocolGeneration, CreatedTask)> {
     if *request.method() != Method::ToolsCall && !mutant!("any-result-creates-task") {
         return None;
     }
-    let is_before = visit.upstream_session().is_some_and(|session| session.revision() < Revision::R2025_11_25);
+    let is_before = ctx.upstream_session().is_some_and(|session| session.revision() < Revision::R2025_11_25);
     let eras = [ProtocolGeneration::Stateful, ProtocolGeneration::Stateless]
         .into_iter()
         .filter(|era| *era == ProtocolGeneration::Stateless || !is_before);
@@ -136,11 +136,11 @@ fn find_task_in_reply(
 pub(super) const UNDECLARED_SERVER_REQUEST_MESSAGE: &str = "asks the client for what it has not declared";
 
 /// What of the client it would take to be asked all that a result, or a task, asks; none if it has declared that.
-pub(super) fn missing_capability(visit: &RequestContext, said: JsonValue<'_>) -> Option<&'static str> {
+pub(super) fn missing_capability(ctx: &RequestContext, said: JsonValue<'_>) -> Option<&'static str> {
     let wanted = said.get("inputRequests");
     wanted.iter().flat_map(|wanted| wanted.members()).find_map(|(_, question)| {
         let method = question.get("method").and_then(|method| method.as_str()).unwrap_or_default();
-        visit.client_capabilities().missing_capability(&method, question.get("params"))
+        ctx.client_capabilities().missing_capability(&method, question.get("params"))
     })
 }
 
@@ -171,34 +171,34 @@ impl JsonWordFinder {
 
 /// Whether the client takes a task as an era has them: in a session it says so with the call, and tasks of one era are
 /// none in the other.
-fn accepts_task(visit: &RequestContext, request: &ClientRequest<'_>, era: ProtocolGeneration) -> bool {
+fn accepts_task(ctx: &RequestContext, request: &ClientRequest<'_>, era: ProtocolGeneration) -> bool {
     let has_asked = match era {
         ProtocolGeneration::Stateful => request.params().and_then(|params| params.get("task")).is_some(),
-        ProtocolGeneration::Stateless => visit.client_capabilities().has_tasks(),
+        ProtocolGeneration::Stateless => ctx.client_capabilities().has_tasks(),
     };
     (has_asked || mutant!("undeclared-task-forwarded"))
-        && era == visit.generation()
-        && visit.translation() == ProtocolTranslation::None
+        && era == ctx.generation()
+        && ctx.translation() == ProtocolTranslation::None
 }
 
 impl Gateway {
     /// Tells a server that nobody wants what a task does. Nobody waits until it has heard.
-    fn cancel_task(&self, visit: &RequestContext, task: &str) {
+    fn cancel_task(&self, ctx: &RequestContext, task: &str) {
         let Some(gw) = self.arc_self() else { return };
-        let (own, visit, task) = (std::sync::Arc::clone(&gw), visit.clone(), task.to_owned());
+        let (own, ctx, task) = (std::sync::Arc::clone(&gw), ctx.clone(), task.to_owned());
         gw.spawn(async move {
-            let mut trail = CallRecorder::for_request(&visit, own.new_call_id(), own.clock.now());
+            let mut trail = CallRecorder::for_request(&ctx, own.new_call_id(), own.clock.now());
             trail.set_method(Method::TasksCancel.name());
-            trail.set_subject(&visit, Some(&task), None);
+            trail.set_subject(&ctx, Some(&task), None);
             // What is not written down is not sent, though nobody asked for it.
-            let reserved = match reserve(&own, &visit, &Terms::default(), &mut trail).await {
+            let reserved = match reserve(&own, &ctx, &Terms::default(), &mut trail).await {
                 Ok(reserved) => reserved,
                 Err(refusal) => return own.record_refusal(&mut trail, &refusal).await,
             };
             let call = trail.call_id();
-            let permit = Permit::for_reserved_call(&reserved, cancel_request(&visit, &task, call));
+            let permit = Permit::for_reserved_call(&reserved, cancel_request(&ctx, &task, call));
             let telling = async {
-                let mut exchange = own.upstream_client.send(&visit.upstream, permit).await?;
+                let mut exchange = own.upstream_client.send(&ctx.upstream, permit).await?;
                 await_own_response(&own, &mut exchange, call).await
             };
             let told = tokio::time::timeout(own.settings.connect_time * 2, telling).await;
@@ -214,14 +214,14 @@ impl Gateway {
 }
 
 /// The request that cancels a task, in the words of the server's era. It is ours, so it says what we can do.
-fn cancel_request(visit: &RequestContext, task: &str, call: gatelodge_store::CallId) -> UpstreamRequest {
+fn cancel_request(ctx: &RequestContext, task: &str, call: gatelodge_store::CallId) -> UpstreamRequest {
     let (method, id) = (Method::TasksCancel.name(), to_json_string(task));
-    let is_in_session = visit.upstream_session().is_some();
+    let is_in_session = ctx.upstream_session().is_some();
     let meta = if is_in_session { String::new() } else { format!(",\"_meta\":{GATEWAY_META_WITH_TASKS}") };
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"taskId":{id}{meta}}}}}"#);
     let outgoing = UpstreamRequest::request(text, call);
     if is_in_session {
-        return visit.message_for_upstream(outgoing);
+        return ctx.message_for_upstream(outgoing);
     }
     UpstreamRequest {
         revision: Some(Revision::R2026_07_28),

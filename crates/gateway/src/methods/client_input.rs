@@ -38,21 +38,21 @@ pub(crate) fn build_suspended_call(
     exchange: UpstreamResponse,
     (bond, trail): (Bond, CallRecorder),
 ) -> Option<Paused> {
-    let ForwardContext { gw, ctx: visit, call, .. } = errand;
+    let ForwardContext { gw, ctx, call, .. } = errand;
     let mut questions = Vec::new();
     for message in asked {
         let Ok(Said::Request(question)) = read_server_message(message, &gw.settings.reply_limits) else { return None };
-        questions.push(Question::new(&questions, &question, visit.upstream.secret_redactor()));
+        questions.push(Question::new(&questions, &question, ctx.upstream.secret_redactor()));
     }
     Some(Paused {
         exchange,
         call: *call,
         questions,
-        upstream: Arc::clone(&visit.upstream),
-        session: Arc::clone(visit.upstream_session()?),
+        upstream: Arc::clone(&ctx.upstream),
+        session: Arc::clone(ctx.upstream_session()?),
         links,
-        _held: visit.upstream_session()?.mark_in_use(),
-        turn: visit.exclusive_session().cloned(),
+        _held: ctx.upstream_session()?.mark_in_use(),
+        turn: ctx.exclusive_session().cloned(),
         room: None,
         bond,
         trail,
@@ -72,16 +72,16 @@ pub(crate) fn suspend(gw: &Gateway, paused: Paused) -> Result<String, SendError>
 
 /// Declines questions that the client was to be asked, had its call not ended before.
 pub(crate) fn decline_unasked(errand: &ForwardContext<'_>, link: &UpstreamLink, asked: &[Bytes]) {
-    let ForwardContext { gw, ctx: visit, .. } = errand;
-    let (Some(gw), Some(session)) = (gw.arc_self(), visit.upstream_session().cloned()) else { return };
+    let ForwardContext { gw, ctx, .. } = errand;
+    let (Some(gw), Some(session)) = (gw.arc_self(), ctx.upstream_session().cloned()) else { return };
     let id = |message: &Bytes| match read_server_message(message, &gw.settings.reply_limits) {
         Ok(Said::Request(question)) => Some(question.id().clone().into_owned()),
         _ => None,
     };
     let ids: Vec<RequestId<'static>> = asked.iter().filter_map(id).collect();
-    let (task, link, visit) = (Arc::clone(&gw), link.clone(), (*visit).clone());
+    let (task, link, ctx) = (Arc::clone(&gw), link.clone(), (*ctx).clone());
     // With the visit its turn is kept until then.
-    gw.spawn(async move { task.decline_server_requests(&visit.upstream, &session, &link, ids).await });
+    gw.spawn(async move { task.decline_server_requests(&ctx.upstream, &session, &link, ids).await });
 }
 
 /// Whether a client answers before it is asked.
@@ -95,33 +95,33 @@ pub(crate) fn has_input_responses(request: &ClientRequest<'_>) -> bool {
 /// What it was asked must not be asked any more.
 pub(crate) fn authorize_responses(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     paused: Option<&Paused>,
     trail: &mut CallRecorder,
 ) -> Result<(), Refusal> {
     if let Some(paused) = paused {
-        if !Arc::ptr_eq(&paused.upstream, &visit.upstream) {
+        if !Arc::ptr_eq(&paused.upstream, &ctx.upstream) {
             let what = "the server is another one than when it asked; send the request without its state";
             return Err(Refusal::Protocol(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)));
         }
         let mut questions = paused.questions.iter().filter(|_| !mutant!("resumed-answers-skip-policy"));
-        return questions.try_for_each(|own| may_be_answered(gw, visit, &own.method, trail));
+        return questions.try_for_each(|own| may_be_answered(gw, ctx, &own.method, trail));
     }
     let brings_answers = matches!(
         request.method(),
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::TasksUpdate
     );
     if !brings_answers
-        || visit.generation() != ProtocolGeneration::Stateless
-        || visit.translation() != ProtocolTranslation::None
+        || ctx.generation() != ProtocolGeneration::Stateless
+        || ctx.translation() != ProtocolTranslation::None
     {
         return Ok(());
     }
     let answers = request.params().and_then(|params| params.get("inputResponses"));
     let mut methods =
         answers.iter().flat_map(|answers| answers.members()).flat_map(|(_, answer)| possible_methods(answer));
-    methods.try_for_each(|method| may_be_answered(gw, visit, method, trail))
+    methods.try_for_each(|method| may_be_answered(gw, ctx, method, trail))
 }
 
 /// What a client can be asked, with what tells its answer.
@@ -144,10 +144,10 @@ fn possible_methods(answer: JsonValue<'_>) -> Vec<&'static str> {
 /// Whether an answer of an upstream without sessions asks its client only what the policy lets it ask.
 pub(crate) async fn are_all_server_requests_allowed(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     message: &ReceivedBody,
 ) -> bool {
-    if visit.generation() != ProtocolGeneration::Stateless || mutant!("stateless-server-question-skips-policy") {
+    if ctx.generation() != ProtocolGeneration::Stateless || mutant!("stateless-server-question-skips-policy") {
         return true;
     }
     // Most answers do not have the word in them at all.
@@ -155,7 +155,7 @@ pub(crate) async fn are_all_server_requests_allowed(
         return true;
     }
     match result_text(&message.to_bytes(), &gw.settings.reply_limits) {
-        Ok(Some(result)) => are_input_requests_allowed(gw, visit, &result).await,
+        Ok(Some(result)) => are_input_requests_allowed(gw, ctx, &result).await,
         // An error asks nothing.
         Ok(None) => true,
         // What we cannot read, the client might.
@@ -164,22 +164,22 @@ pub(crate) async fn are_all_server_requests_allowed(
 }
 
 /// Whether what an upstream says, a result or a task, asks the client only what it can be asked and the policy lets it.
-pub(super) async fn are_input_requests_allowed(gw: &Gateway, visit: &RequestContext, said: &[u8]) -> bool {
+pub(super) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContext, said: &[u8]) -> bool {
     let Ok(document) = read(said, &gw.settings.reply_limits) else { return false };
     let Some(wanted) = document.root().get("inputRequests") else { return true };
-    let lacking = missing_capability(visit, document.root());
+    let lacking = missing_capability(ctx, document.root());
     for (count, (_, wanted)) in wanted.members().enumerate() {
         let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
         // A name that is none of these may be anything, our secret, too.
         let known = INPUT_METHODS.iter().map(|(method, _)| *method).find(|known| *known == method.as_ref());
         let why_not = match known.filter(|_| count < MAX_SERVER_REQUESTS_PER_ROUND) {
             Some(_) if let Some(required) = lacking => undeclared_refusal(required),
-            Some(known) if may_be_asked(gw, visit, known).await => continue,
+            Some(known) if may_be_asked(gw, ctx, known).await => continue,
             Some(_) => return false,
             None => Refusal::UnknownReference,
         };
-        let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
-        trail.set_method(&visit.upstream.secret_redactor().redact_text(&method));
+        let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+        trail.set_method(&ctx.upstream.secret_redactor().redact_text(&method));
         gw.record_refusal(&mut trail, &why_not).await;
         return false;
     }
@@ -190,7 +190,7 @@ pub(super) async fn are_input_requests_allowed(gw: &Gateway, visit: &RequestCont
 /// asked again, by the text that is given then.
 pub(crate) async fn deliver_responses(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut paused: Paused,
     line: &mut Responder,
@@ -208,10 +208,9 @@ pub(crate) async fn deliver_responses(
             open.push(question);
             continue;
         };
-        let mut outgoing =
-            visit.message_for_upstream(UpstreamRequest::notification(result_response(&question.id, said)));
+        let mut outgoing = ctx.message_for_upstream(UpstreamRequest::notification(result_response(&question.id, said)));
         outgoing.session_link = link.clone();
-        if let Err(fault) = send_one_way(gw, visit, Permit::for_server_request_response(&question.id, outgoing)).await {
+        if let Err(fault) = send_one_way(gw, ctx, Permit::for_server_request_response(&question.id, outgoing)).await {
             // Its server waits for what it cannot be told, and nobody can come again.
             paused.questions = open.into_iter().chain([question]).chain(questions).collect();
             gw.cancel_suspended_call(paused);
@@ -231,11 +230,11 @@ pub(crate) async fn deliver_responses(
 /// # Errors
 /// It wants something and does not say what: sending the same again would only repeat the call.
 pub(crate) fn required_input(
-    visit: &RequestContext,
+    ctx: &RequestContext,
     message: &ReceivedBody,
     limits: &JsonLimits,
 ) -> Result<Option<String>, SendError> {
-    if visit.translation() != ProtocolTranslation::ToStateless {
+    if ctx.translation() != ProtocolTranslation::ToStateless {
         return Ok(None);
     }
     let Ok(Some(result)) = result_text(&message.to_bytes(), limits) else { return Ok(None) };
@@ -250,7 +249,7 @@ pub(crate) fn required_input(
         let what = "the server wants something of the client and does not say what";
         return Err(SendError::InvalidResponse(what.to_owned()));
     }
-    Ok(Some(visit.upstream.secret_redactor().redact_json(document.text().to_owned())))
+    Ok(Some(ctx.upstream.secret_redactor().redact_json(document.text().to_owned())))
 }
 
 /// What an upstream with a session says of pages that the user has to visit before the call is repeated, as the result
@@ -260,24 +259,24 @@ pub(crate) fn required_input(
 /// The client has not declared that it can be asked so.
 pub(crate) async fn url_elicitation_result(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     message: &ReceivedBody,
 ) -> Result<Option<String>, SendError> {
-    if visit.translation() != ProtocolTranslation::ToStateful {
+    if ctx.translation() != ProtocolTranslation::ToStateful {
         return Ok(None);
     }
     let Some(result) = parse_url_elicitations(message.as_bytes(), &gw.settings.reply_limits) else { return Ok(None) };
     let lacks = read(result.as_bytes(), &gw.settings.reply_limits)
         .ok()
-        .and_then(|result| missing_capability(visit, result.root()));
+        .and_then(|result| missing_capability(ctx, result.root()));
     if let Some(required) = lacks {
         return Err(SendError::MissingCapability {
             action: UNDECLARED_SERVER_REQUEST_MESSAGE,
             required_capability: required,
         });
     }
-    let may_ask = may_be_asked(gw, visit, Method::Elicit.name()).await;
-    Ok(may_ask.then(|| visit.upstream.secret_redactor().redact_json(result)))
+    let may_ask = may_be_asked(gw, ctx, Method::Elicit.name()).await;
+    Ok(may_ask.then(|| ctx.upstream.secret_redactor().redact_json(result)))
 }
 
 /// The pages that an error names, as a result asks for them.
@@ -312,7 +311,7 @@ pub(crate) struct InputResponses {
 /// The policy or the client will not have it.
 pub(crate) async fn ask_client(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     result: &str,
     line: &mut Responder,
 ) -> Result<Option<InputResponses>, SendError> {
@@ -322,7 +321,7 @@ pub(crate) async fn ask_client(
     let state = document.root().get("requestState").map(|state| state.raw().to_owned());
     let errand = ForwardContext {
         gw,
-        ctx: visit,
+        ctx,
         call: gw.new_call_id(),
         // Nothing is heard of the server meanwhile.
         progress: None,
@@ -335,7 +334,7 @@ pub(crate) async fn ask_client(
     let mut responses = Vec::new();
     for (key, wanted) in document.root().get("inputRequests").iter().flat_map(|wanted| wanted.members()) {
         let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
-        if !is_input_method(&method) || !may_be_asked(gw, visit, &method).await {
+        if !is_input_method(&method) || !may_be_asked(gw, ctx, &method).await {
             return Err(unusable("the server asks what the client is not asked"));
         }
         let Some(said) = send_server_request(&errand, &method, wanted.get("params"), line).await? else {
@@ -390,16 +389,16 @@ fn to_stateful_params(params: JsonValue<'_>, id: &str) -> String {
 
 /// The request once more, with what the client answers.
 pub(crate) fn rebuild_with_responses(
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     call: CallId,
     about: Option<&str>,
     answers: &InputResponses,
 ) -> Option<UpstreamRequest> {
     let retry = RetryInput { input_responses: &answers.responses, request_state: answers.request_state.as_deref() };
-    let mut outgoing = rewrite_for_upstream(visit, request, call, about);
+    let mut outgoing = rewrite_for_upstream(ctx, request, call, about);
     let text = std::mem::take(&mut outgoing.body).into_bytes();
-    let text = visit.session()?.to_stateless_request(str::from_utf8(&text).ok()?, Some(&retry))?;
+    let text = ctx.session()?.to_stateless_request(str::from_utf8(&text).ok()?, Some(&retry))?;
     outgoing.body = text.into();
     Some(outgoing)
 }
@@ -412,11 +411,11 @@ impl Gateway {
 
     /// Whether one more call of a grant may wait for its client. Where as many wait as may, the one that waits for longest
     /// gives way, if most likely nobody comes.
-    pub(crate) fn can_suspend_call(&self, visit: &RequestContext) -> bool {
-        if !self.suspended_calls.has_room(visit) {
-            self.evict_suspended_call(|paused| paused.is_of(&visit.grant.config.id));
+    pub(crate) fn can_suspend_call(&self, ctx: &RequestContext) -> bool {
+        if !self.suspended_calls.has_room(ctx) {
+            self.evict_suspended_call(|paused| paused.is_of(&ctx.grant.config.id));
         }
-        self.suspended_calls.has_room(visit)
+        self.suspended_calls.has_room(ctx)
     }
 
     /// Ends the call that waits for longest among some, if it has waited long enough. Whether there is one.
@@ -483,17 +482,17 @@ impl Gateway {
 }
 
 /// The client hung up, which is how requests that stand alone are cancelled.
-pub(crate) async fn cancel_after_hang_up(gw: &Gateway, visit: &RequestContext, call: CallId) {
-    if let (ProtocolTranslation::ToStateful, Some(session)) = (visit.translation(), visit.upstream_session()) {
-        gw.notify_cancelled(&visit.upstream, session, call).await;
+pub(crate) async fn cancel_after_hang_up(gw: &Gateway, ctx: &RequestContext, call: CallId) {
+    if let (ProtocolTranslation::ToStateful, Some(session)) = (ctx.translation(), ctx.upstream_session()) {
+        gw.notify_cancelled(&ctx.upstream, session, call).await;
     }
 }
 
 /// Nobody waits any more for what was sent, though the client did not say so. Nor does anybody wait until an upstream with
 /// a session has heard of it.
-pub(crate) fn cancel_in_background(gw: &Gateway, visit: &RequestContext, call: CallId) {
-    let (Some(gw), Some(session)) = (gw.arc_self(), visit.upstream_session().cloned()) else { return };
-    let (task, upstream) = (Arc::clone(&gw), Arc::clone(&visit.upstream));
+pub(crate) fn cancel_in_background(gw: &Gateway, ctx: &RequestContext, call: CallId) {
+    let (Some(gw), Some(session)) = (gw.arc_self(), ctx.upstream_session().cloned()) else { return };
+    let (task, upstream) = (Arc::clone(&gw), Arc::clone(&ctx.upstream));
     gw.spawn(async move { task.notify_cancelled(&upstream, &session, call).await });
 }
 

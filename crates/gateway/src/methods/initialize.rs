@@ -36,15 +36,15 @@ const INITIALIZED_NOTIFICATION: &str = r#"{"jsonrpc":"2.0","method":"notificatio
 /// Opens a session.
 pub(crate) async fn handle_initialize(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     mut line: Responder,
 ) {
-    let patience = handshake_timeout(gw, visit);
+    let patience = handshake_timeout(gw, ctx);
     let opening = async {
-        let room = reserve_session_slot(gw, visit, request.text().len()).await?;
-        open_session(gw, visit, request, &trail, room, &mut line).await
+        let room = reserve_session_slot(gw, ctx, request.text().len()).await?;
+        open_session(gw, ctx, request, &trail, room, &mut line).await
     };
     let opened = tokio::time::timeout(patience, opening).await;
     match opened.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience)))) {
@@ -66,66 +66,66 @@ pub(crate) async fn handle_initialize(
 /// A place for one more session of the grant, and for its process.
 pub(crate) async fn reserve_session_slot(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     handshake: usize,
 ) -> Result<OwnedSemaphorePermit, Refusal> {
     // It is kept for as long as the session lives.
     if handshake > MAX_HANDSHAKE_BYTES {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE_BYTES));
     }
-    evict_process_if_full(gw, visit).await;
-    gw.acquire_session_permit(&visit.grant).await.ok_or(Refusal::Busy("sessions"))
+    evict_process_if_full(gw, ctx).await;
+    gw.acquire_session_permit(&ctx.grant).await.ok_or(Refusal::Busy("sessions"))
 }
 
 async fn open_session(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     trail: &CallRecorder,
     room: OwnedSemaphorePermit,
     line: &mut Responder,
 ) -> Result<(Bytes, CallOutcome), Refusal> {
-    let exchanged = exchange_with_upstream(gw, visit, request, trail, line).await.map_err(|fault| match fault {
+    let exchanged = exchange_with_upstream(gw, ctx, request, trail, line).await.map_err(|fault| match fault {
         SendError::Timeout => SendError::HandshakeTimeout(gw.settings.call_time),
         other => other,
     });
     let is_refused = is_handshake_rejected(&exchanged, gw);
     // It may have learned to take requests that stand alone since it was asked.
-    if is_refused && visit.upstream.supports_stateless() == Some(false) {
-        visit.upstream.forget_stateless_support();
+    if is_refused && ctx.upstream.supports_stateless() == Some(false) {
+        ctx.upstream.forget_stateless_support();
     }
-    if is_refused && let Ok(Some(welcome)) = fetch_server_info(gw, visit).await {
+    if is_refused && let Ok(Some(welcome)) = fetch_server_info(gw, ctx).await {
         drop(exchanged);
-        return open_local_session(gw, visit, request, welcome, room, line).await;
+        return open_local_session(gw, ctx, request, welcome, room, line).await;
     }
     let (message, exchange) = exchanged?;
     let gone = |what: &str| SendError::InvalidResponse(what.to_owned());
-    let (text, outcome) = response_for_client(visit, &message, request.id(), &gw.settings.reply_limits)
+    let (text, outcome) = response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits)
         .ok_or_else(|| gone("the answer cannot be read"))?;
     let Some(result) = result_text(&message, &gw.settings.reply_limits)? else { return Ok((text, outcome)) };
     let revision = agreed_revision(&result).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision =
         revision.ok_or_else(|| gone("the server agrees on a revision that has no handshake, or is not known"))?;
-    if let Err(misfit) = visit.check_revision(revision) {
-        end_upstream_session(gw, &visit.upstream, exchange.session_link.clone()).await;
+    if let Err(misfit) = ctx.check_revision(revision) {
+        end_upstream_session(gw, &ctx.upstream, exchange.session_link.clone()).await;
         return Err(Refusal::Protocol(misfit));
     }
     let client = ClientInfo::of(request.params().and_then(|params| params.get("clientInfo")));
     let handshake = Bytes::copy_from_slice(request.text().as_bytes());
     let opening = SessionParams {
-        grant: visit.grant.config.id.clone(),
-        server: Some(visit.upstream.name().clone()),
+        grant: ctx.grant.config.id.clone(),
+        server: Some(ctx.upstream.name().clone()),
         revision,
         client_info: client,
         handshake,
         server_info: Bytes::new(),
-        upstream_link: exchange.session_link.clone().after_handshake(&visit.upstream),
+        upstream_link: exchange.session_link.clone().after_handshake(&ctx.upstream),
         session_permit: room,
         is_upstream_stateless: false,
         accepts_log_messages: true,
     };
     let Some(session) = Session::new(opening).and_then(|session| gw.sessions.insert(session)) else {
-        end_upstream_session(gw, &visit.upstream, exchange.session_link.clone()).await;
+        end_upstream_session(gw, &ctx.upstream, exchange.session_link.clone()).await;
         return Err(gone("there is no room for another session").into());
     };
     session.note_list_changed(&result);
@@ -150,7 +150,7 @@ fn is_handshake_rejected(exchanged: &Result<(Bytes, UpstreamResponse), SendError
 /// Opens a session of ours for an upstream that knows of none.
 async fn open_local_session(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     welcome: Bytes,
     room: OwnedSemaphorePermit,
@@ -161,11 +161,11 @@ async fn open_local_session(
     let revision = wanted
         .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful)
         .unwrap_or(Revision::R2025_11_25);
-    visit.check_revision(revision).map_err(Refusal::Protocol)?;
-    let text = to_initialize_result(visit, &welcome, revision);
+    ctx.check_revision(revision).map_err(Refusal::Protocol)?;
+    let text = to_initialize_result(ctx, &welcome, revision);
     let opening = SessionParams {
-        grant: visit.grant.config.id.clone(),
-        server: Some(visit.upstream.name().clone()),
+        grant: ctx.grant.config.id.clone(),
+        server: Some(ctx.upstream.name().clone()),
         revision,
         client_info: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
         handshake: Bytes::copy_from_slice(request.text().as_bytes()),
@@ -184,20 +184,20 @@ async fn open_local_session(
 }
 
 /// What `server/discover` said, as a handshake says it.
-fn to_initialize_result(visit: &RequestContext, welcome: &[u8], revision: Revision) -> String {
+fn to_initialize_result(ctx: &RequestContext, welcome: &[u8], revision: Revision) -> String {
     let document = read(welcome, &gatelodge_json::JsonLimits::REPLY).ok();
     let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
     let info = member("_meta").and_then(|meta| meta.get("io.modelcontextprotocol/serverInfo"));
     let info = info.filter(|info| info.kind() == JsonKind::Object).map(|info| info.raw().to_owned());
-    let info = info.unwrap_or_else(|| format!(r#"{{"name":"{}","version":"unknown"}}"#, visit.upstream.name()));
+    let info = info.unwrap_or_else(|| format!(r#"{{"name":"{}","version":"unknown"}}"#, ctx.upstream.name()));
     let mut out = format!(r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{info}"#);
     if let Some(instructions) = member("instructions").filter(|own| own.kind() == JsonKind::String) {
         out.push_str(&format!(r#","instructions":{}"#, instructions.raw()));
     }
     out.push('}');
-    visit.upstream.secret_redactor().redact_json(out)
+    ctx.upstream.secret_redactor().redact_json(out)
 }
 
 fn agreed_revision(result: &[u8]) -> Option<Revision> {
@@ -212,42 +212,42 @@ pub(crate) fn has_tasks(result: &[u8]) -> bool {
 /// Does the handshake again with an upstream that has forgotten the session, if it was opened just `openings` times
 /// when the message was sent that shows it: of many calls one does it. Nothing of a call is repeated. Where the
 /// upstream will not have the session as it was, the client has to begin anew.
-pub(crate) async fn reopen_session(gw: &Gateway, visit: &RequestContext, openings: Option<u64>) {
-    let Some(session) = visit.upstream_session() else { return };
+pub(crate) async fn reopen_session(gw: &Gateway, ctx: &RequestContext, openings: Option<u64>) {
+    let Some(session) = ctx.upstream_session() else { return };
     let opening = async {
         let _one_at_a_time = session.reopen_lock.lock().await;
         // Those who waited share what came of it, be it nothing.
         if Some(session.handshake_attempts()) == openings || mutant!("lost-session-reopened-by-every-call") {
-            redo_handshake(gw, visit, session).await;
+            redo_handshake(gw, ctx, session).await;
         }
     };
-    if tokio::time::timeout(start_timeout(gw, visit), opening).await.is_err() {
+    if tokio::time::timeout(start_timeout(gw, ctx), opening).await.is_err() {
         session.note_handshake_attempt();
     }
 }
 
 /// How long the upstream may take to open a session that the client does not wait for by name.
-pub(crate) fn start_timeout(gw: &Gateway, visit: &RequestContext) -> Duration {
-    if visit.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_time * 2 }
+pub(crate) fn start_timeout(gw: &Gateway, ctx: &RequestContext) -> Duration {
+    if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_time * 2 }
 }
 
 /// How long all of it may take until a client has a session, whatever has to be asked and waited for.
-pub(crate) fn handshake_timeout(gw: &Gateway, visit: &RequestContext) -> Duration {
-    if visit.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_time * 4 }
+pub(crate) fn handshake_timeout(gw: &Gateway, ctx: &RequestContext) -> Duration {
+    if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_time * 4 }
 }
 
-async fn redo_handshake(gw: &Gateway, visit: &RequestContext, session: &Session) {
-    evict_process_if_full(gw, visit).await;
-    match handshake_upstream(gw, visit, session.handshake()).await {
+async fn redo_handshake(gw: &Gateway, ctx: &RequestContext, session: &Session) {
+    evict_process_if_full(gw, ctx).await;
+    match handshake_upstream(gw, ctx, session.handshake()).await {
         Ok(shaken) if shaken.revision == session.revision() => {
-            shaken.send_initialized(gw, visit, session.upstream_log_level().as_deref()).await;
+            shaken.send_initialized(gw, ctx, session.upstream_log_level().as_deref()).await;
             session.set_upstream_link(shaken.link);
             session.note_list_changed(&shaken.server_info);
             if has_tasks(&shaken.server_info) {
                 session.tasks.note_server_task();
             }
             if !mutant!("client-subscriptions-not-restored") {
-                resources_subscribe::resubscribe(gw, visit);
+                resources_subscribe::resubscribe(gw, ctx);
             }
         }
         // It speaks otherwise now; what was agreed with the client does not hold any more.
@@ -259,38 +259,38 @@ async fn redo_handshake(gw: &Gateway, visit: &RequestContext, session: &Session)
 
 /// Opens a session anew that comes from another life of the gateway, or whose process or connection has ended or is of
 /// another configuration than the one in force.
-pub(crate) async fn reopen_if_closed(gw: &Gateway, visit: &RequestContext) {
-    let Some(session) = visit.upstream_session() else { return };
+pub(crate) async fn reopen_if_closed(gw: &Gateway, ctx: &RequestContext) {
+    let Some(session) = ctx.upstream_session() else { return };
     let openings = session.handshake_attempts();
     let link = session.upstream_link();
     // Who has it to itself must not be asked what was meant for another.
-    if visit.exclusive_session().is_some() {
+    if ctx.exclusive_session().is_some() {
         link.close_if_abandoned();
     }
-    if link.is_ended() || !link.belongs_to(&visit.upstream) {
-        Box::pin(reopen_session(gw, visit, Some(openings))).await;
+    if link.is_ended() || !link.belongs_to(&ctx.upstream) {
+        Box::pin(reopen_session(gw, ctx, Some(openings))).await;
     }
 }
 
 /// Opens a session anew that comes from another life of the gateway, or is at another address than the server is now.
 /// A process that has ended is let rest until a request needs it, or at once where it was to tell of resources or
 /// somebody listens to what it says.
-pub(crate) async fn reopen_if_stale(gw: &Gateway, visit: &RequestContext) {
+pub(crate) async fn reopen_if_stale(gw: &Gateway, ctx: &RequestContext) {
     let is_missed = |session: &Session| {
         let link = session.upstream_link();
-        link.needs_reopen(&visit.upstream)
+        link.needs_reopen(&ctx.upstream)
             || (link.is_ended() && (session.subscriptions.has_any() || session.notification_hub.has_listeners()))
     };
-    if visit.upstream_session().is_some_and(|session| is_missed(session)) {
-        reopen_if_closed(gw, visit).await;
+    if ctx.upstream_session().is_some_and(|session| is_missed(session)) {
+        reopen_if_closed(gw, ctx).await;
     }
 }
 
 /// Where as many processes run as may, ends the one that was not used for longest.
-async fn evict_process_if_full(gw: &Gateway, visit: &RequestContext) {
-    let is_full = visit.upstream.is_process() && !visit.upstream.has_free_process_slot();
-    if is_full && gw.sessions.stop_least_recently_used_process(visit.upstream.name()) {
-        let _ = tokio::time::timeout(PROCESS_START_TIMEOUT, visit.upstream.wait_for_process_slot()).await;
+async fn evict_process_if_full(gw: &Gateway, ctx: &RequestContext) {
+    let is_full = ctx.upstream.is_process() && !ctx.upstream.has_free_process_slot();
+    if is_full && gw.sessions.stop_least_recently_used_process(ctx.upstream.name()) {
+        let _ = tokio::time::timeout(PROCESS_START_TIMEOUT, ctx.upstream.wait_for_process_slot()).await;
     }
 }
 
@@ -306,14 +306,14 @@ impl HandshakeResult {
     /// Says what is said first in a session: that the handshake is done, and which log messages are wanted. It is said
     /// before anybody has the link, so that whoever is stopped in the middle leaves no session that was not introduced.
     /// A server that does not hear it says so at the next call.
-    pub async fn send_initialized(&self, gw: &Gateway, visit: &RequestContext, level: Option<&str>) {
+    pub async fn send_initialized(&self, gw: &Gateway, ctx: &RequestContext, level: Option<&str>) {
         let introducing = async {
             let said = self.address(UpstreamRequest::notification(INITIALIZED_NOTIFICATION));
             if let Some(permit) = Permit::for_always_allowed(Method::Initialized.name(), said) {
-                let _ = send_one_way(gw, visit, permit).await;
+                let _ = send_one_way(gw, ctx, permit).await;
             }
             if let Some(level) = level {
-                request_log_level(gw, visit, level, |asking| self.address(asking)).await;
+                request_log_level(gw, ctx, level, |asking| self.address(asking)).await;
             }
         };
         let _ = tokio::time::timeout(gw.settings.connect_time, introducing).await;
@@ -331,7 +331,7 @@ impl HandshakeResult {
 /// Asks for log messages. A server that will not have it says none.
 pub(crate) async fn request_log_level(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     level: &str,
     addressed: impl FnOnce(UpstreamRequest) -> UpstreamRequest,
 ) {
@@ -340,7 +340,7 @@ pub(crate) async fn request_log_level(
     let Some(permit) = Permit::for_always_allowed(method, addressed(UpstreamRequest::request(text, call))) else {
         return;
     };
-    if let Ok(mut exchange) = gw.upstream_client.send(&visit.upstream, permit).await {
+    if let Ok(mut exchange) = gw.upstream_client.send(&ctx.upstream, permit).await {
         let _ = await_own_response(gw, &mut exchange, call).await;
     }
 }
@@ -348,7 +348,7 @@ pub(crate) async fn request_log_level(
 /// Does a handshake with the upstream.
 pub(crate) async fn handshake_upstream(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     handshake: &Bytes,
 ) -> Result<HandshakeResult, SendError> {
     let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
@@ -359,23 +359,23 @@ pub(crate) async fn handshake_upstream(
     let text = request.page_request(&RequestId::string(call.as_str()), None, None);
     let permit = Permit::for_always_allowed(Method::Initialize.name(), UpstreamRequest::request(text, call))
         .ok_or_else(|| unusable("the handshake has to be judged"))?;
-    let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await?;
+    let mut exchange = gw.upstream_client.send(&ctx.upstream, permit).await?;
     let answer = await_own_response(gw, &mut exchange, call).await?;
     let welcome = answer.map(|answer| result_text(&answer, &gw.settings.reply_limits)).transpose()?.flatten();
     let welcome = welcome.ok_or_else(|| unusable("the server refuses the handshake"))?;
     let revision = agreed_revision(&welcome).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision = revision.ok_or_else(|| unusable("the server speaks a revision that is not known here"))?;
-    let link = exchange.session_link.clone().after_handshake(&visit.upstream);
+    let link = exchange.session_link.clone().after_handshake(&ctx.upstream);
     Ok(HandshakeResult { link, revision, server_info: Bytes::copy_from_slice(&welcome) })
 }
 
 /// Ends a session at both sides.
-pub(crate) async fn end_session(gw: &Gateway, visit: &RequestContext) {
-    let Some(session) = visit.session() else { return };
+pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext) {
+    let Some(session) = ctx.session() else { return };
     gw.delete_session(session).await;
     session.end_stream();
-    end_upstream_session(gw, &visit.upstream, session.upstream_link()).await;
-    let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
+    end_upstream_session(gw, &ctx.upstream, session.upstream_link()).await;
+    let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     trail.set_method("DELETE");
     gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
 }

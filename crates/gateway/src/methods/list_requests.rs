@@ -67,24 +67,24 @@ pub(crate) fn list_member_names(method: &Method<'_>) -> (&'static str, &'static 
 /// Answers a list.
 pub(crate) async fn handle_list(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     line: Responder,
 ) {
     let id = request.id();
-    let Some(mut line) = reject_cursor(gw, request, visit.generation(), &mut trail, line).await else { return };
+    let Some(mut line) = reject_cursor(gw, request, ctx.generation(), &mut trail, line).await else { return };
     let (member, _) = list_member_names(request.method());
     let progress = ProgressRelay::of(request);
     let wanted = ListRequest { method: request.method(), member, progress: progress.as_ref(), is_client_request: true };
-    let changes = visit.tool_registry().change_count();
+    let changes = ctx.tool_registry().change_count();
     let pages =
-        fetch_list(gw, visit, &wanted, &mut line, |id, cursor, trace| request.page_request(id, cursor, trace)).await;
+        fetch_list(gw, ctx, &wanted, &mut line, |id, cursor, trace| request.page_request(id, cursor, trace)).await;
     let pages = match pages {
         Ok(pages) => pages,
         Err(fault) => return reply_failure(gw, id, &mut trail, fault, line).await,
     };
-    match build_response(gw, visit, request, &pages, changes).await {
+    match build_response(gw, ctx, request, &pages, changes).await {
         Ok((status, text, outcome)) => {
             line.finish_with_body(status, text).await;
             gw.write_row(trail.outcome_row(outcome, None)).await;
@@ -130,7 +130,7 @@ pub(crate) async fn reject_cursor(
 /// What the caller gets of the pages.
 async fn build_response(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     pages: &ListPages,
     changes: u64,
@@ -139,12 +139,12 @@ async fn build_response(
     match pages {
         ListPages::Whole(pages, first) => {
             let offer = match request.method() {
-                Method::ToolsList => Some(apply_listing(gw, visit, pages, Some(first), changes).await?),
+                Method::ToolsList => Some(apply_listing(gw, ctx, pages, Some(first), changes).await?),
                 _ => None,
             };
-            let secrets = visit.upstream.secret_redactor();
+            let secrets = ctx.upstream.secret_redactor();
             let make = || {
-                let list = filter_entries(gw, visit, request.method(), pages, offer.as_deref())?;
+                let list = filter_entries(gw, ctx, request.method(), pages, offer.as_deref())?;
                 // What the server says around the list is passed on as well.
                 let (before, behind) = if mutant!("list-envelope-rewritten") {
                     (r#"{"jsonrpc":"2.0","id":"#.to_owned(), format!(r#","result":{list}}}"#))
@@ -154,30 +154,30 @@ async fn build_response(
                 Some(CachedToolList::new(before, behind, secrets))
             };
             let listed = match &offer {
-                Some(offer) if offer.starts_with_response(&first.text) => offer.list_cache.get_or_build(visit, make),
+                Some(offer) if offer.starts_with_response(&first.text) => offer.list_cache.get_or_build(ctx, make),
                 _ => make(),
             };
             Ok((StatusCode::OK, listed.ok_or_else(unreadable)?.with_id(request.id(), secrets), CallOutcome::Ok))
         }
         ListPages::Error(message, status) => {
             let (text, outcome) =
-                response_for_client(visit, message, request.id(), &gw.settings.reply_limits).ok_or_else(unreadable)?;
+                response_for_client(ctx, message, request.id(), &gw.settings.reply_limits).ok_or_else(unreadable)?;
             Ok((*status, text.into(), outcome))
         }
     }
 }
 
 /// The tools that a server offered when it last did, as far as they were accepted and the grant may see them.
-pub(crate) async fn pinned_tools(gw: &Gateway, visit: &RequestContext) -> Vec<String> {
+pub(crate) async fn pinned_tools(gw: &Gateway, ctx: &RequestContext) -> Vec<String> {
     // What cannot be looked up is not shown.
-    let Ok(Some(known)) = gw.tool_pins.server_tools(visit.upstream.name()).await else { return Vec::new() };
+    let Ok(Some(known)) = gw.tool_pins.server_tools(ctx.upstream.name()).await else { return Vec::new() };
     let texts: Vec<&str> = known.offered.iter().map(|tool| tool.text.as_str()).collect();
     let page = Bytes::from(format!(r#"{{"tools":[{}]}}"#, texts.join(",")));
     let mut offer = ToolListing::from_pages(std::slice::from_ref(&page), &gw.settings.reply_limits);
     let categories =
-        ServerToolCategories::of(visit.upstream.tool_categories.load_full(), visit.upstream.name(), &known).await;
+        ServerToolCategories::of(ctx.upstream.tool_categories.load_full(), ctx.upstream.name(), &known).await;
     offer.compare_with_pins(&known, categories);
-    let is_listed = |name: &str| is_listed(visit, &Method::ToolsList, name, Some(&offer));
+    let is_listed = |name: &str| is_listed(ctx, &Method::ToolsList, name, Some(&offer));
     let listed = known.offered.iter().filter(|tool| is_listed(&tool.name));
     listed.map(|tool| tool.text.clone()).collect()
 }
@@ -185,12 +185,12 @@ pub(crate) async fn pinned_tools(gw: &Gateway, visit: &RequestContext) -> Vec<St
 /// Fetches all pages of a list. `make` writes the request for the page that a cursor begins.
 pub(crate) async fn fetch_list(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     wanted: &ListRequest<'_>,
     line: &mut Responder,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<ListPages, SendError> {
-    fetch_list_within(LIST_TIMEOUT.min(gw.settings.call_time), gw, visit, wanted, line, make).await
+    fetch_list_within(LIST_TIMEOUT.min(gw.settings.call_time), gw, ctx, wanted, line, make).await
 }
 
 /// The same within a time. A list does nothing at the server, so one that meets a session which was forgotten is asked
@@ -198,15 +198,15 @@ pub(crate) async fn fetch_list(
 pub(crate) async fn fetch_list_within(
     time: Duration,
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     wanted: &ListRequest<'_>,
     line: &mut Responder,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<ListPages, SendError> {
     let fetching = async {
-        match fetch_pages(gw, visit, wanted, line, &make).await {
+        match fetch_pages(gw, ctx, wanted, line, &make).await {
             Err(SendError::SessionExpired) if !mutant!("list-not-retried-after-lost-session") => {
-                fetch_pages(gw, visit, wanted, line, &make).await.map_err(SendError::after_call_sent)
+                fetch_pages(gw, ctx, wanted, line, &make).await.map_err(SendError::after_call_sent)
             }
             fetched => fetched,
         }
@@ -248,7 +248,7 @@ impl PageLoopDetector {
 
 async fn fetch_pages(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     wanted: &ListRequest<'_>,
     line: &mut Responder,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
@@ -259,19 +259,19 @@ async fn fetch_pages(
     let mut seen = PageLoopDetector::default();
     let mut cursor: Option<String> = None;
     let mut total = 0;
-    let known = visit.tool_registry().current().filter(|_| *wanted.method == Method::ToolsList);
+    let known = ctx.tool_registry().current().filter(|_| *wanted.method == Method::ToolsList);
     let max_bytes = gw.settings.reply_limits.max_bytes;
     while pages.len() < MAX_PAGES && total < max_bytes {
         let call = gw.new_call_id();
         let method = wanted.method.name();
-        let hop = visit.upstream_span(method, None);
+        let hop = ctx.upstream_span(method, None);
         let text = make(&RequestId::string(call.as_str()), cursor.as_deref(), hop.as_ref().map(|hop| &hop.context));
-        let outgoing = visit.request_for_upstream(UpstreamRequest::request(text, call), method, None).with_span(hop);
+        let outgoing = ctx.request_for_upstream(UpstreamRequest::request(text, call), method, None).with_span(hop);
         let permit = Permit::for_list(wanted.method, outgoing)
             .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
         let errand = ForwardContext {
             gw,
-            ctx: visit,
+            ctx,
             call,
             progress: wanted.progress,
             // What is asked for before a call is no less the call's: it goes on where that would.
@@ -285,8 +285,8 @@ async fn fetch_pages(
         // Of a list whose first page came, nobody says that nothing was sent.
         let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::after_call_sent) };
         let (ForwardOutcome::Response(message, places), exchange) = sent? else {
-            if let Some(session) = visit.upstream_session() {
-                gw.notify_cancelled(&visit.upstream, session, call).await;
+            if let Some(session) = ctx.upstream_session() {
+                gw.notify_cancelled(&ctx.upstream, session, call).await;
             }
             return Err(SendError::ClientGone);
         };
@@ -304,7 +304,7 @@ async fn fetch_pages(
         };
         let Some(page) = page else {
             let status =
-                response_status(visit.generation(), &message.clone().into(), call, said, &gw.settings.reply_limits);
+                response_status(ctx.generation(), &message.clone().into(), call, said, &gw.settings.reply_limits);
             return Ok(ListPages::Error(message, status));
         };
         total += page.len();
@@ -339,7 +339,7 @@ async fn drain(gw: &Gateway, exchange: Option<UpstreamResponse>) {
 /// The first page with the entries of all that the grant may see, each as it is written.
 fn filter_entries(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     method: &Method<'_>,
     pages: &[Bytes],
     offer: Option<&ToolListing>,
@@ -353,34 +353,34 @@ fn filter_entries(
         for entry in document.root().get(member)?.elements() {
             let Some(name) = entry.get(key).and_then(|name| name.as_str()) else { continue };
             // Of two with one name only one can be meant; which, nobody could say.
-            let is_listed = is_listed(visit, method, &name, offer) || mutant!("list-not-filtered-by-policy");
+            let is_listed = is_listed(ctx, method, &name, offer) || mutant!("list-not-filtered-by-policy");
             if is_listed && names.insert(name.into_owned()) {
                 entries.push(entry.raw());
             }
         }
     }
-    let caching = match visit.generation() {
+    let caching = match ctx.generation() {
         ProtocolGeneration::Stateful => ListCaching::Unspecified,
         ProtocolGeneration::Stateless => ListCaching::Private,
     };
     let list = replace_list_items(documents.first()?.root(), member, &entries, caching)?;
-    Some(match visit.translation() {
+    Some(match ctx.translation() {
         ProtocolTranslation::ToStateful => with_members(&list, &[RESULT_TYPE_COMPLETE]),
         ProtocolTranslation::ToStateless => without_result_type(&list).unwrap_or(list),
         ProtocolTranslation::None => list,
     })
 }
 
-fn is_listed(visit: &RequestContext, method: &Method<'_>, name: &str, offer: Option<&ToolListing>) -> bool {
-    let tool = visit.find_tool(offer, name);
+fn is_listed(ctx: &RequestContext, method: &Method<'_>, name: &str, offer: Option<&ToolListing>) -> bool {
+    let tool = ctx.find_tool(offer, name);
     // No rule says so: whoever has to mirror its arguments could not call it.
     if *method == Method::ToolsList && tool.is_none() {
         return false;
     }
-    if visit.server_access.mode == EnforcementMode::Observe {
+    if ctx.server_access.mode == EnforcementMode::Observe {
         return true;
     }
-    let Some(policy) = &visit.server_access.policy else { return false };
+    let Some(policy) = &ctx.server_access.policy else { return false };
     let policy = &policy.policy;
     match method {
         Method::ResourcesList => policy.is_resource_visible(name),

@@ -26,15 +26,15 @@ use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 /// Sends a request on that passes under every policy, and gives the answer back.
 pub(crate) async fn forward_request(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     mut line: Responder,
 ) {
-    match exchange_for_client(gw, visit, request, &trail, &mut line).await {
+    match exchange_for_client(gw, ctx, request, &trail, &mut line).await {
         Ok((status, text, outcome, mut exchange)) => {
             if outcome == CallOutcome::Ok {
-                store_log_level(gw, visit, request).await;
+                store_log_level(gw, ctx, request).await;
             }
             line.finish_with_status(status, text).await;
             gw.write_row(trail.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
@@ -45,10 +45,10 @@ pub(crate) async fn forward_request(
 }
 
 /// Notes which log messages the client wants, for a server that forgets the session.
-async fn store_log_level(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>) {
+async fn store_log_level(gw: &Gateway, ctx: &RequestContext, request: &ClientRequest<'_>) {
     let level = request.params().filter(|_| *request.method() == Method::SetLevel);
     let level = level.and_then(|params| params.get("level")?.as_str());
-    if let Some((session, level)) = visit.session().zip(level) {
+    if let Some((session, level)) = ctx.session().zip(level) {
         gw.persist_log_level(session, &level).await;
     }
 }
@@ -85,16 +85,16 @@ pub(super) async fn reply_refusal(
 
 async fn exchange_for_client(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     trail: &CallRecorder,
     line: &mut Responder,
 ) -> Result<(StatusCode, Bytes, CallOutcome, UpstreamResponse), SendError> {
-    let (message, exchange) = exchange_with_upstream(gw, visit, request, trail, line).await?;
-    match response_for_client(visit, &message, request.id(), &gw.settings.reply_limits) {
+    let (message, exchange) = exchange_with_upstream(gw, ctx, request, trail, line).await?;
+    match response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits) {
         Some((text, outcome)) => {
             let status = response_status(
-                visit.generation(),
+                ctx.generation(),
                 &message.clone().into(),
                 trail.call_id(),
                 exchange.status,
@@ -109,18 +109,18 @@ async fn exchange_for_client(
 /// Sends a request under our id and waits for its answer, which is given as the upstream wrote it.
 pub(crate) async fn exchange_with_upstream(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     trail: &CallRecorder,
     line: &mut Responder,
 ) -> Result<(Bytes, UpstreamResponse), SendError> {
     let progress = ProgressRelay::of(request);
-    let outgoing = rewrite_for_upstream(visit, request, trail.call_id(), None);
+    let outgoing = rewrite_for_upstream(ctx, request, trail.call_id(), None);
     let permit = Permit::for_always_allowed(request.method().name(), outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let errand = ForwardContext {
         gw,
-        ctx: visit,
+        ctx,
         call: trail.call_id(),
         progress: progress.as_ref(),
         cancels_on_disconnect: true,
@@ -139,30 +139,30 @@ pub(crate) async fn exchange_with_upstream(
 }
 
 /// Sends a message on that wants no answer, with ids of ours turned into those of the other side.
-pub(crate) async fn forward_one_way(gw: &Gateway, visit: &RequestContext, message: &ClientMessage<'_>) {
-    if visit.translation() == ProtocolTranslation::ToStateless {
-        return handle_locally(gw, visit, message).await;
+pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message: &ClientMessage<'_>) {
+    if ctx.translation() == ProtocolTranslation::ToStateless {
+        return handle_locally(gw, ctx, message).await;
     }
-    let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
-    if cancel_locally(visit, message) {
+    let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    if cancel_locally(ctx, message) {
         trail.set_method(Method::Cancelled.name());
         return gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
     }
-    reopen_if_stale(gw, visit).await;
+    reopen_if_stale(gw, ctx).await;
     let permit = match message {
         ClientMessage::Notification(said) => {
             trail.set_method(said.method().name());
-            notification_permit(visit, said)
+            notification_permit(ctx, said)
         }
         ClientMessage::Response(said) => {
             trail.set_method("response");
-            match response_permit(gw, visit, said, &mut trail) {
+            match response_permit(gw, ctx, said, &mut trail) {
                 Ok(permit) => permit,
                 Err(refused) => {
                     let (refusal, permit) = *refused;
                     gw.record_refusal(&mut trail, &refusal).await;
                     // It waits; one that cannot be told will have to find out by itself.
-                    let _ = send_one_way(gw, visit, permit).await;
+                    let _ = send_one_way(gw, ctx, permit).await;
                     return;
                 }
             }
@@ -174,7 +174,7 @@ pub(crate) async fn forward_one_way(gw: &Gateway, visit: &RequestContext, messag
         return gw.write_row(trail.refusal_row(&Refusal::UnknownReference)).await;
     };
     let is_progress = matches!(message, ClientMessage::Notification(said) if *said.method() == Method::Progress);
-    match send_one_way(gw, visit, permit).await {
+    match send_one_way(gw, ctx, permit).await {
         // There may be thousands of these, and they decide nothing.
         Ok(_) if is_progress => {}
         Ok(status) => gw.write_row(trail.outcome_row(CallOutcome::Ok, Some(status))).await,
@@ -187,9 +187,9 @@ pub(crate) async fn forward_one_way(gw: &Gateway, visit: &RequestContext, messag
 
 /// What the upstream has no ear for: a cancelled request hangs up, an answer goes with the next request, and the rest
 /// is of no use there.
-async fn handle_locally(gw: &Gateway, visit: &RequestContext, message: &ClientMessage<'_>) {
-    let Some(session) = visit.session() else { return };
-    let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
+async fn handle_locally(gw: &Gateway, ctx: &RequestContext, message: &ClientMessage<'_>) {
+    let Some(session) = ctx.session() else { return };
+    let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     let is_taken = match message {
         ClientMessage::Notification(said) if *said.method() == Method::Cancelled => {
             trail.set_method(said.method().name());
@@ -215,15 +215,15 @@ async fn handle_locally(gw: &Gateway, visit: &RequestContext, message: &ClientMe
 }
 
 /// Cancels a request that the server knows by ids of which the client cannot speak: whoever carries it tells the server.
-fn cancel_locally(visit: &RequestContext, message: &ClientMessage<'_>) -> bool {
+fn cancel_locally(ctx: &RequestContext, message: &ClientMessage<'_>) -> bool {
     let ClientMessage::Notification(said) = message else { return false };
     let named = said.reference().ok().flatten().filter(|_| *said.method() == Method::Cancelled);
-    let under_way = visit.session().zip(named).and_then(|(session, id)| session.find_request(&id));
+    let under_way = ctx.session().zip(named).and_then(|(session, id)| session.find_request(&id));
     under_way.filter(|own| own.call.is_none()).inspect(|own| own.cancel_signal.notify_one()).is_some()
 }
 
-fn notification_permit(visit: &RequestContext, said: &ClientNotification<'_>) -> Option<Permit> {
-    let session = visit.session()?;
+fn notification_permit(ctx: &RequestContext, said: &ClientNotification<'_>) -> Option<Permit> {
+    let session = ctx.session()?;
     let text = match said.method() {
         Method::Cancelled => {
             let under_way = session.find_request(&said.reference().ok()??)?;
@@ -233,7 +233,7 @@ fn notification_permit(visit: &RequestContext, said: &ClientNotification<'_>) ->
         // The client tells of progress on what the upstream asked it; the token is the upstream's own.
         _ => said.text().to_owned(),
     };
-    Permit::for_always_allowed(said.method().name(), visit.message_for_upstream(UpstreamRequest::notification(text)))
+    Permit::for_always_allowed(said.method().name(), ctx.message_for_upstream(UpstreamRequest::notification(text)))
 }
 
 /// What a client answers, to who asked; none if nobody did.
@@ -242,17 +242,17 @@ fn notification_permit(visit: &RequestContext, said: &ClientNotification<'_>) ->
 /// The policy in force does not let the server ask any more, and this tells it so.
 fn response_permit(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     said: &ClientResponse<'_>,
     trail: &mut CallRecorder,
 ) -> Result<Option<Permit>, Box<(Refusal, Permit)>> {
-    let asked = visit.session().and_then(|session| Some((session, session.server_requests.take(said.id())?)));
+    let asked = ctx.session().and_then(|session| Some((session, session.server_requests.take(said.id())?)));
     match asked {
         Some((session, ServerRequestOrigin::Upstream(asked, method))) => {
             if is_input_method(&method)
-                && let Err(refusal) = may_be_answered(gw, visit, &method, trail)
+                && let Err(refusal) = may_be_answered(gw, ctx, &method, trail)
             {
-                let permit = Permit::for_declined_server_request(visit, &asked, &refusal);
+                let permit = Permit::for_declined_server_request(ctx, &asked, &refusal);
                 return Err(Box::new((refusal, permit)));
             }
             if let Answer::Result(result) = said.payload()
@@ -262,7 +262,7 @@ fn response_permit(
             }
             Ok(Some(Permit::for_server_request_response(
                 &asked,
-                visit.message_for_upstream(UpstreamRequest::notification(said.with_id(&asked))),
+                ctx.message_for_upstream(UpstreamRequest::notification(said.with_id(&asked))),
             )))
         }
         Some((_, ServerRequestOrigin::Call(_))) | None => Ok(None),

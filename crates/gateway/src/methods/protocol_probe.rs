@@ -29,39 +29,39 @@ pub(crate) const GATEWAY_META_WITH_TASKS: &str = concat!(
 );
 
 /// Whether the upstream takes stateless requests.
-pub(crate) async fn probe_is_stateless(gw: &Gateway, visit: &RequestContext) -> Result<bool, SendError> {
-    if let Some(known) = visit.upstream.supports_stateless() {
+pub(crate) async fn probe_is_stateless(gw: &Gateway, ctx: &RequestContext) -> Result<bool, SendError> {
+    if let Some(known) = ctx.upstream.supports_stateless() {
         return Ok(known);
     }
-    let _one_at_a_time = visit.upstream.probe_lock.lock().await;
-    if let Some(known) = visit.upstream.supports_stateless() {
+    let _one_at_a_time = ctx.upstream.probe_lock.lock().await;
+    if let Some(known) = ctx.upstream.supports_stateless() {
         return Ok(known);
     }
-    Ok(!matches!(probe(gw, visit).await?, DiscoverResult::NotStateless))
+    Ok(!matches!(probe(gw, ctx).await?, DiscoverResult::NotStateless))
 }
 
 /// What the upstream says of itself, if it takes stateless requests. One of which that is not known is asked once for
 /// both.
-pub(crate) async fn fetch_server_info(gw: &Gateway, visit: &RequestContext) -> Result<Option<Bytes>, SendError> {
+pub(crate) async fn fetch_server_info(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Bytes>, SendError> {
     let known = |said: DiscoverResult| match said {
         DiscoverResult::ServerInfo(welcome) => Some(welcome),
         DiscoverResult::Rejected | DiscoverResult::NotStateless => None,
     };
-    if visit.upstream.supports_stateless().is_none() {
-        let _one_at_a_time = visit.upstream.probe_lock.lock().await;
-        if visit.upstream.supports_stateless().is_none() {
-            return probe(gw, visit).await.map(known);
+    if ctx.upstream.supports_stateless().is_none() {
+        let _one_at_a_time = ctx.upstream.probe_lock.lock().await;
+        if ctx.upstream.supports_stateless().is_none() {
+            return probe(gw, ctx).await.map(known);
         }
     }
-    match visit.upstream.supports_stateless() {
+    match ctx.upstream.supports_stateless() {
         Some(false) => Ok(None),
-        _ => request_discover(gw, visit).await.map(known),
+        _ => request_discover(gw, ctx).await.map(known),
     }
 }
 
 /// Asks how the upstream speaks, and notes that.
-async fn probe(gw: &Gateway, visit: &RequestContext) -> Result<DiscoverResult, SendError> {
-    let said = match request_discover(gw, visit).await {
+async fn probe(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, SendError> {
+    let said = match request_discover(gw, ctx).await {
         // What a server says that does not know such requests.
         Err(SendError::Status(400 | 404 | 405)) => DiscoverResult::NotStateless,
         // A bad moment is no verdict; the next client asks again.
@@ -73,27 +73,27 @@ async fn probe(gw: &Gateway, visit: &RequestContext) -> Result<DiscoverResult, S
         Ok(said) => said,
     };
     let speaks_modern = !matches!(said, DiscoverResult::NotStateless);
-    visit.upstream.set_supports_stateless(speaks_modern);
+    ctx.upstream.set_supports_stateless(speaks_modern);
     if !speaks_modern {
-        visit.upstream.stop_shared_process();
+        ctx.upstream.stop_shared_process();
     }
     Ok(said)
 }
 
 /// The upstream answers like one that does not know how it is spoken to. So it is asked anew, and a session that rests on
 /// what does not hold any more is over.
-pub(crate) async fn reprobe_if_stateless(gw: &Gateway, visit: &RequestContext) {
-    if visit.generation() == ProtocolGeneration::Stateless || visit.translation() != ProtocolTranslation::None {
-        reprobe(gw, visit).await;
+pub(crate) async fn reprobe_if_stateless(gw: &Gateway, ctx: &RequestContext) {
+    if ctx.generation() == ProtocolGeneration::Stateless || ctx.translation() != ProtocolTranslation::None {
+        reprobe(gw, ctx).await;
     }
 }
 
 /// The same where it says itself that it speaks other revisions.
-pub(crate) async fn reprobe(gw: &Gateway, visit: &RequestContext) {
-    visit.upstream.forget_stateless_support();
-    let session = match (visit.translation(), probe_is_stateless(gw, visit).await) {
-        (ProtocolTranslation::ToStateful | ProtocolTranslation::None, Ok(true)) => visit.upstream_session(),
-        (ProtocolTranslation::ToStateless, Ok(false)) => visit.session(),
+pub(crate) async fn reprobe(gw: &Gateway, ctx: &RequestContext) {
+    ctx.upstream.forget_stateless_support();
+    let session = match (ctx.translation(), probe_is_stateless(gw, ctx).await) {
+        (ProtocolTranslation::ToStateful | ProtocolTranslation::None, Ok(true)) => ctx.upstream_session(),
+        (ProtocolTranslation::ToStateless, Ok(false)) => ctx.session(),
         _ => None,
     };
     if let Some(session) = session {
@@ -114,26 +114,26 @@ pub(crate) enum DiscoverResult {
 
 /// Asks the upstream what it says of itself. One that names other revisions than ours is asked once more, if it names
 /// one that we speak, too.
-pub(crate) async fn request_discover(gw: &Gateway, visit: &RequestContext) -> Result<DiscoverResult, SendError> {
+pub(crate) async fn request_discover(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, SendError> {
     let patience = gw.settings.connect_time * 2;
-    let asking = tokio::time::timeout(patience, request_discover_untimed(gw, visit));
+    let asking = tokio::time::timeout(patience, request_discover_untimed(gw, ctx));
     asking.await.unwrap_or(Err(SendError::HandshakeTimeout(patience)))
 }
 
-async fn request_discover_untimed(gw: &Gateway, visit: &RequestContext) -> Result<DiscoverResult, SendError> {
-    let message = send_discover(gw, visit).await?;
+async fn request_discover_untimed(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, SendError> {
+    let message = send_discover(gw, ctx).await?;
     match message.as_ref().and_then(|message| stateless_rejection(message, &gw.settings.reply_limits)) {
         Some(Some(spoken)) if !spoken.contains(&Revision::R2026_07_28) => {
-            visit.upstream.set_supported_revisions(spoken);
+            ctx.upstream.set_supported_revisions(spoken);
             Ok(DiscoverResult::NotStateless)
         }
-        Some(Some(_)) => Ok(parse_discover_result(gw, visit, send_discover(gw, visit).await?)),
+        Some(Some(_)) => Ok(parse_discover_result(gw, ctx, send_discover(gw, ctx).await?)),
         Some(None) => Ok(DiscoverResult::Rejected),
-        None => Ok(parse_discover_result(gw, visit, message)),
+        None => Ok(parse_discover_result(gw, ctx, message)),
     }
 }
 
-async fn send_discover(gw: &Gateway, visit: &RequestContext) -> Result<Option<Bytes>, SendError> {
+async fn send_discover(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Bytes>, SendError> {
     let call = gw.new_call_id();
     let id = RequestId::string(call.as_str());
     let method = Method::Discover.name();
@@ -143,7 +143,7 @@ async fn send_discover(gw: &Gateway, visit: &RequestContext) -> Result<Option<By
     outgoing.stateless_headers = Some(StatelessHeaders { method: method.to_owned(), name: None });
     let permit = Permit::for_always_allowed(method, outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-    let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await?;
+    let mut exchange = gw.upstream_client.send(&ctx.upstream, permit).await?;
     if exchange.status.is_server_error() {
         return Err(SendError::Status(exchange.status.as_u16()));
     }
@@ -165,7 +165,7 @@ fn stateless_rejection(message: &Bytes, limits: &JsonLimits) -> Option<Option<Ve
     }
 }
 
-fn parse_discover_result(gw: &Gateway, visit: &RequestContext, message: Option<Bytes>) -> DiscoverResult {
+fn parse_discover_result(gw: &Gateway, ctx: &RequestContext, message: Option<Bytes>) -> DiscoverResult {
     let limits = &gw.settings.reply_limits;
     let Some(message) = message else { return DiscoverResult::NotStateless };
     let Ok(Some(result)) = result_text(&message, limits) else {
@@ -177,11 +177,11 @@ fn parse_discover_result(gw: &Gateway, visit: &RequestContext, message: Option<B
     };
     let Ok(document) = read(&result, limits) else { return DiscoverResult::NotStateless };
     if str::from_utf8(&result).is_ok_and(|result| has_task_capability(result, ProtocolGeneration::Stateless)) {
-        visit.upstream.note_tasks();
+        ctx.upstream.note_tasks();
     }
     let spoken = parse_revisions(document.root().get("supportedVersions"));
     let speaks_modern = spoken.contains(&Revision::R2026_07_28);
-    visit.upstream.set_supported_revisions(spoken);
+    ctx.upstream.set_supported_revisions(spoken);
     if speaks_modern {
         DiscoverResult::ServerInfo(Bytes::copy_from_slice(&result))
     } else {

@@ -21,11 +21,11 @@ use crate::upstream::UpstreamRequest;
 /// # Errors
 /// It would be more.
 pub(super) fn check_subscription_limit(
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
 ) -> Result<(), Refusal> {
-    let Some((session, uri)) = visit.session().zip(facts.target()) else { return Ok(()) };
+    let Some((session, uri)) = ctx.session().zip(facts.target()) else { return Ok(()) };
     if *request.method() != Method::ResourcesSubscribe || session.subscriptions.has_room_for(uri) {
         return Ok(());
     }
@@ -36,26 +36,26 @@ pub(super) fn check_subscription_limit(
 /// Answers what an upstream without sessions cannot keep.
 pub(super) async fn subscribe_locally(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
 ) -> Option<String> {
-    visit.session().filter(|session| session.is_upstream_stateless())?;
+    ctx.session().filter(|session| session.is_upstream_stateless())?;
     if !matches!(request.method(), Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) {
         return None;
     }
-    store_subscription(gw, visit, request, facts).await;
+    store_subscription(gw, ctx, request, facts).await;
     Some(gatelodge_mcp::result_response(request.id(), "{}"))
 }
 
 /// Notes what a session listens for, now that the server has taken it.
 pub(super) async fn store_subscription(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
 ) {
-    let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
+    let Some((session, uri)) = ctx.session().zip(facts.target()) else { return };
     if *request.method() == Method::ResourcesSubscribe && session.subscriptions.add(uri) {
         gw.persist_subscriptions(&session.subscriptions).await;
     }
@@ -64,13 +64,13 @@ pub(super) async fn store_subscription(
 /// Notes what a session does not want to hear of any more, whatever becomes of the request.
 pub(super) async fn remove_subscription(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
 ) {
-    let Some((session, uri)) = visit.session().zip(facts.target()) else { return };
+    let Some((session, uri)) = ctx.session().zip(facts.target()) else { return };
     // Where its server cannot be spoken to, a session for all servers has no part there.
-    let part = session.server().is_none().then(|| session.subscriptions.for_server(visit.upstream.name()));
+    let part = session.server().is_none().then(|| session.subscriptions.for_server(ctx.upstream.name()));
     let watched = part.as_ref().unwrap_or(&session.subscriptions);
     if *request.method() == Method::ResourcesUnsubscribe && watched.remove(uri) {
         gw.persist_subscriptions(watched).await;
@@ -79,8 +79,8 @@ pub(super) async fn remove_subscription(
 
 /// Subscribes anew to what a session listens for, at a server that has opened it anew, if nobody has or not to all of
 /// it. No call waits for that.
-pub(crate) fn resubscribe(gw: &Gateway, visit: &RequestContext) {
-    let Some(session) = visit.session().filter(|session| !session.is_upstream_stateless()) else { return };
+pub(crate) fn resubscribe(gw: &Gateway, ctx: &RequestContext) {
+    let Some(session) = ctx.session().filter(|session| !session.is_upstream_stateless()) else { return };
     if session.upstream_link().is_ended() {
         return;
     }
@@ -89,7 +89,7 @@ pub(crate) fn resubscribe(gw: &Gateway, visit: &RequestContext) {
         return;
     }
     let Some(gw) = gw.arc_self() else { return };
-    let (own, visit, session) = (Arc::clone(&gw), visit.clone(), Arc::clone(session));
+    let (own, ctx, session) = (Arc::clone(&gw), ctx.clone(), Arc::clone(session));
     gw.spawn(async move {
         let mut is_answered = true;
         for uri in session.subscriptions.uris() {
@@ -98,11 +98,11 @@ pub(crate) fn resubscribe(gw: &Gateway, visit: &RequestContext) {
                 break;
             }
             // The client may have done with it meanwhile.
-            let heard = authorize_subscription(&own, &visit, &session, &uri)
+            let heard = authorize_subscription(&own, &ctx, &session, &uri)
                 .await
                 .filter(|_| session.subscriptions.contains(&uri));
             if let Some(heard) = heard {
-                is_answered &= send_subscription(&own, &visit, &Method::ResourcesSubscribe, &heard).await.is_some();
+                is_answered &= send_subscription(&own, &ctx, &Method::ResourcesSubscribe, &heard).await.is_some();
             }
         }
         if !is_answered && !mutant!("failed-subscription-not-retried") {
@@ -114,11 +114,11 @@ pub(crate) fn resubscribe(gw: &Gateway, visit: &RequestContext) {
 /// Whether a session may still hear of what it listens for. That it may not is written once, until it may again.
 pub(super) async fn authorize_subscription(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     session: &Session,
     uri: &str,
 ) -> Option<AllowedResource> {
-    let reason = match authorize_resource(gw, visit, uri) {
+    let reason = match authorize_resource(gw, ctx, uri) {
         Ok(heard) => {
             session.subscriptions.clear_denied(uri);
             return Some(heard);
@@ -126,9 +126,9 @@ pub(super) async fn authorize_subscription(
         Err(reason) => reason,
     };
     if session.subscriptions.mark_denied(uri) {
-        let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
+        let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
         trail.set_method(Method::ResourcesSubscribe.name());
-        trail.set_subject(visit, Some(uri), None);
+        trail.set_subject(ctx, Some(uri), None);
         gw.record_refusal(&mut trail, &Refusal::Denied(reason)).await;
     }
     None
@@ -137,16 +137,16 @@ pub(super) async fn authorize_subscription(
 /// Subscribes at the upstream, or ends that, and gives whether it will have it. None if it does not answer.
 pub(super) async fn send_subscription(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     method: &Method<'_>,
     heard: &AllowedResource,
 ) -> Option<bool> {
     let (call, uri) = (gw.new_call_id(), to_json_string(heard.uri()));
     let name = method.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{name}","params":{{"uri":{uri}}}}}"#);
-    let permit = Permit::for_subscription(heard, visit.message_for_upstream(UpstreamRequest::request(text, call)));
+    let permit = Permit::for_subscription(heard, ctx.message_for_upstream(UpstreamRequest::request(text, call)));
     let asking = async {
-        let mut exchange = gw.upstream_client.send(&visit.upstream, permit).await.ok()?;
+        let mut exchange = gw.upstream_client.send(&ctx.upstream, permit).await.ok()?;
         let answer = await_own_response(gw, &mut exchange, call).await.ok()?;
         Some(answer.is_some_and(|answer| matches!(result_text(&answer, &gw.settings.reply_limits), Ok(Some(_)))))
     };

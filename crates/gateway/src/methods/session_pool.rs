@@ -47,7 +47,7 @@ struct PooledClientProfile<'r> {
 }
 
 impl<'r> PooledClientProfile<'r> {
-    fn of(visit: &RequestContext, request: &'r ClientRequest<'_>) -> Self {
+    fn of(ctx: &RequestContext, request: &'r ClientRequest<'_>) -> Self {
         let meta = request.meta();
         let capabilities = meta.client_capabilities().map_or_else(|| "{}".to_owned(), shared_capabilities);
         let log_level = meta.log_level().map(|level| level.to_string());
@@ -55,7 +55,7 @@ impl<'r> PooledClientProfile<'r> {
         hash.update(&capabilities);
         hash.update([0]);
         hash.update(log_level.as_deref().unwrap_or_default());
-        let (grant, server) = (visit.grant.config.id.clone(), visit.upstream.name().clone());
+        let (grant, server) = (ctx.grant.config.id.clone(), ctx.upstream.name().clone());
         let key = SessionPoolKey { grant, server, capabilities_hash: hash.finalize().into() };
         Self { key, capabilities, client_info: meta.client_info(), log_level }
     }
@@ -107,29 +107,29 @@ impl Gateway {
 /// The upstream does not say how it speaks, or opens no session.
 pub(crate) async fn with_pooled_session(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     side: Box<StatelessClient>,
 ) -> Result<Box<StatelessClient>, Refusal> {
     let joining = async {
-        if probe_is_stateless(gw, visit).await? {
+        if probe_is_stateless(gw, ctx).await? {
             return Ok(side);
         }
-        let words = PooledClientProfile::of(visit, request);
+        let words = PooledClientProfile::of(ctx, request);
         let row = gw.session_pool.group(&words.key);
-        let far = ensure_session(gw, visit, row.first(), &words, None).await?;
+        let far = ensure_session(gw, ctx, row.first(), &words, None).await?;
         Ok(Box::new(StatelessClient { upstream_session: Some(far), ..*side }))
     };
     // Many may wait for one that asks a server which hangs; none of them for all that were before it.
-    let patience = handshake_timeout(gw, visit);
+    let patience = handshake_timeout(gw, ctx);
     let joined = tokio::time::timeout(patience, joining).await;
     joined.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience))))
 }
 
 /// Whether a call needs a session to itself: the upstream may ask something in its middle, and nothing else would tell
 /// that it asks for this one. Over HTTP each call has a stream of its own.
-pub(crate) fn needs_exclusive_session(visit: &RequestContext, request: &ClientRequest<'_>) -> bool {
-    let ClientProtocol::Stateless(side) = &visit.client_protocol else { return false };
+pub(crate) fn needs_exclusive_session(ctx: &RequestContext, request: &ClientRequest<'_>) -> bool {
+    let ClientProtocol::Stateless(side) = &ctx.client_protocol else { return false };
     let is_one_stream =
         |far: &Arc<Session>| matches!(far.upstream_link(), UpstreamLink::Process(_) | UpstreamLink::Sse(_));
     can_request_input(request.method())
@@ -143,37 +143,37 @@ pub(crate) fn needs_exclusive_session(visit: &RequestContext, request: &ClientRe
 /// As many as may have one.
 pub(crate) async fn acquire_exclusive_session(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
 ) -> Result<RequestContext, Refusal> {
-    let words = PooledClientProfile::of(visit, request);
+    let words = PooledClientProfile::of(ctx, request);
     let row = gw.session_pool.group(&words.key);
     let make_room = || gw.evict_suspended_call(|paused| paused.turn.as_ref().is_some_and(|turn| turn.is_of(&row)));
     let turn = row
         .turn(gw.settings.call_time, make_room)
         .await
         .ok_or(Refusal::CapacityReached(NO_EXCLUSIVE_SESSION_MESSAGE))?;
-    let shared = visit.upstream_session().map(|shared| &**shared);
+    let shared = ctx.upstream_session().map(|shared| &**shared);
     let beside = shared.filter(|_| !turn.is_first());
-    let far = ensure_session(gw, visit, turn.slot(), &words, beside).await.map_err(Refusal::as_handshake_failure)?;
-    Ok(visit.with_upstream_session(far, Some(Arc::new(turn))))
+    let far = ensure_session(gw, ctx, turn.slot(), &words, beside).await.map_err(Refusal::as_handshake_failure)?;
+    Ok(ctx.with_upstream_session(far, Some(Arc::new(turn))))
 }
 
 /// The session of a place, which is opened if there is none; beside the one that is shared, if it is not that.
 async fn ensure_session(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     slot: &Slot,
     words: &PooledClientProfile<'_>,
     shared: Option<&Session>,
 ) -> Result<Arc<Session>, Refusal> {
-    let (grant, server) = (&visit.grant.config.id, visit.upstream.name());
+    let (grant, server) = (&ctx.grant.config.id, ctx.upstream.name());
     let mut open = slot.lock().await;
     if let Some(session) = open.as_deref().and_then(|id| gw.sessions.find(id, grant, Some(server))) {
         return Ok(session);
     }
     let session =
-        open_session(gw, visit, words, shared).await.inspect_err(|_| visit.upstream.forget_stateless_support())?;
+        open_session(gw, ctx, words, shared).await.inspect_err(|_| ctx.upstream.forget_stateless_support())?;
     // With no wait in between: a session that is open and in no place would be left behind.
     *open = Some(session.id().into());
     Ok(session)
@@ -181,24 +181,24 @@ async fn ensure_session(
 
 async fn open_session(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     words: &PooledClientProfile<'_>,
     shared: Option<&Session>,
 ) -> Result<Arc<Session>, Refusal> {
     let handshake = initialize_request(&words.capabilities, words.client_info);
     let greeting = async {
-        let room = reserve_session_slot(gw, visit, handshake.len()).await?;
-        Ok::<_, Refusal>((room, handshake_upstream(gw, visit, &handshake).await?))
+        let room = reserve_session_slot(gw, ctx, handshake.len()).await?;
+        Ok::<_, Refusal>((room, handshake_upstream(gw, ctx, &handshake).await?))
     };
-    let patience = start_timeout(gw, visit);
+    let patience = start_timeout(gw, ctx);
     let greeted = tokio::time::timeout(patience, greeting).await;
     let (room, shaken) = greeted.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience))))?;
     let level = words.log_level.as_deref().filter(|_| has_logging_capability(&shaken.server_info));
-    shaken.send_initialized(gw, visit, level).await;
+    shaken.send_initialized(gw, ctx, level).await;
     let HandshakeResult { link, revision, server_info: welcome } = shaken;
     let opening = SessionParams {
-        grant: visit.grant.config.id.clone(),
-        server: Some(visit.upstream.name().clone()),
+        grant: ctx.grant.config.id.clone(),
+        server: Some(ctx.upstream.name().clone()),
         revision,
         client_info: ClientInfo::of(words.client_info),
         handshake,
@@ -232,11 +232,11 @@ fn initialize_request(capabilities: &str, info: Option<JsonValue<'_>>) -> Bytes 
 impl RequestContext {
     /// The same visit of a client without a session, by another session of ours.
     pub fn with_upstream_session(&self, far: Arc<Session>, turn: Option<Arc<Turn>>) -> Self {
-        let mut visit = self.clone();
-        if let ClientProtocol::Stateless(side) = &mut visit.client_protocol {
+        let mut ctx = self.clone();
+        if let ClientProtocol::Stateless(side) = &mut ctx.client_protocol {
             (side.upstream_session, side.exclusive_session) = (Some(far), turn);
         }
-        visit
+        ctx
     }
 
     /// The same visit, to go through a session of ours.

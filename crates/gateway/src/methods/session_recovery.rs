@@ -13,9 +13,9 @@ use crate::request_context::RequestContext;
 use crate::upstream::{SendError, UpstreamLink, UpstreamRequest};
 
 /// Whether an answer with this status leaves open whether the session is still known.
-pub(crate) fn can_mean_lost_session(visit: &RequestContext, status: StatusCode) -> bool {
+pub(crate) fn can_mean_lost_session(ctx: &RequestContext, status: StatusCode) -> bool {
     let is_named = |link: UpstreamLink| matches!(link, UpstreamLink::Http(_)) && !link.has_no_session_id();
-    is_ambiguous_status(status) && visit.upstream_session().is_some_and(|session| is_named(session.upstream_link()))
+    is_ambiguous_status(status) && ctx.upstream_session().is_some_and(|session| is_named(session.upstream_link()))
 }
 
 fn is_ambiguous_status(status: StatusCode) -> bool {
@@ -23,8 +23,8 @@ fn is_ambiguous_status(status: StatusCode) -> bool {
 }
 
 /// Whether the upstream may have forgotten the session. One that gave it no id over HTTP knows of none.
-pub(crate) fn has_expirable_session(visit: &RequestContext) -> bool {
-    visit.upstream_session().is_some_and(|session| !session.upstream_link().has_no_session_id())
+pub(crate) fn has_expirable_session(ctx: &RequestContext) -> bool {
+    ctx.upstream_session().is_some_and(|session| !session.upstream_link().has_no_session_id())
 }
 
 /// When something was sent in a session: how often that had been opened, and how often it was tried.
@@ -35,37 +35,36 @@ pub(crate) struct SessionEpoch {
 }
 
 impl SessionEpoch {
-    pub fn current(visit: &RequestContext) -> Option<Self> {
-        visit
-            .upstream_session()
+    pub fn current(ctx: &RequestContext) -> Option<Self> {
+        ctx.upstream_session()
             .map(|session| Self { link_epoch: session.link_epoch(), handshake_attempts: session.handshake_attempts() })
     }
 }
 
 /// Looks whether a session is lost, and opens it again then. Gives whether it is another one than when something was
 /// `sent`.
-pub(crate) async fn recover_session(gw: &Gateway, visit: &RequestContext, sent: SessionEpoch) -> bool {
-    let Some(session) = visit.upstream_session() else { return false };
-    if session.handshake_attempts() == sent.handshake_attempts && is_session_lost(gw, visit).await != Some(true) {
+pub(crate) async fn recover_session(gw: &Gateway, ctx: &RequestContext, sent: SessionEpoch) -> bool {
+    let Some(session) = ctx.upstream_session() else { return false };
+    if session.handshake_attempts() == sent.handshake_attempts && is_session_lost(gw, ctx).await != Some(true) {
         return false;
     }
-    reopen_session(gw, visit, Some(sent.handshake_attempts)).await;
+    reopen_session(gw, ctx, Some(sent.handshake_attempts)).await;
     session.link_epoch() != sent.link_epoch
 }
 
 /// Whether the upstream does not know the session, by what it says to a request that does nothing. None if it says
 /// nothing.
-pub(crate) async fn is_session_lost(gw: &Gateway, visit: &RequestContext) -> Option<bool> {
+pub(crate) async fn is_session_lost(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
     let patience: Duration = gw.settings.connect_time;
-    tokio::time::timeout(patience, probe_session(gw, visit)).await.ok()?
+    tokio::time::timeout(patience, probe_session(gw, ctx)).await.ok()?
 }
 
-async fn probe_session(gw: &Gateway, visit: &RequestContext) -> Option<bool> {
+async fn probe_session(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
     let (call, method) = (gw.new_call_id(), Method::Ping.name());
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}"}}"#);
-    let permit = Permit::for_always_allowed(method, visit.message_for_upstream(UpstreamRequest::request(text, call)))?;
+    let permit = Permit::for_always_allowed(method, ctx.message_for_upstream(UpstreamRequest::request(text, call)))?;
     let is_no = |status: StatusCode| is_ambiguous_status(status) || status == StatusCode::NOT_FOUND;
-    match gw.upstream_client.send(&visit.upstream, permit).await {
+    match gw.upstream_client.send(&ctx.upstream, permit).await {
         Ok(mut exchange) if is_no(exchange.status) => {
             let answer = await_own_response(gw, &mut exchange, call).await.ok().flatten();
             // One that does not know the request has not looked at the session.

@@ -49,7 +49,7 @@ enum ListenEnd {
 /// Holds the stream open until either side ends it.
 pub(crate) async fn handle_listen(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     mut line: Responder,
@@ -57,8 +57,8 @@ pub(crate) async fn handle_listen(
     if let Err(refusal) = check_resource_count(request) {
         return task_requests::reply_refusal(gw, request, trail, line, &refusal).await;
     }
-    let honoured = check_resources(gw, visit, request);
-    record_denied(gw, visit, request, &honoured).await;
+    let honoured = check_resources(gw, ctx, request);
+    record_denied(gw, ctx, request, &honoured).await;
     // Read anew: what was judged is what is sent.
     let text = honoured.restrict_request(request);
     let heard = honoured.allowed;
@@ -66,32 +66,32 @@ pub(crate) async fn handle_listen(
         return reply_failure(gw, request.id(), &mut trail, SendError::NotSent("it cannot be read".to_owned()), line)
             .await;
     };
-    if visit.translation() == ProtocolTranslation::ToStateful {
-        return match stateful_upstream_listen::listen_stateful(gw, visit, request, heard, &mut line).await {
-            Ok(end) => finish_stream(gw, visit, request, trail, line, end).await,
+    if ctx.translation() == ProtocolTranslation::ToStateful {
+        return match stateful_upstream_listen::listen_stateful(gw, ctx, request, heard, &mut line).await {
+            Ok(end) => finish_stream(gw, ctx, request, trail, line, end).await,
             Err(fault) => reply_failure(gw, request.id(), &mut trail, fault, line).await,
         };
     }
-    let unheard = match find_hidden_task(gw, visit, request, &mut line).await {
+    let unheard = match find_hidden_task(gw, ctx, request, &mut line).await {
         Ok(unheard) => unheard,
         Err(fault) => return task_requests::reply_refusal(gw, request, trail, line, &Refusal::Store(fault)).await,
     };
     if let Some(task) = unheard {
-        trail.set_subject(visit, Some(&task), None);
+        trail.set_subject(ctx, Some(&task), None);
         let facts = line.with_client_names(&RequestSubject::Task { id: task.into(), tool: String::new() });
-        line.finish(reply::not_found_reply(visit.generation(), &facts, request.id()).into()).await;
+        line.finish(reply::not_found_reply(ctx.generation(), &facts, request.id()).into()).await;
         return gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
     }
     let method = request.method().name();
-    let hop = visit.upstream_span(method, None);
+    let hop = ctx.upstream_span(method, None);
     let text =
         own.page_request(&RequestId::string(trail.call_id().as_str()), None, hop.as_ref().map(|hop| &hop.context));
     let outgoing =
-        visit.request_for_upstream(UpstreamRequest::request(text, trail.call_id()), method, None).with_span(hop);
+        ctx.request_for_upstream(UpstreamRequest::request(text, trail.call_id()), method, None).with_span(hop);
     let end = match Permit::for_always_allowed(method, outgoing) {
         Some(permit) => {
-            let span = ClientSpan::begin(visit, permit.span_context(), trail.call_id(), &*gw.clock);
-            let end = open_and_relay(gw, visit, request, (trail.call_id(), permit), &heard, &mut line).await;
+            let span = ClientSpan::begin(ctx, permit.span_context(), trail.call_id(), &*gw.clock);
+            let end = open_and_relay(gw, ctx, request, (trail.call_id(), permit), &heard, &mut line).await;
             if let Some(span) = span {
                 span.end_stream(end.as_ref().err());
             }
@@ -100,14 +100,14 @@ pub(crate) async fn handle_listen(
         None => Err(SendError::NotSent("the method has to be judged".to_owned())),
     };
     match end {
-        Ok(end) => finish_stream(gw, visit, request, trail, line, end).await,
+        Ok(end) => finish_stream(gw, ctx, request, trail, line, end).await,
         Err(fault) => reply_failure(gw, request.id(), &mut trail, fault, line).await,
     }
 }
 
 async fn finish_stream(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     line: Responder,
@@ -123,7 +123,7 @@ async fn finish_stream(
             CallOutcome::Ok
         }
         ListenEnd::Closed => {
-            line.close_stream(closing_message(gw, visit, request.id())).await;
+            line.close_stream(closing_message(gw, ctx, request.id())).await;
             CallOutcome::Ok
         }
     };
@@ -131,8 +131,8 @@ async fn finish_stream(
 }
 
 /// What a client is told that has to listen anew, or may not.
-fn closing_message(gw: &Gateway, visit: &RequestContext, id: &RequestId<'_>) -> String {
-    match gw.revalidate(visit) {
+fn closing_message(gw: &Gateway, ctx: &RequestContext, id: &RequestId<'_>) -> String {
+    match gw.revalidate(ctx) {
         Revalidation::Revoked => {
             let what = "the grant, or its way to the server, is not in force any more";
             error_response(Some(id), code::INVALID_REQUEST, what, None)
@@ -189,10 +189,10 @@ fn named_resources<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> 
 }
 
 /// What of the resources that a request names the grant may hear of. Of the others the server does not learn.
-pub(crate) fn check_resources(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>) -> CheckedResources {
+pub(crate) fn check_resources(gw: &Gateway, ctx: &RequestContext, request: &ClientRequest<'_>) -> CheckedResources {
     let (mut heard, mut denied) = (Vec::new(), Vec::new());
     for uri in named_resources(request).iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str()) {
-        match authorize_resource(gw, visit, &uri) {
+        match authorize_resource(gw, ctx, &uri) {
             Ok(own) => heard.push(own),
             Err(reason) => denied.push((uri.into_owned(), reason)),
         }
@@ -206,33 +206,33 @@ pub(crate) fn check_resources(gw: &Gateway, visit: &RequestContext, request: &Cl
 /// Writes of what a client is not told though it asked.
 pub(crate) async fn record_denied(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     honoured: &CheckedResources,
 ) {
     for (uri, reason) in &honoured.denied {
-        let mut trail = CallRecorder::start(visit, request, gw.new_call_id(), gw.clock.now());
-        trail.set_subject(visit, Some(uri), None);
+        let mut trail = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
+        trail.set_subject(ctx, Some(uri), None);
         gw.record_refusal(&mut trail, &Refusal::Denied(reason.clone())).await;
     }
 }
 
 async fn open_and_relay(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     (call, permit): (CallId, Permit),
     heard: &[AllowedResource],
     line: &mut Responder,
 ) -> Result<ListenEnd, SendError> {
-    let opening = tokio::time::timeout(gw.settings.call_time, gw.upstream_client.send(&visit.upstream, permit));
+    let opening = tokio::time::timeout(gw.settings.call_time, gw.upstream_client.send(&ctx.upstream, permit));
     let mut exchange = opening.await.unwrap_or(Err(SendError::Timeout))?;
-    relay_notifications(gw, visit, request, (call, heard), &mut exchange, line).await
+    relay_notifications(gw, ctx, request, (call, heard), &mut exchange, line).await
 }
 
 async fn relay_notifications(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     (call, heard): (CallId, &[AllowedResource]),
     exchange: &mut UpstreamResponse,
@@ -241,7 +241,7 @@ async fn relay_notifications(
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
-    let mut listener = SubscriptionListener::new(visit, resource_uris(heard), None);
+    let mut listener = SubscriptionListener::new(ctx, resource_uris(heard), None);
     let (mut asked, mut filter) =
         (Some(NotificationFilter::from_request(request, heard)), NotificationFilter::default());
     loop {
@@ -262,13 +262,13 @@ async fn relay_notifications(
             }
         };
         let Some(message) = message else { return Ok(ListenEnd::Closed) };
-        let visit = &listener.ctx;
+        let ctx = &listener.ctx;
         match read_server_message(&message, &gw.settings.reply_limits) {
             Ok(Said::Response(_)) => {
-                let (text, outcome) = response_for_client(visit, &message, request.id(), &gw.settings.reply_limits)
+                let (text, outcome) = response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits)
                     .ok_or_else(|| SendError::InvalidResponse("the answer cannot be read".to_owned()))?;
                 let status = response_status(
-                    visit.generation(),
+                    ctx.generation(),
                     &message.clone().into(),
                     call,
                     exchange.status,
@@ -282,17 +282,17 @@ async fn relay_notifications(
             Ok(Said::Notification(said)) if *said.method() == Method::SubscriptionsAcknowledged => {
                 let Some(asked) = asked.take() else { continue };
                 let text = asked.restrict_acknowledgement(said.text()).unwrap_or_else(|| said.text().to_owned());
-                forward_notification(visit, request, text, line).await;
+                forward_notification(ctx, request, text, line).await;
                 filter = asked.restrict_to_acknowledged(said.params().unwrap_or_default());
                 listener.advertised_lists = Some(filter.lists);
                 listener.notify_list_changes(request, line).await;
             }
             // What was not asked for, nobody is told, whatever the server says.
             Ok(Said::Notification(said)) => {
-                let passed = filter.filter_notification(gw, visit, &said).await;
+                let passed = filter.filter_notification(gw, ctx, &said).await;
                 let forced = || mutant!("unrequested-notification-forwarded").then(|| said.text().to_owned());
                 if let Some(text) = passed.or_else(forced) {
-                    forward_notification(visit, request, text, line).await;
+                    forward_notification(ctx, request, text, line).await;
                 }
             }
             Ok(Said::Request(_)) | Err(_) => gw.metrics.count_dropped_message(),
@@ -301,9 +301,9 @@ async fn relay_notifications(
 }
 
 /// Passes on what a server says, under the client's own id.
-async fn forward_notification(visit: &RequestContext, request: &ClientRequest<'_>, text: String, line: &mut Responder) {
+async fn forward_notification(ctx: &RequestContext, request: &ClientRequest<'_>, text: String, line: &mut Responder) {
     let text = with_subscription_id(&text, request.id(), &JsonLimits::REPLY).unwrap_or(text);
-    line.send(&visit.upstream.secret_redactor().redact_json(text)).await;
+    line.send(&ctx.upstream.secret_redactor().redact_json(text)).await;
 }
 
 /// By what is in force somebody listens, and of what they hear.
@@ -318,8 +318,8 @@ struct SubscriptionListener {
 }
 
 impl SubscriptionListener {
-    fn new(visit: &RequestContext, uris: Vec<String>, advertised_lists: Option<ListChangedSet>) -> Self {
-        Self { ctx: visit.clone(), uris, advertised_lists, has_pending_list_change: false }
+    fn new(ctx: &RequestContext, uris: Vec<String>, advertised_lists: Option<ListChangedSet>) -> Self {
+        Self { ctx: ctx.clone(), uris, advertised_lists, has_pending_list_change: false }
     }
 
     /// Looks whether something else is in force, tells the client, and goes on by that. False where the stream has to

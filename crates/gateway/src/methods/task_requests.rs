@@ -23,20 +23,20 @@ use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext
 /// Answers a request about tasks.
 pub(crate) async fn handle_task_request(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     mut line: Responder,
 ) {
-    if let Err(refusal) = line.acquire_in_flight(visit, request.method()) {
+    if let Err(refusal) = line.acquire_in_flight(ctx, request.method()) {
         return reply_refusal(gw, request, trail, line, &refusal).await;
     }
-    initialize::reopen_if_closed(gw, visit).await;
+    initialize::reopen_if_closed(gw, ctx).await;
     let method = RequestSubject::Method { name: request.method().name() };
-    if !is_method_available(visit, request.method()) {
-        return call_handler::handle_call(gw, visit, request, &method, trail, line).await;
+    if !is_method_available(ctx, request.method()) {
+        return call_handler::handle_call(gw, ctx, request, &method, trail, line).await;
     }
-    if matches!(&visit.client_protocol, ClientProtocol::Stateless(modern) if !modern.client_capabilities.has_tasks()) {
+    if matches!(&ctx.client_protocol, ClientProtocol::Stateless(modern) if !modern.client_capabilities.has_tasks()) {
         let what = "the client has not declared the extension for tasks";
         let data = format!(r#"{{"requiredCapabilities":{TASKS_CAPABILITY_JSON}}}"#);
         let text = error_response(Some(request.id()), code::MISSING_CLIENT_CAPABILITY, what, Some(&data));
@@ -44,25 +44,25 @@ pub(crate) async fn handle_task_request(
         return gw.write_row(trail.rejection_row(code::MISSING_CLIENT_CAPABILITY, what)).await;
     }
     if *request.method() == Method::TasksList {
-        return handle_tasks_list(gw, visit, request, trail, line).await;
+        return handle_tasks_list(gw, ctx, request, trail, line).await;
     }
     let id = match request.task_id() {
         Ok(id) => id,
-        Err(fault) => return reject(gw, visit, trail, line, &fault).await,
+        Err(fault) => return reject(gw, ctx, trail, line, &fault).await,
     };
-    let own = match gw.owned_task_tool(visit, &id).await {
-        Ok(None) => is_unowned_and_observed(gw, visit, &id).await.map(|is_passed| is_passed.then_some(None)),
+    let own = match gw.owned_task_tool(ctx, &id).await {
+        Ok(None) => is_unowned_and_observed(gw, ctx, &id).await.map(|is_passed| is_passed.then_some(None)),
         own => own.map(|tool| tool.map(Some)),
     };
     match own {
         Ok(Some(Some(tool))) => {
-            call_handler::handle_call(gw, visit, request, &RequestSubject::Task { id, tool }, trail, line).await
+            call_handler::handle_call(gw, ctx, request, &RequestSubject::Task { id, tool }, trail, line).await
         }
-        Ok(Some(None)) => call_handler::handle_call(gw, visit, request, &method, trail, line).await,
+        Ok(Some(None)) => call_handler::handle_call(gw, ctx, request, &method, trail, line).await,
         Ok(None) => {
-            trail.set_subject(visit, Some(&id), None);
+            trail.set_subject(ctx, Some(&id), None);
             let facts = line.with_client_names(&RequestSubject::Task { id, tool: String::new() });
-            line.finish(reply::not_found_reply(visit.generation(), &facts, request.id()).into()).await;
+            line.finish(reply::not_found_reply(ctx.generation(), &facts, request.id()).into()).await;
             gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
         }
         Err(fault) => reply_refusal(gw, request, trail, line, &Refusal::Store(fault)).await,
@@ -70,14 +70,14 @@ pub(crate) async fn handle_task_request(
 }
 
 /// Whether there is such a method at all in the client's revision and at the server.
-fn is_method_available(visit: &RequestContext, method: &Method<'_>) -> bool {
+fn is_method_available(ctx: &RequestContext, method: &Method<'_>) -> bool {
     // The tasks of one era are not those of the other.
-    if visit.translation() != ProtocolTranslation::None {
+    if ctx.translation() != ProtocolTranslation::None {
         return false;
     }
-    match (&visit.client_protocol, method) {
+    match (&ctx.client_protocol, method) {
         (ClientProtocol::Stateless(_), Method::TasksGet | Method::TasksUpdate | Method::TasksCancel) => {
-            visit.upstream.has_tasks()
+            ctx.upstream.has_tasks()
         }
         (
             ClientProtocol::Stateful(Some(session)),
@@ -98,7 +98,7 @@ pub(crate) async fn reply_refusal(
     gw.record_refusal(&mut trail, refusal).await;
 }
 
-async fn reject(gw: &Gateway, visit: &RequestContext, mut trail: CallRecorder, line: Responder, fault: &MessageError) {
-    line.reject(fault, visit.generation()).await;
+async fn reject(gw: &Gateway, ctx: &RequestContext, mut trail: CallRecorder, line: Responder, fault: &MessageError) {
+    line.reject(fault, ctx.generation()).await;
     gw.write_row(trail.rejection_row(fault.code, &fault.message)).await;
 }

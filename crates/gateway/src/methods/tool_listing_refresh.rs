@@ -30,20 +30,20 @@ const GATEWAY_ACTOR: &str = "gateway";
 /// The tools that the server offers now, as far as `name` is concerned.
 pub(crate) async fn listing_for_tool(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     name: &str,
     line: &mut Responder,
 ) -> Result<Arc<ToolListing>, Refusal> {
-    if let Some(offer) = find_usable_listing(visit, name) {
+    if let Some(offer) = find_usable_listing(ctx, name) {
         return Ok(offer);
     }
     // Many servers do one thing after the other, and one that runs on a line of its own is asked behind what it does.
-    let patience = if visit.has_pending_call() { gw.settings.call_time } else { TOOL_LISTING_TIMEOUT };
+    let patience = if ctx.has_pending_call() { gw.settings.call_time } else { TOOL_LISTING_TIMEOUT };
     let asking = async {
-        let offers = visit.tool_registry();
+        let offers = ctx.tool_registry();
         let errand = ForwardContext {
             gw,
-            ctx: visit,
+            ctx,
             call: gw.new_call_id(),
             progress: None,
             cancels_on_disconnect: false,
@@ -54,26 +54,26 @@ pub(crate) async fn listing_for_tool(
         };
         let waiting = wait_or_cancel(&errand, line, std::pin::pin!(offers.refresh_lock.lock())).await;
         let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(SendError::ClientGone)) };
-        match find_usable_listing(visit, name) {
+        match find_usable_listing(ctx, name) {
             Some(offer) => Ok(offer),
-            None => refresh_listing(gw, visit, patience, line).await,
+            None => refresh_listing(gw, ctx, patience, line).await,
         }
     };
     tokio::time::timeout(patience, Box::pin(asking)).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
 }
 
 /// The offer that we have, if it is new enough and has a tool of that name.
-pub(super) fn find_fresh_listing(visit: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
+pub(super) fn find_fresh_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
     let is_fresh =
-        |offer: &Arc<ToolListing>| offer.listed_at.elapsed() < visit.upstream.config().pinning.check_definitions;
-    visit.current_tool_listing().filter(|offer| is_fresh(offer) && offer.find_tool(name).is_some())
+        |offer: &Arc<ToolListing>| offer.listed_at.elapsed() < ctx.upstream.config().pinning.check_definitions;
+    ctx.current_tool_listing().filter(|offer| is_fresh(offer) && offer.find_tool(name).is_some())
 }
 
 /// The offer that we have, if it is new enough to say something of a name.
-fn find_usable_listing(visit: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
-    let offer = visit.tool_registry().current()?;
+fn find_usable_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
+    let offer = ctx.tool_registry().current()?;
     let age = offer.listed_at.elapsed();
-    let fresh = visit.upstream.config().pinning.check_definitions;
+    let fresh = ctx.upstream.config().pinning.check_definitions;
     let is_good =
         if offer.find_tool(name).is_some() { age < fresh } else { age < UNKNOWN_TOOL_REFRESH_INTERVAL.min(fresh) };
     is_good.then_some(offer)
@@ -81,14 +81,14 @@ fn find_usable_listing(visit: &RequestContext, name: &str) -> Option<Arc<ToolLis
 
 async fn refresh_listing(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     patience: Duration,
     line: &mut Responder,
 ) -> Result<Arc<ToolListing>, Refusal> {
-    let changes = visit.tool_registry().change_count();
+    let changes = ctx.tool_registry().change_count();
     let wanted = ListRequest { method: &Method::ToolsList, member: "tools", progress: None, is_client_request: false };
     let asking =
-        fetch_list_within(patience, gw, visit, &wanted, line, |id, cursor, _| tools_list_request(visit, id, cursor));
+        fetch_list_within(patience, gw, ctx, &wanted, line, |id, cursor, _| tools_list_request(ctx, id, cursor));
     let (pages, first) = match asking.await? {
         ListPages::Whole(pages, first) => (pages, Some(first)),
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,
@@ -100,19 +100,19 @@ async fn refresh_listing(
             return Err(SendError::InvalidResponse("the server does not list its tools".to_owned()).into());
         }
     };
-    apply_listing(gw, visit, &pages, first.as_ref(), changes).await
+    apply_listing(gw, ctx, &pages, first.as_ref(), changes).await
 }
 
 /// What the pages of a list offer, set against what was accepted. `first` is the answer that the first of them came in;
 /// `changes` is as it was when they were asked for.
 pub(crate) async fn apply_listing(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     pages: &[Bytes],
     first: Option<&PreviousResponse>,
     changes: u64,
 ) -> Result<Arc<ToolListing>, Refusal> {
-    let (upstream, offers) = (&visit.upstream, visit.tool_registry());
+    let (upstream, offers) = (&ctx.upstream, ctx.tool_registry());
     let current = offers.current().filter(|offer| offer.is_from_pages(pages));
     let is_known = current.is_some();
     if let Some(offer) = current.filter(|offer| offer.listed_at.elapsed() < upstream.config().pinning.check_definitions)
@@ -135,7 +135,7 @@ pub(crate) async fn apply_listing(
     let offer = Arc::new(offer);
     offers.store(Arc::clone(&offer), changes);
     if !is_known {
-        warn_of_unlisted_policy_tools(visit, &offer);
+        warn_of_unlisted_policy_tools(ctx, &offer);
         warn_of_unusual_names(upstream, &offer);
     }
     Ok(offer)
@@ -176,10 +176,10 @@ impl Gateway {
 }
 
 /// Warns of tools that the policy names and the server does not offer: most often a name was mistaken.
-fn warn_of_unlisted_policy_tools(visit: &RequestContext, offer: &ToolListing) {
-    let Some(policy) = &visit.server_access.policy else { return };
+fn warn_of_unlisted_policy_tools(ctx: &RequestContext, offer: &ToolListing) {
+    let Some(policy) = &ctx.server_access.policy else { return };
     for name in policy.policy.named_tools().into_iter().filter(|name| offer.find_tool(name).is_none()) {
-        let (policy, server, tool) = (&policy.name, visit.upstream.name(), gatelodge_mcp::quote_excerpt(name));
+        let (policy, server, tool) = (&policy.name, ctx.upstream.name(), gatelodge_mcp::quote_excerpt(name));
         warn!(policy.name = %policy, server.name = %server, "`{policy}` names the tool {tool}, which `{server}` does not offer");
     }
 }
@@ -249,9 +249,9 @@ fn is_method_not_found(message: &[u8]) -> bool {
     reply.error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND.to_string())
 }
 
-fn tools_list_request(visit: &RequestContext, id: &RequestId<'_>, cursor: Option<&str>) -> String {
+fn tools_list_request(ctx: &RequestContext, id: &RequestId<'_>, cursor: Option<&str>) -> String {
     let cursor = cursor.map(|cursor| format!("\"cursor\":{cursor}"));
-    let meta = match visit.generation() {
+    let meta = match ctx.generation() {
         ProtocolGeneration::Stateful => None,
         ProtocolGeneration::Stateless => Some(format!("\"_meta\":{}", super::protocol_probe::GATEWAY_META)),
     };

@@ -16,17 +16,17 @@ use crate::session::Session;
 /// Answers what the upstream's era does not have. Gives everything back where it has it.
 pub(crate) async fn reply_if_untranslatable(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     line: Responder,
 ) -> Option<(CallRecorder, Responder)> {
-    let text = match (visit.translation(), request.method()) {
+    let text = match (ctx.translation(), request.method()) {
         (ProtocolTranslation::ToStateful, Method::Discover) => {
-            visit.upstream_session().map(|session| result_response(request.id(), &discover_result(visit, session)))
+            ctx.upstream_session().map(|session| result_response(request.id(), &discover_result(ctx, session)))
         }
         (ProtocolTranslation::ToStateless, Method::Ping) => Some(result_response(request.id(), "{}")),
-        (ProtocolTranslation::ToStateless, Method::SetLevel) => Some(set_log_level(gw, visit, request).await),
+        (ProtocolTranslation::ToStateless, Method::SetLevel) => Some(set_log_level(gw, ctx, request).await),
         _ => None,
     };
     let Some(text) = text else { return Some((trail, line)) };
@@ -39,27 +39,26 @@ pub(crate) async fn reply_if_untranslatable(
 ///
 /// # Errors
 /// The request is one of those.
-pub(crate) fn check_translatable(visit: &RequestContext, request: &ClientRequest<'_>) -> Result<(), Refusal> {
+pub(crate) fn check_translatable(ctx: &RequestContext, request: &ClientRequest<'_>) -> Result<(), Refusal> {
     let is_of_tasks = matches!(
         request.method(),
         Method::TasksGet | Method::TasksResult | Method::TasksList | Method::TasksCancel | Method::TasksUpdate
     );
-    if !is_of_tasks || visit.translation() == ProtocolTranslation::None {
+    if !is_of_tasks || ctx.translation() == ProtocolTranslation::None {
         return Ok(());
     }
     let what = "tasks are not carried between revisions with sessions and those without; the server has no such task";
-    let status =
-        if visit.generation() == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
+    let status = if ctx.generation() == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
     Err(Refusal::Protocol(ProtocolError::new(status, code::METHOD_NOT_FOUND, what)))
 }
 
 /// What a session's server said of itself, as `server/discover` says it.
-fn discover_result(visit: &RequestContext, session: &Session) -> String {
+fn discover_result(ctx: &RequestContext, session: &Session) -> String {
     let welcome = read(&session.server_info, &JsonLimits::REPLY).ok();
     let member = |name: &str| welcome.as_ref().and_then(|welcome| welcome.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
-    let spoken = visit.supported_revisions(ProtocolGeneration::Stateless);
+    let spoken = ctx.supported_revisions(ProtocolGeneration::Stateless);
     let versions: Vec<String> = spoken.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let mut out = format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{capabilities}"#,
@@ -73,12 +72,12 @@ fn discover_result(visit: &RequestContext, session: &Session) -> String {
         out.push_str(&format!(r#","_meta":{{"io.modelcontextprotocol/serverInfo":{}}}"#, info.raw()));
     }
     out.push('}');
-    visit.upstream.secret_redactor().redact_json(out)
+    ctx.upstream.secret_redactor().redact_json(out)
 }
 
-async fn set_log_level(gw: &Gateway, visit: &RequestContext, request: &ClientRequest<'_>) -> String {
+async fn set_log_level(gw: &Gateway, ctx: &RequestContext, request: &ClientRequest<'_>) -> String {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
-    match (level, visit.session()) {
+    match (level, ctx.session()) {
         (Some(level), Some(session)) => {
             gw.persist_log_level(session, &level).await;
             result_response(request.id(), "{}")

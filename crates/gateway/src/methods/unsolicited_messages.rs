@@ -55,24 +55,24 @@ fn is_subscription_notification(method: &Method<'_>) -> bool {
 
 /// Whether it does not belong where a request that stands alone is answered: whoever wants to hear of changes and tasks
 /// listens for them, and whoever wants log messages says so with the request.
-fn is_misplaced(visit: &RequestContext, method: &Method<'_>) -> bool {
-    let ClientProtocol::Stateless(modern) = &visit.client_protocol else { return false };
+fn is_misplaced(ctx: &RequestContext, method: &Method<'_>) -> bool {
+    let ClientProtocol::Stateless(modern) = &ctx.client_protocol else { return false };
     let is_astray = match method {
         Method::TaskStatus | Method::TaskChanged | Method::SubscriptionsAcknowledged => true,
         Method::LogMessage => !modern.wants_log_messages,
         method => is_subscription_notification(method) && !mutant!("list-change-sent-on-call-stream"),
     };
-    is_astray && visit.translation() == ProtocolTranslation::None
+    is_astray && ctx.translation() == ProtocolTranslation::None
 }
 
 /// The same for what comes outside of a call.
 pub(crate) async fn filter_standalone_notification(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     said: &ServerNotification<'_>,
 ) -> Option<String> {
-    let text = authorize_notification(gw, visit, said).await?;
-    if visit.translation() != ProtocolTranslation::ToStateless {
+    let text = authorize_notification(gw, ctx, said).await?;
+    if ctx.translation() != ProtocolTranslation::ToStateless {
         return Some(text);
     }
     Some(without_subscription_id(&text, &gw.settings.reply_limits).unwrap_or(text))
@@ -87,47 +87,47 @@ fn without_subscription_id(text: &str, limits: &JsonLimits) -> Option<String> {
     Some(format!("{}{}{}", text.get(..start)?, without_members(meta, &[SUBSCRIPTION_ID_KEY]), text.get(end..)?))
 }
 
-async fn authorize_notification(gw: &Gateway, visit: &RequestContext, said: &ServerNotification<'_>) -> Option<String> {
+async fn authorize_notification(gw: &Gateway, ctx: &RequestContext, said: &ServerNotification<'_>) -> Option<String> {
     match said.method() {
         // Of what the client's era does not have.
-        Method::ElicitationComplete | Method::TaskStatus if visit.translation() == ProtocolTranslation::ToStateful => {
+        Method::ElicitationComplete | Method::TaskStatus if ctx.translation() == ProtocolTranslation::ToStateful => {
             None
         }
-        Method::TaskChanged if visit.translation() == ProtocolTranslation::ToStateless => None,
+        Method::TaskChanged if ctx.translation() == ProtocolTranslation::ToStateless => None,
         // Of a call that has made a task one hears until that is done.
-        Method::Progress => visit.session()?.tasks.find_progress(&said.reference()?)?.rewrite_if_advanced(said),
+        Method::Progress => ctx.session()?.tasks.find_progress(&said.reference()?)?.rewrite_if_advanced(said),
         Method::TaskStatus | Method::TaskChanged => {
             let params = said.params()?;
             // A task that waits for the client says what it asks.
-            let may_pass = task_requests::is_notification_visible(gw, visit, params).await
-                && are_input_requests_allowed(gw, visit, params.as_bytes()).await;
+            let may_pass = task_requests::is_notification_visible(gw, ctx, params).await
+                && are_input_requests_allowed(gw, ctx, params.as_bytes()).await;
             may_pass.then(|| said.text().to_owned())
         }
         Method::Cancelled => {
             // The upstream takes back what it asked.
-            let asked = visit.session()?.server_requests.withdraw(&said.reference()?)?;
+            let asked = ctx.session()?.server_requests.withdraw(&said.reference()?)?;
             said.with_reference(&RequestId::string(&asked))
         }
-        Method::LogMessage if visit.upstream_session().is_some_and(|session| !session.accepts_log_messages) => None,
+        Method::LogMessage if ctx.upstream_session().is_some_and(|session| !session.accepts_log_messages) => None,
         // It answers what we asked, not the client.
-        Method::SubscriptionsAcknowledged if visit.translation() == ProtocolTranslation::ToStateless => None,
+        Method::SubscriptionsAcknowledged if ctx.translation() == ProtocolTranslation::ToStateless => None,
         Method::ToolsListChanged => {
-            visit.tool_registry().invalidate();
+            ctx.tool_registry().invalidate();
             Some(said.text().to_owned())
         }
         Method::ResourceUpdated => {
             let document = read(said.params()?.as_bytes(), &gw.settings.reply_limits).ok()?;
             let uri = document.root().get("uri")?.as_str()?;
-            authorize_resource(gw, visit, &uri).is_ok().then(|| said.text().to_owned())
+            authorize_resource(gw, ctx, &uri).is_ok().then(|| said.text().to_owned())
         }
         _ => Some(said.text().to_owned()),
     }
 }
 
 /// Whether the grant may hear that a resource changed: whoever may not read it, may not.
-pub(crate) fn authorize_resource(gw: &Gateway, visit: &RequestContext, uri: &str) -> Result<AllowedResource, Reason> {
-    if visit.server_access.mode == EnforcementMode::Enforce && !mutant!("resource-update-skips-policy") {
-        evaluate_policy(gw, visit, &RequestSubject::Resource { uri: uri.into() })?;
+pub(crate) fn authorize_resource(gw: &Gateway, ctx: &RequestContext, uri: &str) -> Result<AllowedResource, Reason> {
+    if ctx.server_access.mode == EnforcementMode::Enforce && !mutant!("resource-update-skips-policy") {
+        evaluate_policy(gw, ctx, &RequestSubject::Resource { uri: uri.into() })?;
     }
     Ok(AllowedResource { uri: uri.to_owned() })
 }
@@ -148,13 +148,13 @@ impl AllowedResource {
 /// answered here.
 pub(crate) async fn relay_server_request(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     asked: &ServerRequest<'_>,
 ) -> Option<String> {
-    if is_ours(gw, visit, asked).await {
+    if is_ours(gw, ctx, asked).await {
         return None;
     }
-    let id = admit_server_request(gw, visit, asked, || register_server_request(visit, asked)).await?;
+    let id = admit_server_request(gw, ctx, asked, || register_server_request(ctx, asked)).await?;
     Some(asked.with_id(&RequestId::string(&id)))
 }
 
@@ -230,18 +230,18 @@ pub(super) fn may_be_answered(
 
 async fn admit_server_request<T>(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     asked: &ServerRequest<'_>,
     place: impl FnOnce() -> Result<T, Refusal>,
 ) -> Option<T> {
-    let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
+    let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     let name = asked.method().name();
     // What a server calls its question may be anything, our secret, too.
-    trail.set_method(&visit.upstream.secret_redactor().redact_text(name));
-    let may_ask = capability_check::check_server_request_declared(visit, asked).and_then(|()| {
-        match task_requests::client_task_method(gw, visit, asked) {
-            Some(asked_for) => asked_for.and_then(|method| authorize_server_request(gw, visit, &method, &mut trail)),
-            None => authorize_server_request(gw, visit, name, &mut trail),
+    trail.set_method(&ctx.upstream.secret_redactor().redact_text(name));
+    let may_ask = capability_check::check_server_request_declared(ctx, asked).and_then(|()| {
+        match task_requests::client_task_method(gw, ctx, asked) {
+            Some(asked_for) => asked_for.and_then(|method| authorize_server_request(gw, ctx, &method, &mut trail)),
+            None => authorize_server_request(gw, ctx, name, &mut trail),
         }
     });
     match may_ask.and_then(|()| place()) {
@@ -252,29 +252,29 @@ async fn admit_server_request<T>(
         Err(refusal) => {
             gw.record_refusal(&mut trail, &refusal).await;
             // It waits for an answer; one that cannot be told will have to find out by itself.
-            let _ = send_one_way(gw, visit, Permit::for_declined_server_request(visit, asked.id(), &refusal)).await;
+            let _ = send_one_way(gw, ctx, Permit::for_declined_server_request(ctx, asked.id(), &refusal)).await;
             None
         }
     }
 }
 
 /// A place among what the client is asked, and the id to ask it under.
-fn register_server_request(visit: &RequestContext, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
+fn register_server_request(ctx: &RequestContext, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
     let to = ServerRequestOrigin::Upstream(asked.id().clone().into_owned(), asked.method().name().to_owned());
-    let asked_as = visit.session().and_then(|session| session.server_requests.register(to));
+    let asked_as = ctx.session().and_then(|session| session.server_requests.register(to));
     asked_as.ok_or(Refusal::UnknownReference)
 }
 
 /// Whether the policy lets an upstream ask this.
 fn authorize_server_request(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     name: &str,
     trail: &mut CallRecorder,
 ) -> Result<(), Refusal> {
-    match evaluate_policy(gw, visit, &RequestSubject::Method { name }) {
+    match evaluate_policy(gw, ctx, &RequestSubject::Method { name }) {
         Ok(rule) => trail.record_allowed(rule.as_ref()),
-        Err(reason) if visit.server_access.mode == EnforcementMode::Observe => {
+        Err(reason) if ctx.server_access.mode == EnforcementMode::Observe => {
             trail.record_observed_denial(&Refusal::Denied(reason))
         }
         Err(reason) => return Err(Refusal::Denied(reason)),
@@ -283,21 +283,17 @@ fn authorize_server_request(
 }
 
 /// What the policy says of something that no caller asks for; the rule that lets it pass.
-fn evaluate_policy(
-    gw: &Gateway,
-    visit: &RequestContext,
-    facts: &RequestSubject<'_>,
-) -> Result<Option<Arc<str>>, Reason> {
-    let Some(policy) = &visit.server_access.policy else { return Err(Reason::no_policy()) };
-    match decide(&policy.policy, &facts.to_policy_call(visit, None), gw.clock.now()) {
+fn evaluate_policy(gw: &Gateway, ctx: &RequestContext, facts: &RequestSubject<'_>) -> Result<Option<Arc<str>>, Reason> {
+    let Some(policy) = &ctx.server_access.policy else { return Err(Reason::no_policy()) };
+    match decide(&policy.policy, &facts.to_policy_call(ctx, None), gw.clock.now()) {
         Decision::Allow(terms) => Ok(terms.rule),
         Decision::Deny(reason) => Err(reason),
     }
 }
 
 /// Sends a message that wants no answer; gives the status that it was taken with.
-pub(crate) async fn send_one_way(gw: &Gateway, visit: &RequestContext, permit: Permit) -> Result<u16, SendError> {
-    let sending = gw.upstream_client.send(&visit.upstream, permit);
+pub(crate) async fn send_one_way(gw: &Gateway, ctx: &RequestContext, permit: Permit) -> Result<u16, SendError> {
+    let sending = gw.upstream_client.send(&ctx.upstream, permit);
     let sent = tokio::time::timeout(gw.settings.connect_time * 2, sending).await;
     let mut exchange = sent.unwrap_or(Err(SendError::Timeout))?;
     let status = exchange.status;

@@ -38,22 +38,22 @@ pub(crate) struct CallRecorder {
 
 impl CallRecorder {
     /// Begins with who asks and for what.
-    pub fn start(visit: &RequestContext, request: &ClientRequest<'_>, call: CallId, at: Timestamp) -> Self {
-        let mut trail = Self::for_request(visit, call, at);
+    pub fn start(ctx: &RequestContext, request: &ClientRequest<'_>, call: CallId, at: Timestamp) -> Self {
+        let mut trail = Self::for_request(ctx, call, at);
         trail.set_request(request);
-        trail.span = ServerSpan::begin(visit).map(Box::new);
+        trail.span = ServerSpan::begin(ctx).map(Box::new);
         trail
     }
 
     /// Begins with who asks.
-    pub fn for_request(visit: &RequestContext, call: CallId, at: Timestamp) -> Self {
-        let mut trail = Self::for_client(&visit.grant, &visit.client_address, &visit.client_protocol, call, at);
-        trail.record.server = Some(visit.upstream.name().clone());
-        if let Some(policy) = &visit.server_access.policy {
+    pub fn for_request(ctx: &RequestContext, call: CallId, at: Timestamp) -> Self {
+        let mut trail = Self::for_client(&ctx.grant, &ctx.client_address, &ctx.client_protocol, call, at);
+        trail.record.server = Some(ctx.upstream.name().clone());
+        if let Some(policy) = &ctx.server_access.policy {
             trail.record.policy = Some(policy.name.clone());
             trail.record.policy_version = Some(policy.version);
         }
-        let trace = visit.trace.as_ref().filter(|_| !mutant!("call-record-without-trace"));
+        let trace = ctx.trace.as_ref().filter(|_| !mutant!("call-record-without-trace"));
         trail.record.trace = trace.map(|trace| trace.context.trace_id().into());
         trail
     }
@@ -104,7 +104,7 @@ impl CallRecorder {
     }
 
     /// What the call is about, and with which arguments: their names and a hash, the values only where configured.
-    pub fn set_subject(&mut self, visit: &RequestContext, target: Option<&str>, arguments: Option<JsonValue<'_>>) {
+    pub fn set_subject(&mut self, ctx: &RequestContext, target: Option<&str>, arguments: Option<JsonValue<'_>>) {
         self.record.target = target.map(truncate);
         let Some(arguments) = arguments else { return };
         let mut keys: Vec<Arc<str>> = arguments
@@ -114,10 +114,10 @@ impl CallRecorder {
             .collect();
         keys.sort_unstable();
         self.record.argument_keys = keys;
-        self.record.arguments_digest = Some(arguments_digest(arguments, visit.streaming_digest.as_deref()));
-        if visit.upstream.config().log_arguments {
+        self.record.arguments_digest = Some(arguments_digest(arguments, ctx.streaming_digest.as_deref()));
+        if ctx.upstream.config().log_arguments {
             self.record.arguments =
-                Some(crate::argument_redaction::redacted_arguments(arguments, visit.upstream.secret_redactor()).into());
+                Some(crate::argument_redaction::redacted_arguments(arguments, ctx.upstream.secret_redactor()).into());
         }
     }
 

@@ -37,14 +37,14 @@ pub(crate) const MAX_SERVER_REQUESTS_PER_ROUND: usize = 16;
 
 /// The message that was judged, under our id, with our progress token in place of the caller's.
 pub(crate) fn rewrite_for_upstream(
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     call: CallId,
     about: Option<&str>,
 ) -> UpstreamRequest {
     let id = RequestId::string(call.as_str());
     let method = request.method().name();
-    let hop = visit.upstream_span(method, about);
+    let hop = ctx.upstream_span(method, about);
     let has_token = request.meta().progress_token().is_some();
     let rewrite = RequestRewrite {
         id: &id,
@@ -59,10 +59,10 @@ pub(crate) fn rewrite_for_upstream(
         }
         source => {
             let (head, rest) = request.rewrite_prefix(&rewrite).unwrap_or_default();
-            MessageBody::with_new_prefix(head, source.as_str().get(rest..).unwrap_or_default(), &visit.request_body)
+            MessageBody::with_new_prefix(head, source.as_str().get(rest..).unwrap_or_default(), &ctx.request_body)
         }
     };
-    let mut outgoing = visit.request_for_upstream(UpstreamRequest::request(text, call), method, about);
+    let mut outgoing = ctx.request_for_upstream(UpstreamRequest::request(text, call), method, about);
     outgoing.span = hop.map(Box::new);
     outgoing.may_send_requests = can_request_input(request.method());
     outgoing
@@ -129,10 +129,10 @@ async fn send_and_relay(
     permit: Permit,
     line: &mut Responder,
 ) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
-    let ForwardContext { gw, ctx: visit, .. } = errand;
-    let at = SessionEpoch::current(visit);
+    let ForwardContext { gw, ctx, .. } = errand;
+    let at = SessionEpoch::current(ctx);
     let back = permit.resume_target();
-    let Some(sent) = wait_or_cancel(errand, line, pin!(gw.upstream_client.send(&visit.upstream, permit))).await else {
+    let Some(sent) = wait_or_cancel(errand, line, pin!(gw.upstream_client.send(&ctx.upstream, permit))).await else {
         return Ok((abandoned_outcome(gw)?, None));
     };
     // What a refusal says in words of its own is not read; its status counts all the same.
@@ -142,9 +142,9 @@ async fn send_and_relay(
         Err(_) => StatusCode::default(),
     };
     match status {
-        StatusCode::NOT_FOUND if at.is_some() && has_expirable_session(visit) => {
-            Box::pin(initialize::reopen_session(gw, visit, at.map(|at| at.handshake_attempts))).await;
-            Box::pin(reprobe_if_stateless(gw, visit)).await;
+        StatusCode::NOT_FOUND if at.is_some() && has_expirable_session(ctx) => {
+            Box::pin(initialize::reopen_session(gw, ctx, at.map(|at| at.handshake_attempts))).await;
+            Box::pin(reprobe_if_stateless(gw, ctx)).await;
             return Err(SendError::SessionExpired);
         }
         // Our credential is wrong, not the caller's.
@@ -167,9 +167,9 @@ async fn send_and_relay(
         ended => ended,
     };
     // It may have run all the same, so it is not sent again.
-    if can_mean_lost_session(visit, status)
+    if can_mean_lost_session(ctx, status)
         && let Some(at) = at
-        && Box::pin(recover_session(gw, visit, at)).await
+        && Box::pin(recover_session(gw, ctx, at)).await
     {
         return Err(SendError::SessionExpired);
     }
@@ -177,8 +177,8 @@ async fn send_and_relay(
     if is_strange {
         match protocol_evidence(errand, &ended) {
             ProtocolEvidence::RequestUnderstood => {}
-            ProtocolEvidence::UnsupportedRevision => Box::pin(reprobe(gw, visit)).await,
-            ProtocolEvidence::Inconclusive => Box::pin(reprobe_if_stateless(gw, visit)).await,
+            ProtocolEvidence::UnsupportedRevision => Box::pin(reprobe(gw, ctx)).await,
+            ProtocolEvidence::Inconclusive => Box::pin(reprobe_if_stateless(gw, ctx)).await,
         }
     }
     ended
@@ -261,7 +261,7 @@ async fn relay(
     exchange: &mut UpstreamResponse,
     line: &mut Responder,
 ) -> Result<ForwardOutcome, SendError> {
-    let ForwardContext { gw, ctx: visit, .. } = errand;
+    let ForwardContext { gw, ctx, .. } = errand;
     let mut resumption = StreamResumption::default();
     let mut accepted =
         UnsentServerRequests { forward_ctx: errand, link: UpstreamLink::NoSession, questions: Vec::new() };
@@ -327,22 +327,22 @@ async fn relay(
                 if let Some(text) =
                     Box::pin(unsolicited_messages::filter_call_notification(errand, &notification)).await
                 {
-                    line.send(&redact_secrets(visit, text)).await;
+                    line.send(&redact_secrets(ctx, text)).await;
                 }
             }
-            Ok(Said::Request(question)) if visit.translation() == ProtocolTranslation::ToStateful => {
+            Ok(Said::Request(question)) if ctx.translation() == ProtocolTranslation::ToStateful => {
                 let why_not = match errand.can_suspend && !exchange.is_before_call() {
                     true => (!exchange.is_only_call()).then_some(unsolicited_messages::AMBIGUOUS_CALL_MESSAGE),
                     false => Some(unsolicited_messages::CLIENT_NOT_WAITING_MESSAGE),
                 };
-                if Box::pin(unsolicited_messages::input(gw, visit, &question, why_not)).await {
+                if Box::pin(unsolicited_messages::input(gw, ctx, &question, why_not)).await {
                     accepted.link = exchange.session_link.clone();
                     accepted.questions.push(message.clone());
                 }
             }
             Ok(Said::Request(question)) => {
-                if let Some(text) = Box::pin(unsolicited_messages::relay_server_request(gw, visit, &question)).await {
-                    line.send(&redact_secrets(visit, text)).await;
+                if let Some(text) = Box::pin(unsolicited_messages::relay_server_request(gw, ctx, &question)).await {
+                    line.send(&redact_secrets(ctx, text)).await;
                 }
             }
         }
@@ -378,31 +378,31 @@ async fn next_message_in_batch(
     }
 }
 
-fn redact_secrets(visit: &RequestContext, text: String) -> String {
-    visit.upstream.secret_redactor().redact_json(text)
+fn redact_secrets(ctx: &RequestContext, text: String) -> String {
+    ctx.upstream.secret_redactor().redact_json(text)
 }
 
 /// An answer as the caller gets it, and what the log says of it.
 pub(crate) fn response_for_client(
-    visit: &RequestContext,
+    ctx: &RequestContext,
     message: &Bytes,
     id: &RequestId<'_>,
     limits: &JsonLimits,
 ) -> Option<(Bytes, CallOutcome)> {
     let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return None };
-    let (text, outcome) = contiguous_response_for_client(visit, message, &reply.spans(), id)?;
+    let (text, outcome) = contiguous_response_for_client(ctx, message, &reply.spans(), id)?;
     Some((text.into_bytes(), outcome))
 }
 
 /// The same of an answer that was read, and whose parts are known. A long one is not gone through once more.
 pub(crate) fn parsed_response_for_client(
-    visit: &RequestContext,
+    ctx: &RequestContext,
     message: &ReceivedBody,
     places: &ServerResponseSpans,
     id: &RequestId<'_>,
 ) -> Option<(MessageBody, CallOutcome)> {
     let folded = match message {
-        ReceivedBody::Whole(message) => return contiguous_response_for_client(visit, message, places, id),
+        ReceivedBody::Whole(message) => return contiguous_response_for_client(ctx, message, places, id),
         ReceivedBody::Segmented(folded, _) => folded,
     };
     let (before, behind) = places.with_id_segmented(folded, id)?;
@@ -414,15 +414,15 @@ pub(crate) fn parsed_response_for_client(
 /// Where the parts stand of an answer that goes on as it came, with its middle apart. None for any other answer.
 fn segmented_reply_spans(errand: &ForwardContext<'_>, message: &ReceivedBody) -> Option<ServerResponseSpans> {
     let ReceivedBody::Segmented(folded, _) = message else { return None };
-    let visit = errand.ctx;
+    let ctx = errand.ctx;
     // A secret may begin in one piece and end in the next, and what crosses the eras is written anew.
-    let is_changed = visit.translation() != ProtocolTranslation::None || !visit.upstream.secret_redactor().is_empty();
+    let is_changed = ctx.translation() != ProtocolTranslation::None || !ctx.upstream.secret_redactor().is_empty();
     let (id, places) = read_segmented_result(folded, &errand.gw.settings.reply_limits)?;
     (!is_changed && errand.previous_response.is_none() && is_id_of_call(&id, errand.call)).then_some(places)
 }
 
 fn contiguous_response_for_client(
-    visit: &RequestContext,
+    ctx: &RequestContext,
     message: &Bytes,
     places: &ServerResponseSpans,
     id: &RequestId<'_>,
@@ -435,7 +435,7 @@ fn contiguous_response_for_client(
             if is_error { CallOutcome::ToolError } else { CallOutcome::Ok }
         }
     };
-    let text = match visit.translation() {
+    let text = match ctx.translation() {
         ProtocolTranslation::ToStateful => {
             to_stateless_response(&ServerResponse::from_spans(message, places)?, id).into()
         }
@@ -450,7 +450,7 @@ fn contiguous_response_for_client(
     // No secret begins in the id and ends behind it: what it would go over is the envelope.
     let redacted = |piece: Bytes| match piece.len() {
         1000.. if mutant!("long-answer-not-redacted") => piece,
-        _ => visit.upstream.secret_redactor().redact(piece),
+        _ => ctx.upstream.secret_redactor().redact(piece),
     };
     Some((text.map_segments(redacted), outcome))
 }

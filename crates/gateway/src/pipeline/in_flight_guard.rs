@@ -20,12 +20,12 @@ pub(crate) struct InFlightGuard {
 
 impl InFlightGuard {
     /// For one request. A stream may stay open for days, so streams are counted apart.
-    pub fn for_request(visit: &RequestContext, method: &Method<'_>) -> Result<Self, Refusal> {
+    pub fn for_request(ctx: &RequestContext, method: &Method<'_>) -> Result<Self, Refusal> {
         if *method == Method::Listen {
-            return Self::for_stream(&visit.grant);
+            return Self::for_stream(&ctx.grant);
         }
-        let of_grant = acquire(&visit.grant.in_flight, "requests of this grant")?;
-        let of_upstream = acquire(&visit.upstream.in_flight, "requests to this server")?;
+        let of_grant = acquire(&ctx.grant.in_flight, "requests of this grant")?;
+        let of_upstream = acquire(&ctx.upstream.in_flight, "requests to this server")?;
         let is_counted = !mutant!("list-not-counted-in-flight") || *method == Method::ToolsCall;
         Ok(Self { _grant_permit: is_counted.then_some(of_grant), _upstream_permit: Some(of_upstream) })
     }
@@ -48,8 +48,8 @@ impl InFlightGuard {
     }
 
     /// For what one of them is asked.
-    pub fn for_fan_out_leg(visit: &RequestContext) -> Result<Self, Refusal> {
-        let of_upstream = acquire(&visit.upstream.in_flight, "requests to this server")?;
+    pub fn for_fan_out_leg(ctx: &RequestContext) -> Result<Self, Refusal> {
+        let of_upstream = acquire(&ctx.upstream.in_flight, "requests to this server")?;
         Ok(Self { _grant_permit: None, _upstream_permit: Some(of_upstream) })
     }
 }

@@ -51,14 +51,14 @@ impl Permit {
     }
 
     /// For telling an upstream that the client is not asked.
-    pub fn for_declined_server_request(visit: &RequestContext, asked: &RequestId<'_>, why: &Refusal) -> Self {
+    pub fn for_declined_server_request(ctx: &RequestContext, asked: &RequestId<'_>, why: &Refusal) -> Self {
         let (code, words) = match why {
             // It would take the request, but not now, or not so.
             Refusal::CapacityReached(words) => (code::INTERNAL_ERROR, *words),
             _ => (code::METHOD_NOT_FOUND, "the client does not take this request"),
         };
         let answer = error_response(Some(asked), code, words, None);
-        Self::new(visit.message_for_upstream(UpstreamRequest::notification(answer)))
+        Self::new(ctx.message_for_upstream(UpstreamRequest::notification(answer)))
     }
 
     /// For hearing what belongs to no request of the session, from where it was left.

@@ -114,10 +114,10 @@ impl<'r> RequestSubject<'r> {
     }
 
     /// Everything together.
-    pub fn to_policy_call<'c>(&'c self, visit: &'c RequestContext, offer: Option<&'c ToolListing>) -> Call<'c> {
+    pub fn to_policy_call<'c>(&'c self, ctx: &'c RequestContext, offer: Option<&'c ToolListing>) -> Call<'c> {
         let subject = match self {
-            Self::Tool { name, .. } => CallTarget::Tool(policy_tool(visit, name, offer)),
-            Self::Task { tool, .. } => CallTarget::Task(policy_tool(visit, tool, offer)),
+            Self::Tool { name, .. } => CallTarget::Tool(policy_tool(ctx, name, offer)),
+            Self::Task { tool, .. } => CallTarget::Task(policy_tool(ctx, tool, offer)),
             Self::Resource { uri } => CallTarget::Resource { uri },
             Self::Prompt { name, .. } => CallTarget::Prompt { name },
             Self::Completion { reference: WireReference::Prompt(name) } => {
@@ -128,24 +128,24 @@ impl<'r> RequestSubject<'r> {
             }
             Self::Method { name } => CallTarget::Method { name },
         };
-        let client = visit.client_info();
+        let client = ctx.client_info();
         Call {
             target: subject,
             arguments: self.arguments(),
-            server: Some(visit.upstream.name().as_str()),
+            server: Some(ctx.upstream.name().as_str()),
             client: ClientFacts {
-                grant_label: Some(&visit.grant.config.label),
-                grant_labels: Some(&visit.grant.config.labels),
+                grant_label: Some(&ctx.grant.config.label),
+                grant_labels: Some(&ctx.grant.config.labels),
                 client_name: client.and_then(|client| client.name.as_deref()),
                 client_version: client.and_then(|client| client.version.as_deref()),
             },
-            session: visit.session().map(|session| session.id()),
+            session: ctx.session().map(|session| session.id()),
         }
     }
 }
 
-fn policy_tool<'c>(visit: &RequestContext, name: &'c str, offer: Option<&'c ToolListing>) -> CalledTool<'c> {
-    let tool = visit.find_tool(offer, name);
+fn policy_tool<'c>(ctx: &RequestContext, name: &'c str, offer: Option<&'c ToolListing>) -> CalledTool<'c> {
+    let tool = ctx.find_tool(offer, name);
     let definition = tool.map_or(Definition::NotOffered, |tool| tool.pin_state);
     let category = offer.map_or(Category::Unknown, |offer| offer.category(name));
     CalledTool { name, category, definition, schema: tool.and_then(|tool| tool.schema()) }

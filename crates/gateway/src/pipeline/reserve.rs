@@ -18,7 +18,7 @@ pub(crate) struct CallReservation {
 /// Takes all charges of the terms, or none.
 pub(crate) async fn reserve(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     terms: &Terms,
     trail: &mut CallRecorder,
 ) -> Result<CallReservation, Refusal> {
@@ -27,16 +27,16 @@ pub(crate) async fn reserve(
     }
     // The id itself is on no disk.
     let is_by_session = terms.charges.iter().any(|charge| charge.scope() == Scope::Session);
-    let session = visit.session().filter(|_| is_by_session).map(|session| {
+    let session = ctx.session().filter(|_| is_by_session).map(|session| {
         if mutant!("session-limit-counted-per-server") { session.id_hash() } else { session.limit_key() }.to_string()
     });
     // INVARIANT: charges come from a policy, so there is one.
-    let claims = match &visit.server_access.policy {
+    let claims = match &ctx.server_access.policy {
         Some(policy) => {
             let holder = CounterOwner {
                 policy: &policy.name,
-                server: visit.upstream.name(),
-                grant: &visit.grant.config.id,
+                server: ctx.upstream.name(),
+                grant: &ctx.grant.config.id,
                 session: session.as_deref(),
             };
             terms.charges.iter().map(|charge| CounterCharge::of(charge, &holder)).collect()

@@ -11,23 +11,23 @@ use crate::upstream::ToolListing;
 /// The `Mcp-Param-*` headers for the upstream. Those of the client that mirror nothing go with them: whoever is behind
 /// us may know them.
 pub(crate) fn upstream_param_headers(
-    visit: &RequestContext,
+    ctx: &RequestContext,
     facts: &RequestSubject<'_>,
     offer: Option<&ToolListing>,
 ) -> Result<Option<Box<HeaderMap>>, Refusal> {
     let RequestSubject::Tool { name, arguments } = facts else { return Ok(None) };
-    let said = match &visit.client_protocol {
+    let said = match &ctx.client_protocol {
         ClientProtocol::Stateless(modern) => modern.param_headers.as_ref(),
-        ClientProtocol::Stateful(_) if visit.translation() == ProtocolTranslation::ToStateless => None,
+        ClientProtocol::Stateful(_) if ctx.translation() == ProtocolTranslation::ToStateless => None,
         ClientProtocol::Stateful(_) => return Ok(None),
     };
     let nothing = ParamHeaderMapping::default();
-    let tool = visit.find_tool(offer, name);
+    let tool = ctx.find_tool(offer, name);
     let mirror = tool.and_then(|tool| tool.param_headers.as_ref().ok()).unwrap_or(&nothing);
     if let Some(said) = said {
         mirror.check(said, *arguments).map_err(Refusal::Protocol)?;
     }
-    Ok(match visit.translation() {
+    Ok(match ctx.translation() {
         // A session has no such headers.
         ProtocolTranslation::ToStateful => None,
         ProtocolTranslation::None | ProtocolTranslation::ToStateless => {

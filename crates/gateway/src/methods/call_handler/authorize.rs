@@ -13,16 +13,12 @@ use crate::request_context::RequestContext;
 use crate::upstream::{SendError, ToolListing};
 
 /// Why the policy does not show a tool, whatever its server says of it.
-pub(super) fn hidden_reason(
-    visit: &RequestContext,
-    facts: &RequestSubject<'_>,
-    trail: &CallRecorder,
-) -> Option<Reason> {
-    if visit.server_access.policy.as_ref().is_some_and(|policy| policy.policy.has_category_rules()) {
+pub(super) fn hidden_reason(ctx: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Reason> {
+    if ctx.server_access.policy.as_ref().is_some_and(|policy| policy.policy.has_category_rules()) {
         return None;
     }
-    match evaluate_policy(visit, facts, None, trail) {
-        Decision::Deny(reason) if visit.server_access.mode == EnforcementMode::Enforce => {
+    match evaluate_policy(ctx, facts, None, trail) {
+        Decision::Deny(reason) if ctx.server_access.mode == EnforcementMode::Enforce => {
             matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy).then_some(reason)
         }
         _ => None,
@@ -30,23 +26,23 @@ pub(super) fn hidden_reason(
 }
 
 /// Why a call is refused, as far as that can be said without asking its server. Nothing is taken for it.
-pub(super) fn early_denial(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Reason> {
-    let offer = facts.tool().and_then(|name| find_fresh_listing(visit, name));
+pub(super) fn early_denial(ctx: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Reason> {
+    let offer = facts.tool().and_then(|name| find_fresh_listing(ctx, name));
     let decision = match (facts.tool(), &offer) {
         // The policy does not go by definitions of resources and prompts.
-        (None, _) | (_, Some(_)) => evaluate_policy(visit, facts, offer.as_deref(), trail),
-        (Some(_), None) => evaluate_as_pinned(visit, facts, trail)?,
+        (None, _) | (_, Some(_)) => evaluate_policy(ctx, facts, offer.as_deref(), trail),
+        (Some(_), None) => evaluate_as_pinned(ctx, facts, trail)?,
     };
     match decision {
-        Decision::Deny(reason) if visit.server_access.mode == EnforcementMode::Enforce => Some(reason),
+        Decision::Deny(reason) if ctx.server_access.mode == EnforcementMode::Enforce => Some(reason),
         _ => None,
     }
 }
 
 /// What the policy says of a tool as if it were the one that was accepted; none where it goes by more than that.
-fn evaluate_as_pinned(visit: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Decision> {
-    let Some(policy) = &visit.server_access.policy else { return Some(Decision::Deny(Reason::no_policy())) };
-    let mut call = facts.to_policy_call(visit, None);
+fn evaluate_as_pinned(ctx: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Decision> {
+    let Some(policy) = &ctx.server_access.policy else { return Some(Decision::Deny(Reason::no_policy())) };
+    let mut call = facts.to_policy_call(ctx, None);
     if let CallTarget::Tool(tool) = &mut call.target {
         tool.definition = Definition::Accepted;
     }
@@ -61,20 +57,20 @@ fn evaluate_as_pinned(visit: &RequestContext, facts: &RequestSubject<'_>, trail:
 /// asking the server.
 pub(super) async fn load_tool_listing(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     facts: &RequestSubject<'_>,
     trail: &CallRecorder,
     line: &mut Responder,
 ) -> Result<Option<Arc<ToolListing>>, Refusal> {
     let Some(name) = facts.tool() else { return Ok(None) };
-    if let Some(offer) = find_fresh_listing(visit, name) {
+    if let Some(offer) = find_fresh_listing(ctx, name) {
         return Ok(Some(offer));
     }
-    let is_known = visit.tool_registry().current().is_some_and(|offer| offer.find_tool(name).is_some());
-    if !is_known && let Some(reason) = hidden_reason(visit, facts, trail) {
+    let is_known = ctx.tool_registry().current().is_some_and(|offer| offer.find_tool(name).is_some());
+    if !is_known && let Some(reason) = hidden_reason(ctx, facts, trail) {
         return Err(Refusal::Denied(reason));
     }
-    listing_for_tool(gw, visit, name, line).await.map(Some).map_err(as_unsent_refusal)
+    listing_for_tool(gw, ctx, name, line).await.map(Some).map_err(as_unsent_refusal)
 }
 
 /// What went wrong before the call was sent.
@@ -88,19 +84,19 @@ pub(super) fn as_unsent_refusal(refusal: Refusal) -> Refusal {
 
 /// The terms of the policy, or its reason to refuse.
 pub(super) fn authorize(
-    visit: &RequestContext,
+    ctx: &RequestContext,
     facts: &RequestSubject<'_>,
     offer: Option<&ToolListing>,
     trail: &mut CallRecorder,
 ) -> Result<Terms, Refusal> {
-    match evaluate_policy(visit, facts, offer, trail) {
+    match evaluate_policy(ctx, facts, offer, trail) {
         Decision::Allow(terms) => {
             trail.record_allowed(terms.rule.as_ref());
             Ok(terms)
         }
         Decision::Deny(reason) => {
             let refusal = Refusal::Denied(reason);
-            if visit.server_access.mode == EnforcementMode::Enforce {
+            if ctx.server_access.mode == EnforcementMode::Enforce {
                 return Err(refusal);
             }
             trail.record_observed_denial(&refusal);
@@ -110,13 +106,13 @@ pub(super) fn authorize(
 }
 
 fn evaluate_policy(
-    visit: &RequestContext,
+    ctx: &RequestContext,
     facts: &RequestSubject<'_>,
     offer: Option<&ToolListing>,
     trail: &CallRecorder,
 ) -> Decision {
-    match &visit.server_access.policy {
-        Some(policy) => decide(&policy.policy, &facts.to_policy_call(visit, offer), trail.started_at()),
+    match &ctx.server_access.policy {
+        Some(policy) => decide(&policy.policy, &facts.to_policy_call(ctx, offer), trail.started_at()),
         None => Decision::Deny(Reason::no_policy()),
     }
 }

@@ -84,20 +84,20 @@ impl CallRounds<'_> {
     /// Asks the client what the upstream wants to know, and gives the request to be sent with its answers; none if the
     /// client wants no answer any more.
     async fn ask_client(&self, result: &str, line: &mut Responder) -> Result<Option<CallRound>, SendError> {
-        let Self { gw, ctx: visit, .. } = self;
-        let asking = client_input::ask_client(gw, visit, result, line);
+        let Self { gw, ctx, .. } = self;
+        let asking = client_input::ask_client(gw, ctx, result, line);
         let unanswered =
             || Err(SendError::InvalidResponse("the client did not answer what the server asked".to_owned()));
         let answers =
             tokio::time::timeout(gw.settings.client_answer_time, asking).await.unwrap_or_else(|_| unanswered());
         // The client may think for minutes. What was judged before holds only if nothing has changed.
-        if !gw.is_policy_current(visit) && !mutant!("configuration-change-while-asking-ignored") {
+        if !gw.is_policy_current(ctx) && !mutant!("configuration-change-while-asking-ignored") {
             let what = "the grant, its policy or the server changed while the client was asked";
             return Err(SendError::InvalidResponse(what.to_owned()));
         }
         let (call, about) = (gw.new_call_id(), self.subject.mcp_name_header(self.request.method()));
-        let outgoing = answers?
-            .and_then(|answers| client_input::rebuild_with_responses(visit, self.request, call, about, &answers));
+        let outgoing =
+            answers?.and_then(|answers| client_input::rebuild_with_responses(ctx, self.request, call, about, &answers));
         Ok(outgoing.map(|outgoing| self.build_send_round(call, outgoing)))
     }
 
@@ -145,12 +145,12 @@ impl CallRounds<'_> {
         step: CallRound,
         line: &mut Responder,
     ) -> Result<Result<(ForwardOutcome, Option<UpstreamResponse>), String>, SendError> {
-        let Self { gw, ctx: visit, request, .. } = self;
+        let Self { gw, ctx, request, .. } = self;
         let brings_answers = matches!(step, CallRound::Send(..)) && client_input::has_input_responses(request);
         let ended = match step {
             CallRound::Send(_, permit) => forward(errand, permit, line).await?,
             CallRound::Resume(paused) => {
-                match Box::pin(client_input::deliver_responses(gw, visit, request, *paused, line)).await? {
+                match Box::pin(client_input::deliver_responses(gw, ctx, request, *paused, line)).await? {
                     Ok(exchange) => Box::pin(relay_until_response(errand, exchange, line)).await?,
                     Err(text) => return Ok(Err(text)),
                 }
@@ -160,7 +160,7 @@ impl CallRounds<'_> {
         match ended {
             (ForwardOutcome::ServerRequests(asked), Some(exchange)) if brings_answers => {
                 let paused = self.suspend(errand, links, &asked, exchange)?;
-                let told = Box::pin(client_input::deliver_responses(gw, visit, request, paused, line)).await;
+                let told = Box::pin(client_input::deliver_responses(gw, ctx, request, paused, line)).await;
                 match told.map_err(SendError::after_call_sent)? {
                     Ok(exchange) => Box::pin(relay_until_response(errand, exchange, line)).await.map(Ok),
                     Err(text) => Ok(Err(text)),
@@ -177,11 +177,11 @@ impl CallRounds<'_> {
         asked: &[Bytes],
         exchange: UpstreamResponse,
     ) -> Result<Paused, SendError> {
-        let Self { gw, ctx: visit, request, subject: facts, .. } = self;
-        let mut trail = CallRecorder::for_request(visit, errand.call, gw.clock.now());
+        let Self { gw, ctx, request, subject: facts, .. } = self;
+        let mut trail = CallRecorder::for_request(ctx, errand.call, gw.clock.now());
         trail.set_request(request);
-        trail.set_subject(visit, facts.target(), facts.arguments());
-        let bond = Bond::of(visit, request, facts);
+        trail.set_subject(ctx, facts.target(), facts.arguments());
+        let bond = Bond::of(ctx, request, facts);
         client_input::build_suspended_call(errand, links, asked, exchange, (bond, trail)).ok_or_else(cannot_ask_error)
     }
 
@@ -194,7 +194,7 @@ impl CallRounds<'_> {
         exchange: Option<UpstreamResponse>,
         line: &mut Responder,
     ) -> Result<CallResult, SendError> {
-        let Self { gw, ctx: visit, request, .. } = self;
+        let Self { gw, ctx, request, .. } = self;
         let (message, places, exchange) = match (ended, exchange) {
             (ForwardOutcome::Response(message, places), Some(exchange)) => (message, places, exchange),
             (ForwardOutcome::ServerRequests(asked), Some(exchange)) => {
@@ -205,32 +205,32 @@ impl CallRounds<'_> {
             }
             (_, exchange) => {
                 // A client with a session tells a server that has one in its own words.
-                let tells = visit.session().is_some() && visit.translation() == ProtocolTranslation::None;
+                let tells = ctx.session().is_some() && ctx.translation() == ProtocolTranslation::None;
                 if let Some(mut exchange) = exchange.filter(|_| tells) {
                     exchange.abandon();
                 }
-                Box::pin(client_input::cancel_after_hang_up(gw, visit, errand.call)).await;
+                Box::pin(client_input::cancel_after_hang_up(gw, ctx, errand.call)).await;
                 return Ok(CallResult::Cancelled);
             }
         };
-        capability_check::check_response(gw, visit, request, &message, &places)?;
-        if let Some(result) = client_input::required_input(visit, &message, &gw.settings.reply_limits)? {
+        capability_check::check_response(gw, ctx, request, &message, &places)?;
+        if let Some(result) = client_input::required_input(ctx, &message, &gw.settings.reply_limits)? {
             return Ok(CallResult::InputRequired { result });
         }
-        if !client_input::are_all_server_requests_allowed(gw, visit, &message).await {
+        if !client_input::are_all_server_requests_allowed(gw, ctx, &message).await {
             return Err(SendError::InvalidResponse("the server asks what the client is not asked".to_owned()));
         }
         if can_request_input(request.method())
-            && let Some(text) = client_input::url_elicitation_result(gw, visit, &message).await?
+            && let Some(text) = client_input::url_elicitation_result(gw, ctx, &message).await?
         {
             return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
         }
-        let (text, outcome) = parsed_response_for_client(visit, &message, &places, request.id())
+        let (text, outcome) = parsed_response_for_client(ctx, &message, &places, request.id())
             .ok_or_else(|| SendError::InvalidResponse("the answer cannot be read".to_owned()))?;
         let status = match places.result() {
             Some(_) => StatusCode::OK,
             None => {
-                response_status(visit.generation(), &message, errand.call, exchange.status, &gw.settings.reply_limits)
+                response_status(ctx.generation(), &message, errand.call, exchange.status, &gw.settings.reply_limits)
             }
         };
         Ok(CallResult::Response { status, text, outcome, exchange: Box::new(exchange) })

@@ -87,10 +87,10 @@ impl NotificationFilter {
     pub async fn filter_notification(
         &self,
         gw: &Gateway,
-        visit: &RequestContext,
+        ctx: &RequestContext,
         said: &ServerNotification<'_>,
     ) -> Option<String> {
-        let text = filter_standalone_notification(gw, visit, said).await.filter(|_| self.matches(said));
+        let text = filter_standalone_notification(gw, ctx, said).await.filter(|_| self.matches(said));
         if text.is_none() {
             gw.metrics.count_dropped_message();
         }

@@ -59,17 +59,17 @@ fn to_listener_message(filter: &NotificationFilter, message: &Bytes, id: &Reques
 /// Holds the stream open until either side ends it.
 pub(super) async fn listen_stateful(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     named: Vec<AllowedResource>,
     line: &mut Responder,
 ) -> Result<ListenEnd, SendError> {
-    let Some(session) = visit.upstream_session() else { return Ok(ListenEnd::Closed) };
+    let Some(session) = ctx.upstream_session() else { return Ok(ListenEnd::Closed) };
     let filter = build_filter(request, session, &named);
     let mut messages = session.notification_hub.subscribe();
     // Its process is not taken for one that nobody uses.
     let _held = session.mark_in_use();
-    gw.ensure_hub_follower(visit, session);
+    gw.ensure_hub_follower(ctx, session);
     // What is acknowledged before it can be heard could be missed.
     tokio::select! {
         stands = tokio::time::timeout(gw.settings.connect_time, session.notification_hub.wait_for_stream()) => {
@@ -82,9 +82,9 @@ pub(super) async fn listen_stateful(
     let is_told = |heard: &AllowedResource| filter.uris.iter().any(|uri| uri == heard.uri());
     let uris = resource_uris(&named);
     let heard: Arc<[AllowedResource]> = named.into_iter().filter(is_told).collect();
-    let _watching = ResourceWatchGuard::begin(gw, visit, session, &heard);
+    let _watching = ResourceWatchGuard::begin(gw, ctx, session, &heard);
     let taken = tokio::select! {
-        taken = sync_subscriptions(gw, visit, session, &heard) => taken,
+        taken = sync_subscriptions(gw, ctx, session, &heard) => taken,
         () = wait_for_client_end(line) => return Ok(ListenEnd::ClientLeft),
         () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
     };
@@ -94,7 +94,7 @@ pub(super) async fn listen_stateful(
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
-    let mut listener = SubscriptionListener::new(visit, uris, Some(filter.lists));
+    let mut listener = SubscriptionListener::new(ctx, uris, Some(filter.lists));
     loop {
         tokio::select! {
             message = messages.recv() => match message {
@@ -142,7 +142,7 @@ impl<'a> ResourceWatchGuard<'a> {
         resources: &'a Arc<[AllowedResource]>,
     ) -> Self {
         resources.iter().for_each(|heard| session.notification_hub.watch(heard.uri()));
-        Self { gw, ctx, session, resources }
+        Self { gw, ctx: ctx, session, resources }
     }
 }
 
@@ -157,7 +157,7 @@ impl Drop for ResourceWatchGuard<'_> {
 /// hangs is not asked for each.
 async fn sync_subscriptions(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     session: &Session,
     heard: &[AllowedResource],
 ) -> Vec<String> {
@@ -168,10 +168,8 @@ async fn sync_subscriptions(
             let mut asked = asked.lock().await;
             let is_wanted = session.notification_hub.is_watched(heard.uri());
             match asked.plan_request(is_wanted, session.handshake_attempts()) {
-                Some(true) => {
-                    asked.record_reply(send_subscription(gw, visit, &Method::ResourcesSubscribe, heard).await)
-                }
-                Some(false) => drop(send_subscription(gw, visit, &Method::ResourcesUnsubscribe, heard).await),
+                Some(true) => asked.record_reply(send_subscription(gw, ctx, &Method::ResourcesSubscribe, heard).await),
+                Some(false) => drop(send_subscription(gw, ctx, &Method::ResourcesUnsubscribe, heard).await),
                 None => {}
             }
             if is_wanted && asked.is_accepted {
@@ -187,38 +185,38 @@ impl Gateway {
     /// The same, and nobody waits for it: a server that hangs keeps no client from hearing, or from leaving.
     fn sync_subscriptions_in_background(
         &self,
-        visit: &RequestContext,
+        ctx: &RequestContext,
         session: &Arc<Session>,
         heard: &Arc<[AllowedResource]>,
     ) {
         let Some(gw) = self.arc_self().filter(|_| !heard.is_empty()) else { return };
-        let (task, visit, session, heard) = (Arc::clone(&gw), visit.clone(), Arc::clone(session), Arc::clone(heard));
+        let (task, ctx, session, heard) = (Arc::clone(&gw), ctx.clone(), Arc::clone(session), Arc::clone(heard));
         gw.spawn(async move {
             tokio::select! {
-                _ = sync_subscriptions(&task, &visit, &session, &heard) => {}
+                _ = sync_subscriptions(&task, &ctx, &session, &heard) => {}
                 () = task.wait_for_shutdown() => {}
             }
         });
     }
 
     /// Has somebody follow the upstream's stream of a session, if nobody does.
-    fn ensure_hub_follower(&self, visit: &RequestContext, session: &Arc<Session>) {
+    fn ensure_hub_follower(&self, ctx: &RequestContext, session: &Arc<Session>) {
         if let Some(goes_on) = session.notification_hub.try_start_following() {
-            self.spawn_hub_follower(visit.on_behalf_of_session(Arc::clone(session)), goes_on);
+            self.spawn_hub_follower(ctx.on_behalf_of_session(Arc::clone(session)), goes_on);
         }
     }
 
     /// Follows the upstream's stream of a session for all who listen, until none does: from where it was left, if it goes
     /// on with what somebody else left. What is said while nobody listens is nobody's.
-    fn spawn_hub_follower(&self, visit: RequestContext, goes_on: bool) {
+    fn spawn_hub_follower(&self, ctx: RequestContext, goes_on: bool) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
-            let Some(session) = visit.upstream_session().cloned() else { return };
+            let Some(session) = ctx.upstream_session().cloned() else { return };
             let (events, mut heard) = mpsc::channel::<Bytes>(1);
             let last = session.last_event_id().filter(|_| goes_on);
             let following =
-                follow_upstream_stream(&task, &visit, last, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
+                follow_upstream_stream(&task, &ctx, last, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
             let telling = async {
                 while let Some(message) = heard.recv().await {
                     session.notification_hub.broadcast(message);
@@ -226,7 +224,7 @@ impl Gateway {
             };
             let ending = async {
                 while !session.notification_hub.stop_following_if_unused() {
-                    if !task.is_context_current(&visit) {
+                    if !task.is_context_current(&ctx) {
                         return true;
                     }
                     tokio::time::sleep(REVALIDATION_INTERVAL).await;

@@ -32,47 +32,47 @@ const MAX_OWNERSHIP_TTL: Duration = Duration::from_secs(30 * 24 * 3_600);
 const MAX_TASK_RESPONSE_BYTES: usize = 1 << 20;
 
 /// Asks what the server offers, if that is not known. A server that does not say offers nothing.
-pub(super) async fn ensure_tool_listing(gw: &Gateway, visit: &RequestContext, tool: &str, line: &mut Responder) {
-    if visit.server_access.mode == EnforcementMode::Enforce {
-        let _ = listing_for_tool(gw, visit, tool, line).await;
+pub(super) async fn ensure_tool_listing(gw: &Gateway, ctx: &RequestContext, tool: &str, line: &mut Responder) {
+    if ctx.server_access.mode == EnforcementMode::Enforce {
+        let _ = listing_for_tool(gw, ctx, tool, line).await;
     }
 }
 
 /// Whether the policy lets the grant hear of a task of a tool. What is not known of the tool's definition, because
 /// nobody has asked since it changed, is no yes.
-pub(super) fn is_task_visible(gw: &Gateway, visit: &RequestContext, tool: &str) -> bool {
-    if visit.server_access.mode == EnforcementMode::Observe {
+pub(super) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) -> bool {
+    if ctx.server_access.mode == EnforcementMode::Observe {
         return true;
     }
-    let Some(policy) = &visit.server_access.policy else { return false };
-    let offer = visit.tool_registry().current();
+    let Some(policy) = &ctx.server_access.policy else { return false };
+    let offer = ctx.tool_registry().current();
     let facts = RequestSubject::Task { id: "".into(), tool: tool.to_owned() };
-    matches!(decide(&policy.policy, &facts.to_policy_call(visit, offer.as_deref()), gw.clock.now()), Decision::Allow(_))
+    matches!(decide(&policy.policy, &facts.to_policy_call(ctx, offer.as_deref()), gw.clock.now()), Decision::Allow(_))
 }
 
 /// By what a task is known. A process or a connection of a session's own has tasks of its own, and may use the ids of
 /// another.
-pub(super) fn task_id_hash(visit: &RequestContext, id: &str) -> IdHash {
-    let scope = match visit.session() {
+pub(super) fn task_id_hash(ctx: &RequestContext, id: &str) -> IdHash {
+    let scope = match ctx.session() {
         Some(session) if matches!(session.upstream_link(), UpstreamLink::Process(_) | UpstreamLink::Sse(_)) => {
             session.id_hash().to_string()
         }
         _ => String::new(),
     };
-    IdHash::of(&[visit.upstream.name().as_str(), &scope, id])
+    IdHash::of(&[ctx.upstream.name().as_str(), &scope, id])
 }
 
 /// Notes whose a task is that the answer to a call has made, before the caller gets to know it.
 pub(crate) async fn record_task_owner(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     tool: &str,
     text: &MessageBody,
     progress: Option<(&str, Arc<ProgressRelay>)>,
 ) {
     static TASK_ID_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
     // Most answers do not have the word in them at all, and large ones are not worth looking through.
-    if visit.translation() != ProtocolTranslation::None
+    if ctx.translation() != ProtocolTranslation::None
         || text.len() > MAX_TASK_RESPONSE_BYTES
         || !text.outline().any(|part| TASK_ID_FINDER.find(part).is_some())
     {
@@ -81,9 +81,9 @@ pub(crate) async fn record_task_owner(
     let text = text.clone().into_bytes();
     let Ok(Said::Response(reply)) = read_server_message(&text, &gw.settings.reply_limits) else { return };
     let ServerResponsePayload::Result(result) = reply.payload() else { return };
-    let Some(task) = find_created_task(result, visit.generation()) else { return };
-    visit.upstream.note_tasks();
-    if let Some(session) = visit.session() {
+    let Some(task) = find_created_task(result, ctx.generation()) else { return };
+    ctx.upstream.note_tasks();
+    if let Some(session) = ctx.session() {
         session.tasks.note_server_task();
         if let Some((own, told)) = progress {
             session.tasks.note_progress(own, told);
@@ -92,25 +92,25 @@ pub(crate) async fn record_task_owner(
     let now = gw.clock.now();
     let life = task.ttl.map_or(MAX_OWNERSHIP_TTL, Duration::from_millis).clamp(MIN_OWNERSHIP_TTL, MAX_OWNERSHIP_TTL);
     let row = TaskOwner {
-        id: task_id_hash(visit, &task.id),
-        grant: visit.grant.config.id.clone(),
-        server: visit.upstream.name().clone(),
+        id: task_id_hash(ctx, &task.id),
+        grant: ctx.grant.config.id.clone(),
+        server: ctx.upstream.name().clone(),
         tool: tool.to_owned(),
         expires_at: now.checked_add(life).unwrap_or(now),
     };
     if let Err(fault) = gw.task_owners.put(row, now).await {
-        let server = visit.upstream.name();
+        let server = ctx.upstream.name();
         warn!(server.name = %server, error = %fault, "nobody can ask for a task that `{tool}` of `{server}` has made: {fault}");
     }
 }
 
 /// Whether what a server says of a task may go to the caller.
-pub(crate) async fn is_notification_visible(gw: &Gateway, visit: &RequestContext, params: &str) -> bool {
+pub(crate) async fn is_notification_visible(gw: &Gateway, ctx: &RequestContext, params: &str) -> bool {
     let Ok(document) = read(params.as_bytes(), &gw.settings.reply_limits) else { return false };
     let Some(id) = document.root().get("taskId").and_then(|id| id.as_str()) else { return false };
-    match gw.owned_task_tool(visit, &id).await {
-        Ok(Some(tool)) => is_task_visible(gw, visit, &tool) || mutant!("task-update-skips-policy"),
-        Ok(None) => is_unowned_and_observed(gw, visit, &id).await.unwrap_or_default(),
+    match gw.owned_task_tool(ctx, &id).await {
+        Ok(Some(tool)) => is_task_visible(gw, ctx, &tool) || mutant!("task-update-skips-policy"),
+        Ok(None) => is_unowned_and_observed(gw, ctx, &id).await.unwrap_or_default(),
         Err(_) => false,
     }
 }
@@ -120,19 +120,15 @@ pub(crate) async fn is_notification_visible(gw: &Gateway, visit: &RequestContext
 ///
 /// # Errors
 /// The store cannot say.
-pub(super) async fn is_unowned_and_observed(
-    gw: &Gateway,
-    visit: &RequestContext,
-    id: &str,
-) -> Result<bool, StoreError> {
-    Ok(visit.server_access.mode == EnforcementMode::Observe && gw.find_task_row(visit, id).await?.is_none())
+pub(super) async fn is_unowned_and_observed(gw: &Gateway, ctx: &RequestContext, id: &str) -> Result<bool, StoreError> {
+    Ok(ctx.server_access.mode == EnforcementMode::Observe && gw.find_task_row(ctx, id).await?.is_none())
 }
 
 /// For what an upstream asks about a task of the client's own: the method by which it asked for what the task does,
 /// whose rule it is under. None for any other request.
 pub(crate) fn client_task_method(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     asked: &ServerRequest<'_>,
 ) -> Option<Result<String, Refusal>> {
     if !matches!(asked.method(), Method::TasksGet | Method::TasksResult | Method::TasksCancel) {
@@ -140,7 +136,7 @@ pub(crate) fn client_task_method(
     }
     let document = asked.params().and_then(|params| read(params.as_bytes(), &gw.settings.reply_limits).ok());
     let id = document.as_ref().and_then(|params| params.root().get("taskId")?.as_str());
-    let method = id.zip(visit.session()).and_then(|(id, session)| session.tasks.find_task_method(&id));
+    let method = id.zip(ctx.session()).and_then(|(id, session)| session.tasks.find_task_method(&id));
     Some(method.ok_or(Refusal::UnknownReference))
 }
 
@@ -159,18 +155,18 @@ fn task_ids<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {
 /// The store cannot say whose they are.
 pub(crate) async fn find_hidden_task(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     line: &mut Responder,
 ) -> Result<Option<String>, StoreError> {
     for value in task_ids(request).iter().flat_map(|named| named.elements()) {
         let id = value.as_str().unwrap_or(value.raw().into());
-        let may_hear = match gw.owned_task_tool(visit, &id).await? {
+        let may_hear = match gw.owned_task_tool(ctx, &id).await? {
             Some(tool) => {
-                ensure_tool_listing(gw, visit, &tool, line).await;
-                is_task_visible(gw, visit, &tool)
+                ensure_tool_listing(gw, ctx, &tool, line).await;
+                is_task_visible(gw, ctx, &tool)
             }
-            None => is_unowned_and_observed(gw, visit, &id).await?,
+            None => is_unowned_and_observed(gw, ctx, &id).await?,
         };
         if !may_hear {
             return Ok(Some(id.into_owned()));
@@ -185,11 +181,11 @@ pub(crate) async fn find_hidden_task(
 /// The store cannot say whose they are.
 pub(crate) async fn find_unknown_task(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
 ) -> Result<Option<String>, StoreError> {
     for id in task_ids(request).iter().flat_map(|named| named.elements()).filter_map(|id| id.as_str()) {
-        if gw.owned_task_tool(visit, &id).await?.is_none() && !is_unowned_and_observed(gw, visit, &id).await? {
+        if gw.owned_task_tool(ctx, &id).await?.is_none() && !is_unowned_and_observed(gw, ctx, &id).await? {
             return Ok(Some(id.into_owned()));
         }
     }
@@ -197,26 +193,26 @@ pub(crate) async fn find_unknown_task(
 }
 
 /// The tools whose calls made the grant's tasks at the server, by what the tasks are known by.
-pub(super) async fn owned_tasks(gw: &Gateway, visit: &RequestContext) -> Result<HashMap<IdHash, String>, StoreError> {
+pub(super) async fn owned_tasks(gw: &Gateway, ctx: &RequestContext) -> Result<HashMap<IdHash, String>, StoreError> {
     let now = gw.clock.now();
-    let rows = gw.task_owners.list_for_grant(&visit.grant.config.id, visit.upstream.name()).await?;
+    let rows = gw.task_owners.list_for_grant(&ctx.grant.config.id, ctx.upstream.name()).await?;
     Ok(rows.into_iter().filter(|task| task.expires_at > now).map(|task| (task.id, task.tool)).collect())
 }
 
 impl Gateway {
     /// The tool whose call made a task; none unless the grant made it.
-    pub(super) async fn owned_task_tool(&self, visit: &RequestContext, id: &str) -> Result<Option<String>, StoreError> {
+    pub(super) async fn owned_task_tool(&self, ctx: &RequestContext, id: &str) -> Result<Option<String>, StoreError> {
         let own = self
-            .find_task_row(visit, id)
+            .find_task_row(ctx, id)
             .await?
-            .filter(|task| task.grant == visit.grant.config.id && task.expires_at > self.clock.now());
+            .filter(|task| task.grant == ctx.grant.config.id && task.expires_at > self.clock.now());
         Ok(own.map(|task| task.tool))
     }
 
-    async fn find_task_row(&self, visit: &RequestContext, id: &str) -> Result<Option<TaskOwner>, StoreError> {
-        let found = self.task_owners.find(task_id_hash(visit, id)).await;
+    async fn find_task_row(&self, ctx: &RequestContext, id: &str) -> Result<Option<TaskOwner>, StoreError> {
+        let found = self.task_owners.find(task_id_hash(ctx, id)).await;
         found.inspect_err(|fault| {
-            let server = visit.upstream.name();
+            let server = ctx.upstream.name();
             warn!(server.name = %server, error = %fault, "it cannot be said whose a task of `{server}` is: {fault}");
         })
     }

@@ -19,7 +19,7 @@ use crate::upstream::SendError;
 /// Answers the list.
 pub(super) async fn handle_tasks_list(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut trail: CallRecorder,
     mut line: Responder,
@@ -31,11 +31,11 @@ pub(super) async fn handle_tasks_list(
             line.finish(error_response(Some(request.id()), code::INVALID_PARAMS, what, None).into()).await;
             return gw.write_row(trail.rejection_row(code::INVALID_PARAMS, what)).await;
         }
-        Err(fault) => return reject(gw, visit, trail, line, &fault).await,
+        Err(fault) => return reject(gw, ctx, trail, line, &fault).await,
     }
-    match fetch_own_tasks(gw, visit, request, &mut line).await {
+    match fetch_own_tasks(gw, ctx, request, &mut line).await {
         Ok((status, text, outcome)) => {
-            line.finish_with_status(status, visit.upstream.secret_redactor().redact(text)).await;
+            line.finish_with_status(status, ctx.upstream.secret_redactor().redact(text)).await;
             gw.write_row(trail.outcome_row(outcome, None)).await;
         }
         Err(Refusal::Upstream(fault)) => reply_failure(gw, request.id(), &mut trail, fault, line).await,
@@ -45,7 +45,7 @@ pub(super) async fn handle_tasks_list(
 
 async fn fetch_own_tasks(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     request: &ClientRequest<'_>,
     line: &mut Responder,
 ) -> Result<(StatusCode, Bytes, CallOutcome), Refusal> {
@@ -53,30 +53,27 @@ async fn fetch_own_tasks(
     let progress = ProgressRelay::of(request);
     let wanted =
         ListRequest { method: request.method(), member: "tasks", progress: progress.as_ref(), is_client_request: true };
-    let (pages, first) = match fetch_list(gw, visit, &wanted, line, |id, cursor, trace| {
-        request.page_request(id, cursor, trace)
-    })
-    .await?
-    {
-        ListPages::Whole(pages, first) => (pages, first),
-        ListPages::Error(message, status) => {
-            let (text, outcome) =
-                response_for_client(visit, &message, request.id(), &gw.settings.reply_limits).ok_or_else(unreadable)?;
-            return Ok((status, text, outcome));
-        }
-    };
-    let own = owned_tasks(gw, visit).await.map_err(Refusal::Store)?;
+    let (pages, first) =
+        match fetch_list(gw, ctx, &wanted, line, |id, cursor, trace| request.page_request(id, cursor, trace)).await? {
+            ListPages::Whole(pages, first) => (pages, first),
+            ListPages::Error(message, status) => {
+                let (text, outcome) = response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits)
+                    .ok_or_else(unreadable)?;
+                return Ok((status, text, outcome));
+            }
+        };
+    let own = owned_tasks(gw, ctx).await.map_err(Refusal::Store)?;
     if let Some(tool) = own.values().next() {
-        ensure_tool_listing(gw, visit, tool, line).await;
+        ensure_tool_listing(gw, ctx, tool, line).await;
     }
     let documents: Option<Vec<_>> = pages.iter().map(|page| read(page, &gw.settings.reply_limits).ok()).collect();
     let documents = documents.ok_or_else(unreadable)?;
     let mut entries = Vec::new();
     for entry in documents.iter().filter_map(|page| page.root().get("tasks")).flat_map(|tasks| tasks.elements()) {
         let Some(id) = entry.get("taskId").and_then(|id| id.as_str()) else { continue };
-        let is_shown = match own.get(&task_id_hash(visit, &id)) {
-            Some(tool) => is_task_visible(gw, visit, tool),
-            None => is_unowned_and_observed(gw, visit, &id).await.map_err(Refusal::Store)?,
+        let is_shown = match own.get(&task_id_hash(ctx, &id)) {
+            Some(tool) => is_task_visible(gw, ctx, tool),
+            None => is_unowned_and_observed(gw, ctx, &id).await.map_err(Refusal::Store)?,
         };
         if is_shown {
             entries.push(entry.raw());
