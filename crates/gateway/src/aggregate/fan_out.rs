@@ -79,9 +79,9 @@ pub(super) async fn request_server(
         Ok(seated) => seated,
         Err(refusal) => {
             let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
-            let mut trail = CallRecorder::start(&as_asked, &request, gw.new_call_id(), gw.clock.now());
+            let mut recorder = CallRecorder::start(&as_asked, &request, gw.new_call_id(), gw.clock.now());
             gw.metrics.count_refusal(refusal.code());
-            gw.write_row(trail.failure_row(&refusal, CallOutcome::NotSent)).await;
+            gw.write_row(recorder.failure_row(&refusal, CallOutcome::NotSent)).await;
             return Err(refusal.message());
         }
     };

@@ -32,22 +32,22 @@ pub(super) async fn handle_aggregate_list(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     line: Responder,
 ) {
     let era = all.client_protocol.generation();
-    let Some(mut line) = reject_cursor(gw, request, era, &mut trail, line).await else { return };
+    let Some(mut line) = reject_cursor(gw, request, era, &mut recorder, line).await else { return };
     match InFlightGuard::for_aggregate(&all.grant) {
         Ok(room) => line.hold_in_flight_guard(room),
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(request.id(), trail.call_id(), &refusal)).await;
-            return gw.record_refusal(&mut trail, &refusal).await;
+            line.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
+            return gw.record_refusal(&mut recorder, &refusal).await;
         }
     }
     let shares = collect_parts(gw, all, request, &mut line).await;
     let result = merge_lists(all, request.method(), &shares);
     line.finish(gatelodge_mcp::result_response(request.id(), &result).into()).await;
-    gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
+    gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }
 
 async fn collect_parts(

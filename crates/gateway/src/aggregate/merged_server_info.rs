@@ -33,14 +33,14 @@ pub(super) async fn handle_initialize(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     mut line: Responder,
 ) {
     let session = match open_session(gw, all, request).await {
         Ok(session) => session,
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(request.id(), trail.call_id(), &refusal)).await;
-            return gw.record_refusal(&mut trail, &refusal).await;
+            line.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
+            return gw.record_refusal(&mut recorder, &refusal).await;
         }
     };
     if line.set_session(&session) {
@@ -66,7 +66,7 @@ pub(super) async fn handle_initialize(
         words.capabilities,
         words.instructions
     );
-    reply_locally(gw, request, &result, trail, line).await;
+    reply_locally(gw, request, &result, recorder, line).await;
 }
 
 async fn open_session(
@@ -118,7 +118,7 @@ pub(super) async fn handle_discover(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
-    trail: CallRecorder,
+    recorder: CallRecorder,
     line: Responder,
 ) {
     let text: Arc<str> = request.text().into();
@@ -135,7 +135,7 @@ pub(super) async fn handle_discover(
         words.capabilities,
         words.instructions
     );
-    reply_locally(gw, request, &result, trail, line).await;
+    reply_locally(gw, request, &result, recorder, line).await;
 }
 
 /// What one server says of itself, and whether it speaks the other era; none if it does not.

@@ -52,9 +52,9 @@ pub(crate) async fn resume_stream(gw: &Arc<Gateway>, all: AggregateRequest, last
 
 /// Answers that nobody knows what a client missed.
 async fn reply_unknown_event(gw: &Gateway, all: &AggregateRequest) -> Response<ReplyBody> {
-    let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
-    trail.set_method("GET");
-    gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
+    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    recorder.set_method("GET");
+    gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
     reply::http_error_response(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
 }
 
@@ -80,13 +80,13 @@ pub(crate) async fn open_stream(
 
 /// A place for one more stream of the grant; what comes of it is written down.
 async fn acquire_stream_slot(gw: &Gateway, all: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
-    let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
-    trail.set_method("GET");
+    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    recorder.set_method("GET");
     let room = InFlightGuard::for_stream(&all.grant);
     match &room {
-        Ok(_) => gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await,
+        Ok(_) => gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await,
         Err(refusal) => {
-            gw.record_refusal(&mut trail, refusal).await;
+            gw.record_refusal(&mut recorder, refusal).await;
         }
     }
     room

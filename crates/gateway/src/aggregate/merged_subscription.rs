@@ -60,18 +60,18 @@ pub(super) async fn handle_aggregate_listen(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     mut line: Responder,
 ) {
     if let Err(refusal) = check_resource_count(request) {
-        return task_requests::reply_refusal(gw, request, trail, line, &refusal).await;
+        return task_requests::reply_refusal(gw, request, recorder, line, &refusal).await;
     }
     let past = unknown_targets(all, request);
     let checked = if mutant!("task-after-many-resources-allowed") { 64 } else { past.len() };
     if let Some(task) =
         past.iter().take(checked).find_map(|past| if let UnknownTarget::Task(task) = past { Some(task) } else { None })
     {
-        return reply_not_found(gw, trail, task, line, reply::unknown_task_reply(request.id(), task)).await;
+        return reply_not_found(gw, recorder, task, line, reply::unknown_task_reply(request.id(), task)).await;
     }
     for visit in &all.contexts {
         let text = request.listen_request_for(visit.upstream.name().as_str());
@@ -84,9 +84,12 @@ pub(super) async fn handle_aggregate_listen(
             Ok(None) => {}
             Ok(Some(task)) => {
                 let task = prefix_name(visit.upstream.name().as_str(), &task);
-                return reply_not_found(gw, trail, &task, line, reply::unknown_task_reply(request.id(), &task)).await;
+                return reply_not_found(gw, recorder, &task, line, reply::unknown_task_reply(request.id(), &task))
+                    .await;
             }
-            Err(fault) => return task_requests::reply_refusal(gw, request, trail, line, &Refusal::Store(fault)).await,
+            Err(fault) => {
+                return task_requests::reply_refusal(gw, request, recorder, line, &Refusal::Store(fault)).await;
+            }
         }
     }
     for past in &past {
@@ -98,8 +101,8 @@ pub(super) async fn handle_aggregate_listen(
     match InFlightGuard::for_stream(&all.grant) {
         Ok(room) => line.hold_in_flight_guard(room),
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(request.id(), trail.call_id(), &refusal)).await;
-            return gw.record_refusal(&mut trail, &refusal).await;
+            line.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
+            return gw.record_refusal(&mut recorder, &refusal).await;
         }
     }
     let shares = server_subscriptions(gw, all, request);
@@ -110,11 +113,11 @@ pub(super) async fn handle_aggregate_listen(
     match run_stream(gw, all, request, shares, &mut line).await {
         Some(refused) => {
             line.finish(refused).await;
-            gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
+            gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
         }
         None => {
             line.hang_up();
-            gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
+            gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
         }
     }
 }
@@ -167,17 +170,17 @@ fn subscribed_uris(shares: &[ServerSubscription]) -> Vec<(ServerName, Vec<String
 
 /// Writes that a client asked to hear of what no server of the grant has.
 async fn record_unknown_resource(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>, uri: &str) {
-    let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
-    trail.set_request(request);
-    trail.set_target(uri);
-    gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
+    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    recorder.set_request(request);
+    recorder.set_target(uri);
+    gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
 }
 
 /// Answers that something is not there.
-async fn reply_not_found(gw: &Gateway, mut trail: CallRecorder, about: &str, line: Responder, text: String) {
-    trail.set_target(about);
+async fn reply_not_found(gw: &Gateway, mut recorder: CallRecorder, about: &str, line: Responder, text: String) {
+    recorder.set_target(about);
     line.finish(text.into()).await;
-    gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
+    gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
 }
 
 /// Listens to each server, for as long as somebody hears what is given.

@@ -153,9 +153,9 @@ pub(super) async fn deliver_one_way(gw: &Gateway, all: &AggregateRequest, messag
             let id = said.reference().ok().flatten();
             let parts = id.as_ref().map(|id| session.server_sessions.all_with_request(id)).unwrap_or_default();
             if parts.is_empty() && id.is_some_and(|id| session.cancel_request(&id)) {
-                let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
-                trail.set_method(said.method().name());
-                return gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
+                let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+                recorder.set_method(said.method().name());
+                return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
             }
             parts.into_iter().map(|(server, part)| (server.to_string(), part, said.text().to_owned())).collect()
         }
@@ -216,14 +216,14 @@ fn response_deliveries(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResp
 }
 
 async fn record_dropped(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'_>) {
-    let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     match message {
-        ClientMessage::Notification(said) => trail.set_method(said.method().name()),
-        ClientMessage::Response(_) => trail.set_method("response"),
-        ClientMessage::Request(request) => trail.set_request(request),
+        ClientMessage::Notification(said) => recorder.set_method(said.method().name()),
+        ClientMessage::Response(_) => recorder.set_method("response"),
+        ClientMessage::Request(request) => recorder.set_request(request),
     }
     gw.metrics.count_dropped_message();
-    gw.write_row(trail.refusal_row(&Refusal::UnknownReference)).await;
+    gw.write_row(recorder.refusal_row(&Refusal::UnknownReference)).await;
 }
 
 /// Ends a session at all servers.
@@ -236,7 +236,7 @@ pub(super) async fn end_session(gw: &Gateway, all: &AggregateRequest) {
             initialize::end_session(gw, &ctx.with_session(part)).await;
         }
     }
-    let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
-    trail.set_method("DELETE");
-    gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
+    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    recorder.set_method("DELETE");
+    gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }

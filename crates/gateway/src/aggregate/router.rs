@@ -25,32 +25,32 @@ pub(crate) async fn route_request(
     request: &ClientRequest<'_>,
     line: Responder,
 ) {
-    let mut trail = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
-    trail.set_request(request);
+    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    recorder.set_request(request);
     if request.method().is_absent_in(all.client_protocol.generation()) {
         return removed_methods::reply_method_not_found(
             gw,
             all.client_protocol.generation(),
             Some(request.id()),
             request.method(),
-            trail,
+            recorder,
             line,
         )
         .await;
     }
     match (request.method(), &all.client_protocol) {
-        (Method::Initialize, _) => merged_server_info::handle_initialize(gw, all, request, trail, line).await,
+        (Method::Initialize, _) => merged_server_info::handle_initialize(gw, all, request, recorder, line).await,
         (Method::Discover, ClientProtocol::Stateless(_)) => {
-            merged_server_info::handle_discover(gw, all, request, trail, line).await
+            merged_server_info::handle_discover(gw, all, request, recorder, line).await
         }
-        (Method::Ping, _) => reply_locally(gw, request, "{}", trail, line).await,
-        (Method::SetLevel, _) => handle_set_level(gw, all, request, trail, line).await,
+        (Method::Ping, _) => reply_locally(gw, request, "{}", recorder, line).await,
+        (Method::SetLevel, _) => handle_set_level(gw, all, request, recorder, line).await,
         (Method::Listen, ClientProtocol::Stateless(_)) => {
-            merged_subscription::handle_aggregate_listen(gw, all, request, trail, line).await
+            merged_subscription::handle_aggregate_listen(gw, all, request, recorder, line).await
         }
         (Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::ResourceTemplatesList, _)
         | (Method::TasksList, ClientProtocol::Stateful(_)) => {
-            merged_list::handle_aggregate_list(gw, all, request, trail, line).await
+            merged_list::handle_aggregate_list(gw, all, request, recorder, line).await
         }
         _ => match parse_server_subject(request, all.client_protocol.generation()) {
             Ok(RequestSubject::Method { .. }) => {
@@ -59,13 +59,13 @@ pub(crate) async fn route_request(
                     all.client_protocol.generation(),
                     Some(request.id()),
                     request.method(),
-                    trail,
+                    recorder,
                     line,
                 )
                 .await
             }
-            Ok(facts) => route_to_server(gw, all, request, &facts, trail, line).await,
-            Err(fault) => reject(gw, all, trail, line, &fault).await,
+            Ok(facts) => route_to_server(gw, all, request, &facts, recorder, line).await,
+            Err(fault) => reject(gw, all, recorder, line, &fault).await,
         },
     }
 }
@@ -102,17 +102,17 @@ async fn route_to_server(
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    trail: CallRecorder,
+    recorder: CallRecorder,
     mut line: Responder,
 ) {
     let own = request.to_target_server();
     let found = own.as_ref().and_then(|(server, text)| Some((all.find_context(server)?, text)));
-    let Some((visit, text)) = found else { return reply_not_found(gw, all, request, facts, trail, line).await };
+    let Some((visit, text)) = found else { return reply_not_found(gw, all, request, facts, recorder, line).await };
     // Read anew: what is judged is what is sent.
     let own = match read_client_message(text.as_bytes(), &gw.settings.request_limits) {
         Ok(ClientMessage::Request(own)) => own,
-        Ok(_) => return reply_not_found(gw, all, request, facts, trail, line).await,
-        Err(fault) => return reject(gw, all, trail, line, &fault).await,
+        Ok(_) => return reply_not_found(gw, all, request, facts, recorder, line).await,
+        Err(fault) => return reject(gw, all, recorder, line, &fault).await,
     };
     line.prefix_names_of(visit.upstream.name(), own.method(), gw.settings.reply_limits);
     // Until the server is greeted there is no session there in which it could be cancelled.
@@ -135,7 +135,7 @@ async fn route_to_server(
             };
             match parse_server_subject(&own, all.client_protocol.generation()) {
                 Ok(facts) => call_handler::handle_unreachable(gw, &as_asked, &own, &facts, refusal, line).await,
-                Err(fault) => reject(gw, all, trail, line, &fault).await,
+                Err(fault) => reject(gw, all, recorder, line, &fault).await,
             }
         }
     }
@@ -146,22 +146,28 @@ async fn reply_not_found(
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     line: Responder,
 ) {
     let target = match facts {
         RequestSubject::Task { id, .. } => Some(id.as_ref()),
         facts => facts.target(),
     };
-    trail.set_target(target.unwrap_or_default());
+    recorder.set_target(target.unwrap_or_default());
     line.finish(reply::not_found_reply(all.client_protocol.generation(), facts, request.id()).into()).await;
-    gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
+    gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
 }
 
-async fn reject(gw: &Gateway, all: &AggregateRequest, mut trail: CallRecorder, line: Responder, fault: &MessageError) {
+async fn reject(
+    gw: &Gateway,
+    all: &AggregateRequest,
+    mut recorder: CallRecorder,
+    line: Responder,
+    fault: &MessageError,
+) {
     line.reject(fault, all.client_protocol.generation()).await;
     gw.metrics.count_refusal("rejected");
-    gw.write_row(trail.rejection_row(fault.code, &fault.message)).await;
+    gw.write_row(recorder.rejection_row(fault.code, &fault.message)).await;
 }
 
 /// Ends with an answer of our own. `result` is JSON.
@@ -169,11 +175,11 @@ pub(super) async fn reply_locally(
     gw: &Gateway,
     request: &ClientRequest<'_>,
     result: &str,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     line: Responder,
 ) {
     line.finish_with_status(StatusCode::OK, gatelodge_mcp::result_response(request.id(), result).into()).await;
-    gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
+    gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }
 
 /// Tells all servers which log messages the client wants: those of now, and those that are spoken to later.
@@ -181,14 +187,14 @@ async fn handle_set_level(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     line: Responder,
 ) {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     let (Some(level), Some(session)) = (level, all.client_protocol.session()) else {
         let (code, what) = (gatelodge_mcp::code::INVALID_PARAMS, "`params.level` must be a string");
         line.finish(gatelodge_mcp::error_response(Some(request.id()), code, what, None).into()).await;
-        return gw.write_row(trail.rejection_row(code, what)).await;
+        return gw.write_row(recorder.rejection_row(code, what)).await;
     };
     gw.persist_log_level(session, &level).await;
     let level: Arc<str> = level.as_ref().into();
@@ -201,5 +207,5 @@ async fn handle_set_level(
         }
     })
     .await;
-    reply_locally(gw, request, "{}", trail, line).await;
+    reply_locally(gw, request, "{}", recorder, line).await;
 }

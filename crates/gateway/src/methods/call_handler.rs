@@ -44,31 +44,31 @@ pub(crate) async fn handle_call(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     mut line: Responder,
 ) {
-    trail.set_subject(ctx, facts.target(), facts.arguments());
-    if !mutant!("unsubscribe-depends-on-policy") || early_denial(ctx, facts, &trail).is_none() {
+    recorder.set_subject(ctx, facts.target(), facts.arguments());
+    if !mutant!("unsubscribe-depends-on-policy") || early_denial(ctx, facts, &recorder).is_none() {
         resources_subscribe::remove_subscription(gw, ctx, request, facts).await;
     }
-    match run_pipeline(gw, ctx, request, facts, &mut trail, &mut line).await {
+    match run_pipeline(gw, ctx, request, facts, &mut recorder, &mut line).await {
         Ok(CallResult::Response { status, text, outcome, mut exchange }) => {
             gw.metrics.count_answered_call();
             line.finish_with_body(status, text).await;
-            gw.write_row(trail.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
+            gw.write_row(recorder.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
         Ok(CallResult::LocalReply { text } | CallResult::InputRequired { result: text }) => {
             line.finish(text.into()).await;
-            gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
+            gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
         }
         Ok(CallResult::Cancelled) => {
             line.hang_up();
-            gw.write_row(trail.outcome_row(CallOutcome::Cancelled, None)).await;
+            gw.write_row(recorder.outcome_row(CallOutcome::Cancelled, None)).await;
         }
         Err(stop) => {
             let is_denied = matches!(stop.refusal, Refusal::Denied(_));
-            Box::pin(finish_aborted(gw, ctx, request, facts, trail, line, stop)).await;
+            Box::pin(finish_aborted(gw, ctx, request, facts, recorder, line, stop)).await;
             // What waits for answers that nobody may give any more, waits in vain.
             if is_denied && let Ok(Some(paused)) = take_suspended(gw, ctx, request, facts) {
                 gw.cancel_suspended_call(*paused);
@@ -82,20 +82,20 @@ async fn finish_aborted(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     line: Responder,
     stop: CallAbort,
 ) {
     if matches!(stop.refusal, Refusal::Upstream(SendError::ClientGone)) {
         line.hang_up();
-        return gw.write_row(trail.cancelled_row()).await;
+        return gw.write_row(recorder.cancelled_row()).await;
     }
     gw.metrics.count_refusal(stop.refusal.code());
-    let (status, text) = reply::refusal_reply(ctx, facts, &line, (request.id(), trail.call_id()), &stop.refusal);
+    let (status, text) = reply::refusal_reply(ctx, facts, &line, (request.id(), recorder.call_id()), &stop.refusal);
     line.finish_with_status(status, text.into()).await;
     match stop.unwritten {
-        UnwrittenRow::Refusal => gw.write_row(trail.refusal_row(&stop.refusal)).await,
-        UnwrittenRow::Outcome(outcome) => gw.write_row(trail.failure_row(&stop.refusal, outcome)).await,
+        UnwrittenRow::Refusal => gw.write_row(recorder.refusal_row(&stop.refusal)).await,
+        UnwrittenRow::Outcome(outcome) => gw.write_row(recorder.failure_row(&stop.refusal, outcome)).await,
         UnwrittenRow::Nothing => {}
     }
 }
@@ -109,16 +109,16 @@ pub(crate) async fn handle_unreachable(
     refusal: Refusal,
     line: Responder,
 ) {
-    let mut trail = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
-    trail.set_subject(ctx, facts.target(), facts.arguments());
+    let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
+    recorder.set_subject(ctx, facts.target(), facts.arguments());
     if !mutant!("unsubscribe-depends-on-server") {
         resources_subscribe::remove_subscription(gw, ctx, request, facts).await;
     }
     let refusal = match refusal {
         Refusal::Upstream(SendError::ClientGone) => refusal,
-        _ => hidden_reason(ctx, facts, &trail).map_or_else(|| as_unsent_refusal(refusal), Refusal::Denied),
+        _ => hidden_reason(ctx, facts, &recorder).map_or_else(|| as_unsent_refusal(refusal), Refusal::Denied),
     };
-    finish_aborted(gw, ctx, request, facts, trail, line, refusal.into()).await;
+    finish_aborted(gw, ctx, request, facts, recorder, line, refusal.into()).await;
 }
 
 /// Why the road ended early.
@@ -148,7 +148,7 @@ async fn run_pipeline(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
     line: &mut Responder,
 ) -> Result<CallResult, CallAbort> {
     let back = find_suspended_context(gw, ctx, request, facts, line);
@@ -158,30 +158,30 @@ async fn run_pipeline(
         None if request_state(ctx, request).is_none() && session_pool::needs_exclusive_session(ctx, request) => {
             // Nobody gives way, and no process is started, for what the policy refuses. What its own session offers is
             // judged again below; only that takes from limits.
-            if let Some(reason) = early_denial(ctx, facts, trail) {
+            if let Some(reason) = early_denial(ctx, facts, recorder) {
                 return Err(Refusal::Denied(reason).into());
             }
-            Some(Box::pin(with_exclusive_session(gw, ctx, request, trail, line)).await?)
+            Some(Box::pin(with_exclusive_session(gw, ctx, request, recorder, line)).await?)
         }
         back => back,
     };
     let ctx = apart.as_ref().unwrap_or(ctx);
     initialize::reopen_if_closed(gw, ctx).await;
     let _held = ctx.upstream_session().map(|session| session.mark_in_use());
-    let offer = load_tool_listing(gw, ctx, facts, trail, line).await?;
+    let offer = load_tool_listing(gw, ctx, facts, recorder, line).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
     if facts.tool().is_some() {
-        trail.set_definition(fingerprint, category);
+        recorder.set_definition(fingerprint, category);
     }
-    let terms = authorize(ctx, facts, offer.as_deref(), trail)?;
+    let terms = authorize(ctx, facts, offer.as_deref(), recorder)?;
     resources_subscribe::check_subscription_limit(ctx, request, facts)?;
     let params = upstream_param_headers(ctx, facts, offer.as_deref())?;
-    let resumed = recheck_suspended(gw, ctx, request, facts, trail)?;
-    let reserved = match reserve_charges(gw, ctx, terms, resumed.is_some(), trail).await {
+    let resumed = recheck_suspended(gw, ctx, request, facts, recorder)?;
+    let reserved = match reserve_charges(gw, ctx, terms, resumed.is_some(), recorder).await {
         Ok(reserved) => reserved,
         Err(refusal) => {
             if mutant!("refused-call-still-sent") {
-                Box::pin(send_refused(gw, ctx, request, facts, trail, line)).await;
+                Box::pin(send_refused(gw, ctx, request, facts, recorder, line)).await;
             }
             // Nobody can go on with it any more.
             resumed.into_iter().for_each(|paused| gw.cancel_suspended_call(*paused));
@@ -201,14 +201,14 @@ async fn run_pipeline(
         reservation: &reserved,
         deadline_timer: line.deadline_timer(),
     };
-    match journey.run(resumed, trail.call_id(), line).await {
+    match journey.run(resumed, recorder.call_id(), line).await {
         Ok(carried) => {
-            record_side_effects(gw, ctx, request, &journey, trail, &carried).await;
+            record_side_effects(gw, ctx, request, &journey, recorder, &carried).await;
             Ok(carried)
         }
         Err(SendError::NotSent(why)) => {
             let refusal = Refusal::Upstream(SendError::NotSent(why));
-            let mut record = trail.failure_row(&refusal, CallOutcome::NotSent);
+            let mut record = recorder.failure_row(&refusal, CallOutcome::NotSent);
             record.at = gw.clock.now();
             // Not one byte was written, so what was taken is given back; the row rides with it.
             let released = gw.ledger.release(reserved.reservation, &record).await;
@@ -226,7 +226,7 @@ async fn run_pipeline(
             if mutant!("refund-after-server-error") {
                 let _ = gw
                     .ledger
-                    .release(reserved.reservation, &trail.outcome_row(CallOutcome::ConnectionLost, None))
+                    .release(reserved.reservation, &recorder.outcome_row(CallOutcome::ConnectionLost, None))
                     .await;
             }
             Err(CallAbort { refusal: fault.into(), unwritten: UnwrittenRow::Outcome(outcome) })
@@ -240,10 +240,10 @@ async fn send_refused(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
     line: &mut Responder,
 ) {
-    let Ok(reserved) = reserve(gw, ctx, &Terms::default(), trail).await else { return };
+    let Ok(reserved) = reserve(gw, ctx, &Terms::default(), recorder).await else { return };
     let (progress, params, alarm) = (None, None, line.deadline_timer());
     let journey = CallRounds {
         gw,
@@ -255,7 +255,7 @@ async fn send_refused(
         reservation: &reserved,
         deadline_timer: alarm,
     };
-    let _ = journey.run(None, trail.call_id(), line).await;
+    let _ = journey.run(None, recorder.call_id(), line).await;
 }
 
 /// The visit by the session in which a call waits with which the request goes on, in that call's place in flight.
@@ -281,13 +281,13 @@ async fn with_exclusive_session(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    trail: &CallRecorder,
+    recorder: &CallRecorder,
     line: &mut Responder,
 ) -> Result<RequestContext, Refusal> {
     let errand = ForwardContext {
         gw,
         ctx,
-        call: trail.call_id(),
+        call: recorder.call_id(),
         progress: None,
         cancels_on_disconnect: false,
         is_client_request: true,
@@ -318,13 +318,13 @@ async fn reserve_charges(
     ctx: &RequestContext,
     terms: Terms,
     goes_on: bool,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
 ) -> Result<CallReservation, Refusal> {
     let terms = if goes_on { Terms::default() } else { terms };
-    match reserve(gw, ctx, &terms, trail).await {
+    match reserve(gw, ctx, &terms, recorder).await {
         Err(refusal) if ctx.server_access.mode == EnforcementMode::Observe && !matches!(refusal, Refusal::Store(_)) => {
-            trail.record_observed_denial(&refusal);
-            reserve(gw, ctx, &Terms::default(), trail).await
+            recorder.record_observed_denial(&refusal);
+            reserve(gw, ctx, &Terms::default(), recorder).await
         }
         outcome => outcome,
     }
@@ -336,12 +336,12 @@ async fn record_side_effects(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     journey: &CallRounds<'_>,
-    trail: &CallRecorder,
+    recorder: &CallRecorder,
     carried: &CallResult,
 ) {
     let CallResult::Response { text, outcome, .. } = carried else { return };
     if let RequestSubject::Tool { name, .. } = journey.subject {
-        let call = trail.call_id();
+        let call = recorder.call_id();
         let progress = journey.progress.clone().map(|progress| (call.as_str(), progress));
         task_requests::record_task_owner(gw, ctx, name, text, progress).await;
     }
@@ -372,10 +372,10 @@ fn recheck_suspended(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
 ) -> Result<Option<Box<Paused>>, Refusal> {
     let resumed = take_suspended(gw, ctx, request, facts)?;
-    if let Err(refusal) = super::client_input::authorize_responses(gw, ctx, request, resumed.as_deref(), trail) {
+    if let Err(refusal) = super::client_input::authorize_responses(gw, ctx, request, resumed.as_deref(), recorder) {
         resumed.into_iter().for_each(|paused| gw.cancel_suspended_call(*paused));
         return Err(refusal);
     }

@@ -187,15 +187,15 @@ impl Gateway {
         let Some(gw) = self.arc_self() else { return };
         let (own, ctx, task) = (std::sync::Arc::clone(&gw), ctx.clone(), task.to_owned());
         gw.spawn(async move {
-            let mut trail = CallRecorder::for_request(&ctx, own.new_call_id(), own.clock.now());
-            trail.set_method(Method::TasksCancel.name());
-            trail.set_subject(&ctx, Some(&task), None);
+            let mut recorder = CallRecorder::for_request(&ctx, own.new_call_id(), own.clock.now());
+            recorder.set_method(Method::TasksCancel.name());
+            recorder.set_subject(&ctx, Some(&task), None);
             // What is not written down is not sent, though nobody asked for it.
-            let reserved = match reserve(&own, &ctx, &Terms::default(), &mut trail).await {
+            let reserved = match reserve(&own, &ctx, &Terms::default(), &mut recorder).await {
                 Ok(reserved) => reserved,
-                Err(refusal) => return own.record_refusal(&mut trail, &refusal).await,
+                Err(refusal) => return own.record_refusal(&mut recorder, &refusal).await,
             };
-            let call = trail.call_id();
+            let call = recorder.call_id();
             let permit = Permit::for_reserved_call(&reserved, cancel_request(&ctx, &task, call));
             let telling = async {
                 let mut exchange = own.upstream_client.send(&ctx.upstream, permit).await?;
@@ -203,10 +203,10 @@ impl Gateway {
             };
             let told = tokio::time::timeout(own.settings.connect_time * 2, telling).await;
             match told.unwrap_or(Err(SendError::Timeout)) {
-                Ok(_) => own.write_row(trail.outcome_row(CallOutcome::Ok, None)).await,
+                Ok(_) => own.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await,
                 Err(fault) => {
                     let outcome = fault.outcome();
-                    own.write_row(trail.failure_row(&Refusal::Upstream(fault), outcome)).await;
+                    own.write_row(recorder.failure_row(&Refusal::Upstream(fault), outcome)).await;
                 }
             }
         });

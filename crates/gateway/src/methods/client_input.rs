@@ -98,7 +98,7 @@ pub(crate) fn authorize_responses(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     paused: Option<&Paused>,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
 ) -> Result<(), Refusal> {
     if let Some(paused) = paused {
         if !Arc::ptr_eq(&paused.upstream, &ctx.upstream) {
@@ -106,7 +106,7 @@ pub(crate) fn authorize_responses(
             return Err(Refusal::Protocol(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)));
         }
         let mut questions = paused.questions.iter().filter(|_| !mutant!("resumed-answers-skip-policy"));
-        return questions.try_for_each(|own| may_be_answered(gw, ctx, &own.method, trail));
+        return questions.try_for_each(|own| may_be_answered(gw, ctx, &own.method, recorder));
     }
     let brings_answers = matches!(
         request.method(),
@@ -121,7 +121,7 @@ pub(crate) fn authorize_responses(
     let answers = request.params().and_then(|params| params.get("inputResponses"));
     let mut methods =
         answers.iter().flat_map(|answers| answers.members()).flat_map(|(_, answer)| possible_methods(answer));
-    methods.try_for_each(|method| may_be_answered(gw, ctx, method, trail))
+    methods.try_for_each(|method| may_be_answered(gw, ctx, method, recorder))
 }
 
 /// What a client can be asked, with what tells its answer.
@@ -178,9 +178,9 @@ pub(super) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContex
             Some(_) => return false,
             None => Refusal::UnknownReference,
         };
-        let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
-        trail.set_method(&ctx.upstream.secret_redactor().redact_text(&method));
-        gw.record_refusal(&mut trail, &why_not).await;
+        let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+        recorder.set_method(&ctx.upstream.secret_redactor().redact_text(&method));
+        gw.record_refusal(&mut recorder, &why_not).await;
         return false;
     }
     true

@@ -38,27 +38,27 @@ pub(crate) async fn handle_initialize(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     mut line: Responder,
 ) {
     let patience = handshake_timeout(gw, ctx);
     let opening = async {
         let room = reserve_session_slot(gw, ctx, request.text().len()).await?;
-        open_session(gw, ctx, request, &trail, room, &mut line).await
+        open_session(gw, ctx, request, &recorder, room, &mut line).await
     };
     let opened = tokio::time::timeout(patience, opening).await;
     match opened.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience)))) {
         Ok((text, outcome)) => {
             line.finish(text).await;
-            gw.write_row(trail.outcome_row(outcome, None)).await;
+            gw.write_row(recorder.outcome_row(outcome, None)).await;
         }
         Err(Refusal::Upstream(fault)) => {
             let outcome = fault.outcome();
-            reply_refusal(gw, request.id(), &mut trail, (Refusal::Handshake(fault), outcome), line).await;
+            reply_refusal(gw, request.id(), &mut recorder, (Refusal::Handshake(fault), outcome), line).await;
         }
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(request.id(), trail.call_id(), &refusal)).await;
-            gw.record_refusal(&mut trail, &refusal).await;
+            line.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
+            gw.record_refusal(&mut recorder, &refusal).await;
         }
     }
 }
@@ -81,11 +81,11 @@ async fn open_session(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    trail: &CallRecorder,
+    recorder: &CallRecorder,
     room: OwnedSemaphorePermit,
     line: &mut Responder,
 ) -> Result<(Bytes, CallOutcome), Refusal> {
-    let exchanged = exchange_with_upstream(gw, ctx, request, trail, line).await.map_err(|fault| match fault {
+    let exchanged = exchange_with_upstream(gw, ctx, request, recorder, line).await.map_err(|fault| match fault {
         SendError::Timeout => SendError::HandshakeTimeout(gw.settings.call_time),
         other => other,
     });
@@ -375,9 +375,9 @@ pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext) {
     gw.delete_session(session).await;
     session.end_stream();
     end_upstream_session(gw, &ctx.upstream, session.upstream_link()).await;
-    let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
-    trail.set_method("DELETE");
-    gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
+    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    recorder.set_method("DELETE");
+    gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }
 
 /// Ends the upstream's own session. One that does not hear of it forgets by itself.

@@ -69,11 +69,11 @@ pub(crate) async fn handle_list(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     line: Responder,
 ) {
     let id = request.id();
-    let Some(mut line) = reject_cursor(gw, request, ctx.generation(), &mut trail, line).await else { return };
+    let Some(mut line) = reject_cursor(gw, request, ctx.generation(), &mut recorder, line).await else { return };
     let (member, _) = list_member_names(request.method());
     let progress = ProgressRelay::of(request);
     let wanted = ListRequest { method: request.method(), member, progress: progress.as_ref(), is_client_request: true };
@@ -82,17 +82,17 @@ pub(crate) async fn handle_list(
         fetch_list(gw, ctx, &wanted, &mut line, |id, cursor, trace| request.page_request(id, cursor, trace)).await;
     let pages = match pages {
         Ok(pages) => pages,
-        Err(fault) => return reply_failure(gw, id, &mut trail, fault, line).await,
+        Err(fault) => return reply_failure(gw, id, &mut recorder, fault, line).await,
     };
     match build_response(gw, ctx, request, &pages, changes).await {
         Ok((status, text, outcome)) => {
             line.finish_with_body(status, text).await;
-            gw.write_row(trail.outcome_row(outcome, None)).await;
+            gw.write_row(recorder.outcome_row(outcome, None)).await;
         }
-        Err(Refusal::Upstream(fault)) => reply_failure(gw, id, &mut trail, fault, line).await,
+        Err(Refusal::Upstream(fault)) => reply_failure(gw, id, &mut recorder, fault, line).await,
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(id, trail.call_id(), &refusal)).await;
-            gw.record_refusal(&mut trail, &refusal).await;
+            line.finish(reply::internal_error_reply(id, recorder.call_id(), &refusal)).await;
+            gw.record_refusal(&mut recorder, &refusal).await;
         }
     }
 }
@@ -106,7 +106,7 @@ pub(crate) async fn reject_cursor(
     gw: &Gateway,
     request: &ClientRequest<'_>,
     era: ProtocolGeneration,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
     line: Responder,
 ) -> Option<Responder> {
     let (status, text, code, what) = match request.cursor() {
@@ -123,7 +123,7 @@ pub(crate) async fn reject_cursor(
         }
     };
     line.finish_with_status(status, text.into()).await;
-    gw.write_row(trail.rejection_row(code, &what)).await;
+    gw.write_row(recorder.rejection_row(code, &what)).await;
     None
 }
 

@@ -28,19 +28,19 @@ pub(crate) async fn forward_request(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     mut line: Responder,
 ) {
-    match exchange_for_client(gw, ctx, request, &trail, &mut line).await {
+    match exchange_for_client(gw, ctx, request, &recorder, &mut line).await {
         Ok((status, text, outcome, mut exchange)) => {
             if outcome == CallOutcome::Ok {
                 store_log_level(gw, ctx, request).await;
             }
             line.finish_with_status(status, text).await;
-            gw.write_row(trail.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
+            gw.write_row(recorder.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
-        Err(fault) => reply_failure(gw, request.id(), &mut trail, fault, line).await,
+        Err(fault) => reply_failure(gw, request.id(), &mut recorder, fault, line).await,
     }
 }
 
@@ -57,46 +57,46 @@ async fn store_log_level(gw: &Gateway, ctx: &RequestContext, request: &ClientReq
 pub(crate) async fn reply_failure(
     gw: &Gateway,
     id: &RequestId<'_>,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
     fault: SendError,
     line: Responder,
 ) {
     let outcome = fault.outcome();
-    reply_refusal(gw, id, trail, (Refusal::NoResponse(fault), outcome), line).await;
+    reply_refusal(gw, id, recorder, (Refusal::NoResponse(fault), outcome), line).await;
 }
 
 /// The same with the reason as it is to be said.
 pub(super) async fn reply_refusal(
     gw: &Gateway,
     id: &RequestId<'_>,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
     why: (Refusal, CallOutcome),
     line: Responder,
 ) {
     let (refusal, outcome) = why;
     if outcome == CallOutcome::Cancelled {
         line.hang_up();
-        return gw.write_row(trail.outcome_row(outcome, None)).await;
+        return gw.write_row(recorder.outcome_row(outcome, None)).await;
     }
     gw.metrics.count_refusal(refusal.code());
-    line.finish(reply::internal_error_reply(id, trail.call_id(), &refusal)).await;
-    gw.write_row(trail.failure_row(&refusal, outcome)).await;
+    line.finish(reply::internal_error_reply(id, recorder.call_id(), &refusal)).await;
+    gw.write_row(recorder.failure_row(&refusal, outcome)).await;
 }
 
 async fn exchange_for_client(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    trail: &CallRecorder,
+    recorder: &CallRecorder,
     line: &mut Responder,
 ) -> Result<(StatusCode, Bytes, CallOutcome, UpstreamResponse), SendError> {
-    let (message, exchange) = exchange_with_upstream(gw, ctx, request, trail, line).await?;
+    let (message, exchange) = exchange_with_upstream(gw, ctx, request, recorder, line).await?;
     match response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits) {
         Some((text, outcome)) => {
             let status = response_status(
                 ctx.generation(),
                 &message.clone().into(),
-                trail.call_id(),
+                recorder.call_id(),
                 exchange.status,
                 &gw.settings.reply_limits,
             );
@@ -111,17 +111,17 @@ pub(crate) async fn exchange_with_upstream(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    trail: &CallRecorder,
+    recorder: &CallRecorder,
     line: &mut Responder,
 ) -> Result<(Bytes, UpstreamResponse), SendError> {
     let progress = ProgressRelay::of(request);
-    let outgoing = rewrite_for_upstream(ctx, request, trail.call_id(), None);
+    let outgoing = rewrite_for_upstream(ctx, request, recorder.call_id(), None);
     let permit = Permit::for_always_allowed(request.method().name(), outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
     let errand = ForwardContext {
         gw,
         ctx,
-        call: trail.call_id(),
+        call: recorder.call_id(),
         progress: progress.as_ref(),
         cancels_on_disconnect: true,
         is_client_request: true,
@@ -143,24 +143,24 @@ pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message:
     if ctx.translation() == ProtocolTranslation::ToStateless {
         return handle_locally(gw, ctx, message).await;
     }
-    let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     if cancel_locally(ctx, message) {
-        trail.set_method(Method::Cancelled.name());
-        return gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
+        recorder.set_method(Method::Cancelled.name());
+        return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
     }
     reopen_if_stale(gw, ctx).await;
     let permit = match message {
         ClientMessage::Notification(said) => {
-            trail.set_method(said.method().name());
+            recorder.set_method(said.method().name());
             notification_permit(ctx, said)
         }
         ClientMessage::Response(said) => {
-            trail.set_method("response");
-            match response_permit(gw, ctx, said, &mut trail) {
+            recorder.set_method("response");
+            match response_permit(gw, ctx, said, &mut recorder) {
                 Ok(permit) => permit,
                 Err(refused) => {
                     let (refusal, permit) = *refused;
-                    gw.record_refusal(&mut trail, &refusal).await;
+                    gw.record_refusal(&mut recorder, &refusal).await;
                     // It waits; one that cannot be told will have to find out by itself.
                     let _ = send_one_way(gw, ctx, permit).await;
                     return;
@@ -171,16 +171,16 @@ pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message:
     };
     let Some(permit) = permit else {
         gw.metrics.count_dropped_message();
-        return gw.write_row(trail.refusal_row(&Refusal::UnknownReference)).await;
+        return gw.write_row(recorder.refusal_row(&Refusal::UnknownReference)).await;
     };
     let is_progress = matches!(message, ClientMessage::Notification(said) if *said.method() == Method::Progress);
     match send_one_way(gw, ctx, permit).await {
         // There may be thousands of these, and they decide nothing.
         Ok(_) if is_progress => {}
-        Ok(status) => gw.write_row(trail.outcome_row(CallOutcome::Ok, Some(status))).await,
+        Ok(status) => gw.write_row(recorder.outcome_row(CallOutcome::Ok, Some(status))).await,
         Err(fault) => {
             let outcome = fault.outcome();
-            gw.write_row(trail.failure_row(&Refusal::Upstream(fault), outcome)).await;
+            gw.write_row(recorder.failure_row(&Refusal::Upstream(fault), outcome)).await;
         }
     }
 }
@@ -189,14 +189,14 @@ pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message:
 /// is of no use there.
 async fn handle_locally(gw: &Gateway, ctx: &RequestContext, message: &ClientMessage<'_>) {
     let Some(session) = ctx.session() else { return };
-    let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     let is_taken = match message {
         ClientMessage::Notification(said) if *said.method() == Method::Cancelled => {
-            trail.set_method(said.method().name());
+            recorder.set_method(said.method().name());
             said.reference().ok().flatten().is_some_and(|id| session.cancel_request(&id))
         }
         ClientMessage::Response(said) => {
-            trail.set_method("response");
+            recorder.set_method("response");
             match session.server_requests.take(said.id()) {
                 Some(ServerRequestOrigin::Call(waiting)) => {
                     waiting.send(Bytes::copy_from_slice(said.text().as_bytes())).is_ok()
@@ -208,10 +208,10 @@ async fn handle_locally(gw: &Gateway, ctx: &RequestContext, message: &ClientMess
         ClientMessage::Notification(_) | ClientMessage::Request(_) => return,
     };
     if is_taken {
-        return gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
+        return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
     }
     gw.metrics.count_dropped_message();
-    gw.write_row(trail.refusal_row(&Refusal::UnknownReference)).await;
+    gw.write_row(recorder.refusal_row(&Refusal::UnknownReference)).await;
 }
 
 /// Cancels a request that the server knows by ids of which the client cannot speak: whoever carries it tells the server.
@@ -244,13 +244,13 @@ fn response_permit(
     gw: &Gateway,
     ctx: &RequestContext,
     said: &ClientResponse<'_>,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
 ) -> Result<Option<Permit>, Box<(Refusal, Permit)>> {
     let asked = ctx.session().and_then(|session| Some((session, session.server_requests.take(said.id())?)));
     match asked {
         Some((session, ServerRequestOrigin::Upstream(asked, method))) => {
             if is_input_method(&method)
-                && let Err(refusal) = may_be_answered(gw, ctx, &method, trail)
+                && let Err(refusal) = may_be_answered(gw, ctx, &method, recorder)
             {
                 let permit = Permit::for_declined_server_request(ctx, &asked, &refusal);
                 return Err(Box::new((refusal, permit)));

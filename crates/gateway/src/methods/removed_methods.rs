@@ -14,7 +14,7 @@ pub(crate) async fn reply_method_not_found(
     era: ProtocolGeneration,
     id: Option<&RequestId<'_>>,
     method: &Method<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     line: Responder,
 ) {
     let status = if era == ProtocolGeneration::Stateless || mutant!("unknown-method-ends-session") {
@@ -26,6 +26,6 @@ pub(crate) async fn reply_method_not_found(
     let text = error_response(id, code::METHOD_NOT_FOUND, &what, None);
     line.finish_with_status(status, text.into()).await;
     gw.metrics.count_refusal("rejected");
-    trail.set_method(method.name());
-    gw.write_row(trail.rejection_row(code::METHOD_NOT_FOUND, &what)).await;
+    recorder.set_method(method.name());
+    gw.write_row(recorder.rejection_row(code::METHOD_NOT_FOUND, &what)).await;
 }

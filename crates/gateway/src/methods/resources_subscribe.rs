@@ -126,10 +126,10 @@ pub(super) async fn authorize_subscription(
         Err(reason) => reason,
     };
     if session.subscriptions.mark_denied(uri) {
-        let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
-        trail.set_method(Method::ResourcesSubscribe.name());
-        trail.set_subject(ctx, Some(uri), None);
-        gw.record_refusal(&mut trail, &Refusal::Denied(reason)).await;
+        let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+        recorder.set_method(Method::ResourcesSubscribe.name());
+        recorder.set_subject(ctx, Some(uri), None);
+        gw.record_refusal(&mut recorder, &Refusal::Denied(reason)).await;
     }
     None
 }

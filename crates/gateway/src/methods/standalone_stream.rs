@@ -59,9 +59,9 @@ pub(crate) async fn resume_stream(gw: &Arc<Gateway>, ctx: RequestContext, last: 
 
 /// Answers that nobody knows what a client missed.
 async fn reply_unknown_event(gw: &Gateway, ctx: &RequestContext) -> Response<ReplyBody> {
-    let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
-    trail.set_method("GET");
-    gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
+    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    recorder.set_method("GET");
+    gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
     reply::http_error_response(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
 }
 
@@ -87,15 +87,15 @@ pub(crate) async fn open_stream(
 
 /// A place for one more stream of the grant; what comes of it is written down.
 pub(crate) async fn acquire_stream_slot(gw: &Gateway, ctx: &RequestContext) -> Result<InFlightGuard, Refusal> {
-    let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
-    trail.set_method("GET");
+    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    recorder.set_method("GET");
     match InFlightGuard::for_stream(&ctx.grant) {
         Ok(room) => {
-            gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
+            gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
             Ok(room)
         }
         Err(refusal) => {
-            gw.record_refusal(&mut trail, &refusal).await;
+            gw.record_refusal(&mut recorder, &refusal).await;
             Err(refusal)
         }
     }

@@ -51,11 +51,11 @@ pub(crate) async fn handle_listen(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     mut line: Responder,
 ) {
     if let Err(refusal) = check_resource_count(request) {
-        return task_requests::reply_refusal(gw, request, trail, line, &refusal).await;
+        return task_requests::reply_refusal(gw, request, recorder, line, &refusal).await;
     }
     let honoured = check_resources(gw, ctx, request);
     record_denied(gw, ctx, request, &honoured).await;
@@ -63,35 +63,41 @@ pub(crate) async fn handle_listen(
     let text = honoured.restrict_request(request);
     let heard = honoured.allowed;
     let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
-        return reply_failure(gw, request.id(), &mut trail, SendError::NotSent("it cannot be read".to_owned()), line)
-            .await;
+        return reply_failure(
+            gw,
+            request.id(),
+            &mut recorder,
+            SendError::NotSent("it cannot be read".to_owned()),
+            line,
+        )
+        .await;
     };
     if ctx.translation() == ProtocolTranslation::ToStateful {
         return match stateful_upstream_listen::listen_stateful(gw, ctx, request, heard, &mut line).await {
-            Ok(end) => finish_stream(gw, ctx, request, trail, line, end).await,
-            Err(fault) => reply_failure(gw, request.id(), &mut trail, fault, line).await,
+            Ok(end) => finish_stream(gw, ctx, request, recorder, line, end).await,
+            Err(fault) => reply_failure(gw, request.id(), &mut recorder, fault, line).await,
         };
     }
     let unheard = match find_hidden_task(gw, ctx, request, &mut line).await {
         Ok(unheard) => unheard,
-        Err(fault) => return task_requests::reply_refusal(gw, request, trail, line, &Refusal::Store(fault)).await,
+        Err(fault) => return task_requests::reply_refusal(gw, request, recorder, line, &Refusal::Store(fault)).await,
     };
     if let Some(task) = unheard {
-        trail.set_subject(ctx, Some(&task), None);
+        recorder.set_subject(ctx, Some(&task), None);
         let facts = line.with_client_names(&RequestSubject::Task { id: task.into(), tool: String::new() });
         line.finish(reply::not_found_reply(ctx.generation(), &facts, request.id()).into()).await;
-        return gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
+        return gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
     }
     let method = request.method().name();
     let hop = ctx.upstream_span(method, None);
     let text =
-        own.page_request(&RequestId::string(trail.call_id().as_str()), None, hop.as_ref().map(|hop| &hop.context));
+        own.page_request(&RequestId::string(recorder.call_id().as_str()), None, hop.as_ref().map(|hop| &hop.context));
     let outgoing =
-        ctx.request_for_upstream(UpstreamRequest::request(text, trail.call_id()), method, None).with_span(hop);
+        ctx.request_for_upstream(UpstreamRequest::request(text, recorder.call_id()), method, None).with_span(hop);
     let end = match Permit::for_always_allowed(method, outgoing) {
         Some(permit) => {
-            let span = ClientSpan::begin(ctx, permit.span_context(), trail.call_id(), &*gw.clock);
-            let end = open_and_relay(gw, ctx, request, (trail.call_id(), permit), &heard, &mut line).await;
+            let span = ClientSpan::begin(ctx, permit.span_context(), recorder.call_id(), &*gw.clock);
+            let end = open_and_relay(gw, ctx, request, (recorder.call_id(), permit), &heard, &mut line).await;
             if let Some(span) = span {
                 span.end_stream(end.as_ref().err());
             }
@@ -100,8 +106,8 @@ pub(crate) async fn handle_listen(
         None => Err(SendError::NotSent("the method has to be judged".to_owned())),
     };
     match end {
-        Ok(end) => finish_stream(gw, ctx, request, trail, line, end).await,
-        Err(fault) => reply_failure(gw, request.id(), &mut trail, fault, line).await,
+        Ok(end) => finish_stream(gw, ctx, request, recorder, line, end).await,
+        Err(fault) => reply_failure(gw, request.id(), &mut recorder, fault, line).await,
     }
 }
 
@@ -109,7 +115,7 @@ async fn finish_stream(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     line: Responder,
     end: ListenEnd,
 ) {
@@ -127,7 +133,7 @@ async fn finish_stream(
             CallOutcome::Ok
         }
     };
-    gw.write_row(trail.outcome_row(outcome, None)).await;
+    gw.write_row(recorder.outcome_row(outcome, None)).await;
 }
 
 /// What a client is told that has to listen anew, or may not.
@@ -211,9 +217,9 @@ pub(crate) async fn record_denied(
     honoured: &CheckedResources,
 ) {
     for (uri, reason) in &honoured.denied {
-        let mut trail = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
-        trail.set_subject(ctx, Some(uri), None);
-        gw.record_refusal(&mut trail, &Refusal::Denied(reason.clone())).await;
+        let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
+        recorder.set_subject(ctx, Some(uri), None);
+        gw.record_refusal(&mut recorder, &Refusal::Denied(reason.clone())).await;
     }
 }
 

@@ -25,30 +25,30 @@ pub(crate) async fn handle_task_request(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     mut line: Responder,
 ) {
     if let Err(refusal) = line.acquire_in_flight(ctx, request.method()) {
-        return reply_refusal(gw, request, trail, line, &refusal).await;
+        return reply_refusal(gw, request, recorder, line, &refusal).await;
     }
     initialize::reopen_if_closed(gw, ctx).await;
     let method = RequestSubject::Method { name: request.method().name() };
     if !is_method_available(ctx, request.method()) {
-        return call_handler::handle_call(gw, ctx, request, &method, trail, line).await;
+        return call_handler::handle_call(gw, ctx, request, &method, recorder, line).await;
     }
     if matches!(&ctx.client_protocol, ClientProtocol::Stateless(modern) if !modern.client_capabilities.has_tasks()) {
         let what = "the client has not declared the extension for tasks";
         let data = format!(r#"{{"requiredCapabilities":{TASKS_CAPABILITY_JSON}}}"#);
         let text = error_response(Some(request.id()), code::MISSING_CLIENT_CAPABILITY, what, Some(&data));
         line.finish_with_status(StatusCode::BAD_REQUEST, text.into()).await;
-        return gw.write_row(trail.rejection_row(code::MISSING_CLIENT_CAPABILITY, what)).await;
+        return gw.write_row(recorder.rejection_row(code::MISSING_CLIENT_CAPABILITY, what)).await;
     }
     if *request.method() == Method::TasksList {
-        return handle_tasks_list(gw, ctx, request, trail, line).await;
+        return handle_tasks_list(gw, ctx, request, recorder, line).await;
     }
     let id = match request.task_id() {
         Ok(id) => id,
-        Err(fault) => return reject(gw, ctx, trail, line, &fault).await,
+        Err(fault) => return reject(gw, ctx, recorder, line, &fault).await,
     };
     let own = match gw.owned_task_tool(ctx, &id).await {
         Ok(None) => is_unowned_and_observed(gw, ctx, &id).await.map(|is_passed| is_passed.then_some(None)),
@@ -56,16 +56,16 @@ pub(crate) async fn handle_task_request(
     };
     match own {
         Ok(Some(Some(tool))) => {
-            call_handler::handle_call(gw, ctx, request, &RequestSubject::Task { id, tool }, trail, line).await
+            call_handler::handle_call(gw, ctx, request, &RequestSubject::Task { id, tool }, recorder, line).await
         }
-        Ok(Some(None)) => call_handler::handle_call(gw, ctx, request, &method, trail, line).await,
+        Ok(Some(None)) => call_handler::handle_call(gw, ctx, request, &method, recorder, line).await,
         Ok(None) => {
-            trail.set_subject(ctx, Some(&id), None);
+            recorder.set_subject(ctx, Some(&id), None);
             let facts = line.with_client_names(&RequestSubject::Task { id, tool: String::new() });
             line.finish(reply::not_found_reply(ctx.generation(), &facts, request.id()).into()).await;
-            gw.record_refusal(&mut trail, &Refusal::UnknownReference).await;
+            gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
         }
-        Err(fault) => reply_refusal(gw, request, trail, line, &Refusal::Store(fault)).await,
+        Err(fault) => reply_refusal(gw, request, recorder, line, &Refusal::Store(fault)).await,
     }
 }
 
@@ -90,15 +90,15 @@ fn is_method_available(ctx: &RequestContext, method: &Method<'_>) -> bool {
 pub(crate) async fn reply_refusal(
     gw: &Gateway,
     request: &ClientRequest<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     line: Responder,
     refusal: &Refusal,
 ) {
-    line.finish(reply::internal_error_reply(request.id(), trail.call_id(), refusal)).await;
-    gw.record_refusal(&mut trail, refusal).await;
+    line.finish(reply::internal_error_reply(request.id(), recorder.call_id(), refusal)).await;
+    gw.record_refusal(&mut recorder, refusal).await;
 }
 
-async fn reject(gw: &Gateway, ctx: &RequestContext, mut trail: CallRecorder, line: Responder, fault: &MessageError) {
+async fn reject(gw: &Gateway, ctx: &RequestContext, mut recorder: CallRecorder, line: Responder, fault: &MessageError) {
     line.reject(fault, ctx.generation()).await;
-    gw.write_row(trail.rejection_row(fault.code, &fault.message)).await;
+    gw.write_row(recorder.rejection_row(fault.code, &fault.message)).await;
 }

@@ -18,7 +18,7 @@ pub(crate) async fn reply_if_untranslatable(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     line: Responder,
 ) -> Option<(CallRecorder, Responder)> {
     let text = match (ctx.translation(), request.method()) {
@@ -29,9 +29,9 @@ pub(crate) async fn reply_if_untranslatable(
         (ProtocolTranslation::ToStateless, Method::SetLevel) => Some(set_log_level(gw, ctx, request).await),
         _ => None,
     };
-    let Some(text) = text else { return Some((trail, line)) };
+    let Some(text) = text else { return Some((recorder, line)) };
     line.finish(text.into()).await;
-    gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
+    gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
     None
 }
 

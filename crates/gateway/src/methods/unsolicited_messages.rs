@@ -234,23 +234,23 @@ async fn admit_server_request<T>(
     asked: &ServerRequest<'_>,
     place: impl FnOnce() -> Result<T, Refusal>,
 ) -> Option<T> {
-    let mut trail = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     let name = asked.method().name();
     // What a server calls its question may be anything, our secret, too.
-    trail.set_method(&ctx.upstream.secret_redactor().redact_text(name));
+    recorder.set_method(&ctx.upstream.secret_redactor().redact_text(name));
     let may_ask = capability_check::check_server_request_declared(ctx, asked).and_then(|()| {
         match task_requests::client_task_method(gw, ctx, asked) {
-            Some(asked_for) => asked_for.and_then(|method| authorize_server_request(gw, ctx, &method, &mut trail)),
-            None => authorize_server_request(gw, ctx, name, &mut trail),
+            Some(asked_for) => asked_for.and_then(|method| authorize_server_request(gw, ctx, &method, &mut recorder)),
+            None => authorize_server_request(gw, ctx, name, &mut recorder),
         }
     });
     match may_ask.and_then(|()| place()) {
         Ok(placed) => {
-            gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
+            gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
             Some(placed)
         }
         Err(refusal) => {
-            gw.record_refusal(&mut trail, &refusal).await;
+            gw.record_refusal(&mut recorder, &refusal).await;
             // It waits for an answer; one that cannot be told will have to find out by itself.
             let _ = send_one_way(gw, ctx, Permit::for_declined_server_request(ctx, asked.id(), &refusal)).await;
             None
@@ -270,12 +270,12 @@ fn authorize_server_request(
     gw: &Gateway,
     ctx: &RequestContext,
     name: &str,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
 ) -> Result<(), Refusal> {
     match evaluate_policy(gw, ctx, &RequestSubject::Method { name }) {
-        Ok(rule) => trail.record_allowed(rule.as_ref()),
+        Ok(rule) => recorder.record_allowed(rule.as_ref()),
         Err(reason) if ctx.server_access.mode == EnforcementMode::Observe => {
-            trail.record_observed_denial(&Refusal::Denied(reason))
+            recorder.record_observed_denial(&Refusal::Denied(reason))
         }
         Err(reason) => return Err(Refusal::Denied(reason)),
     }

@@ -39,30 +39,30 @@ pub(crate) struct CallRecorder {
 impl CallRecorder {
     /// Begins with who asks and for what.
     pub fn start(ctx: &RequestContext, request: &ClientRequest<'_>, call: CallId, at: Timestamp) -> Self {
-        let mut trail = Self::for_request(ctx, call, at);
-        trail.set_request(request);
-        trail.span = ServerSpan::begin(ctx).map(Box::new);
-        trail
+        let mut recorder = Self::for_request(ctx, call, at);
+        recorder.set_request(request);
+        recorder.span = ServerSpan::begin(ctx).map(Box::new);
+        recorder
     }
 
     /// Begins with who asks.
     pub fn for_request(ctx: &RequestContext, call: CallId, at: Timestamp) -> Self {
-        let mut trail = Self::for_client(&ctx.grant, &ctx.client_address, &ctx.client_protocol, call, at);
-        trail.record.server = Some(ctx.upstream.name().clone());
+        let mut recorder = Self::for_client(&ctx.grant, &ctx.client_address, &ctx.client_protocol, call, at);
+        recorder.record.server = Some(ctx.upstream.name().clone());
         if let Some(policy) = &ctx.server_access.policy {
-            trail.record.policy = Some(policy.name.clone());
-            trail.record.policy_version = Some(policy.version);
+            recorder.record.policy = Some(policy.name.clone());
+            recorder.record.policy_version = Some(policy.version);
         }
         let trace = ctx.trace.as_ref().filter(|_| !mutant!("call-record-without-trace"));
-        trail.record.trace = trace.map(|trace| trace.context.trace_id().into());
-        trail
+        recorder.record.trace = trace.map(|trace| trace.context.trace_id().into());
+        recorder
     }
 
     /// The same for what concerns no single server.
     pub fn for_aggregate(all: &AggregateRequest, call: CallId, at: Timestamp) -> Self {
-        let mut trail = Self::for_client(&all.grant, &all.address, &all.client_protocol, call, at);
-        trail.record.trace = all.trace.as_ref().map(|trace| trace.context.trace_id().into());
-        trail
+        let mut recorder = Self::for_client(&all.grant, &all.address, &all.client_protocol, call, at);
+        recorder.record.trace = all.trace.as_ref().map(|trace| trace.context.trace_id().into());
+        recorder
     }
 
     fn for_client(grant: &ActiveGrant, address: &Arc<str>, side: &ClientProtocol, call: CallId, at: Timestamp) -> Self {
@@ -243,9 +243,9 @@ fn truncate(text: &str) -> Arc<str> {
 
 impl Gateway {
     /// Counts and writes that something was refused.
-    pub(crate) async fn record_refusal(&self, trail: &mut CallRecorder, refusal: &Refusal) {
+    pub(crate) async fn record_refusal(&self, recorder: &mut CallRecorder, refusal: &Refusal) {
         self.metrics.count_refusal(refusal.code());
-        self.write_row(trail.refusal_row(refusal)).await;
+        self.write_row(recorder.refusal_row(refusal)).await;
     }
 
     /// Writes a row. No reply waits for it; where it cannot be written, somebody must hear of it.

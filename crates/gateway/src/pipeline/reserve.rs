@@ -20,7 +20,7 @@ pub(crate) async fn reserve(
     gw: &Gateway,
     ctx: &RequestContext,
     terms: &Terms,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
 ) -> Result<CallReservation, Refusal> {
     if let Some(question) = &terms.approval {
         return Err(Refusal::ApprovalUnavailable(question.clone()));
@@ -44,9 +44,9 @@ pub(crate) async fn reserve(
         None => Vec::new(),
     };
     // It answers within two seconds: that is a duty of every ledger.
-    match gw.ledger.reserve(claims, trail.intent_row()).await.map_err(Refusal::Store)? {
+    match gw.ledger.reserve(claims, recorder.intent_row()).await.map_err(Refusal::Store)? {
         ReserveOutcome::Taken(reservation) => {
-            trail.mark_reserved();
+            recorder.mark_reserved();
             Ok(CallReservation { reservation })
         }
         ReserveOutcome::Exhausted(full) => match terms.charges.get(full.charge_index) {

@@ -13,11 +13,15 @@ use crate::request_context::RequestContext;
 use crate::upstream::{SendError, ToolListing};
 
 /// Why the policy does not show a tool, whatever its server says of it.
-pub(super) fn hidden_reason(ctx: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Reason> {
+pub(super) fn hidden_reason(
+    ctx: &RequestContext,
+    facts: &RequestSubject<'_>,
+    recorder: &CallRecorder,
+) -> Option<Reason> {
     if ctx.server_access.policy.as_ref().is_some_and(|policy| policy.policy.has_category_rules()) {
         return None;
     }
-    match evaluate_policy(ctx, facts, None, trail) {
+    match evaluate_policy(ctx, facts, None, recorder) {
         Decision::Deny(reason) if ctx.server_access.mode == EnforcementMode::Enforce => {
             matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy).then_some(reason)
         }
@@ -26,12 +30,16 @@ pub(super) fn hidden_reason(ctx: &RequestContext, facts: &RequestSubject<'_>, tr
 }
 
 /// Why a call is refused, as far as that can be said without asking its server. Nothing is taken for it.
-pub(super) fn early_denial(ctx: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Reason> {
+pub(super) fn early_denial(
+    ctx: &RequestContext,
+    facts: &RequestSubject<'_>,
+    recorder: &CallRecorder,
+) -> Option<Reason> {
     let offer = facts.tool().and_then(|name| find_fresh_listing(ctx, name));
     let decision = match (facts.tool(), &offer) {
         // The policy does not go by definitions of resources and prompts.
-        (None, _) | (_, Some(_)) => evaluate_policy(ctx, facts, offer.as_deref(), trail),
-        (Some(_), None) => evaluate_as_pinned(ctx, facts, trail)?,
+        (None, _) | (_, Some(_)) => evaluate_policy(ctx, facts, offer.as_deref(), recorder),
+        (Some(_), None) => evaluate_as_pinned(ctx, facts, recorder)?,
     };
     match decision {
         Decision::Deny(reason) if ctx.server_access.mode == EnforcementMode::Enforce => Some(reason),
@@ -40,13 +48,13 @@ pub(super) fn early_denial(ctx: &RequestContext, facts: &RequestSubject<'_>, tra
 }
 
 /// What the policy says of a tool as if it were the one that was accepted; none where it goes by more than that.
-fn evaluate_as_pinned(ctx: &RequestContext, facts: &RequestSubject<'_>, trail: &CallRecorder) -> Option<Decision> {
+fn evaluate_as_pinned(ctx: &RequestContext, facts: &RequestSubject<'_>, recorder: &CallRecorder) -> Option<Decision> {
     let Some(policy) = &ctx.server_access.policy else { return Some(Decision::Deny(Reason::no_policy())) };
     let mut call = facts.to_policy_call(ctx, None);
     if let CallTarget::Tool(tool) = &mut call.target {
         tool.definition = Definition::Accepted;
     }
-    match decide(&policy.policy, &call, trail.started_at()) {
+    match decide(&policy.policy, &call, recorder.started_at()) {
         _ if policy.policy.has_category_rules() => None,
         Decision::Deny(Reason { code: Code::InvalidArguments, .. }) => None,
         decision => Some(decision),
@@ -59,7 +67,7 @@ pub(super) async fn load_tool_listing(
     gw: &Gateway,
     ctx: &RequestContext,
     facts: &RequestSubject<'_>,
-    trail: &CallRecorder,
+    recorder: &CallRecorder,
     line: &mut Responder,
 ) -> Result<Option<Arc<ToolListing>>, Refusal> {
     let Some(name) = facts.tool() else { return Ok(None) };
@@ -67,7 +75,7 @@ pub(super) async fn load_tool_listing(
         return Ok(Some(offer));
     }
     let is_known = ctx.tool_registry().current().is_some_and(|offer| offer.find_tool(name).is_some());
-    if !is_known && let Some(reason) = hidden_reason(ctx, facts, trail) {
+    if !is_known && let Some(reason) = hidden_reason(ctx, facts, recorder) {
         return Err(Refusal::Denied(reason));
     }
     listing_for_tool(gw, ctx, name, line).await.map(Some).map_err(as_unsent_refusal)
@@ -87,11 +95,11 @@ pub(super) fn authorize(
     ctx: &RequestContext,
     facts: &RequestSubject<'_>,
     offer: Option<&ToolListing>,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
 ) -> Result<Terms, Refusal> {
-    match evaluate_policy(ctx, facts, offer, trail) {
+    match evaluate_policy(ctx, facts, offer, recorder) {
         Decision::Allow(terms) => {
-            trail.record_allowed(terms.rule.as_ref());
+            recorder.record_allowed(terms.rule.as_ref());
             Ok(terms)
         }
         Decision::Deny(reason) => {
@@ -99,7 +107,7 @@ pub(super) fn authorize(
             if ctx.server_access.mode == EnforcementMode::Enforce {
                 return Err(refusal);
             }
-            trail.record_observed_denial(&refusal);
+            recorder.record_observed_denial(&refusal);
             Ok(Terms::default())
         }
     }
@@ -109,10 +117,10 @@ fn evaluate_policy(
     ctx: &RequestContext,
     facts: &RequestSubject<'_>,
     offer: Option<&ToolListing>,
-    trail: &CallRecorder,
+    recorder: &CallRecorder,
 ) -> Decision {
     match &ctx.server_access.policy {
-        Some(policy) => decide(&policy.policy, &facts.to_policy_call(ctx, offer), trail.started_at()),
+        Some(policy) => decide(&policy.policy, &facts.to_policy_call(ctx, offer), recorder.started_at()),
         None => Decision::Deny(Reason::no_policy()),
     }
 }

@@ -178,11 +178,12 @@ impl CallRounds<'_> {
         exchange: UpstreamResponse,
     ) -> Result<Paused, SendError> {
         let Self { gw, ctx, request, subject: facts, .. } = self;
-        let mut trail = CallRecorder::for_request(ctx, errand.call, gw.clock.now());
-        trail.set_request(request);
-        trail.set_subject(ctx, facts.target(), facts.arguments());
+        let mut recorder = CallRecorder::for_request(ctx, errand.call, gw.clock.now());
+        recorder.set_request(request);
+        recorder.set_subject(ctx, facts.target(), facts.arguments());
         let bond = Bond::of(ctx, request, facts);
-        client_input::build_suspended_call(errand, links, asked, exchange, (bond, trail)).ok_or_else(cannot_ask_error)
+        client_input::build_suspended_call(errand, links, asked, exchange, (bond, recorder))
+            .ok_or_else(cannot_ask_error)
     }
 
     /// What is left to do when it has ended so.

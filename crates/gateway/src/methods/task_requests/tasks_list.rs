@@ -21,7 +21,7 @@ pub(super) async fn handle_tasks_list(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    mut trail: CallRecorder,
+    mut recorder: CallRecorder,
     mut line: Responder,
 ) {
     match request.cursor() {
@@ -29,17 +29,17 @@ pub(super) async fn handle_tasks_list(
         Ok(Some(_)) => {
             let what = FOREIGN_CURSOR_MESSAGE;
             line.finish(error_response(Some(request.id()), code::INVALID_PARAMS, what, None).into()).await;
-            return gw.write_row(trail.rejection_row(code::INVALID_PARAMS, what)).await;
+            return gw.write_row(recorder.rejection_row(code::INVALID_PARAMS, what)).await;
         }
-        Err(fault) => return reject(gw, ctx, trail, line, &fault).await,
+        Err(fault) => return reject(gw, ctx, recorder, line, &fault).await,
     }
     match fetch_own_tasks(gw, ctx, request, &mut line).await {
         Ok((status, text, outcome)) => {
             line.finish_with_status(status, ctx.upstream.secret_redactor().redact(text)).await;
-            gw.write_row(trail.outcome_row(outcome, None)).await;
+            gw.write_row(recorder.outcome_row(outcome, None)).await;
         }
-        Err(Refusal::Upstream(fault)) => reply_failure(gw, request.id(), &mut trail, fault, line).await,
-        Err(refusal) => reply_refusal(gw, request, trail, line, &refusal).await,
+        Err(Refusal::Upstream(fault)) => reply_failure(gw, request.id(), &mut recorder, fault, line).await,
+        Err(refusal) => reply_refusal(gw, request, recorder, line, &refusal).await,
     }
 }
 
