@@ -86,9 +86,9 @@ pub(super) async fn request_server(
         }
     };
     let (texts, mut queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
-    let mut line = Responder::to_message_queue(texts, SessionSlot::default());
-    line.hold_in_flight_guard(room);
-    line.prefix_names_of(ctx.upstream.name(), request.method(), gw.settings.reply_limits);
+    let mut responder = Responder::to_message_queue(texts, SessionSlot::default());
+    responder.hold_in_flight_guard(room);
+    responder.prefix_names_of(ctx.upstream.name(), request.method(), gw.settings.reply_limits);
     let until = Instant::now() + LATE_RESPONSE_TIMEOUT;
     let hearing = async move {
         let mut answer = None;
@@ -104,6 +104,6 @@ pub(super) async fn request_server(
         }
         answer
     };
-    let ((), answer) = tokio::join!(dispatch(gw, &ctx, &request, line), hearing);
+    let ((), answer) = tokio::join!(dispatch(gw, &ctx, &request, responder), hearing);
     answer.ok_or_else(|| "the server did not answer".to_owned())
 }

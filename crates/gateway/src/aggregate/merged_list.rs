@@ -33,20 +33,20 @@ pub(super) async fn handle_aggregate_list(
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
-    line: Responder,
+    responder: Responder,
 ) {
     let era = all.client_protocol.generation();
-    let Some(mut line) = reject_cursor(gw, request, era, &mut recorder, line).await else { return };
+    let Some(mut responder) = reject_cursor(gw, request, era, &mut recorder, responder).await else { return };
     match InFlightGuard::for_aggregate(&all.grant) {
-        Ok(room) => line.hold_in_flight_guard(room),
+        Ok(room) => responder.hold_in_flight_guard(room),
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
+            responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
             return gw.record_refusal(&mut recorder, &refusal).await;
         }
     }
-    let shares = collect_parts(gw, all, request, &mut line).await;
+    let shares = collect_parts(gw, all, request, &mut responder).await;
     let result = merge_lists(all, request.method(), &shares);
-    line.finish(gatelodge_mcp::result_response(request.id(), &result).into()).await;
+    responder.finish(gatelodge_mcp::result_response(request.id(), &result).into()).await;
     gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }
 
@@ -54,7 +54,7 @@ async fn collect_parts(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Vec<ServerListPart> {
     let (beside, mut said) = mpsc::channel::<Bytes>(1);
     let text: Arc<str> = request.text().into();
@@ -80,7 +80,7 @@ async fn collect_parts(
     loop {
         tokio::select! {
             biased;
-            Some(text) = said.recv() => line.send(str::from_utf8(&text).unwrap_or_default()).await,
+            Some(text) = said.recv() => responder.send(str::from_utf8(&text).unwrap_or_default()).await,
             shares = &mut asking => return shares,
         }
     }

@@ -34,16 +34,16 @@ pub(super) async fn handle_initialize(
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
-    mut line: Responder,
+    mut responder: Responder,
 ) {
     let session = match open_session(gw, all, request).await {
         Ok(session) => session,
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
+            responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
             return gw.record_refusal(&mut recorder, &refusal).await;
         }
     };
-    if line.set_session(&session) {
+    if responder.set_session(&session) {
         gw.persist_session(&session).await;
     }
     let came = fan_out(gw, all, |gw, visit| {
@@ -66,7 +66,7 @@ pub(super) async fn handle_initialize(
         words.capabilities,
         words.instructions
     );
-    reply_locally(gw, request, &result, recorder, line).await;
+    reply_locally(gw, request, &result, recorder, responder).await;
 }
 
 async fn open_session(
@@ -119,7 +119,7 @@ pub(super) async fn handle_discover(
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
     recorder: CallRecorder,
-    line: Responder,
+    responder: Responder,
 ) {
     let text: Arc<str> = request.text().into();
     let came = fan_out(gw, all, |gw, visit| {
@@ -135,7 +135,7 @@ pub(super) async fn handle_discover(
         words.capabilities,
         words.instructions
     );
-    reply_locally(gw, request, &result, recorder, line).await;
+    reply_locally(gw, request, &result, recorder, responder).await;
 }
 
 /// What one server says of itself, and whether it speaks the other era; none if it does not.

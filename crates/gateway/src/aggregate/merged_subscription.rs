@@ -61,17 +61,17 @@ pub(super) async fn handle_aggregate_listen(
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
-    mut line: Responder,
+    mut responder: Responder,
 ) {
     if let Err(refusal) = check_resource_count(request) {
-        return task_requests::reply_refusal(gw, request, recorder, line, &refusal).await;
+        return task_requests::reply_refusal(gw, request, recorder, responder, &refusal).await;
     }
     let past = unknown_targets(all, request);
     let checked = if mutant!("task-after-many-resources-allowed") { 64 } else { past.len() };
     if let Some(task) =
         past.iter().take(checked).find_map(|past| if let UnknownTarget::Task(task) = past { Some(task) } else { None })
     {
-        return reply_not_found(gw, recorder, task, line, reply::unknown_task_reply(request.id(), task)).await;
+        return reply_not_found(gw, recorder, task, responder, reply::unknown_task_reply(request.id(), task)).await;
     }
     for visit in &all.contexts {
         let text = request.listen_request_for(visit.upstream.name().as_str());
@@ -84,11 +84,11 @@ pub(super) async fn handle_aggregate_listen(
             Ok(None) => {}
             Ok(Some(task)) => {
                 let task = prefix_name(visit.upstream.name().as_str(), &task);
-                return reply_not_found(gw, recorder, &task, line, reply::unknown_task_reply(request.id(), &task))
+                return reply_not_found(gw, recorder, &task, responder, reply::unknown_task_reply(request.id(), &task))
                     .await;
             }
             Err(fault) => {
-                return task_requests::reply_refusal(gw, request, recorder, line, &Refusal::Store(fault)).await;
+                return task_requests::reply_refusal(gw, request, recorder, responder, &Refusal::Store(fault)).await;
             }
         }
     }
@@ -99,9 +99,9 @@ pub(super) async fn handle_aggregate_listen(
         }
     }
     match InFlightGuard::for_stream(&all.grant) {
-        Ok(room) => line.hold_in_flight_guard(room),
+        Ok(room) => responder.hold_in_flight_guard(room),
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
+            responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
             return gw.record_refusal(&mut recorder, &refusal).await;
         }
     }
@@ -110,13 +110,13 @@ pub(super) async fn handle_aggregate_listen(
         // Once for the client, however often its servers are listened to.
         share.record_denials(gw, all, request).await;
     }
-    match run_stream(gw, all, request, shares, &mut line).await {
+    match run_stream(gw, all, request, shares, &mut responder).await {
         Some(refused) => {
-            line.finish(refused).await;
+            responder.finish(refused).await;
             gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
         }
         None => {
-            line.hang_up();
+            responder.hang_up();
             gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
         }
     }
@@ -177,9 +177,9 @@ async fn record_unknown_resource(gw: &Gateway, all: &AggregateRequest, request: 
 }
 
 /// Answers that something is not there.
-async fn reply_not_found(gw: &Gateway, mut recorder: CallRecorder, about: &str, line: Responder, text: String) {
+async fn reply_not_found(gw: &Gateway, mut recorder: CallRecorder, about: &str, responder: Responder, text: String) {
     recorder.set_target(about);
-    line.finish(text.into()).await;
+    responder.finish(text.into()).await;
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
 }
 
@@ -203,7 +203,7 @@ async fn run_stream(
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
     begun: Vec<ServerSubscription>,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Option<Bytes> {
     let mut changes = gw.late_lists.subscribe_changes();
     let mut all = all.clone();
@@ -218,9 +218,9 @@ async fn run_stream(
     };
     let params = format!(r#"{{"notifications":{acknowledged},"_meta":{{"{SUBSCRIPTION_ID_KEY}":{}}}}}"#, request.id());
     let method = Method::SubscriptionsAcknowledged.name();
-    line.send(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)).await;
+    responder.send(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)).await;
     for text in early {
-        line.send(str::from_utf8(&text).unwrap_or_default()).await;
+        responder.send(str::from_utf8(&text).unwrap_or_default()).await;
     }
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(Instant::now() + period, period);
@@ -228,25 +228,25 @@ async fn run_stream(
     loop {
         tokio::select! {
             Some((server, said)) = heard.recv() => match said {
-                ServerStreamEvent::Message(text) => line.send(str::from_utf8(&text).unwrap_or_default()).await,
+                ServerStreamEvent::Message(text) => responder.send(str::from_utf8(&text).unwrap_or_default()).await,
                 ServerStreamEvent::Acknowledged(_) if anew.remove(&server) => {}
                 // It was away; what it would have said meanwhile, the next lists tell.
-                ServerStreamEvent::Acknowledged(_) => notify_list_changes(wanted, request, line).await,
+                ServerStreamEvent::Acknowledged(_) => notify_list_changes(wanted, request, responder).await,
                 // It would not be heard at all from now on. So the client listens anew, and is told.
                 ServerStreamEvent::Ended(ServerStreamEnd::TaskRejected(_)) => break,
                 ServerStreamEvent::Ended(ServerStreamEnd::Temporary | ServerStreamEnd::Permanent) => drop(anew.remove(&server)),
             },
             Ok(changed) = changes.recv() => {
                 if changed.grant == all.grant.config.id && wanted.contains(&changed.method) {
-                    line.send(&list_changed_notification_for(&changed.method, request.id())).await;
+                    responder.send(&list_changed_notification_for(&changed.method, request.id())).await;
                 }
             }
-            _ = keep_alive.tick() => line.keep_alive().await,
+            _ = keep_alive.tick() => responder.keep_alive().await,
             _ = look.tick() => match gw.revalidate_aggregate(&all) {
                 Revalidation::Unchanged => {}
                 Revalidation::Revoked => break,
                 Revalidation::Replaced(next) => {
-                    notify_list_changes(wanted, request, line).await;
+                    notify_list_changes(wanted, request, responder).await;
                     let has_tasks = |all: &AggregateRequest| !unknown_targets(all, request).iter().any(|past| matches!(past, UnknownTarget::Task(_)));
                     let shares = server_subscriptions(gw, &next, request);
                     if subscribed_uris(&shares) != named || !has_tasks(&next) {
@@ -257,7 +257,7 @@ async fn run_stream(
                     heard = spawn_listeners(gw, &all, shares);
                 }
             },
-            () = line.wait_for_disconnect() => break,
+            () = responder.wait_for_disconnect() => break,
             () = gw.wait_for_shutdown() => break,
         }
     }
@@ -270,9 +270,9 @@ fn requested_lists(request: &ClientRequest<'_>) -> ListChangedSet {
 }
 
 /// Tells the client that its lists are others now.
-async fn notify_list_changes(lists: ListChangedSet, request: &ClientRequest<'_>, line: &mut Responder) {
+async fn notify_list_changes(lists: ListChangedSet, request: &ClientRequest<'_>, responder: &mut Responder) {
     for method in lists.methods() {
-        line.send(&list_changed_notification_for(&method, request.id())).await;
+        responder.send(&list_changed_notification_for(&method, request.id())).await;
     }
 }
 
@@ -357,9 +357,9 @@ async fn listen_once(
     };
     let Ok(seated) = seated else { return ServerStreamEnd::Temporary };
     let (texts, queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
-    let mut line = Responder::to_message_queue(texts, SessionSlot::default());
-    line.hold_in_flight_guard(InFlightGuard::unlimited());
-    line.prefix_names_of(server, request.method(), gw.settings.reply_limits);
+    let mut responder = Responder::to_message_queue(texts, SessionSlot::default());
+    responder.hold_in_flight_guard(InFlightGuard::unlimited());
+    responder.prefix_names_of(server, request.method(), gw.settings.reply_limits);
     let hearing = async {
         let (mut queue, mut ended) = (queue, ServerStreamEnd::Temporary);
         loop {
@@ -389,6 +389,6 @@ async fn listen_once(
             let _ = said.send((server.clone(), heard)).await;
         }
     };
-    let ((), ended) = tokio::join!(dispatch(gw, &seated, &request, line), hearing);
+    let ((), ended) = tokio::join!(dispatch(gw, &seated, &request, responder), hearing);
     ended
 }

@@ -23,7 +23,7 @@ pub(crate) async fn route_request(
     gw: &Arc<Gateway>,
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
-    line: Responder,
+    responder: Responder,
 ) {
     let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
     recorder.set_request(request);
@@ -34,23 +34,23 @@ pub(crate) async fn route_request(
             Some(request.id()),
             request.method(),
             recorder,
-            line,
+            responder,
         )
         .await;
     }
     match (request.method(), &all.client_protocol) {
-        (Method::Initialize, _) => merged_server_info::handle_initialize(gw, all, request, recorder, line).await,
+        (Method::Initialize, _) => merged_server_info::handle_initialize(gw, all, request, recorder, responder).await,
         (Method::Discover, ClientProtocol::Stateless(_)) => {
-            merged_server_info::handle_discover(gw, all, request, recorder, line).await
+            merged_server_info::handle_discover(gw, all, request, recorder, responder).await
         }
-        (Method::Ping, _) => reply_locally(gw, request, "{}", recorder, line).await,
-        (Method::SetLevel, _) => handle_set_level(gw, all, request, recorder, line).await,
+        (Method::Ping, _) => reply_locally(gw, request, "{}", recorder, responder).await,
+        (Method::SetLevel, _) => handle_set_level(gw, all, request, recorder, responder).await,
         (Method::Listen, ClientProtocol::Stateless(_)) => {
-            merged_subscription::handle_aggregate_listen(gw, all, request, recorder, line).await
+            merged_subscription::handle_aggregate_listen(gw, all, request, recorder, responder).await
         }
         (Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::ResourceTemplatesList, _)
         | (Method::TasksList, ClientProtocol::Stateful(_)) => {
-            merged_list::handle_aggregate_list(gw, all, request, recorder, line).await
+            merged_list::handle_aggregate_list(gw, all, request, recorder, responder).await
         }
         _ => match parse_server_subject(request, all.client_protocol.generation()) {
             Ok(RequestSubject::Method { .. }) => {
@@ -60,12 +60,12 @@ pub(crate) async fn route_request(
                     Some(request.id()),
                     request.method(),
                     recorder,
-                    line,
+                    responder,
                 )
                 .await
             }
-            Ok(facts) => route_to_server(gw, all, request, &facts, recorder, line).await,
-            Err(fault) => reject(gw, all, recorder, line, &fault).await,
+            Ok(facts) => route_to_server(gw, all, request, &facts, recorder, responder).await,
+            Err(fault) => reject(gw, all, recorder, responder, &fault).await,
         },
     }
 }
@@ -103,30 +103,30 @@ async fn route_to_server(
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     recorder: CallRecorder,
-    mut line: Responder,
+    mut responder: Responder,
 ) {
     let own = request.to_target_server();
     let found = own.as_ref().and_then(|(server, text)| Some((all.find_context(server)?, text)));
-    let Some((visit, text)) = found else { return reply_not_found(gw, all, request, facts, recorder, line).await };
+    let Some((visit, text)) = found else { return reply_not_found(gw, all, request, facts, recorder, responder).await };
     // Read anew: what is judged is what is sent.
     let own = match read_client_message(text.as_bytes(), &gw.settings.request_limits) {
         Ok(ClientMessage::Request(own)) => own,
-        Ok(_) => return reply_not_found(gw, all, request, facts, recorder, line).await,
-        Err(fault) => return reject(gw, all, recorder, line, &fault).await,
+        Ok(_) => return reply_not_found(gw, all, request, facts, recorder, responder).await,
+        Err(fault) => return reject(gw, all, recorder, responder, &fault).await,
     };
-    line.prefix_names_of(visit.upstream.name(), own.method(), gw.settings.reply_limits);
+    responder.prefix_names_of(visit.upstream.name(), own.method(), gw.settings.reply_limits);
     // Until the server is greeted there is no session there in which it could be cancelled.
     if let Some(session) = all.client_protocol.session() {
-        line.register_cancellable(session.cancellable_requests(), request.id(), None);
+        responder.register_cancellable(session.cancellable_requests(), request.id(), None);
     }
-    let told = line.cancel_signal();
+    let told = responder.cancel_signal();
     let seated = tokio::select! {
         biased;
         () = wait_for_cancel(told.as_deref()) => Err(Refusal::Upstream(SendError::ClientGone)),
         seated = all.with_upstream_session(gw, visit, &own) => seated,
     };
     match seated {
-        Ok(seated) => dispatch(gw, &seated, &own, line).await,
+        Ok(seated) => dispatch(gw, &seated, &own, responder).await,
         Err(refusal) => {
             let as_asked = RequestContext {
                 client_protocol: all.client_protocol.clone(),
@@ -134,8 +134,8 @@ async fn route_to_server(
                 ..visit.clone()
             };
             match parse_server_subject(&own, all.client_protocol.generation()) {
-                Ok(facts) => call_handler::handle_unreachable(gw, &as_asked, &own, &facts, refusal, line).await,
-                Err(fault) => reject(gw, all, recorder, line, &fault).await,
+                Ok(facts) => call_handler::handle_unreachable(gw, &as_asked, &own, &facts, refusal, responder).await,
+                Err(fault) => reject(gw, all, recorder, responder, &fault).await,
             }
         }
     }
@@ -147,14 +147,14 @@ async fn reply_not_found(
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     mut recorder: CallRecorder,
-    line: Responder,
+    responder: Responder,
 ) {
     let target = match facts {
         RequestSubject::Task { id, .. } => Some(id.as_ref()),
         facts => facts.target(),
     };
     recorder.set_target(target.unwrap_or_default());
-    line.finish(reply::not_found_reply(all.client_protocol.generation(), facts, request.id()).into()).await;
+    responder.finish(reply::not_found_reply(all.client_protocol.generation(), facts, request.id()).into()).await;
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
 }
 
@@ -162,10 +162,10 @@ async fn reject(
     gw: &Gateway,
     all: &AggregateRequest,
     mut recorder: CallRecorder,
-    line: Responder,
+    responder: Responder,
     fault: &MessageError,
 ) {
-    line.reject(fault, all.client_protocol.generation()).await;
+    responder.reject(fault, all.client_protocol.generation()).await;
     gw.metrics.count_refusal("rejected");
     gw.write_row(recorder.rejection_row(fault.code, &fault.message)).await;
 }
@@ -176,9 +176,9 @@ pub(super) async fn reply_locally(
     request: &ClientRequest<'_>,
     result: &str,
     mut recorder: CallRecorder,
-    line: Responder,
+    responder: Responder,
 ) {
-    line.finish_with_status(StatusCode::OK, gatelodge_mcp::result_response(request.id(), result).into()).await;
+    responder.finish_with_status(StatusCode::OK, gatelodge_mcp::result_response(request.id(), result).into()).await;
     gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }
 
@@ -188,12 +188,12 @@ async fn handle_set_level(
     all: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
-    line: Responder,
+    responder: Responder,
 ) {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
     let (Some(level), Some(session)) = (level, all.client_protocol.session()) else {
         let (code, what) = (gatelodge_mcp::code::INVALID_PARAMS, "`params.level` must be a string");
-        line.finish(gatelodge_mcp::error_response(Some(request.id()), code, what, None).into()).await;
+        responder.finish(gatelodge_mcp::error_response(Some(request.id()), code, what, None).into()).await;
         return gw.write_row(recorder.rejection_row(code, what)).await;
     };
     gw.persist_log_level(session, &level).await;
@@ -207,5 +207,5 @@ async fn handle_set_level(
         }
     })
     .await;
-    reply_locally(gw, request, "{}", recorder, line).await;
+    reply_locally(gw, request, "{}", recorder, responder).await;
 }

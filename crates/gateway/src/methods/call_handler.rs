@@ -45,30 +45,30 @@ pub(crate) async fn handle_call(
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     mut recorder: CallRecorder,
-    mut line: Responder,
+    mut responder: Responder,
 ) {
     recorder.set_subject(ctx, facts.target(), facts.arguments());
     if !mutant!("unsubscribe-depends-on-policy") || early_denial(ctx, facts, &recorder).is_none() {
         resources_subscribe::remove_subscription(gw, ctx, request, facts).await;
     }
-    match run_pipeline(gw, ctx, request, facts, &mut recorder, &mut line).await {
+    match run_pipeline(gw, ctx, request, facts, &mut recorder, &mut responder).await {
         Ok(CallResult::Response { status, text, outcome, mut exchange }) => {
             gw.metrics.count_answered_call();
-            line.finish_with_body(status, text).await;
+            responder.finish_with_body(status, text).await;
             gw.write_row(recorder.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
         Ok(CallResult::LocalReply { text } | CallResult::InputRequired { result: text }) => {
-            line.finish(text.into()).await;
+            responder.finish(text.into()).await;
             gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
         }
         Ok(CallResult::Cancelled) => {
-            line.hang_up();
+            responder.hang_up();
             gw.write_row(recorder.outcome_row(CallOutcome::Cancelled, None)).await;
         }
         Err(stop) => {
             let is_denied = matches!(stop.refusal, Refusal::Denied(_));
-            Box::pin(finish_aborted(gw, ctx, request, facts, recorder, line, stop)).await;
+            Box::pin(finish_aborted(gw, ctx, request, facts, recorder, responder, stop)).await;
             // What waits for answers that nobody may give any more, waits in vain.
             if is_denied && let Ok(Some(paused)) = take_suspended(gw, ctx, request, facts) {
                 gw.cancel_suspended_call(*paused);
@@ -83,16 +83,17 @@ async fn finish_aborted(
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     mut recorder: CallRecorder,
-    line: Responder,
+    responder: Responder,
     stop: CallAbort,
 ) {
     if matches!(stop.refusal, Refusal::Upstream(SendError::ClientGone)) {
-        line.hang_up();
+        responder.hang_up();
         return gw.write_row(recorder.cancelled_row()).await;
     }
     gw.metrics.count_refusal(stop.refusal.code());
-    let (status, text) = reply::refusal_reply(ctx, facts, &line, (request.id(), recorder.call_id()), &stop.refusal);
-    line.finish_with_status(status, text.into()).await;
+    let (status, text) =
+        reply::refusal_reply(ctx, facts, &responder, (request.id(), recorder.call_id()), &stop.refusal);
+    responder.finish_with_status(status, text.into()).await;
     match stop.unwritten {
         UnwrittenRow::Refusal => gw.write_row(recorder.refusal_row(&stop.refusal)).await,
         UnwrittenRow::Outcome(outcome) => gw.write_row(recorder.failure_row(&stop.refusal, outcome)).await,
@@ -107,7 +108,7 @@ pub(crate) async fn handle_unreachable(
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     refusal: Refusal,
-    line: Responder,
+    responder: Responder,
 ) {
     let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
     recorder.set_subject(ctx, facts.target(), facts.arguments());
@@ -118,7 +119,7 @@ pub(crate) async fn handle_unreachable(
         Refusal::Upstream(SendError::ClientGone) => refusal,
         _ => hidden_reason(ctx, facts, &recorder).map_or_else(|| as_unsent_refusal(refusal), Refusal::Denied),
     };
-    finish_aborted(gw, ctx, request, facts, recorder, line, refusal.into()).await;
+    finish_aborted(gw, ctx, request, facts, recorder, responder, refusal.into()).await;
 }
 
 /// Why the road ended early.
@@ -149,10 +150,10 @@ async fn run_pipeline(
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     recorder: &mut CallRecorder,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<CallResult, CallAbort> {
-    let back = find_suspended_context(gw, ctx, request, facts, line);
-    line.acquire_in_flight(ctx, request.method())?;
+    let back = find_suspended_context(gw, ctx, request, facts, responder);
+    responder.acquire_in_flight(ctx, request.method())?;
     translation_gaps::check_translatable(ctx, request)?;
     let apart = match back {
         None if request_state(ctx, request).is_none() && session_pool::needs_exclusive_session(ctx, request) => {
@@ -161,14 +162,14 @@ async fn run_pipeline(
             if let Some(reason) = early_denial(ctx, facts, recorder) {
                 return Err(Refusal::Denied(reason).into());
             }
-            Some(Box::pin(with_exclusive_session(gw, ctx, request, recorder, line)).await?)
+            Some(Box::pin(with_exclusive_session(gw, ctx, request, recorder, responder)).await?)
         }
         back => back,
     };
     let ctx = apart.as_ref().unwrap_or(ctx);
     initialize::reopen_if_closed(gw, ctx).await;
     let _held = ctx.upstream_session().map(|session| session.mark_in_use());
-    let offer = load_tool_listing(gw, ctx, facts, recorder, line).await?;
+    let offer = load_tool_listing(gw, ctx, facts, recorder, responder).await?;
     let (fingerprint, category) = facts.definition(offer.as_deref());
     if facts.tool().is_some() {
         recorder.set_definition(fingerprint, category);
@@ -181,7 +182,7 @@ async fn run_pipeline(
         Ok(reserved) => reserved,
         Err(refusal) => {
             if mutant!("refused-call-still-sent") {
-                Box::pin(send_refused(gw, ctx, request, facts, recorder, line)).await;
+                Box::pin(send_refused(gw, ctx, request, facts, recorder, responder)).await;
             }
             // Nobody can go on with it any more.
             resumed.into_iter().for_each(|paused| gw.cancel_suspended_call(*paused));
@@ -199,9 +200,9 @@ async fn run_pipeline(
         progress: ProgressRelay::of(request).map(Arc::new),
         param_headers: params,
         reservation: &reserved,
-        deadline_timer: line.deadline_timer(),
+        deadline_timer: responder.deadline_timer(),
     };
-    match journey.run(resumed, recorder.call_id(), line).await {
+    match journey.run(resumed, recorder.call_id(), responder).await {
         Ok(carried) => {
             record_side_effects(gw, ctx, request, &journey, recorder, &carried).await;
             Ok(carried)
@@ -241,10 +242,10 @@ async fn send_refused(
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
     recorder: &mut CallRecorder,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) {
     let Ok(reserved) = reserve(gw, ctx, &Terms::default(), recorder).await else { return };
-    let (progress, params, alarm) = (None, None, line.deadline_timer());
+    let (progress, params, alarm) = (None, None, responder.deadline_timer());
     let journey = CallRounds {
         gw,
         ctx,
@@ -255,7 +256,7 @@ async fn send_refused(
         reservation: &reserved,
         deadline_timer: alarm,
     };
-    let _ = journey.run(None, recorder.call_id(), line).await;
+    let _ = journey.run(None, recorder.call_id(), responder).await;
 }
 
 /// The visit by the session in which a call waits with which the request goes on, in that call's place in flight.
@@ -264,11 +265,11 @@ fn find_suspended_context(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     facts: &RequestSubject<'_>,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Option<RequestContext> {
     let back = gw.suspended_calls.back(&request_state(ctx, request)?, &Bond::of(ctx, request, facts))?;
     if let Some(room) = back.room {
-        line.hold_in_flight_guard(room);
+        responder.hold_in_flight_guard(room);
     }
     Some(ctx.with_upstream_session(back.session, back.turn))
 }
@@ -282,7 +283,7 @@ async fn with_exclusive_session(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     recorder: &CallRecorder,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<RequestContext, Refusal> {
     let errand = ForwardContext {
         gw,
@@ -295,7 +296,8 @@ async fn with_exclusive_session(
         previous_response: None,
         deadline_timer: None,
     };
-    match wait_or_cancel(&errand, line, std::pin::pin!(session_pool::acquire_exclusive_session(gw, ctx, request))).await
+    match wait_or_cancel(&errand, responder, std::pin::pin!(session_pool::acquire_exclusive_session(gw, ctx, request)))
+        .await
     {
         Some(apart) => apart,
         None if abandoned_outcome(gw).is_err() => Err(SendError::NotSent("the gateway was stopped".to_owned()).into()),

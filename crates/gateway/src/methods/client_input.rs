@@ -193,7 +193,7 @@ pub(crate) async fn deliver_responses(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut paused: Paused,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<Result<UpstreamResponse, String>, SendError> {
     let link = paused.session.upstream_link();
     // Another opening has asked nothing, or something else by the same ids.
@@ -221,7 +221,7 @@ pub(crate) async fn deliver_responses(
         return Ok(Ok(paused.exchange));
     }
     paused.questions = open;
-    paused.room = line.take_in_flight_guard();
+    paused.room = responder.take_in_flight_guard();
     Ok(Err(result_response(request.id(), &suspend(gw, paused)?)))
 }
 
@@ -313,7 +313,7 @@ pub(crate) async fn ask_client(
     gw: &Gateway,
     ctx: &RequestContext,
     result: &str,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<Option<InputResponses>, SendError> {
     let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
     let document =
@@ -337,7 +337,7 @@ pub(crate) async fn ask_client(
         if !is_input_method(&method) || !may_be_asked(gw, ctx, &method).await {
             return Err(unusable("the server asks what the client is not asked"));
         }
-        let Some(said) = send_server_request(&errand, &method, wanted.get("params"), line).await? else {
+        let Some(said) = send_server_request(&errand, &method, wanted.get("params"), responder).await? else {
             return Ok(None);
         };
         responses.push(format!("{}:{said}", key.raw()));
@@ -350,7 +350,7 @@ async fn send_server_request(
     errand: &ForwardContext<'_>,
     method: &str,
     params: Option<JsonValue<'_>>,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<Option<String>, SendError> {
     let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
     let session = errand.ctx.session().ok_or_else(|| unusable("the client has no session"))?;
@@ -360,8 +360,8 @@ async fn send_server_request(
         .register(ServerRequestOrigin::Call(waiting))
         .ok_or_else(|| unusable("the client cannot be asked"))?;
     let params = params.map(|params| format!(r#","params":{}"#, to_stateful_params(params, &id))).unwrap_or_default();
-    line.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
-    let Some(answer) = wait_or_cancel(errand, line, std::pin::pin!(answer)).await else { return Ok(None) };
+    responder.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
+    let Some(answer) = wait_or_cancel(errand, responder, std::pin::pin!(answer)).await else { return Ok(None) };
     let answer = answer.map_err(|_| unusable("the client did not answer"))?;
     let read = read_client_message(&answer, &errand.gw.settings.request_limits);
     match read {

@@ -39,25 +39,25 @@ pub(crate) async fn handle_initialize(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
-    mut line: Responder,
+    mut responder: Responder,
 ) {
     let patience = handshake_timeout(gw, ctx);
     let opening = async {
         let room = reserve_session_slot(gw, ctx, request.text().len()).await?;
-        open_session(gw, ctx, request, &recorder, room, &mut line).await
+        open_session(gw, ctx, request, &recorder, room, &mut responder).await
     };
     let opened = tokio::time::timeout(patience, opening).await;
     match opened.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience)))) {
         Ok((text, outcome)) => {
-            line.finish(text).await;
+            responder.finish(text).await;
             gw.write_row(recorder.outcome_row(outcome, None)).await;
         }
         Err(Refusal::Upstream(fault)) => {
             let outcome = fault.outcome();
-            reply_refusal(gw, request.id(), &mut recorder, (Refusal::Handshake(fault), outcome), line).await;
+            reply_refusal(gw, request.id(), &mut recorder, (Refusal::Handshake(fault), outcome), responder).await;
         }
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
+            responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
             gw.record_refusal(&mut recorder, &refusal).await;
         }
     }
@@ -83,9 +83,9 @@ async fn open_session(
     request: &ClientRequest<'_>,
     recorder: &CallRecorder,
     room: OwnedSemaphorePermit,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<(Bytes, CallOutcome), Refusal> {
-    let exchanged = exchange_with_upstream(gw, ctx, request, recorder, line).await.map_err(|fault| match fault {
+    let exchanged = exchange_with_upstream(gw, ctx, request, recorder, responder).await.map_err(|fault| match fault {
         SendError::Timeout => SendError::HandshakeTimeout(gw.settings.call_time),
         other => other,
     });
@@ -96,7 +96,7 @@ async fn open_session(
     }
     if is_refused && let Ok(Some(welcome)) = fetch_server_info(gw, ctx).await {
         drop(exchanged);
-        return open_local_session(gw, ctx, request, welcome, room, line).await;
+        return open_local_session(gw, ctx, request, welcome, room, responder).await;
     }
     let (message, exchange) = exchanged?;
     let gone = |what: &str| SendError::InvalidResponse(what.to_owned());
@@ -132,7 +132,7 @@ async fn open_session(
     if has_tasks(&result) {
         session.tasks.note_server_task();
     }
-    if line.set_session(&session) {
+    if responder.set_session(&session) {
         gw.persist_session(&session).await;
     }
     Ok((text, outcome))
@@ -154,7 +154,7 @@ async fn open_local_session(
     request: &ClientRequest<'_>,
     welcome: Bytes,
     room: OwnedSemaphorePermit,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<(Bytes, CallOutcome), Refusal> {
     let params = request.params();
     let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
@@ -177,7 +177,7 @@ async fn open_local_session(
     };
     let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
     let session = session.ok_or_else(|| SendError::NotSent("there is no room for another session".to_owned()))?;
-    if line.set_session(&session) {
+    if responder.set_session(&session) {
         gw.persist_session(&session).await;
     }
     Ok((gatelodge_mcp::result_response(request.id(), &text).into(), CallOutcome::Ok))

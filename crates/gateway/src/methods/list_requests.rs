@@ -70,28 +70,30 @@ pub(crate) async fn handle_list(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
-    line: Responder,
+    responder: Responder,
 ) {
     let id = request.id();
-    let Some(mut line) = reject_cursor(gw, request, ctx.generation(), &mut recorder, line).await else { return };
+    let Some(mut responder) = reject_cursor(gw, request, ctx.generation(), &mut recorder, responder).await else {
+        return;
+    };
     let (member, _) = list_member_names(request.method());
     let progress = ProgressRelay::of(request);
     let wanted = ListRequest { method: request.method(), member, progress: progress.as_ref(), is_client_request: true };
     let changes = ctx.tool_registry().change_count();
     let pages =
-        fetch_list(gw, ctx, &wanted, &mut line, |id, cursor, trace| request.page_request(id, cursor, trace)).await;
+        fetch_list(gw, ctx, &wanted, &mut responder, |id, cursor, trace| request.page_request(id, cursor, trace)).await;
     let pages = match pages {
         Ok(pages) => pages,
-        Err(fault) => return reply_failure(gw, id, &mut recorder, fault, line).await,
+        Err(fault) => return reply_failure(gw, id, &mut recorder, fault, responder).await,
     };
     match build_response(gw, ctx, request, &pages, changes).await {
         Ok((status, text, outcome)) => {
-            line.finish_with_body(status, text).await;
+            responder.finish_with_body(status, text).await;
             gw.write_row(recorder.outcome_row(outcome, None)).await;
         }
-        Err(Refusal::Upstream(fault)) => reply_failure(gw, id, &mut recorder, fault, line).await,
+        Err(Refusal::Upstream(fault)) => reply_failure(gw, id, &mut recorder, fault, responder).await,
         Err(refusal) => {
-            line.finish(reply::internal_error_reply(id, recorder.call_id(), &refusal)).await;
+            responder.finish(reply::internal_error_reply(id, recorder.call_id(), &refusal)).await;
             gw.record_refusal(&mut recorder, &refusal).await;
         }
     }
@@ -107,10 +109,10 @@ pub(crate) async fn reject_cursor(
     request: &ClientRequest<'_>,
     era: ProtocolGeneration,
     recorder: &mut CallRecorder,
-    line: Responder,
+    responder: Responder,
 ) -> Option<Responder> {
     let (status, text, code, what) = match request.cursor() {
-        Ok(None) => return Some(line),
+        Ok(None) => return Some(responder),
         Ok(Some(_)) => {
             let what = if mutant!("cursor-refusal-unexplained") { "unknown cursor" } else { FOREIGN_CURSOR_MESSAGE }
                 .to_owned();
@@ -122,7 +124,7 @@ pub(crate) async fn reject_cursor(
             (status, text, fault.code, fault.message)
         }
     };
-    line.finish_with_status(status, text.into()).await;
+    responder.finish_with_status(status, text.into()).await;
     gw.write_row(recorder.rejection_row(code, &what)).await;
     None
 }
@@ -187,10 +189,10 @@ pub(crate) async fn fetch_list(
     gw: &Gateway,
     ctx: &RequestContext,
     wanted: &ListRequest<'_>,
-    line: &mut Responder,
+    responder: &mut Responder,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<ListPages, SendError> {
-    fetch_list_within(LIST_TIMEOUT.min(gw.settings.call_time), gw, ctx, wanted, line, make).await
+    fetch_list_within(LIST_TIMEOUT.min(gw.settings.call_time), gw, ctx, wanted, responder, make).await
 }
 
 /// The same within a time. A list does nothing at the server, so one that meets a session which was forgotten is asked
@@ -200,13 +202,13 @@ pub(crate) async fn fetch_list_within(
     gw: &Gateway,
     ctx: &RequestContext,
     wanted: &ListRequest<'_>,
-    line: &mut Responder,
+    responder: &mut Responder,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<ListPages, SendError> {
     let fetching = async {
-        match fetch_pages(gw, ctx, wanted, line, &make).await {
+        match fetch_pages(gw, ctx, wanted, responder, &make).await {
             Err(SendError::SessionExpired) if !mutant!("list-not-retried-after-lost-session") => {
-                fetch_pages(gw, ctx, wanted, line, &make).await.map_err(SendError::after_call_sent)
+                fetch_pages(gw, ctx, wanted, responder, &make).await.map_err(SendError::after_call_sent)
             }
             fetched => fetched,
         }
@@ -250,7 +252,7 @@ async fn fetch_pages(
     gw: &Gateway,
     ctx: &RequestContext,
     wanted: &ListRequest<'_>,
-    line: &mut Responder,
+    responder: &mut Responder,
     make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<ListPages, SendError> {
     let member = wanted.member;
@@ -281,7 +283,7 @@ async fn fetch_pages(
             previous_response: known.as_ref().and_then(|offer| offer.single_response()).filter(|_| pages.is_empty()),
             deadline_timer: None,
         };
-        let sent = forward(&errand, permit, line).await;
+        let sent = forward(&errand, permit, responder).await;
         // Of a list whose first page came, nobody says that nothing was sent.
         let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::after_call_sent) };
         let (ForwardOutcome::Response(message, places), exchange) = sent? else {

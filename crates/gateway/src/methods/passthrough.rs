@@ -29,18 +29,18 @@ pub(crate) async fn forward_request(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
-    mut line: Responder,
+    mut responder: Responder,
 ) {
-    match exchange_for_client(gw, ctx, request, &recorder, &mut line).await {
+    match exchange_for_client(gw, ctx, request, &recorder, &mut responder).await {
         Ok((status, text, outcome, mut exchange)) => {
             if outcome == CallOutcome::Ok {
                 store_log_level(gw, ctx, request).await;
             }
-            line.finish_with_status(status, text).await;
+            responder.finish_with_status(status, text).await;
             gw.write_row(recorder.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
-        Err(fault) => reply_failure(gw, request.id(), &mut recorder, fault, line).await,
+        Err(fault) => reply_failure(gw, request.id(), &mut recorder, fault, responder).await,
     }
 }
 
@@ -59,10 +59,10 @@ pub(crate) async fn reply_failure(
     id: &RequestId<'_>,
     recorder: &mut CallRecorder,
     fault: SendError,
-    line: Responder,
+    responder: Responder,
 ) {
     let outcome = fault.outcome();
-    reply_refusal(gw, id, recorder, (Refusal::NoResponse(fault), outcome), line).await;
+    reply_refusal(gw, id, recorder, (Refusal::NoResponse(fault), outcome), responder).await;
 }
 
 /// The same with the reason as it is to be said.
@@ -71,15 +71,15 @@ pub(super) async fn reply_refusal(
     id: &RequestId<'_>,
     recorder: &mut CallRecorder,
     why: (Refusal, CallOutcome),
-    line: Responder,
+    responder: Responder,
 ) {
     let (refusal, outcome) = why;
     if outcome == CallOutcome::Cancelled {
-        line.hang_up();
+        responder.hang_up();
         return gw.write_row(recorder.outcome_row(outcome, None)).await;
     }
     gw.metrics.count_refusal(refusal.code());
-    line.finish(reply::internal_error_reply(id, recorder.call_id(), &refusal)).await;
+    responder.finish(reply::internal_error_reply(id, recorder.call_id(), &refusal)).await;
     gw.write_row(recorder.failure_row(&refusal, outcome)).await;
 }
 
@@ -88,9 +88,9 @@ async fn exchange_for_client(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     recorder: &CallRecorder,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<(StatusCode, Bytes, CallOutcome, UpstreamResponse), SendError> {
-    let (message, exchange) = exchange_with_upstream(gw, ctx, request, recorder, line).await?;
+    let (message, exchange) = exchange_with_upstream(gw, ctx, request, recorder, responder).await?;
     match response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits) {
         Some((text, outcome)) => {
             let status = response_status(
@@ -112,7 +112,7 @@ pub(crate) async fn exchange_with_upstream(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     recorder: &CallRecorder,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<(Bytes, UpstreamResponse), SendError> {
     let progress = ProgressRelay::of(request);
     let outgoing = rewrite_for_upstream(ctx, request, recorder.call_id(), None);
@@ -130,7 +130,7 @@ pub(crate) async fn exchange_with_upstream(
         deadline_timer: None,
     };
     let sending = async {
-        match forward(&errand, permit, line).await? {
+        match forward(&errand, permit, responder).await? {
             (ForwardOutcome::Response(message, _), Some(exchange)) => Ok((message.into_bytes(), exchange)),
             _ => Err(SendError::ClientGone),
         }

@@ -15,7 +15,7 @@ pub(crate) async fn reply_method_not_found(
     id: Option<&RequestId<'_>>,
     method: &Method<'_>,
     mut recorder: CallRecorder,
-    line: Responder,
+    responder: Responder,
 ) {
     let status = if era == ProtocolGeneration::Stateless || mutant!("unknown-method-ends-session") {
         StatusCode::NOT_FOUND
@@ -24,7 +24,7 @@ pub(crate) async fn reply_method_not_found(
     };
     let what = format!("unknown method {}", quote_excerpt(method.name()));
     let text = error_response(id, code::METHOD_NOT_FOUND, &what, None);
-    line.finish_with_status(status, text.into()).await;
+    responder.finish_with_status(status, text.into()).await;
     gw.metrics.count_refusal("rejected");
     recorder.set_method(method.name());
     gw.write_row(recorder.rejection_row(code::METHOD_NOT_FOUND, &what)).await;

@@ -52,10 +52,10 @@ pub(crate) async fn handle_listen(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
-    mut line: Responder,
+    mut responder: Responder,
 ) {
     if let Err(refusal) = check_resource_count(request) {
-        return task_requests::reply_refusal(gw, request, recorder, line, &refusal).await;
+        return task_requests::reply_refusal(gw, request, recorder, responder, &refusal).await;
     }
     let honoured = check_resources(gw, ctx, request);
     record_denied(gw, ctx, request, &honoured).await;
@@ -68,24 +68,26 @@ pub(crate) async fn handle_listen(
             request.id(),
             &mut recorder,
             SendError::NotSent("it cannot be read".to_owned()),
-            line,
+            responder,
         )
         .await;
     };
     if ctx.translation() == ProtocolTranslation::ToStateful {
-        return match stateful_upstream_listen::listen_stateful(gw, ctx, request, heard, &mut line).await {
-            Ok(end) => finish_stream(gw, ctx, request, recorder, line, end).await,
-            Err(fault) => reply_failure(gw, request.id(), &mut recorder, fault, line).await,
+        return match stateful_upstream_listen::listen_stateful(gw, ctx, request, heard, &mut responder).await {
+            Ok(end) => finish_stream(gw, ctx, request, recorder, responder, end).await,
+            Err(fault) => reply_failure(gw, request.id(), &mut recorder, fault, responder).await,
         };
     }
-    let unheard = match find_hidden_task(gw, ctx, request, &mut line).await {
+    let unheard = match find_hidden_task(gw, ctx, request, &mut responder).await {
         Ok(unheard) => unheard,
-        Err(fault) => return task_requests::reply_refusal(gw, request, recorder, line, &Refusal::Store(fault)).await,
+        Err(fault) => {
+            return task_requests::reply_refusal(gw, request, recorder, responder, &Refusal::Store(fault)).await;
+        }
     };
     if let Some(task) = unheard {
         recorder.set_subject(ctx, Some(&task), None);
-        let facts = line.with_client_names(&RequestSubject::Task { id: task.into(), tool: String::new() });
-        line.finish(reply::not_found_reply(ctx.generation(), &facts, request.id()).into()).await;
+        let facts = responder.with_client_names(&RequestSubject::Task { id: task.into(), tool: String::new() });
+        responder.finish(reply::not_found_reply(ctx.generation(), &facts, request.id()).into()).await;
         return gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
     }
     let method = request.method().name();
@@ -97,7 +99,7 @@ pub(crate) async fn handle_listen(
     let end = match Permit::for_always_allowed(method, outgoing) {
         Some(permit) => {
             let span = ClientSpan::begin(ctx, permit.span_context(), recorder.call_id(), &*gw.clock);
-            let end = open_and_relay(gw, ctx, request, (recorder.call_id(), permit), &heard, &mut line).await;
+            let end = open_and_relay(gw, ctx, request, (recorder.call_id(), permit), &heard, &mut responder).await;
             if let Some(span) = span {
                 span.end_stream(end.as_ref().err());
             }
@@ -106,8 +108,8 @@ pub(crate) async fn handle_listen(
         None => Err(SendError::NotSent("the method has to be judged".to_owned())),
     };
     match end {
-        Ok(end) => finish_stream(gw, ctx, request, recorder, line, end).await,
-        Err(fault) => reply_failure(gw, request.id(), &mut recorder, fault, line).await,
+        Ok(end) => finish_stream(gw, ctx, request, recorder, responder, end).await,
+        Err(fault) => reply_failure(gw, request.id(), &mut recorder, fault, responder).await,
     }
 }
 
@@ -116,20 +118,20 @@ async fn finish_stream(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
-    line: Responder,
+    responder: Responder,
     end: ListenEnd,
 ) {
     let outcome = match end {
         ListenEnd::Response(status, text, outcome) => {
-            line.finish_with_status(status, text).await;
+            responder.finish_with_status(status, text).await;
             outcome
         }
         ListenEnd::ClientLeft => {
-            line.hang_up();
+            responder.hang_up();
             CallOutcome::Ok
         }
         ListenEnd::Closed => {
-            line.close_stream(closing_message(gw, ctx, request.id())).await;
+            responder.close_stream(closing_message(gw, ctx, request.id())).await;
             CallOutcome::Ok
         }
     };
@@ -150,10 +152,10 @@ fn closing_message(gw: &Gateway, ctx: &RequestContext, id: &RequestId<'_>) -> St
 }
 
 /// Waits until the client wants to hear nothing more: it hangs up, or cancels the request where it can name it.
-async fn wait_for_client_end(line: &mut Responder) {
-    let told = line.cancel_signal();
+async fn wait_for_client_end(responder: &mut Responder) {
+    let told = responder.cancel_signal();
     tokio::select! {
-        () = line.wait_for_disconnect() => {}
+        () = responder.wait_for_disconnect() => {}
         () = wait_for_cancel(told.as_deref()) => {}
     }
 }
@@ -229,11 +231,11 @@ async fn open_and_relay(
     request: &ClientRequest<'_>,
     (call, permit): (CallId, Permit),
     heard: &[AllowedResource],
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<ListenEnd, SendError> {
     let opening = tokio::time::timeout(gw.settings.call_time, gw.upstream_client.send(&ctx.upstream, permit));
     let mut exchange = opening.await.unwrap_or(Err(SendError::Timeout))?;
-    relay_notifications(gw, ctx, request, (call, heard), &mut exchange, line).await
+    relay_notifications(gw, ctx, request, (call, heard), &mut exchange, responder).await
 }
 
 async fn relay_notifications(
@@ -242,7 +244,7 @@ async fn relay_notifications(
     request: &ClientRequest<'_>,
     (call, heard): (CallId, &[AllowedResource]),
     exchange: &mut UpstreamResponse,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<ListenEnd, SendError> {
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
@@ -256,13 +258,13 @@ async fn relay_notifications(
             loop {
                 tokio::select! {
                     message = &mut next => break message?,
-                    _ = keep_alive.tick() => line.keep_alive().await,
+                    _ = keep_alive.tick() => responder.keep_alive().await,
                     _ = look.tick() => {
-                        if !listener.revalidate(gw, request, line).await {
+                        if !listener.revalidate(gw, request, responder).await {
                             return Ok(ListenEnd::Closed);
                         }
                     }
-                    () = wait_for_client_end(line) => return Ok(ListenEnd::ClientLeft),
+                    () = wait_for_client_end(responder) => return Ok(ListenEnd::ClientLeft),
                     () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
                 }
             }
@@ -288,17 +290,17 @@ async fn relay_notifications(
             Ok(Said::Notification(said)) if *said.method() == Method::SubscriptionsAcknowledged => {
                 let Some(asked) = asked.take() else { continue };
                 let text = asked.restrict_acknowledgement(said.text()).unwrap_or_else(|| said.text().to_owned());
-                forward_notification(ctx, request, text, line).await;
+                forward_notification(ctx, request, text, responder).await;
                 filter = asked.restrict_to_acknowledged(said.params().unwrap_or_default());
                 listener.advertised_lists = Some(filter.lists);
-                listener.notify_list_changes(request, line).await;
+                listener.notify_list_changes(request, responder).await;
             }
             // What was not asked for, nobody is told, whatever the server says.
             Ok(Said::Notification(said)) => {
                 let passed = filter.filter_notification(gw, ctx, &said).await;
                 let forced = || mutant!("unrequested-notification-forwarded").then(|| said.text().to_owned());
                 if let Some(text) = passed.or_else(forced) {
-                    forward_notification(ctx, request, text, line).await;
+                    forward_notification(ctx, request, text, responder).await;
                 }
             }
             Ok(Said::Request(_)) | Err(_) => gw.metrics.count_dropped_message(),
@@ -307,9 +309,14 @@ async fn relay_notifications(
 }
 
 /// Passes on what a server says, under the client's own id.
-async fn forward_notification(ctx: &RequestContext, request: &ClientRequest<'_>, text: String, line: &mut Responder) {
+async fn forward_notification(
+    ctx: &RequestContext,
+    request: &ClientRequest<'_>,
+    text: String,
+    responder: &mut Responder,
+) {
     let text = with_subscription_id(&text, request.id(), &JsonLimits::REPLY).unwrap_or(text);
-    line.send(&ctx.upstream.secret_redactor().redact_json(text)).await;
+    responder.send(&ctx.upstream.secret_redactor().redact_json(text)).await;
 }
 
 /// By what is in force somebody listens, and of what they hear.
@@ -331,36 +338,36 @@ impl SubscriptionListener {
     /// Looks whether something else is in force, tells the client, and goes on by that. False where the stream has to
     /// end: where the server is another one, or the grant may hear of other things that the client named than before, the
     /// client listens anew, and is told.
-    async fn revalidate(&mut self, gw: &Gateway, request: &ClientRequest<'_>, line: &mut Responder) -> bool {
+    async fn revalidate(&mut self, gw: &Gateway, request: &ClientRequest<'_>, responder: &mut Responder) -> bool {
         let next = match gw.revalidate(&self.ctx) {
             Revalidation::Unchanged => return true,
             Revalidation::Revoked => return false,
             // Whoever listens to all servers is told once for all of them.
-            Revalidation::Replaced(_) if line.is_aggregate() => return false,
+            Revalidation::Replaced(_) if responder.is_aggregate() => return false,
             Revalidation::Replaced(next) => *next,
         };
         self.has_pending_list_change = true;
-        self.notify_list_changes(request, line).await;
+        self.notify_list_changes(request, responder).await;
         let before = std::mem::replace(&mut self.ctx, next);
         Arc::ptr_eq(&before.upstream, &self.ctx.upstream)
             && resource_uris(&check_resources(gw, &self.ctx, request).allowed) == self.uris
-            && self.can_see_tasks(gw, request, line).await
+            && self.can_see_tasks(gw, request, responder).await
     }
 
     /// Whether the client may hear of all tasks that it named. With what is in force, what the server offers is to be
     /// asked for anew, and without that nothing is said of a task.
-    async fn can_see_tasks(&self, gw: &Gateway, request: &ClientRequest<'_>, line: &mut Responder) -> bool {
+    async fn can_see_tasks(&self, gw: &Gateway, request: &ClientRequest<'_>, responder: &mut Responder) -> bool {
         self.ctx.translation() != ProtocolTranslation::None
-            || matches!(find_hidden_task(gw, &self.ctx, request, line).await, Ok(None))
+            || matches!(find_hidden_task(gw, &self.ctx, request, responder).await, Ok(None))
     }
 
     /// Tells the client that its lists are others now, if that is to be said.
-    async fn notify_list_changes(&mut self, request: &ClientRequest<'_>, line: &mut Responder) {
+    async fn notify_list_changes(&mut self, request: &ClientRequest<'_>, responder: &mut Responder) {
         let Some(promised) = self.advertised_lists.filter(|_| std::mem::take(&mut self.has_pending_list_change)) else {
             return;
         };
         for method in promised.methods() {
-            line.send(&list_changed_notification_for(&method, request.id())).await;
+            responder.send(&list_changed_notification_for(&method, request.id())).await;
         }
     }
 }

@@ -26,29 +26,29 @@ pub(crate) async fn handle_task_request(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
-    mut line: Responder,
+    mut responder: Responder,
 ) {
-    if let Err(refusal) = line.acquire_in_flight(ctx, request.method()) {
-        return reply_refusal(gw, request, recorder, line, &refusal).await;
+    if let Err(refusal) = responder.acquire_in_flight(ctx, request.method()) {
+        return reply_refusal(gw, request, recorder, responder, &refusal).await;
     }
     initialize::reopen_if_closed(gw, ctx).await;
     let method = RequestSubject::Method { name: request.method().name() };
     if !is_method_available(ctx, request.method()) {
-        return call_handler::handle_call(gw, ctx, request, &method, recorder, line).await;
+        return call_handler::handle_call(gw, ctx, request, &method, recorder, responder).await;
     }
     if matches!(&ctx.client_protocol, ClientProtocol::Stateless(modern) if !modern.client_capabilities.has_tasks()) {
         let what = "the client has not declared the extension for tasks";
         let data = format!(r#"{{"requiredCapabilities":{TASKS_CAPABILITY_JSON}}}"#);
         let text = error_response(Some(request.id()), code::MISSING_CLIENT_CAPABILITY, what, Some(&data));
-        line.finish_with_status(StatusCode::BAD_REQUEST, text.into()).await;
+        responder.finish_with_status(StatusCode::BAD_REQUEST, text.into()).await;
         return gw.write_row(recorder.rejection_row(code::MISSING_CLIENT_CAPABILITY, what)).await;
     }
     if *request.method() == Method::TasksList {
-        return handle_tasks_list(gw, ctx, request, recorder, line).await;
+        return handle_tasks_list(gw, ctx, request, recorder, responder).await;
     }
     let id = match request.task_id() {
         Ok(id) => id,
-        Err(fault) => return reject(gw, ctx, recorder, line, &fault).await,
+        Err(fault) => return reject(gw, ctx, recorder, responder, &fault).await,
     };
     let own = match gw.owned_task_tool(ctx, &id).await {
         Ok(None) => is_unowned_and_observed(gw, ctx, &id).await.map(|is_passed| is_passed.then_some(None)),
@@ -56,16 +56,16 @@ pub(crate) async fn handle_task_request(
     };
     match own {
         Ok(Some(Some(tool))) => {
-            call_handler::handle_call(gw, ctx, request, &RequestSubject::Task { id, tool }, recorder, line).await
+            call_handler::handle_call(gw, ctx, request, &RequestSubject::Task { id, tool }, recorder, responder).await
         }
-        Ok(Some(None)) => call_handler::handle_call(gw, ctx, request, &method, recorder, line).await,
+        Ok(Some(None)) => call_handler::handle_call(gw, ctx, request, &method, recorder, responder).await,
         Ok(None) => {
             recorder.set_subject(ctx, Some(&id), None);
-            let facts = line.with_client_names(&RequestSubject::Task { id, tool: String::new() });
-            line.finish(reply::not_found_reply(ctx.generation(), &facts, request.id()).into()).await;
+            let facts = responder.with_client_names(&RequestSubject::Task { id, tool: String::new() });
+            responder.finish(reply::not_found_reply(ctx.generation(), &facts, request.id()).into()).await;
             gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
         }
-        Err(fault) => reply_refusal(gw, request, recorder, line, &Refusal::Store(fault)).await,
+        Err(fault) => reply_refusal(gw, request, recorder, responder, &Refusal::Store(fault)).await,
     }
 }
 
@@ -91,14 +91,20 @@ pub(crate) async fn reply_refusal(
     gw: &Gateway,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
-    line: Responder,
+    responder: Responder,
     refusal: &Refusal,
 ) {
-    line.finish(reply::internal_error_reply(request.id(), recorder.call_id(), refusal)).await;
+    responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), refusal)).await;
     gw.record_refusal(&mut recorder, refusal).await;
 }
 
-async fn reject(gw: &Gateway, ctx: &RequestContext, mut recorder: CallRecorder, line: Responder, fault: &MessageError) {
-    line.reject(fault, ctx.generation()).await;
+async fn reject(
+    gw: &Gateway,
+    ctx: &RequestContext,
+    mut recorder: CallRecorder,
+    responder: Responder,
+    fault: &MessageError,
+) {
+    responder.reject(fault, ctx.generation()).await;
     gw.write_row(recorder.rejection_row(fault.code, &fault.message)).await;
 }

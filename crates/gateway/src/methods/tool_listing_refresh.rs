@@ -32,7 +32,7 @@ pub(crate) async fn listing_for_tool(
     gw: &Gateway,
     ctx: &RequestContext,
     name: &str,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<Arc<ToolListing>, Refusal> {
     if let Some(offer) = find_usable_listing(ctx, name) {
         return Ok(offer);
@@ -52,11 +52,11 @@ pub(crate) async fn listing_for_tool(
             previous_response: None,
             deadline_timer: None,
         };
-        let waiting = wait_or_cancel(&errand, line, std::pin::pin!(offers.refresh_lock.lock())).await;
+        let waiting = wait_or_cancel(&errand, responder, std::pin::pin!(offers.refresh_lock.lock())).await;
         let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(SendError::ClientGone)) };
         match find_usable_listing(ctx, name) {
             Some(offer) => Ok(offer),
-            None => refresh_listing(gw, ctx, patience, line).await,
+            None => refresh_listing(gw, ctx, patience, responder).await,
         }
     };
     tokio::time::timeout(patience, Box::pin(asking)).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
@@ -83,12 +83,12 @@ async fn refresh_listing(
     gw: &Gateway,
     ctx: &RequestContext,
     patience: Duration,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<Arc<ToolListing>, Refusal> {
     let changes = ctx.tool_registry().change_count();
     let wanted = ListRequest { method: &Method::ToolsList, member: "tools", progress: None, is_client_request: false };
     let asking =
-        fetch_list_within(patience, gw, ctx, &wanted, line, |id, cursor, _| tools_list_request(ctx, id, cursor));
+        fetch_list_within(patience, gw, ctx, &wanted, responder, |id, cursor, _| tools_list_request(ctx, id, cursor));
     let (pages, first) = match asking.await? {
         ListPages::Whole(pages, first) => (pages, Some(first)),
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,

@@ -19,7 +19,7 @@ pub(crate) async fn reply_if_untranslatable(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
-    line: Responder,
+    responder: Responder,
 ) -> Option<(CallRecorder, Responder)> {
     let text = match (ctx.translation(), request.method()) {
         (ProtocolTranslation::ToStateful, Method::Discover) => {
@@ -29,8 +29,8 @@ pub(crate) async fn reply_if_untranslatable(
         (ProtocolTranslation::ToStateless, Method::SetLevel) => Some(set_log_level(gw, ctx, request).await),
         _ => None,
     };
-    let Some(text) = text else { return Some((recorder, line)) };
-    line.finish(text.into()).await;
+    let Some(text) = text else { return Some((recorder, responder)) };
+    responder.finish(text.into()).await;
     gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
     None
 }

@@ -114,10 +114,10 @@ pub(crate) struct ForwardContext<'a> {
 pub(crate) async fn forward(
     errand: &ForwardContext<'_>,
     permit: Permit,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
     let span = ClientSpan::begin(errand.ctx, permit.span_context(), errand.call, &*errand.gw.clock).map(Box::new);
-    let ended = send_and_relay(errand, permit, line).await;
+    let ended = send_and_relay(errand, permit, responder).await;
     if let Some(span) = span {
         span.end(ended.as_ref().map(|(ended, _)| ended));
     }
@@ -127,12 +127,13 @@ pub(crate) async fn forward(
 async fn send_and_relay(
     errand: &ForwardContext<'_>,
     permit: Permit,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
     let ForwardContext { gw, ctx, .. } = errand;
     let at = SessionEpoch::current(ctx);
     let back = permit.resume_target();
-    let Some(sent) = wait_or_cancel(errand, line, pin!(gw.upstream_client.send(&ctx.upstream, permit))).await else {
+    let Some(sent) = wait_or_cancel(errand, responder, pin!(gw.upstream_client.send(&ctx.upstream, permit))).await
+    else {
         return Ok((abandoned_outcome(gw)?, None));
     };
     // What a refusal says in words of its own is not read; its status counts all the same.
@@ -155,9 +156,9 @@ async fn send_and_relay(
         Ok(mut exchange) => {
             exchange.resume_target = back;
             if errand.is_client_request && exchange.is_event_stream() {
-                line.start_stream();
+                responder.start_stream();
             }
-            relay_until_response(errand, exchange, line).await
+            relay_until_response(errand, exchange, responder).await
         }
         Err(fault) => Err(fault),
     };
@@ -212,10 +213,10 @@ fn protocol_evidence(
 pub(crate) async fn relay_until_response(
     errand: &ForwardContext<'_>,
     mut exchange: UpstreamResponse,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
     let secrets = errand.ctx.upstream.secret_redactor();
-    let ended = relay(errand, &mut exchange, line).await.map_err(|fault| fault.redact(secrets))?;
+    let ended = relay(errand, &mut exchange, responder).await.map_err(|fault| fault.redact(secrets))?;
     Ok((ended, Some(exchange)))
 }
 
@@ -223,12 +224,12 @@ pub(crate) async fn relay_until_response(
 /// any more.
 pub(crate) async fn wait_or_cancel<T>(
     errand: &ForwardContext<'_>,
-    line: &mut Responder,
+    responder: &mut Responder,
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     let period = errand.gw.settings.keep_alive;
     let mut keep_alive = pin!(sleep(errand.deadline_timer, period));
-    let told = line.cancel_signal();
+    let told = responder.cancel_signal();
     loop {
         tokio::select! {
             // A call that was cancelled before it was sent is not sent.
@@ -236,11 +237,11 @@ pub(crate) async fn wait_or_cancel<T>(
             () = wait_for_cancel(told.as_deref()) => return None,
             done = work.as_mut() => return Some(done),
             () = keep_alive.as_mut() => {
-                line.keep_alive().await;
+                responder.keep_alive().await;
                 keep_alive.set(sleep(errand.deadline_timer, period));
             }
             // A stateless client cancels by hanging up; a legacy one comes back for what a call has done.
-            () = line.wait_for_disconnect(), if errand.cancels_on_disconnect || matches!(errand.ctx.client_protocol, ClientProtocol::Stateless(_)) => return None,
+            () = responder.wait_for_disconnect(), if errand.cancels_on_disconnect || matches!(errand.ctx.client_protocol, ClientProtocol::Stateless(_)) => return None,
             () = errand.gw.wait_for_forced_shutdown() => return None,
         }
     }
@@ -259,7 +260,7 @@ pub(crate) fn abandoned_outcome(gw: &Gateway) -> Result<ForwardOutcome, SendErro
 async fn relay(
     errand: &ForwardContext<'_>,
     exchange: &mut UpstreamResponse,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<ForwardOutcome, SendError> {
     let ForwardContext { gw, ctx, .. } = errand;
     let mut resumption = StreamResumption::default();
@@ -267,7 +268,7 @@ async fn relay(
         UnsentServerRequests { forward_ctx: errand, link: UpstreamLink::NoSession, questions: Vec::new() };
     let own_id = || RequestId::string(errand.call.as_str());
     if let Some(before) = errand.previous_response {
-        let again = wait_or_cancel(errand, line, pin!(exchange.matches_previous(before, &own_id()))).await;
+        let again = wait_or_cancel(errand, responder, pin!(exchange.matches_previous(before, &own_id()))).await;
         let Some(again) = again else { return abandoned_outcome(gw) };
         if again? {
             return Ok(ForwardOutcome::Response(ReceivedBody::Whole(before.text.clone()), before.spans));
@@ -276,7 +277,7 @@ async fn relay(
     loop {
         let is_stream = exchange.is_stream();
         let Some(message) =
-            wait_or_cancel(errand, line, pin!(next_message_in_batch(&accepted.questions, exchange))).await
+            wait_or_cancel(errand, responder, pin!(next_message_in_batch(&accepted.questions, exchange))).await
         else {
             return abandoned_outcome(gw);
         };
@@ -291,7 +292,7 @@ async fn relay(
         };
         let message = match ended {
             Ok(message) => message,
-            Err(fault) => match Box::pin(resumption.reconnect(errand, exchange, fault, line)).await? {
+            Err(fault) => match Box::pin(resumption.reconnect(errand, exchange, fault, responder)).await? {
                 Some(resumed) => {
                     *exchange = resumed;
                     continue;
@@ -327,7 +328,7 @@ async fn relay(
                 if let Some(text) =
                     Box::pin(unsolicited_messages::filter_call_notification(errand, &notification)).await
                 {
-                    line.send(&redact_secrets(ctx, text)).await;
+                    responder.send(&redact_secrets(ctx, text)).await;
                 }
             }
             Ok(Said::Request(question)) if ctx.translation() == ProtocolTranslation::ToStateful => {
@@ -342,7 +343,7 @@ async fn relay(
             }
             Ok(Said::Request(question)) => {
                 if let Some(text) = Box::pin(unsolicited_messages::relay_server_request(gw, ctx, &question)).await {
-                    line.send(&redact_secrets(ctx, text)).await;
+                    responder.send(&redact_secrets(ctx, text)).await;
                 }
             }
         }

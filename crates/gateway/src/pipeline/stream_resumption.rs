@@ -36,7 +36,7 @@ impl StreamResumption {
         errand: &ForwardContext<'_>,
         ended: &mut UpstreamResponse,
         fault: SendError,
-        line: &mut Responder,
+        responder: &mut Responder,
     ) -> Result<Option<UpstreamResponse>, SendError> {
         let has_hung_up = matches!(fault, SendError::InvalidResponse(_));
         let (last, pause) = ended.last_event();
@@ -59,11 +59,11 @@ impl StreamResumption {
                 tokio::time::sleep(pause).await;
                 errand.gw.upstream_client.send(&errand.ctx.upstream, permit).await
             };
-            match wait_or_cancel(errand, line, std::pin::pin!(asking)).await {
+            match wait_or_cancel(errand, responder, std::pin::pin!(asking)).await {
                 None => return Ok(None),
                 Some(Ok(mut exchange)) if exchange.is_stream() => {
                     if has_hung_up {
-                        line.close_for_polling();
+                        responder.close_for_polling();
                     }
                     exchange.resume_target = Some(back);
                     return Ok(Some(exchange));

@@ -68,7 +68,7 @@ pub(super) async fn load_tool_listing(
     ctx: &RequestContext,
     facts: &RequestSubject<'_>,
     recorder: &CallRecorder,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<Option<Arc<ToolListing>>, Refusal> {
     let Some(name) = facts.tool() else { return Ok(None) };
     if let Some(offer) = find_fresh_listing(ctx, name) {
@@ -78,7 +78,7 @@ pub(super) async fn load_tool_listing(
     if !is_known && let Some(reason) = hidden_reason(ctx, facts, recorder) {
         return Err(Refusal::Denied(reason));
     }
-    listing_for_tool(gw, ctx, name, line).await.map(Some).map_err(as_unsent_refusal)
+    listing_for_tool(gw, ctx, name, responder).await.map(Some).map_err(as_unsent_refusal)
 }
 
 /// What went wrong before the call was sent.

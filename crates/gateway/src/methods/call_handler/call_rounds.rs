@@ -53,7 +53,7 @@ impl CallRounds<'_> {
         &self,
         resumed: Option<Box<Paused>>,
         call: CallId,
-        line: &mut Responder,
+        responder: &mut Responder,
     ) -> Result<CallResult, SendError> {
         let about = self.subject.mcp_name_header(self.request.method());
         let mut step = match resumed {
@@ -62,13 +62,13 @@ impl CallRounds<'_> {
         };
         for round in 0..=MAX_INPUT_ROUNDS {
             let is_first = round == 0 && matches!(step, CallRound::Send(..));
-            let sent = self.run_round(step, line).await;
+            let sent = self.run_round(step, responder).await;
             let sent = if is_first { sent } else { sent.map_err(SendError::after_call_sent) };
             let Ok(CallResult::InputRequired { result }) = sent else { return sent };
             if round == MAX_INPUT_ROUNDS {
                 break;
             }
-            step = match Box::pin(self.ask_client(&result, line)).await? {
+            step = match Box::pin(self.ask_client(&result, responder)).await? {
                 Some(next) => next,
                 None => return Ok(CallResult::Cancelled),
             };
@@ -83,9 +83,9 @@ impl CallRounds<'_> {
 
     /// Asks the client what the upstream wants to know, and gives the request to be sent with its answers; none if the
     /// client wants no answer any more.
-    async fn ask_client(&self, result: &str, line: &mut Responder) -> Result<Option<CallRound>, SendError> {
+    async fn ask_client(&self, result: &str, responder: &mut Responder) -> Result<Option<CallRound>, SendError> {
         let Self { gw, ctx, .. } = self;
-        let asking = client_input::ask_client(gw, ctx, result, line);
+        let asking = client_input::ask_client(gw, ctx, result, responder);
         let unanswered =
             || Err(SendError::InvalidResponse("the client did not answer what the server asked".to_owned()));
         let answers =
@@ -102,7 +102,7 @@ impl CallRounds<'_> {
     }
 
     /// Takes one step, within the time that a call may take.
-    async fn run_round(&self, step: CallRound, line: &mut Responder) -> Result<CallResult, SendError> {
+    async fn run_round(&self, step: CallRound, responder: &mut Responder) -> Result<CallResult, SendError> {
         let call = match &step {
             CallRound::Send(call, _) => *call,
             CallRound::Resume(paused) => paused.call,
@@ -123,8 +123,8 @@ impl CallRounds<'_> {
             deadline_timer: self.deadline_timer.as_deref(),
         };
         let taking = pin!(async {
-            match self.exchange(&errand, links, step, line).await? {
-                Ok((ended, exchange)) => self.handle_forward_outcome(&errand, links, ended, exchange, line).await,
+            match self.exchange(&errand, links, step, responder).await? {
+                Ok((ended, exchange)) => self.handle_forward_outcome(&errand, links, ended, exchange, responder).await,
                 Err(text) => Ok(CallResult::LocalReply { text }),
             }
         });
@@ -143,15 +143,15 @@ impl CallRounds<'_> {
         errand: &ForwardContext<'_>,
         links: u64,
         step: CallRound,
-        line: &mut Responder,
+        responder: &mut Responder,
     ) -> Result<Result<(ForwardOutcome, Option<UpstreamResponse>), String>, SendError> {
         let Self { gw, ctx, request, .. } = self;
         let brings_answers = matches!(step, CallRound::Send(..)) && client_input::has_input_responses(request);
         let ended = match step {
-            CallRound::Send(_, permit) => forward(errand, permit, line).await?,
+            CallRound::Send(_, permit) => forward(errand, permit, responder).await?,
             CallRound::Resume(paused) => {
-                match Box::pin(client_input::deliver_responses(gw, ctx, request, *paused, line)).await? {
-                    Ok(exchange) => Box::pin(relay_until_response(errand, exchange, line)).await?,
+                match Box::pin(client_input::deliver_responses(gw, ctx, request, *paused, responder)).await? {
+                    Ok(exchange) => Box::pin(relay_until_response(errand, exchange, responder)).await?,
                     Err(text) => return Ok(Err(text)),
                 }
             }
@@ -160,9 +160,9 @@ impl CallRounds<'_> {
         match ended {
             (ForwardOutcome::ServerRequests(asked), Some(exchange)) if brings_answers => {
                 let paused = self.suspend(errand, links, &asked, exchange)?;
-                let told = Box::pin(client_input::deliver_responses(gw, ctx, request, paused, line)).await;
+                let told = Box::pin(client_input::deliver_responses(gw, ctx, request, paused, responder)).await;
                 match told.map_err(SendError::after_call_sent)? {
-                    Ok(exchange) => Box::pin(relay_until_response(errand, exchange, line)).await.map(Ok),
+                    Ok(exchange) => Box::pin(relay_until_response(errand, exchange, responder)).await.map(Ok),
                     Err(text) => Ok(Err(text)),
                 }
             }
@@ -193,14 +193,14 @@ impl CallRounds<'_> {
         links: u64,
         ended: ForwardOutcome,
         exchange: Option<UpstreamResponse>,
-        line: &mut Responder,
+        responder: &mut Responder,
     ) -> Result<CallResult, SendError> {
         let Self { gw, ctx, request, .. } = self;
         let (message, places, exchange) = match (ended, exchange) {
             (ForwardOutcome::Response(message, places), Some(exchange)) => (message, places, exchange),
             (ForwardOutcome::ServerRequests(asked), Some(exchange)) => {
                 let mut paused = self.suspend(errand, links, &asked, exchange)?;
-                paused.room = line.take_in_flight_guard();
+                paused.room = responder.take_in_flight_guard();
                 let text = client_input::suspend(gw, paused)?;
                 return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
             }

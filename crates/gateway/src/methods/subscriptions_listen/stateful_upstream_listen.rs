@@ -62,7 +62,7 @@ pub(super) async fn listen_stateful(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     named: Vec<AllowedResource>,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<ListenEnd, SendError> {
     let Some(session) = ctx.upstream_session() else { return Ok(ListenEnd::Closed) };
     let filter = build_filter(request, session, &named);
@@ -75,7 +75,7 @@ pub(super) async fn listen_stateful(
         stands = tokio::time::timeout(gw.settings.connect_time, session.notification_hub.wait_for_stream()) => {
             stands.map_err(|_| SendError::InvalidResponse("the server's stream does not open".to_owned()))?;
         }
-        () = wait_for_client_end(line) => return Ok(ListenEnd::ClientLeft),
+        () = wait_for_client_end(responder) => return Ok(ListenEnd::ClientLeft),
         () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
     }
     let mut openings = session.handshake_attempts();
@@ -85,12 +85,12 @@ pub(super) async fn listen_stateful(
     let _watching = ResourceWatchGuard::begin(gw, ctx, session, &heard);
     let taken = tokio::select! {
         taken = sync_subscriptions(gw, ctx, session, &heard) => taken,
-        () = wait_for_client_end(line) => return Ok(ListenEnd::ClientLeft),
+        () = wait_for_client_end(responder) => return Ok(ListenEnd::ClientLeft),
         () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
     };
     // What the server will not tell of is not promised.
     let filter = NotificationFilter::of(filter.lists, taken, false);
-    line.send(&filter.acknowledgement(request.id())).await;
+    responder.send(&filter.acknowledgement(request.id())).await;
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
@@ -100,16 +100,16 @@ pub(super) async fn listen_stateful(
             message = messages.recv() => match message {
                 Ok(message) => {
                     if let Some(text) = to_listener_message(&filter, &message, request.id()) {
-                        line.send(&text).await;
+                        responder.send(&text).await;
                     }
                 }
                 // It reads too slowly; what it missed, the next list tells.
                 Err(RecvError::Lagged(_)) => gw.metrics.count_dropped_message(),
                 Err(RecvError::Closed) => return Ok(ListenEnd::Closed),
             },
-            _ = keep_alive.tick() => line.keep_alive().await,
+            _ = keep_alive.tick() => responder.keep_alive().await,
             _ = look.tick() => {
-                if !listener.revalidate(gw, request, line).await {
+                if !listener.revalidate(gw, request, responder).await {
                     return Ok(ListenEnd::Closed);
                 }
                 gw.ensure_hub_follower(&listener.ctx, session);
@@ -120,7 +120,7 @@ pub(super) async fn listen_stateful(
                     gw.sync_subscriptions_in_background(&listener.ctx, session, &heard);
                 }
             }
-            () = wait_for_client_end(line) => return Ok(ListenEnd::ClientLeft),
+            () = wait_for_client_end(responder) => return Ok(ListenEnd::ClientLeft),
             () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
         }
     }

@@ -32,9 +32,9 @@ const MAX_OWNERSHIP_TTL: Duration = Duration::from_secs(30 * 24 * 3_600);
 const MAX_TASK_RESPONSE_BYTES: usize = 1 << 20;
 
 /// Asks what the server offers, if that is not known. A server that does not say offers nothing.
-pub(super) async fn ensure_tool_listing(gw: &Gateway, ctx: &RequestContext, tool: &str, line: &mut Responder) {
+pub(super) async fn ensure_tool_listing(gw: &Gateway, ctx: &RequestContext, tool: &str, responder: &mut Responder) {
     if ctx.server_access.mode == EnforcementMode::Enforce {
-        let _ = listing_for_tool(gw, ctx, tool, line).await;
+        let _ = listing_for_tool(gw, ctx, tool, responder).await;
     }
 }
 
@@ -157,13 +157,13 @@ pub(crate) async fn find_hidden_task(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<Option<String>, StoreError> {
     for value in task_ids(request).iter().flat_map(|named| named.elements()) {
         let id = value.as_str().unwrap_or(value.raw().into());
         let may_hear = match gw.owned_task_tool(ctx, &id).await? {
             Some(tool) => {
-                ensure_tool_listing(gw, ctx, &tool, line).await;
+                ensure_tool_listing(gw, ctx, &tool, responder).await;
                 is_task_visible(gw, ctx, &tool)
             }
             None => is_unowned_and_observed(gw, ctx, &id).await?,

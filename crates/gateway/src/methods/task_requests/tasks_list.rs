@@ -22,24 +22,24 @@ pub(super) async fn handle_tasks_list(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
-    mut line: Responder,
+    mut responder: Responder,
 ) {
     match request.cursor() {
         Ok(None) => {}
         Ok(Some(_)) => {
             let what = FOREIGN_CURSOR_MESSAGE;
-            line.finish(error_response(Some(request.id()), code::INVALID_PARAMS, what, None).into()).await;
+            responder.finish(error_response(Some(request.id()), code::INVALID_PARAMS, what, None).into()).await;
             return gw.write_row(recorder.rejection_row(code::INVALID_PARAMS, what)).await;
         }
-        Err(fault) => return reject(gw, ctx, recorder, line, &fault).await,
+        Err(fault) => return reject(gw, ctx, recorder, responder, &fault).await,
     }
-    match fetch_own_tasks(gw, ctx, request, &mut line).await {
+    match fetch_own_tasks(gw, ctx, request, &mut responder).await {
         Ok((status, text, outcome)) => {
-            line.finish_with_status(status, ctx.upstream.secret_redactor().redact(text)).await;
+            responder.finish_with_status(status, ctx.upstream.secret_redactor().redact(text)).await;
             gw.write_row(recorder.outcome_row(outcome, None)).await;
         }
-        Err(Refusal::Upstream(fault)) => reply_failure(gw, request.id(), &mut recorder, fault, line).await,
-        Err(refusal) => reply_refusal(gw, request, recorder, line, &refusal).await,
+        Err(Refusal::Upstream(fault)) => reply_failure(gw, request.id(), &mut recorder, fault, responder).await,
+        Err(refusal) => reply_refusal(gw, request, recorder, responder, &refusal).await,
     }
 }
 
@@ -47,14 +47,16 @@ async fn fetch_own_tasks(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    line: &mut Responder,
+    responder: &mut Responder,
 ) -> Result<(StatusCode, Bytes, CallOutcome), Refusal> {
     let unreadable = || Refusal::Upstream(SendError::InvalidResponse("the list cannot be read".to_owned()));
     let progress = ProgressRelay::of(request);
     let wanted =
         ListRequest { method: request.method(), member: "tasks", progress: progress.as_ref(), is_client_request: true };
     let (pages, first) =
-        match fetch_list(gw, ctx, &wanted, line, |id, cursor, trace| request.page_request(id, cursor, trace)).await? {
+        match fetch_list(gw, ctx, &wanted, responder, |id, cursor, trace| request.page_request(id, cursor, trace))
+            .await?
+        {
             ListPages::Whole(pages, first) => (pages, first),
             ListPages::Error(message, status) => {
                 let (text, outcome) = response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits)
@@ -64,7 +66,7 @@ async fn fetch_own_tasks(
         };
     let own = owned_tasks(gw, ctx).await.map_err(Refusal::Store)?;
     if let Some(tool) = own.values().next() {
-        ensure_tool_listing(gw, ctx, tool, line).await;
+        ensure_tool_listing(gw, ctx, tool, responder).await;
     }
     let documents: Option<Vec<_>> = pages.iter().map(|page| read(page, &gw.settings.reply_limits).ok()).collect();
     let documents = documents.ok_or_else(unreadable)?;
