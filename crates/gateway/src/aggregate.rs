@@ -50,8 +50,8 @@ pub(crate) struct AggregateRequest {
 }
 
 impl AggregateRequest {
-    pub fn new(live: &ConfigSnapshot, grant: &Arc<ActiveGrant>, address: &Arc<str>) -> Self {
-        let mut contexts: Vec<RequestContext> = granted_servers(live, grant)
+    pub fn new(snapshot: &ConfigSnapshot, grant: &Arc<ActiveGrant>, address: &Arc<str>) -> Self {
+        let mut contexts: Vec<RequestContext> = granted_servers(snapshot, grant)
             .map(|(upstream, door)| RequestContext {
                 grant: Arc::clone(grant),
                 server_access: door.clone(),
@@ -85,7 +85,7 @@ impl AggregateRequest {
         visit: &RequestContext,
         request: &ClientRequest<'_>,
     ) -> Result<RequestContext, Refusal> {
-        let seated = match &self.client_protocol {
+        let session_ctx = match &self.client_protocol {
             ClientProtocol::Stateful(Some(session)) => {
                 per_server_session::ensure_open(gw, session, visit).await.map(|part| visit.with_session(part))
             }
@@ -98,38 +98,38 @@ impl AggregateRequest {
                 })
             }
         };
-        let seated = seated.map(|seated| RequestContext { trace: self.trace.clone(), ..seated });
-        seated.map_err(Refusal::as_handshake_failure)
+        let session_ctx = session_ctx.map(|seated| RequestContext { trace: self.trace.clone(), ..seated });
+        session_ctx.map_err(Refusal::as_handshake_failure)
     }
 }
 
 fn granted_servers<'l>(
-    live: &'l ConfigSnapshot,
+    snapshot: &'l ConfigSnapshot,
     grant: &'l ActiveGrant,
 ) -> impl Iterator<Item = (&'l Arc<Upstream>, &'l ServerAccess)> {
-    let door = |(name, door): (&'l ServerName, &'l ServerAccess)| Some((live.find_server(name.as_str())?, door));
+    let door = |(name, door): (&'l ServerName, &'l ServerAccess)| Some((snapshot.find_server(name.as_str())?, door));
     grant.config.servers.iter().filter_map(door)
 }
 
 impl Gateway {
     /// What became of what a long stream was opened by: the grant, and all of its servers as they were.
-    fn revalidate_aggregate(&self, all: &AggregateRequest) -> Revalidation<AggregateRequest> {
-        let (live, config) = (self.config_snapshot(), &all.grant.config);
-        let grant = live.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now()));
+    fn revalidate_aggregate(&self, aggregate: &AggregateRequest) -> Revalidation<AggregateRequest> {
+        let (snapshot, config) = (self.config_snapshot(), &aggregate.grant.config);
+        let grant = snapshot.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now()));
         let Some(grant) =
-            grant.filter(|grant| grant.config.id == config.id && grant.allows_protocol(&all.client_protocol))
+            grant.filter(|grant| grant.config.id == config.id && grant.allows_protocol(&aggregate.client_protocol))
         else {
             return Revalidation::Revoked;
         };
-        let is_complete = granted_servers(&live, grant).count() == all.contexts.len();
-        if is_complete && all.contexts.iter().all(|ctx| self.is_context_current(ctx)) {
+        let is_complete = granted_servers(&snapshot, grant).count() == aggregate.contexts.len();
+        if is_complete && aggregate.contexts.iter().all(|ctx| self.is_context_current(ctx)) {
             return Revalidation::Unchanged;
         }
-        let (side, trace) = (all.client_protocol.clone(), all.trace.clone());
+        let (side, trace) = (aggregate.client_protocol.clone(), aggregate.trace.clone());
         Revalidation::Replaced(Box::new(AggregateRequest {
             client_protocol: side,
             trace,
-            ..AggregateRequest::new(&live, grant, &all.address)
+            ..AggregateRequest::new(&snapshot, grant, &aggregate.address)
         }))
     }
 }

@@ -27,7 +27,7 @@ const LATE_RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// is there for as long as what is given in its place.
 pub(super) async fn fan_out<T, W>(
     gw: &Arc<Gateway>,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     work: impl Fn(Arc<Gateway>, RequestContext) -> W,
 ) -> Vec<(RequestContext, Result<T, Weak<()>>)>
 where
@@ -36,7 +36,7 @@ where
 {
     let until = Instant::now() + if mutant!("slow-server-delays-all") { FAN_OUT_TIMEOUT * 10 } else { FAN_OUT_TIMEOUT };
     let begin = |ctx: &RequestContext| {
-        let (mut tell, told) = oneshot::channel();
+        let (mut tell, result) = oneshot::channel();
         let (task, working) = (Arc::clone(gw), work(Arc::clone(gw), ctx.clone()));
         let under_way = Arc::new(());
         let late = Arc::downgrade(&under_way);
@@ -48,13 +48,13 @@ where
                 () = async { tell.closed().await; task.wait_for_shutdown().await } => {}
             }
         });
-        (told, late)
+        (result, late)
     };
-    let begun: Vec<_> = all.contexts.iter().map(|ctx| (ctx.clone(), begin(ctx))).collect();
+    let begun: Vec<_> = aggregate.contexts.iter().map(|ctx| (ctx.clone(), begin(ctx))).collect();
     let mut done = Vec::with_capacity(begun.len());
-    for (ctx, (told, late)) in begun {
-        let told = tokio::time::timeout_at(until, told).await;
-        done.push((ctx, told.ok().and_then(Result::ok).ok_or(late)));
+    for (ctx, (result, late)) in begun {
+        let result = tokio::time::timeout_at(until, result).await;
+        done.push((ctx, result.ok().and_then(Result::ok).ok_or(late)));
     }
     done
 }
@@ -66,19 +66,19 @@ where
 /// There is no answer; the words say why.
 pub(super) async fn request_server(
     gw: &Gateway,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     visit: &RequestContext,
     text: &str,
-    beside: mpsc::Sender<Bytes>,
+    notifications: mpsc::Sender<Bytes>,
 ) -> Result<Bytes, String> {
     let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return Err("the request cannot be read".to_owned());
     };
-    let room = InFlightGuard::for_fan_out_leg(visit).map_err(|refusal| refusal.message())?;
-    let ctx = match all.with_upstream_session(gw, visit, &request).await {
-        Ok(seated) => seated,
+    let in_flight = InFlightGuard::for_fan_out_leg(visit).map_err(|refusal| refusal.message())?;
+    let ctx = match aggregate.with_upstream_session(gw, visit, &request).await {
+        Ok(session_ctx) => session_ctx,
         Err(refusal) => {
-            let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
+            let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..visit.clone() };
             let mut recorder = CallRecorder::start(&as_asked, &request, gw.new_call_id(), gw.clock.now());
             gw.metrics.count_refusal(refusal.code());
             gw.write_row(recorder.failure_row(&refusal, CallOutcome::NotSent)).await;
@@ -87,7 +87,7 @@ pub(super) async fn request_server(
     };
     let (texts, mut queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
     let mut responder = Responder::to_message_queue(texts, SessionSlot::default());
-    responder.hold_in_flight_guard(room);
+    responder.hold_in_flight_guard(in_flight);
     responder.prefix_names_of(ctx.upstream.name(), request.method(), gw.settings.reply_limits);
     let until = Instant::now() + LATE_RESPONSE_TIMEOUT;
     let hearing = async move {
@@ -99,7 +99,7 @@ pub(super) async fn request_server(
                 // Of the progress of many, nobody could make one.
                 Ok(Said::Notification(said)) if *said.method() == Method::Progress => {}
                 // Whoever does not wait for the answer any more does not hear it.
-                _ => drop(beside.send(text).await),
+                _ => drop(notifications.send(text).await),
             }
         }
         answer

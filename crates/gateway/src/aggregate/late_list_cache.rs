@@ -32,10 +32,10 @@ pub(super) struct LateListKey {
 }
 
 impl LateListKey {
-    pub fn new(all: &AggregateRequest, ctx: &RequestContext, method: &Method<'_>) -> Self {
+    pub fn new(aggregate: &AggregateRequest, ctx: &RequestContext, method: &Method<'_>) -> Self {
         Self {
-            grant: all.grant.config.id.clone(),
-            session: all.client_protocol.session().map(|session| session.id().into()),
+            grant: aggregate.grant.config.id.clone(),
+            session: aggregate.client_protocol.session().map(|session| session.id().into()),
             server: ctx.upstream.name().clone(),
             method: method.name().to_owned(),
         }
@@ -90,29 +90,37 @@ impl LateListCache {
     }
 
     /// Notes that nobody waits any more; `asking` lives as long as it is being asked. Gives what it said last.
-    pub(super) fn mark_late(&self, key: &LateListKey, asking: &Weak<()>, live: &Arc<ConfigSnapshot>) -> Option<Bytes> {
+    pub(super) fn mark_late(
+        &self,
+        key: &LateListKey,
+        asking: &Weak<()>,
+        snapshot: &Arc<ConfigSnapshot>,
+    ) -> Option<Bytes> {
         let mut entries = self.lock();
         entries.retain(|_, entry| entry.in_progress.strong_count() > 0 || entry.is_fresh());
         let entry = entries.entry(key.clone()).or_default();
         entry.in_progress = Weak::clone(asking);
-        entry.valid_response(live)
+        entry.valid_response(snapshot)
     }
 
     /// What it said last, if that holds under what is in force now.
-    pub(super) fn find_response(&self, key: &LateListKey, live: &Arc<ConfigSnapshot>) -> Option<Bytes> {
-        self.lock().get(key)?.valid_response(live)
+    pub(super) fn find_response(&self, key: &LateListKey, snapshot: &Arc<ConfigSnapshot>) -> Option<Bytes> {
+        self.lock().get(key)?.valid_response(snapshot)
     }
 
     /// Keeps an answer that nobody waited for, and tells those who listen if it is another one than before.
-    pub(super) fn store_response(&self, key: &LateListKey, answer: &Bytes, live: &Arc<ConfigSnapshot>) {
+    pub(super) fn store_response(&self, key: &LateListKey, answer: &Bytes, snapshot: &Arc<ConfigSnapshot>) {
         if answer.len() > MAX_LATE_LIST_BYTES {
             return;
         }
         let mut entries = self.lock();
         let Some(entry) = entries.get_mut(key) else { return };
-        let is_known = entry.valid_response(live).is_some_and(|before| before == *answer);
-        entry.list =
-            Some(LateList { response: answer.clone(), received_at: Instant::now(), snapshot: Arc::downgrade(live) });
+        let is_known = entry.valid_response(snapshot).is_some_and(|before| before == *answer);
+        entry.list = Some(LateList {
+            response: answer.clone(),
+            received_at: Instant::now(),
+            snapshot: Arc::downgrade(snapshot),
+        });
         drop(entries);
         if !is_known && let Some(method) = list_changed_method(&key.method) {
             // Nobody listening is nothing lost.
@@ -127,12 +135,12 @@ impl LateListCache {
 
 impl LateListEntry {
     fn is_fresh(&self) -> bool {
-        self.list.as_ref().is_some_and(|came| came.received_at.elapsed() < LATE_LIST_TTL)
+        self.list.as_ref().is_some_and(|cached| cached.received_at.elapsed() < LATE_LIST_TTL)
     }
 
-    fn valid_response(&self, live: &Arc<ConfigSnapshot>) -> Option<Bytes> {
-        let came = self.list.as_ref().filter(|_| self.is_fresh())?;
-        came.snapshot.upgrade().is_some_and(|then| Arc::ptr_eq(&then, live)).then(|| came.response.clone())
+    fn valid_response(&self, snapshot: &Arc<ConfigSnapshot>) -> Option<Bytes> {
+        let cached = self.list.as_ref().filter(|_| self.is_fresh())?;
+        cached.snapshot.upgrade().is_some_and(|then| Arc::ptr_eq(&then, snapshot)).then(|| cached.response.clone())
     }
 }
 

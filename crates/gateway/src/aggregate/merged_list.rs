@@ -30,49 +30,49 @@ struct ServerListPart {
 /// Answers a list.
 pub(super) async fn handle_aggregate_list(
     gw: &Arc<Gateway>,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
     responder: Responder,
 ) {
-    let era = all.client_protocol.generation();
-    let Some(mut responder) = reject_cursor(gw, request, era, &mut recorder, responder).await else { return };
-    match InFlightGuard::for_aggregate(&all.grant) {
-        Ok(room) => responder.hold_in_flight_guard(room),
+    let generation = aggregate.client_protocol.generation();
+    let Some(mut responder) = reject_cursor(gw, request, generation, &mut recorder, responder).await else { return };
+    match InFlightGuard::for_aggregate(&aggregate.grant) {
+        Ok(in_flight) => responder.hold_in_flight_guard(in_flight),
         Err(refusal) => {
             responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
             return gw.record_refusal(&mut recorder, &refusal).await;
         }
     }
-    let shares = collect_parts(gw, all, request, &mut responder).await;
-    let result = merge_lists(all, request.method(), &shares);
+    let shares = collect_parts(gw, aggregate, request, &mut responder).await;
+    let result = merge_lists(aggregate, request.method(), &shares);
     responder.finish(gatelodge_mcp::result_response(request.id(), &result).into()).await;
     gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }
 
 async fn collect_parts(
     gw: &Arc<Gateway>,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     responder: &mut Responder,
 ) -> Vec<ServerListPart> {
-    let (beside, mut said) = mpsc::channel::<Bytes>(1);
+    let (notifications, mut said) = mpsc::channel::<Bytes>(1);
     let text: Arc<str> = request.text().into();
     let asking = async {
-        let came = fan_out(gw, all, |gw, visit| {
-            let key = LateListKey::new(all, &visit, request.method());
-            request_or_cached(gw, all.clone(), visit, key, Arc::clone(&text), beside.clone())
+        let responses = fan_out(gw, aggregate, |gw, visit| {
+            let key = LateListKey::new(aggregate, &visit, request.method());
+            request_or_cached(gw, aggregate.clone(), visit, key, Arc::clone(&text), notifications.clone())
         });
         let mut shares = Vec::new();
-        for (ctx, came) in came.await {
+        for (ctx, responses) in responses.await {
             let late = |asking: Weak<()>| {
-                let key = LateListKey::new(all, &ctx, request.method());
+                let key = LateListKey::new(aggregate, &ctx, request.method());
                 gw.late_lists
                     .mark_late(&key, &asking, &gw.config_snapshot())
                     .ok_or_else(|| "the server did not answer in time".to_owned())
             };
-            let came = came.unwrap_or_else(late);
-            shares.push(build_part(gw, all, request.method(), ctx, came).await);
+            let responses = responses.unwrap_or_else(late);
+            shares.push(build_part(gw, aggregate, request.method(), ctx, responses).await);
         }
         shares
     };
@@ -89,30 +89,33 @@ async fn collect_parts(
 /// Asks one server. Of one that is late already it is taken what it said last.
 async fn request_or_cached(
     gw: Arc<Gateway>,
-    all: AggregateRequest,
+    aggregate: AggregateRequest,
     ctx: RequestContext,
     key: LateListKey,
     text: Arc<str>,
-    beside: mpsc::Sender<Bytes>,
+    notifications: mpsc::Sender<Bytes>,
 ) -> Result<Bytes, String> {
-    let live = gw.config_snapshot().clone();
+    let snapshot = gw.config_snapshot().clone();
     if gw.late_lists.is_in_progress(&key) {
-        return gw.late_lists.find_response(&key, &live).ok_or_else(|| "the server has not answered yet".to_owned());
+        return gw
+            .late_lists
+            .find_response(&key, &snapshot)
+            .ok_or_else(|| "the server has not answered yet".to_owned());
     }
-    let answer = request_server(&gw, &all, &ctx, &text, beside).await?;
-    gw.late_lists.store_response(&key, &answer, &live);
+    let answer = request_server(&gw, &aggregate, &ctx, &text, notifications).await?;
+    gw.late_lists.store_response(&key, &answer, &snapshot);
     Ok(answer)
 }
 
 /// What a server adds to the list.
 async fn build_part(
     gw: &Gateway,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     method: &Method<'_>,
     visit: RequestContext,
-    came: Result<Bytes, String>,
+    response: Result<Bytes, String>,
 ) -> ServerListPart {
-    match came.and_then(|answer| parse_entries(gw, method, &answer)) {
+    match response.and_then(|answer| parse_entries(gw, method, &answer)) {
         Ok(mut entries) => {
             if *method == Method::ToolsList {
                 // The same order as that of a server that does not answer.
@@ -126,7 +129,7 @@ async fn build_part(
             }
         }
         Err(why) if *method == Method::ToolsList => {
-            let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
+            let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..visit.clone() };
             let entries = pinned_tools(gw, &as_asked).await;
             let entries = entries.iter().filter_map(|entry| mark_unavailable(gw, &visit, entry, &why)).collect();
             ServerListPart { ctx: visit, entries, unavailable_reason: Some(why) }
@@ -142,9 +145,9 @@ async fn build_part(
 fn parse_entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(String, String)>, String> {
     let unreadable = || "the server's list cannot be read".to_owned();
     let document = read(answer, &gw.settings.reply_limits).map_err(|_| unreadable())?;
-    if let Some(fault) = document.root().get("error") {
-        let is_unknown = fault.get("code").is_some_and(|code| code.raw() == code::METHOD_NOT_FOUND.to_string());
-        let why = fault.get("message").and_then(|message| message.as_str()).unwrap_or_default();
+    if let Some(error) = document.root().get("error") {
+        let is_unknown = error.get("code").is_some_and(|code| code.raw() == code::METHOD_NOT_FOUND.to_string());
+        let why = error.get("message").and_then(|message| message.as_str()).unwrap_or_default();
         return if is_unknown { Ok(Vec::new()) } else { Err(why.into_owned()) };
     }
     let (member, key) = list_member_names(method);
@@ -164,10 +167,10 @@ fn mark_unavailable(gw: &Gateway, ctx: &RequestContext, entry: &str, why: &str) 
 }
 
 /// The list, and which servers it is not complete for.
-fn merge_lists(all: &AggregateRequest, method: &Method<'_>, shares: &[ServerListPart]) -> String {
+fn merge_lists(aggregate: &AggregateRequest, method: &Method<'_>, shares: &[ServerListPart]) -> String {
     let (member, _) = list_member_names(method);
     let entries: Vec<&str> = shares.iter().flat_map(|share| &share.entries).map(String::as_str).collect();
-    let mut out = match all.client_protocol.generation() {
+    let mut out = match aggregate.client_protocol.generation() {
         ProtocolGeneration::Stateful => "{".to_owned(),
         ProtocolGeneration::Stateless => r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","#.to_owned(),
     };

@@ -31,12 +31,12 @@ const ASSUMED_CAPABILITIES: &str = r#"{"resources":{"subscribe":true}}"#;
 /// Opens a session for all servers. Those at each of them are opened with it, and are waited for a little.
 pub(super) async fn handle_initialize(
     gw: &Arc<Gateway>,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
     mut responder: Responder,
 ) {
-    let session = match open_session(gw, all, request).await {
+    let session = match open_session(gw, aggregate, request).await {
         Ok(session) => session,
         Err(refusal) => {
             responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
@@ -46,7 +46,7 @@ pub(super) async fn handle_initialize(
     if responder.set_session(&session) {
         gw.persist_session(&session).await;
     }
-    let came = fan_out(gw, all, |gw, visit| {
+    let server_infos = fan_out(gw, aggregate, |gw, visit| {
         let session = Arc::clone(&session);
         async move {
             per_server_session::ensure_open(&gw, &session, &visit)
@@ -56,9 +56,9 @@ pub(super) async fn handle_initialize(
         }
     });
     // Whoever does not answer in time has most likely not changed since it last did: many take longer to start.
-    let words = MergedServerInfo::of(came.await.into_iter().map(|(visit, came)| {
-        let came = came.ok().flatten().or_else(|| visit.grant.server_info_cache.find(&visit.upstream));
-        (visit, came)
+    let words = MergedServerInfo::of(server_infos.await.into_iter().map(|(visit, came)| {
+        let server_infos = came.ok().flatten().or_else(|| visit.grant.server_info_cache.find(&visit.upstream));
+        (visit, server_infos)
     }));
     let result = format!(
         r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{GATEWAY_SERVER_INFO}{}}}"#,
@@ -71,28 +71,31 @@ pub(super) async fn handle_initialize(
 
 async fn open_session(
     gw: &Gateway,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
 ) -> Result<Arc<Session>, Refusal> {
     if request.text().len() > MAX_HANDSHAKE_BYTES {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE_BYTES));
     }
-    let room = gw.acquire_session_permit(&all.grant).await.ok_or(Refusal::Busy("sessions"))?;
+    let session_permit = gw.acquire_session_permit(&aggregate.grant).await.ok_or(Refusal::Busy("sessions"))?;
     let params = request.params();
     let wanted = params.and_then(|params| params.get("protocolVersion")?.as_str()?.parse().ok());
     let revision = wanted
         .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful)
         .unwrap_or(Revision::R2025_11_25);
-    all.grant.check_revision(revision, || all.grant.allowed_revisions(&Revision::ALL)).map_err(Refusal::Protocol)?;
+    aggregate
+        .grant
+        .check_revision(revision, || aggregate.grant.allowed_revisions(&Revision::ALL))
+        .map_err(Refusal::Protocol)?;
     let opening = SessionParams {
-        grant: all.grant.config.id.clone(),
+        grant: aggregate.grant.config.id.clone(),
         server: None,
         revision,
         client_info: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
         handshake: handshake_with_revision(request, revision).into(),
         server_info: Bytes::new(),
         upstream_link: UpstreamLink::NoSession,
-        session_permit: room,
+        session_permit,
         is_upstream_stateless: false,
         accepts_log_messages: true,
     };
@@ -116,18 +119,18 @@ fn handshake_with_revision(request: &ClientRequest<'_>, revision: Revision) -> S
 /// Says what there is, to a client whose requests stand alone.
 pub(super) async fn handle_discover(
     gw: &Arc<Gateway>,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     recorder: CallRecorder,
     responder: Responder,
 ) {
     let text: Arc<str> = request.text().into();
-    let came = fan_out(gw, all, |gw, visit| {
-        let (all, text) = (all.clone(), Arc::clone(&text));
-        async move { discover_server(&gw, &all, &visit, &text).await }
+    let server_infos = fan_out(gw, aggregate, |gw, visit| {
+        let (aggregate, text) = (aggregate.clone(), Arc::clone(&text));
+        async move { discover_server(&gw, &aggregate, &visit, &text).await }
     });
-    let words = MergedServerInfo::of(came.await.into_iter().map(|(visit, came)| (visit, came.ok().flatten())));
-    let versions = all.grant.allowed_revisions(&Revision::ALL);
+    let words = MergedServerInfo::of(server_infos.await.into_iter().map(|(visit, came)| (visit, came.ok().flatten())));
+    let versions = aggregate.grant.allowed_revisions(&Revision::ALL);
     let versions: Vec<String> = versions.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let result = format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{}{},"ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{GATEWAY_SERVER_INFO}}}}}"#,
@@ -141,18 +144,18 @@ pub(super) async fn handle_discover(
 /// What one server says of itself, and whether it speaks the other era; none if it does not.
 async fn discover_server(
     gw: &Gateway,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     ctx: &RequestContext,
     text: &str,
 ) -> Option<(Bytes, bool)> {
     let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return None;
     };
-    let seated = all.with_upstream_session(gw, ctx, &request).await.ok()?;
-    match seated.upstream_session() {
+    let session_ctx = aggregate.with_upstream_session(gw, ctx, &request).await.ok()?;
+    match session_ctx.upstream_session() {
         Some(session) => Some((session.server_info.clone(), true)),
-        None => match request_discover(gw, &seated).await.ok()? {
-            DiscoverResult::ServerInfo(welcome) => Some((welcome, false)),
+        None => match request_discover(gw, &session_ctx).await.ok()? {
+            DiscoverResult::ServerInfo(server_info) => Some((server_info, false)),
             DiscoverResult::Rejected | DiscoverResult::NotStateless => None,
         },
     }
@@ -166,13 +169,14 @@ struct MergedServerInfo {
 
 impl MergedServerInfo {
     /// Puts together what came, and whether it is of the other era than the client's.
-    fn of(came: impl Iterator<Item = (RequestContext, Option<(Bytes, bool)>)>) -> Self {
+    fn of(server_infos: impl Iterator<Item = (RequestContext, Option<(Bytes, bool)>)>) -> Self {
         let (mut able, mut instructions) = (vec![GATEWAY_CAPABILITIES.to_owned()], Vec::new());
-        for (ctx, came) in came {
-            let (welcome, is_crossed) = came.unzip();
-            let welcome = welcome.and_then(|welcome| String::from_utf8(welcome.into()).ok());
-            let welcome = welcome.map(|welcome| ctx.upstream.secret_redactor().redact_json(welcome));
-            let document = welcome.as_ref().and_then(|welcome| read(welcome.as_bytes(), &JsonLimits::REPLY).ok());
+        for (ctx, server_infos) in server_infos {
+            let (server_info, is_crossed) = server_infos.unzip();
+            let server_info = server_info.and_then(|server_info| String::from_utf8(server_info.into()).ok());
+            let server_info = server_info.map(|server_info| ctx.upstream.secret_redactor().redact_json(server_info));
+            let document =
+                server_info.as_ref().and_then(|server_info| read(server_info.as_bytes(), &JsonLimits::REPLY).ok());
             let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
             let own = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
             // One that has not answered may have all of it.

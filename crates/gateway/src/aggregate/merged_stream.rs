@@ -30,29 +30,29 @@ use crate::session::{STANDALONE_STREAM, Session, SseEventId};
 const STARTUP_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
-pub(crate) async fn resume_stream(gw: &Arc<Gateway>, all: AggregateRequest, last: &str) -> Response<ReplyBody> {
-    let Some(session) = all.client_protocol.session() else {
+pub(crate) async fn resume_stream(gw: &Arc<Gateway>, aggregate: AggregateRequest, last: &str) -> Response<ReplyBody> {
+    let Some(session) = aggregate.client_protocol.session() else {
         return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
     let place_in = session.replay_buffers().parse_event_id(last);
     if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE_STREAM) {
-        return open_stream(gw, all, Some(behind)).await;
+        return open_stream(gw, aggregate, Some(behind)).await;
     }
     let Some(behind) = place_in.filter(|place| session.replay_buffers().find_missed_events(*place).is_some()) else {
-        return reply_unknown_event(gw, &all).await;
+        return reply_unknown_event(gw, &aggregate).await;
     };
-    match acquire_stream_slot(gw, &all).await {
+    match acquire_stream_slot(gw, &aggregate).await {
         Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
-        Ok(room) => match session.replay_buffers().resume_stream(behind, room) {
+        Ok(in_flight) => match session.replay_buffers().resume_stream(behind, in_flight) {
             Some(events) => reply::event_stream_response(events),
-            None => reply_unknown_event(gw, &all).await,
+            None => reply_unknown_event(gw, &aggregate).await,
         },
     }
 }
 
 /// Answers that nobody knows what a client missed.
-async fn reply_unknown_event(gw: &Gateway, all: &AggregateRequest) -> Response<ReplyBody> {
-    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+async fn reply_unknown_event(gw: &Gateway, aggregate: &AggregateRequest) -> Response<ReplyBody> {
+    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
     reply::http_error_response(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
@@ -62,44 +62,44 @@ async fn reply_unknown_event(gw: &Gateway, all: &AggregateRequest) -> Response<R
 /// ends the session, until the grant is no more, or until the gateway stops.
 pub(crate) async fn open_stream(
     gw: &Arc<Gateway>,
-    all: AggregateRequest,
+    aggregate: AggregateRequest,
     behind: Option<SseEventId>,
 ) -> Response<ReplyBody> {
-    let room = match acquire_stream_slot(gw, &all).await {
-        Ok(room) => room,
+    let in_flight = match acquire_stream_slot(gw, &aggregate).await {
+        Ok(in_flight) => in_flight,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (events, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
     let task = Arc::clone(gw);
     gw.spawn(async move {
-        serve_stream(task, all, behind, events).await;
-        drop(room);
+        serve_stream(task, aggregate, behind, events).await;
+        drop(in_flight);
     });
     reply::event_stream_response(receiver)
 }
 
 /// A place for one more stream of the grant; what comes of it is written down.
-async fn acquire_stream_slot(gw: &Gateway, all: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
-    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+async fn acquire_stream_slot(gw: &Gateway, aggregate: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
+    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
-    let room = InFlightGuard::for_stream(&all.grant);
-    match &room {
+    let in_flight = InFlightGuard::for_stream(&aggregate.grant);
+    match &in_flight {
         Ok(_) => gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await,
         Err(refusal) => {
             gw.record_refusal(&mut recorder, refusal).await;
         }
     }
-    room
+    in_flight
 }
 
 async fn serve_stream(
     gw: Arc<Gateway>,
-    all: AggregateRequest,
+    aggregate: AggregateRequest,
     behind: Option<SseEventId>,
     events: mpsc::Sender<Bytes>,
 ) {
-    let mut all = all;
-    let Some(session) = all.client_protocol.session().cloned() else { return };
+    let mut aggregate = aggregate;
+    let Some(session) = aggregate.client_protocol.session().cloned() else { return };
     let handle = session.open_stream();
     let mut changes = gw.late_lists.subscribe_changes();
     // The head goes out with the first bytes; clients wait for it.
@@ -117,25 +117,25 @@ async fn serve_stream(
                 if events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await.is_err() {
                     break;
                 }
-                open_server_sessions(&gw, &all, &session);
+                open_server_sessions(&gw, &aggregate, &session);
             }
             _ = look.tick() => {
-                let has_changed = match gw.revalidate_aggregate(&all) {
+                let has_changed = match gw.revalidate_aggregate(&aggregate) {
                     Revalidation::Unchanged => false,
                     Revalidation::Revoked => break,
                     Revalidation::Replaced(next) => {
-                        all = *next;
-                        open_server_sessions(&gw, &all, &session);
+                        aggregate = *next;
+                        open_server_sessions(&gw, &aggregate, &session);
                         true
                     }
                 };
-                let is_back = followers.update_tasks(&gw, &all, &session, &events) && begun.elapsed() > STARTUP_GRACE_PERIOD;
+                let is_back = followers.update_tasks(&gw, &aggregate, &session, &events) && begun.elapsed() > STARTUP_GRACE_PERIOD;
                 if has_changed || is_back {
                     notify_list_changes(ListChangedSet::ALL.methods(), &session, &events).await;
                 }
             }
             Ok(changed) = changes.recv() => {
-                if changed.grant == all.grant.config.id {
+                if changed.grant == aggregate.grant.config.id {
                     notify_list_changes([changed.method], &session, &events).await;
                 }
             }
@@ -148,10 +148,10 @@ async fn serve_stream(
 }
 
 /// Opens the sessions that are not open: one that was kept over a restart has none, and a server may be back.
-fn open_server_sessions(gw: &Arc<Gateway>, all: &AggregateRequest, session: &Arc<Session>) {
-    let (task, all, session) = (Arc::clone(gw), all.clone(), Arc::clone(session));
+fn open_server_sessions(gw: &Arc<Gateway>, aggregate: &AggregateRequest, session: &Arc<Session>) {
+    let (task, aggregate, session) = (Arc::clone(gw), aggregate.clone(), Arc::clone(session));
     gw.spawn(async move {
-        let opening = fan_out(&task, &all, |gw, visit| {
+        let opening = fan_out(&task, &aggregate, |gw, visit| {
             let session = Arc::clone(&session);
             async move {
                 // One that hangs is being opened still; a line of those who wait for it would only grow.
@@ -210,14 +210,14 @@ impl UpstreamStreamTasks {
     fn update_tasks(
         &mut self,
         gw: &Arc<Gateway>,
-        all: &AggregateRequest,
+        aggregate: &AggregateRequest,
         session: &Arc<Session>,
         events: &mpsc::Sender<Bytes>,
     ) -> bool {
         let mut is_new = false;
         let mut before = std::mem::take(&mut self.tasks);
         for (server, part) in per_server_session::open_sessions(gw, session) {
-            let Some(ctx) = all.find_context(server.as_str()) else { continue };
+            let Some(ctx) = aggregate.find_context(server.as_str()) else { continue };
             let earlier = match before.remove(&server).filter(|earlier| earlier.is_for_session(&part)) {
                 Some(earlier) if gw.is_context_current(&earlier.ctx) => {
                     self.tasks.insert(server, earlier);
@@ -237,8 +237,8 @@ impl UpstreamStreamTasks {
                 if let Some(ending) = ending {
                     let _ = ending.await;
                 }
-                let heard = part.last_event_id().filter(|_| goes_on);
-                relay_events(own, inside, heard, session, events).await;
+                let last_event_id = part.last_event_id().filter(|_| goes_on);
+                relay_events(own, inside, last_event_id, session, events).await;
             });
             self.tasks.insert(server, UpstreamStreamTask { ctx, task: Some(task) });
         }
@@ -260,7 +260,7 @@ impl UpstreamStreamTask {
 async fn relay_events(
     gw: Arc<Gateway>,
     ctx: RequestContext,
-    heard: Option<HeaderValue>,
+    last_event_id: Option<HeaderValue>,
     session: Arc<Session>,
     events: mpsc::Sender<Bytes>,
 ) {
@@ -269,7 +269,7 @@ async fn relay_events(
         let text = prefix_message(ctx.upstream.name().as_str(), text, &gw.settings.reply_limits);
         session.replay_buffers().append_event(STANDALONE_STREAM, &text)
     };
-    follow_upstream_stream(&gw, &ctx, heard, &events, &written).await;
+    follow_upstream_stream(&gw, &ctx, last_event_id, &events, &written).await;
 }
 
 /// Keeps the session at a server from being taken for one that nobody uses.

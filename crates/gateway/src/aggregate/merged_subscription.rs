@@ -58,7 +58,7 @@ enum ServerStreamEnd {
 /// Holds the stream open until the client ends it.
 pub(super) async fn handle_aggregate_listen(
     gw: &Arc<Gateway>,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
     mut responder: Responder,
@@ -66,19 +66,19 @@ pub(super) async fn handle_aggregate_listen(
     if let Err(refusal) = check_resource_count(request) {
         return task_requests::reply_refusal(gw, request, recorder, responder, &refusal).await;
     }
-    let past = unknown_targets(all, request);
+    let past = unknown_targets(aggregate, request);
     let checked = if mutant!("task-after-many-resources-allowed") { 64 } else { past.len() };
     if let Some(task) =
         past.iter().take(checked).find_map(|past| if let UnknownTarget::Task(task) = past { Some(task) } else { None })
     {
         return reply_not_found(gw, recorder, task, responder, reply::unknown_task_reply(request.id(), task)).await;
     }
-    for visit in &all.contexts {
+    for visit in &aggregate.contexts {
         let text = request.listen_request_for(visit.upstream.name().as_str());
         let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
             continue;
         };
-        let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
+        let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..visit.clone() };
         // Whether it may be heard of, its server's part says; it may be slow.
         match task_requests::find_unknown_task(gw, &as_asked, &own).await {
             Ok(None) => {}
@@ -87,30 +87,30 @@ pub(super) async fn handle_aggregate_listen(
                 return reply_not_found(gw, recorder, &task, responder, reply::unknown_task_reply(request.id(), &task))
                     .await;
             }
-            Err(fault) => {
-                return task_requests::reply_refusal(gw, request, recorder, responder, &Refusal::Store(fault)).await;
+            Err(error) => {
+                return task_requests::reply_refusal(gw, request, recorder, responder, &Refusal::Store(error)).await;
             }
         }
     }
     for past in &past {
         // It is left out of what is acknowledged, like one that the policy denies.
         if let UnknownTarget::Resource(uri) = past {
-            record_unknown_resource(gw, all, request, uri).await;
+            record_unknown_resource(gw, aggregate, request, uri).await;
         }
     }
-    match InFlightGuard::for_stream(&all.grant) {
-        Ok(room) => responder.hold_in_flight_guard(room),
+    match InFlightGuard::for_stream(&aggregate.grant) {
+        Ok(in_flight) => responder.hold_in_flight_guard(in_flight),
         Err(refusal) => {
             responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
             return gw.record_refusal(&mut recorder, &refusal).await;
         }
     }
-    let shares = server_subscriptions(gw, all, request);
+    let shares = server_subscriptions(gw, aggregate, request);
     for share in &shares {
         // Once for the client, however often its servers are listened to.
-        share.record_denials(gw, all, request).await;
+        share.record_denials(gw, aggregate, request).await;
     }
-    match run_stream(gw, all, request, shares, &mut responder).await {
+    match run_stream(gw, aggregate, request, shares, &mut responder).await {
         Some(refused) => {
             responder.finish(refused).await;
             gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
@@ -123,8 +123,8 @@ pub(super) async fn handle_aggregate_listen(
 }
 
 /// What the client names that is of no server of the grant.
-fn unknown_targets(all: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<UnknownTarget> {
-    request.unknown_targets(|server| all.find_context(server).is_some())
+fn unknown_targets(aggregate: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<UnknownTarget> {
+    request.unknown_targets(|server| aggregate.find_context(server).is_some())
 }
 
 /// What is listened for at one server, by what is in force.
@@ -137,28 +137,32 @@ struct ServerSubscription {
 
 impl ServerSubscription {
     /// Writes of what the client is not told though it asked.
-    async fn record_denials(&self, gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>) {
-        let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..self.ctx.clone() };
+    async fn record_denials(&self, gw: &Gateway, aggregate: &AggregateRequest, request: &ClientRequest<'_>) {
+        let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..self.ctx.clone() };
         record_denied(gw, &as_asked, request, &self.resources).await;
     }
 }
 
 /// What is listened for at each server.
-fn server_subscriptions(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<ServerSubscription> {
+fn server_subscriptions(
+    gw: &Gateway,
+    aggregate: &AggregateRequest,
+    request: &ClientRequest<'_>,
+) -> Vec<ServerSubscription> {
     let share = |visit: &RequestContext| {
         let text = request.listen_request_for(visit.upstream.name().as_str());
         let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
             return None;
         };
-        let as_asked = RequestContext { client_protocol: all.client_protocol.clone(), ..visit.clone() };
-        let honoured = check_resources(gw, &as_asked, &own);
+        let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..visit.clone() };
+        let resources = check_resources(gw, &as_asked, &own);
         Some(ServerSubscription {
             ctx: visit.clone(),
-            request_text: honoured.restrict_request(&own).into(),
-            resources: honoured,
+            request_text: resources.restrict_request(&own).into(),
+            resources,
         })
     };
-    all.contexts.iter().filter_map(share).collect()
+    aggregate.contexts.iter().filter_map(share).collect()
 }
 
 /// The resources of which the client hears. Where they are others than before, or a task is nobody's any more, it listens
@@ -169,8 +173,8 @@ fn subscribed_uris(shares: &[ServerSubscription]) -> Vec<(ServerName, Vec<String
 }
 
 /// Writes that a client asked to hear of what no server of the grant has.
-async fn record_unknown_resource(gw: &Gateway, all: &AggregateRequest, request: &ClientRequest<'_>, uri: &str) {
-    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+async fn record_unknown_resource(gw: &Gateway, aggregate: &AggregateRequest, request: &ClientRequest<'_>, uri: &str) {
+    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_request(request);
     recorder.set_target(uri);
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
@@ -186,33 +190,33 @@ async fn reply_not_found(gw: &Gateway, mut recorder: CallRecorder, about: &str, 
 /// Listens to each server, for as long as somebody hears what is given.
 fn spawn_listeners(
     gw: &Arc<Gateway>,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     shares: Vec<ServerSubscription>,
 ) -> mpsc::Receiver<(ServerName, ServerStreamEvent)> {
-    let (said, heard) = mpsc::channel(MAX_QUEUED_MESSAGES);
+    let (said, events) = mpsc::channel(MAX_QUEUED_MESSAGES);
     for ServerSubscription { ctx: visit, request_text: text, .. } in shares {
-        let (task, all, said) = (Arc::clone(gw), all.clone(), said.clone());
-        gw.spawn(async move { listen_with_retry(&task, &all, &visit, &text, &said).await });
+        let (task, aggregate, said) = (Arc::clone(gw), aggregate.clone(), said.clone());
+        gw.spawn(async move { listen_with_retry(&task, &aggregate, &visit, &text, &said).await });
     }
-    heard
+    events
 }
 
 /// Listens until the stream has to end. Gives the error where it does not begin, because a server refuses a task.
 async fn run_stream(
     gw: &Arc<Gateway>,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     begun: Vec<ServerSubscription>,
     responder: &mut Responder,
 ) -> Option<Bytes> {
     let mut changes = gw.late_lists.subscribe_changes();
-    let mut all = all.clone();
+    let mut aggregate = aggregate.clone();
     let named = subscribed_uris(&begun);
-    let mut heard = spawn_listeners(gw, &all, begun);
+    let mut events = spawn_listeners(gw, &aggregate, begun);
     let wanted = requested_lists(request);
     // Those that are listened to anew, though they were not away.
     let mut anew = HashSet::new();
-    let (acknowledged, early) = match collect_acknowledgements(&all, wanted, &mut heard).await {
+    let (acknowledged, early) = match collect_acknowledgements(&aggregate, wanted, &mut events).await {
         Ok(acknowledged) => acknowledged,
         Err(refused) => return Some(refused),
     };
@@ -227,7 +231,7 @@ async fn run_stream(
     let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
     loop {
         tokio::select! {
-            Some((server, said)) = heard.recv() => match said {
+            Some((server, said)) = events.recv() => match said {
                 ServerStreamEvent::Message(text) => responder.send(str::from_utf8(&text).unwrap_or_default()).await,
                 ServerStreamEvent::Acknowledged(_) if anew.remove(&server) => {}
                 // It was away; what it would have said meanwhile, the next lists tell.
@@ -237,24 +241,24 @@ async fn run_stream(
                 ServerStreamEvent::Ended(ServerStreamEnd::Temporary | ServerStreamEnd::Permanent) => drop(anew.remove(&server)),
             },
             Ok(changed) = changes.recv() => {
-                if changed.grant == all.grant.config.id && wanted.contains(&changed.method) {
+                if changed.grant == aggregate.grant.config.id && wanted.contains(&changed.method) {
                     responder.send(&list_changed_notification_for(&changed.method, request.id())).await;
                 }
             }
             _ = keep_alive.tick() => responder.keep_alive().await,
-            _ = look.tick() => match gw.revalidate_aggregate(&all) {
+            _ = look.tick() => match gw.revalidate_aggregate(&aggregate) {
                 Revalidation::Unchanged => {}
                 Revalidation::Revoked => break,
                 Revalidation::Replaced(next) => {
                     notify_list_changes(wanted, request, responder).await;
-                    let has_tasks = |all: &AggregateRequest| !unknown_targets(all, request).iter().any(|past| matches!(past, UnknownTarget::Task(_)));
+                    let has_tasks = |aggregate: &AggregateRequest| !unknown_targets(aggregate, request).iter().any(|past| matches!(past, UnknownTarget::Task(_)));
                     let shares = server_subscriptions(gw, &next, request);
                     if subscribed_uris(&shares) != named || !has_tasks(&next) {
                         break;
                     }
-                    all = *next;
-                    anew = all.contexts.iter().map(|ctx| ctx.upstream.name().clone()).collect();
-                    heard = spawn_listeners(gw, &all, shares);
+                    aggregate = *next;
+                    anew = aggregate.contexts.iter().map(|ctx| ctx.upstream.name().clone()).collect();
+                    events = spawn_listeners(gw, &aggregate, shares);
                 }
             },
             () = responder.wait_for_disconnect() => break,
@@ -282,15 +286,15 @@ async fn notify_list_changes(lists: ListChangedSet, request: &ClientRequest<'_>,
 /// # Errors
 /// A server refuses a task that the client named.
 async fn collect_acknowledgements(
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     wanted: ListChangedSet,
-    heard: &mut mpsc::Receiver<(ServerName, ServerStreamEvent)>,
+    events: &mut mpsc::Receiver<(ServerName, ServerStreamEvent)>,
 ) -> Result<(String, Vec<Bytes>), Bytes> {
     let until = Instant::now() + FAN_OUT_TIMEOUT;
     let (mut texts, mut early) = (Vec::new(), Vec::new());
     let mut ended = 0;
-    while texts.len() + ended < all.contexts.len() {
-        match tokio::time::timeout_at(until, heard.recv()).await {
+    while texts.len() + ended < aggregate.contexts.len() {
+        match tokio::time::timeout_at(until, events.recv()).await {
             Ok(Some((_, ServerStreamEvent::Acknowledged(text)))) => texts.push(text),
             Ok(Some((_, ServerStreamEvent::Message(text)))) => early.push(text),
             Ok(Some((_, ServerStreamEvent::Ended(ServerStreamEnd::TaskRejected(error))))) => return Err(error),
@@ -313,7 +317,7 @@ async fn collect_acknowledgements(
 /// Listens to one server for as long as somebody hears it, again and again.
 async fn listen_with_retry(
     gw: &Gateway,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     ctx: &RequestContext,
     text: &str,
     said: &mpsc::Sender<(ServerName, ServerStreamEvent)>,
@@ -322,7 +326,7 @@ async fn listen_with_retry(
     let mut pause = MIN_RECONNECT_DELAY;
     loop {
         let began = Instant::now();
-        let ended = listen_once(gw, all, ctx, text, said).await;
+        let ended = listen_once(gw, aggregate, ctx, text, said).await;
         let is_final = !matches!(ended, ServerStreamEnd::Temporary);
         // One that was good for a while is not to be left alone for long.
         if began.elapsed() > MAX_RECONNECT_DELAY {
@@ -342,7 +346,7 @@ async fn listen_with_retry(
 /// The same once.
 async fn listen_once(
     gw: &Gateway,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     ctx: &RequestContext,
     text: &str,
     said: &mpsc::Sender<(ServerName, ServerStreamEvent)>,
@@ -351,11 +355,11 @@ async fn listen_once(
         return ServerStreamEnd::Permanent;
     };
     let server = ctx.upstream.name();
-    let seated = tokio::select! {
-        seated = all.with_upstream_session(gw, ctx, &request) => seated,
+    let session_ctx = tokio::select! {
+        seated = aggregate.with_upstream_session(gw, ctx, &request) => seated,
         () = said.closed() => return ServerStreamEnd::Permanent,
     };
-    let Ok(seated) = seated else { return ServerStreamEnd::Temporary };
+    let Ok(session_ctx) = session_ctx else { return ServerStreamEnd::Temporary };
     let (texts, queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
     let mut responder = Responder::to_message_queue(texts, SessionSlot::default());
     responder.hold_in_flight_guard(InFlightGuard::unlimited());
@@ -369,10 +373,10 @@ async fn listen_once(
                 () = said.closed() => None,
             };
             let Some(text) = text else { return ended };
-            let heard = match read_server_message(&text, &gw.settings.reply_limits) {
+            let events = match read_server_message(&text, &gw.settings.reply_limits) {
                 Ok(Said::Response(reply)) => {
-                    let fault = reply.error().and_then(|fault| fault.code.parse().ok());
-                    ended = match fault {
+                    let error = reply.error().and_then(|error| error.code.parse().ok());
+                    ended = match error {
                         None | Some(code::INTERNAL_ERROR) => ServerStreamEnd::Temporary,
                         Some(code::INVALID_PARAMS) if task_requests::has_task_ids(&request) => {
                             ServerStreamEnd::TaskRejected(text.clone())
@@ -386,9 +390,9 @@ async fn listen_once(
                 }
                 _ => ServerStreamEvent::Message(text),
             };
-            let _ = said.send((server.clone(), heard)).await;
+            let _ = said.send((server.clone(), events)).await;
         }
     };
-    let ((), ended) = tokio::join!(dispatch(gw, &seated, &request, responder), hearing);
+    let ((), ended) = tokio::join!(dispatch(gw, &session_ctx, &request, responder), hearing);
     ended
 }

@@ -35,21 +35,21 @@ pub(super) async fn ensure_open(
         return Ok(part);
     }
     let opening = session.server_sessions.open_lock(server);
-    let patience = start_timeout(gw, ctx);
-    let until = tokio::time::Instant::now() + patience;
-    let unanswered = || Refusal::Upstream(SendError::HandshakeTimeout(patience));
+    let timeout = start_timeout(gw, ctx);
+    let until = tokio::time::Instant::now() + timeout;
+    let unanswered = || Refusal::Upstream(SendError::HandshakeTimeout(timeout));
     let Ok(_one_at_a_time) = tokio::time::timeout_at(until, opening.lock()).await else { return Err(unanswered()) };
     if let Some(part) = open() {
         return Ok(part);
     }
     let greeting = async {
-        let room = initialize::reserve_session_slot(gw, ctx, session.handshake().len()).await?;
-        Ok::<_, Refusal>((room, perform_handshake(gw, session, ctx).await?))
+        let session_permit = initialize::reserve_session_slot(gw, ctx, session.handshake().len()).await?;
+        Ok::<_, Refusal>((session_permit, perform_handshake(gw, session, ctx).await?))
     };
     let greeted = tokio::time::timeout_at(until, greeting).await;
-    let (room, greeted) = greeted.unwrap_or_else(|_| Err(unanswered()))?;
+    let (session_permit, greeted) = greeted.unwrap_or_else(|_| Err(unanswered()))?;
     let level = session.server_sessions.log_level();
-    let part = register_session(gw, session, ctx, room, greeted, level.as_deref()).await?;
+    let part = register_session(gw, session, ctx, session_permit, greeted, level.as_deref()).await?;
     session.server_sessions.insert(server, Arc::clone(&part));
     let inside = ctx.with_session(Arc::clone(&part));
     // The client may have said otherwise before the server was among those that are told.
@@ -75,7 +75,7 @@ async fn register_session(
     gw: &Gateway,
     session: &Session,
     ctx: &RequestContext,
-    room: OwnedSemaphorePermit,
+    session_permit: OwnedSemaphorePermit,
     (shaken, is_far_stateless): (HandshakeResult, bool),
     level: Option<&str>,
 ) -> Result<Arc<Session>, Refusal> {
@@ -93,7 +93,7 @@ async fn register_session(
         handshake: session.handshake().clone(),
         server_info: welcome,
         upstream_link: link,
-        session_permit: room,
+        session_permit,
         is_upstream_stateless: is_far_stateless,
         accepts_log_messages: true,
     };
@@ -118,18 +118,18 @@ async fn perform_handshake(
     session: &Session,
     ctx: &RequestContext,
 ) -> Result<(HandshakeResult, bool), SendError> {
-    let fault = match handshake_upstream(gw, ctx, session.handshake()).await {
-        Ok(shaken) => return Ok((shaken, false)),
-        Err(fault) => fault,
+    let error = match handshake_upstream(gw, ctx, session.handshake()).await {
+        Ok(handshake_result) => return Ok((handshake_result, false)),
+        Err(error) => error,
     };
-    let is_refused = matches!(fault, SendError::Status(400 | 404 | 405) | SendError::InvalidResponse(_));
-    if is_refused && let Ok(Some(welcome)) = fetch_server_info(gw, ctx).await {
+    let is_refused = matches!(error, SendError::Status(400 | 404 | 405) | SendError::InvalidResponse(_));
+    if is_refused && let Ok(Some(server_info)) = fetch_server_info(gw, ctx).await {
         return Ok((
-            HandshakeResult { link: UpstreamLink::NoSession, revision: session.revision(), server_info: welcome },
+            HandshakeResult { link: UpstreamLink::NoSession, revision: session.revision(), server_info },
             true,
         ));
     }
-    Err(fault)
+    Err(error)
 }
 
 /// Tells a server which log messages the client wants.
@@ -144,8 +144,10 @@ pub(super) async fn set_log_level(gw: &Gateway, ctx: &RequestContext, part: &Ses
 }
 
 /// Passes on a message that wants no answer, to whom it concerns.
-pub(super) async fn deliver_one_way(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'_>) {
-    let Some(session) = all.client_protocol.session() else { return record_dropped(gw, all, message).await };
+pub(super) async fn deliver_one_way(gw: &Gateway, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
+    let Some(session) = aggregate.client_protocol.session() else {
+        return record_dropped(gw, aggregate, message).await;
+    };
     let to = match message {
         // Each server was told when its session was opened.
         ClientMessage::Notification(said) if *said.method() == Method::Initialized => return,
@@ -153,7 +155,7 @@ pub(super) async fn deliver_one_way(gw: &Gateway, all: &AggregateRequest, messag
             let id = said.reference().ok().flatten();
             let parts = id.as_ref().map(|id| session.server_sessions.all_with_request(id)).unwrap_or_default();
             if parts.is_empty() && id.is_some_and(|id| session.cancel_request(&id)) {
-                let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+                let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
                 recorder.set_method(said.method().name());
                 return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
             }
@@ -165,10 +167,10 @@ pub(super) async fn deliver_one_way(gw: &Gateway, all: &AggregateRequest, messag
     };
     let to: Vec<(RequestContext, String)> = to
         .into_iter()
-        .filter_map(|(server, part, text)| Some((all.find_context(&server)?.with_session(part), text)))
+        .filter_map(|(server, part, text)| Some((aggregate.find_context(&server)?.with_session(part), text)))
         .collect();
     if to.is_empty() {
-        return record_dropped(gw, all, message).await;
+        return record_dropped(gw, aggregate, message).await;
     }
     // Beside one another: a server that hangs must not delay those behind it.
     let Some(own) = gw.arc_self() else { return };
@@ -215,8 +217,8 @@ fn response_deliveries(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResp
         .collect()
 }
 
-async fn record_dropped(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'_>) {
-    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+async fn record_dropped(gw: &Gateway, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
+    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     match message {
         ClientMessage::Notification(said) => recorder.set_method(said.method().name()),
         ClientMessage::Response(_) => recorder.set_method("response"),
@@ -227,16 +229,16 @@ async fn record_dropped(gw: &Gateway, all: &AggregateRequest, message: &ClientMe
 }
 
 /// Ends a session at all servers.
-pub(super) async fn end_session(gw: &Gateway, all: &AggregateRequest) {
-    let Some(session) = all.client_protocol.session() else { return };
+pub(super) async fn end_session(gw: &Gateway, aggregate: &AggregateRequest) {
+    let Some(session) = aggregate.client_protocol.session() else { return };
     gw.delete_session(session).await;
     session.end_stream();
     for (server, part) in open_sessions(gw, session) {
-        if let Some(ctx) = all.find_context(server.as_str()) {
+        if let Some(ctx) = aggregate.find_context(server.as_str()) {
             initialize::end_session(gw, &ctx.with_session(part)).await;
         }
     }
-    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_method("DELETE");
     gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }

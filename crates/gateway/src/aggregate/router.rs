@@ -21,16 +21,16 @@ use crate::upstream::SendError;
 /// Answers a request.
 pub(crate) async fn route_request(
     gw: &Arc<Gateway>,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     responder: Responder,
 ) {
-    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_request(request);
-    if request.method().is_absent_in(all.client_protocol.generation()) {
+    if request.method().is_absent_in(aggregate.client_protocol.generation()) {
         return removed_methods::reply_method_not_found(
             gw,
-            all.client_protocol.generation(),
+            aggregate.client_protocol.generation(),
             Some(request.id()),
             request.method(),
             recorder,
@@ -38,25 +38,27 @@ pub(crate) async fn route_request(
         )
         .await;
     }
-    match (request.method(), &all.client_protocol) {
-        (Method::Initialize, _) => merged_server_info::handle_initialize(gw, all, request, recorder, responder).await,
+    match (request.method(), &aggregate.client_protocol) {
+        (Method::Initialize, _) => {
+            merged_server_info::handle_initialize(gw, aggregate, request, recorder, responder).await
+        }
         (Method::Discover, ClientProtocol::Stateless(_)) => {
-            merged_server_info::handle_discover(gw, all, request, recorder, responder).await
+            merged_server_info::handle_discover(gw, aggregate, request, recorder, responder).await
         }
         (Method::Ping, _) => reply_locally(gw, request, "{}", recorder, responder).await,
-        (Method::SetLevel, _) => handle_set_level(gw, all, request, recorder, responder).await,
+        (Method::SetLevel, _) => handle_set_level(gw, aggregate, request, recorder, responder).await,
         (Method::Listen, ClientProtocol::Stateless(_)) => {
-            merged_subscription::handle_aggregate_listen(gw, all, request, recorder, responder).await
+            merged_subscription::handle_aggregate_listen(gw, aggregate, request, recorder, responder).await
         }
         (Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::ResourceTemplatesList, _)
         | (Method::TasksList, ClientProtocol::Stateful(_)) => {
-            merged_list::handle_aggregate_list(gw, all, request, recorder, responder).await
+            merged_list::handle_aggregate_list(gw, aggregate, request, recorder, responder).await
         }
-        _ => match parse_server_subject(request, all.client_protocol.generation()) {
+        _ => match parse_server_subject(request, aggregate.client_protocol.generation()) {
             Ok(RequestSubject::Method { .. }) => {
                 removed_methods::reply_method_not_found(
                     gw,
-                    all.client_protocol.generation(),
+                    aggregate.client_protocol.generation(),
                     Some(request.id()),
                     request.method(),
                     recorder,
@@ -64,28 +66,28 @@ pub(crate) async fn route_request(
                 )
                 .await
             }
-            Ok(facts) => route_to_server(gw, all, request, &facts, recorder, responder).await,
-            Err(fault) => reject(gw, all, recorder, responder, &fault).await,
+            Ok(subject) => route_to_server(gw, aggregate, request, &subject, recorder, responder).await,
+            Err(error) => reject(gw, aggregate, recorder, responder, &error).await,
         },
     }
 }
 
 /// Passes on a message that wants no answer.
-pub(crate) async fn route_one_way(gw: &Gateway, all: &AggregateRequest, message: &ClientMessage<'_>) {
-    per_server_session::deliver_one_way(gw, all, message).await;
+pub(crate) async fn route_one_way(gw: &Gateway, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
+    per_server_session::deliver_one_way(gw, aggregate, message).await;
 }
 
 /// Ends the client's session.
-pub(crate) async fn end_session(gw: &Gateway, all: &AggregateRequest) {
-    per_server_session::end_session(gw, all).await;
+pub(crate) async fn end_session(gw: &Gateway, aggregate: &AggregateRequest) {
+    per_server_session::end_session(gw, aggregate).await;
 }
 
 /// What a request names that is of one server.
 fn parse_server_subject<'r>(
     request: &'r ClientRequest<'_>,
-    era: ProtocolGeneration,
+    generation: ProtocolGeneration,
 ) -> Result<RequestSubject<'r>, MessageError> {
-    match (request.method(), era) {
+    match (request.method(), generation) {
         (Method::TasksUpdate, ProtocolGeneration::Stateful) => {
             Ok(RequestSubject::Method { name: request.method().name() })
         }
@@ -99,43 +101,47 @@ fn parse_server_subject<'r>(
 /// Sends a request to the server that it names, as if it had come there. What no server of the grant has is not there.
 async fn route_to_server(
     gw: &Gateway,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
     recorder: CallRecorder,
     mut responder: Responder,
 ) {
     let own = request.to_target_server();
-    let found = own.as_ref().and_then(|(server, text)| Some((all.find_context(server)?, text)));
-    let Some((visit, text)) = found else { return reply_not_found(gw, all, request, facts, recorder, responder).await };
+    let found = own.as_ref().and_then(|(server, text)| Some((aggregate.find_context(server)?, text)));
+    let Some((visit, text)) = found else {
+        return reply_not_found(gw, aggregate, request, subject, recorder, responder).await;
+    };
     // Read anew: what is judged is what is sent.
     let own = match read_client_message(text.as_bytes(), &gw.settings.request_limits) {
         Ok(ClientMessage::Request(own)) => own,
-        Ok(_) => return reply_not_found(gw, all, request, facts, recorder, responder).await,
-        Err(fault) => return reject(gw, all, recorder, responder, &fault).await,
+        Ok(_) => return reply_not_found(gw, aggregate, request, subject, recorder, responder).await,
+        Err(error) => return reject(gw, aggregate, recorder, responder, &error).await,
     };
     responder.prefix_names_of(visit.upstream.name(), own.method(), gw.settings.reply_limits);
     // Until the server is greeted there is no session there in which it could be cancelled.
-    if let Some(session) = all.client_protocol.session() {
+    if let Some(session) = aggregate.client_protocol.session() {
         responder.register_cancellable(session.cancellable_requests(), request.id(), None);
     }
-    let told = responder.cancel_signal();
-    let seated = tokio::select! {
+    let cancel_signal = responder.cancel_signal();
+    let session_ctx = tokio::select! {
         biased;
-        () = wait_for_cancel(told.as_deref()) => Err(Refusal::Upstream(SendError::ClientGone)),
-        seated = all.with_upstream_session(gw, visit, &own) => seated,
+        () = wait_for_cancel(cancel_signal.as_deref()) => Err(Refusal::Upstream(SendError::ClientGone)),
+        seated = aggregate.with_upstream_session(gw, visit, &own) => seated,
     };
-    match seated {
-        Ok(seated) => dispatch(gw, &seated, &own, responder).await,
+    match session_ctx {
+        Ok(session_ctx) => dispatch(gw, &session_ctx, &own, responder).await,
         Err(refusal) => {
             let as_asked = RequestContext {
-                client_protocol: all.client_protocol.clone(),
-                trace: all.trace.clone(),
+                client_protocol: aggregate.client_protocol.clone(),
+                trace: aggregate.trace.clone(),
                 ..visit.clone()
             };
-            match parse_server_subject(&own, all.client_protocol.generation()) {
-                Ok(facts) => call_handler::handle_unreachable(gw, &as_asked, &own, &facts, refusal, responder).await,
-                Err(fault) => reject(gw, all, recorder, responder, &fault).await,
+            match parse_server_subject(&own, aggregate.client_protocol.generation()) {
+                Ok(subject) => {
+                    call_handler::handle_unreachable(gw, &as_asked, &own, &subject, refusal, responder).await
+                }
+                Err(error) => reject(gw, aggregate, recorder, responder, &error).await,
             }
         }
     }
@@ -143,31 +149,33 @@ async fn route_to_server(
 
 async fn reply_not_found(
     gw: &Gateway,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
     mut recorder: CallRecorder,
     responder: Responder,
 ) {
-    let target = match facts {
+    let target = match subject {
         RequestSubject::Task { id, .. } => Some(id.as_ref()),
         facts => facts.target(),
     };
     recorder.set_target(target.unwrap_or_default());
-    responder.finish(reply::not_found_reply(all.client_protocol.generation(), facts, request.id()).into()).await;
+    responder
+        .finish(reply::not_found_reply(aggregate.client_protocol.generation(), subject, request.id()).into())
+        .await;
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
 }
 
 async fn reject(
     gw: &Gateway,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     mut recorder: CallRecorder,
     responder: Responder,
-    fault: &MessageError,
+    error: &MessageError,
 ) {
-    responder.reject(fault, all.client_protocol.generation()).await;
+    responder.reject(error, aggregate.client_protocol.generation()).await;
     gw.metrics.count_refusal("rejected");
-    gw.write_row(recorder.rejection_row(fault.code, &fault.message)).await;
+    gw.write_row(recorder.rejection_row(error.code, &error.message)).await;
 }
 
 /// Ends with an answer of our own. `result` is JSON.
@@ -185,20 +193,20 @@ pub(super) async fn reply_locally(
 /// Tells all servers which log messages the client wants: those of now, and those that are spoken to later.
 async fn handle_set_level(
     gw: &Arc<Gateway>,
-    all: &AggregateRequest,
+    aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
     responder: Responder,
 ) {
     let level = request.params().and_then(|params| params.get("level")?.as_str());
-    let (Some(level), Some(session)) = (level, all.client_protocol.session()) else {
+    let (Some(level), Some(session)) = (level, aggregate.client_protocol.session()) else {
         let (code, what) = (gatelodge_mcp::code::INVALID_PARAMS, "`params.level` must be a string");
         responder.finish(gatelodge_mcp::error_response(Some(request.id()), code, what, None).into()).await;
         return gw.write_row(recorder.rejection_row(code, what)).await;
     };
     gw.persist_log_level(session, &level).await;
     let level: Arc<str> = level.as_ref().into();
-    fan_out::fan_out(gw, all, |gw, visit| {
+    fan_out::fan_out(gw, aggregate, |gw, visit| {
         let (part, level) = (session.server_sessions.find(visit.upstream.name()), Arc::clone(&level));
         async move {
             if let Some(part) = part {

@@ -27,11 +27,12 @@ struct CachedServerInfo {
 
 impl ServerInfoCache {
     /// Keeps what a server says of itself, and whether it says it to requests that stand alone.
-    pub fn insert(&self, upstream: &Arc<Upstream>, welcome: &Bytes, is_stateless: bool) {
-        if welcome.len() > MAX_SERVER_INFO_BYTES {
+    pub fn insert(&self, upstream: &Arc<Upstream>, server_info: &Bytes, is_stateless: bool) {
+        if server_info.len() > MAX_SERVER_INFO_BYTES {
             return;
         }
-        let kept = CachedServerInfo { upstream: Arc::downgrade(upstream), server_info: welcome.clone(), is_stateless };
+        let kept =
+            CachedServerInfo { upstream: Arc::downgrade(upstream), server_info: server_info.clone(), is_stateless };
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).insert(upstream.name().clone(), kept);
     }
 

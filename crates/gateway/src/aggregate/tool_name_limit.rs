@@ -33,8 +33,8 @@ impl Gateway {
     /// Warns of names that clients may have no room for, once of each.
     pub(super) fn warn_of_long_names<'n>(&self, ctx: &RequestContext, names: impl Iterator<Item = &'n str>) {
         for name in names.filter(|name| !is_within_limit(name)) {
-            let mut told = self.warned_names.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.len() < MAX_WARNED_NAMES && told.insert(name.to_owned()) {
+            let mut warned = self.warned_names.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if warned.len() < MAX_WARNED_NAMES && warned.insert(name.to_owned()) {
                 let (server, length, name) =
                     (ctx.upstream.name(), name.chars().count(), gatelodge_mcp::quote_excerpt(name));
                 warn!(server.name = %server, "the name {name} has {length} characters, and some clients have room for {MAX_TOOL_NAME_CHARS}: give `{server}` a shorter name, or connect them to `/mcp/{server}`");

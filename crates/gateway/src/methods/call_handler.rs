@@ -43,15 +43,15 @@ pub(crate) async fn handle_call(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
     mut recorder: CallRecorder,
     mut responder: Responder,
 ) {
-    recorder.set_subject(ctx, facts.target(), facts.arguments());
-    if !mutant!("unsubscribe-depends-on-policy") || early_denial(ctx, facts, &recorder).is_none() {
-        resources_subscribe::remove_subscription(gw, ctx, request, facts).await;
+    recorder.set_subject(ctx, subject.target(), subject.arguments());
+    if !mutant!("unsubscribe-depends-on-policy") || early_denial(ctx, subject, &recorder).is_none() {
+        resources_subscribe::remove_subscription(gw, ctx, request, subject).await;
     }
-    match run_pipeline(gw, ctx, request, facts, &mut recorder, &mut responder).await {
+    match run_pipeline(gw, ctx, request, subject, &mut recorder, &mut responder).await {
         Ok(CallResult::Response { status, text, outcome, mut exchange }) => {
             gw.metrics.count_answered_call();
             responder.finish_with_body(status, text).await;
@@ -68,10 +68,10 @@ pub(crate) async fn handle_call(
         }
         Err(stop) => {
             let is_denied = matches!(stop.refusal, Refusal::Denied(_));
-            Box::pin(finish_aborted(gw, ctx, request, facts, recorder, responder, stop)).await;
+            Box::pin(finish_aborted(gw, ctx, request, subject, recorder, responder, stop)).await;
             // What waits for answers that nobody may give any more, waits in vain.
-            if is_denied && let Ok(Some(paused)) = take_suspended(gw, ctx, request, facts) {
-                gw.cancel_suspended_call(*paused);
+            if is_denied && let Ok(Some(suspended)) = take_suspended(gw, ctx, request, subject) {
+                gw.cancel_suspended_call(*suspended);
             }
         }
     }
@@ -81,7 +81,7 @@ async fn finish_aborted(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
     mut recorder: CallRecorder,
     responder: Responder,
     stop: CallAbort,
@@ -92,7 +92,7 @@ async fn finish_aborted(
     }
     gw.metrics.count_refusal(stop.refusal.code());
     let (status, text) =
-        reply::refusal_reply(ctx, facts, &responder, (request.id(), recorder.call_id()), &stop.refusal);
+        reply::refusal_reply(ctx, subject, &responder, (request.id(), recorder.call_id()), &stop.refusal);
     responder.finish_with_status(status, text.into()).await;
     match stop.unwritten {
         UnwrittenRow::Refusal => gw.write_row(recorder.refusal_row(&stop.refusal)).await,
@@ -106,20 +106,20 @@ pub(crate) async fn handle_unreachable(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
     refusal: Refusal,
     responder: Responder,
 ) {
     let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
-    recorder.set_subject(ctx, facts.target(), facts.arguments());
+    recorder.set_subject(ctx, subject.target(), subject.arguments());
     if !mutant!("unsubscribe-depends-on-server") {
-        resources_subscribe::remove_subscription(gw, ctx, request, facts).await;
+        resources_subscribe::remove_subscription(gw, ctx, request, subject).await;
     }
     let refusal = match refusal {
         Refusal::Upstream(SendError::ClientGone) => refusal,
-        _ => hidden_reason(ctx, facts, &recorder).map_or_else(|| as_unsent_refusal(refusal), Refusal::Denied),
+        _ => hidden_reason(ctx, subject, &recorder).map_or_else(|| as_unsent_refusal(refusal), Refusal::Denied),
     };
-    finish_aborted(gw, ctx, request, facts, recorder, responder, refusal.into()).await;
+    finish_aborted(gw, ctx, request, subject, recorder, responder, refusal.into()).await;
 }
 
 /// Why the road ended early.
@@ -148,55 +148,55 @@ async fn run_pipeline(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
     recorder: &mut CallRecorder,
     responder: &mut Responder,
 ) -> Result<CallResult, CallAbort> {
-    let back = find_suspended_context(gw, ctx, request, facts, responder);
+    let suspended_ctx = find_suspended_context(gw, ctx, request, subject, responder);
     responder.acquire_in_flight(ctx, request.method())?;
     translation_gaps::check_translatable(ctx, request)?;
-    let apart = match back {
+    let exclusive_ctx = match suspended_ctx {
         None if request_state(ctx, request).is_none() && session_pool::needs_exclusive_session(ctx, request) => {
             // Nobody gives way, and no process is started, for what the policy refuses. What its own session offers is
             // judged again below; only that takes from limits.
-            if let Some(reason) = early_denial(ctx, facts, recorder) {
+            if let Some(reason) = early_denial(ctx, subject, recorder) {
                 return Err(Refusal::Denied(reason).into());
             }
             Some(Box::pin(with_exclusive_session(gw, ctx, request, recorder, responder)).await?)
         }
         back => back,
     };
-    let ctx = apart.as_ref().unwrap_or(ctx);
+    let ctx = exclusive_ctx.as_ref().unwrap_or(ctx);
     initialize::reopen_if_closed(gw, ctx).await;
     let _held = ctx.upstream_session().map(|session| session.mark_in_use());
-    let offer = load_tool_listing(gw, ctx, facts, recorder, responder).await?;
-    let (fingerprint, category) = facts.definition(offer.as_deref());
-    if facts.tool().is_some() {
+    let listing = load_tool_listing(gw, ctx, subject, recorder, responder).await?;
+    let (fingerprint, category) = subject.definition(listing.as_deref());
+    if subject.tool().is_some() {
         recorder.set_definition(fingerprint, category);
     }
-    let terms = authorize(ctx, facts, offer.as_deref(), recorder)?;
-    resources_subscribe::check_subscription_limit(ctx, request, facts)?;
-    let params = upstream_param_headers(ctx, facts, offer.as_deref())?;
-    let resumed = recheck_suspended(gw, ctx, request, facts, recorder)?;
+    let terms = authorize(ctx, subject, listing.as_deref(), recorder)?;
+    resources_subscribe::check_subscription_limit(ctx, request, subject)?;
+    let params = upstream_param_headers(ctx, subject, listing.as_deref())?;
+    let resumed = recheck_suspended(gw, ctx, request, subject, recorder)?;
     let reserved = match reserve_charges(gw, ctx, terms, resumed.is_some(), recorder).await {
         Ok(reserved) => reserved,
         Err(refusal) => {
             if mutant!("refused-call-still-sent") {
-                Box::pin(send_refused(gw, ctx, request, facts, recorder, responder)).await;
+                Box::pin(send_refused(gw, ctx, request, subject, recorder, responder)).await;
             }
             // Nobody can go on with it any more.
-            resumed.into_iter().for_each(|paused| gw.cancel_suspended_call(*paused));
+            resumed.into_iter().for_each(|suspended| gw.cancel_suspended_call(*suspended));
             return Err(refusal.into());
         }
     };
-    if let Some(text) = resources_subscribe::subscribe_locally(gw, ctx, request, facts).await {
+    if let Some(text) = resources_subscribe::subscribe_locally(gw, ctx, request, subject).await {
         return Ok(CallResult::LocalReply { text });
     }
     let journey = CallRounds {
         gw,
         ctx,
         request,
-        subject: facts,
+        subject,
         progress: ProgressRelay::of(request).map(Arc::new),
         param_headers: params,
         reservation: &reserved,
@@ -222,15 +222,15 @@ async fn run_pipeline(
                 },
             })
         }
-        Err(fault) => {
-            let outcome = fault.outcome();
+        Err(error) => {
+            let outcome = error.outcome();
             if mutant!("refund-after-server-error") {
                 let _ = gw
                     .ledger
                     .release(reserved.reservation, &recorder.outcome_row(CallOutcome::ConnectionLost, None))
                     .await;
             }
-            Err(CallAbort { refusal: fault.into(), unwritten: UnwrittenRow::Outcome(outcome) })
+            Err(CallAbort { refusal: error.into(), unwritten: UnwrittenRow::Outcome(outcome) })
         }
     }
 }
@@ -240,7 +240,7 @@ async fn send_refused(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
     recorder: &mut CallRecorder,
     responder: &mut Responder,
 ) {
@@ -250,7 +250,7 @@ async fn send_refused(
         gw,
         ctx,
         request,
-        subject: facts,
+        subject,
         progress,
         param_headers: params,
         reservation: &reserved,
@@ -264,12 +264,12 @@ fn find_suspended_context(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
     responder: &mut Responder,
 ) -> Option<RequestContext> {
-    let back = gw.suspended_calls.back(&request_state(ctx, request)?, &Bond::of(ctx, request, facts))?;
-    if let Some(room) = back.room {
-        responder.hold_in_flight_guard(room);
+    let back = gw.suspended_calls.back(&request_state(ctx, request)?, &Bond::of(ctx, request, subject))?;
+    if let Some(in_flight) = back.room {
+        responder.hold_in_flight_guard(in_flight);
     }
     Some(ctx.with_upstream_session(back.session, back.turn))
 }
@@ -285,7 +285,7 @@ async fn with_exclusive_session(
     recorder: &CallRecorder,
     responder: &mut Responder,
 ) -> Result<RequestContext, Refusal> {
-    let errand = ForwardContext {
+    let forward_ctx = ForwardContext {
         gw,
         ctx,
         call: recorder.call_id(),
@@ -296,10 +296,14 @@ async fn with_exclusive_session(
         previous_response: None,
         deadline_timer: None,
     };
-    match wait_or_cancel(&errand, responder, std::pin::pin!(session_pool::acquire_exclusive_session(gw, ctx, request)))
-        .await
+    match wait_or_cancel(
+        &forward_ctx,
+        responder,
+        std::pin::pin!(session_pool::acquire_exclusive_session(gw, ctx, request)),
+    )
+    .await
     {
-        Some(apart) => apart,
+        Some(exclusive_ctx) => exclusive_ctx,
         None if abandoned_outcome(gw).is_err() => Err(SendError::NotSent("the gateway was stopped".to_owned()).into()),
         None => Err(Refusal::CapacityReached(CLIENT_LEFT_MESSAGE)),
     }
@@ -357,11 +361,11 @@ fn take_suspended(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
 ) -> Result<Option<Box<Paused>>, Refusal> {
     let Some(state) = request_state(ctx, request) else { return Ok(None) };
-    let paused = gw.suspended_calls.take(&state, &Bond::of(ctx, request, facts));
-    paused.map(|paused| Some(Box::new(paused))).ok_or_else(|| {
+    let suspended = gw.suspended_calls.take(&state, &Bond::of(ctx, request, subject));
+    suspended.map(|suspended| Some(Box::new(suspended))).ok_or_else(|| {
         let what = "the request state is not of this request, was used, is too old, or its call made room for another; \
             send the request without it";
         Refusal::Protocol(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what))
@@ -373,12 +377,12 @@ fn recheck_suspended(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
     recorder: &mut CallRecorder,
 ) -> Result<Option<Box<Paused>>, Refusal> {
-    let resumed = take_suspended(gw, ctx, request, facts)?;
+    let resumed = take_suspended(gw, ctx, request, subject)?;
     if let Err(refusal) = super::client_input::authorize_responses(gw, ctx, request, resumed.as_deref(), recorder) {
-        resumed.into_iter().for_each(|paused| gw.cancel_suspended_call(*paused));
+        resumed.into_iter().for_each(|suspended| gw.cancel_suspended_call(*suspended));
         return Err(refusal);
     }
     Ok(resumed)

@@ -32,7 +32,7 @@ impl RequestContext {
             ClientProtocol::Stateful(session) => {
                 session.as_ref().map(|session| Session::client_capabilities(session)).unwrap_or_default()
             }
-            ClientProtocol::Stateless(modern) => modern.client_capabilities,
+            ClientProtocol::Stateless(stateless) => stateless.client_capabilities,
         }
     }
 }
@@ -81,10 +81,10 @@ pub(super) fn check_response(
         return Ok(());
     };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(()) };
-    if let Some((era, task)) =
+    if let Some((generation, task)) =
         find_task_in_reply(ctx, request, result).filter(|(era, _)| !accepts_task(ctx, request, *era))
     {
-        let is_known_there = (era == ProtocolGeneration::Stateful) == ctx.upstream_session().is_some();
+        let is_known_there = (generation == ProtocolGeneration::Stateful) == ctx.upstream_session().is_some();
         if is_known_there {
             gw.cancel_task(ctx, &task.id);
         }
@@ -128,8 +128,8 @@ fn find_task_in_reply(
     let is_before = ctx.upstream_session().is_some_and(|session| session.revision() < Revision::R2025_11_25);
     let eras = [ProtocolGeneration::Stateful, ProtocolGeneration::Stateless]
         .into_iter()
-        .filter(|era| *era == ProtocolGeneration::Stateless || !is_before);
-    eras.into_iter().find_map(|era| Some((era, find_created_task(result, era)?)))
+        .filter(|generation| *generation == ProtocolGeneration::Stateless || !is_before);
+    eras.into_iter().find_map(|generation| Some((generation, find_created_task(result, generation)?)))
 }
 
 /// What such a server does, in words.
@@ -171,13 +171,13 @@ impl JsonWordFinder {
 
 /// Whether the client takes a task as an era has them: in a session it says so with the call, and tasks of one era are
 /// none in the other.
-fn accepts_task(ctx: &RequestContext, request: &ClientRequest<'_>, era: ProtocolGeneration) -> bool {
-    let has_asked = match era {
+fn accepts_task(ctx: &RequestContext, request: &ClientRequest<'_>, generation: ProtocolGeneration) -> bool {
+    let has_asked = match generation {
         ProtocolGeneration::Stateful => request.params().and_then(|params| params.get("task")).is_some(),
         ProtocolGeneration::Stateless => ctx.client_capabilities().has_tasks(),
     };
     (has_asked || mutant!("undeclared-task-forwarded"))
-        && era == ctx.generation()
+        && generation == ctx.generation()
         && ctx.translation() == ProtocolTranslation::None
 }
 
@@ -201,12 +201,12 @@ impl Gateway {
                 let mut exchange = own.upstream_client.send(&ctx.upstream, permit).await?;
                 await_own_response(&own, &mut exchange, call).await
             };
-            let told = tokio::time::timeout(own.settings.connect_time * 2, telling).await;
-            match told.unwrap_or(Err(SendError::Timeout)) {
+            let sent = tokio::time::timeout(own.settings.connect_time * 2, telling).await;
+            match sent.unwrap_or(Err(SendError::Timeout)) {
                 Ok(_) => own.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await,
-                Err(fault) => {
-                    let outcome = fault.outcome();
-                    own.write_row(recorder.failure_row(&Refusal::Upstream(fault), outcome)).await;
+                Err(error) => {
+                    let outcome = error.outcome();
+                    own.write_row(recorder.failure_row(&Refusal::Upstream(error), outcome)).await;
                 }
             }
         });

@@ -32,13 +32,13 @@ use crate::upstream::{SendError, Upstream, UpstreamLink, UpstreamRequest, Upstre
 
 /// A call in whose middle the upstream asks its client.
 pub(crate) fn build_suspended_call(
-    errand: &ForwardContext<'_>,
-    links: u64,
+    forward_ctx: &ForwardContext<'_>,
+    link_epoch: u64,
     asked: &[Bytes],
     exchange: UpstreamResponse,
     (bond, trail): (Bond, CallRecorder),
 ) -> Option<Paused> {
-    let ForwardContext { gw, ctx, call, .. } = errand;
+    let ForwardContext { gw, ctx, call, .. } = forward_ctx;
     let mut questions = Vec::new();
     for message in asked {
         let Ok(Said::Request(question)) = read_server_message(message, &gw.settings.reply_limits) else { return None };
@@ -50,7 +50,7 @@ pub(crate) fn build_suspended_call(
         questions,
         upstream: Arc::clone(&ctx.upstream),
         session: Arc::clone(ctx.upstream_session()?),
-        links,
+        links: link_epoch,
         _held: ctx.upstream_session()?.mark_in_use(),
         turn: ctx.exclusive_session().cloned(),
         room: None,
@@ -63,16 +63,16 @@ pub(crate) fn build_suspended_call(
 ///
 /// # Errors
 /// It cannot be kept, and was cancelled.
-pub(crate) fn suspend(gw: &Gateway, paused: Paused) -> Result<String, SendError> {
-    gw.suspended_calls.keep(paused, gw.settings.client_answer_time).map_err(|paused| {
-        gw.cancel_suspended_call(*paused);
+pub(crate) fn suspend(gw: &Gateway, suspended: Paused) -> Result<String, SendError> {
+    gw.suspended_calls.keep(suspended, gw.settings.client_answer_time).map_err(|suspended| {
+        gw.cancel_suspended_call(*suspended);
         SendError::InvalidResponse("the client cannot be asked".to_owned())
     })
 }
 
 /// Declines questions that the client was to be asked, had its call not ended before.
-pub(crate) fn decline_unasked(errand: &ForwardContext<'_>, link: &UpstreamLink, asked: &[Bytes]) {
-    let ForwardContext { gw, ctx, .. } = errand;
+pub(crate) fn decline_unasked(forward_ctx: &ForwardContext<'_>, link: &UpstreamLink, asked: &[Bytes]) {
+    let ForwardContext { gw, ctx, .. } = forward_ctx;
     let (Some(gw), Some(session)) = (gw.arc_self(), ctx.upstream_session().cloned()) else { return };
     let id = |message: &Bytes| match read_server_message(message, &gw.settings.reply_limits) {
         Ok(Said::Request(question)) => Some(question.id().clone().into_owned()),
@@ -97,15 +97,15 @@ pub(crate) fn authorize_responses(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    paused: Option<&Paused>,
+    suspended: Option<&Paused>,
     recorder: &mut CallRecorder,
 ) -> Result<(), Refusal> {
-    if let Some(paused) = paused {
-        if !Arc::ptr_eq(&paused.upstream, &ctx.upstream) {
+    if let Some(suspended) = suspended {
+        if !Arc::ptr_eq(&suspended.upstream, &ctx.upstream) {
             let what = "the server is another one than when it asked; send the request without its state";
             return Err(Refusal::Protocol(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)));
         }
-        let mut questions = paused.questions.iter().filter(|_| !mutant!("resumed-answers-skip-policy"));
+        let mut questions = suspended.questions.iter().filter(|_| !mutant!("resumed-answers-skip-policy"));
         return questions.try_for_each(|own| may_be_answered(gw, ctx, &own.method, recorder));
     }
     let brings_answers = matches!(
@@ -137,8 +137,8 @@ pub(super) fn is_input_method(method: &str) -> bool {
 /// allowed by each, and what could be any by all.
 fn possible_methods(answer: JsonValue<'_>) -> Vec<&'static str> {
     let fits = |(_, mark): &&(&str, &str)| answer.get(mark).is_some();
-    let told: Vec<&str> = INPUT_METHODS.iter().filter(fits).map(|(method, _)| *method).collect();
-    if told.is_empty() { INPUT_METHODS.map(|(method, _)| method).to_vec() } else { told }
+    let matching: Vec<&str> = INPUT_METHODS.iter().filter(fits).map(|(method, _)| *method).collect();
+    if matching.is_empty() { INPUT_METHODS.map(|(method, _)| method).to_vec() } else { matching }
 }
 
 /// Whether an answer of an upstream without sessions asks its client only what the policy lets it ask.
@@ -192,17 +192,17 @@ pub(crate) async fn deliver_responses(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    mut paused: Paused,
+    mut suspended: Paused,
     responder: &mut Responder,
 ) -> Result<Result<UpstreamResponse, String>, SendError> {
-    let link = paused.session.upstream_link();
+    let link = suspended.session.upstream_link();
     // Another opening has asked nothing, or something else by the same ids.
-    if paused.session.link_epoch() != paused.links {
-        gw.cancel_suspended_call(paused);
+    if suspended.session.link_epoch() != suspended.links {
+        gw.cancel_suspended_call(suspended);
         return Err(SendError::SessionExpired);
     }
     let mut open = Vec::new();
-    let mut questions = std::mem::take(&mut paused.questions).into_iter();
+    let mut questions = std::mem::take(&mut suspended.questions).into_iter();
     while let Some(question) = questions.next() {
         let Some(said) = question.answer(request) else {
             open.push(question);
@@ -210,19 +210,19 @@ pub(crate) async fn deliver_responses(
         };
         let mut outgoing = ctx.message_for_upstream(UpstreamRequest::notification(result_response(&question.id, said)));
         outgoing.session_link = link.clone();
-        if let Err(fault) = send_one_way(gw, ctx, Permit::for_server_request_response(&question.id, outgoing)).await {
+        if let Err(error) = send_one_way(gw, ctx, Permit::for_server_request_response(&question.id, outgoing)).await {
             // Its server waits for what it cannot be told, and nobody can come again.
-            paused.questions = open.into_iter().chain([question]).chain(questions).collect();
-            gw.cancel_suspended_call(paused);
-            return Err(fault);
+            suspended.questions = open.into_iter().chain([question]).chain(questions).collect();
+            gw.cancel_suspended_call(suspended);
+            return Err(error);
         }
     }
     if open.is_empty() {
-        return Ok(Ok(paused.exchange));
+        return Ok(Ok(suspended.exchange));
     }
-    paused.questions = open;
-    paused.room = responder.take_in_flight_guard();
-    Ok(Err(result_response(request.id(), &suspend(gw, paused)?)))
+    suspended.questions = open;
+    suspended.room = responder.take_in_flight_guard();
+    Ok(Err(result_response(request.id(), &suspend(gw, suspended)?)))
 }
 
 /// What an upstream wants to know before it answers, where the client is asked by us; none for an answer.
@@ -282,8 +282,8 @@ pub(crate) async fn url_elicitation_result(
 /// The pages that an error names, as a result asks for them.
 fn parse_url_elicitations(message: &[u8], limits: &JsonLimits) -> Option<String> {
     let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return None };
-    let fault = reply.error().filter(|fault| fault.code == code::URL_ELICITATION_REQUIRED.to_string())?;
-    let document = read(fault.data?.as_bytes(), limits).ok()?;
+    let error = reply.error().filter(|error| error.code == code::URL_ELICITATION_REQUIRED.to_string())?;
+    let document = read(error.data?.as_bytes(), limits).ok()?;
     let pages = document.root().get("elicitations")?;
     let pages: Vec<String> = pages
         .elements()
@@ -319,7 +319,7 @@ pub(crate) async fn ask_client(
     let document =
         read(result.as_bytes(), &gw.settings.reply_limits).map_err(|_| unusable("the answer cannot be read"))?;
     let state = document.root().get("requestState").map(|state| state.raw().to_owned());
-    let errand = ForwardContext {
+    let forward_ctx = ForwardContext {
         gw,
         ctx,
         call: gw.new_call_id(),
@@ -337,7 +337,7 @@ pub(crate) async fn ask_client(
         if !is_input_method(&method) || !may_be_asked(gw, ctx, &method).await {
             return Err(unusable("the server asks what the client is not asked"));
         }
-        let Some(said) = send_server_request(&errand, &method, wanted.get("params"), responder).await? else {
+        let Some(said) = send_server_request(&forward_ctx, &method, wanted.get("params"), responder).await? else {
             return Ok(None);
         };
         responses.push(format!("{}:{said}", key.raw()));
@@ -347,13 +347,13 @@ pub(crate) async fn ask_client(
 
 /// Asks one thing in the middle of a call, and gives the result as JSON.
 async fn send_server_request(
-    errand: &ForwardContext<'_>,
+    forward_ctx: &ForwardContext<'_>,
     method: &str,
     params: Option<JsonValue<'_>>,
     responder: &mut Responder,
 ) -> Result<Option<String>, SendError> {
     let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
-    let session = errand.ctx.session().ok_or_else(|| unusable("the client has no session"))?;
+    let session = forward_ctx.ctx.session().ok_or_else(|| unusable("the client has no session"))?;
     let (waiting, answer) = oneshot::channel();
     let id = session
         .server_requests
@@ -361,9 +361,9 @@ async fn send_server_request(
         .ok_or_else(|| unusable("the client cannot be asked"))?;
     let params = params.map(|params| format!(r#","params":{}"#, to_stateful_params(params, &id))).unwrap_or_default();
     responder.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
-    let Some(answer) = wait_or_cancel(errand, responder, std::pin::pin!(answer)).await else { return Ok(None) };
+    let Some(answer) = wait_or_cancel(forward_ctx, responder, std::pin::pin!(answer)).await else { return Ok(None) };
     let answer = answer.map_err(|_| unusable("the client did not answer"))?;
-    let read = read_client_message(&answer, &errand.gw.settings.request_limits);
+    let read = read_client_message(&answer, &forward_ctx.gw.settings.request_limits);
     match read {
         Ok(ClientMessage::Response(said)) => match said.payload() {
             ClientResponsePayload::Result(result) => Ok(Some(result.raw().to_owned())),
@@ -406,39 +406,49 @@ pub(crate) fn rebuild_with_responses(
 impl Gateway {
     /// Ends the calls whose clients did not come again.
     pub(crate) fn expire_suspended_calls(&self) {
-        self.suspended_calls.overdue().into_iter().for_each(|paused| self.cancel_suspended_call(paused));
+        self.suspended_calls.overdue().into_iter().for_each(|suspended| self.cancel_suspended_call(suspended));
     }
 
     /// Whether one more call of a grant may wait for its client. Where as many wait as may, the one that waits for longest
     /// gives way, if most likely nobody comes.
     pub(crate) fn can_suspend_call(&self, ctx: &RequestContext) -> bool {
         if !self.suspended_calls.has_room(ctx) {
-            self.evict_suspended_call(|paused| paused.is_of(&ctx.grant.config.id));
+            self.evict_suspended_call(|suspended| suspended.is_of(&ctx.grant.config.id));
         }
         self.suspended_calls.has_room(ctx)
     }
 
     /// Ends the call that waits for longest among some, if it has waited long enough. Whether there is one.
     pub(crate) fn evict_suspended_call(&self, is_one: impl Fn(&Paused) -> bool) -> bool {
-        let paused = self.suspended_calls.give_way(self.settings.client_answer_time, is_one);
-        paused.map(|paused| self.cancel_suspended_call(paused)).is_some()
+        let suspended = self.suspended_calls.give_way(self.settings.client_answer_time, is_one);
+        suspended.map(|suspended| self.cancel_suspended_call(suspended)).is_some()
     }
 
     /// Ends a call that nobody goes on with, and writes that down. Nobody waits until its server has heard of it.
-    pub(crate) fn cancel_suspended_call(&self, paused: Paused) {
+    pub(crate) fn cancel_suspended_call(&self, suspended: Paused) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
-            let Paused { call, upstream, session, links, exchange, questions, turn, mut trail, .. } = paused;
+            let Paused {
+                call,
+                upstream,
+                session,
+                links: link_epoch,
+                exchange,
+                questions,
+                turn: exclusive_session,
+                mut trail,
+                ..
+            } = suspended;
             task.write_row(trail.abandoned_row()).await;
             let link = exchange.session_link.clone();
             drop(exchange);
-            if session.link_epoch() == links {
+            if session.link_epoch() == link_epoch {
                 task.notify_cancelled(&upstream, &session, call).await;
             }
             let ids = questions.into_iter().map(|question| question.id).collect();
             task.decline_server_requests(&upstream, &session, &link, ids).await;
-            drop(turn);
+            drop(exclusive_session);
         });
     }
 

@@ -41,20 +41,20 @@ pub(crate) async fn handle_initialize(
     mut recorder: CallRecorder,
     mut responder: Responder,
 ) {
-    let patience = handshake_timeout(gw, ctx);
+    let timeout = handshake_timeout(gw, ctx);
     let opening = async {
-        let room = reserve_session_slot(gw, ctx, request.text().len()).await?;
-        open_session(gw, ctx, request, &recorder, room, &mut responder).await
+        let session_permit = reserve_session_slot(gw, ctx, request.text().len()).await?;
+        open_session(gw, ctx, request, &recorder, session_permit, &mut responder).await
     };
-    let opened = tokio::time::timeout(patience, opening).await;
-    match opened.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience)))) {
+    let opened = tokio::time::timeout(timeout, opening).await;
+    match opened.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(timeout)))) {
         Ok((text, outcome)) => {
             responder.finish(text).await;
             gw.write_row(recorder.outcome_row(outcome, None)).await;
         }
-        Err(Refusal::Upstream(fault)) => {
-            let outcome = fault.outcome();
-            reply_refusal(gw, request.id(), &mut recorder, (Refusal::Handshake(fault), outcome), responder).await;
+        Err(Refusal::Upstream(error)) => {
+            let outcome = error.outcome();
+            reply_refusal(gw, request.id(), &mut recorder, (Refusal::Handshake(error), outcome), responder).await;
         }
         Err(refusal) => {
             responder.finish(reply::internal_error_reply(request.id(), recorder.call_id(), &refusal)).await;
@@ -82,10 +82,10 @@ async fn open_session(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     recorder: &CallRecorder,
-    room: OwnedSemaphorePermit,
+    session_permit: OwnedSemaphorePermit,
     responder: &mut Responder,
 ) -> Result<(Bytes, CallOutcome), Refusal> {
-    let exchanged = exchange_with_upstream(gw, ctx, request, recorder, responder).await.map_err(|fault| match fault {
+    let exchanged = exchange_with_upstream(gw, ctx, request, recorder, responder).await.map_err(|error| match error {
         SendError::Timeout => SendError::HandshakeTimeout(gw.settings.call_time),
         other => other,
     });
@@ -94,9 +94,9 @@ async fn open_session(
     if is_refused && ctx.upstream.supports_stateless() == Some(false) {
         ctx.upstream.forget_stateless_support();
     }
-    if is_refused && let Ok(Some(welcome)) = fetch_server_info(gw, ctx).await {
+    if is_refused && let Ok(Some(server_info)) = fetch_server_info(gw, ctx).await {
         drop(exchanged);
-        return open_local_session(gw, ctx, request, welcome, room, responder).await;
+        return open_local_session(gw, ctx, request, server_info, session_permit, responder).await;
     }
     let (message, exchange) = exchanged?;
     let gone = |what: &str| SendError::InvalidResponse(what.to_owned());
@@ -106,9 +106,9 @@ async fn open_session(
     let revision = agreed_revision(&result).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision =
         revision.ok_or_else(|| gone("the server agrees on a revision that has no handshake, or is not known"))?;
-    if let Err(misfit) = ctx.check_revision(revision) {
+    if let Err(protocol_error) = ctx.check_revision(revision) {
         end_upstream_session(gw, &ctx.upstream, exchange.session_link.clone()).await;
-        return Err(Refusal::Protocol(misfit));
+        return Err(Refusal::Protocol(protocol_error));
     }
     let client = ClientInfo::of(request.params().and_then(|params| params.get("clientInfo")));
     let handshake = Bytes::copy_from_slice(request.text().as_bytes());
@@ -120,7 +120,7 @@ async fn open_session(
         handshake,
         server_info: Bytes::new(),
         upstream_link: exchange.session_link.clone().after_handshake(&ctx.upstream),
-        session_permit: room,
+        session_permit,
         is_upstream_stateless: false,
         accepts_log_messages: true,
     };
@@ -152,8 +152,8 @@ async fn open_local_session(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    welcome: Bytes,
-    room: OwnedSemaphorePermit,
+    server_info: Bytes,
+    session_permit: OwnedSemaphorePermit,
     responder: &mut Responder,
 ) -> Result<(Bytes, CallOutcome), Refusal> {
     let params = request.params();
@@ -162,16 +162,16 @@ async fn open_local_session(
         .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful)
         .unwrap_or(Revision::R2025_11_25);
     ctx.check_revision(revision).map_err(Refusal::Protocol)?;
-    let text = to_initialize_result(ctx, &welcome, revision);
+    let text = to_initialize_result(ctx, &server_info, revision);
     let opening = SessionParams {
         grant: ctx.grant.config.id.clone(),
         server: Some(ctx.upstream.name().clone()),
         revision,
         client_info: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
         handshake: Bytes::copy_from_slice(request.text().as_bytes()),
-        server_info: welcome,
+        server_info,
         upstream_link: UpstreamLink::NoSession,
-        session_permit: room,
+        session_permit,
         is_upstream_stateless: true,
         accepts_log_messages: true,
     };
@@ -184,8 +184,8 @@ async fn open_local_session(
 }
 
 /// What `server/discover` said, as a handshake says it.
-fn to_initialize_result(ctx: &RequestContext, welcome: &[u8], revision: Revision) -> String {
-    let document = read(welcome, &gatelodge_json::JsonLimits::REPLY).ok();
+fn to_initialize_result(ctx: &RequestContext, server_info: &[u8], revision: Revision) -> String {
+    let document = read(server_info, &gatelodge_json::JsonLimits::REPLY).ok();
     let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
@@ -212,12 +212,12 @@ pub(crate) fn has_tasks(result: &[u8]) -> bool {
 /// Does the handshake again with an upstream that has forgotten the session, if it was opened just `openings` times
 /// when the message was sent that shows it: of many calls one does it. Nothing of a call is repeated. Where the
 /// upstream will not have the session as it was, the client has to begin anew.
-pub(crate) async fn reopen_session(gw: &Gateway, ctx: &RequestContext, openings: Option<u64>) {
+pub(crate) async fn reopen_session(gw: &Gateway, ctx: &RequestContext, handshake_attempts: Option<u64>) {
     let Some(session) = ctx.upstream_session() else { return };
     let opening = async {
         let _one_at_a_time = session.reopen_lock.lock().await;
         // Those who waited share what came of it, be it nothing.
-        if Some(session.handshake_attempts()) == openings || mutant!("lost-session-reopened-by-every-call") {
+        if Some(session.handshake_attempts()) == handshake_attempts || mutant!("lost-session-reopened-by-every-call") {
             redo_handshake(gw, ctx, session).await;
         }
     };
@@ -239,11 +239,11 @@ pub(crate) fn handshake_timeout(gw: &Gateway, ctx: &RequestContext) -> Duration 
 async fn redo_handshake(gw: &Gateway, ctx: &RequestContext, session: &Session) {
     evict_process_if_full(gw, ctx).await;
     match handshake_upstream(gw, ctx, session.handshake()).await {
-        Ok(shaken) if shaken.revision == session.revision() => {
-            shaken.send_initialized(gw, ctx, session.upstream_log_level().as_deref()).await;
-            session.set_upstream_link(shaken.link);
-            session.note_list_changed(&shaken.server_info);
-            if has_tasks(&shaken.server_info) {
+        Ok(handshake_result) if handshake_result.revision == session.revision() => {
+            handshake_result.send_initialized(gw, ctx, session.upstream_log_level().as_deref()).await;
+            session.set_upstream_link(handshake_result.link);
+            session.note_list_changed(&handshake_result.server_info);
+            if has_tasks(&handshake_result.server_info) {
                 session.tasks.note_server_task();
             }
             if !mutant!("client-subscriptions-not-restored") {
@@ -261,14 +261,14 @@ async fn redo_handshake(gw: &Gateway, ctx: &RequestContext, session: &Session) {
 /// another configuration than the one in force.
 pub(crate) async fn reopen_if_closed(gw: &Gateway, ctx: &RequestContext) {
     let Some(session) = ctx.upstream_session() else { return };
-    let openings = session.handshake_attempts();
+    let handshake_attempts = session.handshake_attempts();
     let link = session.upstream_link();
     // Who has it to itself must not be asked what was meant for another.
     if ctx.exclusive_session().is_some() {
         link.close_if_abandoned();
     }
     if link.is_ended() || !link.belongs_to(&ctx.upstream) {
-        Box::pin(reopen_session(gw, ctx, Some(openings))).await;
+        Box::pin(reopen_session(gw, ctx, Some(handshake_attempts))).await;
     }
 }
 
@@ -361,12 +361,13 @@ pub(crate) async fn handshake_upstream(
         .ok_or_else(|| unusable("the handshake has to be judged"))?;
     let mut exchange = gw.upstream_client.send(&ctx.upstream, permit).await?;
     let answer = await_own_response(gw, &mut exchange, call).await?;
-    let welcome = answer.map(|answer| result_text(&answer, &gw.settings.reply_limits)).transpose()?.flatten();
-    let welcome = welcome.ok_or_else(|| unusable("the server refuses the handshake"))?;
-    let revision = agreed_revision(&welcome).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
+    let server_info = answer.map(|answer| result_text(&answer, &gw.settings.reply_limits)).transpose()?.flatten();
+    let server_info = server_info.ok_or_else(|| unusable("the server refuses the handshake"))?;
+    let revision =
+        agreed_revision(&server_info).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision = revision.ok_or_else(|| unusable("the server speaks a revision that is not known here"))?;
     let link = exchange.session_link.clone().after_handshake(&ctx.upstream);
-    Ok(HandshakeResult { link, revision, server_info: Bytes::copy_from_slice(&welcome) })
+    Ok(HandshakeResult { link, revision, server_info: Bytes::copy_from_slice(&server_info) })
 }
 
 /// Ends a session at both sides.
@@ -396,8 +397,8 @@ impl Gateway {
     /// A place for one more session of a grant. Where there is none, sessions that nobody uses go first.
     pub(crate) async fn acquire_session_permit(&self, grant: &ActiveGrant) -> Option<OwnedSemaphorePermit> {
         let take = || Arc::clone(&grant.sessions).try_acquire_owned().ok().filter(|_| self.sessions.has_capacity());
-        if let Some(room) = take() {
-            return Some(room);
+        if let Some(session_permit) = take() {
+            return Some(session_permit);
         }
         self.end_idle_sessions().await;
         take()
@@ -405,10 +406,10 @@ impl Gateway {
 
     /// Forgets sessions that nobody uses, at both sides.
     pub(crate) async fn end_idle_sessions(&self) {
-        let (live, now) = (self.config_snapshot(), self.clock.now());
+        let (snapshot, now) = (self.config_snapshot(), self.clock.now());
         let grants: HashSet<_> =
-            live.grants().filter(|grant| !grant.is_expired(now)).map(|grant| grant.config.id.clone()).collect();
-        drop(live);
+            snapshot.grants().filter(|grant| !grant.is_expired(now)).map(|grant| grant.config.id.clone()).collect();
+        drop(snapshot);
         let ended = self.sessions.remove_expired(|grant| grants.contains(grant));
         self.sessions.sweep_server_sessions();
         for session in ended {

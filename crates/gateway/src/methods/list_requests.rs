@@ -84,14 +84,14 @@ pub(crate) async fn handle_list(
         fetch_list(gw, ctx, &wanted, &mut responder, |id, cursor, trace| request.page_request(id, cursor, trace)).await;
     let pages = match pages {
         Ok(pages) => pages,
-        Err(fault) => return reply_failure(gw, id, &mut recorder, fault, responder).await,
+        Err(error) => return reply_failure(gw, id, &mut recorder, error, responder).await,
     };
     match build_response(gw, ctx, request, &pages, changes).await {
         Ok((status, text, outcome)) => {
             responder.finish_with_body(status, text).await;
             gw.write_row(recorder.outcome_row(outcome, None)).await;
         }
-        Err(Refusal::Upstream(fault)) => reply_failure(gw, id, &mut recorder, fault, responder).await,
+        Err(Refusal::Upstream(error)) => reply_failure(gw, id, &mut recorder, error, responder).await,
         Err(refusal) => {
             responder.finish(reply::internal_error_reply(id, recorder.call_id(), &refusal)).await;
             gw.record_refusal(&mut recorder, &refusal).await;
@@ -107,7 +107,7 @@ pub(crate) const FOREIGN_CURSOR_MESSAGE: &str =
 pub(crate) async fn reject_cursor(
     gw: &Gateway,
     request: &ClientRequest<'_>,
-    era: ProtocolGeneration,
+    generation: ProtocolGeneration,
     recorder: &mut CallRecorder,
     responder: Responder,
 ) -> Option<Responder> {
@@ -119,9 +119,9 @@ pub(crate) async fn reject_cursor(
             let text = error_response(Some(request.id()), code::INVALID_PARAMS, &what, None);
             (StatusCode::OK, text, code::INVALID_PARAMS, what)
         }
-        Err(fault) => {
-            let (status, text) = reply::wire_error_reply(&fault, era);
-            (status, text, fault.code, fault.message)
+        Err(error) => {
+            let (status, text) = reply::wire_error_reply(&error, generation);
+            (status, text, error.code, error.message)
         }
     };
     responder.finish_with_status(status, text.into()).await;
@@ -140,13 +140,13 @@ async fn build_response(
     let unreadable = || Refusal::Upstream(SendError::InvalidResponse("the list cannot be read".to_owned()));
     match pages {
         ListPages::Whole(pages, first) => {
-            let offer = match request.method() {
+            let listing = match request.method() {
                 Method::ToolsList => Some(apply_listing(gw, ctx, pages, Some(first), changes).await?),
                 _ => None,
             };
             let secrets = ctx.upstream.secret_redactor();
             let make = || {
-                let list = filter_entries(gw, ctx, request.method(), pages, offer.as_deref())?;
+                let list = filter_entries(gw, ctx, request.method(), pages, listing.as_deref())?;
                 // What the server says around the list is passed on as well.
                 let (before, behind) = if mutant!("list-envelope-rewritten") {
                     (r#"{"jsonrpc":"2.0","id":"#.to_owned(), format!(r#","result":{list}}}"#))
@@ -155,8 +155,10 @@ async fn build_response(
                 };
                 Some(CachedToolList::new(before, behind, secrets))
             };
-            let listed = match &offer {
-                Some(offer) if offer.starts_with_response(&first.text) => offer.list_cache.get_or_build(ctx, make),
+            let listed = match &listing {
+                Some(listing) if listing.starts_with_response(&first.text) => {
+                    listing.list_cache.get_or_build(ctx, make)
+                }
                 _ => make(),
             };
             Ok((StatusCode::OK, listed.ok_or_else(unreadable)?.with_id(request.id(), secrets), CallOutcome::Ok))
@@ -175,11 +177,11 @@ pub(crate) async fn pinned_tools(gw: &Gateway, ctx: &RequestContext) -> Vec<Stri
     let Ok(Some(known)) = gw.tool_pins.server_tools(ctx.upstream.name()).await else { return Vec::new() };
     let texts: Vec<&str> = known.offered.iter().map(|tool| tool.text.as_str()).collect();
     let page = Bytes::from(format!(r#"{{"tools":[{}]}}"#, texts.join(",")));
-    let mut offer = ToolListing::from_pages(std::slice::from_ref(&page), &gw.settings.reply_limits);
+    let mut listing = ToolListing::from_pages(std::slice::from_ref(&page), &gw.settings.reply_limits);
     let categories =
         ServerToolCategories::of(ctx.upstream.tool_categories.load_full(), ctx.upstream.name(), &known).await;
-    offer.compare_with_pins(&known, categories);
-    let is_listed = |name: &str| is_listed(ctx, &Method::ToolsList, name, Some(&offer));
+    listing.compare_with_pins(&known, categories);
+    let is_listed = |name: &str| is_listed(ctx, &Method::ToolsList, name, Some(&listing));
     let listed = known.offered.iter().filter(|tool| is_listed(&tool.name));
     listed.map(|tool| tool.text.clone()).collect()
 }
@@ -271,7 +273,7 @@ async fn fetch_pages(
         let outgoing = ctx.request_for_upstream(UpstreamRequest::request(text, call), method, None).with_span(hop);
         let permit = Permit::for_list(wanted.method, outgoing)
             .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-        let errand = ForwardContext {
+        let forward_ctx = ForwardContext {
             gw,
             ctx,
             call,
@@ -280,10 +282,13 @@ async fn fetch_pages(
             cancels_on_disconnect: wanted.is_client_request,
             is_client_request: wanted.is_client_request,
             can_suspend: false,
-            previous_response: known.as_ref().and_then(|offer| offer.single_response()).filter(|_| pages.is_empty()),
+            previous_response: known
+                .as_ref()
+                .and_then(|listing| listing.single_response())
+                .filter(|_| pages.is_empty()),
             deadline_timer: None,
         };
-        let sent = forward(&errand, permit, responder).await;
+        let sent = forward(&forward_ctx, permit, responder).await;
         // Of a list whose first page came, nobody says that nothing was sent.
         let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::after_call_sent) };
         let (ForwardOutcome::Response(message, places), exchange) = sent? else {
@@ -296,7 +301,7 @@ async fn fetch_pages(
         let said = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
         drain(gw, exchange).await;
         if pages.is_empty()
-            && let Some(page) = known.as_ref().and_then(|offer| unchanged_page(offer, &message, &places))
+            && let Some(page) = known.as_ref().and_then(|listing| unchanged_page(listing, &message, &places))
         {
             return Ok(ListPages::Whole(vec![page], PreviousResponse { text: message, spans: places }));
         }
@@ -327,9 +332,9 @@ async fn fetch_pages(
 
 /// The only page of a list of tools, if it is to the letter the one that the server's offer was read from: it is not read
 /// again.
-fn unchanged_page(offer: &ToolListing, message: &Bytes, places: &ServerResponseSpans) -> Option<Bytes> {
+fn unchanged_page(listing: &ToolListing, message: &Bytes, places: &ServerResponseSpans) -> Option<Bytes> {
     let page = message.slice(places.result()?);
-    offer.is_from_pages(std::slice::from_ref(&page)).then_some(page)
+    listing.is_from_pages(std::slice::from_ref(&page)).then_some(page)
 }
 
 async fn drain(gw: &Gateway, exchange: Option<UpstreamResponse>) {
@@ -344,7 +349,7 @@ fn filter_entries(
     ctx: &RequestContext,
     method: &Method<'_>,
     pages: &[Bytes],
-    offer: Option<&ToolListing>,
+    listing: Option<&ToolListing>,
 ) -> Option<String> {
     let (member, key) = list_member_names(method);
     let documents: Vec<_> =
@@ -355,7 +360,7 @@ fn filter_entries(
         for entry in document.root().get(member)?.elements() {
             let Some(name) = entry.get(key).and_then(|name| name.as_str()) else { continue };
             // Of two with one name only one can be meant; which, nobody could say.
-            let is_listed = is_listed(ctx, method, &name, offer) || mutant!("list-not-filtered-by-policy");
+            let is_listed = is_listed(ctx, method, &name, listing) || mutant!("list-not-filtered-by-policy");
             if is_listed && names.insert(name.into_owned()) {
                 entries.push(entry.raw());
             }
@@ -373,8 +378,8 @@ fn filter_entries(
     })
 }
 
-fn is_listed(ctx: &RequestContext, method: &Method<'_>, name: &str, offer: Option<&ToolListing>) -> bool {
-    let tool = ctx.find_tool(offer, name);
+fn is_listed(ctx: &RequestContext, method: &Method<'_>, name: &str, listing: Option<&ToolListing>) -> bool {
+    let tool = ctx.find_tool(listing, name);
     // No rule says so: whoever has to mirror its arguments could not call it.
     if *method == Method::ToolsList && tool.is_none() {
         return false;
@@ -390,7 +395,7 @@ fn is_listed(ctx: &RequestContext, method: &Method<'_>, name: &str, offer: Optio
         Method::PromptsList => policy.is_prompt_visible(name),
         _ => {
             let definition = tool.map_or(Definition::NotOffered, |tool| tool.pin_state);
-            let category = offer.map_or(Category::Unknown, |offer| offer.category(name));
+            let category = listing.map_or(Category::Unknown, |listing| listing.category(name));
             policy.is_tool_visible(&CalledTool { name, category, definition, schema: None })
         }
     }

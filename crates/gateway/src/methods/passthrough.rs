@@ -40,7 +40,7 @@ pub(crate) async fn forward_request(
             gw.write_row(recorder.outcome_row(outcome, Some(exchange.status.as_u16()))).await;
             exchange.drain(gw).await;
         }
-        Err(fault) => reply_failure(gw, request.id(), &mut recorder, fault, responder).await,
+        Err(error) => reply_failure(gw, request.id(), &mut recorder, error, responder).await,
     }
 }
 
@@ -58,11 +58,11 @@ pub(crate) async fn reply_failure(
     gw: &Gateway,
     id: &RequestId<'_>,
     recorder: &mut CallRecorder,
-    fault: SendError,
+    error: SendError,
     responder: Responder,
 ) {
-    let outcome = fault.outcome();
-    reply_refusal(gw, id, recorder, (Refusal::NoResponse(fault), outcome), responder).await;
+    let outcome = error.outcome();
+    reply_refusal(gw, id, recorder, (Refusal::NoResponse(error), outcome), responder).await;
 }
 
 /// The same with the reason as it is to be said.
@@ -118,7 +118,7 @@ pub(crate) async fn exchange_with_upstream(
     let outgoing = rewrite_for_upstream(ctx, request, recorder.call_id(), None);
     let permit = Permit::for_always_allowed(request.method().name(), outgoing)
         .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
-    let errand = ForwardContext {
+    let forward_ctx = ForwardContext {
         gw,
         ctx,
         call: recorder.call_id(),
@@ -130,7 +130,7 @@ pub(crate) async fn exchange_with_upstream(
         deadline_timer: None,
     };
     let sending = async {
-        match forward(&errand, permit, responder).await? {
+        match forward(&forward_ctx, permit, responder).await? {
             (ForwardOutcome::Response(message, _), Some(exchange)) => Ok((message.into_bytes(), exchange)),
             _ => Err(SendError::ClientGone),
         }
@@ -178,9 +178,9 @@ pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message:
         // There may be thousands of these, and they decide nothing.
         Ok(_) if is_progress => {}
         Ok(status) => gw.write_row(recorder.outcome_row(CallOutcome::Ok, Some(status))).await,
-        Err(fault) => {
-            let outcome = fault.outcome();
-            gw.write_row(recorder.failure_row(&Refusal::Upstream(fault), outcome)).await;
+        Err(error) => {
+            let outcome = error.outcome();
+            gw.write_row(recorder.failure_row(&Refusal::Upstream(error), outcome)).await;
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) async fn probe_is_stateless(gw: &Gateway, ctx: &RequestContext) -> Re
 /// both.
 pub(crate) async fn fetch_server_info(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Bytes>, SendError> {
     let known = |said: DiscoverResult| match said {
-        DiscoverResult::ServerInfo(welcome) => Some(welcome),
+        DiscoverResult::ServerInfo(server_info) => Some(server_info),
         DiscoverResult::Rejected | DiscoverResult::NotStateless => None,
     };
     if ctx.upstream.supports_stateless().is_none() {
@@ -69,7 +69,7 @@ async fn probe(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, Sen
         // One that leaves what it does not know unanswered, or is slow to start: asking again would cost every client as
         // much. Where it opens no session either, that is forgotten.
         Err(SendError::HandshakeTimeout(_)) => DiscoverResult::NotStateless,
-        Err(fault) => return Err(fault),
+        Err(error) => return Err(error),
         Ok(said) => said,
     };
     let speaks_modern = !matches!(said, DiscoverResult::NotStateless);
@@ -115,16 +115,16 @@ pub(crate) enum DiscoverResult {
 /// Asks the upstream what it says of itself. One that names other revisions than ours is asked once more, if it names
 /// one that we speak, too.
 pub(crate) async fn request_discover(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, SendError> {
-    let patience = gw.settings.connect_time * 2;
-    let asking = tokio::time::timeout(patience, request_discover_untimed(gw, ctx));
-    asking.await.unwrap_or(Err(SendError::HandshakeTimeout(patience)))
+    let timeout = gw.settings.connect_time * 2;
+    let asking = tokio::time::timeout(timeout, request_discover_untimed(gw, ctx));
+    asking.await.unwrap_or(Err(SendError::HandshakeTimeout(timeout)))
 }
 
 async fn request_discover_untimed(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, SendError> {
     let message = send_discover(gw, ctx).await?;
     match message.as_ref().and_then(|message| stateless_rejection(message, &gw.settings.reply_limits)) {
-        Some(Some(spoken)) if !spoken.contains(&Revision::R2026_07_28) => {
-            ctx.upstream.set_supported_revisions(spoken);
+        Some(Some(supported)) if !supported.contains(&Revision::R2026_07_28) => {
+            ctx.upstream.set_supported_revisions(supported);
             Ok(DiscoverResult::NotStateless)
         }
         Some(Some(_)) => Ok(parse_discover_result(gw, ctx, send_discover(gw, ctx).await?)),
@@ -179,9 +179,9 @@ fn parse_discover_result(gw: &Gateway, ctx: &RequestContext, message: Option<Byt
     if str::from_utf8(&result).is_ok_and(|result| has_task_capability(result, ProtocolGeneration::Stateless)) {
         ctx.upstream.note_tasks();
     }
-    let spoken = parse_revisions(document.root().get("supportedVersions"));
-    let speaks_modern = spoken.contains(&Revision::R2026_07_28);
-    ctx.upstream.set_supported_revisions(spoken);
+    let supported = parse_revisions(document.root().get("supportedVersions"));
+    let speaks_modern = supported.contains(&Revision::R2026_07_28);
+    ctx.upstream.set_supported_revisions(supported);
     if speaks_modern {
         DiscoverResult::ServerInfo(Bytes::copy_from_slice(&result))
     } else {

@@ -11,13 +11,13 @@ use crate::pipeline::CallRecorder;
 /// Answers that there is no such method. In a session the status 404 would say that the session is over.
 pub(crate) async fn reply_method_not_found(
     gw: &Gateway,
-    era: ProtocolGeneration,
+    generation: ProtocolGeneration,
     id: Option<&RequestId<'_>>,
     method: &Method<'_>,
     mut recorder: CallRecorder,
     responder: Responder,
 ) {
-    let status = if era == ProtocolGeneration::Stateless || mutant!("unknown-method-ends-session") {
+    let status = if generation == ProtocolGeneration::Stateless || mutant!("unknown-method-ends-session") {
         StatusCode::NOT_FOUND
     } else {
         StatusCode::OK

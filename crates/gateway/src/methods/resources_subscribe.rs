@@ -23,9 +23,9 @@ use crate::upstream::UpstreamRequest;
 pub(super) fn check_subscription_limit(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
 ) -> Result<(), Refusal> {
-    let Some((session, uri)) = ctx.session().zip(facts.target()) else { return Ok(()) };
+    let Some((session, uri)) = ctx.session().zip(subject.target()) else { return Ok(()) };
     if *request.method() != Method::ResourcesSubscribe || session.subscriptions.has_room_for(uri) {
         return Ok(());
     }
@@ -38,13 +38,13 @@ pub(super) async fn subscribe_locally(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
 ) -> Option<String> {
     ctx.session().filter(|session| session.is_upstream_stateless())?;
     if !matches!(request.method(), Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) {
         return None;
     }
-    store_subscription(gw, ctx, request, facts).await;
+    store_subscription(gw, ctx, request, subject).await;
     Some(gatelodge_mcp::result_response(request.id(), "{}"))
 }
 
@@ -53,9 +53,9 @@ pub(super) async fn store_subscription(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
 ) {
-    let Some((session, uri)) = ctx.session().zip(facts.target()) else { return };
+    let Some((session, uri)) = ctx.session().zip(subject.target()) else { return };
     if *request.method() == Method::ResourcesSubscribe && session.subscriptions.add(uri) {
         gw.persist_subscriptions(&session.subscriptions).await;
     }
@@ -66,9 +66,9 @@ pub(super) async fn remove_subscription(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
 ) {
-    let Some((session, uri)) = ctx.session().zip(facts.target()) else { return };
+    let Some((session, uri)) = ctx.session().zip(subject.target()) else { return };
     // Where its server cannot be spoken to, a session for all servers has no part there.
     let part = session.server().is_none().then(|| session.subscriptions.for_server(ctx.upstream.name()));
     let watched = part.as_ref().unwrap_or(&session.subscriptions);
@@ -98,11 +98,11 @@ pub(crate) fn resubscribe(gw: &Gateway, ctx: &RequestContext) {
                 break;
             }
             // The client may have done with it meanwhile.
-            let heard = authorize_subscription(&own, &ctx, &session, &uri)
+            let allowed = authorize_subscription(&own, &ctx, &session, &uri)
                 .await
                 .filter(|_| session.subscriptions.contains(&uri));
-            if let Some(heard) = heard {
-                is_answered &= send_subscription(&own, &ctx, &Method::ResourcesSubscribe, &heard).await.is_some();
+            if let Some(allowed) = allowed {
+                is_answered &= send_subscription(&own, &ctx, &Method::ResourcesSubscribe, &allowed).await.is_some();
             }
         }
         if !is_answered && !mutant!("failed-subscription-not-retried") {
@@ -119,9 +119,9 @@ pub(super) async fn authorize_subscription(
     uri: &str,
 ) -> Option<AllowedResource> {
     let reason = match authorize_resource(gw, ctx, uri) {
-        Ok(heard) => {
+        Ok(allowed) => {
             session.subscriptions.clear_denied(uri);
-            return Some(heard);
+            return Some(allowed);
         }
         Err(reason) => reason,
     };
@@ -139,12 +139,12 @@ pub(super) async fn send_subscription(
     gw: &Gateway,
     ctx: &RequestContext,
     method: &Method<'_>,
-    heard: &AllowedResource,
+    allowed: &AllowedResource,
 ) -> Option<bool> {
-    let (call, uri) = (gw.new_call_id(), to_json_string(heard.uri()));
+    let (call, uri) = (gw.new_call_id(), to_json_string(allowed.uri()));
     let name = method.name();
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{name}","params":{{"uri":{uri}}}}}"#);
-    let permit = Permit::for_subscription(heard, ctx.message_for_upstream(UpstreamRequest::request(text, call)));
+    let permit = Permit::for_subscription(allowed, ctx.message_for_upstream(UpstreamRequest::request(text, call)));
     let asking = async {
         let mut exchange = gw.upstream_client.send(&ctx.upstream, permit).await.ok()?;
         let answer = await_own_response(gw, &mut exchange, call).await.ok()?;

@@ -121,9 +121,9 @@ pub(crate) async fn with_pooled_session(
         Ok(Box::new(StatelessClient { upstream_session: Some(far), ..*side }))
     };
     // Many may wait for one that asks a server which hangs; none of them for all that were before it.
-    let patience = handshake_timeout(gw, ctx);
-    let joined = tokio::time::timeout(patience, joining).await;
-    joined.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience))))
+    let timeout = handshake_timeout(gw, ctx);
+    let joined = tokio::time::timeout(timeout, joining).await;
+    joined.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(timeout))))
 }
 
 /// Whether a call needs a session to itself: the upstream may ask something in its middle, and nothing else would tell
@@ -148,15 +148,21 @@ pub(crate) async fn acquire_exclusive_session(
 ) -> Result<RequestContext, Refusal> {
     let words = PooledClientProfile::of(ctx, request);
     let row = gw.session_pool.group(&words.key);
-    let make_room = || gw.evict_suspended_call(|paused| paused.turn.as_ref().is_some_and(|turn| turn.is_of(&row)));
-    let turn = row
+    let make_room = || {
+        gw.evict_suspended_call(|suspended| {
+            suspended.turn.as_ref().is_some_and(|exclusive_session| exclusive_session.is_of(&row))
+        })
+    };
+    let exclusive_session = row
         .turn(gw.settings.call_time, make_room)
         .await
         .ok_or(Refusal::CapacityReached(NO_EXCLUSIVE_SESSION_MESSAGE))?;
     let shared = ctx.upstream_session().map(|shared| &**shared);
-    let beside = shared.filter(|_| !turn.is_first());
-    let far = ensure_session(gw, ctx, turn.slot(), &words, beside).await.map_err(Refusal::as_handshake_failure)?;
-    Ok(ctx.with_upstream_session(far, Some(Arc::new(turn))))
+    let sibling = shared.filter(|_| !exclusive_session.is_first());
+    let far = ensure_session(gw, ctx, exclusive_session.slot(), &words, sibling)
+        .await
+        .map_err(Refusal::as_handshake_failure)?;
+    Ok(ctx.with_upstream_session(far, Some(Arc::new(exclusive_session))))
 }
 
 /// The session of a place, which is opened if there is none; beside the one that is shared, if it is not that.
@@ -187,15 +193,16 @@ async fn open_session(
 ) -> Result<Arc<Session>, Refusal> {
     let handshake = initialize_request(&words.capabilities, words.client_info);
     let greeting = async {
-        let room = reserve_session_slot(gw, ctx, handshake.len()).await?;
-        Ok::<_, Refusal>((room, handshake_upstream(gw, ctx, &handshake).await?))
+        let session_permit = reserve_session_slot(gw, ctx, handshake.len()).await?;
+        Ok::<_, Refusal>((session_permit, handshake_upstream(gw, ctx, &handshake).await?))
     };
-    let patience = start_timeout(gw, ctx);
-    let greeted = tokio::time::timeout(patience, greeting).await;
-    let (room, shaken) = greeted.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(patience))))?;
-    let level = words.log_level.as_deref().filter(|_| has_logging_capability(&shaken.server_info));
-    shaken.send_initialized(gw, ctx, level).await;
-    let HandshakeResult { link, revision, server_info: welcome } = shaken;
+    let timeout = start_timeout(gw, ctx);
+    let greeted = tokio::time::timeout(timeout, greeting).await;
+    let (session_permit, handshake_result) =
+        greeted.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(timeout))))?;
+    let level = words.log_level.as_deref().filter(|_| has_logging_capability(&handshake_result.server_info));
+    handshake_result.send_initialized(gw, ctx, level).await;
+    let HandshakeResult { link, revision, server_info: welcome } = handshake_result;
     let opening = SessionParams {
         grant: ctx.grant.config.id.clone(),
         server: Some(ctx.upstream.name().clone()),
@@ -204,7 +211,7 @@ async fn open_session(
         handshake,
         server_info: welcome,
         upstream_link: link,
-        session_permit: room,
+        session_permit,
         is_upstream_stateless: false,
         accepts_log_messages: words.log_level.is_some(),
     };
@@ -231,10 +238,10 @@ fn initialize_request(capabilities: &str, info: Option<JsonValue<'_>>) -> Bytes 
 
 impl RequestContext {
     /// The same visit of a client without a session, by another session of ours.
-    pub fn with_upstream_session(&self, far: Arc<Session>, turn: Option<Arc<Turn>>) -> Self {
+    pub fn with_upstream_session(&self, far: Arc<Session>, exclusive_session: Option<Arc<Turn>>) -> Self {
         let mut ctx = self.clone();
         if let ClientProtocol::Stateless(side) = &mut ctx.client_protocol {
-            (side.upstream_session, side.exclusive_session) = (Some(far), turn);
+            (side.upstream_session, side.exclusive_session) = (Some(far), exclusive_session);
         }
         ctx
     }

@@ -55,8 +55,8 @@ pub(crate) async fn recover_session(gw: &Gateway, ctx: &RequestContext, sent: Se
 /// Whether the upstream does not know the session, by what it says to a request that does nothing. None if it says
 /// nothing.
 pub(crate) async fn is_session_lost(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
-    let patience: Duration = gw.settings.connect_time;
-    tokio::time::timeout(patience, probe_session(gw, ctx)).await.ok()?
+    let timeout: Duration = gw.settings.connect_time;
+    tokio::time::timeout(timeout, probe_session(gw, ctx)).await.ok()?
 }
 
 async fn probe_session(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
@@ -72,7 +72,7 @@ async fn probe_session(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
                 let Ok(Said::Response(reply)) = read_server_message(&answer, &gw.settings.reply_limits) else {
                     return false;
                 };
-                reply.error().is_some_and(|fault| fault.code == code::METHOD_NOT_FOUND.to_string())
+                reply.error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND.to_string())
             }))
         }
         Err(SendError::Status(status)) => Some(StatusCode::from_u16(status).is_ok_and(is_no)),

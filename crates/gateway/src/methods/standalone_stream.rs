@@ -50,7 +50,7 @@ pub(crate) async fn resume_stream(gw: &Arc<Gateway>, ctx: RequestContext, last: 
     };
     match acquire_stream_slot(gw, &ctx).await {
         Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
-        Ok(room) => match session.replay_buffers().resume_stream(behind, room) {
+        Ok(in_flight) => match session.replay_buffers().resume_stream(behind, in_flight) {
             Some(events) => reply::event_stream_response(events),
             None => reply_unknown_event(gw, &ctx).await,
         },
@@ -72,15 +72,15 @@ pub(crate) async fn open_stream(
     ctx: RequestContext,
     behind: Option<SseEventId>,
 ) -> Response<ReplyBody> {
-    let room = match acquire_stream_slot(gw, &ctx).await {
-        Ok(room) => room,
+    let in_flight = match acquire_stream_slot(gw, &ctx).await {
+        Ok(in_flight) => in_flight,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (events, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
     let task = Arc::clone(gw);
     gw.spawn(async move {
         serve_stream(task, ctx, behind, events).await;
-        drop(room);
+        drop(in_flight);
     });
     reply::event_stream_response(receiver)
 }
@@ -90,9 +90,9 @@ pub(crate) async fn acquire_stream_slot(gw: &Gateway, ctx: &RequestContext) -> R
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     match InFlightGuard::for_stream(&ctx.grant) {
-        Ok(room) => {
+        Ok(in_flight) => {
             gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
-            Ok(room)
+            Ok(in_flight)
         }
         Err(refusal) => {
             gw.record_refusal(&mut recorder, &refusal).await;
@@ -108,9 +108,9 @@ async fn serve_stream(gw: Arc<Gateway>, ctx: RequestContext, behind: Option<SseE
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
     let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.stream_lock.lock()).await;
     let missed = behind.and_then(|place| session.replay_buffers().find_missed_events(place));
-    let heard = missed.as_ref().and_then(|_| session.last_event_id());
+    let last_event_id = missed.as_ref().and_then(|_| session.last_event_id());
     send_backlog(session, missed, &events).await;
-    let (mut own, mut heard, mut is_due) = (ctx.clone(), heard, false);
+    let (mut own, mut heard, mut is_due) = (ctx.clone(), last_event_id, false);
     while let Some(next) = serve_until_change(&gw, &own, heard, &mut is_due, &events, &handle).await {
         is_due = true;
         // Another server knows nothing of the events of this one.
@@ -125,7 +125,7 @@ async fn serve_stream(gw: Arc<Gateway>, ctx: RequestContext, behind: Option<SseE
 async fn serve_until_change(
     gw: &Gateway,
     ctx: &RequestContext,
-    heard: Option<HeaderValue>,
+    last_event_id: Option<HeaderValue>,
     is_due: &mut bool,
     events: &mpsc::Sender<Bytes>,
     handle: &Notify,
@@ -134,7 +134,7 @@ async fn serve_until_change(
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
     let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
     let written = |text: &str| session.replay_buffers().append_event(STANDALONE_STREAM, text);
-    let mut upstream = std::pin::pin!(follow_upstream_stream(gw, ctx, heard, events, written));
+    let mut upstream = std::pin::pin!(follow_upstream_stream(gw, ctx, last_event_id, events, written));
     let mut telling = std::pin::pin!(notify_list_changes(gw, ctx, events, written));
     loop {
         tokio::select! {
@@ -345,8 +345,8 @@ async fn stream_permit(gw: &Gateway, ctx: &RequestContext, last: Option<HeaderVa
     };
     let mut uris = Vec::new();
     for uri in session.subscriptions.uris_for_stream() {
-        if let Some(heard) = resources_subscribe::authorize_subscription(gw, ctx, session, &uri).await {
-            uris.push(to_json_string(heard.uri()));
+        if let Some(allowed) = resources_subscribe::authorize_subscription(gw, ctx, session, &uri).await {
+            uris.push(to_json_string(allowed.uri()));
         } else if mutant!("denied-resource-still-subscribed") {
             uris.push(to_json_string(&uri));
         }

@@ -57,11 +57,11 @@ pub(crate) async fn handle_listen(
     if let Err(refusal) = check_resource_count(request) {
         return task_requests::reply_refusal(gw, request, recorder, responder, &refusal).await;
     }
-    let honoured = check_resources(gw, ctx, request);
-    record_denied(gw, ctx, request, &honoured).await;
+    let resources = check_resources(gw, ctx, request);
+    record_denied(gw, ctx, request, &resources).await;
     // Read anew: what was judged is what is sent.
-    let text = honoured.restrict_request(request);
-    let heard = honoured.allowed;
+    let text = resources.restrict_request(request);
+    let allowed = resources.allowed;
     let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return reply_failure(
             gw,
@@ -73,21 +73,21 @@ pub(crate) async fn handle_listen(
         .await;
     };
     if ctx.translation() == ProtocolTranslation::ToStateful {
-        return match stateful_upstream_listen::listen_stateful(gw, ctx, request, heard, &mut responder).await {
+        return match stateful_upstream_listen::listen_stateful(gw, ctx, request, allowed, &mut responder).await {
             Ok(end) => finish_stream(gw, ctx, request, recorder, responder, end).await,
-            Err(fault) => reply_failure(gw, request.id(), &mut recorder, fault, responder).await,
+            Err(error) => reply_failure(gw, request.id(), &mut recorder, error, responder).await,
         };
     }
     let unheard = match find_hidden_task(gw, ctx, request, &mut responder).await {
         Ok(unheard) => unheard,
-        Err(fault) => {
-            return task_requests::reply_refusal(gw, request, recorder, responder, &Refusal::Store(fault)).await;
+        Err(error) => {
+            return task_requests::reply_refusal(gw, request, recorder, responder, &Refusal::Store(error)).await;
         }
     };
     if let Some(task) = unheard {
         recorder.set_subject(ctx, Some(&task), None);
-        let facts = responder.with_client_names(&RequestSubject::Task { id: task.into(), tool: String::new() });
-        responder.finish(reply::not_found_reply(ctx.generation(), &facts, request.id()).into()).await;
+        let subject = responder.with_client_names(&RequestSubject::Task { id: task.into(), tool: String::new() });
+        responder.finish(reply::not_found_reply(ctx.generation(), &subject, request.id()).into()).await;
         return gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
     }
     let method = request.method().name();
@@ -99,7 +99,7 @@ pub(crate) async fn handle_listen(
     let end = match Permit::for_always_allowed(method, outgoing) {
         Some(permit) => {
             let span = ClientSpan::begin(ctx, permit.span_context(), recorder.call_id(), &*gw.clock);
-            let end = open_and_relay(gw, ctx, request, (recorder.call_id(), permit), &heard, &mut responder).await;
+            let end = open_and_relay(gw, ctx, request, (recorder.call_id(), permit), &allowed, &mut responder).await;
             if let Some(span) = span {
                 span.end_stream(end.as_ref().err());
             }
@@ -109,7 +109,7 @@ pub(crate) async fn handle_listen(
     };
     match end {
         Ok(end) => finish_stream(gw, ctx, request, recorder, responder, end).await,
-        Err(fault) => reply_failure(gw, request.id(), &mut recorder, fault, responder).await,
+        Err(error) => reply_failure(gw, request.id(), &mut recorder, error, responder).await,
     }
 }
 
@@ -153,10 +153,10 @@ fn closing_message(gw: &Gateway, ctx: &RequestContext, id: &RequestId<'_>) -> St
 
 /// Waits until the client wants to hear nothing more: it hangs up, or cancels the request where it can name it.
 async fn wait_for_client_end(responder: &mut Responder) {
-    let told = responder.cancel_signal();
+    let cancel_signal = responder.cancel_signal();
     tokio::select! {
         () = responder.wait_for_disconnect() => {}
-        () = wait_for_cancel(told.as_deref()) => {}
+        () = wait_for_cancel(cancel_signal.as_deref()) => {}
     }
 }
 
@@ -169,13 +169,13 @@ pub(crate) struct CheckedResources {
 impl CheckedResources {
     /// The request, with just those of the resources that may be heard of.
     pub fn restrict_request(&self, request: &ClientRequest<'_>) -> String {
-        request.with_allowed_resources(|uri| self.allowed.iter().any(|heard| heard.uri() == uri))
+        request.with_allowed_resources(|uri| self.allowed.iter().any(|allowed| allowed.uri() == uri))
     }
 }
 
 /// The URIs of what may be heard of.
-pub(crate) fn resource_uris(heard: &[AllowedResource]) -> Vec<String> {
-    heard.iter().map(|heard| heard.uri().to_owned()).collect()
+pub(crate) fn resource_uris(allowed: &[AllowedResource]) -> Vec<String> {
+    allowed.iter().map(|allowed| allowed.uri().to_owned()).collect()
 }
 
 /// Holds that a request names no more resources than one listens for.
@@ -216,9 +216,9 @@ pub(crate) async fn record_denied(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    honoured: &CheckedResources,
+    resources: &CheckedResources,
 ) {
-    for (uri, reason) in &honoured.denied {
+    for (uri, reason) in &resources.denied {
         let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
         recorder.set_subject(ctx, Some(uri), None);
         gw.record_refusal(&mut recorder, &Refusal::Denied(reason.clone())).await;
@@ -230,12 +230,12 @@ async fn open_and_relay(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     (call, permit): (CallId, Permit),
-    heard: &[AllowedResource],
+    allowed: &[AllowedResource],
     responder: &mut Responder,
 ) -> Result<ListenEnd, SendError> {
     let opening = tokio::time::timeout(gw.settings.call_time, gw.upstream_client.send(&ctx.upstream, permit));
     let mut exchange = opening.await.unwrap_or(Err(SendError::Timeout))?;
-    relay_notifications(gw, ctx, request, (call, heard), &mut exchange, responder).await
+    relay_notifications(gw, ctx, request, (call, allowed), &mut exchange, responder).await
 }
 
 async fn relay_notifications(

@@ -48,7 +48,7 @@ pub(crate) async fn handle_task_request(
     }
     let id = match request.task_id() {
         Ok(id) => id,
-        Err(fault) => return reject(gw, ctx, recorder, responder, &fault).await,
+        Err(error) => return reject(gw, ctx, recorder, responder, &error).await,
     };
     let own = match gw.owned_task_tool(ctx, &id).await {
         Ok(None) => is_unowned_and_observed(gw, ctx, &id).await.map(|is_passed| is_passed.then_some(None)),
@@ -61,11 +61,11 @@ pub(crate) async fn handle_task_request(
         Ok(Some(None)) => call_handler::handle_call(gw, ctx, request, &method, recorder, responder).await,
         Ok(None) => {
             recorder.set_subject(ctx, Some(&id), None);
-            let facts = responder.with_client_names(&RequestSubject::Task { id, tool: String::new() });
-            responder.finish(reply::not_found_reply(ctx.generation(), &facts, request.id()).into()).await;
+            let subject = responder.with_client_names(&RequestSubject::Task { id, tool: String::new() });
+            responder.finish(reply::not_found_reply(ctx.generation(), &subject, request.id()).into()).await;
             gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
         }
-        Err(fault) => reply_refusal(gw, request, recorder, responder, &Refusal::Store(fault)).await,
+        Err(error) => reply_refusal(gw, request, recorder, responder, &Refusal::Store(error)).await,
     }
 }
 
@@ -103,8 +103,8 @@ async fn reject(
     ctx: &RequestContext,
     mut recorder: CallRecorder,
     responder: Responder,
-    fault: &MessageError,
+    error: &MessageError,
 ) {
-    responder.reject(fault, ctx.generation()).await;
-    gw.write_row(recorder.rejection_row(fault.code, &fault.message)).await;
+    responder.reject(error, ctx.generation()).await;
+    gw.write_row(recorder.rejection_row(error.code, &error.message)).await;
 }

@@ -34,14 +34,14 @@ pub(crate) async fn listing_for_tool(
     name: &str,
     responder: &mut Responder,
 ) -> Result<Arc<ToolListing>, Refusal> {
-    if let Some(offer) = find_usable_listing(ctx, name) {
-        return Ok(offer);
+    if let Some(listing) = find_usable_listing(ctx, name) {
+        return Ok(listing);
     }
     // Many servers do one thing after the other, and one that runs on a line of its own is asked behind what it does.
-    let patience = if ctx.has_pending_call() { gw.settings.call_time } else { TOOL_LISTING_TIMEOUT };
+    let timeout = if ctx.has_pending_call() { gw.settings.call_time } else { TOOL_LISTING_TIMEOUT };
     let asking = async {
         let offers = ctx.tool_registry();
-        let errand = ForwardContext {
+        let forward_ctx = ForwardContext {
             gw,
             ctx,
             call: gw.new_call_id(),
@@ -52,43 +52,43 @@ pub(crate) async fn listing_for_tool(
             previous_response: None,
             deadline_timer: None,
         };
-        let waiting = wait_or_cancel(&errand, responder, std::pin::pin!(offers.refresh_lock.lock())).await;
+        let waiting = wait_or_cancel(&forward_ctx, responder, std::pin::pin!(offers.refresh_lock.lock())).await;
         let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(SendError::ClientGone)) };
         match find_usable_listing(ctx, name) {
-            Some(offer) => Ok(offer),
-            None => refresh_listing(gw, ctx, patience, responder).await,
+            Some(listing) => Ok(listing),
+            None => refresh_listing(gw, ctx, timeout, responder).await,
         }
     };
-    tokio::time::timeout(patience, Box::pin(asking)).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
+    tokio::time::timeout(timeout, Box::pin(asking)).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
 }
 
 /// The offer that we have, if it is new enough and has a tool of that name.
 pub(super) fn find_fresh_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
     let is_fresh =
-        |offer: &Arc<ToolListing>| offer.listed_at.elapsed() < ctx.upstream.config().pinning.check_definitions;
-    ctx.current_tool_listing().filter(|offer| is_fresh(offer) && offer.find_tool(name).is_some())
+        |listing: &Arc<ToolListing>| listing.listed_at.elapsed() < ctx.upstream.config().pinning.check_definitions;
+    ctx.current_tool_listing().filter(|listing| is_fresh(listing) && listing.find_tool(name).is_some())
 }
 
 /// The offer that we have, if it is new enough to say something of a name.
 fn find_usable_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
-    let offer = ctx.tool_registry().current()?;
-    let age = offer.listed_at.elapsed();
+    let listing = ctx.tool_registry().current()?;
+    let age = listing.listed_at.elapsed();
     let fresh = ctx.upstream.config().pinning.check_definitions;
     let is_good =
-        if offer.find_tool(name).is_some() { age < fresh } else { age < UNKNOWN_TOOL_REFRESH_INTERVAL.min(fresh) };
-    is_good.then_some(offer)
+        if listing.find_tool(name).is_some() { age < fresh } else { age < UNKNOWN_TOOL_REFRESH_INTERVAL.min(fresh) };
+    is_good.then_some(listing)
 }
 
 async fn refresh_listing(
     gw: &Gateway,
     ctx: &RequestContext,
-    patience: Duration,
+    timeout: Duration,
     responder: &mut Responder,
 ) -> Result<Arc<ToolListing>, Refusal> {
     let changes = ctx.tool_registry().change_count();
     let wanted = ListRequest { method: &Method::ToolsList, member: "tools", progress: None, is_client_request: false };
     let asking =
-        fetch_list_within(patience, gw, ctx, &wanted, responder, |id, cursor, _| tools_list_request(ctx, id, cursor));
+        fetch_list_within(timeout, gw, ctx, &wanted, responder, |id, cursor, _| tools_list_request(ctx, id, cursor));
     let (pages, first) = match asking.await? {
         ListPages::Whole(pages, first) => (pages, Some(first)),
         // A server without tools says that it does not know the method. Any other error says nothing of its tools,
@@ -113,37 +113,38 @@ pub(crate) async fn apply_listing(
     changes: u64,
 ) -> Result<Arc<ToolListing>, Refusal> {
     let (upstream, offers) = (&ctx.upstream, ctx.tool_registry());
-    let current = offers.current().filter(|offer| offer.is_from_pages(pages));
+    let current = offers.current().filter(|listing| listing.is_from_pages(pages));
     let is_known = current.is_some();
-    if let Some(offer) = current.filter(|offer| offer.listed_at.elapsed() < upstream.config().pinning.check_definitions)
+    if let Some(listing) =
+        current.filter(|listing| listing.listed_at.elapsed() < upstream.config().pinning.check_definitions)
     {
-        return Ok(offer);
+        return Ok(listing);
     }
-    let mut offer = ToolListing::from_pages(pages, &gw.settings.reply_limits).with_first_response(first.cloned());
+    let mut listing = ToolListing::from_pages(pages, &gw.settings.reply_limits).with_first_response(first.cloned());
     if upstream.supports_stateless() == Some(true) && !upstream.is_process() {
-        for (tool, why) in offer.tools_without_param_headers() {
+        for (tool, why) in listing.tools_without_param_headers() {
             let (name, tool) =
                 (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secret_redactor().redact_text(tool)));
             warn!(server.name = %name, "the tool {tool} of `{name}` is left out for clients of 2026-07-28: {why}");
         }
     }
-    let (known, is_first) = store_and_pin(gw, upstream, offer.definitions()).await.map_err(Refusal::Store)?;
+    let (known, is_first) = store_and_pin(gw, upstream, listing.definitions()).await.map_err(Refusal::Store)?;
     upstream.note_pins(&known, is_first);
     let categories = ServerToolCategories::of(upstream.tool_categories.load_full(), upstream.name(), &known).await;
     upstream.tool_categories.store(Some(Arc::clone(&categories)));
-    offer.compare_with_pins(&known, categories);
-    let offer = Arc::new(offer);
-    offers.store(Arc::clone(&offer), changes);
+    listing.compare_with_pins(&known, categories);
+    let listing = Arc::new(listing);
+    offers.store(Arc::clone(&listing), changes);
     if !is_known {
-        warn_of_unlisted_policy_tools(ctx, &offer);
-        warn_of_unusual_names(upstream, &offer);
+        warn_of_unlisted_policy_tools(ctx, &listing);
+        warn_of_unusual_names(upstream, &listing);
     }
-    Ok(offer)
+    Ok(listing)
 }
 
 /// Warns of names that some clients do not take.
-fn warn_of_unusual_names(upstream: &Upstream, offer: &ToolListing) {
-    for tool in offer.unconventional_names() {
+fn warn_of_unusual_names(upstream: &Upstream, listing: &ToolListing) {
+    for tool in listing.unconventional_names() {
         // A name may be anything, our secret, too.
         let (server, tool) =
             (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secret_redactor().redact_text(tool)));
@@ -165,9 +166,9 @@ impl Gateway {
                 match task.tool_pins.server_tools(server.name()).await {
                     Ok(Some(known)) => server.note_pins(&known, false),
                     Ok(None) => server.note_no_pins(),
-                    Err(fault) => {
+                    Err(error) => {
                         let name = server.name();
-                        warn!(server.name = %name, error = %fault, "what is accepted of `{name}` cannot be read: {fault}");
+                        warn!(server.name = %name, error = %error, "what is accepted of `{name}` cannot be read: {error}");
                     }
                 }
             }
@@ -176,9 +177,9 @@ impl Gateway {
 }
 
 /// Warns of tools that the policy names and the server does not offer: most often a name was mistaken.
-fn warn_of_unlisted_policy_tools(ctx: &RequestContext, offer: &ToolListing) {
+fn warn_of_unlisted_policy_tools(ctx: &RequestContext, listing: &ToolListing) {
     let Some(policy) = &ctx.server_access.policy else { return };
-    for name in policy.policy.named_tools().into_iter().filter(|name| offer.find_tool(name).is_none()) {
+    for name in policy.policy.named_tools().into_iter().filter(|name| listing.find_tool(name).is_none()) {
         let (policy, server, tool) = (&policy.name, ctx.upstream.name(), gatelodge_mcp::quote_excerpt(name));
         warn!(policy.name = %policy, server.name = %server, "`{policy}` names the tool {tool}, which `{server}` does not offer");
     }
@@ -216,7 +217,7 @@ async fn store_and_pin(
         Ok(()) | Err(StoreError::Conflict(_)) => {
             Ok((gw.tool_pins.server_tools(name).await?.unwrap_or_default(), false))
         }
-        Err(fault) => Err(fault),
+        Err(error) => Err(error),
     }
 }
 

@@ -54,12 +54,12 @@ pub(crate) fn check_translatable(ctx: &RequestContext, request: &ClientRequest<'
 
 /// What a session's server said of itself, as `server/discover` says it.
 fn discover_result(ctx: &RequestContext, session: &Session) -> String {
-    let welcome = read(&session.server_info, &JsonLimits::REPLY).ok();
-    let member = |name: &str| welcome.as_ref().and_then(|welcome| welcome.root().get(name));
+    let server_info = read(&session.server_info, &JsonLimits::REPLY).ok();
+    let member = |name: &str| server_info.as_ref().and_then(|server_info| server_info.root().get(name));
     let capabilities = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
     let capabilities = capabilities.map_or_else(|| "{}".to_owned(), shared_capabilities);
-    let spoken = ctx.supported_revisions(ProtocolGeneration::Stateless);
-    let versions: Vec<String> = spoken.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
+    let supported = ctx.supported_revisions(ProtocolGeneration::Stateless);
+    let versions: Vec<String> = supported.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let mut out = format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{capabilities}"#,
         versions.join(",")

@@ -22,25 +22,25 @@ use crate::upstream::{SendError, UpstreamRequest};
 
 /// What of a notification goes to the caller; none if it is not for them.
 pub(crate) async fn filter_call_notification(
-    errand: &ForwardContext<'_>,
+    forward_ctx: &ForwardContext<'_>,
     said: &ServerNotification<'_>,
 ) -> Option<String> {
-    let is_own = said.reference().is_some_and(|token| token == RequestId::string(errand.call.as_str()));
+    let is_own = said.reference().is_some_and(|token| token == RequestId::string(forward_ctx.call.as_str()));
     if *said.method() == Method::Progress && is_own {
-        return errand.progress.and_then(|progress| progress.rewrite_if_advanced(said));
+        return forward_ctx.progress.and_then(|progress| progress.rewrite_if_advanced(said));
     }
-    if is_misplaced(errand.ctx, said.method()) {
+    if is_misplaced(forward_ctx.ctx, said.method()) {
         if *said.method() == Method::ToolsListChanged {
-            errand.ctx.tool_registry().invalidate();
+            forward_ctx.ctx.tool_registry().invalidate();
         }
-        errand.gw.metrics.count_dropped_message();
+        forward_ctx.gw.metrics.count_dropped_message();
         return None;
     }
-    let text = filter_standalone_notification(errand.gw, errand.ctx, said).await?;
-    if errand.ctx.translation() == ProtocolTranslation::ToStateful && is_subscription_notification(said.method()) {
+    let text = filter_standalone_notification(forward_ctx.gw, forward_ctx.ctx, said).await?;
+    if forward_ctx.ctx.translation() == ProtocolTranslation::ToStateful && is_subscription_notification(said.method()) {
         // Whose requests stand alone hears of changes where it listens for them.
-        let text = errand.ctx.upstream.secret_redactor().redact_json(text);
-        errand.ctx.upstream_session()?.notification_hub.broadcast(text.into());
+        let text = forward_ctx.ctx.upstream.secret_redactor().redact_json(text);
+        forward_ctx.ctx.upstream_session()?.notification_hub.broadcast(text.into());
         return None;
     }
     Some(text)
@@ -56,10 +56,10 @@ fn is_subscription_notification(method: &Method<'_>) -> bool {
 /// Whether it does not belong where a request that stands alone is answered: whoever wants to hear of changes and tasks
 /// listens for them, and whoever wants log messages says so with the request.
 fn is_misplaced(ctx: &RequestContext, method: &Method<'_>) -> bool {
-    let ClientProtocol::Stateless(modern) = &ctx.client_protocol else { return false };
+    let ClientProtocol::Stateless(stateless) = &ctx.client_protocol else { return false };
     let is_astray = match method {
         Method::TaskStatus | Method::TaskChanged | Method::SubscriptionsAcknowledged => true,
-        Method::LogMessage => !modern.wants_log_messages,
+        Method::LogMessage => !stateless.wants_log_messages,
         method => is_subscription_notification(method) && !mutant!("list-change-sent-on-call-stream"),
     };
     is_astray && ctx.translation() == ProtocolTranslation::None
@@ -283,9 +283,13 @@ fn authorize_server_request(
 }
 
 /// What the policy says of something that no caller asks for; the rule that lets it pass.
-fn evaluate_policy(gw: &Gateway, ctx: &RequestContext, facts: &RequestSubject<'_>) -> Result<Option<Arc<str>>, Reason> {
+fn evaluate_policy(
+    gw: &Gateway,
+    ctx: &RequestContext,
+    subject: &RequestSubject<'_>,
+) -> Result<Option<Arc<str>>, Reason> {
     let Some(policy) = &ctx.server_access.policy else { return Err(Reason::no_policy()) };
-    match decide(&policy.policy, &facts.to_policy_call(ctx, None), gw.clock.now()) {
+    match decide(&policy.policy, &subject.to_policy_call(ctx, None), gw.clock.now()) {
         Decision::Allow(terms) => Ok(terms.rule),
         Decision::Deny(reason) => Err(reason),
     }

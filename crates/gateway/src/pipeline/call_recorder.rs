@@ -59,9 +59,9 @@ impl CallRecorder {
     }
 
     /// The same for what concerns no single server.
-    pub fn for_aggregate(all: &AggregateRequest, call: CallId, at: Timestamp) -> Self {
-        let mut recorder = Self::for_client(&all.grant, &all.address, &all.client_protocol, call, at);
-        recorder.record.trace = all.trace.as_ref().map(|trace| trace.context.trace_id().into());
+    pub fn for_aggregate(aggregate: &AggregateRequest, call: CallId, at: Timestamp) -> Self {
+        let mut recorder = Self::for_client(&aggregate.grant, &aggregate.address, &aggregate.client_protocol, call, at);
+        recorder.record.trace = aggregate.trace.as_ref().map(|trace| trace.context.trace_id().into());
         recorder
     }
 
@@ -72,7 +72,7 @@ impl CallRecorder {
         record.revision = side.revision().map(|revision| revision.as_str().into());
         record.client = side.client_display_name();
         record.address = Some(Arc::clone(address));
-        Self { record, started: Instant::now(), timings: CallTimings::default(), has_intent: false, span: None }
+        Self { record: record, started: Instant::now(), timings: CallTimings::default(), has_intent: false, span: None }
     }
 
     /// Which request it is.
@@ -255,9 +255,9 @@ impl Gateway {
         }
         log_row(&record);
         let call = record.call;
-        if let Err(fault) = self.ledger.write(&record).await {
+        if let Err(error) = self.ledger.write(&record).await {
             self.metrics.lost_rows.inc();
-            error!(call.id = %call, error = %fault, "the record of call {call} was not written: {fault}");
+            error!(call.id = %call, error = %error, "the record of call {call} was not written: {error}");
         }
     }
 }

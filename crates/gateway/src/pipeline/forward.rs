@@ -112,12 +112,13 @@ pub(crate) struct ForwardContext<'a> {
 
 /// Sends a request and reads the upstream's messages until the answer.
 pub(crate) async fn forward(
-    errand: &ForwardContext<'_>,
+    forward_ctx: &ForwardContext<'_>,
     permit: Permit,
     responder: &mut Responder,
 ) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
-    let span = ClientSpan::begin(errand.ctx, permit.span_context(), errand.call, &*errand.gw.clock).map(Box::new);
-    let ended = send_and_relay(errand, permit, responder).await;
+    let span = ClientSpan::begin(forward_ctx.ctx, permit.span_context(), forward_ctx.call, &*forward_ctx.gw.clock)
+        .map(Box::new);
+    let ended = send_and_relay(forward_ctx, permit, responder).await;
     if let Some(span) = span {
         span.end(ended.as_ref().map(|(ended, _)| ended));
     }
@@ -125,14 +126,14 @@ pub(crate) async fn forward(
 }
 
 async fn send_and_relay(
-    errand: &ForwardContext<'_>,
+    forward_ctx: &ForwardContext<'_>,
     permit: Permit,
     responder: &mut Responder,
 ) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
-    let ForwardContext { gw, ctx, .. } = errand;
+    let ForwardContext { gw, ctx, .. } = forward_ctx;
     let at = SessionEpoch::current(ctx);
     let back = permit.resume_target();
-    let Some(sent) = wait_or_cancel(errand, responder, pin!(gw.upstream_client.send(&ctx.upstream, permit))).await
+    let Some(sent) = wait_or_cancel(forward_ctx, responder, pin!(gw.upstream_client.send(&ctx.upstream, permit))).await
     else {
         return Ok((abandoned_outcome(gw)?, None));
     };
@@ -155,12 +156,12 @@ async fn send_and_relay(
     let ended = match sent {
         Ok(mut exchange) => {
             exchange.resume_target = back;
-            if errand.is_client_request && exchange.is_event_stream() {
+            if forward_ctx.is_client_request && exchange.is_event_stream() {
                 responder.start_stream();
             }
-            relay_until_response(errand, exchange, responder).await
+            relay_until_response(forward_ctx, exchange, responder).await
         }
-        Err(fault) => Err(fault),
+        Err(error) => Err(error),
     };
     // A refusal in words that are none of the protocol's is one by its status.
     let ended = match ended {
@@ -176,7 +177,7 @@ async fn send_and_relay(
     }
     let is_strange = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
     if is_strange {
-        match protocol_evidence(errand, &ended) {
+        match protocol_evidence(forward_ctx, &ended) {
             ProtocolEvidence::RequestUnderstood => {}
             ProtocolEvidence::UnsupportedRevision => Box::pin(reprobe(gw, ctx)).await,
             ProtocolEvidence::Inconclusive => Box::pin(reprobe_if_stateless(gw, ctx)).await,
@@ -195,54 +196,55 @@ enum ProtocolEvidence {
 }
 
 fn protocol_evidence(
-    errand: &ForwardContext<'_>,
+    forward_ctx: &ForwardContext<'_>,
     ended: &Result<(ForwardOutcome, Option<UpstreamResponse>), SendError>,
 ) -> ProtocolEvidence {
     let Ok((ForwardOutcome::Response(message, _), _)) = ended else { return ProtocolEvidence::Inconclusive };
-    let Ok(Said::Response(reply)) = read_server_message(message.outline(), &errand.gw.settings.reply_limits) else {
+    let Ok(Said::Response(reply)) = read_server_message(message.outline(), &forward_ctx.gw.settings.reply_limits)
+    else {
         return ProtocolEvidence::Inconclusive;
     };
-    if reply.id().is_none_or(|id| !is_id_of_call(id, errand.call)) {
+    if reply.id().is_none_or(|id| !is_id_of_call(id, forward_ctx.call)) {
         return ProtocolEvidence::Inconclusive;
     }
-    let is_other = reply.error().is_some_and(|fault| fault.code == code::UNSUPPORTED_REVISION.to_string());
+    let is_other = reply.error().is_some_and(|error| error.code == code::UNSUPPORTED_REVISION.to_string());
     if is_other { ProtocolEvidence::UnsupportedRevision } else { ProtocolEvidence::RequestUnderstood }
 }
 
 /// Reads the upstream's messages until the answer, from where it was left.
 pub(crate) async fn relay_until_response(
-    errand: &ForwardContext<'_>,
+    forward_ctx: &ForwardContext<'_>,
     mut exchange: UpstreamResponse,
     responder: &mut Responder,
 ) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
-    let secrets = errand.ctx.upstream.secret_redactor();
-    let ended = relay(errand, &mut exchange, responder).await.map_err(|fault| fault.redact(secrets))?;
+    let secrets = forward_ctx.ctx.upstream.secret_redactor();
+    let ended = relay(forward_ctx, &mut exchange, responder).await.map_err(|error| error.redact(secrets))?;
     Ok((ended, Some(exchange)))
 }
 
 /// Waits for something of the upstream's, shows the caller that we are still there, and stops if it wants no answer
 /// any more.
 pub(crate) async fn wait_or_cancel<T>(
-    errand: &ForwardContext<'_>,
+    forward_ctx: &ForwardContext<'_>,
     responder: &mut Responder,
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
-    let period = errand.gw.settings.keep_alive;
-    let mut keep_alive = pin!(sleep(errand.deadline_timer, period));
-    let told = responder.cancel_signal();
+    let period = forward_ctx.gw.settings.keep_alive;
+    let mut keep_alive = pin!(sleep(forward_ctx.deadline_timer, period));
+    let cancel_signal = responder.cancel_signal();
     loop {
         tokio::select! {
             // A call that was cancelled before it was sent is not sent.
             biased;
-            () = wait_for_cancel(told.as_deref()) => return None,
+            () = wait_for_cancel(cancel_signal.as_deref()) => return None,
             done = work.as_mut() => return Some(done),
             () = keep_alive.as_mut() => {
                 responder.keep_alive().await;
-                keep_alive.set(sleep(errand.deadline_timer, period));
+                keep_alive.set(sleep(forward_ctx.deadline_timer, period));
             }
             // A stateless client cancels by hanging up; a legacy one comes back for what a call has done.
-            () = responder.wait_for_disconnect(), if errand.cancels_on_disconnect || matches!(errand.ctx.client_protocol, ClientProtocol::Stateless(_)) => return None,
-            () = errand.gw.wait_for_forced_shutdown() => return None,
+            () = responder.wait_for_disconnect(), if forward_ctx.cancels_on_disconnect || matches!(forward_ctx.ctx.client_protocol, ClientProtocol::Stateless(_)) => return None,
+            () = forward_ctx.gw.wait_for_forced_shutdown() => return None,
         }
     }
 }
@@ -258,17 +260,16 @@ pub(crate) fn abandoned_outcome(gw: &Gateway) -> Result<ForwardOutcome, SendErro
 
 /// Passes on what belongs to this call and drops what belongs to nobody, until the answer.
 async fn relay(
-    errand: &ForwardContext<'_>,
+    forward_ctx: &ForwardContext<'_>,
     exchange: &mut UpstreamResponse,
     responder: &mut Responder,
 ) -> Result<ForwardOutcome, SendError> {
-    let ForwardContext { gw, ctx, .. } = errand;
+    let ForwardContext { gw, ctx, .. } = forward_ctx;
     let mut resumption = StreamResumption::default();
-    let mut accepted =
-        UnsentServerRequests { forward_ctx: errand, link: UpstreamLink::NoSession, questions: Vec::new() };
-    let own_id = || RequestId::string(errand.call.as_str());
-    if let Some(before) = errand.previous_response {
-        let again = wait_or_cancel(errand, responder, pin!(exchange.matches_previous(before, &own_id()))).await;
+    let mut accepted = UnsentServerRequests { forward_ctx, link: UpstreamLink::NoSession, questions: Vec::new() };
+    let own_id = || RequestId::string(forward_ctx.call.as_str());
+    if let Some(before) = forward_ctx.previous_response {
+        let again = wait_or_cancel(forward_ctx, responder, pin!(exchange.matches_previous(before, &own_id()))).await;
         let Some(again) = again else { return abandoned_outcome(gw) };
         if again? {
             return Ok(ForwardOutcome::Response(ReceivedBody::Whole(before.text.clone()), before.spans));
@@ -277,7 +278,7 @@ async fn relay(
     loop {
         let is_stream = exchange.is_stream();
         let Some(message) =
-            wait_or_cancel(errand, responder, pin!(next_message_in_batch(&accepted.questions, exchange))).await
+            wait_or_cancel(forward_ctx, responder, pin!(next_message_in_batch(&accepted.questions, exchange))).await
         else {
             return abandoned_outcome(gw);
         };
@@ -287,12 +288,12 @@ async fn relay(
         let ended = match message {
             Ok(Some(message)) => Ok(message),
             Ok(None) => Err(SendError::InvalidResponse("the answer ended without a reply".to_owned())),
-            Err(fault @ SendError::ConnectionLost(_)) => Err(fault),
-            Err(fault) => return Err(fault),
+            Err(error @ SendError::ConnectionLost(_)) => Err(error),
+            Err(error) => return Err(error),
         };
         let message = match ended {
             Ok(message) => message,
-            Err(fault) => match Box::pin(resumption.reconnect(errand, exchange, fault, responder)).await? {
+            Err(error) => match Box::pin(resumption.reconnect(forward_ctx, exchange, error, responder)).await? {
                 Some(resumed) => {
                     *exchange = resumed;
                     continue;
@@ -301,12 +302,12 @@ async fn relay(
             },
         };
         let message = match message {
-            message if let Some(places) = segmented_reply_spans(errand, &message) => {
+            message if let Some(places) = segmented_reply_spans(forward_ctx, &message) => {
                 return Ok(ForwardOutcome::Response(message, places));
             }
             message => message.into_bytes(),
         };
-        if let Some(before) = errand.previous_response.filter(|before| before.is_same_with_id(&own_id(), &message))
+        if let Some(before) = forward_ctx.previous_response.filter(|before| before.is_same_with_id(&own_id(), &message))
             && exchange.status.is_success()
         {
             return Ok(ForwardOutcome::Response(ReceivedBody::Whole(before.text.clone()), before.spans));
@@ -316,7 +317,7 @@ async fn relay(
             Err(error) => return Err(SendError::InvalidResponse(format!("the answer cannot be read: {error}"))),
             Ok(Said::Response(reply)) => {
                 // One without an id is an error, and on this answer nobody else waits: see `MessageDemux`.
-                if reply.id().is_none_or(|id| is_id_of_call(id, errand.call)) {
+                if reply.id().is_none_or(|id| is_id_of_call(id, forward_ctx.call)) {
                     return Ok(ForwardOutcome::Response(ReceivedBody::Whole(message.clone()), reply.spans()));
                 }
                 gw.metrics.count_dropped_message();
@@ -326,13 +327,13 @@ async fn relay(
             }
             Ok(Said::Notification(notification)) => {
                 if let Some(text) =
-                    Box::pin(unsolicited_messages::filter_call_notification(errand, &notification)).await
+                    Box::pin(unsolicited_messages::filter_call_notification(forward_ctx, &notification)).await
                 {
                     responder.send(&redact_secrets(ctx, text)).await;
                 }
             }
             Ok(Said::Request(question)) if ctx.translation() == ProtocolTranslation::ToStateful => {
-                let why_not = match errand.can_suspend && !exchange.is_before_call() {
+                let why_not = match forward_ctx.can_suspend && !exchange.is_before_call() {
                     true => (!exchange.is_only_call()).then_some(unsolicited_messages::AMBIGUOUS_CALL_MESSAGE),
                     false => Some(unsolicited_messages::CLIENT_NOT_WAITING_MESSAGE),
                 };
@@ -413,13 +414,13 @@ pub(crate) fn parsed_response_for_client(
 }
 
 /// Where the parts stand of an answer that goes on as it came, with its middle apart. None for any other answer.
-fn segmented_reply_spans(errand: &ForwardContext<'_>, message: &ReceivedBody) -> Option<ServerResponseSpans> {
+fn segmented_reply_spans(forward_ctx: &ForwardContext<'_>, message: &ReceivedBody) -> Option<ServerResponseSpans> {
     let ReceivedBody::Segmented(folded, _) = message else { return None };
-    let ctx = errand.ctx;
+    let ctx = forward_ctx.ctx;
     // A secret may begin in one piece and end in the next, and what crosses the eras is written anew.
     let is_changed = ctx.translation() != ProtocolTranslation::None || !ctx.upstream.secret_redactor().is_empty();
-    let (id, places) = read_segmented_result(folded, &errand.gw.settings.reply_limits)?;
-    (!is_changed && errand.previous_response.is_none() && is_id_of_call(&id, errand.call)).then_some(places)
+    let (id, places) = read_segmented_result(folded, &forward_ctx.gw.settings.reply_limits)?;
+    (!is_changed && forward_ctx.previous_response.is_none() && is_id_of_call(&id, forward_ctx.call)).then_some(places)
 }
 
 fn contiguous_response_for_client(
@@ -466,7 +467,7 @@ fn to_stateless_response(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> Stri
         ServerResponsePayload::Result(result) => reply.with_payload(id, &with_members(result, &[RESULT_TYPE_COMPLETE])),
         ServerResponsePayload::Error(_) => match reply.error() {
             // The code for a resource that is not there is another one.
-            Some(fault) if fault.code == code::RESOURCE_NOT_FOUND.to_string() => {
+            Some(error) if error.code == code::RESOURCE_NOT_FOUND.to_string() => {
                 reply.with_code(id, code::INVALID_PARAMS)
             }
             _ => reply.with_id(id),

@@ -54,6 +54,6 @@ impl InFlightGuard {
     }
 }
 
-fn acquire(room: &Arc<InFlightLimit>, of_what: &'static str) -> Result<InFlightPermit, Refusal> {
-    room.try_acquire().ok_or(Refusal::Busy(of_what))
+fn acquire(limit: &Arc<InFlightLimit>, of_what: &'static str) -> Result<InFlightPermit, Refusal> {
+    limit.try_acquire().ok_or(Refusal::Busy(of_what))
 }

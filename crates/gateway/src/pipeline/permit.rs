@@ -71,8 +71,8 @@ impl Permit {
 
     /// The way back to a stream that answers what this sends; none for requests that stand alone.
     pub fn resume_target(&self) -> Option<ResumeTarget> {
-        let UpstreamRequest { session_link: link, revision, stateless_headers: modern, .. } = &*self.outgoing;
-        modern.is_none().then(|| ResumeTarget { session_link: link.clone(), revision: *revision })
+        let UpstreamRequest { session_link: link, revision, stateless_headers: stateless, .. } = &*self.outgoing;
+        stateless.is_none().then(|| ResumeTarget { session_link: link.clone(), revision: *revision })
     }
 
     /// For hearing the rest of a stream that answers what was permitted before.

@@ -23,12 +23,12 @@ impl ProgressRelay {
     /// number passes: there is nothing to compare.
     pub fn rewrite_if_advanced(&self, said: &ServerNotification<'_>) -> Option<String> {
         if let Some((value, number)) = said.progress().and_then(|value| Some((value, Decimal::new(value)?))) {
-            let mut told = self.last_reported.lock().unwrap_or_else(PoisonError::into_inner);
-            if Decimal::new(&told).is_some_and(|before| number <= before) {
+            let mut last_reported = self.last_reported.lock().unwrap_or_else(PoisonError::into_inner);
+            if Decimal::new(&last_reported).is_some_and(|before| number <= before) {
                 return None;
             }
-            told.clear();
-            told.push_str(value);
+            last_reported.clear();
+            last_reported.push_str(value);
         }
         said.with_reference(&self.token)
     }

@@ -108,16 +108,16 @@ impl<'r> RequestSubject<'r> {
     }
 
     /// The tool's fingerprint, and the category of what was accepted under its name.
-    pub fn definition(&self, offer: Option<&ToolListing>) -> (Option<Arc<str>>, Category) {
-        let Some((name, offer)) = self.tool().zip(offer) else { return (None, Category::Unknown) };
-        (offer.find_tool(name).map(|tool| Arc::clone(&tool.fingerprint)), offer.category(name))
+    pub fn definition(&self, listing: Option<&ToolListing>) -> (Option<Arc<str>>, Category) {
+        let Some((name, listing)) = self.tool().zip(listing) else { return (None, Category::Unknown) };
+        (listing.find_tool(name).map(|tool| Arc::clone(&tool.fingerprint)), listing.category(name))
     }
 
     /// Everything together.
-    pub fn to_policy_call<'c>(&'c self, ctx: &'c RequestContext, offer: Option<&'c ToolListing>) -> Call<'c> {
+    pub fn to_policy_call<'c>(&'c self, ctx: &'c RequestContext, listing: Option<&'c ToolListing>) -> Call<'c> {
         let subject = match self {
-            Self::Tool { name, .. } => CallTarget::Tool(policy_tool(ctx, name, offer)),
-            Self::Task { tool, .. } => CallTarget::Task(policy_tool(ctx, tool, offer)),
+            Self::Tool { name, .. } => CallTarget::Tool(policy_tool(ctx, name, listing)),
+            Self::Task { tool, .. } => CallTarget::Task(policy_tool(ctx, tool, listing)),
             Self::Resource { uri } => CallTarget::Resource { uri },
             Self::Prompt { name, .. } => CallTarget::Prompt { name },
             Self::Completion { reference: WireReference::Prompt(name) } => {
@@ -144,9 +144,9 @@ impl<'r> RequestSubject<'r> {
     }
 }
 
-fn policy_tool<'c>(ctx: &RequestContext, name: &'c str, offer: Option<&'c ToolListing>) -> CalledTool<'c> {
-    let tool = ctx.find_tool(offer, name);
+fn policy_tool<'c>(ctx: &RequestContext, name: &'c str, listing: Option<&'c ToolListing>) -> CalledTool<'c> {
+    let tool = ctx.find_tool(listing, name);
     let definition = tool.map_or(Definition::NotOffered, |tool| tool.pin_state);
-    let category = offer.map_or(Category::Unknown, |offer| offer.category(name));
+    let category = listing.map_or(Category::Unknown, |listing| listing.category(name));
     CalledTool { name, category, definition, schema: tool.and_then(|tool| tool.schema()) }
 }

@@ -10,13 +10,13 @@ use crate::body_buffer::ReceivedBody;
 
 /// The status for an upstream's answer under our id of the call; `said` is the upstream's own.
 pub(crate) fn response_status(
-    era: ProtocolGeneration,
+    generation: ProtocolGeneration,
     message: &ReceivedBody,
     call: CallId,
     said: StatusCode,
     limits: &JsonLimits,
 ) -> StatusCode {
-    if era == ProtocolGeneration::Stateful {
+    if generation == ProtocolGeneration::Stateful {
         return StatusCode::OK;
     }
     let Ok(Said::Response(reply)) = read_server_message(message.outline(), limits) else { return StatusCode::OK };
@@ -42,10 +42,10 @@ mod tests {
     #[test]
     fn a_stateless_client_learns_the_status_and_a_legacy_one_does_not() {
         let call = CallId::new(jiff::Timestamp::UNIX_EPOCH, [7; 10]);
-        let status = |era, id: &str, code: i64, said: u16| {
+        let status = |generation, id: &str, code: i64, said: u16| {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"m"}}}}"#);
             let said = StatusCode::from_u16(said).expect("a status");
-            response_status(era, &text.into(), call, said, &JsonLimits::REPLY).as_u16()
+            response_status(generation, &text.into(), call, said, &JsonLimits::REPLY).as_u16()
         };
         let own = format!("\"{call}\"");
         for (code, said, want) in [

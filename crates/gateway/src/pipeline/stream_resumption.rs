@@ -33,12 +33,12 @@ impl StreamResumption {
     /// What ended it, if it cannot be had again.
     pub async fn reconnect(
         &mut self,
-        errand: &ForwardContext<'_>,
+        forward_ctx: &ForwardContext<'_>,
         ended: &mut UpstreamResponse,
-        fault: SendError,
+        error: SendError,
         responder: &mut Responder,
     ) -> Result<Option<UpstreamResponse>, SendError> {
-        let has_hung_up = matches!(fault, SendError::InvalidResponse(_));
+        let has_hung_up = matches!(error, SendError::InvalidResponse(_));
         let (last, pause) = ended.last_event();
         self.retry_delay = pause.or(self.retry_delay);
         if last.is_some() && last != self.last_event_id {
@@ -46,7 +46,7 @@ impl StreamResumption {
             self.last_event_id = last;
         }
         let (Some(mut back), Some(last)) = (ended.resume_target.take(), self.last_event_id.clone()) else {
-            return Err(fault);
+            return Err(error);
         };
         if matches!(back.session_link, UpstreamLink::NoSession) {
             back.session_link = ended.session_link.clone();
@@ -57,9 +57,9 @@ impl StreamResumption {
             let permit = Permit::for_stream_resumption(&back, last.clone());
             let asking = async {
                 tokio::time::sleep(pause).await;
-                errand.gw.upstream_client.send(&errand.ctx.upstream, permit).await
+                forward_ctx.gw.upstream_client.send(&forward_ctx.ctx.upstream, permit).await
             };
-            match wait_or_cancel(errand, responder, std::pin::pin!(asking)).await {
+            match wait_or_cancel(forward_ctx, responder, std::pin::pin!(asking)).await {
                 None => return Ok(None),
                 Some(Ok(mut exchange)) if exchange.is_stream() => {
                     if has_hung_up {
@@ -70,9 +70,9 @@ impl StreamResumption {
                 }
                 // A bad moment.
                 Some(Err(SendError::NotSent(_) | SendError::ConnectionLost(_) | SendError::Status(500..))) => {}
-                Some(_) => return Err(fault),
+                Some(_) => return Err(error),
             }
         }
-        Err(fault)
+        Err(error)
     }
 }

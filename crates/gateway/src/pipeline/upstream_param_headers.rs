@@ -12,17 +12,17 @@ use crate::upstream::ToolListing;
 /// us may know them.
 pub(crate) fn upstream_param_headers(
     ctx: &RequestContext,
-    facts: &RequestSubject<'_>,
-    offer: Option<&ToolListing>,
+    subject: &RequestSubject<'_>,
+    listing: Option<&ToolListing>,
 ) -> Result<Option<Box<HeaderMap>>, Refusal> {
-    let RequestSubject::Tool { name, arguments } = facts else { return Ok(None) };
+    let RequestSubject::Tool { name, arguments } = subject else { return Ok(None) };
     let said = match &ctx.client_protocol {
         ClientProtocol::Stateless(modern) => modern.param_headers.as_ref(),
         ClientProtocol::Stateful(_) if ctx.translation() == ProtocolTranslation::ToStateless => None,
         ClientProtocol::Stateful(_) => return Ok(None),
     };
     let nothing = ParamHeaderMapping::default();
-    let tool = ctx.find_tool(offer, name);
+    let tool = ctx.find_tool(listing, name);
     let mirror = tool.and_then(|tool| tool.param_headers.as_ref().ok()).unwrap_or(&nothing);
     if let Some(said) = said {
         mirror.check(said, *arguments).map_err(Refusal::Protocol)?;

@@ -15,13 +15,13 @@ use crate::upstream::{SendError, ToolListing};
 /// Why the policy does not show a tool, whatever its server says of it.
 pub(super) fn hidden_reason(
     ctx: &RequestContext,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
     recorder: &CallRecorder,
 ) -> Option<Reason> {
     if ctx.server_access.policy.as_ref().is_some_and(|policy| policy.policy.has_category_rules()) {
         return None;
     }
-    match evaluate_policy(ctx, facts, None, recorder) {
+    match evaluate_policy(ctx, subject, None, recorder) {
         Decision::Deny(reason) if ctx.server_access.mode == EnforcementMode::Enforce => {
             matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy).then_some(reason)
         }
@@ -32,14 +32,14 @@ pub(super) fn hidden_reason(
 /// Why a call is refused, as far as that can be said without asking its server. Nothing is taken for it.
 pub(super) fn early_denial(
     ctx: &RequestContext,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
     recorder: &CallRecorder,
 ) -> Option<Reason> {
-    let offer = facts.tool().and_then(|name| find_fresh_listing(ctx, name));
-    let decision = match (facts.tool(), &offer) {
+    let listing = subject.tool().and_then(|name| find_fresh_listing(ctx, name));
+    let decision = match (subject.tool(), &listing) {
         // The policy does not go by definitions of resources and prompts.
-        (None, _) | (_, Some(_)) => evaluate_policy(ctx, facts, offer.as_deref(), recorder),
-        (Some(_), None) => evaluate_as_pinned(ctx, facts, recorder)?,
+        (None, _) | (_, Some(_)) => evaluate_policy(ctx, subject, listing.as_deref(), recorder),
+        (Some(_), None) => evaluate_as_pinned(ctx, subject, recorder)?,
     };
     match decision {
         Decision::Deny(reason) if ctx.server_access.mode == EnforcementMode::Enforce => Some(reason),
@@ -48,9 +48,9 @@ pub(super) fn early_denial(
 }
 
 /// What the policy says of a tool as if it were the one that was accepted; none where it goes by more than that.
-fn evaluate_as_pinned(ctx: &RequestContext, facts: &RequestSubject<'_>, recorder: &CallRecorder) -> Option<Decision> {
+fn evaluate_as_pinned(ctx: &RequestContext, subject: &RequestSubject<'_>, recorder: &CallRecorder) -> Option<Decision> {
     let Some(policy) = &ctx.server_access.policy else { return Some(Decision::Deny(Reason::no_policy())) };
-    let mut call = facts.to_policy_call(ctx, None);
+    let mut call = subject.to_policy_call(ctx, None);
     if let CallTarget::Tool(tool) = &mut call.target {
         tool.definition = Definition::Accepted;
     }
@@ -66,16 +66,16 @@ fn evaluate_as_pinned(ctx: &RequestContext, facts: &RequestSubject<'_>, recorder
 pub(super) async fn load_tool_listing(
     gw: &Gateway,
     ctx: &RequestContext,
-    facts: &RequestSubject<'_>,
+    subject: &RequestSubject<'_>,
     recorder: &CallRecorder,
     responder: &mut Responder,
 ) -> Result<Option<Arc<ToolListing>>, Refusal> {
-    let Some(name) = facts.tool() else { return Ok(None) };
-    if let Some(offer) = find_fresh_listing(ctx, name) {
-        return Ok(Some(offer));
+    let Some(name) = subject.tool() else { return Ok(None) };
+    if let Some(listing) = find_fresh_listing(ctx, name) {
+        return Ok(Some(listing));
     }
-    let is_known = ctx.tool_registry().current().is_some_and(|offer| offer.find_tool(name).is_some());
-    if !is_known && let Some(reason) = hidden_reason(ctx, facts, recorder) {
+    let is_known = ctx.tool_registry().current().is_some_and(|listing| listing.find_tool(name).is_some());
+    if !is_known && let Some(reason) = hidden_reason(ctx, subject, recorder) {
         return Err(Refusal::Denied(reason));
     }
     listing_for_tool(gw, ctx, name, responder).await.map(Some).map_err(as_unsent_refusal)
@@ -93,11 +93,11 @@ pub(super) fn as_unsent_refusal(refusal: Refusal) -> Refusal {
 /// The terms of the policy, or its reason to refuse.
 pub(super) fn authorize(
     ctx: &RequestContext,
-    facts: &RequestSubject<'_>,
-    offer: Option<&ToolListing>,
+    subject: &RequestSubject<'_>,
+    listing: Option<&ToolListing>,
     recorder: &mut CallRecorder,
 ) -> Result<Terms, Refusal> {
-    match evaluate_policy(ctx, facts, offer, recorder) {
+    match evaluate_policy(ctx, subject, listing, recorder) {
         Decision::Allow(terms) => {
             recorder.record_allowed(terms.rule.as_ref());
             Ok(terms)
@@ -115,12 +115,12 @@ pub(super) fn authorize(
 
 fn evaluate_policy(
     ctx: &RequestContext,
-    facts: &RequestSubject<'_>,
-    offer: Option<&ToolListing>,
+    subject: &RequestSubject<'_>,
+    listing: Option<&ToolListing>,
     recorder: &CallRecorder,
 ) -> Decision {
     match &ctx.server_access.policy {
-        Some(policy) => decide(&policy.policy, &facts.to_policy_call(ctx, offer), recorder.started_at()),
+        Some(policy) => decide(&policy.policy, &subject.to_policy_call(ctx, listing), recorder.started_at()),
         None => Decision::Deny(Reason::no_policy()),
     }
 }

@@ -57,7 +57,7 @@ impl CallRounds<'_> {
     ) -> Result<CallResult, SendError> {
         let about = self.subject.mcp_name_header(self.request.method());
         let mut step = match resumed {
-            Some(paused) => CallRound::Resume(paused),
+            Some(suspended) => CallRound::Resume(suspended),
             None => self.build_send_round(call, rewrite_for_upstream(self.ctx, self.request, call, about)),
         };
         for round in 0..=MAX_INPUT_ROUNDS {
@@ -105,13 +105,13 @@ impl CallRounds<'_> {
     async fn run_round(&self, step: CallRound, responder: &mut Responder) -> Result<CallResult, SendError> {
         let call = match &step {
             CallRound::Send(call, _) => *call,
-            CallRound::Resume(paused) => paused.call,
+            CallRound::Resume(suspended) => suspended.call,
         };
-        let links = match &step {
+        let link_epoch = match &step {
             CallRound::Send(..) => self.ctx.upstream_session().map_or(0, |session| session.link_epoch()),
-            CallRound::Resume(paused) => paused.links,
+            CallRound::Resume(suspended) => suspended.links,
         };
-        let errand = ForwardContext {
+        let forward_ctx = ForwardContext {
             gw: self.gw,
             ctx: self.ctx,
             call,
@@ -123,13 +123,16 @@ impl CallRounds<'_> {
             deadline_timer: self.deadline_timer.as_deref(),
         };
         let taking = pin!(async {
-            match self.exchange(&errand, links, step, responder).await? {
-                Ok((ended, exchange)) => self.handle_forward_outcome(&errand, links, ended, exchange, responder).await,
+            match self.exchange(&forward_ctx, link_epoch, step, responder).await? {
+                Ok((ended, exchange)) => {
+                    self.handle_forward_outcome(&forward_ctx, link_epoch, ended, exchange, responder).await
+                }
                 Err(text) => Ok(CallResult::LocalReply { text }),
             }
         });
-        let taken =
-            timeout(errand.deadline_timer, self.gw.settings.call_time, taking).await.unwrap_or(Err(SendError::Timeout));
+        let taken = timeout(forward_ctx.deadline_timer, self.gw.settings.call_time, taking)
+            .await
+            .unwrap_or(Err(SendError::Timeout));
         let is_given_up = matches!(&taken, Err(SendError::Timeout)) || (taken.is_err() && self.gw.is_forced_shutdown());
         if is_given_up {
             client_input::cancel_in_background(self.gw, self.ctx, call);
@@ -140,18 +143,18 @@ impl CallRounds<'_> {
     /// How it ended at the upstream; or the text by which the client is asked what it has left out.
     async fn exchange(
         &self,
-        errand: &ForwardContext<'_>,
-        links: u64,
+        forward_ctx: &ForwardContext<'_>,
+        link_epoch: u64,
         step: CallRound,
         responder: &mut Responder,
     ) -> Result<Result<(ForwardOutcome, Option<UpstreamResponse>), String>, SendError> {
         let Self { gw, ctx, request, .. } = self;
         let brings_answers = matches!(step, CallRound::Send(..)) && client_input::has_input_responses(request);
         let ended = match step {
-            CallRound::Send(_, permit) => forward(errand, permit, responder).await?,
-            CallRound::Resume(paused) => {
-                match Box::pin(client_input::deliver_responses(gw, ctx, request, *paused, responder)).await? {
-                    Ok(exchange) => Box::pin(relay_until_response(errand, exchange, responder)).await?,
+            CallRound::Send(_, permit) => forward(forward_ctx, permit, responder).await?,
+            CallRound::Resume(suspended) => {
+                match Box::pin(client_input::deliver_responses(gw, ctx, request, *suspended, responder)).await? {
+                    Ok(exchange) => Box::pin(relay_until_response(forward_ctx, exchange, responder)).await?,
                     Err(text) => return Ok(Err(text)),
                 }
             }
@@ -159,10 +162,10 @@ impl CallRounds<'_> {
         // What the client says before it is asked holds for the first questions, and not for those behind them.
         match ended {
             (ForwardOutcome::ServerRequests(asked), Some(exchange)) if brings_answers => {
-                let paused = self.suspend(errand, links, &asked, exchange)?;
-                let told = Box::pin(client_input::deliver_responses(gw, ctx, request, paused, responder)).await;
-                match told.map_err(SendError::after_call_sent)? {
-                    Ok(exchange) => Box::pin(relay_until_response(errand, exchange, responder)).await.map(Ok),
+                let suspended = self.suspend(forward_ctx, link_epoch, &asked, exchange)?;
+                let delivered = Box::pin(client_input::deliver_responses(gw, ctx, request, suspended, responder)).await;
+                match delivered.map_err(SendError::after_call_sent)? {
+                    Ok(exchange) => Box::pin(relay_until_response(forward_ctx, exchange, responder)).await.map(Ok),
                     Err(text) => Ok(Err(text)),
                 }
             }
@@ -172,25 +175,25 @@ impl CallRounds<'_> {
 
     fn suspend(
         &self,
-        errand: &ForwardContext<'_>,
-        links: u64,
+        forward_ctx: &ForwardContext<'_>,
+        link_epoch: u64,
         asked: &[Bytes],
         exchange: UpstreamResponse,
     ) -> Result<Paused, SendError> {
-        let Self { gw, ctx, request, subject: facts, .. } = self;
-        let mut recorder = CallRecorder::for_request(ctx, errand.call, gw.clock.now());
+        let Self { gw, ctx, request, subject, .. } = self;
+        let mut recorder = CallRecorder::for_request(ctx, forward_ctx.call, gw.clock.now());
         recorder.set_request(request);
-        recorder.set_subject(ctx, facts.target(), facts.arguments());
-        let bond = Bond::of(ctx, request, facts);
-        client_input::build_suspended_call(errand, links, asked, exchange, (bond, recorder))
+        recorder.set_subject(ctx, subject.target(), subject.arguments());
+        let binding = Bond::of(ctx, request, subject);
+        client_input::build_suspended_call(forward_ctx, link_epoch, asked, exchange, (binding, recorder))
             .ok_or_else(cannot_ask_error)
     }
 
     /// What is left to do when it has ended so.
     async fn handle_forward_outcome(
         &self,
-        errand: &ForwardContext<'_>,
-        links: u64,
+        forward_ctx: &ForwardContext<'_>,
+        link_epoch: u64,
         ended: ForwardOutcome,
         exchange: Option<UpstreamResponse>,
         responder: &mut Responder,
@@ -199,9 +202,9 @@ impl CallRounds<'_> {
         let (message, places, exchange) = match (ended, exchange) {
             (ForwardOutcome::Response(message, places), Some(exchange)) => (message, places, exchange),
             (ForwardOutcome::ServerRequests(asked), Some(exchange)) => {
-                let mut paused = self.suspend(errand, links, &asked, exchange)?;
-                paused.room = responder.take_in_flight_guard();
-                let text = client_input::suspend(gw, paused)?;
+                let mut suspended = self.suspend(forward_ctx, link_epoch, &asked, exchange)?;
+                suspended.room = responder.take_in_flight_guard();
+                let text = client_input::suspend(gw, suspended)?;
                 return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
             }
             (_, exchange) => {
@@ -210,7 +213,7 @@ impl CallRounds<'_> {
                 if let Some(mut exchange) = exchange.filter(|_| tells) {
                     exchange.abandon();
                 }
-                Box::pin(client_input::cancel_after_hang_up(gw, ctx, errand.call)).await;
+                Box::pin(client_input::cancel_after_hang_up(gw, ctx, forward_ctx.call)).await;
                 return Ok(CallResult::Cancelled);
             }
         };
@@ -230,9 +233,13 @@ impl CallRounds<'_> {
             .ok_or_else(|| SendError::InvalidResponse("the answer cannot be read".to_owned()))?;
         let status = match places.result() {
             Some(_) => StatusCode::OK,
-            None => {
-                response_status(ctx.generation(), &message, errand.call, exchange.status, &gw.settings.reply_limits)
-            }
+            None => response_status(
+                ctx.generation(),
+                &message,
+                forward_ctx.call,
+                exchange.status,
+                &gw.settings.reply_limits,
+            ),
         };
         Ok(CallResult::Response { status, text, outcome, exchange: Box::new(exchange) })
     }

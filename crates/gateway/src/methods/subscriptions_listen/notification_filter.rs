@@ -31,9 +31,9 @@ impl NotificationFilter {
     }
 
     /// What a client asks for, as far as the grant may hear of it.
-    pub fn from_request(request: &ClientRequest<'_>, heard: &[AllowedResource]) -> Self {
+    pub fn from_request(request: &ClientRequest<'_>, allowed: &[AllowedResource]) -> Self {
         let named = request.params().and_then(|params| params.get("notifications"));
-        let uris = heard.iter().map(|heard| heard.uri().to_owned()).collect();
+        let uris = allowed.iter().map(|allowed| allowed.uri().to_owned()).collect();
         Self { uris, wants_log: request.meta().log_level().is_some(), ..Self::from_notifications(named) }
     }
 

@@ -28,8 +28,9 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Of what is asked for, what the server has and the grant may hear of.
 fn build_filter(request: &ClientRequest<'_>, session: &Session, heard: &[AllowedResource]) -> NotificationFilter {
-    let welcome = read(&session.server_info, &JsonLimits::REPLY).ok();
-    let resources = welcome.as_ref().and_then(|welcome| welcome.root().get("capabilities")?.get("resources"));
+    let server_info = read(&session.server_info, &JsonLimits::REPLY).ok();
+    let resources =
+        server_info.as_ref().and_then(|server_info| server_info.root().get("capabilities")?.get("resources"));
     let subscribe = resources.and_then(|own| own.get("subscribe"));
     let tells_of_one = subscribe.is_some_and(|subscribe| subscribe.as_bool() == Some(true));
     let asked = NotificationFilter::from_request(request, if tells_of_one { heard } else { &[] });
@@ -78,7 +79,7 @@ pub(super) async fn listen_stateful(
         () = wait_for_client_end(responder) => return Ok(ListenEnd::ClientLeft),
         () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
     }
-    let mut openings = session.handshake_attempts();
+    let mut handshake_attempts = session.handshake_attempts();
     let is_told = |heard: &AllowedResource| filter.uris.iter().any(|uri| uri == heard.uri());
     let uris = resource_uris(&named);
     let heard: Arc<[AllowedResource]> = named.into_iter().filter(is_told).collect();
@@ -114,7 +115,7 @@ pub(super) async fn listen_stateful(
                 }
                 gw.ensure_hub_follower(&listener.ctx, session);
                 // A server that had forgotten the session has forgotten what was to be heard of, too.
-                if std::mem::replace(&mut openings, session.handshake_attempts()) != openings
+                if std::mem::replace(&mut handshake_attempts, session.handshake_attempts()) != handshake_attempts
                     && !mutant!("listener-subscriptions-not-restored")
                 {
                     gw.sync_subscriptions_in_background(&listener.ctx, session, &heard);

@@ -45,9 +45,12 @@ pub(super) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) ->
         return true;
     }
     let Some(policy) = &ctx.server_access.policy else { return false };
-    let offer = ctx.tool_registry().current();
-    let facts = RequestSubject::Task { id: "".into(), tool: tool.to_owned() };
-    matches!(decide(&policy.policy, &facts.to_policy_call(ctx, offer.as_deref()), gw.clock.now()), Decision::Allow(_))
+    let listing = ctx.tool_registry().current();
+    let subject = RequestSubject::Task { id: "".into(), tool: tool.to_owned() };
+    matches!(
+        decide(&policy.policy, &subject.to_policy_call(ctx, listing.as_deref()), gw.clock.now()),
+        Decision::Allow(_)
+    )
 }
 
 /// By what a task is known. A process or a connection of a session's own has tasks of its own, and may use the ids of
@@ -85,8 +88,8 @@ pub(crate) async fn record_task_owner(
     ctx.upstream.note_tasks();
     if let Some(session) = ctx.session() {
         session.tasks.note_server_task();
-        if let Some((own, told)) = progress {
-            session.tasks.note_progress(own, told);
+        if let Some((own, progress_relay)) = progress {
+            session.tasks.note_progress(own, progress_relay);
         }
     }
     let now = gw.clock.now();
@@ -98,9 +101,9 @@ pub(crate) async fn record_task_owner(
         tool: tool.to_owned(),
         expires_at: now.checked_add(life).unwrap_or(now),
     };
-    if let Err(fault) = gw.task_owners.put(row, now).await {
+    if let Err(error) = gw.task_owners.put(row, now).await {
         let server = ctx.upstream.name();
-        warn!(server.name = %server, error = %fault, "nobody can ask for a task that `{tool}` of `{server}` has made: {fault}");
+        warn!(server.name = %server, error = %error, "nobody can ask for a task that `{tool}` of `{server}` has made: {error}");
     }
 }
 
@@ -211,16 +214,16 @@ impl Gateway {
 
     async fn find_task_row(&self, ctx: &RequestContext, id: &str) -> Result<Option<TaskOwner>, StoreError> {
         let found = self.task_owners.find(task_id_hash(ctx, id)).await;
-        found.inspect_err(|fault| {
+        found.inspect_err(|error| {
             let server = ctx.upstream.name();
-            warn!(server.name = %server, error = %fault, "it cannot be said whose a task of `{server}` is: {fault}");
+            warn!(server.name = %server, error = %error, "it cannot be said whose a task of `{server}` is: {error}");
         })
     }
 
     /// Forgets tasks that nobody asks for any more.
     pub(crate) async fn delete_expired_tasks(&self) {
-        if let Err(fault) = self.task_owners.sweep(self.clock.now()).await {
-            warn!(error = %fault, "tasks that have expired cannot be forgotten: {fault}");
+        if let Err(error) = self.task_owners.sweep(self.clock.now()).await {
+            warn!(error = %error, "tasks that have expired cannot be forgotten: {error}");
         }
     }
 }

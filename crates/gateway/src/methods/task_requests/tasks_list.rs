@@ -31,14 +31,14 @@ pub(super) async fn handle_tasks_list(
             responder.finish(error_response(Some(request.id()), code::INVALID_PARAMS, what, None).into()).await;
             return gw.write_row(recorder.rejection_row(code::INVALID_PARAMS, what)).await;
         }
-        Err(fault) => return reject(gw, ctx, recorder, responder, &fault).await,
+        Err(error) => return reject(gw, ctx, recorder, responder, &error).await,
     }
     match fetch_own_tasks(gw, ctx, request, &mut responder).await {
         Ok((status, text, outcome)) => {
             responder.finish_with_status(status, ctx.upstream.secret_redactor().redact(text)).await;
             gw.write_row(recorder.outcome_row(outcome, None)).await;
         }
-        Err(Refusal::Upstream(fault)) => reply_failure(gw, request.id(), &mut recorder, fault, responder).await,
+        Err(Refusal::Upstream(error)) => reply_failure(gw, request.id(), &mut recorder, error, responder).await,
         Err(refusal) => reply_refusal(gw, request, recorder, responder, &refusal).await,
     }
 }
