@@ -9,10 +9,10 @@ use anyhow::Result;
 use gatelodge_store::{AdminEntry, Clock, OpenStoreError};
 use serde_json::Value;
 
+use crate::app::{self, StoreHandles};
 use crate::cli::StoreArgs;
 use crate::config::{self, Config, Entries, StoreConfig};
 use crate::exit::{Exit, Failed, Usage};
-use crate::wire::{self, Stores};
 use crate::{client, environment};
 
 /// How long a gateway may take to say that it is there.
@@ -21,7 +21,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// An opened store, with all around it.
 pub struct Desk {
     /// The stores.
-    pub stores: Stores,
+    pub stores: StoreHandles,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Where they are.
@@ -80,10 +80,10 @@ impl Desk {
         };
         let store = place(args, config.as_ref())?;
         refuse_gone(&store, config.as_ref())?;
-        let clock = wire::system_clock();
+        let clock = app::system_clock();
         let opened = match need {
-            Need::There => wire::open_existing(&store, &clock),
-            Need::Made => wire::open(&store, &clock),
+            Need::There => app::open_existing(&store, &clock),
+            Need::Made => app::open(&store, &clock),
         };
         match opened {
             Ok(stores) => Ok(Ok(Self { stores, clock, store, config })),

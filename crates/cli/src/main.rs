@@ -1,6 +1,7 @@
 //! The one executable: parses what was asked, hands it to a command, and tells how it ended.
 
 mod address;
+mod app;
 mod ask;
 mod cli;
 mod client;
@@ -17,7 +18,6 @@ mod keep;
 mod output;
 mod report;
 mod telemetry;
-mod wire;
 
 use std::process::{ExitCode, Termination};
 

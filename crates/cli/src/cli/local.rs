@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::StoreArgs;
-use crate::wire::LogArgs;
+use crate::app::LogArgs;
 
 /// Puts a policy before one local server: the command for a client's configuration, in place of the server's own.
 ///

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::wire::LogArgs;
+use crate::app::LogArgs;
 
 /// Starts a gateway with everything it needs to be tried: a small MCP server, a policy for it, and a grant.
 ///

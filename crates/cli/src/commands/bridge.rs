@@ -16,9 +16,9 @@ use gatelodge_gateway::{
 use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{EnforcementMode, Ledger, MemoryStore, PolicyVersion};
 
+use crate::app::{self, StdioGateway};
 use crate::cli::BridgeArgs;
 use crate::exit::{Exit, Usage};
-use crate::wire::{self, Local};
 use crate::{address, environment, headers};
 
 const NAME: &str = "gateway";
@@ -33,7 +33,7 @@ const LONGEST_TOKEN: u64 = 4_096;
 const FOR_OTHERS: u32 = 0o077;
 
 pub fn run(args: BridgeArgs) -> Result<Exit> {
-    wire::start_log(&args.log)?;
+    app::start_log(&args.log)?;
     let url = address::parse(&args.url).map_err(|fault| Usage(format!("{}; {}", fault.message(), fault.help())))?;
     let token = token(&args)?;
     let token = headers::expand("authorization", "Bearer ${TOKEN}", &|_| Some(token.clone()))
@@ -46,9 +46,9 @@ pub fn run(args: BridgeArgs) -> Result<Exit> {
     let accepting = PinningSettings::default();
     let way = UpstreamTransport::Http(UpstreamHttpConfig { url, headers: vec![token] });
     let server = UpstreamConfig { name: NAME.parse()?, transport: way, log_arguments: false, pinning: accepting };
-    let clock = wire::system_clock();
+    let clock = app::system_clock();
     let ledger = Arc::new(MemoryStore::new(Arc::clone(&clock)));
-    let local = Local {
+    let local = StdioGateway {
         stores: GatewayStores {
             ledger: ledger.clone(),
             tool_pins: ledger.clone(),
@@ -57,10 +57,10 @@ pub fn run(args: BridgeArgs) -> Result<Exit> {
         },
         clock: Arc::clone(&clock),
         server,
-        door,
-        label: NAME.to_owned(),
+        server_access: door,
+        client_label: NAME.to_owned(),
     };
-    wire::run_local(local, async {
+    app::run_local(local, async {
         loop {
             tokio::time::sleep(KEPT).await;
             if let Ok(before) = clock.now().checked_sub(KEPT) {

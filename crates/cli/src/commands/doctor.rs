@@ -10,7 +10,7 @@ use crate::cli::DoctorArgs;
 use crate::config::{self, ADMIN, CALLERS, Config};
 use crate::exit::Exit;
 use crate::report::shown;
-use crate::{desk, environment, output, wire};
+use crate::{app, desk, environment, output};
 
 /// What one check found.
 #[derive(Debug, Serialize)]
@@ -66,9 +66,9 @@ async fn all(args: &DoctorArgs) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
     let config = configuration(args, &mut checks)?;
     let store = desk::place(&args.store, config.as_ref())?;
-    let clock = wire::system_clock();
+    let clock = app::system_clock();
     let listen = config.as_ref().map(|config| config.listen.clone());
-    let note = wire::running_note(&store.data);
+    let note = app::running_note(&store.data);
     checks.push(checks::directory(&store.data, listen.as_ref()).await);
     let stores = checks::schema(&store, &clock, &mut checks);
     if let Some(stores) = &stores {

@@ -55,7 +55,7 @@ pub fn run(args: PharoArgs) -> Result<Exit> {
                 report::say(&format!("listening at http://{}/mcp; stop it with Ctrl-C", listener.local_addr()?));
                 tokio::select! {
                     served = serve_http(pharo, listener, &args.known_as) => served.context("the listener failed"),
-                    stopped = crate::wire::told_to_stop() => stopped,
+                    stopped = crate::app::wait_for_stop_signal() => stopped,
                 }
             }
         }

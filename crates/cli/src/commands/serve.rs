@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
+use crate::app::{self, GatewayStartup};
 use crate::cli::ServeArgs;
 use crate::config::{self, Entries, Loaded};
 use crate::exit::{Exit, Usage};
-use crate::wire::{self, Plan};
 use crate::{desk, environment, output, report};
 
 pub fn run(args: ServeArgs) -> Result<Exit> {
@@ -26,7 +26,7 @@ pub fn run(args: ServeArgs) -> Result<Exit> {
         return Ok(Exit::Findings);
     };
     if args.check {
-        for (label, end) in wire::expired(&config.entries.grants, wire::system_clock().now()) {
+        for (label, end) in app::expired_grants(&config.entries.grants, app::system_clock().now()) {
             report::say(&format!("warning: grant `{}` ended on {end}: its token is refused", report::shown(label)));
         }
         let Entries { servers, policies, grants } = &config.entries;
@@ -35,13 +35,13 @@ pub fn run(args: ServeArgs) -> Result<Exit> {
         report::say(&format!("{shown}: no errors; {counted}"));
         return Ok(Exit::Fine);
     }
-    wire::start_log(&args.log)?;
-    let clock = wire::system_clock();
-    let stores = wire::open(&config.store, &clock).map_err(desk::cannot_open)?;
+    app::start_log(&args.log)?;
+    let clock = app::system_clock();
+    let stores = app::open(&config.store, &clock).map_err(desk::cannot_open)?;
     let file = Some((path, config.files));
-    let plan = Plan { listen: config.listen, store: config.store, entries: config.entries, file };
+    let plan = GatewayStartup { gateway: config.listen, store: config.store, entries: config.entries, file };
     // Callers have threads of their own; this is for the rest.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    runtime.block_on(wire::run(plan, stores, clock, |_| ()))?;
+    runtime.block_on(app::run_gateway(plan, stores, clock, |_| ()))?;
     Ok(Exit::Fine)
 }

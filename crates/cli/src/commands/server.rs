@@ -16,12 +16,12 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::address;
+use crate::app::{self, StoredConfig, load_stored_config};
 use crate::cli::{NamedArgs, ServerCommand};
 use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Usage};
 use crate::output;
 use crate::report::say;
-use crate::wire::{self, Stored, stored};
 
 /// Runs a verb of `server`.
 pub fn run(command: ServerCommand) -> Result<Exit> {
@@ -77,7 +77,7 @@ pub fn name(text: &str) -> Result<ServerName, Usage> {
 
 /// All servers: those of the file first.
 async fn all(desk: &Desk) -> Result<Vec<Told>> {
-    let stored = stored(&desk.stores).await?;
+    let stored = load_stored_config(&desk.stores).await?;
     let entries = desk.entries();
     let of_file = entries.servers.iter().map(|server| {
         let (place, headers) = match &server.transport {
@@ -101,7 +101,7 @@ async fn all(desk: &Desk) -> Result<Vec<Told>> {
         }
     }
     // The demonstration's server is in its process alone.
-    for name in wire::running_note(&desk.store.data).map(|note| note.servers).unwrap_or_default() {
+    for name in app::running_note(&desk.store.data).map(|note| note.servers).unwrap_or_default() {
         if !all.iter().any(|told| told.name == name) {
             all.push(elsewhere(name, "in the running gateway alone", "process"));
         }
@@ -123,7 +123,7 @@ fn elsewhere(name: String, place: &str, from: &'static str) -> Told {
     }
 }
 
-fn told(server: &StoredServer, stored: &Stored) -> Told {
+fn told(server: &StoredServer, stored: &StoredConfig) -> Told {
     Told {
         name: server.name.to_string(),
         url: address::shown(&server.url),
@@ -136,7 +136,7 @@ fn told(server: &StoredServer, stored: &Stored) -> Told {
     }
 }
 
-fn grants_of(stored: &Stored, server: &ServerName) -> Vec<String> {
+fn grants_of(stored: &StoredConfig, server: &ServerName) -> Vec<String> {
     let live = stored.grants.iter().filter(|grant| grant.revoked_at.is_none());
     let reaching = live.filter(|grant| grant.attachments.iter().any(|attachment| attachment.server == *server));
     reaching.map(|grant| grant.label.clone()).collect()

@@ -7,6 +7,7 @@ use gatelodge_store::ChainHead;
 use serde::Serialize;
 
 use super::grant::list;
+use crate::app::{self, Note, load_stored_config, merge_config};
 use crate::cli::StatusArgs;
 use crate::client;
 use crate::config;
@@ -15,7 +16,6 @@ use crate::environment;
 use crate::exit::{Exit, Failed};
 use crate::output;
 use crate::report::shown;
-use crate::wire::{self, Note, merge, stored};
 
 /// How long a gateway may take to say that it is ready.
 const TIME: Duration = Duration::from_secs(3);
@@ -108,8 +108,9 @@ async fn look(desk: &Desk) -> Result<Status> {
     let (servers, remarks) = match &gateway.note {
         Some(note) => (note.servers.clone(), note.remarks.clone()),
         None => {
-            let picture = merge(&desk.entries(), &stored(&desk.stores).await?, &environment::variable);
-            (picture.servers.iter().map(|server| server.name.to_string()).collect(), picture.remarks)
+            let picture =
+                merge_config(&desk.entries(), &load_stored_config(&desk.stores).await?, &environment::variable);
+            (picture.servers.iter().map(|server| server.name.to_string()).collect(), picture.warnings)
         }
     };
     let grants = list::all(desk).await?;
@@ -146,7 +147,7 @@ fn observing(grants: &[list::Told]) -> Vec<String> {
 
 /// Asks at the admin address whether a gateway is ready.
 async fn running(desk: &Desk) -> Running {
-    let note = wire::find_note(&desk.store.data);
+    let note = app::find_note(&desk.store.data);
     let configured = desk.config.as_ref().map(|config| config.listen.admin);
     let Some(address) = note.as_ref().map(|note| note.admin).or(configured) else {
         return Running { state: "not running", note: None };

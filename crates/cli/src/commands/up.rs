@@ -9,12 +9,12 @@ use gatelodge_store::{
 };
 use serde_json::json;
 
+use crate::app::{self, GatewayStartup};
 use crate::cli::UpArgs;
 use crate::config::{self, Entries, Listen, StoreConfig};
 use crate::demo::{self, Demo};
 use crate::desk::{self, Desk};
 use crate::exit::{Exit, Usage};
-use crate::wire::{self, Plan};
 use crate::{environment, output};
 
 pub fn run(args: UpArgs) -> Result<Exit> {
@@ -26,16 +26,16 @@ pub fn run(args: UpArgs) -> Result<Exit> {
             return Err(Usage(format!("{what}; say `{flag} 127.0.0.1:{port}`; {help}")).into());
         }
     }
-    wire::start_log(&args.log)?;
+    app::start_log(&args.log)?;
     let usual = || config::default_data().map(|data| data.with_file_name("gatelodge-demo"));
     let data = args
         .data
         .or_else(usual)
         .ok_or_else(|| Usage("there is no home directory to keep data in; name one with `--data`".to_owned()))?;
-    let clock = wire::system_clock();
+    let clock = app::system_clock();
     // What is printed below is pasted elsewhere.
     let store = StoreConfig::at(std::path::absolute(data)?);
-    let stores = wire::open(&store, &clock).map_err(desk::cannot_open)?;
+    let stores = app::open(&store, &clock).map_err(desk::cannot_open)?;
     let desk = Desk { stores, clock, store, config: None };
     let listen = Listen { callers: args.listen, admin: args.admin, ..Listen::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -44,9 +44,9 @@ pub fn run(args: UpArgs) -> Result<Exit> {
         let entries = Entries { servers: vec![demo.upstream()?], ..Entries::default() };
         put_policy(&desk).await.context("cannot keep the policy")?;
         let token = put_grant(&desk).await.context("cannot make the grant")?;
-        let plan = Plan { listen, store: desk.store.clone(), entries, file: None };
+        let plan = GatewayStartup { gateway: listen, store: desk.store.clone(), entries, file: None };
         let ready = |address| tell(address, &token, &desk.store);
-        let serving = wire::run(plan, desk.stores.clone(), Arc::clone(&desk.clock), ready);
+        let serving = app::run_gateway(plan, desk.stores.clone(), Arc::clone(&desk.clock), ready);
         tokio::select! {
             ended = serving => ended,
             () = demo.serve() => Ok(()),

@@ -14,9 +14,9 @@ use gatelodge_store::{EnforcementMode, PolicyName, PolicyVersion, ServerName};
 use sha2::{Digest, Sha256};
 
 use super::policy::findings::Findings;
+use crate::app::{self, StdioGateway};
 use crate::cli::WrapArgs;
 use crate::exit::{Exit, Usage};
-use crate::wire::{self, Local};
 use crate::{desk, environment, headers};
 
 /// Variables of ours that are none of the server's business.
@@ -38,15 +38,16 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
     };
     let server = server_of(&args.command, args.name.as_deref())?;
     refuse_missing(&args.command)?;
-    wire::start_log(&args.log)?;
+    app::start_log(&args.log)?;
     let Ok(config) = desk::configured(&args.store)? else { return Err(desk::faulty()) };
     let store = desk::place(&args.store, config.as_ref())?;
-    let clock = wire::system_clock();
-    let stores = wire::open(&store, &clock).map_err(desk::cannot_open)?;
+    let clock = app::system_clock();
+    let stores = app::open(&store, &clock).map_err(desk::cannot_open)?;
     let mode = if args.observe { EnforcementMode::Observe } else { EnforcementMode::Enforce };
     let door = ServerAccess { policy: Some(Arc::new(live(&args.policy, policy)?)), mode };
-    let local = Local { stores: stores.of_gateway(), clock, server, door, label: args.label };
-    wire::run_local(local, std::future::pending())?;
+    let local =
+        StdioGateway { stores: stores.gateway_stores(), clock, server, server_access: door, client_label: args.label };
+    app::run_local(local, std::future::pending())?;
     Ok(Exit::Fine)
 }
 

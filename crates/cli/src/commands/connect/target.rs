@@ -11,7 +11,7 @@ use crate::cli::{ConnectArgs, StoreArgs};
 use crate::config::{self, offer};
 use crate::exit::Usage;
 use crate::report::shown;
-use crate::{address, file, wire};
+use crate::{address, app, file};
 
 /// What there is, as far as one can see.
 pub struct Peek {
@@ -41,7 +41,7 @@ impl Peek {
         let data = args.data.clone().or(written).or_else(config::default_data);
         let data =
             data.ok_or_else(|| Usage("there is no home directory to keep data in; name one with `--data`".into()))?;
-        let note = wire::find_note(&data);
+        let note = app::find_note(&data);
         let listen = text("gateway", "listen").and_then(|listen| listen.parse().ok()).unwrap_or(config::CALLERS);
         let listen = note.as_ref().map_or(listen, |note| note.listen);
         let named = table.get("servers").and_then(toml::Value::as_array).into_iter().flatten();

@@ -7,12 +7,12 @@ use gatelodge_store::{CallLogFilter, CallLogRow};
 use serde_json::{Map, Value, json};
 
 use super::target::Peek;
+use crate::app::{self, StoreHandles};
 use crate::cli::ConnectArgs;
 use crate::clients::Client;
 use crate::config::{self, DURATION_FORM, StoreConfig};
 use crate::exit::{Unreachable, Usage};
 use crate::report::{say, shown};
-use crate::wire::{self, Stores};
 use crate::{desk, output};
 
 /// How often the log is looked at.
@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// The log as it stood when the wait began.
 pub struct Watch {
-    stores: Stores,
+    stores: StoreHandles,
     filter: CallLogFilter,
     time: Duration,
     json: bool,
@@ -34,7 +34,7 @@ impl Watch {
         let store = StoreConfig::at(peek.data.clone());
         let missing =
             || format!("no gateway has run on `{}` yet; `--data` or `--config` names another", peek.data.display());
-        let stores = wire::open_existing(&store, &wire::system_clock()).map_err(|_| Usage(missing()))?;
+        let stores = app::open_existing(&store, &app::system_clock()).map_err(|_| Usage(missing()))?;
         let head = desk::wait(async { stores.ledger.head().await.context("cannot read the call log") })?;
         let filter = CallLogFilter {
             after: Some(head.seq),

@@ -11,10 +11,12 @@ use gatelodge_store::{CallLogFilter, Clock, OpenStoreError};
 use jiff::Timestamp;
 
 use super::Check;
+use crate::app::{
+    self, EffectiveConfig, Note, StoreHandles, StoredConfig, load_stored_config, merge_config, open_file_limit,
+};
 use crate::commands::server::test::{cut, reach};
 use crate::config::{Entries, Listen, StoreConfig};
 use crate::report::counted;
-use crate::wire::{self, Note, Picture, Stored, Stores, files, merge, stored};
 use crate::{desk, environment, headers};
 
 /// A clock before this was never set.
@@ -61,9 +63,9 @@ fn way_to_write(kind: ErrorKind) -> String {
 }
 
 /// Whether the databases are ones that this build knows.
-pub fn schema(store: &StoreConfig, clock: &Arc<dyn Clock>, checks: &mut Vec<Check>) -> Option<Stores> {
+pub fn schema(store: &StoreConfig, clock: &Arc<dyn Clock>, checks: &mut Vec<Check>) -> Option<StoreHandles> {
     let name = "databases";
-    let (check, stores) = match wire::open_existing(store, clock) {
+    let (check, stores) = match app::open_existing(store, clock) {
         Ok(stores) => (Check::fine(name, "of this build's schema"), Some(stores)),
         Err(fault @ OpenStoreError::Lost { .. }) => {
             (Check::wrong(name, fault.to_string(), "restore it from a backup, and start the gateway"), None)
@@ -88,7 +90,7 @@ pub fn schema(store: &StoreConfig, clock: &Arc<dyn Clock>, checks: &mut Vec<Chec
 }
 
 /// Whether the clock is plausible: windows of limits follow it.
-pub async fn time(stores: &Stores, clock: &dyn Clock) -> Check {
+pub async fn time(stores: &StoreHandles, clock: &dyn Clock) -> Check {
     let name = "clock";
     let latest = stores.ledger.rows(CallLogFilter { limit: LOOKED_AT, ..CallLogFilter::default() }).await;
     let latest = latest.ok().and_then(|rows| rows.iter().map(|row| row.record.at).max());
@@ -111,7 +113,7 @@ pub async fn time(stores: &Stores, clock: &dyn Clock) -> Check {
 }
 
 /// Whether the variables that stored servers need are set here.
-pub async fn variables(stores: &Stores) -> Vec<Check> {
+pub async fn variables(stores: &StoreHandles) -> Vec<Check> {
     let name = "environment";
     let Ok(servers) = stores.servers.list().await else { return Vec::new() };
     let mut checks = Vec::new();
@@ -131,18 +133,18 @@ pub async fn variables(stores: &Stores) -> Vec<Check> {
 
 /// Whether each server answers. Gives what is in force, or would be.
 pub async fn servers(
-    stores: Option<&Stores>,
+    stores: Option<&StoreHandles>,
     entries: &Entries,
     note: Option<&Note>,
     checks: &mut Vec<Check>,
-) -> Picture {
+) -> EffectiveConfig {
     let name = "server";
     // Before the first start there is the configuration alone.
     let stored = match stores {
-        Some(stores) => stored(stores).await.unwrap_or_default(),
-        None => Stored::default(),
+        Some(stores) => load_stored_config(stores).await.unwrap_or_default(),
+        None => StoredConfig::default(),
     };
-    let picture = merge(entries, &stored, &environment::variable);
+    let picture = merge_config(entries, &stored, &environment::variable);
     let running = note.map(|note| note.servers.as_slice()).unwrap_or_default();
     let inner: Vec<&String> = running
         .iter()
@@ -154,7 +156,7 @@ pub async fn servers(
     let is_there = |remark: &&String| {
         inner.iter().any(|server| remark.ends_with(&format!(" is for a server `{server}`, which is not there")))
     };
-    for remark in picture.remarks.iter().filter(|remark| !is_there(remark)) {
+    for remark in picture.warnings.iter().filter(|remark| !is_there(remark)) {
         checks.push(Check::warning("entries", remark, "`gatelodge status` shows what is there"));
     }
     for server in &picture.servers {
@@ -249,8 +251,8 @@ pub fn port(name: &'static str, written: Option<SocketAddr>, usual: SocketAddr, 
 pub fn open_files(listen: &Listen) -> Check {
     let name = "open files";
     let connections = listen.settings.connections;
-    match files::most() {
-        Some(most) if files::is_short(Some(most), connections) => {
+    match open_file_limit::maximum_limit() {
+        Some(most) if open_file_limit::is_too_low(Some(most), connections) => {
             let says = format!("{most} may be open, too few for `connections` = {connections}");
             let fix = "raise the limit (`LimitNOFILE=` in a unit, `ulimit -Hn` in a shell), or lower `connections`";
             Check::warning(name, says, fix)

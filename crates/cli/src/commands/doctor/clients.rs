@@ -4,18 +4,18 @@ use anyhow::Result;
 use gatelodge_gateway::{UpstreamConfig, UpstreamTransport};
 
 use super::Check;
+use crate::app::EffectiveConfig;
 use crate::cli::DoctorArgs;
 use crate::clients::{ALL, Client, Entry, short};
 use crate::commands::connect::target::Peek;
 use crate::commands::connect::{home, places};
 use crate::commands::init::scan::{Seen, scan_everywhere};
 use crate::report::shown;
-use crate::wire::Picture;
 
 const NAME: &str = "clients";
 
 /// A finding for each server that a client reaches directly.
-pub fn bypassing(args: &DoctorArgs, picture: &Picture) -> Result<Vec<Check>> {
+pub fn bypassing(args: &DoctorArgs, picture: &EffectiveConfig) -> Result<Vec<Check>> {
     let (Ok(home), Ok(peek)) = (home(args.home.as_deref()), Peek::at(&args.store)) else { return Ok(Vec::new()) };
     let clients: Vec<&'static Client> = ALL.iter().collect();
     let scan = scan_everywhere(&places(home.clone(), None)?, &clients);
@@ -28,7 +28,7 @@ pub fn bypassing(args: &DoctorArgs, picture: &Picture) -> Result<Vec<Check>> {
     Ok(direct.into_iter().map(|seen| told(seen, picture, &short(&seen.spot.file, &home.0))).collect())
 }
 
-fn told(seen: &Seen, picture: &Picture, file: &str) -> Check {
+fn told(seen: &Seen, picture: &EffectiveConfig, file: &str) -> Check {
     let (client, name) = (seen.spot.client, shown(&seen.found.name));
     let what = format!("{} reaches `{name}` past the gateway, by {}", client.name, shown(file));
     match picture.servers.iter().find(|server| is_same(seen, server)) {

@@ -47,7 +47,7 @@ fn judge(policy: Option<&Policy>, source: &Source) -> Result<Option<Explanation>
     let document =
         read(&source.text, &JsonLimits::REQUEST).map_err(|fault| vec![Diagnostic::from_call_error(&fault)])?;
     let call = CallFile::new(document.root())?;
-    let at = call.at().unwrap_or_else(|| crate::wire::system_clock().now());
+    let at = call.at().unwrap_or_else(|| crate::app::system_clock().now());
     Ok(policy.map(|policy| explain(policy, &call.call(), at)))
 }
 

@@ -8,12 +8,12 @@ use http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::app::{load_stored_config, merge_config};
 use crate::cli::{NamedArgs, StoreArgs};
 use crate::client::{Client, ClientError, EraChoice, Told, tools_of};
 use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Failed, Usage};
 use crate::report::{counted, shown};
-use crate::wire::{merge, stored};
 use crate::{environment, output};
 
 /// How long a server may take.
@@ -59,12 +59,12 @@ async fn tell(server: &UpstreamConfig, json: bool) -> Result<Exit> {
 }
 
 async fn find(desk: &Desk, name: &str) -> Result<UpstreamConfig> {
-    let picture = merge(&desk.entries(), &stored(&desk.stores).await?, &environment::variable);
+    let picture = merge_config(&desk.entries(), &load_stored_config(&desk.stores).await?, &environment::variable);
     if let Some(server) = picture.servers.into_iter().find(|server| server.name.as_str() == name) {
         return Ok(server);
     }
     // Left out, or not there at all.
-    let why = picture.remarks.into_iter().find(|remark| remark.starts_with(&format!("server `{name}`")));
+    let why = picture.warnings.into_iter().find(|remark| remark.starts_with(&format!("server `{name}`")));
     Err(Usage(why.unwrap_or_else(|| format!("there is no server `{}`", shown(name)))).into())
 }
 

@@ -17,7 +17,7 @@ use super::super::feed::Page;
 use crate::cli::ChangesArgs;
 use crate::exit::{Exit, Failed, Unreachable, Usage};
 use crate::report::{counted, say};
-use crate::{address, client, desk, environment, file, output, wire};
+use crate::{address, app, client, desk, environment, file, output};
 
 /// What was taken is kept in this file beside the events.
 const FILE: &str = "catalogue-posted.json";
@@ -101,7 +101,7 @@ async fn deliver(uri: &Uri, page: &Page, secret: &[u8], args: &ChangesArgs) -> R
     let mut wait = Duration::from_secs(1);
     for left in (0..=args.retries).rev() {
         // Each try has a time of its own, so that one that was waited for is not taken for an old one.
-        let headers = headers(&body, page.cursor, secret, wire::system_clock().now().as_second())?;
+        let headers = headers(&body, page.cursor, secret, app::system_clock().now().as_second())?;
         let why = match client::post(uri.clone(), body.clone(), &headers, time).await {
             Ok(200..=299) => return Ok(()),
             Ok(status @ (408 | 425 | 429 | 500..=599)) => format!("it answers {status}"),

@@ -8,9 +8,9 @@ use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, Deci
 use gatelodge_store::ServerName;
 use serde::Serialize;
 
+use crate::app::{load_stored_config, merge_config};
 use crate::desk::Desk;
 use crate::environment;
-use crate::wire::{merge, stored};
 
 /// Who could call a tool.
 #[derive(Debug, Serialize)]
@@ -25,7 +25,7 @@ pub(super) type Doors = Vec<(String, Arc<ActivePolicy>)>;
 
 /// Finds them.
 pub(super) async fn doors(desk: &Desk, server: &ServerName) -> Result<Doors> {
-    let picture = merge(&desk.entries(), &stored(&desk.stores).await?, &environment::variable);
+    let picture = merge_config(&desk.entries(), &load_stored_config(&desk.stores).await?, &environment::variable);
     let doors = picture.grants.into_iter().filter_map(|grant| {
         let policy = grant.servers.get(server)?.policy.clone()?;
         Some((grant.label.to_string(), policy))

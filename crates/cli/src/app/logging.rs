@@ -15,14 +15,14 @@ use crate::exit::Usage;
 pub struct LogArgs {
     /// How log lines are written to standard error.
     #[arg(long, value_name = "FORM", default_value = "text")]
-    log: LogForm,
+    log: LogFormat,
     /// Which lines: a level (error, warn, info, debug, trace), or levels by module: `info,gatelodge_gateway=debug`.
     #[arg(long, value_name = "FILTER", default_value = "info")]
     log_level: String,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum LogForm {
+enum LogFormat {
     /// For people.
     Text,
     /// One JSON object a line.
@@ -30,14 +30,14 @@ enum LogForm {
 }
 
 /// Starts logging.
-pub fn start(args: &LogArgs) -> Result<(), Usage> {
-    let filter = filter(&args.log_level).ok_or_else(|| {
+pub fn start_logging(args: &LogArgs) -> Result<(), Usage> {
+    let filter = parse_filter(&args.log_level).ok_or_else(|| {
         let help = "write `info`, or `info,gatelodge_gateway=debug`";
         Usage(format!("`{}` is not a level or a list of them; {help}", args.log_level))
     })?;
     let layer = match args.log {
-        LogForm::Json => fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).boxed(),
-        LogForm::Text => {
+        LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).boxed(),
+        LogFormat::Text => {
             let is_terminal = std::io::stderr().is_terminal();
             fmt::layer().with_target(false).with_ansi(is_terminal).with_writer(std::io::stderr).boxed()
         }
@@ -48,7 +48,7 @@ pub fn start(args: &LogArgs) -> Result<(), Usage> {
 }
 
 /// A word alone must be a level: else it would name a module, and a misspelt level would log everything.
-fn filter(text: &str) -> Option<Targets> {
+fn parse_filter(text: &str) -> Option<Targets> {
     let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
     let is_good = text.split(',').all(|part| part.contains('=') || is_level(part));
     text.parse().ok().filter(|_| is_good)

@@ -10,14 +10,14 @@ use gatelodge_policy::{DocumentFormat, parse};
 use gatelodge_store::{EnforcementMode, Grant, GrantAttachment, StoreError, StoredPolicy, StoredServer};
 use jiff::Timestamp;
 
-use super::Stores;
+use super::StoreHandles;
 use crate::address;
 use crate::config::Entries;
 use crate::headers::{self, Environment};
 
 /// What the store has.
 #[derive(Debug, Default)]
-pub struct Stored {
+pub struct StoredConfig {
     /// Its servers.
     pub servers: Vec<StoredServer>,
     /// Its policies, at the versions in force.
@@ -28,43 +28,46 @@ pub struct Stored {
 
 /// What the gateway is to put in force, and what people should know about it.
 #[derive(Debug, Default)]
-pub struct Picture {
+pub struct EffectiveConfig {
     /// The servers.
     pub servers: Vec<UpstreamConfig>,
     /// The grants.
     pub grants: Vec<GrantConfig>,
     /// What was left out or overruled, and why.
-    pub remarks: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// Reads what the store has.
-pub async fn stored(stores: &Stores) -> Result<Stored, StoreError> {
+pub async fn load_stored_config(stores: &StoreHandles) -> Result<StoredConfig, StoreError> {
     let mut policies = Vec::new();
     for summary in stores.policies.list().await? {
         policies.push(stores.policies.get(&summary.name, Some(summary.version)).await?);
     }
-    Ok(Stored { servers: stores.servers.list().await?, policies, grants: stores.grants.list().await? })
+    Ok(StoredConfig { servers: stores.servers.list().await?, policies, grants: stores.grants.list().await? })
 }
 
 /// Puts the two together.
-pub fn merge(entries: &Entries, stored: &Stored, environment: Environment<'_>) -> Picture {
-    let mut picture = Picture { servers: entries.servers.clone(), grants: entries.grants.clone(), remarks: Vec::new() };
+pub fn merge_config(entries: &Entries, stored: &StoredConfig, environment: Environment<'_>) -> EffectiveConfig {
+    let mut picture =
+        EffectiveConfig { servers: entries.servers.clone(), grants: entries.grants.clone(), warnings: Vec::new() };
     let mut taken: HashSet<String> = entries.servers.iter().map(|server| server.name.to_string()).collect();
     for server in &stored.servers {
         if taken.insert(server.name.to_string()) {
             picture.add_server(server, environment);
         } else {
-            picture.remarks.push(both("server", server.name.as_str()));
+            picture.warnings.push(duplicate_warning("server", server.name.as_str()));
         }
     }
-    let policies = picture.policies(entries, stored);
+    let policies = picture.merge_policies(entries, stored);
     let labels: HashSet<&str> = entries.grants.iter().map(|grant| grant.label.as_ref()).collect();
     let tokens: HashSet<_> = entries.grants.iter().map(|grant| grant.token).collect();
     for grant in stored.grants.iter().filter(|grant| grant.revoked_at.is_none()) {
         if labels.contains(grant.label.as_str()) {
-            picture.remarks.push(both("grant", &grant.label));
+            picture.warnings.push(duplicate_warning("grant", &grant.label));
         } else if tokens.contains(&grant.token) {
-            picture.remarks.push(format!("grant `{}` has the token of a grant in the file, which counts", grant.label));
+            picture
+                .warnings
+                .push(format!("grant `{}` has the token of a grant in the file, which counts", grant.label));
         } else {
             picture.add_grant(grant, &policies, &taken);
         }
@@ -72,15 +75,15 @@ pub fn merge(entries: &Entries, stored: &Stored, environment: Environment<'_>) -
     picture
 }
 
-fn both(what: &str, name: &str) -> String {
+fn duplicate_warning(what: &str, name: &str) -> String {
     format!("{what} `{name}` is in the file and in the store; the file's counts")
 }
 
-impl Picture {
+impl EffectiveConfig {
     fn add_server(&mut self, server: &StoredServer, environment: Environment<'_>) {
         let name = &server.name;
         let Ok(url) = address::parse(&server.url) else {
-            self.remarks.push(format!("server `{name}` is left out: its address cannot be used"));
+            self.warnings.push(format!("server `{name}` is left out: its address cannot be used"));
             return;
         };
         let injected: Result<Vec<_>, _> = server
@@ -105,16 +108,16 @@ impl Picture {
                 });
             }
             // Without its credential the server would only refuse, or worse, serve as somebody else.
-            Err(why) => self.remarks.push(format!("server `{name}` is left out: {why}")),
+            Err(why) => self.warnings.push(format!("server `{name}` is left out: {why}")),
         }
     }
 
-    fn policies(&mut self, entries: &Entries, stored: &Stored) -> HashMap<String, Arc<ActivePolicy>> {
+    fn merge_policies(&mut self, entries: &Entries, stored: &StoredConfig) -> HashMap<String, Arc<ActivePolicy>> {
         let of_file = entries.policies.iter().map(|policy| (policy.name.to_string(), Arc::clone(policy)));
         let mut policies: HashMap<_, _> = of_file.collect();
         for stored in &stored.policies {
             if policies.contains_key(stored.name.as_str()) {
-                self.remarks.push(both("policy", stored.name.as_str()));
+                self.warnings.push(duplicate_warning("policy", stored.name.as_str()));
                 continue;
             }
             let format = if stored.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
@@ -123,7 +126,7 @@ impl Picture {
                     let live = ActivePolicy { name: stored.name.clone(), version: stored.version, policy };
                     policies.insert(stored.name.to_string(), Arc::new(live));
                 }
-                Err(_) => self.remarks.push(format!(
+                Err(_) => self.warnings.push(format!(
                     "policy `{}` version {} does not load: grants with it are refused every call",
                     stored.name, stored.version
                 )),
@@ -135,19 +138,19 @@ impl Picture {
     fn add_grant(&mut self, grant: &Grant, policies: &HashMap<String, Arc<ActivePolicy>>, servers: &HashSet<String>) {
         let label = &grant.label;
         let Ok(minimum_revision) = grant.minimum_revision.as_deref().map(str::parse).transpose() else {
-            self.remarks.push(format!("grant `{label}` is left out: it wants a revision that is not known here"));
+            self.warnings.push(format!("grant `{label}` is left out: it wants a revision that is not known here"));
             return;
         };
         let mut doors = HashMap::new();
         for GrantAttachment { server, policy, mode } in &grant.attachments {
             if !servers.contains(server.as_str()) {
-                self.remarks.push(format!("grant `{label}` is for a server `{server}`, which is not there"));
+                self.warnings.push(format!("grant `{label}` is for a server `{server}`, which is not there"));
             }
             let found = policy.as_ref().and_then(|name| policies.get(name.as_str())).cloned();
             if found.is_none() {
                 let missing = |name| format!("policy `{name}` is not there");
                 let why = policy.as_ref().map_or_else(|| "it has no policy".to_owned(), missing);
-                self.remarks.push(format!("grant `{label}` is refused every call to `{server}`: {why}"));
+                self.warnings.push(format!("grant `{label}` is refused every call to `{server}`: {why}"));
             }
             doors.insert(server.clone(), ServerAccess { policy: found, mode: *mode });
         }
@@ -163,12 +166,12 @@ impl Picture {
     }
 
     /// Grants that have ended, and when.
-    pub fn expired(&self, now: Timestamp) -> Vec<(&str, Timestamp)> {
-        expired(&self.grants, now)
+    pub fn expired_grants(&self, now: Timestamp) -> Vec<(&str, Timestamp)> {
+        expired_grants(&self.grants, now)
     }
 
     /// Grants whose policy refuses nothing, with their servers.
-    pub fn observing(&self) -> Vec<(String, String)> {
+    pub fn observing_grants(&self) -> Vec<(String, String)> {
         let mut names = Vec::new();
         for grant in &self.grants {
             let observing = grant.servers.iter().filter(|(_, door)| door.mode == EnforcementMode::Observe);
@@ -180,7 +183,7 @@ impl Picture {
 }
 
 /// Those of the grants that have ended, and when.
-pub fn expired(grants: &[GrantConfig], now: Timestamp) -> Vec<(&str, Timestamp)> {
+pub fn expired_grants(grants: &[GrantConfig], now: Timestamp) -> Vec<(&str, Timestamp)> {
     let ended = |grant: &'_ GrantConfig| grant.expires.filter(|end| *end <= now);
     grants.iter().filter_map(|grant| Some((grant.label.as_ref(), ended(grant)?))).collect()
 }

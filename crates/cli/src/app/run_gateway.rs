@@ -15,15 +15,15 @@ use tracing::info;
 
 use super::follow::{Followed, Follower};
 use super::note::Note;
-use super::{Stores, files, housekeeping};
+use super::{StoreHandles, housekeeping, open_file_limit};
 use crate::config::{Entries, Listen, StoreConfig};
 use crate::file::Stamped;
 use crate::{environment, telemetry};
 
 /// What to run.
-pub struct Plan {
+pub struct GatewayStartup {
     /// Where, and the bounds.
-    pub listen: Listen,
+    pub gateway: Listen,
     /// Where things are kept.
     pub store: StoreConfig,
     /// What is in force beside what the store has.
@@ -33,18 +33,23 @@ pub struct Plan {
 }
 
 /// Serves until SIGTERM or SIGINT. `ready` hears the address when callers can come.
-pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl FnOnce(SocketAddr)) -> Result<()> {
-    let Plan { listen, store, entries, file } = plan;
-    files::raise(listen.settings.connections);
-    let callers = bind(listen.callers, "[gateway]").await?;
-    let admin = bind(listen.admin, "[admin]").await?;
+pub async fn run_gateway(
+    plan: GatewayStartup,
+    stores: StoreHandles,
+    clock: Arc<dyn Clock>,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<()> {
+    let GatewayStartup { gateway: listen, store, entries, file } = plan;
+    open_file_limit::raise_limit(listen.settings.connections);
+    let callers = bind_listener(listen.callers, "[gateway]").await?;
+    let admin = bind_listener(listen.admin, "[admin]").await?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let hangup = signal(SignalKind::hangup())?;
     let telemetry = telemetry::settled(&listen.telemetry, &environment::variable);
     let settings = GatewaySettings { supervisor: crate::keep::command()?, telemetry, ..listen.settings.clone() };
     // Dropped last: what is still under way then, ends.
     let lanes = WorkerThreads::start(available_parallelism().map_or(1, NonZero::get)).context("cannot start")?;
-    let gateway = Gateway::with_workers(lanes.round_robin(), stores.of_gateway(), Arc::clone(&clock), settings);
+    let gateway = Gateway::with_workers(lanes.round_robin(), stores.gateway_stores(), Arc::clone(&clock), settings);
     let (address, admin_address) = (callers.local_addr()?, admin.local_addr()?);
     let note = Note {
         pid: std::process::id(),
@@ -58,8 +63,8 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
         refused: Vec::new(),
     };
     let (own_note, data) = (note.clone(), store.data.clone());
-    let pruning = housekeeping::prune(Arc::clone(&stores.ledger), Arc::clone(&clock), store.retention);
-    let watching = housekeeping::watch(Arc::clone(&stores.sqlite));
+    let pruning = housekeeping::prune_periodically(Arc::clone(&stores.ledger), Arc::clone(&clock), store.retention);
+    let watching = housekeeping::watch_ledger(Arc::clone(&stores.sqlite_ledger));
     let file = file.map(|(path, files)| Followed { path, files, fixed: (listen, store) });
     let mut follower =
         Follower { gateway: Arc::clone(&gateway), stores, clock, file, entries, data: data.clone(), note };
@@ -86,7 +91,7 @@ pub async fn run(plan: Plan, stores: Stores, clock: Arc<dyn Clock>, ready: impl 
     ended.context("cannot listen")
 }
 
-async fn bind(address: SocketAddr, section: &str) -> Result<TcpListener> {
+async fn bind_listener(address: SocketAddr, section: &str) -> Result<TcpListener> {
     let help = format!("`listen` of {section} names another address; port 0 takes any free one");
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({help})"))
 }

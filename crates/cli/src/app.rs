@@ -1,14 +1,14 @@
 //! Builds the parts and ties them together: the clock, the stores, the gateway, and what is in force.
 
-mod clock;
-pub mod files;
+mod effective_config;
 mod follow;
 mod housekeeping;
-mod local;
-mod log;
+mod logging;
 mod note;
-mod picture;
-mod run;
+pub mod open_file_limit;
+mod run_gateway;
+mod stdio_gateway;
+mod system_clock;
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use gatelodge_store::{
 
 use crate::config::StoreConfig;
 
-pub use clock::system as system_clock;
-pub use local::{Local, run as run_local, told_to_stop};
-pub use log::{LogArgs, start as start_log};
+pub use effective_config::{EffectiveConfig, StoredConfig, expired_grants, load_stored_config, merge_config};
+pub use logging::{LogArgs, start_logging as start_log};
 pub use note::{Note, find as find_note, running as running_note};
-pub use picture::{Picture, Stored, expired, merge, stored};
-pub use run::{Plan, run};
+pub use run_gateway::{GatewayStartup, run_gateway};
+pub use stdio_gateway::{StdioGateway, run_stdio_gateway as run_local, wait_for_stop_signal};
+pub use system_clock::system_clock;
 
 /// Everything that outlives a request, by what it is for.
 #[derive(Clone)]
-pub struct Stores {
+pub struct StoreHandles {
     /// Servers that were added.
     pub servers: Arc<dyn Servers>,
     /// Grants that were made.
@@ -48,12 +48,12 @@ pub struct Stores {
     /// Counters and the call log.
     pub ledger: Arc<dyn Ledger>,
     /// The same, for what only this backend tells.
-    pub sqlite: Arc<SqliteLedger>,
+    pub sqlite_ledger: Arc<SqliteLedger>,
 }
 
-impl Stores {
+impl StoreHandles {
     /// Those that a gateway runs on.
-    pub fn of_gateway(&self) -> gatelodge_gateway::GatewayStores {
+    pub fn gateway_stores(&self) -> gatelodge_gateway::GatewayStores {
         gatelodge_gateway::GatewayStores {
             ledger: Arc::clone(&self.ledger),
             tool_pins: Arc::clone(&self.tool_pins),
@@ -64,22 +64,22 @@ impl Stores {
 }
 
 /// Opens the stores; what is missing is made.
-pub fn open(config: &StoreConfig, clock: &Arc<dyn Clock>) -> Result<Stores, OpenStoreError> {
+pub fn open(config: &StoreConfig, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
     let state = SqliteState::open(&config.data)?;
     let ledger = SqliteLedger::open(&config.data, config.durability, Arc::clone(clock))?;
-    Ok(tied(state, ledger))
+    Ok(build_stores(state, ledger))
 }
 
 /// Opens the stores as they are; nothing is made.
-pub fn open_existing(config: &StoreConfig, clock: &Arc<dyn Clock>) -> Result<Stores, OpenStoreError> {
+pub fn open_existing(config: &StoreConfig, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
     let state = SqliteState::open_existing(&config.data)?;
     let ledger = SqliteLedger::open_existing(&config.data, config.durability, Arc::clone(clock))?;
-    Ok(tied(state, ledger))
+    Ok(build_stores(state, ledger))
 }
 
-fn tied(state: SqliteState, ledger: SqliteLedger) -> Stores {
+fn build_stores(state: SqliteState, ledger: SqliteLedger) -> StoreHandles {
     let (state, ledger) = (Arc::new(state), Arc::new(ledger));
-    Stores {
+    StoreHandles {
         servers: Arc::clone(&state) as Arc<dyn Servers>,
         grants: Arc::clone(&state) as Arc<dyn Grants>,
         policies: Arc::clone(&state) as Arc<dyn Policies>,
@@ -89,6 +89,6 @@ fn tied(state: SqliteState, ledger: SqliteLedger) -> Stores {
         tasks: Arc::clone(&state) as Arc<dyn TaskOwners>,
         notices: state,
         ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,
-        sqlite: ledger,
+        sqlite_ledger: ledger,
     }
 }

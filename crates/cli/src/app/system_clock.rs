@@ -16,6 +16,6 @@ impl Clock for SystemClock {
 }
 
 /// The system's clock.
-pub fn system() -> Arc<dyn Clock> {
+pub fn system_clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock)
 }

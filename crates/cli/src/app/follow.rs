@@ -13,9 +13,9 @@ use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
+use super::effective_config::{load_stored_config, merge_config};
 use super::note::Note;
-use super::picture::{merge, stored};
-use super::{Picture, Stores};
+use super::{EffectiveConfig, StoreHandles};
 use crate::config::{self, Config, Entries, Listen, StoreConfig};
 use crate::environment;
 use crate::file::Stamped;
@@ -35,7 +35,7 @@ pub struct Follower {
     /// The gateway.
     pub gateway: Arc<Gateway>,
     /// The store.
-    pub stores: Stores,
+    pub stores: StoreHandles,
     /// The time, for the note.
     pub clock: Arc<dyn Clock>,
     /// The file, if there is one.
@@ -83,11 +83,11 @@ impl Followed {
 impl Follower {
     /// Puts what is there now in force.
     pub async fn apply(&mut self) -> Result<(), StoreError> {
-        let stored = stored(&self.stores).await?;
-        let picture = merge(&self.entries, &stored, &environment::variable);
+        let stored = load_stored_config(&self.stores).await?;
+        let picture = merge_config(&self.entries, &stored, &environment::variable);
         tell(&picture, self.clock.now());
         self.note.servers = picture.servers.iter().map(|server| server.name.to_string()).collect();
-        self.note.remarks.clone_from(&picture.remarks);
+        self.note.remarks.clone_from(&picture.warnings);
         self.note.grants = picture.grants.len();
         self.gateway.apply_config(picture.servers, picture.grants);
         self.note.loaded_at = self.clock.now();
@@ -217,14 +217,14 @@ fn warn_of_fixed(file: &Followed, config: &Config) {
 }
 
 /// Says what people should know, each time something is put in force.
-fn tell(picture: &Picture, now: Timestamp) {
-    for (label, end) in picture.expired(now) {
+fn tell(picture: &EffectiveConfig, now: Timestamp) {
+    for (label, end) in picture.expired_grants(now) {
         warn!(grant.label = label, "grant `{label}` ended on {end}: its token is refused");
     }
-    for remark in &picture.remarks {
+    for remark in &picture.warnings {
         warn!("{remark}");
     }
-    for (grant, server) in picture.observing() {
+    for (grant, server) in picture.observing_grants() {
         let (label, name) = (&grant, &server);
         warn!(
             grant.label = label,

@@ -9,21 +9,21 @@ use gatelodge_store::{Clock, GrantId, GrantToken};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What is put together.
-pub struct Local {
+pub struct StdioGateway {
     pub stores: GatewayStores,
     pub clock: Arc<dyn Clock>,
     pub server: UpstreamConfig,
-    pub door: ServerAccess,
+    pub server_access: ServerAccess,
     /// What the caller is called.
-    pub label: String,
+    pub client_label: String,
 }
 
 /// Serves until the client's end of the streams is closed, or we are told to stop. `beside` is done meanwhile.
-pub fn run(local: Local, beside: impl Future<Output = ()>) -> Result<()> {
+pub fn run_stdio_gateway(local: StdioGateway, beside: impl Future<Output = ()>) -> Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let ended = runtime.block_on(async {
         tokio::select! {
-            ended = serve(local) => ended,
+            ended = serve_client(local) => ended,
             () = beside => Ok(()),
         }
     });
@@ -32,8 +32,8 @@ pub fn run(local: Local, beside: impl Future<Output = ()>) -> Result<()> {
     ended
 }
 
-async fn serve(local: Local) -> Result<()> {
-    let Local { stores, clock, server, door, label } = local;
+async fn serve_client(local: StdioGateway) -> Result<()> {
+    let StdioGateway { stores, clock, server, server_access: door, client_label: label } = local;
     let settings = GatewaySettings { supervisor: crate::keep::command()?, ..GatewaySettings::default() };
     let gateway = Gateway::new(stores, clock, settings);
     // Nobody shows it: whoever is at the other end of our streams has been let in by starting us.
@@ -50,7 +50,7 @@ async fn serve(local: Local) -> Result<()> {
     };
     gateway.apply_config(vec![server], vec![grant]);
     let told = async {
-        told_to_stop().await?;
+        wait_for_stop_signal().await?;
         gateway.stop();
         std::future::pending().await
     };
@@ -61,7 +61,7 @@ async fn serve(local: Local) -> Result<()> {
 }
 
 /// Waits for SIGTERM or SIGINT.
-pub async fn told_to_stop() -> Result<()> {
+pub async fn wait_for_stop_signal() -> Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
         _ = terminate.recv() => {}

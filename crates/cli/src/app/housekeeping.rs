@@ -6,14 +6,14 @@ use std::time::Duration;
 use gatelodge_store::{Clock, Ledger, SqliteLedger};
 use tracing::{error, info, warn};
 
-const HOUR: Duration = Duration::from_secs(3_600);
+const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// How often it is asked whether the ledger lost something.
-const LOOK: Duration = Duration::from_secs(10);
+const LEDGER_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Tells when the ledger has lost something or left it undone. Never ends.
-pub async fn watch(ledger: Arc<SqliteLedger>) {
-    let mut looks = tokio::time::interval(LOOK);
+pub async fn watch_ledger(ledger: Arc<SqliteLedger>) {
+    let mut looks = tokio::time::interval(LEDGER_POLL_INTERVAL);
     let mut known = 0;
     loop {
         looks.tick().await;
@@ -27,9 +27,9 @@ pub async fn watch(ledger: Arc<SqliteLedger>) {
 }
 
 /// Removes old rows at the start and each hour. Never ends.
-pub async fn prune(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, retention: Option<Duration>) {
+pub async fn prune_periodically(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, retention: Option<Duration>) {
     let Some(retention) = retention else { return std::future::pending().await };
-    let mut hours = tokio::time::interval(HOUR);
+    let mut hours = tokio::time::interval(PRUNE_INTERVAL);
     loop {
         hours.tick().await;
         let Ok(before) = clock.now().checked_sub(retention) else { continue };
