@@ -1,10 +1,10 @@
 //! Builds the parts and ties them together: the clock, the stores, the gateway, and what is in force.
 
+mod config_reload;
 mod effective_config;
-mod follow;
+mod gateway_status_file;
 mod housekeeping;
 mod logging;
-mod note;
 pub mod open_file_limit;
 mod run_gateway;
 mod stdio_gateway;
@@ -20,8 +20,8 @@ use gatelodge_store::{
 use crate::config::StoreConfig;
 
 pub use effective_config::{EffectiveConfig, StoredConfig, expired_grants, load_stored_config, merge_config};
+pub use gateway_status_file::{GatewayStatusFile, find_running_gateway as running_note, find_status_file as find_note};
 pub use logging::{LogArgs, start_logging as start_log};
-pub use note::{Note, find as find_note, running as running_note};
 pub use run_gateway::{GatewayStartup, run_gateway};
 pub use stdio_gateway::{StdioGateway, run_stdio_gateway as run_local, wait_for_stop_signal};
 pub use system_clock::system_clock;

@@ -13,8 +13,8 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use super::follow::{Followed, Follower};
-use super::note::Note;
+use super::config_reload::{ConfigReloader, WatchedConfig};
+use super::gateway_status_file::GatewayStatusFile;
 use super::{StoreHandles, housekeeping, open_file_limit};
 use crate::config::{Entries, Listen, StoreConfig};
 use crate::file::Stamped;
@@ -51,7 +51,7 @@ pub async fn run_gateway(
     let lanes = WorkerThreads::start(available_parallelism().map_or(1, NonZero::get)).context("cannot start")?;
     let gateway = Gateway::with_workers(lanes.round_robin(), stores.gateway_stores(), Arc::clone(&clock), settings);
     let (address, admin_address) = (callers.local_addr()?, admin.local_addr()?);
-    let note = Note {
+    let note = GatewayStatusFile {
         pid: std::process::id(),
         listen: address,
         admin: admin_address,
@@ -59,15 +59,22 @@ pub async fn run_gateway(
         loaded_at: clock.now(),
         servers: Vec::new(),
         grants: 0,
-        remarks: Vec::new(),
-        refused: Vec::new(),
+        warnings: Vec::new(),
+        config_errors: Vec::new(),
     };
     let (own_note, data) = (note.clone(), store.data.clone());
     let pruning = housekeeping::prune_periodically(Arc::clone(&stores.ledger), Arc::clone(&clock), store.retention);
     let watching = housekeeping::watch_ledger(Arc::clone(&stores.sqlite_ledger));
-    let file = file.map(|(path, files)| Followed { path, files, fixed: (listen, store) });
-    let mut follower =
-        Follower { gateway: Arc::clone(&gateway), stores, clock, file, entries, data: data.clone(), note };
+    let file = file.map(|(path, files)| WatchedConfig { path, files, restart_only: (listen, store) });
+    let mut follower = ConfigReloader {
+        gateway: Arc::clone(&gateway),
+        stores,
+        clock,
+        file,
+        entries,
+        data: data.clone(),
+        status: note,
+    };
     // Asked before anything is read, so that no change falls between.
     let seen = follower.stores.notices.version().await.context("cannot read the store")?;
     follower.apply().await.context("cannot read the store")?;
@@ -82,7 +89,7 @@ pub async fn run_gateway(
         gateway.stop();
     };
     // None of the others ends by itself; what they do is dropped when the gateway has drained.
-    let others = async { tokio::join!(follower.follow(hangup, seen), pruning, watching, stopping) };
+    let others = async { tokio::join!(follower.run(hangup, seen), pruning, watching, stopping) };
     let ended = tokio::select! {
         ended = gateway.run(callers, Some(admin)) => ended,
         _ = others => Ok(()),

@@ -7,7 +7,7 @@ use gatelodge_store::ChainHead;
 use serde::Serialize;
 
 use super::grant::list;
-use crate::app::{self, Note, load_stored_config, merge_config};
+use crate::app::{self, GatewayStatusFile, load_stored_config, merge_config};
 use crate::cli::StatusArgs;
 use crate::client;
 use crate::config;
@@ -43,7 +43,7 @@ struct Running {
     state: &'static str,
     /// What it says of itself, if it answers.
     #[serde(flatten)]
-    note: Option<Note>,
+    note: Option<GatewayStatusFile>,
 }
 
 #[derive(Debug, Serialize)]
@@ -106,7 +106,7 @@ async fn look(desk: &Desk) -> Result<Status> {
     let gateway = running(desk).await;
     // A running gateway knows best what it took up: it has another environment, and perhaps another file.
     let (servers, remarks) = match &gateway.note {
-        Some(note) => (note.servers.clone(), note.remarks.clone()),
+        Some(note) => (note.servers.clone(), note.warnings.clone()),
         None => {
             let picture =
                 merge_config(&desk.entries(), &load_stored_config(&desk.stores).await?, &environment::variable);
@@ -119,7 +119,7 @@ async fn look(desk: &Desk) -> Result<Status> {
     };
     Ok(Status {
         data: desk.store.data.display().to_string(),
-        refused: gateway.note.as_ref().map(|note| note.refused.clone()).unwrap_or_default(),
+        refused: gateway.note.as_ref().map(|note| note.config_errors.clone()).unwrap_or_default(),
         grants: Grants {
             live: labels("live").len(),
             in_force: gateway.note.as_ref().map(|note| note.grants),

@@ -12,7 +12,8 @@ use jiff::Timestamp;
 
 use super::Check;
 use crate::app::{
-    self, EffectiveConfig, Note, StoreHandles, StoredConfig, load_stored_config, merge_config, open_file_limit,
+    self, EffectiveConfig, GatewayStatusFile, StoreHandles, StoredConfig, load_stored_config, merge_config,
+    open_file_limit,
 };
 use crate::commands::server::test::{cut, reach};
 use crate::config::{Entries, Listen, StoreConfig};
@@ -135,7 +136,7 @@ pub async fn variables(stores: &StoreHandles) -> Vec<Check> {
 pub async fn servers(
     stores: Option<&StoreHandles>,
     entries: &Entries,
-    note: Option<&Note>,
+    note: Option<&GatewayStatusFile>,
     checks: &mut Vec<Check>,
 ) -> EffectiveConfig {
     let name = "server";

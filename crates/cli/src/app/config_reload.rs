@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use super::effective_config::{load_stored_config, merge_config};
-use super::note::Note;
+use super::gateway_status_file::GatewayStatusFile;
 use super::{EffectiveConfig, StoreHandles};
 use crate::config::{self, Config, Entries, Listen, StoreConfig};
 use crate::environment;
@@ -22,16 +22,16 @@ use crate::file::Stamped;
 use crate::report::counted;
 
 /// How often files are looked at.
-const LOOK: Duration = Duration::from_millis(500);
+const FILE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Files that look the same after so long are whole.
-const SETTLED: Duration = Duration::from_millis(150);
+const FILE_SETTLE_TIME: Duration = Duration::from_millis(150);
 /// A file that is written for ever is read as it is after so many looks.
-const MOST_LOOKS: usize = 20;
+const MAX_SETTLE_POLLS: usize = 20;
 /// How long to wait after the store could not be asked.
-const AGAIN: Duration = Duration::from_secs(1);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Keeps a gateway up to date.
-pub struct Follower {
+pub struct ConfigReloader {
     /// The gateway.
     pub gateway: Arc<Gateway>,
     /// The store.
@@ -39,26 +39,26 @@ pub struct Follower {
     /// The time, for the note.
     pub clock: Arc<dyn Clock>,
     /// The file, if there is one.
-    pub file: Option<Followed>,
+    pub file: Option<WatchedConfig>,
     /// What the file says now, or what is built in.
     pub entries: Entries,
     /// The data directory, where the note is.
     pub data: PathBuf,
     /// What is told of this process.
-    pub note: Note,
+    pub status: GatewayStatusFile,
 }
 
 /// A configuration that is followed.
-pub struct Followed {
+pub struct WatchedConfig {
     /// The file.
     pub path: PathBuf,
     /// It and all it names, as they were just before they were read.
     pub files: Vec<Stamped>,
     /// What only a restart changes.
-    pub fixed: (Listen, StoreConfig),
+    pub restart_only: (Listen, StoreConfig),
 }
 
-impl Followed {
+impl WatchedConfig {
     /// Whether any of the files is another one than was read. Each change is told once.
     fn has_changed(&mut self) -> bool {
         let now: Vec<Stamped> = self.files.iter().map(|file| Stamped::now(&file.path)).collect();
@@ -69,10 +69,10 @@ impl Followed {
     }
 
     /// Waits until nobody writes the files any more. What is read half-written may be without faults, and say less.
-    async fn settle(&mut self) {
+    async fn wait_until_stable(&mut self) {
         self.has_changed();
-        for _ in 0..MOST_LOOKS {
-            tokio::time::sleep(SETTLED).await;
+        for _ in 0..MAX_SETTLE_POLLS {
+            tokio::time::sleep(FILE_SETTLE_TIME).await;
             if !self.has_changed() {
                 return;
             }
@@ -80,43 +80,43 @@ impl Followed {
     }
 }
 
-impl Follower {
+impl ConfigReloader {
     /// Puts what is there now in force.
     pub async fn apply(&mut self) -> Result<(), StoreError> {
         let stored = load_stored_config(&self.stores).await?;
         let picture = merge_config(&self.entries, &stored, &environment::variable);
-        tell(&picture, self.clock.now());
-        self.note.servers = picture.servers.iter().map(|server| server.name.to_string()).collect();
-        self.note.remarks.clone_from(&picture.warnings);
-        self.note.grants = picture.grants.len();
+        log_effective_config(&picture, self.clock.now());
+        self.status.servers = picture.servers.iter().map(|server| server.name.to_string()).collect();
+        self.status.warnings.clone_from(&picture.warnings);
+        self.status.grants = picture.grants.len();
         self.gateway.apply_config(picture.servers, picture.grants);
-        self.note.loaded_at = self.clock.now();
-        self.put_note();
+        self.status.loaded_at = self.clock.now();
+        self.write_status();
         Ok(())
     }
 
     /// Follows until it is dropped. `seen` is the state of the store that is in force.
-    pub async fn follow(mut self, mut hangup: Signal, seen: StateVersion) {
+    pub async fn run(mut self, mut hangup: Signal, seen: StateVersion) {
         // One place is enough: a change that waits tells of all that follow.
         let (sender, mut changes) = mpsc::channel(1);
-        let listening = hear(Arc::clone(&self.stores.notices), seen, sender);
+        let listening = forward_store_changes(Arc::clone(&self.stores.notices), seen, sender);
         let following = async {
-            let mut look = tokio::time::interval(LOOK);
+            let mut look = tokio::time::interval(FILE_POLL_INTERVAL);
             let mut is_behind = false;
             loop {
                 let is_changed = tokio::select! {
                     Some(()) = changes.recv() => true,
-                    _ = look.tick() => self.look().await,
+                    _ = look.tick() => self.poll_files().await,
                     Some(()) = hangup.recv() => {
                         info!("hangup: reading the configuration again");
                         if let Some(file) = &mut self.file {
-                            file.settle().await;
+                            file.wait_until_stable().await;
                         }
-                        self.reread()
+                        self.reload_file()
                     }
                 };
                 if is_changed || is_behind {
-                    is_behind = self.take_up(is_behind).await;
+                    is_behind = self.apply_change(is_behind).await;
                 }
             }
         };
@@ -124,18 +124,18 @@ impl Follower {
     }
 
     /// Looks at the files; true if they have changed and are good.
-    async fn look(&mut self) -> bool {
-        self.note.put_back(&self.data);
+    async fn poll_files(&mut self) -> bool {
+        self.status.restore_if_missing(&self.data);
         let Some(file) = &mut self.file else { return false };
         if !file.has_changed() {
             return false;
         }
-        file.settle().await;
-        self.reread()
+        file.wait_until_stable().await;
+        self.reload_file()
     }
 
     /// Puts a change in force; true if the store could not be read, and it has to be tried again.
-    async fn take_up(&mut self, is_again: bool) -> bool {
+    async fn apply_change(&mut self, is_again: bool) -> bool {
         match self.apply().await {
             Ok(()) => false,
             Err(fault) => {
@@ -149,7 +149,7 @@ impl Follower {
     }
 
     /// Reads the file again; false if it is broken, and nothing is to be changed.
-    fn reread(&mut self) -> bool {
+    fn reload_file(&mut self) -> bool {
         let Some(file) = &mut self.file else { return true };
         let refused = match config::load(&file.path, &environment::variable) {
             Ok(loaded) => {
@@ -158,7 +158,7 @@ impl Follower {
                 match loaded.config {
                     Some(config) => {
                         lines.iter().for_each(|line| warn!("{line}"));
-                        warn_of_fixed(file, &config);
+                        warn_restart_needed(file, &config);
                         self.entries = config.entries;
                         info!("the configuration was read again");
                         Vec::new()
@@ -172,23 +172,23 @@ impl Follower {
         if !is_good {
             error!("the configuration has faults; what was in force stays in force");
             // The same again is not told again.
-            let known = std::mem::take(&mut self.note.refused);
+            let known = std::mem::take(&mut self.status.config_errors);
             refused.iter().filter(|line| !known.contains(line)).for_each(|line| error!("{line}"));
         }
-        self.note.refused = refused;
-        self.put_note();
+        self.status.config_errors = refused;
+        self.write_status();
         is_good
     }
 
-    fn put_note(&self) {
-        if let Err(error) = self.note.put(&self.data) {
+    fn write_status(&self) {
+        if let Err(error) = self.status.write(&self.data) {
             warn!(%error, "cannot write the note for `gatelodge status`: {error}");
         }
     }
 }
 
 /// Tells of each change in the store. It ends when nobody listens.
-async fn hear(notices: Arc<dyn ChangeFeed>, mut seen: StateVersion, sender: mpsc::Sender<()>) {
+async fn forward_store_changes(notices: Arc<dyn ChangeFeed>, mut seen: StateVersion, sender: mpsc::Sender<()>) {
     loop {
         match notices.wait_for_change(seen).await {
             Ok(version) => {
@@ -199,14 +199,14 @@ async fn hear(notices: Arc<dyn ChangeFeed>, mut seen: StateVersion, sender: mpsc
             }
             Err(fault) => {
                 warn!(error = %fault, "cannot hear of changes: {fault}");
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(STORE_RETRY_DELAY).await;
             }
         }
     }
 }
 
-fn warn_of_fixed(file: &Followed, config: &Config) {
-    let (listen, store) = &file.fixed;
+fn warn_restart_needed(file: &WatchedConfig, config: &Config) {
+    let (listen, store) = &file.restart_only;
     let is_same_place = (listen.callers, listen.admin) == (config.listen.callers, config.listen.admin);
     // Settings have no equality of their own; their text has all of them.
     let is_same_bounds = format!("{:?}", (&listen.settings, &listen.telemetry))
@@ -217,7 +217,7 @@ fn warn_of_fixed(file: &Followed, config: &Config) {
 }
 
 /// Says what people should know, each time something is put in force.
-fn tell(picture: &EffectiveConfig, now: Timestamp) {
+fn log_effective_config(picture: &EffectiveConfig, now: Timestamp) {
     for (label, end) in picture.expired_grants(now) {
         warn!(grant.label = label, "grant `{label}` ended on {end}: its token is refused");
     }
@@ -249,7 +249,7 @@ mod tests {
         std::fs::write(&path, text).expect("written");
         let config = config::load(&path, &|_| None).expect("a file").config.expect("a configuration");
         std::fs::write(&policy, r#"{"version": "1", "default": "allow"}"#).expect("written");
-        let mut file = Followed { path, files: config.files, fixed: (config.listen, config.store) };
+        let mut file = WatchedConfig { path, files: config.files, restart_only: (config.listen, config.store) };
         assert!(file.has_changed());
         assert!(!file.has_changed());
     }
@@ -261,17 +261,18 @@ mod tests {
         let whole = "[store]\ndata = \"data\"\n";
         std::fs::write(&path, whole).expect("written");
         let config = config::load(&path, &|_| None).expect("a file").config.expect("a configuration");
-        let mut file = Followed { path: path.clone(), files: config.files, fixed: (config.listen, config.store) };
+        let mut file =
+            WatchedConfig { path: path.clone(), files: config.files, restart_only: (config.listen, config.store) };
         // An editor that writes in place; what is there between is without faults, and names nothing.
         std::fs::write(&path, "").expect("emptied");
         assert!(file.has_changed());
         let (there, later) = (path.clone(), format!("{whole}# more\n"));
         let text = later.clone();
         let writing = tokio::spawn(async move {
-            tokio::time::sleep(SETTLED / 2).await;
+            tokio::time::sleep(FILE_SETTLE_TIME / 2).await;
             std::fs::write(&there, text).expect("written");
         });
-        file.settle().await;
+        file.wait_until_stable().await;
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), later);
         writing.await.expect("a writer");
         assert!(!file.has_changed());
