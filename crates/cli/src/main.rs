@@ -14,8 +14,8 @@ mod environment;
 mod exit;
 mod file;
 mod headers;
-mod keep;
 mod output;
+mod process_supervisor;
 mod report;
 mod telemetry;
 
@@ -30,7 +30,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // Before anything else: a keeper is one of many, and has little to do.
-    match keep::run_if_asked() {
+    match process_supervisor::run_if_requested() {
         Some(code) => code.into(),
         None => run().report(),
     }

@@ -46,7 +46,11 @@ pub async fn run_gateway(
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let hangup = signal(SignalKind::hangup())?;
     let telemetry = telemetry::settled(&listen.telemetry, &environment::variable);
-    let settings = GatewaySettings { supervisor: crate::keep::command()?, telemetry, ..listen.settings.clone() };
+    let settings = GatewaySettings {
+        supervisor: crate::process_supervisor::supervisor_command()?,
+        telemetry,
+        ..listen.settings.clone()
+    };
     // Dropped last: what is still under way then, ends.
     let lanes = WorkerThreads::start(available_parallelism().map_or(1, NonZero::get)).context("cannot start")?;
     let gateway = Gateway::with_workers(lanes.round_robin(), stores.gateway_stores(), Arc::clone(&clock), settings);

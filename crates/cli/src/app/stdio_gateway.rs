@@ -34,7 +34,8 @@ pub fn run_stdio_gateway(local: StdioGateway, beside: impl Future<Output = ()>) 
 
 async fn serve_client(local: StdioGateway) -> Result<()> {
     let StdioGateway { stores, clock, server, server_access: door, client_label: label } = local;
-    let settings = GatewaySettings { supervisor: crate::keep::command()?, ..GatewaySettings::default() };
+    let settings =
+        GatewaySettings { supervisor: crate::process_supervisor::supervisor_command()?, ..GatewaySettings::default() };
     let gateway = Gateway::new(stores, clock, settings);
     // Nobody shows it: whoever is at the other end of our streams has been let in by starting us.
     let token = GrantToken::random()?.hash();

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 use super::{ClientError, MOST_PAGES, message, server_words};
-use crate::keep;
+use crate::process_supervisor;
 
 /// The most of its complaints that is told.
 const MAX_COMPLAINT: u64 = 4_096;
@@ -39,7 +39,7 @@ pub async fn tools_of(config: &UpstreamProcessConfig, time: Duration) -> Result<
 }
 
 fn command(config: &UpstreamProcessConfig) -> std::io::Result<Command> {
-    let keeper = keep::command()?;
+    let keeper = process_supervisor::supervisor_command()?;
     let mut words = keeper.iter();
     let mut command = Command::new(words.next().cloned().unwrap_or_default());
     command.args(words).arg(config.grace.as_millis().to_string()).arg(&config.program).args(&config.arguments);

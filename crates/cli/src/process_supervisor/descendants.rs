@@ -8,28 +8,28 @@ use rustix::process::{
 };
 
 /// How long we look for what is left. Each round ends a generation.
-const PATIENCE: Duration = Duration::from_secs(3);
-const PAUSE: Duration = Duration::from_millis(5);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(3);
+const CLEANUP_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Makes orphans among the server's descendants our children. Elsewhere than on Linux they go to the first process,
 /// and only the server's group can be ended.
-pub fn adopt() {
+pub fn become_subreaper() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(Pid::INIT));
 }
 
 /// Ends everything. The server itself has ended, or is killed here; whoever calls reaps it.
-pub fn end(server: Pid, grace: Duration) {
-    if !others(server).is_empty() {
+pub fn terminate_descendants(server: Pid, grace: Duration) {
+    if !other_children(server).is_empty() {
         let _ = kill_process_group(server, Signal::TERM);
-        until(grace, || is_done(server, |_| {}));
+        poll_until(grace, || signal_and_reap(server, |_| {}));
     }
     let _ = kill_process_group(server, Signal::KILL);
     // What it started is ours only when it has ended.
     let _ = waitid(WaitId::Pid(server), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
     // Whoever left the group is found by being our child, or becomes it when its parent is killed.
-    until(PATIENCE, || {
-        is_done(server, |child| {
+    poll_until(CLEANUP_TIMEOUT, || {
+        signal_and_reap(server, |child| {
             let _ = kill_process(child, Signal::KILL);
         })
     });
@@ -37,22 +37,22 @@ pub fn end(server: Pid, grace: Duration) {
 
 /// Whether nothing is left. What has ended is reaped, and counts once more: it may have left children of its own, which
 /// came to us only after the list was read.
-fn is_done(server: Pid, to_the_living: impl Fn(Pid)) -> bool {
-    let others = others(server);
-    for child in others.iter().filter(|child| !has_ended(**child)) {
+fn signal_and_reap(server: Pid, to_the_living: impl Fn(Pid)) -> bool {
+    let others = other_children(server);
+    for child in others.iter().filter(|child| !has_exited(**child)) {
         to_the_living(*child);
     }
     others.is_empty()
 }
 
 /// Our children but the server, those that have ended and are not yet reaped among them.
-fn others(server: Pid) -> Vec<Pid> {
+fn other_children(server: Pid) -> Vec<Pid> {
     let mut children = children();
     children.retain(|child| *child != server);
     children
 }
 
-fn has_ended(child: Pid) -> bool {
+fn has_exited(child: Pid) -> bool {
     !matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(None))
 }
 
@@ -66,9 +66,9 @@ fn children() -> Vec<Pid> {
         .collect()
 }
 
-fn until(time: Duration, is_done: impl Fn() -> bool) {
+fn poll_until(time: Duration, is_done: impl Fn() -> bool) {
     let end = Instant::now() + time;
     while !is_done() && Instant::now() < end {
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(CLEANUP_POLL_INTERVAL);
     }
 }
