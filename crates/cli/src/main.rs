@@ -1,6 +1,7 @@
 //! The one executable: parses what was asked, hands it to a command, and tells how it ended.
 
 mod address;
+mod admin_context;
 mod app;
 mod ask;
 mod cli;
@@ -9,7 +10,6 @@ mod clients;
 mod commands;
 mod config;
 mod demo;
-mod desk;
 mod environment;
 mod exit;
 mod file;

@@ -4,9 +4,9 @@ use anyhow::{Context, Result};
 use gatelodge_store::ChainReport;
 use serde_json::json;
 
+use crate::admin_context::{self, StoreMode};
 use crate::cli::{AuditCommand, ExportArgs, HeadArgs, LogName, PruneArgs, VerifyArgs};
 use crate::config::{DURATION_FORM, duration};
-use crate::desk::{self, Need};
 use crate::exit::{Exit, Usage};
 use crate::output;
 use crate::report::{say, shown};
@@ -22,7 +22,7 @@ pub fn run(command: AuditCommand) -> Result<Exit> {
 }
 
 fn verify(args: VerifyArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let calls = desk.stores.ledger.verify(args.heads.clone()).await?;
         let admin = desk.stores.admin_log.verify(args.admin_head).await?;
         let holds = calls.chain_break.is_none() && admin.chain_break.is_none();
@@ -55,7 +55,7 @@ fn words(verified: &ChainReport) -> String {
 }
 
 fn export(args: ExportArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let mut after = args.after.unwrap_or_default();
         // A page at a time: a log may be larger than the memory.
         loop {
@@ -72,7 +72,7 @@ fn export(args: ExportArgs) -> Result<Exit> {
 }
 
 fn head(args: HeadArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let (calls, admin) = (desk.stores.ledger.head().await?, desk.stores.admin_log.head().await?);
         match (args.json, args.log) {
             (true, _) => output::json(&json!({"calls": calls, "admin": admin}))?,
@@ -86,7 +86,7 @@ fn head(args: HeadArgs) -> Result<Exit> {
 fn prune(args: PruneArgs) -> Result<Exit> {
     let length = duration(&args.older)
         .ok_or_else(|| Usage(format!("`{}` is not a length of time: write {DURATION_FORM}", shown(&args.older))))?;
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let before = desk.clock.now().checked_sub(length).map_err(|_| Usage("that is before time began".to_owned()))?;
         let rows = desk.stores.ledger.prune(before).await?;
         if rows > 0 {

@@ -8,14 +8,14 @@ use anyhow::Result;
 use gatelodge_store::CallLogRow;
 
 use self::gather::{Call, Wanted};
+use crate::admin_context::{self, StoreMode};
 use crate::cli::CallsArgs;
-use crate::desk::{self, Need};
 use crate::exit::Exit;
 use crate::output;
 use crate::report::say;
 
 pub fn run(args: CallsArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let wanted = Wanted::of(&args);
         let found = gather::newest(desk.stores.ledger.as_ref(), &wanted).await?;
         if found.calls.is_empty() && !args.follow && !args.json {

@@ -10,7 +10,7 @@ use crate::cli::DoctorArgs;
 use crate::config::{self, ADMIN, CALLERS, Config};
 use crate::exit::Exit;
 use crate::report::shown;
-use crate::{app, desk, environment, output};
+use crate::{admin_context, app, environment, output};
 
 /// What one check found.
 #[derive(Debug, Serialize)]
@@ -52,7 +52,7 @@ impl Check {
 }
 
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
-    let checks = desk::wait(all(args))?;
+    let checks = admin_context::block_on(all(args))?;
     if args.json {
         output::json(&checks)?;
     } else {
@@ -65,7 +65,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
 async fn all(args: &DoctorArgs) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
     let config = configuration(args, &mut checks)?;
-    let store = desk::place(&args.store, config.as_ref())?;
+    let store = admin_context::resolve_store_config(&args.store, config.as_ref())?;
     let clock = app::system_clock();
     let listen = config.as_ref().map(|config| config.listen.clone());
     let note = app::running_note(&store.data);

@@ -9,9 +9,9 @@ use gatelodge_store::{EnforcementMode, Grant, GrantAttachment, GrantToken, Store
 use jiff::Timestamp;
 use serde_json::json;
 
+use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{GrantCommand, LifeArgs, NamedArgs, TokenArgs};
 use crate::config::{self, FILE_ID};
-use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Usage};
 use crate::output;
 use crate::report::{say, shown};
@@ -31,9 +31,9 @@ pub fn run(command: GrantCommand) -> Result<Exit> {
 }
 
 fn revoke(args: NamedArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let grant = find(&desk, &args.name).await?;
-        let entry = desk.entry("grant.revoke", &grant.label, json!({"id": grant.id}));
+        let entry = desk.admin_log_entry("grant.revoke", &grant.label, json!({"id": grant.id}));
         desk.stores.grants.revoke(&grant.id, desk.clock.now(), entry).await?;
         if args.json {
             output::json(&json!({"id": grant.id, "label": grant.label, "revoked": true}))?;
@@ -55,11 +55,11 @@ fn token(args: &TokenArgs) -> Result<Exit> {
 }
 
 /// Finds a grant that may be changed.
-async fn find(desk: &Desk, name: &str) -> Result<Grant> {
+async fn find(desk: &AdminContext, name: &str) -> Result<Grant> {
     let is_in_file =
-        desk.entries().grants.iter().any(|grant| grant.label.as_ref() == name || grant.id.0.as_ref() == name);
+        desk.config_entries().grants.iter().any(|grant| grant.label.as_ref() == name || grant.id.0.as_ref() == name);
     if is_in_file || name.starts_with(FILE_ID) {
-        return Err(desk::in_file("grant", &shown(name)));
+        return Err(admin_context::defined_in_file_error("grant", &shown(name)));
     }
     match desk.stores.grants.get(name).await {
         Err(StoreError::NotFound(what)) => {

@@ -17,21 +17,21 @@ use crate::cli::{PostureName, ScanArgs};
 use crate::client::{Client, ClientError, EraChoice, Told};
 use crate::exit::{Exit, Failed, Usage};
 use crate::report::{counted, say, shown};
-use crate::{address, desk, environment, file, output};
+use crate::{address, admin_context, environment, file, output};
 
 /// How long a server may take to answer.
 const TIME: Duration = Duration::from_secs(30);
 
 pub fn run(args: ScanArgs) -> Result<Exit> {
     if let Some(url) = &args.url {
-        return desk::wait(async { tell(&of_url(url, &args).await?, &args, str::to_owned) });
+        return admin_context::block_on(async { tell(&of_url(url, &args).await?, &args, str::to_owned) });
     }
     if let Some(name) = &args.name {
         return test::with(&args.store, name, async |server| of_server(&server, &args).await);
     }
     wrap::refuse_missing(&args.command)?;
     let server = wrap::server_of(&args.command, None)?;
-    desk::wait(of_server(&server, &args))
+    admin_context::block_on(of_server(&server, &args))
 }
 
 async fn of_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<Exit> {

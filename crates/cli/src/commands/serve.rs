@@ -6,7 +6,7 @@ use crate::app::{self, GatewayStartup};
 use crate::cli::ServeArgs;
 use crate::config::{self, Entries, Loaded};
 use crate::exit::{Exit, Usage};
-use crate::{desk, environment, output, report};
+use crate::{admin_context, environment, output, report};
 
 pub fn run(args: ServeArgs) -> Result<Exit> {
     let path = args.config.ok_or_else(|| {
@@ -37,7 +37,7 @@ pub fn run(args: ServeArgs) -> Result<Exit> {
     }
     app::start_log(&args.log)?;
     let clock = app::system_clock();
-    let stores = app::open(&config.store, &clock).map_err(desk::cannot_open)?;
+    let stores = app::open(&config.store, &clock).map_err(admin_context::open_store_error)?;
     let file = Some((path, config.files));
     let plan = GatewayStartup { gateway: config.listen, store: config.store, entries: config.entries, file };
     // Callers have threads of their own; this is for the rest.

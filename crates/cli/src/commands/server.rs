@@ -16,9 +16,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::address;
+use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{self, StoredConfig, load_stored_config};
 use crate::cli::{NamedArgs, ServerCommand};
-use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Usage};
 use crate::output;
 use crate::report::say;
@@ -55,10 +55,10 @@ struct Told {
 }
 
 fn remove(args: NamedArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let name = name(&args.name)?;
         if desk.entries().servers.iter().any(|server| server.name == name) {
-            return Err(desk::in_file("server", name.as_str()));
+            return Err(admin_context::defined_in_file_error("server", name.as_str()));
         }
         let entry = desk.entry("server.remove", name.as_str(), json!({}));
         desk.stores.servers.remove(&name, entry).await?;
@@ -76,9 +76,9 @@ pub fn name(text: &str) -> Result<ServerName, Usage> {
 }
 
 /// All servers: those of the file first.
-async fn all(desk: &Desk) -> Result<Vec<Told>> {
+async fn all(desk: &AdminContext) -> Result<Vec<Told>> {
     let stored = load_stored_config(&desk.stores).await?;
-    let entries = desk.entries();
+    let entries = desk.config_entries();
     let of_file = entries.servers.iter().map(|server| {
         let (place, headers) = match &server.transport {
             UpstreamTransport::Http(http) => {
@@ -101,7 +101,7 @@ async fn all(desk: &Desk) -> Result<Vec<Told>> {
         }
     }
     // The demonstration's server is in its process alone.
-    for name in app::running_note(&desk.store.data).map(|note| note.servers).unwrap_or_default() {
+    for name in app::running_note(&desk.store_config.data).map(|note| note.servers).unwrap_or_default() {
         if !all.iter().any(|told| told.name == name) {
             all.push(elsewhere(name, "in the running gateway alone", "process"));
         }

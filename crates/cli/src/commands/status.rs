@@ -7,11 +7,11 @@ use gatelodge_store::ChainHead;
 use serde::Serialize;
 
 use super::grant::list;
+use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{self, GatewayStatusFile, load_stored_config, merge_config};
 use crate::cli::StatusArgs;
 use crate::client;
 use crate::config;
-use crate::desk::{self, Desk, Need};
 use crate::environment;
 use crate::exit::{Exit, Failed};
 use crate::output;
@@ -83,7 +83,7 @@ pub fn run(args: StatusArgs) -> Result<Exit> {
             }
         }
     }
-    desk::at(&store, Need::There, async |desk| {
+    admin_context::with_store(&store, StoreMode::Existing, async |desk| {
         let mut status = look(&desk).await?;
         if !faults.is_empty() {
             status.refused.clone_from(&faults);
@@ -102,14 +102,14 @@ fn refused(faults: &[String]) -> String {
     format!("The configuration has faults; a running gateway keeps what it had:\n{lines}")
 }
 
-async fn look(desk: &Desk) -> Result<Status> {
+async fn look(desk: &AdminContext) -> Result<Status> {
     let gateway = running(desk).await;
     // A running gateway knows best what it took up: it has another environment, and perhaps another file.
     let (servers, remarks) = match &gateway.note {
         Some(note) => (note.servers.clone(), note.warnings.clone()),
         None => {
             let picture =
-                merge_config(&desk.entries(), &load_stored_config(&desk.stores).await?, &environment::variable);
+                merge_config(&desk.config_entries(), &load_stored_config(&desk.stores).await?, &environment::variable);
             (picture.servers.iter().map(|server| server.name.to_string()).collect(), picture.warnings)
         }
     };
@@ -118,7 +118,7 @@ async fn look(desk: &Desk) -> Result<Status> {
         grants.iter().filter(|grant| grant.state == state).map(|grant| shown(&grant.label)).collect()
     };
     Ok(Status {
-        data: desk.store.data.display().to_string(),
+        data: desk.store_config.data.display().to_string(),
         refused: gateway.note.as_ref().map(|note| note.config_errors.clone()).unwrap_or_default(),
         grants: Grants {
             live: labels("live").len(),
@@ -146,8 +146,8 @@ fn observing(grants: &[list::Told]) -> Vec<String> {
 }
 
 /// Asks at the admin address whether a gateway is ready.
-async fn running(desk: &Desk) -> Running {
-    let note = app::find_note(&desk.store.data);
+async fn running(desk: &AdminContext) -> Running {
+    let note = app::find_note(&desk.store_config.data);
     let configured = desk.config.as_ref().map(|config| config.listen.admin);
     let Some(address) = note.as_ref().map(|note| note.admin).or(configured) else {
         return Running { state: "not running", note: None };

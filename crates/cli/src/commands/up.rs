@@ -9,11 +9,11 @@ use gatelodge_store::{
 };
 use serde_json::json;
 
+use crate::admin_context::{self, AdminContext};
 use crate::app::{self, GatewayStartup};
 use crate::cli::UpArgs;
 use crate::config::{self, Entries, Listen, StoreConfig};
 use crate::demo::{self, Demo};
-use crate::desk::{self, Desk};
 use crate::exit::{Exit, Usage};
 use crate::{environment, output};
 
@@ -35,8 +35,8 @@ pub fn run(args: UpArgs) -> Result<Exit> {
     let clock = app::system_clock();
     // What is printed below is pasted elsewhere.
     let store = StoreConfig::at(std::path::absolute(data)?);
-    let stores = app::open(&store, &clock).map_err(desk::cannot_open)?;
-    let desk = Desk { stores, clock, store, config: None };
+    let stores = app::open(&store, &clock).map_err(admin_context::open_store_error)?;
+    let desk = AdminContext { stores, clock, store_config: store, config: None };
     let listen = Listen { callers: args.listen, admin: args.admin, ..Listen::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
@@ -44,8 +44,8 @@ pub fn run(args: UpArgs) -> Result<Exit> {
         let entries = Entries { servers: vec![demo.upstream()?], ..Entries::default() };
         put_policy(&desk).await.context("cannot keep the policy")?;
         let token = put_grant(&desk).await.context("cannot make the grant")?;
-        let plan = GatewayStartup { gateway: listen, store: desk.store.clone(), entries, file: None };
-        let ready = |address| tell(address, &token, &desk.store);
+        let plan = GatewayStartup { gateway: listen, store: desk.store_config.clone(), entries, file: None };
+        let ready = |address| tell(address, &token, &desk.store_config);
         let serving = app::run_gateway(plan, desk.stores.clone(), Arc::clone(&desk.clock), ready);
         tokio::select! {
             ended = serving => ended,
@@ -56,7 +56,7 @@ pub fn run(args: UpArgs) -> Result<Exit> {
 }
 
 /// Puts the policy where it is not yet; whoever changed it since keeps the change.
-async fn put_policy(desk: &Desk) -> Result<()> {
+async fn put_policy(desk: &AdminContext) -> Result<()> {
     let name = demo::NAME.parse()?;
     match desk.stores.policies.get(&name, None).await {
         Ok(_) => Ok(()),
@@ -70,7 +70,7 @@ async fn put_policy(desk: &Desk) -> Result<()> {
                 created_at: desk.clock.now(),
                 created_by: environment::user(),
             };
-            desk.stores.policies.put(policy, desk.entry("policy.put", demo::NAME, json!({}))).await?;
+            desk.stores.policies.put(policy, desk.admin_log_entry("policy.put", demo::NAME, json!({}))).await?;
             Ok(())
         }
         Err(fault) => Err(fault.into()),
@@ -78,12 +78,12 @@ async fn put_policy(desk: &Desk) -> Result<()> {
 }
 
 /// Gives the grant a new token; it stays the same grant, so what it has used stays used.
-async fn put_grant(desk: &Desk) -> Result<GrantToken> {
+async fn put_grant(desk: &AdminContext) -> Result<GrantToken> {
     let token = GrantToken::random()?;
     let (server, policy) = (demo::NAME.parse()?, Some(demo::NAME.parse()?));
     match desk.stores.grants.get(demo::NAME).await {
         Ok(grant) => {
-            let entry = desk.entry("grant.rotate", demo::NAME, json!({"id": grant.id}));
+            let entry = desk.admin_log_entry("grant.rotate", demo::NAME, json!({"id": grant.id}));
             desk.stores.grants.rotate(&grant.id, token.hash(), None, entry).await?;
         }
         Err(StoreError::NotFound(_)) => {
@@ -96,7 +96,7 @@ async fn put_grant(desk: &Desk) -> Result<GrantToken> {
                 expires_at: None,
                 minimum_revision: None,
             };
-            desk.stores.grants.create(grant, desk.entry("grant.create", demo::NAME, json!({}))).await?;
+            desk.stores.grants.create(grant, desk.admin_log_entry("grant.create", demo::NAME, json!({}))).await?;
         }
         Err(fault) => return Err(fault.into()),
     }

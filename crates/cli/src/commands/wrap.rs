@@ -17,7 +17,7 @@ use super::policy::findings::Findings;
 use crate::app::{self, StdioGateway};
 use crate::cli::WrapArgs;
 use crate::exit::{Exit, Usage};
-use crate::{desk, environment, headers};
+use crate::{admin_context, environment, headers};
 
 /// Variables of ours that are none of the server's business.
 const OURS: &str = "GATELODGE_";
@@ -39,10 +39,12 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
     let server = server_of(&args.command, args.name.as_deref())?;
     refuse_missing(&args.command)?;
     app::start_log(&args.log)?;
-    let Ok(config) = desk::configured(&args.store)? else { return Err(desk::faulty()) };
-    let store = desk::place(&args.store, config.as_ref())?;
+    let Ok(config) = admin_context::load_config(&args.store)? else {
+        return Err(admin_context::invalid_config_error());
+    };
+    let store = admin_context::resolve_store_config(&args.store, config.as_ref())?;
     let clock = app::system_clock();
-    let stores = app::open(&store, &clock).map_err(desk::cannot_open)?;
+    let stores = app::open(&store, &clock).map_err(admin_context::open_store_error)?;
     let mode = if args.observe { EnforcementMode::Observe } else { EnforcementMode::Enforce };
     let door = ServerAccess { policy: Some(Arc::new(live(&args.policy, policy)?)), mode };
     let local =

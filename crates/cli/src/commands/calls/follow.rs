@@ -8,7 +8,7 @@ use gatelodge_store::{CallLogRow, RecordKind};
 
 use super::gather::{Call, Gathered, Wanted};
 use super::{tell, tell_row};
-use crate::desk::Desk;
+use crate::admin_context::AdminContext;
 use crate::output;
 
 /// How often the log is looked at.
@@ -31,7 +31,7 @@ struct Waiting {
 }
 
 /// Shows calls until interrupted, beginning behind what was found.
-pub async fn follow(desk: &Desk, wanted: &Wanted, json: bool, found: Gathered) -> Result<()> {
+pub async fn follow(desk: &AdminContext, wanted: &Wanted, json: bool, found: Gathered) -> Result<()> {
     let mut seen = found.newest;
     let mut open = Open { calls: VecDeque::new(), json };
     let told = found.calls.into_iter().filter(Call::is_open);

@@ -14,7 +14,7 @@ use super::feed;
 use crate::cli::{FromArgs, StoreArgs};
 use crate::exit::{Exit, Failed, Usage};
 use crate::report::{say, shown};
-use crate::{address, config, desk};
+use crate::{address, admin_context, config};
 
 /// Opens the index: the one that was named, the one in the data directory, or the one that came with the program.
 pub fn index(from: &FromArgs) -> Result<PackageIndex> {
@@ -70,8 +70,9 @@ fn place(store: &StoreArgs) -> Result<Option<PathBuf>> {
     if store.config.is_none() && store.data.is_none() {
         return Ok(config::default_data());
     }
-    let config = desk::configured(store)?.map_err(|desk::Faulty| desk::faulty())?;
-    Ok(Some(desk::place(store, config.as_ref())?.data))
+    let config = admin_context::load_config(store)?
+        .map_err(|admin_context::InvalidConfigError| admin_context::invalid_config_error())?;
+    Ok(Some(admin_context::resolve_store_config(store, config.as_ref())?.data))
 }
 
 /// Where a newer index goes, and where changes are kept.

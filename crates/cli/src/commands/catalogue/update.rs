@@ -13,7 +13,7 @@ use super::open;
 use crate::cli::UpdateArgs;
 use crate::exit::{Exit, Failed, Unreachable, Usage};
 use crate::report::{counted, say};
-use crate::{address, client, desk, file, output};
+use crate::{address, admin_context, client, file, output};
 
 /// A slow line brings eight megabytes in this time.
 const TIME: Duration = Duration::from_secs(600);
@@ -112,7 +112,7 @@ fn fetch(from: &str, silence: Duration) -> Result<Vec<u8>> {
     }
     let url = address::parse(from)
         .map_err(|error| Usage(format!("`{}` {}; {}", address::shown(from), error.message(), error.help())))?;
-    desk::wait(async {
+    admin_context::block_on(async {
         let file = client::download(url, TIME, silence, PackageIndex::MAX_FILE_BYTES).await;
         let file = file.map_err(|error| Unreachable(format!("cannot fetch the index: {error}; the old one stays")))?;
         Ok(file.to_vec())

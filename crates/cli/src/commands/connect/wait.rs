@@ -13,7 +13,7 @@ use crate::clients::Client;
 use crate::config::{self, DURATION_FORM, StoreConfig};
 use crate::exit::{Unreachable, Usage};
 use crate::report::{say, shown};
-use crate::{desk, output};
+use crate::{admin_context, output};
 
 /// How often the log is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -35,7 +35,7 @@ impl Watch {
         let missing =
             || format!("no gateway has run on `{}` yet; `--data` or `--config` names another", peek.data.display());
         let stores = app::open_existing(&store, &app::system_clock()).map_err(|_| Usage(missing()))?;
-        let head = desk::wait(async { stores.ledger.head().await.context("cannot read the call log") })?;
+        let head = admin_context::block_on(async { stores.ledger.head().await.context("cannot read the call log") })?;
         let filter = CallLogFilter {
             after: Some(head.seq),
             grant: args.grant.clone(),
@@ -51,7 +51,7 @@ impl Watch {
         if !self.json {
             say(&format!("waiting for the first request of {}; Ctrl-C ends it", client.name));
         }
-        let Some(row) = desk::wait(self.first())? else {
+        let Some(row) = admin_context::block_on(self.first())? else {
             let help = "is the token set where the client starts, and was the client started anew?";
             return Err(Unreachable(format!("no request came in time; {help}")).into());
         };

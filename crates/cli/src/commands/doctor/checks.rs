@@ -18,7 +18,7 @@ use crate::app::{
 use crate::commands::server::test::{cut, reach};
 use crate::config::{Entries, Listen, StoreConfig};
 use crate::report::counted;
-use crate::{desk, environment, headers};
+use crate::{admin_context, environment, headers};
 
 /// A clock before this was never set.
 const EARLIEST: &str = "2026-01-01T00:00:00Z";
@@ -34,7 +34,7 @@ pub async fn directory(data: &Path, listen: Option<&Listen>) -> Check {
     if !data.exists() {
         let admin = listen.map(|listen| listen.admin);
         if let Some(admin) = admin
-            && desk::is_answered(admin).await.is_ok_and(|is| is)
+            && admin_context::is_gateway_up(admin).await.is_ok_and(|is| is)
         {
             let says = format!("`{shown}` is gone, but a gateway answers at {admin}: what it keeps is lost");
             return Check::wrong(name, says, "stop the gateway, restore the directory, and start it again");

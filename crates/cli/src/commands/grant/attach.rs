@@ -5,19 +5,19 @@ use gatelodge_store::{EnforcementMode, GrantAttachment, PolicyName, ServerName};
 use serde_json::json;
 
 use super::{find, words};
+use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{AttachArgs, DetachArgs};
 use crate::commands::server;
 use crate::config::offer;
-use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Usage};
 use crate::output;
 use crate::report::{say, shown};
 
 pub fn run(args: AttachArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let grant = find(&desk, &args.name).await?;
         let attachment = attachment(&desk, &args.server, args.policy.as_deref(), args.observe).await?;
-        let entry = desk.entry("grant.attach", &grant.label, json!(attachment));
+        let entry = desk.admin_log_entry("grant.attach", &grant.label, json!(attachment));
         desk.stores.grants.attach(&grant.id, attachment.clone(), entry).await?;
         if args.json {
             output::json(&json!({"id": grant.id, "label": grant.label, "attached": attachment}))?;
@@ -28,10 +28,10 @@ pub fn run(args: AttachArgs) -> Result<Exit> {
 }
 
 pub fn detach(args: DetachArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let grant = find(&desk, &args.name).await?;
         let server = server::name(&args.server)?;
-        let entry = desk.entry("grant.detach", &grant.label, json!({"server": server}));
+        let entry = desk.admin_log_entry("grant.detach", &grant.label, json!({"server": server}));
         desk.stores.grants.detach(&grant.id, &server, entry).await?;
         if args.json {
             output::json(&json!({"id": grant.id, "label": grant.label, "detached": server}))?;
@@ -42,7 +42,12 @@ pub fn detach(args: DetachArgs) -> Result<Exit> {
 }
 
 /// An attachment whose server and policy are there.
-pub async fn attachment(desk: &Desk, server: &str, policy: Option<&str>, observe: bool) -> Result<GrantAttachment> {
+pub async fn attachment(
+    desk: &AdminContext,
+    server: &str,
+    policy: Option<&str>,
+    observe: bool,
+) -> Result<GrantAttachment> {
     let server = known_server(desk, server).await?;
     let policy = match policy {
         Some(policy) => Some(known_policy(desk, policy).await?),
@@ -55,9 +60,9 @@ pub async fn attachment(desk: &Desk, server: &str, policy: Option<&str>, observe
     })
 }
 
-async fn known_server(desk: &Desk, name: &str) -> Result<ServerName> {
+async fn known_server(desk: &AdminContext, name: &str) -> Result<ServerName> {
     let stored = desk.stores.servers.list().await?;
-    let of_file = desk.entries().servers.into_iter().map(|server| server.name);
+    let of_file = desk.config_entries().servers.into_iter().map(|server| server.name);
     let known: Vec<ServerName> = of_file.chain(stored.into_iter().map(|server| server.name)).collect();
     let names: Vec<&str> = known.iter().map(ServerName::as_str).collect();
     if !names.contains(&name) {
@@ -66,9 +71,9 @@ async fn known_server(desk: &Desk, name: &str) -> Result<ServerName> {
     Ok(server::name(name)?)
 }
 
-async fn known_policy(desk: &Desk, name: &str) -> Result<PolicyName> {
+async fn known_policy(desk: &AdminContext, name: &str) -> Result<PolicyName> {
     let stored = desk.stores.policies.list().await?;
-    let entries = desk.entries();
+    let entries = desk.config_entries();
     let of_file = entries.policies.iter().map(|policy| policy.name.as_str());
     let known: Vec<&str> = of_file.chain(stored.iter().map(|policy| policy.name.as_str())).collect();
     if !known.contains(&name) {

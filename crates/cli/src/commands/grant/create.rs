@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::attach::attachment;
 use super::{expiry, find};
+use crate::admin_context::{self, StoreMode};
 use crate::cli::{CreateArgs, RotateArgs};
 use crate::config::{is_label, revisions};
-use crate::desk::{self, Need};
 use crate::exit::{Exit, Usage};
 use crate::output;
 use crate::report::{say, shown};
@@ -26,9 +26,9 @@ pub fn run(args: CreateArgs) -> Result<Exit> {
     }
     let labels = facts(&args.labels)?;
     let minimum_revision = args.minimum_revision.as_deref().map(revision).transpose()?;
-    desk::at(&args.store, Need::Made, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |desk| {
         if desk.entries().grants.iter().any(|grant| *grant.label == *args.label) {
-            return Err(desk::in_file("grant", &shown(&args.label)));
+            return Err(admin_context::defined_in_file_error("grant", &shown(&args.label)));
         }
         let attachments = match &args.server {
             Some(server) => vec![attachment(&desk, server, args.policy.as_deref(), args.observe).await?],
@@ -50,7 +50,7 @@ pub fn run(args: CreateArgs) -> Result<Exit> {
             expires_at,
             minimum_revision,
         };
-        let id = desk.stores.grants.create(new, desk.entry("grant.create", &args.label, detail)).await?;
+        let id = desk.stores.grants.create(new, desk.admin_log_entry("grant.create", &args.label, detail)).await?;
         tell(&token, &args.label, id.0.as_ref(), expires_at, args.json)?;
         if args.server.is_none() {
             say(&format!(
@@ -63,11 +63,12 @@ pub fn run(args: CreateArgs) -> Result<Exit> {
 }
 
 pub fn rotate(args: RotateArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let grant = find(&desk, &args.name).await?;
         let expires_at = expiry(&args.life, desk.clock.now())?;
         let token = GrantToken::random()?;
-        let entry = desk.entry("grant.rotate", &grant.label, json!({"id": grant.id, "expires_at": expires_at}));
+        let entry =
+            desk.admin_log_entry("grant.rotate", &grant.label, json!({"id": grant.id, "expires_at": expires_at}));
         desk.stores.grants.rotate(&grant.id, token.hash(), expires_at, entry).await?;
         tell(&token, &grant.label, grant.id.0.as_ref(), expires_at, args.json)?;
         say("the old token has ended; a running gateway refuses it within a second");

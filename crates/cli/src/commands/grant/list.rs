@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::words;
+use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{ListArgs, NamedArgs};
-use crate::desk::{self, Desk, Need};
 use crate::exit::Exit;
 use crate::output;
 use crate::report::shown;
@@ -31,7 +31,7 @@ pub struct Told {
 }
 
 pub fn run(args: ListArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let none = "there are no grants; make one with `gatelodge grant create LABEL --server NAME --policy NAME`";
         output::list(&all(&desk).await?, args.json, none, rows)?;
         Ok(Exit::Fine)
@@ -39,7 +39,7 @@ pub fn run(args: ListArgs) -> Result<Exit> {
 }
 
 pub fn show(args: NamedArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let is_it = |told: &Told| told.label == args.name || told.id == args.name;
         // Of an ended grant and a living one of the same label the living one is meant.
         let found = all(&desk).await?.into_iter().filter(is_it).max_by_key(|told| told.state != "revoked");
@@ -54,9 +54,9 @@ pub fn show(args: NamedArgs) -> Result<Exit> {
 }
 
 /// All grants: those of the file first.
-pub async fn all(desk: &Desk) -> Result<Vec<Told>> {
+pub async fn all(desk: &AdminContext) -> Result<Vec<Told>> {
     let now = desk.clock.now();
-    let mut all: Vec<Told> = desk.entries().grants.iter().map(|grant| of_file(grant, now)).collect();
+    let mut all: Vec<Told> = desk.config_entries().grants.iter().map(|grant| of_file(grant, now)).collect();
     all.extend(desk.stores.grants.list().await?.into_iter().map(|grant| of_store(grant, now)));
     Ok(all)
 }

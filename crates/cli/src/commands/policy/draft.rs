@@ -9,15 +9,15 @@ use jiff::Timestamp;
 
 use self::gather::{Found, Gathered, Wanted};
 use super::print;
+use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::DraftArgs;
 use crate::config::{DURATION_FORM, duration, moment, offer};
-use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Usage};
 use crate::report::{say, shown};
 use crate::{file, output};
 
 pub fn run(args: DraftArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let since = args.since.as_deref().map(|text| since(text, desk.clock.now())).transpose()?;
         let wanted = Wanted { grant: &args.grant, server: args.server.as_deref(), since };
         let gathered = gather::gather(desk.stores.ledger.as_ref(), &wanted).await?;
@@ -56,8 +56,9 @@ fn since(text: &str, now: Timestamp) -> Result<Timestamp, Usage> {
 }
 
 /// Refuses a grant that is nowhere; one of `wrap`, or one that stood in a file, may be in the log alone.
-async fn refuse_unknown(desk: &Desk, name: &str) -> Result<()> {
-    let of_file = desk.entries().grants.iter().map(|grant| (grant.id.to_string(), grant.label.to_string())).collect();
+async fn refuse_unknown(desk: &AdminContext, name: &str) -> Result<()> {
+    let of_file =
+        desk.config_entries().grants.iter().map(|grant| (grant.id.to_string(), grant.label.to_string())).collect();
     let mut known: Vec<(String, String)> = of_file;
     known.extend(desk.stores.grants.list().await?.into_iter().map(|grant| (grant.id.to_string(), grant.label)));
     if known.iter().any(|(id, label)| id == name || label == name) {

@@ -5,14 +5,14 @@ use gatelodge_store::{PolicyVersion, StoredPolicy};
 use serde_json::{Value, json};
 
 use super::name;
+use crate::admin_context::{self, StoreMode};
 use crate::cli::{ListArgs, NamedArgs, ShowPolicyArgs};
-use crate::desk::{self, Need};
 use crate::exit::Exit;
 use crate::output;
 use crate::report::{say, shown};
 
 pub fn list(args: ListArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let stored = desk.stores.policies.list().await?;
         let entries = desk.entries();
         let mut of_file: Vec<&str> = entries.policies.iter().map(|policy| policy.name.as_str()).collect();
@@ -43,9 +43,9 @@ pub fn list(args: ListArgs) -> Result<Exit> {
 
 pub fn show(args: ShowPolicyArgs) -> Result<Exit> {
     let name = name(&args.name)?;
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         if desk.entries().policies.iter().any(|policy| policy.name == name) {
-            return Err(desk::in_file("policy", name.as_str()));
+            return Err(admin_context::defined_in_file_error("policy", name.as_str()));
         }
         let policy = desk.stores.policies.get(&name, args.version.map(PolicyVersion)).await?;
         if args.json {
@@ -59,7 +59,7 @@ pub fn show(args: ShowPolicyArgs) -> Result<Exit> {
 
 pub fn versions(args: NamedArgs) -> Result<Exit> {
     let name = name(&args.name)?;
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let versions = desk.stores.policies.versions(&name).await?;
         if args.json {
             output::json(&versions.iter().map(told).collect::<Vec<_>>())?;

@@ -6,8 +6,8 @@ use gatelodge_store::{PolicyName, PolicyVersion, StoreError, StoredPolicy};
 use serde_json::json;
 
 use super::name;
+use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{PutArgs, RollbackArgs};
-use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Failed, Usage};
 use crate::file;
 use crate::report::{self, say, shown};
@@ -23,7 +23,7 @@ pub fn run(args: PutArgs) -> Result<Exit> {
         return Err(Failed(Exit::Findings, "the policy has faults; nothing was kept".to_owned()).into());
     }
     let Ok(text) = String::from_utf8(source.text) else { return Err(Usage("the policy is not UTF-8".into()).into()) };
-    desk::at(&args.store, Need::Made, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |desk| {
         let put = Put { name, text, format, restores: None };
         keep(&desk, put, "policy.put", args.json).await
     })
@@ -31,7 +31,7 @@ pub fn run(args: PutArgs) -> Result<Exit> {
 
 pub fn rollback(args: RollbackArgs) -> Result<Exit> {
     let name = name(&args.name)?;
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let old = desk.stores.policies.get(&name, Some(PolicyVersion(args.version))).await?;
         let format = if old.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
         let put = Put { name, text: old.text, format, restores: Some(old.version) };
@@ -47,10 +47,10 @@ struct Put {
     restores: Option<PolicyVersion>,
 }
 
-async fn keep(desk: &Desk, put: Put, action: &str, json: bool) -> Result<Exit> {
+async fn keep(desk: &AdminContext, put: Put, action: &str, json: bool) -> Result<Exit> {
     let Put { name, text, format, restores } = put;
-    if desk.entries().policies.iter().any(|policy| policy.name == name) {
-        return Err(desk::in_file("policy", name.as_str()));
+    if desk.config_entries().policies.iter().any(|policy| policy.name == name) {
+        return Err(admin_context::defined_in_file_error("policy", name.as_str()));
     }
     let new = parse(text.as_bytes(), format)
         .map_err(|_| Usage(format!("policy `{name}` does not load with this build; nothing was kept")))?;
@@ -78,7 +78,7 @@ async fn keep(desk: &Desk, put: Put, action: &str, json: bool) -> Result<Exit> {
         created_at: desk.clock.now(),
         created_by: environment::user(),
     };
-    let entry = desk.entry(action, name.as_str(), json!({"restores": restores}));
+    let entry = desk.admin_log_entry(action, name.as_str(), json!({"restores": restores}));
     let version = desk.stores.policies.put(policy, entry).await?;
     if json {
         output::json(&json!({

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Asked, of_document};
 use crate::exit::{Exit, Failed, Unreachable, Usage};
-use crate::{address, client, desk};
+use crate::{address, admin_context, client};
 
 /// The largest answer.
 const MOST_BYTES: usize = 4 << 20;
@@ -33,7 +33,7 @@ pub fn asked(index: &PackageIndex, url: &str) -> Result<Vec<Asked>> {
             Usage(format!("`{shown}` is not encrypted, and anybody on the way could answer; use `https://`")).into()
         );
     }
-    let answer = desk::wait(async {
+    let answer = admin_context::block_on(async {
         let answer = client::download(uri, TIME, SILENCE, MOST_BYTES).await;
         answer.map_err(|error| Unreachable(format!("cannot ask the registry at `{shown}`: {error}")).into())
     })?;

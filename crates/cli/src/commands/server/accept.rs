@@ -6,14 +6,14 @@ use gatelodge_store::{ServerName, ServerTools};
 use serde_json::{Value, json};
 
 use super::drift::{Drift, What, drifts, headline, lapse, told};
+use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{AcceptArgs, NamedArgs};
-use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Usage};
 use crate::output;
 use crate::report::{counted, say, shown};
 
 pub fn diff(args: NamedArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let (name, known) = known(&desk, &args.name).await?;
         let drifts = drifts(&desk, &name, &known).await?;
         if args.json {
@@ -34,7 +34,7 @@ pub fn accept(args: AcceptArgs) -> Result<Exit> {
     if args.tools.is_empty() && !args.all {
         return Err(Usage("name the tools to accept, or say `--all`".to_owned()).into());
     }
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let (name, known) = known(&desk, &args.name).await?;
         let drifts = drifts(&desk, &name, &known).await?;
         let (chosen, mut unknown) = choose(&drifts, &args);
@@ -53,7 +53,7 @@ pub fn accept(args: AcceptArgs) -> Result<Exit> {
             accepted.iter().filter_map(|drift| Some((drift.tool.clone(), drift.fingerprint.clone()?))).collect();
         let names: Vec<&str> = accepted.iter().map(|drift| drift.tool.as_str()).collect();
         if !tools.is_empty() {
-            let entry = desk.entry("server.accept", name.as_str(), json!({"tools": tools}));
+            let entry = desk.admin_log_entry("server.accept", name.as_str(), json!({"tools": tools}));
             desk.stores.tool_pins.accept(&name, tools.clone(), entry).await?;
         }
         if args.json {
@@ -93,7 +93,7 @@ fn choose<'d>(drifts: &'d [Drift], args: &AcceptArgs) -> (Vec<&'d Drift>, Vec<St
 }
 
 /// What is known of a server. One that was wrapped stands nowhere, and is known all the same.
-pub(super) async fn known(desk: &Desk, name: &str) -> Result<(ServerName, ServerTools)> {
+pub(super) async fn known(desk: &AdminContext, name: &str) -> Result<(ServerName, ServerTools)> {
     let name = super::name(name)?;
     if let Some(known) = desk.stores.tool_pins.server_tools(&name).await? {
         return Ok((name, known));

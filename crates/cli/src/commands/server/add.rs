@@ -6,8 +6,8 @@ use anyhow::Result;
 use gatelodge_store::StoredServer;
 use serde_json::json;
 
+use crate::admin_context::{self, StoreMode};
 use crate::cli::AddServerArgs;
-use crate::desk::{self, Need};
 use crate::exit::{Exit, Usage};
 use crate::report::say;
 use crate::{address, environment, headers, output};
@@ -16,9 +16,9 @@ pub fn run(args: AddServerArgs) -> Result<Exit> {
     let name = super::name(&args.name)?;
     let url = address::parse(&args.url).map_err(|fault| Usage(format!("{}; {}", fault.message(), fault.help())))?;
     let headers = read_headers(&args.headers)?;
-    desk::at(&args.store, Need::Made, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |desk| {
         if desk.entries().servers.iter().any(|server| server.name == name) {
-            return Err(desk::in_file("server", name.as_str()));
+            return Err(admin_context::defined_in_file_error("server", name.as_str()));
         }
         let names: Vec<&String> = headers.keys().collect();
         let log_arguments = args.log_arguments;

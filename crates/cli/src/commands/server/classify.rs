@@ -6,8 +6,8 @@ use gatelodge_store::CategoryOverride;
 use serde_json::json;
 
 use super::accept::known;
+use crate::admin_context::{self, StoreMode};
 use crate::cli::ClassArgs;
-use crate::desk::{self, Need};
 use crate::exit::{Exit, Usage};
 use crate::output;
 use crate::report::{say, shown};
@@ -16,11 +16,11 @@ use crate::report::{say, shown};
 const LONGEST_WHY: usize = 1_000;
 
 pub fn run(args: ClassArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let (name, known) = known(&desk, &args.name).await?;
         let tool = shown(&args.tool);
         if args.undo {
-            let entry = desk.entry("server.unclassify", name.as_str(), json!({"tool": args.tool}));
+            let entry = desk.admin_log_entry("server.unclassify", name.as_str(), json!({"tool": args.tool}));
             desk.stores.tool_pins.clear_category(&name, &args.tool, entry).await?;
             if args.json {
                 output::json(&json!({"server": name, "tool": args.tool, "category": null}))?;
@@ -36,7 +36,7 @@ pub fn run(args: ClassArgs) -> Result<Exit> {
         let why = reason(args.why.as_deref().unwrap_or_default())?;
         let fingerprint = (!args.even_if_changed).then(|| pin.definition.fingerprint.clone());
         let detail = json!({"tool": args.tool, "category": category.as_str(), "why": why, "fingerprint": fingerprint});
-        let entry = desk.entry("server.classify", name.as_str(), detail.clone());
+        let entry = desk.admin_log_entry("server.classify", name.as_str(), detail.clone());
         let (said_at, said_by) = (entry.at, entry.by.clone());
         let said = CategoryOverride {
             tool: args.tool.clone(),

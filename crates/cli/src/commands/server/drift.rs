@@ -13,7 +13,7 @@ use gatelodge_store::{CategoryOverride, ServerName, ServerTools, ToolDefinition}
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use crate::desk::Desk;
+use crate::admin_context::AdminContext;
 use difference::difference;
 pub use reach::Reach;
 use reach::{Doors, doors, reached_by};
@@ -77,11 +77,11 @@ struct Sides<'k> {
     before: BTreeMap<String, ToolCategorization>,
     after: BTreeMap<String, ToolCategorization>,
     doors: Doors,
-    desk: &'k Desk,
+    desk: &'k AdminContext,
 }
 
 /// Everything that is not as it was accepted, by name.
-pub async fn drifts(desk: &Desk, server: &ServerName, known: &ServerTools) -> Result<Vec<Drift>> {
+pub async fn drifts(desk: &AdminContext, server: &ServerName, known: &ServerTools) -> Result<Vec<Drift>> {
     let accepted: BTreeMap<&str, &ToolDefinition> =
         known.pinned.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition)).collect();
     let offered: BTreeSet<&str> = known.offered.iter().map(|tool| tool.name.as_str()).collect();

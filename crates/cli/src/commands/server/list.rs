@@ -5,14 +5,14 @@ use serde::Serialize;
 
 use super::risks::{Risk, risks};
 use super::{Told, all, elsewhere, find};
+use crate::admin_context::{self, StoreMode};
 use crate::cli::{ListArgs, NamedArgs};
-use crate::desk::{self, Need};
 use crate::exit::Exit;
 use crate::output;
 use crate::report::shown;
 
 pub fn run(args: ListArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let all = all(&desk).await?;
         let none = "there are no servers; add one with `gatelodge server add NAME URL`";
         let row = |told: &Told| vec![vec![told.name.clone(), told.url.clone(), told.from.to_owned()]];
@@ -22,7 +22,7 @@ pub fn run(args: ListArgs) -> Result<Exit> {
 }
 
 pub fn show(args: NamedArgs) -> Result<Exit> {
-    desk::at(&args.store, Need::There, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let name = super::name(&args.name)?;
         let server_tools = desk.stores.tool_pins.server_tools(&name).await?;
         let told = match (find(all(&desk).await?, &args.name), &server_tools) {

@@ -8,10 +8,10 @@ use http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{load_stored_config, merge_config};
 use crate::cli::{NamedArgs, StoreArgs};
 use crate::client::{Client, ClientError, EraChoice, Told, tools_of};
-use crate::desk::{self, Desk, Need};
 use crate::exit::{Exit, Failed, Usage};
 use crate::report::{counted, shown};
 use crate::{environment, output};
@@ -36,11 +36,11 @@ pub fn run(args: NamedArgs) -> Result<Exit> {
 
 /// Does one thing with a server that is configured. One of the file needs no store.
 pub fn with(args: &StoreArgs, name: &str, work: impl AsyncFnOnce(UpstreamConfig) -> Result<Exit>) -> Result<Exit> {
-    let Ok(config) = desk::configured(args)? else { return Err(desk::faulty()) };
+    let Ok(config) = admin_context::load_config(args)? else { return Err(admin_context::invalid_config_error()) };
     let servers = config.map(|config| config.entries.servers).unwrap_or_default();
     match servers.into_iter().find(|server| server.name.as_str() == name) {
-        Some(server) => desk::wait(work(server)),
-        None => desk::at(args, Need::There, async |desk| work(find(&desk, name).await?).await),
+        Some(server) => admin_context::block_on(work(server)),
+        None => admin_context::with_store(args, StoreMode::Existing, async |desk| work(find(&desk, name).await?).await),
     }
 }
 
@@ -58,8 +58,9 @@ async fn tell(server: &UpstreamConfig, json: bool) -> Result<Exit> {
     Ok(Exit::Fine)
 }
 
-async fn find(desk: &Desk, name: &str) -> Result<UpstreamConfig> {
-    let picture = merge_config(&desk.entries(), &load_stored_config(&desk.stores).await?, &environment::variable);
+async fn find(desk: &AdminContext, name: &str) -> Result<UpstreamConfig> {
+    let picture =
+        merge_config(&desk.config_entries(), &load_stored_config(&desk.stores).await?, &environment::variable);
     if let Some(server) = picture.servers.into_iter().find(|server| server.name.as_str() == name) {
         return Ok(server);
     }

@@ -17,7 +17,7 @@ use super::super::feed::Page;
 use crate::cli::ChangesArgs;
 use crate::exit::{Exit, Failed, Unreachable, Usage};
 use crate::report::{counted, say};
-use crate::{address, app, client, desk, environment, file, output};
+use crate::{address, admin_context, app, client, environment, file, output};
 
 /// What was taken is kept in this file beside the events.
 const FILE: &str = "catalogue-posted.json";
@@ -44,7 +44,7 @@ pub fn run(args: &ChangesArgs, url: &str, log: &Path) -> Result<Exit> {
             say(&format!("{} are not kept any more, and are not posted", counted(page.left_out as usize, "event")));
         }
         if !page.events.is_empty() {
-            desk::wait(deliver(&uri, &page, &secret, args))
+            admin_context::block_on(deliver(&uri, &page, &secret, args))
                 .map_err(|error| undelivered(&error, &shown, count, cursor))?;
         }
         count += page.events.len();

@@ -8,8 +8,8 @@ use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, Deci
 use gatelodge_store::ServerName;
 use serde::Serialize;
 
+use crate::admin_context::AdminContext;
 use crate::app::{load_stored_config, merge_config};
-use crate::desk::Desk;
 use crate::environment;
 
 /// Who could call a tool.
@@ -24,8 +24,9 @@ pub struct Reach {
 pub(super) type Doors = Vec<(String, Arc<ActivePolicy>)>;
 
 /// Finds them.
-pub(super) async fn doors(desk: &Desk, server: &ServerName) -> Result<Doors> {
-    let picture = merge_config(&desk.entries(), &load_stored_config(&desk.stores).await?, &environment::variable);
+pub(super) async fn doors(desk: &AdminContext, server: &ServerName) -> Result<Doors> {
+    let picture =
+        merge_config(&desk.config_entries(), &load_stored_config(&desk.stores).await?, &environment::variable);
     let doors = picture.grants.into_iter().filter_map(|grant| {
         let policy = grant.servers.get(server)?.policy.clone()?;
         Some((grant.label.to_string(), policy))
@@ -34,7 +35,7 @@ pub(super) async fn doors(desk: &Desk, server: &ServerName) -> Result<Doors> {
 }
 
 /// Who could call it if it were accepted, with arguments that no condition minds.
-pub(super) fn reached_by(doors: &Doors, name: &str, category: Category, desk: &Desk) -> Vec<Reach> {
+pub(super) fn reached_by(doors: &Doors, name: &str, category: Category, desk: &AdminContext) -> Vec<Reach> {
     let tool = CalledTool { name, category, definition: Definition::Accepted, schema: None };
     let reach = |(grant, policy): &(String, Arc<ActivePolicy>)| {
         if !policy.policy.is_tool_visible(&tool) {

@@ -16,48 +16,48 @@ use crate::exit::{Exit, Failed, Usage};
 use crate::{client, environment};
 
 /// How long a gateway may take to say that it is there.
-const ANSWER_TIME: Duration = Duration::from_secs(1);
+const READY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An opened store, with all around it.
-pub struct Desk {
+pub struct AdminContext {
     /// The stores.
     pub stores: StoreHandles,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Where they are.
-    pub store: StoreConfig,
+    pub store_config: StoreConfig,
     /// The file, if there is one.
     pub config: Option<Config>,
 }
 
 /// Whether a store that is not there is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
+pub enum StoreMode {
     /// It must be there.
-    There,
+    Existing,
     /// It is made if it is not.
-    Made,
+    CreateIfMissing,
 }
 
 /// Why there is no desk: the configuration has faults, which have been told.
 #[derive(Debug)]
-pub struct Faulty;
+pub struct InvalidConfigError;
 
 /// Reads the configuration if one is named; its faults are told.
-pub fn configured(args: &StoreArgs) -> Result<Result<Option<Config>, Faulty>> {
+pub fn load_config(args: &StoreArgs) -> Result<Result<Option<Config>, InvalidConfigError>> {
     let Some(path) = &args.config else { return Ok(Ok(None)) };
     let loaded = config::load(path, &environment::variable)?;
     match loaded.config {
         Some(config) => Ok(Ok(Some(config))),
         None => {
             loaded.findings.print();
-            Ok(Err(Faulty))
+            Ok(Err(InvalidConfigError))
         }
     }
 }
 
 /// Where the store is, by what was asked and what the configuration says.
-pub fn place(args: &StoreArgs, config: Option<&Config>) -> Result<StoreConfig, Usage> {
+pub fn resolve_store_config(args: &StoreArgs, config: Option<&Config>) -> Result<StoreConfig, Usage> {
     let mut store = match config {
         Some(config) => config.store.clone(),
         None => StoreConfig::at(PathBuf::new()),
@@ -71,38 +71,38 @@ pub fn place(args: &StoreArgs, config: Option<&Config>) -> Result<StoreConfig, U
     Ok(store)
 }
 
-impl Desk {
+impl AdminContext {
     /// Opens the store.
-    pub fn open(args: &StoreArgs, need: Need) -> Result<Result<Self, Faulty>> {
-        let config = match configured(args)? {
+    pub fn open(args: &StoreArgs, need: StoreMode) -> Result<Result<Self, InvalidConfigError>> {
+        let config = match load_config(args)? {
             Ok(config) => config,
             Err(faulty) => return Ok(Err(faulty)),
         };
-        let store = place(args, config.as_ref())?;
-        refuse_gone(&store, config.as_ref())?;
+        let store = resolve_store_config(args, config.as_ref())?;
+        refuse_missing_store(&store, config.as_ref())?;
         let clock = app::system_clock();
         let opened = match need {
-            Need::There => app::open_existing(&store, &clock),
-            Need::Made => app::open(&store, &clock),
+            StoreMode::Existing => app::open_existing(&store, &clock),
+            StoreMode::CreateIfMissing => app::open(&store, &clock),
         };
         match opened {
-            Ok(stores) => Ok(Ok(Self { stores, clock, store, config })),
+            Ok(stores) => Ok(Ok(Self { stores, clock, store_config: store, config })),
             Err(OpenStoreError::Missing { .. }) => {
                 let help =
                     "`gatelodge serve` and commands that add something make it; `--data` or `--config` names another";
                 Err(Usage(format!("there is nothing in `{}` yet; {help}", store.data.display())).into())
             }
-            Err(fault) => Err(cannot_open(fault)),
+            Err(fault) => Err(open_store_error(fault)),
         }
     }
 
     /// What the file says; nothing where there is none.
-    pub fn entries(&self) -> Entries {
+    pub fn config_entries(&self) -> Entries {
         self.config.as_ref().map(|config| config.entries.clone()).unwrap_or_default()
     }
 
     /// What the admin log is to say of a change. Never a secret.
-    pub fn entry(&self, action: &str, subject: &str, detail: Value) -> AdminEntry {
+    pub fn admin_log_entry(&self, action: &str, subject: &str, detail: Value) -> AdminEntry {
         AdminEntry {
             at: self.clock.now(),
             by: environment::user(),
@@ -114,16 +114,16 @@ impl Desk {
 }
 
 /// The error for a store that cannot be opened, with what to do.
-pub fn cannot_open(fault: OpenStoreError) -> anyhow::Error {
+pub fn open_store_error(fault: OpenStoreError) -> anyhow::Error {
     let help = fault.help_for().map(|help| format!(" ({help})")).unwrap_or_default();
     anyhow::Error::new(fault).context(format!("cannot open the data directory{help}"))
 }
 
 /// Refuses where there is no store although the gateway of the configuration runs: whatever is made here, it would
 /// never see.
-fn refuse_gone(store: &StoreConfig, config: Option<&Config>) -> Result<()> {
+fn refuse_missing_store(store: &StoreConfig, config: Option<&Config>) -> Result<()> {
     let Some(config) = config else { return Ok(()) };
-    if store.data.join("state.db").exists() || !wait(is_answered(config.listen.admin))? {
+    if store.data.join("state.db").exists() || !block_on(is_gateway_up(config.listen.admin))? {
         return Ok(());
     }
     let (data, admin) = (store.data.display(), config.listen.admin);
@@ -133,31 +133,35 @@ fn refuse_gone(store: &StoreConfig, config: Option<&Config>) -> Result<()> {
 }
 
 /// Whether a gateway answers at an admin address, ready or not.
-pub async fn is_answered(admin: SocketAddr) -> Result<bool> {
+pub async fn is_gateway_up(admin: SocketAddr) -> Result<bool> {
     let url = format!("http://{admin}/readyz").parse()?;
-    Ok(matches!(client::get(url, ANSWER_TIME).await, Ok(200 | 503)))
+    Ok(matches!(client::get(url, READY_TIMEOUT).await, Ok(200 | 503)))
 }
 
 /// Opens the store and does one thing at it.
-pub fn at(args: &StoreArgs, need: Need, work: impl AsyncFnOnce(Desk) -> Result<Exit>) -> Result<Exit> {
-    match Desk::open(args, need)? {
-        Ok(desk) => wait(work(desk)),
-        Err(Faulty) => Err(faulty()),
+pub fn with_store(
+    args: &StoreArgs,
+    need: StoreMode,
+    work: impl AsyncFnOnce(AdminContext) -> Result<Exit>,
+) -> Result<Exit> {
+    match AdminContext::open(args, need)? {
+        Ok(desk) => block_on(work(desk)),
+        Err(InvalidConfigError) => Err(invalid_config_error()),
     }
 }
 
 /// The error for a configuration whose faults have been told.
-pub fn faulty() -> anyhow::Error {
+pub fn invalid_config_error() -> anyhow::Error {
     let help = "`gatelodge serve --check --json` tells them to programs";
     Failed(Exit::Findings, format!("the configuration has faults; nothing was done; {help}")).into()
 }
 
 /// Waits for something asynchronous.
-pub fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
 /// The error for what stands in the file and is to be changed there.
-pub fn in_file(what: &str, name: &str) -> anyhow::Error {
+pub fn defined_in_file_error(what: &str, name: &str) -> anyhow::Error {
     Usage(format!("{what} `{name}` stands in the configuration, and is changed there")).into()
 }
