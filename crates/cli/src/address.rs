@@ -90,7 +90,7 @@ pub fn is_loopback(uri: &Uri) -> bool {
 
 /// An address as it may be shown: what stands behind the `?` or `#`, or before an `@`, may be a secret.
 pub fn shown(url: &str) -> String {
-    let url = crate::report::shown(url);
+    let url = crate::diagnostic_report::escape_for_terminal(url);
     let (before, behind) = url.split_at_checked(url.find(['?', '#']).unwrap_or(url.len())).unwrap_or((&url, ""));
     let behind = behind.chars().next().map(|sign| format!("{sign}***")).unwrap_or_default();
     let host = before.split_once("://").map(|(scheme, rest)| (scheme, rest.split_once('/').unwrap_or((rest, ""))));

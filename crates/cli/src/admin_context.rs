@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::app::{self, StoreHandles};
 use crate::cli::StoreArgs;
 use crate::config::{self, Config, Entries, StoreConfig};
-use crate::exit::{Exit, Failed, Usage};
+use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::{client, environment};
 
 /// How long a gateway may take to say that it is there.
@@ -57,7 +57,7 @@ pub fn load_config(args: &StoreArgs) -> Result<Result<Option<Config>, InvalidCon
 }
 
 /// Where the store is, by what was asked and what the configuration says.
-pub fn resolve_store_config(args: &StoreArgs, config: Option<&Config>) -> Result<StoreConfig, Usage> {
+pub fn resolve_store_config(args: &StoreArgs, config: Option<&Config>) -> Result<StoreConfig, UsageError> {
     let mut store = match config {
         Some(config) => config.store.clone(),
         None => StoreConfig::at(PathBuf::new()),
@@ -65,8 +65,9 @@ pub fn resolve_store_config(args: &StoreArgs, config: Option<&Config>) -> Result
     if let Some(data) = &args.data {
         store.data.clone_from(data);
     } else if config.is_none() {
-        store.data = config::default_data()
-            .ok_or_else(|| Usage("there is no home directory to keep data in; name one with `--data`".to_owned()))?;
+        store.data = config::default_data().ok_or_else(|| {
+            UsageError("there is no home directory to keep data in; name one with `--data`".to_owned())
+        })?;
     }
     Ok(store)
 }
@@ -90,7 +91,7 @@ impl AdminContext {
             Err(OpenStoreError::Missing { .. }) => {
                 let help =
                     "`gatelodge serve` and commands that add something make it; `--data` or `--config` names another";
-                Err(Usage(format!("there is nothing in `{}` yet; {help}", store.data.display())).into())
+                Err(UsageError(format!("there is nothing in `{}` yet; {help}", store.data.display())).into())
             }
             Err(fault) => Err(open_store_error(fault)),
         }
@@ -129,7 +130,7 @@ fn refuse_missing_store(store: &StoreConfig, config: Option<&Config>) -> Result<
     let (data, admin) = (store.data.display(), config.listen.admin);
     let what = format!("there is no store in `{data}`, but a gateway answers at {admin}");
     let help = "if it is this configuration's, its data is gone: stop it, restore the directory, and start it again";
-    Err(Failed(Exit::Fault, format!("{what}; {help}")).into())
+    Err(ExitError(CommandExitCode::InternalError, format!("{what}; {help}")).into())
 }
 
 /// Whether a gateway answers at an admin address, ready or not.
@@ -142,8 +143,8 @@ pub async fn is_gateway_up(admin: SocketAddr) -> Result<bool> {
 pub fn with_store(
     args: &StoreArgs,
     need: StoreMode,
-    work: impl AsyncFnOnce(AdminContext) -> Result<Exit>,
-) -> Result<Exit> {
+    work: impl AsyncFnOnce(AdminContext) -> Result<CommandExitCode>,
+) -> Result<CommandExitCode> {
     match AdminContext::open(args, need)? {
         Ok(desk) => block_on(work(desk)),
         Err(InvalidConfigError) => Err(invalid_config_error()),
@@ -153,7 +154,7 @@ pub fn with_store(
 /// The error for a configuration whose faults have been told.
 pub fn invalid_config_error() -> anyhow::Error {
     let help = "`gatelodge serve --check --json` tells them to programs";
-    Failed(Exit::Findings, format!("the configuration has faults; nothing was done; {help}")).into()
+    ExitError(CommandExitCode::Findings, format!("the configuration has faults; nothing was done; {help}")).into()
 }
 
 /// Waits for something asynchronous.
@@ -163,5 +164,5 @@ pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 
 /// The error for what stands in the file and is to be changed there.
 pub fn defined_in_file_error(what: &str, name: &str) -> anyhow::Error {
-    Usage(format!("{what} `{name}` stands in the configuration, and is changed there")).into()
+    UsageError(format!("{what} `{name}` stands in the configuration, and is changed there")).into()
 }

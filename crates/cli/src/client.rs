@@ -198,5 +198,5 @@ fn is_final(error: &ClientError) -> bool {
 
 fn server_words(info: Option<&Value>) -> String {
     let text = |name: &str| info.and_then(|info| info.get(name)).and_then(Value::as_str).unwrap_or_default();
-    crate::report::shown(format!("{} {}", text("name"), text("version")).trim())
+    crate::diagnostic_report::escape_for_terminal(format!("{} {}", text("name"), text("version")).trim())
 }

@@ -23,9 +23,9 @@ use gatelodge_policy::Severity;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::file::{self, Source, Stamped};
+use crate::diagnostic_report::{self, DiagnosticJson, DiagnosticRef};
 use crate::headers::Environment;
-use crate::report::{self, Finding, Remark};
+use crate::source_file::{self, FileStamp, NamedSource};
 use fault::{Code, Fault};
 use read::Reader;
 use sections::{RawAdmin, RawGateway, RawGrant, RawPolicy, RawServer, RawStore, RawTelemetry};
@@ -48,7 +48,7 @@ pub struct Config {
     /// What is in force.
     pub entries: Entries,
     /// Every file that was read for it.
-    pub files: Vec<Stamped>,
+    pub files: Vec<FileStamp>,
 }
 
 /// Servers, policies and grants that a file names. They are read-only elsewhere.
@@ -65,10 +65,10 @@ pub struct Entries {
 /// What was found in a configuration and in the policies it names.
 #[derive(Debug)]
 pub struct Findings {
-    source: Source,
+    source: NamedSource,
     faults: Vec<Fault>,
-    policies: Vec<(Source, Vec<gatelodge_policy::Diagnostic>)>,
-    files: Vec<Stamped>,
+    policies: Vec<(NamedSource, Vec<gatelodge_policy::Diagnostic>)>,
+    files: Vec<FileStamp>,
 }
 
 /// A configuration, if it has no errors, and what was found in it.
@@ -87,20 +87,20 @@ pub struct Loaded {
 /// # Errors
 /// The file itself cannot be read.
 pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded> {
-    let own = Stamped::now(path);
-    let source = file::read(path)?;
+    let own = FileStamp::of(path);
+    let source = source_file::read_source(path)?;
     let home = path.parent().unwrap_or(Path::new(""));
     Ok(load_text(source, home, own, environment))
 }
 
-fn load_text(source: Source, home: &Path, own: Stamped, environment: Environment<'_>) -> Loaded {
+fn load_text(source: NamedSource, home: &Path, own: FileStamp, environment: Environment<'_>) -> Loaded {
     let text = String::from_utf8_lossy(&source.text).into_owned();
     let mut reader = Reader::default();
     if let Err(error) = str::from_utf8(&source.text) {
         let at = error.valid_up_to();
         let fault = Fault::new(Code::Syntax, &(at..at + 1), "the file is not UTF-8 here");
         reader.fault(fault.help("save it as UTF-8"));
-        let shown = Source { name: source.name, text: mask::only_names(&text) };
+        let shown = NamedSource { name: source.name, text: mask::only_names(&text) };
         let findings = Findings { source: shown, faults: reader.faults, policies: Vec::new(), files: vec![own] };
         return Loaded { config: None, store: None, findings };
     }
@@ -112,7 +112,7 @@ fn load_text(source: Source, home: &Path, own: Stamped, environment: Environment
     if !errors.is_empty() {
         reader.faults.sort_by_key(|fault| fault.span.start);
         // A guess at what a broken text means would only bury the fault that matters.
-        let shown = Source { name: source.name, text: mask::only_names(&text) };
+        let shown = NamedSource { name: source.name, text: mask::only_names(&text) };
         let findings = Findings { source: shown, faults: reader.faults, policies: Vec::new(), files: vec![own] };
         return Loaded { config: None, store: None, findings };
     }
@@ -128,7 +128,7 @@ fn load_text(source: Source, home: &Path, own: Stamped, environment: Environment
     files.extend(policies.files);
     files.extend(token_files);
     reader.faults.sort_by_key(|fault| fault.span.start);
-    let shown = Source { name: source.name, text: mask::masked(&text, &reader.secrets) };
+    let shown = NamedSource { name: source.name, text: mask::masked(&text, &reader.secrets) };
     let findings = Findings { source: shown, faults: reader.faults, policies: policies.found, files: files.clone() };
     let entries = Entries { servers: servers.good, policies: policies.good.into_values().collect(), grants };
     let config = Config { listen, store: store.clone(), entries, files };
@@ -198,28 +198,29 @@ impl Findings {
 
     /// Prints all with the text they are about.
     pub fn print(&self) {
-        report::faults(&self.source, &self.faults);
+        diagnostic_report::print_diagnostics(&self.source, &self.faults);
         for (source, faults) in &self.policies {
-            report::faults(source, faults);
+            diagnostic_report::print_diagnostics(source, faults);
         }
     }
 
     /// All, for programs.
-    pub fn told(&self) -> Vec<Finding<'_>> {
-        let own = self.faults.iter().map(|fault| Finding::new(&self.source, fault));
+    pub fn told(&self) -> Vec<DiagnosticJson<'_>> {
+        let own = self.faults.iter().map(|fault| DiagnosticJson::new(&self.source, fault));
         let of_policies = self.policies.iter();
-        let of_policies = of_policies
-            .flat_map(|(source, faults)| faults.iter().map(|fault| Finding::new(source, Remark::from(fault))));
+        let of_policies = of_policies.flat_map(|(source, faults)| {
+            faults.iter().map(|fault| DiagnosticJson::new(source, DiagnosticRef::from(fault)))
+        });
         own.chain(of_policies).collect()
     }
 
     /// Each in one line, with its place, for logs.
     pub fn lines(&self) -> Vec<String> {
-        self.told().iter().map(Finding::line).collect()
+        self.told().iter().map(DiagnosticJson::log_line).collect()
     }
 
     /// Every file that was looked at.
-    pub fn files(&self) -> &[Stamped] {
+    pub fn files(&self) -> &[FileStamp] {
         &self.files
     }
 }

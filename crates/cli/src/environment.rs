@@ -23,7 +23,7 @@ fn can_run(path: &Path) -> bool {
 
 /// Why a program cannot be run from a folder; none if it can.
 pub fn missing(program: &str, folder: &Path) -> Option<String> {
-    let shown = crate::report::shown(program);
+    let shown = crate::diagnostic_report::escape_for_terminal(program);
     if program.contains('/') {
         return match folder.join(program) {
             path if can_run(&path) => None,

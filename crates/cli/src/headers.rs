@@ -44,7 +44,7 @@ pub enum HeaderFault {
 impl HeaderFault {
     /// What is wrong.
     pub fn message(&self, name: &str) -> String {
-        let name = crate::report::shown(name);
+        let name = crate::diagnostic_report::escape_for_terminal(name);
         match self {
             Self::Name => format!("`{name}` is not a header's name"),
             Self::Ours => format!("the gateway sets the header `{name}` itself"),

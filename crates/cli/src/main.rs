@@ -3,26 +3,26 @@
 mod address;
 mod admin_context;
 mod app;
-mod ask;
 mod cli;
 mod client;
 mod clients;
 mod commands;
 mod config;
 mod demo;
+mod diagnostic_report;
 mod environment;
-mod exit;
-mod file;
+mod exit_code;
 mod headers;
-mod output;
 mod process_supervisor;
-mod report;
+mod prompt;
+mod source_file;
+mod stdout_output;
 mod telemetry;
 
 use std::process::{ExitCode, Termination};
 
 use cli::{Cli, Command};
-use exit::Exit;
+use exit_code::CommandExitCode;
 
 /// A call takes many small pieces of memory and gives them back on the same thread; the system's allocator is slower at that.
 #[global_allocator]
@@ -32,18 +32,18 @@ fn main() -> ExitCode {
     // Before anything else: a keeper is one of many, and has little to do.
     match process_supervisor::run_if_requested() {
         Some(code) => code.into(),
-        None => run().report(),
+        None => run_command().report(),
     }
 }
 
-fn run() -> Exit {
+fn run_command() -> CommandExitCode {
     let (Cli { command }, json) = match cli::read() {
         Ok(read) => read,
         Err(error) => {
             if error.use_stderr() && cli::is_json_written() {
                 let text = error.to_string();
                 let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
-                let _ = output::error(first, Exit::Usage);
+                let _ = stdout_output::print_error_json(first, CommandExitCode::Usage);
             }
             // With code 2 and a usage message, or what was asked for by `--help`.
             error.exit()
@@ -72,11 +72,11 @@ fn run() -> Exit {
         Command::Docs(args) => commands::docs::run(&args),
     };
     outcome.unwrap_or_else(|error| {
-        let exit = Exit::of_error(&error);
-        report::error(&error);
+        let exit = CommandExitCode::of_error(&error);
+        diagnostic_report::print_error(&error);
         if json {
             // If this cannot be written either, the exit code still tells.
-            let _ = output::error(&format!("{error:#}"), exit);
+            let _ = stdout_output::print_error_json(&format!("{error:#}"), exit);
         }
         exit
     })

@@ -17,9 +17,9 @@ use super::effective_config::{load_stored_config, merge_config};
 use super::gateway_status_file::GatewayStatusFile;
 use super::{EffectiveConfig, StoreHandles};
 use crate::config::{self, Config, Entries, Listen, StoreConfig};
+use crate::diagnostic_report::count_noun;
 use crate::environment;
-use crate::file::Stamped;
-use crate::report::counted;
+use crate::source_file::FileStamp;
 
 /// How often files are looked at.
 const FILE_POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -53,7 +53,7 @@ pub struct WatchedConfig {
     /// The file.
     pub path: PathBuf,
     /// It and all it names, as they were just before they were read.
-    pub files: Vec<Stamped>,
+    pub files: Vec<FileStamp>,
     /// What only a restart changes.
     pub restart_only: (Listen, StoreConfig),
 }
@@ -61,7 +61,7 @@ pub struct WatchedConfig {
 impl WatchedConfig {
     /// Whether any of the files is another one than was read. Each change is told once.
     fn has_changed(&mut self) -> bool {
-        let now: Vec<Stamped> = self.files.iter().map(|file| Stamped::now(&file.path)).collect();
+        let now: Vec<FileStamp> = self.files.iter().map(|file| FileStamp::of(&file.path)).collect();
         let is_new = now != self.files;
         // Kept also if reading fails: a broken file is not told of at each look.
         self.files = now;
@@ -233,7 +233,7 @@ fn log_effective_config(picture: &EffectiveConfig, now: Timestamp) {
         );
     }
     let (servers, grants) = (picture.servers.len(), picture.grants.len());
-    info!(servers, grants, "in force: {}, {}", counted(servers, "server"), counted(grants, "grant"));
+    info!(servers, grants, "in force: {}, {}", count_noun(servers, "server"), count_noun(grants, "grant"));
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-use crate::exit::Usage;
+use crate::exit_code::UsageError;
 
 /// How a running gateway logs.
 #[derive(Debug, Clone, Args)]
@@ -30,10 +30,10 @@ enum LogFormat {
 }
 
 /// Starts logging.
-pub fn start_logging(args: &LogArgs) -> Result<(), Usage> {
+pub fn start_logging(args: &LogArgs) -> Result<(), UsageError> {
     let filter = parse_filter(&args.log_level).ok_or_else(|| {
         let help = "write `info`, or `info,gatelodge_gateway=debug`";
-        Usage(format!("`{}` is not a level or a list of them; {help}", args.log_level))
+        UsageError(format!("`{}` is not a level or a list of them; {help}", args.log_level))
     })?;
     let layer = match args.log {
         LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).boxed(),

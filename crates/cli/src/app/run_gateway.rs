@@ -17,7 +17,7 @@ use super::config_reload::{ConfigReloader, WatchedConfig};
 use super::gateway_status_file::GatewayStatusFile;
 use super::{StoreHandles, housekeeping, open_file_limit};
 use crate::config::{Entries, Listen, StoreConfig};
-use crate::file::Stamped;
+use crate::source_file::FileStamp;
 use crate::{environment, telemetry};
 
 /// What to run.
@@ -29,7 +29,7 @@ pub struct GatewayStartup {
     /// What is in force beside what the store has.
     pub entries: Entries,
     /// The file that the entries come from, with all it names.
-    pub file: Option<(PathBuf, Vec<Stamped>)>,
+    pub file: Option<(PathBuf, Vec<FileStamp>)>,
 }
 
 /// Serves until SIGTERM or SIGINT. `ready` hears the address when callers can come.

@@ -199,7 +199,7 @@ async fn said_no(status: StatusCode, body: Incoming) -> ClientError {
     let text = read(body).await.unwrap_or_default();
     let message: Option<Value> = serde_json::from_slice(&text).ok();
     let why = message.and_then(|message| message.get("error").map(|error| refused(error).message));
-    ClientError::Status(status.as_u16(), crate::report::shown(&why.unwrap_or_default()))
+    ClientError::Status(status.as_u16(), crate::diagnostic_report::escape_for_terminal(&why.unwrap_or_default()))
 }
 
 /// The last cause says what happened; those before it say where in the library.

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::headers::is_credential;
-use crate::{address, report};
+use crate::{address, diagnostic_report};
 
 const HIDDEN: &str = "***";
 /// From this length on, a word of letters and digits mixed may be a key.
@@ -28,10 +28,12 @@ pub fn command(words: &[String]) -> String {
 /// A word of a command, by the one before it.
 fn argument(before: &str, word: &str) -> String {
     if !seems_secret(before, word) {
-        return report::shown(word);
+        return diagnostic_report::escape_for_terminal(word);
     }
     match word.split_once('=') {
-        Some((name, _)) if name.starts_with('-') => format!("{}={HIDDEN}", report::shown(name)),
+        Some((name, _)) if name.starts_with('-') => {
+            format!("{}={HIDDEN}", diagnostic_report::escape_for_terminal(name))
+        }
         _ => HIDDEN.to_owned(),
     }
 }
@@ -114,7 +116,7 @@ fn masked(entry: &Value) -> Value {
 fn field(name: &str, value: &Value) -> Value {
     match value {
         Value::String(text) if name == "command" || name == "cmd" => json!(argument("", text)),
-        Value::String(text) if PLAIN.contains(&name) => json!(report::shown(text)),
+        Value::String(text) if PLAIN.contains(&name) => json!(diagnostic_report::escape_for_terminal(text)),
         Value::String(text) if ADDRESSES.contains(&name) => {
             json!(if seems_secret("", text) { HIDDEN.to_owned() } else { address::shown(text) })
         }

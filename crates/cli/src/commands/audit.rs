@@ -7,12 +7,12 @@ use serde_json::json;
 use crate::admin_context::{self, StoreMode};
 use crate::cli::{AuditCommand, ExportArgs, HeadArgs, LogName, PruneArgs, VerifyArgs};
 use crate::config::{DURATION_FORM, duration};
-use crate::exit::{Exit, Usage};
-use crate::output;
-use crate::report::{say, shown};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::stdout_output;
 
 /// Runs a verb of `audit`.
-pub fn run(command: AuditCommand) -> Result<Exit> {
+pub fn run(command: AuditCommand) -> Result<CommandExitCode> {
     match command {
         AuditCommand::Verify(args) => verify(args),
         AuditCommand::Export(args) => export(args),
@@ -21,18 +21,18 @@ pub fn run(command: AuditCommand) -> Result<Exit> {
     }
 }
 
-fn verify(args: VerifyArgs) -> Result<Exit> {
+fn verify(args: VerifyArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let calls = desk.stores.ledger.verify(args.heads.clone()).await?;
         let admin = desk.stores.admin_log.verify(args.admin_head).await?;
         let holds = calls.chain_break.is_none() && admin.chain_break.is_none();
         let is_fine = holds && calls.missing_head_marker.is_none() && admin.missing_head_marker.is_none();
         if args.json {
-            output::json(&json!({"holds": holds, "calls": told(&calls), "admin": told(&admin)}))?;
+            stdout_output::print_json(&json!({"holds": holds, "calls": told(&calls), "admin": told(&admin)}))?;
         } else {
-            output::print(&format!("call log   {}\nadmin log  {}\n", words(&calls), words(&admin)))?;
+            stdout_output::print(&format!("call log   {}\nadmin log  {}\n", words(&calls), words(&admin)))?;
         }
-        Ok(if is_fine { Exit::Fine } else { Exit::Findings })
+        Ok(if is_fine { CommandExitCode::Success } else { CommandExitCode::Findings })
     })
 }
 
@@ -47,14 +47,14 @@ fn words(verified: &ChainReport) -> String {
         Some(chain_break) => format!("BROKEN after {} good rows: {broken}", verified.rows),
     };
     let missed = verified.missing_head_marker.as_ref().map(|note| {
-        let note = shown(&note.display().to_string());
+        let note = escape_for_terminal(&note.display().to_string());
         let help = format!("hold it against a head that was kept elsewhere, then remove `{note}`");
         format!("\n           its head was MISSING: nothing tells whether rows at its end were cut off; {help}")
     });
     walked + &missed.unwrap_or_default()
 }
 
-fn export(args: ExportArgs) -> Result<Exit> {
+fn export(args: ExportArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let mut after = args.after.unwrap_or_default();
         // A page at a time: a log may be larger than the memory.
@@ -63,31 +63,33 @@ fn export(args: ExportArgs) -> Result<Exit> {
                 LogName::Calls => desk.stores.ledger.page_after(after).await?,
                 LogName::Admin => desk.stores.admin_log.page_after(after).await?,
             };
-            let Some(last) = page.last() else { return Ok(Exit::Fine) };
+            let Some(last) = page.last() else { return Ok(CommandExitCode::Success) };
             after = last.seq;
             let lines: Vec<String> = page.iter().map(|row| row.line() + "\n").collect();
-            output::print_exactly(&lines.concat())?;
+            stdout_output::print_raw(&lines.concat())?;
         }
     })
 }
 
-fn head(args: HeadArgs) -> Result<Exit> {
+fn head(args: HeadArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let (calls, admin) = (desk.stores.ledger.head().await?, desk.stores.admin_log.head().await?);
         match (args.json, args.log) {
-            (true, _) => output::json(&json!({"calls": calls, "admin": admin}))?,
-            (false, LogName::Calls) => output::print(&format!("{calls}\n"))?,
-            (false, LogName::Admin) => output::print(&format!("{admin}\n"))?,
+            (true, _) => stdout_output::print_json(&json!({"calls": calls, "admin": admin}))?,
+            (false, LogName::Calls) => stdout_output::print(&format!("{calls}\n"))?,
+            (false, LogName::Admin) => stdout_output::print(&format!("{admin}\n"))?,
         }
-        Ok(Exit::Fine)
+        Ok(CommandExitCode::Success)
     })
 }
 
-fn prune(args: PruneArgs) -> Result<Exit> {
-    let length = duration(&args.older)
-        .ok_or_else(|| Usage(format!("`{}` is not a length of time: write {DURATION_FORM}", shown(&args.older))))?;
+fn prune(args: PruneArgs) -> Result<CommandExitCode> {
+    let length = duration(&args.older).ok_or_else(|| {
+        UsageError(format!("`{}` is not a length of time: write {DURATION_FORM}", escape_for_terminal(&args.older)))
+    })?;
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let before = desk.clock.now().checked_sub(length).map_err(|_| Usage("that is before time began".to_owned()))?;
+        let before =
+            desk.clock.now().checked_sub(length).map_err(|_| UsageError("that is before time began".to_owned()))?;
         let rows = desk.stores.ledger.prune(before).await?;
         if rows > 0 {
             // The rows are in another file: this entry is a second step. The call log has a row on it of its own.
@@ -96,10 +98,10 @@ fn prune(args: PruneArgs) -> Result<Exit> {
             noted.context("the rows are removed, but the admin log could not be written")?;
         }
         if args.json {
-            output::json(&json!({"rows": rows, "before": before}))?;
+            stdout_output::print_json(&json!({"rows": rows, "before": before}))?;
         } else {
-            say(&format!("{rows} rows from before {before} are removed"));
+            print_stderr(&format!("{rows} rows from before {before} are removed"));
         }
-        Ok(Exit::Fine)
+        Ok(CommandExitCode::Success)
     })
 }

@@ -18,7 +18,7 @@ use gatelodge_store::{EnforcementMode, Ledger, MemoryStore, PolicyVersion};
 
 use crate::app::{self, StdioGateway};
 use crate::cli::BridgeArgs;
-use crate::exit::{Exit, Usage};
+use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{address, environment, headers};
 
 const NAME: &str = "gateway";
@@ -32,12 +32,13 @@ const LONGEST_TOKEN: u64 = 4_096;
 /// What the group and all others may do with a file.
 const FOR_OTHERS: u32 = 0o077;
 
-pub fn run(args: BridgeArgs) -> Result<Exit> {
+pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
     app::start_log(&args.log)?;
-    let url = address::parse(&args.url).map_err(|fault| Usage(format!("{}; {}", fault.message(), fault.help())))?;
+    let url =
+        address::parse(&args.url).map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
     let token = token(&args)?;
     let token = headers::expand("authorization", "Bearer ${TOKEN}", &|_| Some(token.clone()))
-        .map_err(|_| Usage("the token cannot be sent: it is one line of plain text".to_owned()))?;
+        .map_err(|_| UsageError("the token cannot be sent: it is one line of plain text".to_owned()))?;
     let policy =
         parse(ALL.as_bytes(), DocumentFormat::Json).map_err(|_| anyhow::anyhow!("the built-in policy is broken"))?;
     let policy = ActivePolicy { name: NAME.parse()?, version: PolicyVersion(0), policy };
@@ -68,19 +69,19 @@ pub fn run(args: BridgeArgs) -> Result<Exit> {
             }
         }
     })?;
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 /// The token, from where it was said to be.
-fn token(args: &BridgeArgs) -> Result<String, Usage> {
+fn token(args: &BridgeArgs) -> Result<String, UsageError> {
     if let Some(path) = &args.token_file {
-        let token = of_file(path).map_err(|why| Usage(format!("the token's file `{}`: {why}", path.display())))?;
+        let token = of_file(path).map_err(|why| UsageError(format!("the token's file `{}`: {why}", path.display())))?;
         return Ok(token);
     }
-    let variable = crate::report::shown(&args.token_env);
+    let variable = crate::diagnostic_report::escape_for_terminal(&args.token_env);
     environment::variable(&args.token_env).filter(|token| !token.is_empty()).ok_or_else(|| {
         let help = "where the client hands no variables on, name a file with `--token-file`";
-        Usage(format!("the variable `{variable}` is not set; it must hold the token of a grant; {help}"))
+        UsageError(format!("the variable `{variable}` is not set; it must hold the token of a grant; {help}"))
     })
 }
 

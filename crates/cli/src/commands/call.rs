@@ -8,23 +8,27 @@ use serde_json::Value;
 
 use crate::cli::CallArgs;
 use crate::client::{Client, ClientError};
-use crate::exit::{Exit, Usage};
-use crate::report::{say, shown};
-use crate::{address, environment, output};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::{address, environment, stdout_output};
 
 /// What stands before a refusal's text, and how the command then ends.
-const REFUSALS: &[(&str, Exit)] =
-    &[("[POLICY DENIED]", Exit::Denied), ("[GATEWAY]", Exit::Fault), ("[UPSTREAM]", Exit::Unreachable)];
+const REFUSALS: &[(&str, CommandExitCode)] = &[
+    ("[POLICY DENIED]", CommandExitCode::Denied),
+    ("[GATEWAY]", CommandExitCode::InternalError),
+    ("[UPSTREAM]", CommandExitCode::Unreachable),
+];
 
-pub fn run(args: &CallArgs) -> Result<Exit> {
-    let url = address::parse(&args.url).map_err(|fault| Usage(format!("{}; {}", fault.message(), fault.help())))?;
+pub fn run(args: &CallArgs) -> Result<CommandExitCode> {
+    let url =
+        address::parse(&args.url).map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
     let arguments: Value = serde_json::from_str(&args.arguments).ok().filter(Value::is_object).ok_or_else(|| {
-        Usage("the arguments are not a JSON object; write them like '{\"name\": \"plans\"}'".to_owned())
+        UsageError("the arguments are not a JSON object; write them like '{\"name\": \"plans\"}'".to_owned())
     })?;
     let mut headers = HeaderMap::new();
     if let Some(token) = environment::variable(&args.token_env) {
         let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
-        let mut value = value.map_err(|_| Usage(format!("what `{}` holds is not a token", args.token_env)))?;
+        let mut value = value.map_err(|_| UsageError(format!("what `{}` holds is not a token", args.token_env)))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
@@ -44,82 +48,86 @@ pub fn run(args: &CallArgs) -> Result<Exit> {
     })
 }
 
-async fn call(client: &mut Client, tool: &str, arguments: &Value, args: &CallArgs) -> Result<Exit> {
+async fn call(client: &mut Client, tool: &str, arguments: &Value, args: &CallArgs) -> Result<CommandExitCode> {
     for _ in 0..args.times {
         let result = match client.call(tool, arguments).await {
             Ok(result) => result,
             Err(error) => return failed(&error, args),
         };
         if args.json {
-            output::json(&result)?;
+            stdout_output::print_json(&result)?;
         } else {
-            output::print(&format!("{}\n", text_of(&result)))?;
+            stdout_output::print(&format!("{}\n", text_of(&result)))?;
         }
         let exit = exit_of(&result);
-        if exit != Exit::Fine {
+        if exit != CommandExitCode::Success {
             return Ok(exit);
         }
     }
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
-async fn list(client: &mut Client, args: &CallArgs) -> Result<Exit> {
+async fn list(client: &mut Client, args: &CallArgs) -> Result<CommandExitCode> {
     let tools = match client.tools().await {
         Ok(tools) => tools,
         Err(error) => return failed(&error, args),
     };
     if args.json {
-        output::json(&tools)?;
-        return Ok(Exit::Fine);
+        stdout_output::print_json(&tools)?;
+        return Ok(CommandExitCode::Success);
     }
-    let text = |tool: &Value, name: &str| shown(tool.get(name).and_then(Value::as_str).unwrap_or_default());
+    let text =
+        |tool: &Value, name: &str| escape_for_terminal(tool.get(name).and_then(Value::as_str).unwrap_or_default());
     let rows: Vec<_> = tools.iter().map(|tool| vec![text(tool, "name"), text(tool, "description")]).collect();
-    output::print(&output::table(&rows))?;
-    Ok(Exit::Fine)
+    stdout_output::print(&stdout_output::format_table(&rows))?;
+    Ok(CommandExitCode::Success)
 }
 
 /// Says why there is no result.
-fn failed(error: &ClientError, args: &CallArgs) -> Result<Exit> {
+fn failed(error: &ClientError, args: &CallArgs) -> Result<CommandExitCode> {
     let url = address::shown(&args.url);
-    let why = shown(&error.to_string());
+    let why = escape_for_terminal(&error.to_string());
     let (what, exit) = match error {
-        ClientError::Unreachable(_) => (format!("error: cannot reach {url}: {why}"), Exit::Unreachable),
+        ClientError::Unreachable(_) => (format!("error: cannot reach {url}: {why}"), CommandExitCode::Unreachable),
         ClientError::Status(401, why) => {
             let variable = &args.token_env;
             let help = format!("put the token of a grant into `{variable}`: export {variable}=…");
-            (format!("error: not let in: {}\nhelp: {help}", shown(why)), Exit::Denied)
+            (format!("error: not let in: {}\nhelp: {help}", escape_for_terminal(why)), CommandExitCode::Denied)
         }
         ClientError::Refused(refused) if refused.message.starts_with("[POLICY DENIED]") => {
-            (shown(&refused.message), Exit::Denied)
+            (escape_for_terminal(&refused.message), CommandExitCode::Denied)
         }
-        ClientError::Refused(_) => (why, Exit::Findings),
+        ClientError::Refused(_) => (why, CommandExitCode::Findings),
         ClientError::Status(..) | ClientError::NotMcp(_) => {
             let is_ours = matches!(error, ClientError::Status(400..=499, _));
-            (format!("error: {url}: {why}"), if is_ours { Exit::Findings } else { Exit::Fault })
+            (
+                format!("error: {url}: {why}"),
+                if is_ours { CommandExitCode::Findings } else { CommandExitCode::InternalError },
+            )
         }
     };
-    say(&what);
+    print_stderr(&what);
     if args.json {
-        output::error(what.trim_start_matches("error: "), exit)?;
+        stdout_output::print_error_json(what.trim_start_matches("error: "), exit)?;
     }
     Ok(exit)
 }
 
-fn exit_of(result: &Value) -> Exit {
+fn exit_of(result: &Value) -> CommandExitCode {
     if result.get("isError") != Some(&Value::Bool(true)) {
-        return Exit::Fine;
+        return CommandExitCode::Success;
     }
     let text = text_of(result);
     let known = REFUSALS.iter().find(|(mark, _)| text.starts_with(mark));
-    known.map_or(Exit::Findings, |(_, exit)| *exit)
+    known.map_or(CommandExitCode::Findings, |(_, exit)| *exit)
 }
 
 /// What a result says in words; of other content its kind.
 fn text_of(result: &Value) -> String {
     let content = result.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
     let words = content.iter().map(|item| match item.get("text").and_then(Value::as_str) {
-        Some(text) => text.lines().map(shown).collect::<Vec<_>>().join("\n"),
-        None => format!("[{}]", shown(item.get("type").and_then(Value::as_str).unwrap_or("content"))),
+        Some(text) => text.lines().map(escape_for_terminal).collect::<Vec<_>>().join("\n"),
+        None => format!("[{}]", escape_for_terminal(item.get("type").and_then(Value::as_str).unwrap_or("content"))),
     });
     words.collect::<Vec<_>>().join("\n")
 }

@@ -10,22 +10,22 @@ use gatelodge_store::CallLogRow;
 use self::gather::{Call, Wanted};
 use crate::admin_context::{self, StoreMode};
 use crate::cli::CallsArgs;
-use crate::exit::Exit;
-use crate::output;
-use crate::report::say;
+use crate::diagnostic_report::print_stderr;
+use crate::exit_code::CommandExitCode;
+use crate::stdout_output;
 
-pub fn run(args: CallsArgs) -> Result<Exit> {
+pub fn run(args: CallsArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let wanted = Wanted::of(&args);
         let found = gather::newest(desk.stores.ledger.as_ref(), &wanted).await?;
         if found.calls.is_empty() && !args.follow && !args.json {
-            say("there are no such calls");
+            print_stderr("there are no such calls");
         }
         found.calls.iter().try_for_each(|call| tell(call, args.json))?;
         if args.follow {
             follow::follow(&desk, &wanted, args.json, found).await?;
         }
-        Ok(Exit::Fine)
+        Ok(CommandExitCode::Success)
     })
 }
 
@@ -36,7 +36,7 @@ fn tell(call: &Call, json: bool) -> Result<()> {
 
 fn tell_row(row: &CallLogRow, json: bool) -> Result<()> {
     if json {
-        return output::print(&output::json_line(row)?);
+        return stdout_output::print(&stdout_output::json_line(row)?);
     }
-    output::print(&text::text(&row.record))
+    stdout_output::print(&text::text(&row.record))
 }

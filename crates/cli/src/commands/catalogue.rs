@@ -15,13 +15,13 @@ use anyhow::Result;
 
 use crate::cli::{CatalogueCommand, MovedArgs};
 use crate::environment;
-use crate::exit::{Exit, Usage};
+use crate::exit_code::{CommandExitCode, UsageError};
 
 /// The program that builds the index.
 const INDEXER: &str = "gatelodge-indexer";
 const INSTALL_INDEXER: &str = "`cargo install --path tools/indexer` in the source tree installs it";
 
-pub fn run(command: CatalogueCommand) -> Result<Exit> {
+pub fn run(command: CatalogueCommand) -> Result<CommandExitCode> {
     match command {
         CatalogueCommand::Search(args) => search::run(&args),
         CatalogueCommand::Show(args) => show::run(&args),
@@ -41,5 +41,5 @@ pub fn run(command: CatalogueCommand) -> Result<Exit> {
 fn moved(verb: &str, args: &MovedArgs) -> anyhow::Error {
     let words = args.rest.iter().map(|word| format!(" {}", environment::quoted(word)));
     let command = format!("{INDEXER} {verb}{}", words.collect::<String>());
-    Usage(format!("`catalogue {verb}` moved to a program of its own: run `{command}` ({INSTALL_INDEXER})")).into()
+    UsageError(format!("`catalogue {verb}` moved to a program of its own: run `{command}` ({INSTALL_INDEXER})")).into()
 }

@@ -13,13 +13,13 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::ConnectArgs;
 use crate::clients::{self, Client, Link, Places, Spot, System, Way, short, snippet};
-use crate::exit::{Exit, Usage};
-use crate::report::{say, shown};
-use crate::{address, environment, output};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::{address, environment, stdout_output};
 use target::Peek;
 
-pub fn run(args: &ConnectArgs) -> Result<Exit> {
-    let client = clients::find(&args.client).ok_or_else(|| Usage("there is no such client".into()))?;
+pub fn run(args: &ConnectArgs) -> Result<CommandExitCode> {
+    let client = clients::find(&args.client).ok_or_else(|| UsageError("there is no such client".into()))?;
     let home = home(args.home.as_deref())?;
     let peek = Peek::at(&args.store)?;
     if args.undo {
@@ -43,22 +43,24 @@ pub fn run(args: &ConnectArgs) -> Result<Exit> {
         watch.end(client, &mut told)?;
     }
     if args.json {
-        output::json(&told)?;
+        stdout_output::print_json(&told)?;
     }
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 /// Some clients hand the name to a shell, and some people hand us the token itself.
-fn check_variable(name: &str) -> Result<(), Usage> {
+fn check_variable(name: &str) -> Result<(), UsageError> {
     if GrantToken::parse(name).is_ok() {
-        return Err(Usage("this is the token itself; put it into a variable, and name that as `--token-env`".into()));
+        return Err(UsageError(
+            "this is the token itself; put it into a variable, and name that as `--token-env`".into(),
+        ));
     }
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     if starts_well && name.bytes().all(is_letter) {
         Ok(())
     } else {
-        Err(Usage("a variable's name has letters, digits and `_`, and begins with a letter".into()))
+        Err(UsageError("a variable's name has letters, digits and `_`, and begins with a letter".into()))
     }
 }
 
@@ -68,7 +70,7 @@ fn token_file(args: &ConnectArgs, client: &Client, peek: &Peek, server: Option<&
     let file = match &args.token_file {
         Some(_) if !is_bridge => {
             let message = format!("{} reads no file for the token: name a variable with `--token-env`", client.name);
-            return Err(Usage(message).into());
+            return Err(UsageError(message).into());
         }
         Some(file) => Some(file.clone()),
         None if is_bridge && args.token_env == clients::TOKEN_ENV => peek.token_file(client.id, server),
@@ -82,7 +84,8 @@ pub fn home(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     if let Some(home) = named {
         return Ok((std::path::absolute(home)?, true));
     }
-    let home = etcetera::home_dir().map_err(|_| Usage("there is no home directory; name one with `--home`".into()))?;
+    let home =
+        etcetera::home_dir().map_err(|_| UsageError("there is no home directory; name one with `--home`".into()))?;
     Ok((home, false))
 }
 
@@ -113,21 +116,23 @@ fn spot(args: &ConnectArgs, client: &'static Client, home: (PathBuf, bool)) -> R
     match (chosen, &args.file) {
         (Some(spot), Some(file)) => Ok(Spot { file: file.clone(), ..spot }),
         (Some(spot), None) => Ok(spot),
-        (None, _) => Err(Usage(format!("{} has no file; leave `--write` out to see what to do", client.name)).into()),
+        (None, _) => {
+            Err(UsageError(format!("{} has no file; leave `--write` out to see what to do", client.name)).into())
+        }
     }
 }
 
 fn print(client: &'static Client, link: &Link, args: &ConnectArgs, home: &(PathBuf, bool)) -> Result<()> {
-    output::print(&snippet(client, link))?;
+    stdout_output::print(&snippet(client, link))?;
     if let Ok(spot) = spot(args, client, home.clone()) {
-        say(&format!("{}: this goes into {}", client.name, shown(&short(&spot.file, &home.0))));
+        print_stderr(&format!("{}: this goes into {}", client.name, escape_for_terminal(&short(&spot.file, &home.0))));
     } else {
-        say(&format!("{}: this is what it takes", client.name));
+        print_stderr(&format!("{}: this is what it takes", client.name));
     }
     if let Some(install) = link.install(client) {
-        say(&format!("or: {install}"));
+        print_stderr(&format!("or: {install}"));
     }
-    notes(client, link).iter().for_each(|note| say(note));
+    notes(client, link).iter().for_each(|note| print_stderr(note));
     Ok(())
 }
 
@@ -137,7 +142,7 @@ fn notes(client: &Client, link: &Link) -> Vec<String> {
     let local = address::parse(&link.url).ok().filter(address::is_loopback);
     match client.way() {
         Way::Bridge if let Some(file) = &link.token_file => {
-            notes.push(format!("the bridge takes the token from {}", shown(file)));
+            notes.push(format!("the bridge takes the token from {}", escape_for_terminal(file)));
         }
         Way::Http | Way::Bridge if client.takes_variable() => {
             notes.push(format!("set {} to the token where {} starts", link.token_env, client.name));
@@ -145,7 +150,7 @@ fn notes(client: &Client, link: &Link) -> Vec<String> {
         Way::Http | Way::Bridge => {}
         Way::Public if local.is_some() || !link.url.starts_with("https://") => notes.push(format!(
             "it calls from elsewhere: the address must be https and reachable from the internet, and {} is not",
-            shown(&link.url)
+            escape_for_terminal(&link.url)
         )),
         Way::Public => {}
     }

@@ -4,19 +4,19 @@ use anyhow::Result;
 use clap::{Command, CommandFactory};
 
 use crate::cli::{Cli, DocsArgs, DocsPage};
-use crate::exit::Exit;
-use crate::{clients, config, output};
+use crate::exit_code::CommandExitCode;
+use crate::{clients, config, stdout_output};
 
 /// How wide help texts are on the page.
 const WIDTH: usize = 100;
 
-pub fn run(args: &DocsArgs) -> Result<Exit> {
+pub fn run(args: &DocsArgs) -> Result<CommandExitCode> {
     match args.page {
-        DocsPage::Config => output::print(&config::page())?,
-        DocsPage::Cli => output::print(&commands_page())?,
-        DocsPage::Clients => output::print(&clients::page())?,
+        DocsPage::Config => stdout_output::print(&config::page())?,
+        DocsPage::Cli => stdout_output::print(&commands_page())?,
+        DocsPage::Clients => stdout_output::print(&clients::page())?,
     }
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 fn commands_page() -> String {

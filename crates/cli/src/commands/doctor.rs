@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::cli::DoctorArgs;
 use crate::config::{self, ADMIN, CALLERS, Config};
-use crate::exit::Exit;
-use crate::report::shown;
-use crate::{admin_context, app, environment, output};
+use crate::diagnostic_report::escape_for_terminal;
+use crate::exit_code::CommandExitCode;
+use crate::{admin_context, app, environment, stdout_output};
 
 /// What one check found.
 #[derive(Debug, Serialize)]
@@ -51,15 +51,15 @@ impl Check {
     }
 }
 
-pub fn run(args: &DoctorArgs) -> Result<Exit> {
+pub fn run(args: &DoctorArgs) -> Result<CommandExitCode> {
     let checks = admin_context::block_on(all(args))?;
     if args.json {
-        output::json(&checks)?;
+        stdout_output::print_json(&checks)?;
     } else {
-        output::print(&checks.iter().map(text).collect::<String>())?;
+        stdout_output::print(&checks.iter().map(text).collect::<String>())?;
     }
     let is_wrong = checks.iter().any(|check| check.verdict == Verdict::Wrong);
-    Ok(if is_wrong { Exit::Findings } else { Exit::Fine })
+    Ok(if is_wrong { CommandExitCode::Findings } else { CommandExitCode::Success })
 }
 
 async fn all(args: &DoctorArgs) -> Result<Vec<Check>> {
@@ -108,6 +108,6 @@ fn text(check: &Check) -> String {
         Verdict::Warning => "warning",
         Verdict::Wrong => "WRONG  ",
     };
-    let fix = check.fix.as_ref().map(|fix| format!("\n         fix: {}", shown(fix))).unwrap_or_default();
-    format!("{mark}  {}: {}{fix}\n", check.name, shown(&check.says))
+    let fix = check.fix.as_ref().map(|fix| format!("\n         fix: {}", escape_for_terminal(fix))).unwrap_or_default();
+    format!("{mark}  {}: {}{fix}\n", check.name, escape_for_terminal(&check.says))
 }

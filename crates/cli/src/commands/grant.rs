@@ -12,12 +12,12 @@ use serde_json::json;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{GrantCommand, LifeArgs, NamedArgs, TokenArgs};
 use crate::config::{self, FILE_ID};
-use crate::exit::{Exit, Usage};
-use crate::output;
-use crate::report::{say, shown};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::stdout_output;
 
 /// Runs a verb of `grant`.
-pub fn run(command: GrantCommand) -> Result<Exit> {
+pub fn run(command: GrantCommand) -> Result<CommandExitCode> {
     match command {
         GrantCommand::Create(args) => create::run(args),
         GrantCommand::List(args) => list::run(args),
@@ -30,28 +30,31 @@ pub fn run(command: GrantCommand) -> Result<Exit> {
     }
 }
 
-fn revoke(args: NamedArgs) -> Result<Exit> {
+fn revoke(args: NamedArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let grant = find(&desk, &args.name).await?;
         let entry = desk.admin_log_entry("grant.revoke", &grant.label, json!({"id": grant.id}));
         desk.stores.grants.revoke(&grant.id, desk.clock.now(), entry).await?;
         if args.json {
-            output::json(&json!({"id": grant.id, "label": grant.label, "revoked": true}))?;
+            stdout_output::print_json(&json!({"id": grant.id, "label": grant.label, "revoked": true}))?;
         }
-        say(&format!("grant `{}` has ended; a running gateway refuses its token within a second", shown(&grant.label)));
-        Ok(Exit::Fine)
+        print_stderr(&format!(
+            "grant `{}` has ended; a running gateway refuses its token within a second",
+            escape_for_terminal(&grant.label)
+        ));
+        Ok(CommandExitCode::Success)
     })
 }
 
-fn token(args: &TokenArgs) -> Result<Exit> {
+fn token(args: &TokenArgs) -> Result<CommandExitCode> {
     let token = GrantToken::random()?;
     if args.json {
-        output::json(&json!({"token": token.reveal(), "token_hash": token.hash()}))?;
+        stdout_output::print_json(&json!({"token": token.reveal(), "token_hash": token.hash()}))?;
     } else {
-        output::print(&format!("{}\n", token.reveal()))?;
-        say(&format!("token_hash = \"{}\"", token.hash()));
+        stdout_output::print(&format!("{}\n", token.reveal()))?;
+        print_stderr(&format!("token_hash = \"{}\"", token.hash()));
     }
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 /// Finds a grant that may be changed.
@@ -59,7 +62,7 @@ async fn find(desk: &AdminContext, name: &str) -> Result<Grant> {
     let is_in_file =
         desk.config_entries().grants.iter().any(|grant| grant.label.as_ref() == name || grant.id.0.as_ref() == name);
     if is_in_file || name.starts_with(FILE_ID) {
-        return Err(admin_context::defined_in_file_error("grant", &shown(name)));
+        return Err(admin_context::defined_in_file_error("grant", &escape_for_terminal(name)));
     }
     match desk.stores.grants.get(name).await {
         Err(StoreError::NotFound(what)) => {
@@ -67,7 +70,7 @@ async fn find(desk: &AdminContext, name: &str) -> Result<Grant> {
             match ended.filter_map(|grant| grant.revoked_at).max() {
                 Some(at) => {
                     let help = "make a new one with `gatelodge grant create`";
-                    Err(Usage(format!("grant `{}` was revoked on {at}; {help}", shown(name))).into())
+                    Err(UsageError(format!("grant `{}` was revoked on {at}; {help}", escape_for_terminal(name))).into())
                 }
                 None => Err(StoreError::NotFound(what).into()),
             }
@@ -77,7 +80,7 @@ async fn find(desk: &AdminContext, name: &str) -> Result<Grant> {
 }
 
 /// When a token made now ends.
-fn expiry(life: &LifeArgs, now: Timestamp) -> Result<Option<Timestamp>, Usage> {
+fn expiry(life: &LifeArgs, now: Timestamp) -> Result<Option<Timestamp>, UsageError> {
     if life.no_expiry {
         return Ok(None);
     }
@@ -87,9 +90,13 @@ fn expiry(life: &LifeArgs, now: Timestamp) -> Result<Option<Timestamp>, Usage> {
         None => config::moment(text),
     };
     let end = end.ok_or_else(|| {
-        Usage(format!("`{}` is not a time: write {}, or a date like `2027-01-31`", shown(text), config::DURATION_FORM))
+        UsageError(format!(
+            "`{}` is not a time: write {}, or a date like `2027-01-31`",
+            escape_for_terminal(text),
+            config::DURATION_FORM
+        ))
     })?;
-    if end <= now { Err(Usage(format!("{end} has passed already"))) } else { Ok(Some(end)) }
+    if end <= now { Err(UsageError(format!("{end} has passed already"))) } else { Ok(Some(end)) }
 }
 
 /// What an attachment says, for people.

@@ -18,17 +18,17 @@ use serde_json::{Value, json};
 
 use crate::cli::{InitArgs, StoreArgs};
 use crate::commands::connect::{home, places, target::Peek, this_program};
+use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::environment::quoted;
-use crate::exit::{Exit, Usage};
-use crate::report::{counted, say, shown};
-use crate::{ask, config, output};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::{config, prompt, stdout_output};
 use import::{Import, Leave};
 use plan::{Plan, Present};
 use rewrite::{Gateway, Rewrite};
 use scan::{Finding, Scan};
 use write::{Done, Work};
 
-pub fn run(args: &InitArgs) -> Result<Exit> {
+pub fn run(args: &InitArgs) -> Result<CommandExitCode> {
     // Beside the configuration, and named after it.
     let journal_file = std::path::absolute(args.config.with_extension("init.json"))?;
     if args.undo {
@@ -46,9 +46,9 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         look(&scan, &home.0, &gateway)?;
     }
     for (spot, found) in scan.elsewhere(&places, &clients).iter().filter(|(_, found)| !found.is_empty()) {
-        let (name, folder) = (spot.client.name, shown(spot.folder().unwrap_or_default()));
-        let count = counted(found.len(), "server");
-        say(&format!("{name} has {count} for `{folder}`; `--project {folder}` looks there"));
+        let (name, folder) = (spot.client.name, escape_for_terminal(spot.folder().unwrap_or_default()));
+        let count = count_noun(found.len(), "server");
+        print_stderr(&format!("{name} has {count} for `{folder}`; `--project {folder}` looks there"));
     }
     let found = told::found(&scan, &gateway);
     let chosen = choose::servers(args, &scan.seen, &gateway)?;
@@ -58,7 +58,7 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
     if journal_file.exists() {
         let config = args.config.display();
         let what = format!("`init` has been here: take it back with `gatelodge init --undo --config {config}`");
-        return Err(Usage(format!("{what}, or name another `--config`")).into());
+        return Err(UsageError(format!("{what}, or name another `--config`")).into());
     }
     let present = Present::read(&args.config)?;
     let leave = Leave { copy_secrets: args.copy_secrets, project: project.as_deref() };
@@ -75,12 +75,12 @@ struct Reach {
 }
 
 /// Shows what will be written, asks, and writes it.
-fn move_over(args: &InitArgs, mut scan: Scan, mut import: Import, plan: Plan, reach: Reach) -> Result<Exit> {
+fn move_over(args: &InitArgs, mut scan: Scan, mut import: Import, plan: Plan, reach: Reach) -> Result<CommandExitCode> {
     let Reach { peek, journal_file, mut ended } = reach;
-    import.remarks.iter().for_each(|remark| say(remark));
+    import.remarks.iter().for_each(|remark| print_stderr(remark));
     ended.findings.append(&mut import.findings);
     if import.servers.is_empty() {
-        say("there is nothing to import");
+        print_stderr("there is nothing to import");
         return end(args, ended);
     }
     announce(&plan, &import);
@@ -88,8 +88,8 @@ fn move_over(args: &InitArgs, mut scan: Scan, mut import: Import, plan: Plan, re
     let gateway = Gateway { url: &|server| peek.url(server), program: &program, tokens: &plan.tokens };
     let mut rewrite = rewrite::rewrite(&mut scan, &import, &plan.grants, &gateway);
     ended.is_rewritten = may_rewrite(args, &rewrite)?;
-    if !ask::leave(args.yes, "Write all this?")? {
-        return Err(Usage("nothing was written".to_owned()).into());
+    if !prompt::confirm(args.yes, "Write all this?")? {
+        return Err(UsageError("nothing was written".to_owned()).into());
     }
     let mut theirs = Vec::new();
     if ended.is_rewritten {
@@ -109,19 +109,19 @@ fn move_over(args: &InitArgs, mut scan: Scan, mut import: Import, plan: Plan, re
 
 fn look(scan: &Scan, home: &std::path::Path, gateway: &str) -> Result<()> {
     if scan.seen.is_empty() {
-        say("no client has a server in its configuration");
+        print_stderr("no client has a server in its configuration");
         return Ok(());
     }
-    output::print(&told::table(scan, home, gateway))
+    stdout_output::print(&told::table(scan, home, gateway))
 }
 
 /// Says what will be written.
 fn announce(plan: &Plan, import: &Import) {
-    say("\nto be written:");
-    plan.outputs.iter().for_each(|output| say(&format!("  {}", output.held.path().display())));
+    print_stderr("\nto be written:");
+    plan.outputs.iter().for_each(|output| print_stderr(&format!("  {}", output.held.path().display())));
     let names: Vec<&str> = import.servers.iter().map(|server| server.name.as_str()).collect();
-    say(&format!("servers: {}", names.join(", ")));
-    say("their policies ALLOW EVERYTHING and record it, up to 120 calls a minute, until you tighten them\n");
+    print_stderr(&format!("servers: {}", names.join(", ")));
+    print_stderr("their policies ALLOW EVERYTHING and record it, up to 120 calls a minute, until you tighten them\n");
 }
 
 /// Whether the clients are rewritten: as a flag says, or a person; else they are left alone.
@@ -129,12 +129,12 @@ fn may_rewrite(args: &InitArgs, rewrite: &Rewrite) -> Result<bool> {
     if args.no_rewrite || rewrite.outputs.is_empty() && rewrite.findings.is_empty() {
         return Ok(false);
     }
-    if !args.rewrite && !ask::can_ask() {
-        say("the clients stay as they are; `--rewrite` points them to the gateway");
+    if !args.rewrite && !prompt::is_interactive() {
+        print_stderr("the clients stay as they are; `--rewrite` points them to the gateway");
         return Ok(false);
     }
-    rewrite.shown.iter().for_each(|change| say(change));
-    Ok(args.rewrite || ask::leave(false, "Point these entries to the gateway?")?)
+    rewrite.shown.iter().for_each(|change| print_stderr(change));
+    Ok(args.rewrite || prompt::confirm(false, "Point these entries to the gateway?")?)
 }
 
 /// How it ended.
@@ -151,24 +151,24 @@ struct Ended {
     is_rewritten: bool,
 }
 
-fn end(args: &InitArgs, ended: Ended) -> Result<Exit> {
+fn end(args: &InitArgs, ended: Ended) -> Result<CommandExitCode> {
     for Finding { subject, message } in &ended.findings {
-        say(&format!("{}: {}", shown(subject), shown(message)));
+        print_stderr(&format!("{}: {}", escape_for_terminal(subject), escape_for_terminal(message)));
     }
     let next = if ended.written.is_empty() { Vec::new() } else { next(args, &ended) };
     if args.json {
-        output::json(&json!({
+        stdout_output::print_json(&json!({
             "found": ended.found, "findings": ended.findings, "written": ended.written, "set": ended.variables,
             "by_hand": ended.by_hand, "rewritten": ended.is_rewritten, "next": next,
         }))?;
     } else if !next.is_empty() {
-        ended.by_hand.iter().for_each(|text| say(&format!("to be changed by hand:\n{text}")));
-        output::print(&format!(
+        ended.by_hand.iter().for_each(|text| print_stderr(&format!("to be changed by hand:\n{text}")));
+        stdout_output::print(&format!(
             "next:\n{}\n",
             next.iter().map(|line| format!("  {line}\n")).collect::<String>().trim_end()
         ))?;
     }
-    Ok(if ended.findings.is_empty() { Exit::Fine } else { Exit::Findings })
+    Ok(if ended.findings.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings })
 }
 
 /// The commands that come next.

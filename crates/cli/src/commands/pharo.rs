@@ -11,8 +11,8 @@ use gatelodge_pharo::{Pharo, PharoImage, Settings, serve_http, serve_stdio};
 use tokio::net::TcpListener;
 
 use crate::cli::PharoArgs;
-use crate::exit::{Exit, Usage};
-use crate::{environment, report};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::{diagnostic_report, environment};
 
 /// The most bytes of an image's answer. A result carries it twice, and a gateway takes 64 MiB. At worst both are three
 /// times as long, where two bytes (U+0085) are escaped by six, and a picture of 8 MiB comes on top, in Base64: 59 MiB.
@@ -28,7 +28,7 @@ const LAST_CALLS: Duration = Duration::from_secs(5);
 /// Time for the client to read the last answers after that.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-pub fn run(args: PharoArgs) -> Result<Exit> {
+pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
     check(&args)?;
     // A host that is called this machine must be this machine, whoever may reach the server itself.
     let may_be_remote = args.beyond_loopback && !is_called_local(&args.host);
@@ -52,7 +52,10 @@ pub fn run(args: PharoArgs) -> Result<Exit> {
             Some(address) => {
                 let listener = TcpListener::bind(address).await;
                 let listener = listener.with_context(|| format!("cannot listen at {address}"))?;
-                report::say(&format!("listening at http://{}/mcp; stop it with Ctrl-C", listener.local_addr()?));
+                diagnostic_report::print_stderr(&format!(
+                    "listening at http://{}/mcp; stop it with Ctrl-C",
+                    listener.local_addr()?
+                ));
                 tokio::select! {
                     served = serve_http(pharo, listener, &args.known_as) => served.context("the listener failed"),
                     stopped = crate::app::wait_for_stop_signal() => stopped,
@@ -62,36 +65,36 @@ pub fn run(args: PharoArgs) -> Result<Exit> {
     });
     // Standard input is read on a thread that nobody can wake; what is under way has had its time.
     runtime.shutdown_background();
-    served.map(|()| Exit::Fine)
+    served.map(|()| CommandExitCode::Success)
 }
 
 /// The port: what was asked for, what the image's own variable says, or the usual one.
-fn port(asked: Option<u16>) -> Result<u16, Usage> {
+fn port(asked: Option<u16>) -> Result<u16, UsageError> {
     // Clients' configurations often set a variable to nothing.
     let named = || environment::variable(PORT_VARIABLE).filter(|port| !port.is_empty());
     let Some(text) = asked.is_none().then(named).flatten() else { return Ok(asked.unwrap_or(USUAL_PORT)) };
     text.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
-        let text = report::shown(&text);
-        Usage(format!("the variable `{PORT_VARIABLE}` is `{text}`, which is no port; correct it, or say --port"))
+        let text = diagnostic_report::escape_for_terminal(&text);
+        UsageError(format!("the variable `{PORT_VARIABLE}` is `{text}`, which is no port; correct it, or say --port"))
     })
 }
 
 /// What lies beyond this machine must be asked for.
-fn check(args: &PharoArgs) -> Result<(), Usage> {
+fn check(args: &PharoArgs) -> Result<(), UsageError> {
     if address(&args.host).is_none() && args.host.contains(|letter: char| !is_of_name(letter)) {
-        let host = report::shown(&args.host);
-        return Err(Usage(format!("`{host}` is no host; --host takes a name or an address, and --port the port")));
+        let host = diagnostic_report::escape_for_terminal(&args.host);
+        return Err(UsageError(format!("`{host}` is no host; --host takes a name or an address, and --port the port")));
     }
     if args.beyond_loopback {
         return Ok(());
     }
     if let Some(address) = args.http.filter(|address| !address.ip().is_loopback()) {
-        return Err(Usage(format!(
+        return Err(UsageError(format!(
             "anybody who reaches {address} could run code in the image; listen at 127.0.0.1, or say --beyond-loopback"
         )));
     }
     match address(&args.host) {
-        Some(address) if !address.is_loopback() => Err(Usage(format!(
+        Some(address) if !address.is_loopback() => Err(UsageError(format!(
             "{address} is not this machine, and what is sent there can be read on the way; say --beyond-loopback if it is meant"
         ))),
         _ => Ok(()),

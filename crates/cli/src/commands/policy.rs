@@ -15,12 +15,12 @@ use anyhow::Result;
 use gatelodge_store::PolicyName;
 
 use crate::cli::PolicyCommand;
-use crate::exit::{Exit, Usage};
-use crate::output::{json as print_json, print};
-use crate::report;
+use crate::diagnostic_report;
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::stdout_output::{print, print_json};
 
 /// Runs a verb of `policy`.
-pub fn run(command: PolicyCommand) -> Result<Exit> {
+pub fn run(command: PolicyCommand) -> Result<CommandExitCode> {
     match command {
         PolicyCommand::Check(args) => check::run(&args),
         PolicyCommand::Test(args) => test::run(&args),
@@ -38,6 +38,8 @@ pub fn run(command: PolicyCommand) -> Result<Exit> {
 }
 
 /// Reads a policy's name.
-fn name(text: &str) -> Result<PolicyName, Usage> {
-    text.parse().map_err(|error| Usage(format!("`{}` is not a policy's name: {error}", report::shown(text))))
+fn name(text: &str) -> Result<PolicyName, UsageError> {
+    text.parse().map_err(|error| {
+        UsageError(format!("`{}` is not a policy's name: {error}", diagnostic_report::escape_for_terminal(text)))
+    })
 }

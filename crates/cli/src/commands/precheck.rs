@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use self::named::Named;
 use super::catalogue::{open, show};
 use crate::cli::PrecheckArgs;
-use crate::exit::{Exit, Usage};
-use crate::report::{say, shown};
-use crate::{address, file, output};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::{address, source_file, stdout_output};
 
 /// One server that was asked about.
 struct Asked {
@@ -31,17 +31,17 @@ struct Asked {
     rule: Option<String>,
 }
 
-pub fn run(args: &PrecheckArgs) -> Result<Exit> {
+pub fn run(args: &PrecheckArgs) -> Result<CommandExitCode> {
     let index = open::index(&args.from)?;
     let asked = asked(&index, &args.what)?;
     let verdict = asked.iter().map(|own| own.advice.verdict).max().unwrap_or(PrecheckVerdict::AskFirst);
     match args.json {
-        true => output::json(&json!({
+        true => stdout_output::print_json(&json!({
             "verdict": verdict, "servers": asked.iter().map(told).collect::<Vec<_>>(), "index": index.metadata(),
         }))?,
         false => asked.iter().try_for_each(print)?,
     }
-    Ok(if verdict == PrecheckVerdict::AskFirst { Exit::Findings } else { Exit::Fine })
+    Ok(if verdict == PrecheckVerdict::AskFirst { CommandExitCode::Findings } else { CommandExitCode::Success })
 }
 
 /// What was named: by its form, and a file by its name.
@@ -61,7 +61,7 @@ fn asked(index: &PackageIndex, what: &str) -> Result<Vec<Asked>> {
         _ if path.is_file() => of_server_json(index, path),
         _ => {
             let named = PackageName::read(what).ok_or_else(|| {
-                Usage(format!("`{}` is neither a package, nor an address, nor a file", address::shown(what)))
+                UsageError(format!("`{}` is neither a package, nor an address, nor a file", address::shown(what)))
             })?;
             Ok(vec![of_package(index, &named)])
         }
@@ -78,15 +78,15 @@ fn of_package(index: &PackageIndex, named: &PackageName) -> Asked {
         Some(server) => {
             let known = CataloguedServer::of(&server);
             Asked {
-                name: format!("{}:{}", server.source().as_str(), shown(server.package())),
+                name: format!("{}:{}", server.source().as_str(), escape_for_terminal(server.package())),
                 grade: Some(grade_server(&known.tools).letter),
-                version: Some(shown(server.version())),
+                version: Some(escape_for_terminal(server.version())),
                 rule: show::policy(&known, Strictness::Recommended).ok(),
                 advice: open::advise(index, named, &server, &known.tools),
             }
         }
         None => {
-            let (name, advice) = (shown(&named.name), open::advise_unknown(index, named));
+            let (name, advice) = (escape_for_terminal(&named.name), open::advise_unknown(index, named));
             Asked { name, advice, grade: None, version: None, rule: None }
         }
     }
@@ -99,7 +99,7 @@ fn unknown(name: &str, why: &str) -> Asked {
 impl Asked {
     /// What its author says that it offers. Nobody has read whether that is so: a person looks first, and there is no grade.
     fn claimed(name: &str, named: Named, why: &str) -> Self {
-        let mut own = unknown(&shown(name), why);
+        let mut own = unknown(&escape_for_terminal(name), why);
         own.advice.reasons.extend(named.concern());
         if !named.tools.is_empty() {
             own.advice.reasons.extend(precheck(&named.tools).reasons);
@@ -116,10 +116,10 @@ impl Asked {
 }
 
 fn of_server_json(index: &PackageIndex, path: &Path) -> Result<Vec<Asked>> {
-    let source = file::read(path)?;
+    let source = source_file::read_source(path)?;
     let document = serde_json::from_slice(&source.text)
-        .map_err(|error| Usage(format!("`{}` is no server.json: {error}", shown(&source.name))))?;
-    of_document(index, &document, &shown(&source.name))
+        .map_err(|error| UsageError(format!("`{}` is no server.json: {error}", escape_for_terminal(&source.name))))?;
+    of_document(index, &document, &escape_for_terminal(&source.name))
 }
 
 /// The packages and addresses of a `server.json`, each by itself.
@@ -139,7 +139,7 @@ fn of_document(index: &PackageIndex, document: &Value, name: &str) -> Result<Vec
     }
     asked.extend((0..offered.remotes).map(|_| of_address()));
     if asked.is_empty() {
-        return Err(Usage(format!(
+        return Err(UsageError(format!(
             "`{name}` names no package and no address; a server.json has `packages` or `remotes`"
         ))
         .into());
@@ -159,9 +159,9 @@ fn print(own: &Asked) -> Result<()> {
     if let Some(rule) = own.rule.as_ref().filter(|_| own.advice.verdict != PrecheckVerdict::Proceed) {
         out.push_str(&format!("\n{rule}\n"));
     }
-    output::print(&out)?;
+    stdout_output::print(&out)?;
     if own.rule.is_none() {
-        say("`gatelodge scan` connects to a server, judges its tools, and writes a policy for it");
+        print_stderr("`gatelodge scan` connects to a server, judges its tools, and writes a policy for it");
     }
     Ok(())
 }

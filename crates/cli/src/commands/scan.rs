@@ -15,14 +15,14 @@ use super::server::test;
 use super::wrap;
 use crate::cli::{PostureName, ScanArgs};
 use crate::client::{Client, ClientError, EraChoice, Told};
-use crate::exit::{Exit, Failed, Usage};
-use crate::report::{counted, say, shown};
-use crate::{address, admin_context, environment, file, output};
+use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, ExitError, UsageError};
+use crate::{address, admin_context, environment, source_file, stdout_output};
 
 /// How long a server may take to answer.
 const TIME: Duration = Duration::from_secs(30);
 
-pub fn run(args: ScanArgs) -> Result<Exit> {
+pub fn run(args: ScanArgs) -> Result<CommandExitCode> {
     if let Some(url) = &args.url {
         return admin_context::block_on(async { tell(&of_url(url, &args).await?, &args, str::to_owned) });
     }
@@ -34,7 +34,7 @@ pub fn run(args: ScanArgs) -> Result<Exit> {
     admin_context::block_on(of_server(&server, &args))
 }
 
-async fn of_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<Exit> {
+async fn of_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<CommandExitCode> {
     let mut told = test::ask(server).await.map_err(|error| test::failed(server, &error))?;
     told.server = server.name.to_string();
     let secrets = server.secret_redactor();
@@ -42,12 +42,12 @@ async fn of_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<Exit> {
 }
 
 async fn of_url(url: &str, args: &ScanArgs) -> Result<Told> {
-    let address = address::parse(url).map_err(|fault| Usage(format!("{}; {}", fault.message(), fault.help())))?;
+    let address = address::parse(url).map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
     let mut headers = HeaderMap::new();
     if let Some(variable) = &args.token_env {
-        let token = environment::variable(variable).ok_or_else(|| Usage(format!("`{variable}` is not set")))?;
+        let token = environment::variable(variable).ok_or_else(|| UsageError(format!("`{variable}` is not set")))?;
         let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
-        let mut value = value.map_err(|_| Usage(format!("what `{variable}` holds is not a token")))?;
+        let mut value = value.map_err(|_| UsageError(format!("what `{variable}` holds is not a token")))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
@@ -59,15 +59,19 @@ async fn of_url(url: &str, args: &ScanArgs) -> Result<Told> {
         Ok(told)
     };
     asked.await.map_err(|error: ClientError| {
-        let exit = if matches!(error, ClientError::Unreachable(_)) { Exit::Unreachable } else { Exit::Findings };
+        let exit = if matches!(error, ClientError::Unreachable(_)) {
+            CommandExitCode::Unreachable
+        } else {
+            CommandExitCode::Findings
+        };
         let is_closed = matches!(error, ClientError::Status(401, _)) && args.token_env.is_none();
         let help = if is_closed { "; `--token-env NAME` names the variable that holds the token" } else { "" };
-        Failed(exit, format!("{}: {}{help}", address::shown(url), shown(&error.to_string()))).into()
+        ExitError(exit, format!("{}: {}{help}", address::shown(url), escape_for_terminal(&error.to_string()))).into()
     })
 }
 
 /// Classifies what a server told, and says it; `cut` takes secrets out.
-fn tell(told: &Told, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Result<Exit> {
+fn tell(told: &Told, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Result<CommandExitCode> {
     // Cut before anything is read: what is not there cannot be said.
     let list = cut(&json!({"server": told.server, "tools": told.tools}).to_string());
     let documents = read_tools(list.as_bytes());
@@ -91,19 +95,20 @@ fn tell(told: &Told, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Result<Ex
         Some(posture) => policy(&told.server, &known, posture, args)?,
         None => list_all(&told.server, &known, args.json)?,
     }
-    let exit = if errors.is_empty() { Exit::Fine } else { Exit::Findings };
+    let exit = if errors.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings };
     known::refuse_each(errors.into_iter().map(|error| error.why).collect());
     Ok(exit)
 }
 
 fn list_all(server: &str, known: &[(&ToolEntry<'_>, Classification)], json: bool) -> Result<()> {
     if json {
-        let lines = known.iter().map(|(item, known)| output::json_line(&known::told(server, &item.tool, known)?));
-        return output::print(&lines.collect::<Result<String>>()?);
+        let lines =
+            known.iter().map(|(item, known)| stdout_output::json_line(&known::told(server, &item.tool, known)?));
+        return stdout_output::print(&lines.collect::<Result<String>>()?);
     }
     let rows: Vec<_> = known.iter().map(|(item, known)| known::row(&item.tool, known)).collect();
-    output::print(&output::table(&rows))?;
-    say(&format!("{}; `--policy recommended` writes a policy for them", counted(known.len(), "tool")));
+    stdout_output::print(&stdout_output::format_table(&rows))?;
+    print_stderr(&format!("{}; `--policy recommended` writes a policy for them", count_noun(known.len(), "tool")));
     Ok(())
 }
 
@@ -119,13 +124,14 @@ fn policy(
         PostureName::Permissive => Strictness::Permissive,
     };
     let tools: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-    let text = policy_scaffold(server, &tools, posture).map_err(|error| Failed(Exit::Findings, error.to_string()))?;
+    let text = policy_scaffold(server, &tools, posture)
+        .map_err(|error| ExitError(CommandExitCode::Findings, error.to_string()))?;
     match &args.out {
         Some(path) => {
-            file::write_new(path, &text)?;
-            say(&format!("wrote `{}`; read it, then `gatelodge policy put NAME {0}`", path.display()));
+            source_file::write_new_file(path, &text)?;
+            print_stderr(&format!("wrote `{}`; read it, then `gatelodge policy put NAME {0}`", path.display()));
             Ok(())
         }
-        None => output::print(&text),
+        None => stdout_output::print(&text),
     }
 }

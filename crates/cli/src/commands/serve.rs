@@ -5,35 +5,38 @@ use anyhow::Result;
 use crate::app::{self, GatewayStartup};
 use crate::cli::ServeArgs;
 use crate::config::{self, Entries, Loaded};
-use crate::exit::{Exit, Usage};
-use crate::{admin_context, environment, output, report};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::{admin_context, diagnostic_report, environment, stdout_output};
 
-pub fn run(args: ServeArgs) -> Result<Exit> {
+pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
     let path = args.config.ok_or_else(|| {
-        Usage("name the configuration: `--config gatelodge.toml`, or set `GATELODGE_CONFIG`".to_owned())
+        UsageError("name the configuration: `--config gatelodge.toml`, or set `GATELODGE_CONFIG`".to_owned())
     })?;
-    let shown = report::shown(&path.display().to_string());
+    let shown = diagnostic_report::escape_for_terminal(&path.display().to_string());
     let Loaded { config, findings, .. } = config::load(&path, &environment::variable)?;
     if args.check && args.json {
-        output::json(&findings.told())?;
+        stdout_output::print_json(&findings.told())?;
     } else {
         findings.print();
     }
     let Some(config) = config else {
         let errors = findings.errors();
         let what = if errors == 1 { "1 error".to_owned() } else { format!("{errors} errors") };
-        report::say(&format!("{shown}: {what}; nothing was started"));
-        return Ok(Exit::Findings);
+        diagnostic_report::print_stderr(&format!("{shown}: {what}; nothing was started"));
+        return Ok(CommandExitCode::Findings);
     };
     if args.check {
         for (label, end) in app::expired_grants(&config.entries.grants, app::system_clock().now()) {
-            report::say(&format!("warning: grant `{}` ended on {end}: its token is refused", report::shown(label)));
+            diagnostic_report::print_stderr(&format!(
+                "warning: grant `{}` ended on {end}: its token is refused",
+                diagnostic_report::escape_for_terminal(label)
+            ));
         }
         let Entries { servers, policies, grants } = &config.entries;
         let counted = [(servers.len(), "server"), (policies.len(), "policy"), (grants.len(), "grant")];
-        let counted = counted.map(|(count, noun)| report::counted(count, noun)).join(", ");
-        report::say(&format!("{shown}: no errors; {counted}"));
-        return Ok(Exit::Fine);
+        let counted = counted.map(|(count, noun)| diagnostic_report::count_noun(count, noun)).join(", ");
+        diagnostic_report::print_stderr(&format!("{shown}: no errors; {counted}"));
+        return Ok(CommandExitCode::Success);
     }
     app::start_log(&args.log)?;
     let clock = app::system_clock();
@@ -43,5 +46,5 @@ pub fn run(args: ServeArgs) -> Result<Exit> {
     // Callers have threads of their own; this is for the rest.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(app::run_gateway(plan, stores, clock, |_| ()))?;
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }

@@ -19,12 +19,12 @@ use crate::address;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{self, StoredConfig, load_stored_config};
 use crate::cli::{NamedArgs, ServerCommand};
-use crate::exit::{Exit, Usage};
-use crate::output;
-use crate::report::say;
+use crate::diagnostic_report::print_stderr;
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::stdout_output;
 
 /// Runs a verb of `server`.
-pub fn run(command: ServerCommand) -> Result<Exit> {
+pub fn run(command: ServerCommand) -> Result<CommandExitCode> {
     match command {
         ServerCommand::Add(args) => add::run(args),
         ServerCommand::List(args) => list::run(args),
@@ -54,7 +54,7 @@ struct Told {
     grants: Vec<String>,
 }
 
-fn remove(args: NamedArgs) -> Result<Exit> {
+fn remove(args: NamedArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let name = name(&args.name)?;
         if desk.entries().servers.iter().any(|server| server.name == name) {
@@ -63,16 +63,18 @@ fn remove(args: NamedArgs) -> Result<Exit> {
         let entry = desk.entry("server.remove", name.as_str(), json!({}));
         desk.stores.servers.remove(&name, entry).await?;
         if args.json {
-            output::json(&json!({"name": name, "removed": true}))?;
+            stdout_output::print_json(&json!({"name": name, "removed": true}))?;
         }
-        say(&format!("server `{name}` is removed, and what grants had for it"));
-        Ok(Exit::Fine)
+        print_stderr(&format!("server `{name}` is removed, and what grants had for it"));
+        Ok(CommandExitCode::Success)
     })
 }
 
 /// Reads a server's name.
-pub fn name(text: &str) -> Result<ServerName, Usage> {
-    text.parse().map_err(|error| Usage(format!("`{}` is not a server's name: {error}", crate::report::shown(text))))
+pub fn name(text: &str) -> Result<ServerName, UsageError> {
+    text.parse().map_err(|error| {
+        UsageError(format!("`{}` is not a server's name: {error}", crate::diagnostic_report::escape_for_terminal(text)))
+    })
 }
 
 /// All servers: those of the file first.
@@ -85,7 +87,9 @@ async fn all(desk: &AdminContext) -> Result<Vec<Told>> {
                 let names = http.headers.iter().map(|header| header.name.to_string());
                 (address::shown(&http.url.to_string()), names.collect())
             }
-            UpstreamTransport::Process(child) => (format!("runs {}", crate::report::shown(&child.program)), Vec::new()),
+            UpstreamTransport::Process(child) => {
+                (format!("runs {}", crate::diagnostic_report::escape_for_terminal(&child.program)), Vec::new())
+            }
         };
         let grants = entries.grants.iter().filter(|grant| grant.servers.contains_key(&server.name));
         let mut grants: Vec<String> = grants.map(|grant| grant.label.to_string()).collect();
@@ -144,5 +148,7 @@ fn grants_of(stored: &StoredConfig, server: &ServerName) -> Vec<String> {
 
 fn find(all: Vec<Told>, name: &str) -> Result<Told> {
     let found = all.into_iter().find(|told| told.name == name);
-    found.ok_or_else(|| StoreError::NotFound(format!("server `{}`", crate::report::shown(name))).into())
+    found.ok_or_else(|| {
+        StoreError::NotFound(format!("server `{}`", crate::diagnostic_report::escape_for_terminal(name))).into()
+    })
 }

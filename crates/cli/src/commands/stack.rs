@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 
 use super::catalogue::{open, show};
 use crate::cli::{StackArgs, StackFormat};
-use crate::exit::Exit;
-use crate::output;
-use crate::report::{counted, say, shown};
+use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
+use crate::exit_code::CommandExitCode;
+use crate::stdout_output;
 use gather::Entry;
 
 /// More combinations are counted, not told.
@@ -104,21 +104,21 @@ impl Told {
     }
 }
 
-pub fn run(args: &StackArgs) -> Result<Exit> {
+pub fn run(args: &StackArgs) -> Result<CommandExitCode> {
     let format = if args.json { StackFormat::Json } else { args.format.unwrap_or(StackFormat::Text) };
     let told = look(args);
     if let (StackFormat::Sarif, Err((why, _))) = (format, &told) {
         // Nothing at all is no report, and whoever takes it in would fail for another reason.
-        output::json(&sarif::report(&Told::new(Vec::new(), vec![why.clone()], String::new())))?;
+        stdout_output::print_json(&sarif::report(&Told::new(Vec::new(), vec![why.clone()], String::new())))?;
     }
     let told = told.map_err(|(_, error)| error)?;
     match format {
-        StackFormat::Json => output::json(&json_of(&told))?,
-        StackFormat::Markdown => output::print(&markdown::page(&told))?,
-        StackFormat::Sarif => output::json(&sarif::report(&told))?,
-        StackFormat::Text => output::print(&text(&told))?,
+        StackFormat::Json => stdout_output::print_json(&json_of(&told))?,
+        StackFormat::Markdown => stdout_output::print(&markdown::page(&told))?,
+        StackFormat::Sarif => stdout_output::print_json(&sarif::report(&told))?,
+        StackFormat::Text => stdout_output::print(&text(&told))?,
     }
-    told.unread.iter().for_each(|unread| say(unread));
+    told.unread.iter().for_each(|unread| print_stderr(unread));
     if let Some(folder) = &args.policies {
         write_policies(&told, folder)?;
     }
@@ -126,9 +126,9 @@ pub fn run(args: &StackArgs) -> Result<Exit> {
     if let Some(level) = told.level().filter(|_| reaches) {
         let is_raised = told.leak_count > 0 || told.cases().next().is_some();
         let why = if is_raised { " by what it leaks or a public case of a package" } else { "" };
-        say(&format!("the stack reaches {}{why}, which `--fail-on` does not let pass", level.as_str()));
+        print_stderr(&format!("the stack reaches {}{why}, which `--fail-on` does not let pass", level.as_str()));
     }
-    Ok(if reaches || !told.unread.is_empty() { Exit::Findings } else { Exit::Fine })
+    Ok(if reaches || !told.unread.is_empty() { CommandExitCode::Findings } else { CommandExitCode::Success })
 }
 
 /// What there is; or why that cannot be told, as a report may say it, and the error.
@@ -137,7 +137,7 @@ fn look(args: &StackArgs) -> Result<Told, (String, anyhow::Error)> {
     let no_index =
         |error| ("the index of packages cannot be used; the error of the command says why".to_owned(), error);
     let index = open::index(&args.from).map_err(no_index)?;
-    let gathered = gather::gather(args, &index).map_err(|error| (shown(&format!("{error:#}")), error));
+    let gathered = gather::gather(args, &index).map_err(|error| (escape_for_terminal(&format!("{error:#}")), error));
     let (entries, unread) = gathered?;
     Ok(Told::new(entries, unread, index.metadata().date.clone()))
 }
@@ -158,10 +158,10 @@ fn write_policies(told: &Told, folder: &Path) -> Result<()> {
         let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
         let name: String = entry.name.chars().take(80).map(plain).collect();
         let path = write_policy(folder, &name, &policy)?;
-        say(&format!("`{}`: `{}`", entry.name, path.display()));
+        print_stderr(&format!("`{}`: `{}`", entry.name, path.display()));
         count += 1;
     }
-    say(&format!("{} in `{}`", counted(count, "policy"), folder.display()));
+    print_stderr(&format!("{} in `{}`", count_noun(count, "policy"), folder.display()));
     Ok(())
 }
 
@@ -195,7 +195,7 @@ fn write_policy(folder: &Path, name: &str, policy: &str) -> Result<PathBuf> {
 fn json_of(told: &Told) -> Value {
     let servers = told.entries.iter().zip(&told.members).map(|(entry, member)| {
         let tools = entry.tools.iter().flatten().map(|tool| {
-            json!({"name": shown(&tool.name), "category": gatelodge_catalogue::category_name(tool.category),
+            json!({"name": escape_for_terminal(&tool.name), "category": gatelodge_catalogue::category_name(tool.category),
                 "level": RiskLevel::of(tool.category), "confidence": tool.confidence, "flow": tool.flow, "optional": tool.optional})
         });
         let advice = entry.advice();
@@ -222,7 +222,7 @@ fn text(told: &Told) -> String {
         let known = match (&entry.package, &entry.tools) {
             (Some(package), Some(tools)) => {
                 let likely = if entry.is_guess { "perhaps " } else { "" };
-                format!("{likely}{package}{}, {}", version(entry, str::to_owned), counted(tools.len(), "tool"))
+                format!("{likely}{package}{}, {}", version(entry, str::to_owned), count_noun(tools.len(), "tool"))
             }
             _ => format!("{}, not in the index", entry.what),
         };
@@ -239,7 +239,7 @@ fn text(told: &Told) -> String {
             entry.clients.join(", "),
         ]);
     }
-    let mut out = output::table(&rows);
+    let mut out = stdout_output::format_table(&rows);
     out.push_str(&format!("\n{}\n", sentence(told)));
     for unread in &told.unread {
         out.push_str(&format!("  not read: {unread}\n"));
@@ -294,9 +294,9 @@ fn sentence(told: &Told) -> String {
     };
     let tools = match by_level.is_empty() {
         true => "no known tools".to_owned(),
-        false => format!("{} ({})", counted(sum.tool_count, "tool"), by_level.join(", ")),
+        false => format!("{} ({})", count_noun(sum.tool_count, "tool"), by_level.join(", ")),
     };
-    let on = counted(told.entries.len() - told.off_count(), "server");
+    let on = count_noun(told.entries.len() - told.off_count(), "server");
     format!("The stack is {}: {on}, {tools}.{unknown}{off}{leaks}", level.as_str())
 }
 

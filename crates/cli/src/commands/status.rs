@@ -12,10 +12,10 @@ use crate::app::{self, GatewayStatusFile, load_stored_config, merge_config};
 use crate::cli::StatusArgs;
 use crate::client;
 use crate::config;
+use crate::diagnostic_report::escape_for_terminal;
 use crate::environment;
-use crate::exit::{Exit, Failed};
-use crate::output;
-use crate::report::shown;
+use crate::exit_code::{CommandExitCode, ExitError};
+use crate::stdout_output;
 
 /// How long a gateway may take to say that it is ready.
 const TIME: Duration = Duration::from_secs(3);
@@ -67,7 +67,7 @@ impl Grants {
     }
 }
 
-pub fn run(args: StatusArgs) -> Result<Exit> {
+pub fn run(args: StatusArgs) -> Result<CommandExitCode> {
     let mut store = args.store.clone();
     let mut faults = Vec::new();
     // A broken file is told by the status itself, so that the rest can be seen.
@@ -79,7 +79,7 @@ pub fn run(args: StatusArgs) -> Result<Exit> {
             store.data = store.data.or(loaded.store.map(|store| store.data));
             if store.data.is_none() {
                 let what = "the configuration has faults, and does not say where data is";
-                return Err(Failed(Exit::Findings, format!("{what}: {}", faults.join("; "))).into());
+                return Err(ExitError(CommandExitCode::Findings, format!("{what}: {}", faults.join("; "))).into());
             }
         }
     }
@@ -89,16 +89,16 @@ pub fn run(args: StatusArgs) -> Result<Exit> {
             status.refused.clone_from(&faults);
         }
         if args.json {
-            output::json(&status)?;
+            stdout_output::print_json(&status)?;
         } else {
-            output::print(&text(&status))?;
+            stdout_output::print(&text(&status))?;
         }
-        Ok(if status.refused.is_empty() { Exit::Fine } else { Exit::Findings })
+        Ok(if status.refused.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings })
     })
 }
 
 fn refused(faults: &[String]) -> String {
-    let lines: String = faults.iter().map(|fault| format!("  {}\n", shown(fault))).collect();
+    let lines: String = faults.iter().map(|fault| format!("  {}\n", escape_for_terminal(fault))).collect();
     format!("The configuration has faults; a running gateway keeps what it had:\n{lines}")
 }
 
@@ -115,7 +115,7 @@ async fn look(desk: &AdminContext) -> Result<Status> {
     };
     let grants = list::all(desk).await?;
     let labels = |state: &str| -> Vec<String> {
-        grants.iter().filter(|grant| grant.state == state).map(|grant| shown(&grant.label)).collect()
+        grants.iter().filter(|grant| grant.state == state).map(|grant| escape_for_terminal(&grant.label)).collect()
     };
     Ok(Status {
         data: desk.store_config.data.display().to_string(),
@@ -140,7 +140,7 @@ fn observing(grants: &[list::Told]) -> Vec<String> {
     for grant in grants.iter().filter(|grant| grant.state == "live") {
         let attached =
             grant.attachments.iter().filter(|attached| attached.mode == gatelodge_store::EnforcementMode::Observe);
-        found.extend(attached.map(|attached| format!("{} at {}", shown(&grant.label), attached.server)));
+        found.extend(attached.map(|attached| format!("{} at {}", escape_for_terminal(&grant.label), attached.server)));
     }
     found
 }
@@ -165,7 +165,7 @@ async fn running(desk: &AdminContext) -> Running {
 }
 
 fn text(status: &Status) -> String {
-    let mut rows = vec![vec!["data".to_owned(), shown(&status.data)]];
+    let mut rows = vec![vec!["data".to_owned(), escape_for_terminal(&status.data)]];
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
     let place = match &status.gateway.note {
         Some(note) => format!(" at http://{}/mcp/<server>, since {}", note.listen, note.loaded_at),
@@ -182,11 +182,11 @@ fn text(status: &Status) -> String {
     }
     row("head", status.head.to_string());
     row("admin log", status.admin_head.to_string());
-    let mut out = output::table(&rows);
+    let mut out = stdout_output::format_table(&rows);
     for observed in &status.observing {
         out.push_str(&format!("\nOBSERVE ONLY: grant {observed}. Nothing its policy says is refused.\n"));
     }
-    status.remarks.iter().for_each(|remark| out.push_str(&format!("\nnote: {}\n", shown(remark))));
+    status.remarks.iter().for_each(|remark| out.push_str(&format!("\nnote: {}\n", escape_for_terminal(remark))));
     if !status.refused.is_empty() {
         out.push_str(&format!("\n{}", refused(&status.refused)));
     }

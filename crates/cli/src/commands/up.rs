@@ -14,16 +14,16 @@ use crate::app::{self, GatewayStartup};
 use crate::cli::UpArgs;
 use crate::config::{self, Entries, Listen, StoreConfig};
 use crate::demo::{self, Demo};
-use crate::exit::{Exit, Usage};
-use crate::{environment, output};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::{environment, stdout_output};
 
-pub fn run(args: UpArgs) -> Result<Exit> {
+pub fn run(args: UpArgs) -> Result<CommandExitCode> {
     for (flag, address) in [("--listen", args.listen), ("--admin", args.admin)] {
         if !address.ip().is_loopback() {
             let what = format!("others can reach {address}, and `up` is for this machine alone");
             let help = "`gatelodge serve` with `hosts` in its configuration is for others";
             let port = address.port();
-            return Err(Usage(format!("{what}; say `{flag} 127.0.0.1:{port}`; {help}")).into());
+            return Err(UsageError(format!("{what}; say `{flag} 127.0.0.1:{port}`; {help}")).into());
         }
     }
     app::start_log(&args.log)?;
@@ -31,7 +31,7 @@ pub fn run(args: UpArgs) -> Result<Exit> {
     let data = args
         .data
         .or_else(usual)
-        .ok_or_else(|| Usage("there is no home directory to keep data in; name one with `--data`".to_owned()))?;
+        .ok_or_else(|| UsageError("there is no home directory to keep data in; name one with `--data`".to_owned()))?;
     let clock = app::system_clock();
     // What is printed below is pasted elsewhere.
     let store = StoreConfig::at(std::path::absolute(data)?);
@@ -52,7 +52,7 @@ pub fn run(args: UpArgs) -> Result<Exit> {
             () = demo.serve() => Ok(()),
         }
     })?;
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 /// Puts the policy where it is not yet; whoever changed it since keeps the change.
@@ -138,5 +138,5 @@ Stop with Ctrl-C.
 "#
     );
     // Nobody listening is no reason not to serve.
-    let _ = output::print(&text);
+    let _ = stdout_output::print(&text);
 }

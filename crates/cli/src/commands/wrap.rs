@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use super::policy::findings::Findings;
 use crate::app::{self, StdioGateway};
 use crate::cli::WrapArgs;
-use crate::exit::{Exit, Usage};
+use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{admin_context, environment, headers};
 
 /// Variables of ours that are none of the server's business.
@@ -29,7 +29,7 @@ const MAX_STEM: usize = 40;
 /// Clients wait little for a server that they close.
 const GRACE: Duration = Duration::from_secs(1);
 
-pub fn run(args: WrapArgs) -> Result<Exit> {
+pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
     let mut findings = Findings::default();
     let policy = findings.read(&args.policy).and_then(|source| findings.load(&source, None));
     let Some(policy) = policy else {
@@ -50,29 +50,32 @@ pub fn run(args: WrapArgs) -> Result<Exit> {
     let local =
         StdioGateway { stores: stores.gateway_stores(), clock, server, server_access: door, client_label: args.label };
     app::run_local(local, std::future::pending())?;
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 /// Says at once that there is no such program: else the client would only hear that the server cannot be reached.
-pub fn refuse_missing(command: &[String]) -> Result<(), Usage> {
+pub fn refuse_missing(command: &[String]) -> Result<(), UsageError> {
     let Some(program) = command.first() else { return Ok(()) };
-    environment::missing(program, Path::new("")).map_or(Ok(()), |why| Err(Usage(why)))
+    environment::missing(program, Path::new("")).map_or(Ok(()), |why| Err(UsageError(why)))
 }
 
 fn live(path: &Path, policy: Policy) -> Result<ActivePolicy> {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let name: PolicyName = plain(&stem).parse().map_err(|error| Usage(format!("the policy's file: {error}")))?;
+    let name: PolicyName = plain(&stem).parse().map_err(|error| UsageError(format!("the policy's file: {error}")))?;
     Ok(ActivePolicy { name, version: PolicyVersion(0), policy })
 }
 
 /// A server that is run by a command, under a name or one made from the command.
 pub fn server_of(command: &[String], name: Option<&str>) -> Result<UpstreamConfig> {
     let Some((program, arguments)) = command.split_first() else {
-        return Err(Usage("name the server's command behind `--`".to_owned()).into());
+        return Err(UsageError("name the server's command behind `--`".to_owned()).into());
     };
     let name = name.map_or_else(|| default_name(command), str::to_owned);
     let name: ServerName = name.parse().map_err(|error| {
-        Usage(format!("`{}` is not a server's name: {error}; give one with `--name`", crate::report::shown(&name)))
+        UsageError(format!(
+            "`{}` is not a server's name: {error}; give one with `--name`",
+            crate::diagnostic_report::escape_for_terminal(&name)
+        ))
     })?;
     let environment = environment::all(OURS);
     let secrets = environment.iter().filter(|(name, _)| headers::is_secret_variable(name));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use gatelodge_policy::Severity;
 
 use super::mask::without_tokens;
-use crate::report::Remark;
+use crate::diagnostic_report::DiagnosticRef;
 
 /// One finding about the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Fault {
     }
 }
 
-impl<'a> From<&'a Fault> for Remark<'a> {
+impl<'a> From<&'a Fault> for DiagnosticRef<'a> {
     fn from(fault: &'a Fault) -> Self {
         Self {
             code: fault.code.as_str(),
@@ -109,7 +109,7 @@ impl<'a> From<&'a Fault> for Remark<'a> {
             span: fault.span.clone(),
             message: &fault.message,
             help: fault.help.as_deref(),
-            other: fault.other.as_ref().map(|(span, label)| (span.clone(), label.as_str())),
+            related: fault.other.as_ref().map(|(span, label)| (span.clone(), label.as_str())),
         }
     }
 }

@@ -16,8 +16,8 @@ use super::read::{At, Reader};
 use super::sections::RawGrant;
 use super::servers::Servers;
 use super::words::moment;
-use crate::file::Stamped;
 use crate::headers::Environment;
+use crate::source_file::FileStamp;
 
 /// What ids of grants from the file begin with. Their counters stay as long as the label does.
 pub const FILE_ID: &str = "file:";
@@ -38,7 +38,7 @@ pub struct Around<'a> {
 }
 
 /// What the sections mean, and the files that were read for them.
-pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut Reader) -> (Vec<GrantConfig>, Vec<Stamped>) {
+pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut Reader) -> (Vec<GrantConfig>, Vec<FileStamp>) {
     let (mut good, mut files) = (Vec::new(), Vec::new());
     let mut labels = HashMap::new();
     let mut tokens: HashMap<TokenHash, Range<usize>> = HashMap::new();
@@ -99,7 +99,7 @@ pub fn is_label(text: &str) -> bool {
     (1..=MAX_LABEL).contains(&length) && is_clean
 }
 
-fn token(raw: &RawGrant, around: Around<'_>, files: &mut Vec<Stamped>, reader: &mut Reader) -> Option<At<TokenHash>> {
+fn token(raw: &RawGrant, around: Around<'_>, files: &mut Vec<FileStamp>, reader: &mut Reader) -> Option<At<TokenHash>> {
     let written = [&raw.token_env, &raw.token_file, &raw.token_hash];
     let mut written = written.into_iter().flatten();
     let Some(first) = written.next() else {
@@ -140,7 +140,7 @@ fn of_environment(name: &At<String>, environment: Environment<'_>) -> Result<Tok
     let Some(text) = environment(&name.value) else {
         // Somebody may have written the token itself, with a character lost.
         let is_name = name.value.len() <= 40 && !name.value.starts_with("glt_");
-        let shown = if is_name { crate::report::shown(&name.value) } else { "***".to_owned() };
+        let shown = if is_name { crate::diagnostic_report::escape_for_terminal(&name.value) } else { "***".to_owned() };
         let message = format!("the environment has no variable `{shown}`");
         let help = "set it where the gateway starts (one that is not UTF-8 counts as missing); `gatelodge grant token` makes a token";
         return Err(Fault::new(Code::MissingVariable, &name.span, message).help(help));
@@ -148,10 +148,10 @@ fn of_environment(name: &At<String>, environment: Environment<'_>) -> Result<Tok
     GrantToken::parse(text.trim()).map(|token| token.hash()).map_err(|error| bad_token(&name.span, &error))
 }
 
-fn of_file(path: &At<String>, home: &Path, files: &mut Vec<Stamped>) -> Result<TokenHash, Fault> {
+fn of_file(path: &At<String>, home: &Path, files: &mut Vec<FileStamp>) -> Result<TokenHash, Fault> {
     let full = home.join(&path.value);
-    files.push(Stamped::now(&full));
-    let source = crate::file::read(&full).map_err(|error| {
+    files.push(FileStamp::of(&full));
+    let source = crate::source_file::read_source(&full).map_err(|error| {
         let help = "relative paths begin at the configuration's own directory";
         Fault::new(Code::UnreadableFile, &path.span, format!("{error}")).help(help)
     })?;

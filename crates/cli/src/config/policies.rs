@@ -12,7 +12,7 @@ use gatelodge_store::{PolicyName, PolicyVersion};
 use super::fault::{Code, Fault};
 use super::read::{At, Reader};
 use super::sections::RawPolicy;
-use crate::file::{self, Source, Stamped};
+use crate::source_file::{self, FileStamp, NamedSource};
 
 /// Policies from the file have no versions; the log says 0.
 pub const FILE_VERSION: PolicyVersion = PolicyVersion(0);
@@ -28,9 +28,9 @@ pub struct Policies {
     /// All names, with their places.
     pub names: HashMap<String, Range<usize>>,
     /// The documents with findings.
-    pub found: Vec<(Source, Vec<gatelodge_policy::Diagnostic>)>,
+    pub found: Vec<(NamedSource, Vec<gatelodge_policy::Diagnostic>)>,
     /// The files that were read.
-    pub files: Vec<Stamped>,
+    pub files: Vec<FileStamp>,
 }
 
 /// What the sections mean.
@@ -57,8 +57,8 @@ fn document(
     policies: &mut Policies,
     reader: &mut Reader,
 ) -> Option<gatelodge_policy::Policy> {
-    policies.files.push(Stamped::now(path));
-    let source = match file::read(path) {
+    policies.files.push(FileStamp::of(path));
+    let source = match source_file::read_source(path) {
         Ok(source) => source,
         Err(error) => {
             let fault = Fault::new(Code::UnreadableFile, span, format!("{error}"));
@@ -66,7 +66,7 @@ fn document(
             return None;
         }
     };
-    let format = source.format(None);
+    let format = source.policy_format(None);
     let found = lint(&source.text, format, None);
     let errors = found.iter().filter(|fault| fault.severity == Severity::Error).count();
     let policy = parse(&source.text, format).ok();

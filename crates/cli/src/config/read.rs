@@ -182,7 +182,7 @@ impl Reader {
                 continue;
             }
             self.hide(value);
-            let name = crate::report::shown(key.get_ref());
+            let name = crate::diagnostic_report::escape_for_terminal(key.get_ref());
             let message = format!("`{name}` is not a field of {what}");
             self.fault(Fault::new(Code::UnknownField, &key.span(), message).help(offer(key.get_ref(), known)));
         }

@@ -9,7 +9,7 @@ use gatelodge_store::{CallLogRow, RecordKind};
 use super::gather::{Call, Gathered, Wanted};
 use super::{tell, tell_row};
 use crate::admin_context::AdminContext;
-use crate::output;
+use crate::stdout_output;
 
 /// How often the log is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -51,7 +51,7 @@ pub async fn follow(desk: &AdminContext, wanted: &Wanted, json: bool, found: Gat
             }
         }
         open.look()?;
-        if output::is_closed() {
+        if stdout_output::is_stdout_closed() {
             return Ok(());
         }
     }

@@ -2,18 +2,18 @@
 
 use gatelodge_store::{CallOutcome, CallRecord, RecordKind};
 
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
 
 /// A call on one line, and why on the next.
 pub fn text(record: &CallRecord) -> String {
-    let word = |text: Option<&str>| shown(text.unwrap_or("-"));
+    let word = |text: Option<&str>| escape_for_terminal(text.unwrap_or("-"));
     let at = record.at.strftime("%Y-%m-%d %H:%M:%S");
     let server = record.server.as_ref().map_or("-", |server| server.as_str());
     let target = record.target.as_deref().or(record.method.as_deref());
     let (who, what) = (word(record.label.as_deref()), word(target));
     let mut out = format!("{at}Z  {who}  {server}/{what}  {}  {}\n", verdict(record), record.call);
     if let Some(why) = why(record) {
-        out.push_str(&format!("  {}\n", shown(&why)));
+        out.push_str(&format!("  {}\n", escape_for_terminal(&why)));
     }
     out
 }

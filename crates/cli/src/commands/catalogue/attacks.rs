@@ -5,31 +5,36 @@ use gatelodge_catalogue::{AttackPattern, Incident, attack_patterns, incidents};
 use serde_json::json;
 
 use crate::cli::AttacksArgs;
-use crate::exit::{Exit, Usage};
-use crate::output;
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::stdout_output;
 
-pub fn run(args: &AttacksArgs) -> Result<Exit> {
+pub fn run(args: &AttacksArgs) -> Result<CommandExitCode> {
     match &args.slug {
-        None if args.json => output::json(&json!({"attacks": attack_patterns(), "incidents": incidents()}))?,
+        None if args.json => {
+            stdout_output::print_json(&json!({"attacks": attack_patterns(), "incidents": incidents()}))?
+        }
         None => {
             let rows: Vec<_> =
                 attack_patterns().iter().map(|own| vec![own.slug.clone(), own.summary.clone()]).collect();
-            output::print(&output::table(&rows))?;
+            stdout_output::print(&stdout_output::format_table(&rows))?;
         }
         Some(slug) => {
             let pattern = attack_patterns().iter().find(|own| own.slug == *slug);
             let pattern = pattern.ok_or_else(|| {
-                Usage(format!("there is no pattern `{}`; `gatelodge catalogue attacks` lists them", shown(slug)))
+                UsageError(format!(
+                    "there is no pattern `{}`; `gatelodge catalogue attacks` lists them",
+                    escape_for_terminal(slug)
+                ))
             })?;
             let cases: Vec<&Incident> = incidents().iter().filter(|own| own.attacks.contains(slug)).collect();
             match args.json {
-                true => output::json(&json!({"attack": pattern, "incidents": cases}))?,
-                false => output::print(&text(pattern, &cases))?,
+                true => stdout_output::print_json(&json!({"attack": pattern, "incidents": cases}))?,
+                false => stdout_output::print(&text(pattern, &cases))?,
             }
         }
     }
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 fn text(pattern: &AttackPattern, cases: &[&Incident]) -> String {

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::feed::{self, Page};
 use super::open;
 use crate::cli::ChangesArgs;
-use crate::exit::{Exit, Failed};
-use crate::output;
-use crate::report::{counted, say};
+use crate::diagnostic_report::{count_noun, print_stderr};
+use crate::exit_code::{CommandExitCode, ExitError};
+use crate::stdout_output;
 
-pub fn run(args: &ChangesArgs) -> Result<Exit> {
+pub fn run(args: &ChangesArgs) -> Result<CommandExitCode> {
     let (index, log) = open::places(&args.store)?;
     open::settle(&index, &log);
     if let Some(url) = &args.post {
@@ -21,17 +21,17 @@ pub fn run(args: &ChangesArgs) -> Result<Exit> {
     }
     let page = page(&log, args.since.unwrap_or_default(), args, args.limit)?;
     match args.json {
-        true => output::json(&told(&page))?,
+        true => stdout_output::print_json(&told(&page))?,
         false => print(&page)?,
     }
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 /// The events behind a cursor, of the level that was asked for.
 fn page(log: &std::path::Path, cursor: u64, args: &ChangesArgs, limit: usize) -> Result<Page> {
     let page = feed::behind(log, cursor, args.level.unwrap_or(RiskLevel::Low), limit);
     let page = page.with_context(|| format!("cannot read `{}`", log.display()))?;
-    page.map_err(|ahead| Failed(Exit::Findings, ahead.to_string()).into())
+    page.map_err(|ahead| ExitError(CommandExitCode::Findings, ahead.to_string()).into())
 }
 
 /// A page for programs.
@@ -41,12 +41,12 @@ fn told(page: &Page) -> Value {
 
 fn print(page: &Page) -> Result<()> {
     let rows: Vec<Vec<String>> = page.events.iter().map(row).collect();
-    output::print(&output::table(&rows))?;
+    stdout_output::print(&stdout_output::format_table(&rows))?;
     if page.left_out > 0 {
-        say(&format!("{} before these are not kept any more", counted(page.left_out as usize, "event")));
+        print_stderr(&format!("{} before these are not kept any more", count_noun(page.left_out as usize, "event")));
     }
     let more = if page.has_more { "; there are more" } else { "" };
-    say(&format!("{}; the cursor is {}{more}", counted(page.events.len(), "event"), page.cursor));
+    print_stderr(&format!("{}; the cursor is {}{more}", count_noun(page.events.len(), "event"), page.cursor));
     Ok(())
 }
 

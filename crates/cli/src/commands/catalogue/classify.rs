@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::known;
 use crate::cli::ClassifyArgs;
-use crate::exit::Exit;
-use crate::output;
+use crate::exit_code::CommandExitCode;
+use crate::stdout_output;
 
-pub fn run(args: &ClassifyArgs) -> Result<Exit> {
+pub fn run(args: &ClassifyArgs) -> Result<CommandExitCode> {
     let source = known::read(&args.file)?;
     let documents = read_tools(&source.text);
     let mut items: Vec<Result<ToolEntry<'_>, ReadToolError>> = Vec::new();
@@ -27,21 +27,21 @@ pub fn run(args: &ClassifyArgs) -> Result<Exit> {
             Ok(item) => {
                 let answer = classify(&item.tool, servers.get(&item.server_key()).unwrap_or(&nobody));
                 match args.json {
-                    true => out.push_str(&output::json_line(&known::told(&item.server, &item.tool, &answer)?)?),
+                    true => out.push_str(&stdout_output::json_line(&known::told(&item.server, &item.tool, &answer)?)?),
                     false => rows.push(known::row(&item.tool, &answer)),
                 }
             }
             Err(error) => {
                 // Each tool that was told gets its line, also where there is no answer.
                 if args.json {
-                    out.push_str(&output::json_line(&json!({"line": error.number, "error": error.why}))?);
+                    out.push_str(&stdout_output::json_line(&json!({"line": error.number, "error": error.why}))?);
                 }
                 errors.push(error);
             }
         }
     }
-    out.push_str(&output::table(&rows));
-    output::print(&out)?;
+    out.push_str(&stdout_output::format_table(&rows));
+    stdout_output::print(&out)?;
     known::refuse(&errors);
-    Ok(if errors.is_empty() { Exit::Fine } else { Exit::Findings })
+    Ok(if errors.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings })
 }

@@ -15,7 +15,7 @@ use gatelodge_catalogue::{PackageIndex, index_changes, pending_changes_file};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::file;
+use crate::source_file;
 pub use page::{Page, behind};
 
 /// Lines that are kept; the oldest go first.
@@ -89,7 +89,7 @@ pub fn keep(log: &Path, date: &str, old: &PackageIndex, new: &PackageIndex, hash
     kept.dropped = before.len() - stays;
     let mut whole: String = before.iter().skip(kept.dropped).flat_map(|line| [line.as_str(), "\n"]).collect();
     whole.push_str(&added);
-    file::replace(&waiting(log, hash), whole.as_bytes())?;
+    source_file::replace_file(&waiting(log, hash), whole.as_bytes())?;
     Ok(kept)
 }
 

@@ -8,15 +8,20 @@ use gatelodge_catalogue::{Classification, ReadToolError, ServerContext, ToolEntr
 use gatelodge_json::JsonLimits;
 use serde_json::{Value, json};
 
-use crate::exit::Usage;
-use crate::file::{self, Source};
-use crate::report::{say, shown};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::UsageError;
+use crate::source_file::{self, NamedSource};
 
 /// Reads what is to be classified.
-pub fn read(path: &Path) -> Result<Source> {
-    let source = file::try_read_reply(path).map_err(|error| Usage(format!("{}; {}", error.message, error.help)))?;
+pub fn read(path: &Path) -> Result<NamedSource> {
+    let source =
+        source_file::try_read_reply(path).map_err(|error| UsageError(format!("{}; {}", error.message, error.help)))?;
     if source.text.len() > JsonLimits::REPLY.max_bytes {
-        return Err(Usage(format!("`{}` is larger than 64 MiB; give it in parts", shown(&source.name))).into());
+        return Err(UsageError(format!(
+            "`{}` is larger than 64 MiB; give it in parts",
+            escape_for_terminal(&source.name)
+        ))
+        .into());
     }
     Ok(source)
 }
@@ -41,10 +46,10 @@ pub fn refuse_each(errors: Vec<String>) {
     /// Nobody reads more.
     const MOST: usize = 20;
     for error in errors.iter().take(MOST) {
-        say(&format!("not classified: {}", shown(error)));
+        print_stderr(&format!("not classified: {}", escape_for_terminal(error)));
     }
     if errors.len() > MOST {
-        say(&format!("and {} more", errors.len() - MOST));
+        print_stderr(&format!("and {} more", errors.len() - MOST));
     }
 }
 
@@ -63,5 +68,5 @@ pub fn row(tool: &ToolSpec<'_>, known: &Classification) -> Vec<String> {
     let confidence = format!("{:.2}", known.confidence);
     let (level, category) = (known.level.as_str().to_owned(), known.qualified_category_name());
     let why = if known.optional { format!("{why}; only under a setting") } else { why };
-    vec![level, category, confidence, shown(&tool.name), why]
+    vec![level, category, confidence, escape_for_terminal(&tool.name), why]
 }

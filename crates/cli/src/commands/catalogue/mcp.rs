@@ -12,10 +12,10 @@ use gatelodge_mcp::{code, error_response, to_single_line};
 
 use super::open;
 use crate::cli::CatalogueMcpArgs;
-use crate::exit::Exit;
+use crate::exit_code::CommandExitCode;
 use tools::Desk;
 
-pub fn run(args: &CatalogueMcpArgs) -> Result<Exit> {
+pub fn run(args: &CatalogueMcpArgs) -> Result<CommandExitCode> {
     // Where there is no directory to keep them in, nothing has changed yet.
     let changes = open::places(&args.from.store).ok().map(|(index, changes)| {
         open::settle(&index, &changes);
@@ -30,7 +30,7 @@ pub fn run(args: &CatalogueMcpArgs) -> Result<Exit> {
         line.clear();
         let read = (&mut input).take(max + 1).read_until(b'\n', &mut line).context("cannot read standard input")?;
         if read == 0 {
-            return Ok(Exit::Fine);
+            return Ok(CommandExitCode::Success);
         }
         let is_whole = line.ends_with(b"\n") || read as u64 <= max;
         let said = match (is_rest, is_whole) {
@@ -47,7 +47,7 @@ pub fn run(args: &CatalogueMcpArgs) -> Result<Exit> {
             let written = writeln!(output, "{}", to_single_line(&said)).and_then(|()| output.flush());
             if written.is_err() {
                 // The client has gone.
-                return Ok(Exit::Fine);
+                return Ok(CommandExitCode::Success);
             }
         }
     }

@@ -12,16 +12,17 @@ use gatelodge_catalogue::{
 
 use super::feed;
 use crate::cli::{FromArgs, StoreArgs};
-use crate::exit::{Exit, Failed, Usage};
-use crate::report::{say, shown};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::{address, admin_context, config};
 
 /// Opens the index: the one that was named, the one in the data directory, or the one that came with the program.
 pub fn index(from: &FromArgs) -> Result<PackageIndex> {
     if let Some(path) = &from.index {
-        let bytes = read(path).map_err(|error| Usage(format!("cannot read `{}`: {error}", path.display())))?;
-        return PackageIndex::open(&bytes)
-            .map_err(|error| Failed(Exit::Fault, format!("`{}` cannot be used: {error}", path.display())).into());
+        let bytes = read(path).map_err(|error| UsageError(format!("cannot read `{}`: {error}", path.display())))?;
+        return PackageIndex::open(&bytes).map_err(|error| {
+            ExitError(CommandExitCode::InternalError, format!("`{}` cannot be used: {error}", path.display())).into()
+        });
     }
     kept(&from.store)
 }
@@ -39,12 +40,16 @@ pub fn kept_quietly(store: &StoreArgs) -> Result<PackageIndex> {
     let bytes = match read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return built_in(),
-        Err(error) => return Err(Failed(Exit::Fault, format!("cannot read `{}`: {error}", path.display())).into()),
+        Err(error) => {
+            return Err(
+                ExitError(CommandExitCode::InternalError, format!("cannot read `{}`: {error}", path.display())).into()
+            );
+        }
     };
     PackageIndex::open(&bytes).map_err(|error| {
         let help =
             "`gatelodge catalogue update --from FILE` or `URL` brings another; without the file, the one that came with the program is used";
-        Failed(Exit::Fault, format!("`{}` cannot be used: {error} ({help})", path.display())).into()
+        ExitError(CommandExitCode::InternalError, format!("`{}` cannot be used: {error} ({help})", path.display())).into()
     })
 }
 
@@ -54,7 +59,7 @@ fn tell_age(index: &PackageIndex) {
     let own = PackageIndex::built_in_date().unwrap_or_default();
     if index.metadata().date < own {
         let of = &index.metadata().date;
-        say(&format!(
+        print_stderr(&format!(
             "the index in use is of {of}, and the one that came with the program of {own}: `gatelodge catalogue update --built-in` puts that in its place"
         ));
     }
@@ -62,7 +67,9 @@ fn tell_age(index: &PackageIndex) {
 
 fn built_in() -> Result<PackageIndex> {
     let opened = PackageIndex::open(PackageIndex::built_in());
-    opened.map_err(|error| Failed(Exit::Fault, format!("the index of the program cannot be used: {error}")).into())
+    opened.map_err(|error| {
+        ExitError(CommandExitCode::InternalError, format!("the index of the program cannot be used: {error}")).into()
+    })
 }
 
 /// The data directory; none where there is no home.
@@ -78,7 +85,7 @@ fn place(store: &StoreArgs) -> Result<Option<PathBuf>> {
 /// Where a newer index goes, and where changes are kept.
 pub fn places(store: &StoreArgs) -> Result<(PathBuf, PathBuf)> {
     let data = place(store)?.ok_or_else(|| {
-        Usage("there is no home directory to keep the index in; name a directory with `--data`".to_owned())
+        UsageError("there is no home directory to keep the index in; name a directory with `--data`".to_owned())
     })?;
     Ok((data.join(INDEX_FILE), data.join(CHANGES_FILE)))
 }
@@ -101,14 +108,14 @@ pub fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 pub fn server<'i>(index: &'i PackageIndex, package: &str) -> Result<(PackageName, IndexedServer<'i>)> {
     let named = PackageName::read(package).ok_or_else(|| {
         let package = address::shown(package);
-        Usage(format!("`{package}` is no name of a package; say it as `npm:@scope/name` or `pypi:name`"))
+        UsageError(format!("`{package}` is no name of a package; say it as `npm:@scope/name` or `pypi:name`"))
     })?;
     let server = index.find(named.source, &named.name).ok_or_else(|| {
         let alike =
             alike(index, &named).map(|alike| format!(" ({alike}, which is another package, has a name like it)"));
-        let (package, alike) = (shown(package), alike.unwrap_or_default());
+        let (package, alike) = (escape_for_terminal(package), alike.unwrap_or_default());
         let help = "`gatelodge catalogue search` looks for parts of names";
-        Failed(Exit::Findings, format!("`{package}` is not in the index{alike}; {help}"))
+        ExitError(CommandExitCode::Findings, format!("`{package}` is not in the index{alike}; {help}"))
     })?;
     Ok((named, server))
 }
@@ -134,11 +141,11 @@ pub fn advise(
 
 /// What is to be said where another version is named than was read, or it cannot be told which.
 pub fn unread(named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
-    let read = format!("the index has read version {}", shown(server.version()));
+    let read = format!("the index has read version {}", escape_for_terminal(server.version()));
     match named.compare_version(server.source(), server.version()) {
         VersionComparison::Same => None,
         VersionComparison::Different => {
-            Some(format!("{read}, not {}", shown(named.version.as_deref().unwrap_or_default())))
+            Some(format!("{read}, not {}", escape_for_terminal(named.version.as_deref().unwrap_or_default())))
         }
         VersionComparison::Unknown => Some(format!("{read}; whether that is the one that is meant cannot be told")),
     }
@@ -153,7 +160,7 @@ fn alone(index: &PackageIndex, named: &PackageName, server: &IndexedServer<'_>) 
         PackageRegistry::Npm => (PackageRegistry::Npm, PackageRegistry::Pypi),
     };
     (!is_told).then(|| {
-        let (own, other, name) = (own.as_str(), other.as_str(), shown(&named.name));
+        let (own, other, name) = (own.as_str(), other.as_str(), escape_for_terminal(&named.name));
         format!(
             "this is the one of {own}; of a `{name}` of {other} nothing is known: say `{own}:{name}` if it is meant"
         )
@@ -163,7 +170,8 @@ fn alone(index: &PackageIndex, named: &PackageName, server: &IndexedServer<'_>) 
 /// What is to be said where no source was named and both have a package of the name.
 pub fn doubt(index: &PackageIndex, named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
     let other = index.same_name_elsewhere(server).filter(|_| named.source.is_none())?;
-    let name = |server: &IndexedServer<'_>| format!("{}:{}", server.source().as_str(), shown(server.package()));
+    let name =
+        |server: &IndexedServer<'_>| format!("{}:{}", server.source().as_str(), escape_for_terminal(server.package()));
     Some(format!(
         "there is `{}` as well; this is the riskier one, `{}`: say which is meant",
         name(&other),
@@ -199,7 +207,12 @@ fn alike(index: &PackageIndex, named: &PackageName) -> Option<String> {
         Some((distance, server))
     });
     let (_, server) = alike.min_by_key(|(distance, _)| *distance)?;
-    Some(format!("`{}:{}` {}", server.source().as_str(), shown(server.package()), shown(server.version())))
+    Some(format!(
+        "`{}:{}` {}",
+        server.source().as_str(),
+        escape_for_terminal(server.package()),
+        escape_for_terminal(server.version())
+    ))
 }
 
 /// The scope of a name, and what stands behind it.

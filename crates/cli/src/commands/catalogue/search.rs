@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::open;
 use crate::cli::SearchArgs;
-use crate::exit::Exit;
-use crate::output;
-use crate::report::{counted, say, shown};
+use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
+use crate::exit_code::CommandExitCode;
+use crate::stdout_output;
 
-pub fn run(args: &SearchArgs) -> Result<Exit> {
+pub fn run(args: &SearchArgs) -> Result<CommandExitCode> {
     let index = open::index(&args.from)?;
     let mut query = IndexQuery::from_words(&args.words.join(" "));
     query.is_prefix = args.prefix;
@@ -21,31 +21,31 @@ pub fn run(args: &SearchArgs) -> Result<Exit> {
     query.signal = args.signal;
     let found = index.search(&query, args.skip, args.limit);
     if args.json {
-        output::json(&json!({
+        stdout_output::print_json(&json!({
             "servers": found.servers.iter().map(server).collect::<Vec<_>>(), "server_count": found.server_count,
             "tools": found.tools.iter().map(tool).collect::<Vec<_>>(), "tool_count": found.tool_count,
             "index": index.metadata(),
         }))?;
-        return Ok(Exit::Fine);
+        return Ok(CommandExitCode::Success);
     }
-    let mut out = output::table(&found.servers.iter().map(server_row).collect::<Vec<_>>());
+    let mut out = stdout_output::format_table(&found.servers.iter().map(server_row).collect::<Vec<_>>());
     if !found.servers.is_empty() && !found.tools.is_empty() {
         out.push('\n');
     }
-    out.push_str(&output::table(&found.tools.iter().map(tool_row).collect::<Vec<_>>()));
-    output::print(&out)?;
-    let (servers, tools) = (counted(found.server_count, "server"), counted(found.tool_count, "tool"));
+    out.push_str(&stdout_output::format_table(&found.tools.iter().map(tool_row).collect::<Vec<_>>()));
+    stdout_output::print(&out)?;
+    let (servers, tools) = (count_noun(found.server_count, "server"), count_noun(found.tool_count, "tool"));
     let about = index.metadata();
-    say(&format!("{servers} and {tools} fit, of {} and {} ({})", about.servers, about.tools, about.date));
-    Ok(Exit::Fine)
+    print_stderr(&format!("{servers} and {tools} fit, of {} and {} ({})", about.servers, about.tools, about.date));
+    Ok(CommandExitCode::Success)
 }
 
 /// A server on its own line, for programs.
 pub fn server(server: &IndexedServer<'_>) -> Value {
     let facts = server.facts();
     json!({
-        "source": server.source(), "package": shown(server.package()), "version": shown(server.version()),
-        "date": server.date().map(shown), "tool_count": facts.tools.len(), "grade": grade_server(&facts.tools).letter,
+        "source": server.source(), "package": escape_for_terminal(server.package()), "version": escape_for_terminal(server.version()),
+        "date": server.date().map(escape_for_terminal), "tool_count": facts.tools.len(), "grade": grade_server(&facts.tools).letter,
         "level": server.tools().map(|tool| tool.level()).max().map(RiskLevel::as_str),
     })
 }
@@ -53,7 +53,7 @@ pub fn server(server: &IndexedServer<'_>) -> Value {
 /// A tool on its own line, for programs.
 pub fn tool(tool: &IndexedTool<'_>) -> Value {
     json!({
-        "name": shown(tool.name()), "package": tool.server().map(|server| shown(server.package())),
+        "name": escape_for_terminal(tool.name()), "package": tool.server().map(|server| escape_for_terminal(server.package())),
         "source": tool.server().map(|server| server.source()), "category": category_name(tool.category()),
         "level": tool.level(), "confidence": tool.confidence(),
         "signals": tool.signals().map(|kind| kind.as_str()).collect::<Vec<_>>(), "optional": tool.is_optional(),
@@ -64,9 +64,15 @@ fn server_row(server: &IndexedServer<'_>) -> Vec<String> {
     let facts = server.facts();
     let level = server.tools().map(|tool| tool.level()).max().unwrap_or(RiskLevel::Low);
     let source = source(server);
-    let name = format!("{source}:{}", shown(server.package()));
+    let name = format!("{source}:{}", escape_for_terminal(server.package()));
     let grade = format!("grade {}", grade_server(&facts.tools).letter);
-    vec![level.as_str().to_owned(), grade, name, shown(server.version()), counted(facts.tools.len(), "tool")]
+    vec![
+        level.as_str().to_owned(),
+        grade,
+        name,
+        escape_for_terminal(server.version()),
+        count_noun(facts.tools.len(), "tool"),
+    ]
 }
 
 /// The word for where a server is published.
@@ -75,7 +81,7 @@ pub fn source(server: &IndexedServer<'_>) -> &'static str {
 }
 
 fn tool_row(tool: &IndexedTool<'_>) -> Vec<String> {
-    let package = tool.server().map(|server| format!("{}:{}", source(&server), shown(server.package())));
+    let package = tool.server().map(|server| format!("{}:{}", source(&server), escape_for_terminal(server.package())));
     let category = told_category(tool.category(), tool.confidence());
-    vec![tool.level().as_str().to_owned(), category, shown(tool.name()), package.unwrap_or_default()]
+    vec![tool.level().as_str().to_owned(), category, escape_for_terminal(tool.name()), package.unwrap_or_default()]
 }

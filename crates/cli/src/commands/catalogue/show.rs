@@ -9,30 +9,30 @@ use serde_json::{Value, json};
 
 use super::{known, open, search};
 use crate::cli::{PostureName, ShowArgs};
-use crate::exit::{Exit, Failed};
-use crate::output;
-use crate::report::{counted, say, shown};
+use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, ExitError};
+use crate::stdout_output;
 
-pub fn run(args: &ShowArgs) -> Result<Exit> {
+pub fn run(args: &ShowArgs) -> Result<CommandExitCode> {
     let index = open::index(&args.from)?;
     let (named, server) = open::server(&index, &args.package)?;
     let (doubt, unread) = (open::doubt(&index, &named, &server), open::unread(&named, &server));
-    doubt.iter().chain(&unread).for_each(|doubt| say(doubt));
+    doubt.iter().chain(&unread).for_each(|doubt| print_stderr(doubt));
     if let Some(name) = &args.tool {
         show_tool(&server, name, args)?;
     } else if let Some(posture) = args.policy {
-        output::print(&policy(&CataloguedServer::of(&server), posture.into())?)?;
+        stdout_output::print(&policy(&CataloguedServer::of(&server), posture.into())?)?;
     } else if args.json {
         let mut all = told(&index, &server)?;
         if let Value::Object(all) = &mut all {
             all.extend(doubt.map(|doubt| ("doubt".to_owned(), doubt.into())));
             all.extend(unread.map(|unread| ("unread".to_owned(), unread.into())));
         }
-        output::json(&all)?;
+        stdout_output::print_json(&all)?;
     } else {
-        output::print(&for_people(&server))?;
+        stdout_output::print(&for_people(&server))?;
     }
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 impl From<PostureName> for Strictness {
@@ -54,13 +54,14 @@ pub fn policy(known: &CataloguedServer, posture: Strictness) -> Result<String> {
 }
 
 fn policy_of(server: &str, tools: &[(&ToolSpec<'_>, &Classification)], posture: Strictness) -> Result<String> {
-    starter_policy(server, tools, posture).map_err(|error| Failed(Exit::Findings, error.to_string()).into())
+    starter_policy(server, tools, posture)
+        .map_err(|error| ExitError(CommandExitCode::Findings, error.to_string()).into())
 }
 
 /// All that is known of a server, for programs.
 pub fn told(index: &PackageIndex, server: &IndexedServer<'_>) -> Result<Value> {
     let known = CataloguedServer::of(server);
-    let name = shown(server.package());
+    let name = escape_for_terminal(server.package());
     let mut all = search::server(server);
     let tools: Result<Vec<Value>> =
         known.with_classifications(|tools| tools.iter().map(|(tool, own)| known::told(&name, tool, own)).collect());
@@ -78,14 +79,18 @@ pub fn told(index: &PackageIndex, server: &IndexedServer<'_>) -> Result<Value> {
 fn for_people(server: &IndexedServer<'_>) -> String {
     let known = CataloguedServer::of(server);
     let grade = grade_server(&known.tools);
-    let date = server.date().map(|date| format!(", {}", shown(date))).unwrap_or_default();
-    let mut out =
-        format!("{} {}{date} ({})\n", shown(server.package()), shown(server.version()), server.source().as_str());
+    let date = server.date().map(|date| format!(", {}", escape_for_terminal(date))).unwrap_or_default();
+    let mut out = format!(
+        "{} {}{date} ({})\n",
+        escape_for_terminal(server.package()),
+        escape_for_terminal(server.version()),
+        server.source().as_str()
+    );
     out.push_str(&format!("Grade {}: {}.\n", grade.letter, grade.reasons.join("; ")));
     let advice = precheck_indexed(server, &known.tools);
     out.push_str(&format!("Before connecting: {}\n", advice.verdict.as_str()));
     advice.reasons.iter().for_each(|reason| out.push_str(&format!("  - {reason}\n")));
-    let (count, tokens) = (counted(known.tools.len(), "tool"), known.estimated_tokens());
+    let (count, tokens) = (count_noun(known.tools.len(), "tool"), known.estimated_tokens());
     let take = if known.tools.len() == 1 { "takes" } else { "take" };
     out.push_str(&format!("{count} {take} about {tokens} tokens of a model's context, without descriptions.\n\n"));
     known.with_classifications(|tools| {
@@ -94,7 +99,7 @@ fn for_people(server: &IndexedServer<'_>) -> String {
             second.level.cmp(&first.level).then_with(|| one.name.cmp(&other.name))
         });
         let rows: Vec<_> = tools.into_iter().map(|(tool, own)| known::row(tool, own)).collect();
-        out.push_str(&output::table(&rows));
+        out.push_str(&stdout_output::format_table(&rows));
     });
     out
 }
@@ -104,20 +109,23 @@ fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowArgs) -> Result<
     known.with_classifications(|tools| {
         let found = tools.iter().find(|(tool, _)| tool.name == name);
         let (tool, own) = found.ok_or_else(|| {
-            let package = shown(server.package());
-            Failed(
-                Exit::Findings,
-                format!("`{package}` has no tool `{}`; `catalogue show {package}` lists them", shown(name)),
+            let package = escape_for_terminal(server.package());
+            ExitError(
+                CommandExitCode::Findings,
+                format!(
+                    "`{package}` has no tool `{}`; `catalogue show {package}` lists them",
+                    escape_for_terminal(name)
+                ),
             )
         })?;
         if let Some(posture) = args.policy {
-            return output::print(&policy_of(&known.name, &[(tool, own)], posture.into())?);
+            return stdout_output::print(&policy_of(&known.name, &[(tool, own)], posture.into())?);
         }
         if args.json {
-            return output::json(&known::told(server.package(), tool, own)?);
+            return stdout_output::print_json(&known::told(server.package(), tool, own)?);
         }
         let level = RiskLevel::as_str(own.level);
-        let mut out = format!("{} on {}\n", shown(&tool.name), shown(server.package()));
+        let mut out = format!("{} on {}\n", escape_for_terminal(&tool.name), escape_for_terminal(server.package()));
         let there = if own.optional { ", only under a setting" } else { "" };
         out.push_str(&format!(
             "{level} risk, {}, confidence {:.2}{there}\n\n",
@@ -130,7 +138,11 @@ fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowArgs) -> Result<
         if !own.attacks.is_empty() {
             out.push_str(&format!("\nAttack patterns: {}\n", own.attacks.join(", ")));
         }
-        out.push_str(&format!("\n{}{}\n", output::json_text(&own.recommended)?, recommendation_effect(own.category)));
-        output::print(&out)
+        out.push_str(&format!(
+            "\n{}{}\n",
+            stdout_output::json_text(&own.recommended)?,
+            recommendation_effect(own.category)
+        ));
+        stdout_output::print(&out)
     })
 }

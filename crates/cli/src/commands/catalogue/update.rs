@@ -11,22 +11,22 @@ use serde_json::json;
 use super::feed::{self, Kept};
 use super::open;
 use crate::cli::UpdateArgs;
-use crate::exit::{Exit, Failed, Unreachable, Usage};
-use crate::report::{counted, say};
-use crate::{address, admin_context, client, file, output};
+use crate::diagnostic_report::{count_noun, print_stderr};
+use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
+use crate::{address, admin_context, client, source_file, stdout_output};
 
 /// A slow line brings eight megabytes in this time.
 const TIME: Duration = Duration::from_secs(600);
 /// An index with less than this share of the servers is more likely a mistake than news.
 const LEAST_SHARE: usize = 2;
 
-pub fn run(args: &UpdateArgs) -> Result<Exit> {
+pub fn run(args: &UpdateArgs) -> Result<CommandExitCode> {
     let (place, log) = open::places(&args.store)?;
     let (name, bytes) = match &args.from {
         Some(from) => (format!("`{}`", address::shown(from)), fetch(from, Duration::from_secs(args.timeout))?),
         None => ("the index of the program".to_owned(), PackageIndex::built_in().to_vec()),
     };
-    let refused = |why: String| Failed(Exit::Findings, format!("{name} {why}; the old index stays"));
+    let refused = |why: String| ExitError(CommandExitCode::Findings, format!("{name} {why}; the old index stays"));
     let new = PackageIndex::open(&bytes).map_err(|error| refused(format!("cannot be used: {error}")))?;
     if let Some(folder) = place.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
@@ -48,17 +48,17 @@ pub fn run(args: &UpdateArgs) -> Result<Exit> {
     // Changes are written first and told last: whenever it is killed, they are told if their index is in use, and once.
     let hash = index_hash(&bytes);
     let kept = feed::keep(&log, &after.date, &old, &new, &hash)?;
-    file::replace(&place, &bytes)?;
+    source_file::replace_file(&place, &bytes)?;
     feed::settle(&log, &hash).with_context(|| format!("cannot write `{}`", log.display()))?;
     match args.json {
         true => {
             let told = json!({"date": after.date, "servers": after.servers, "tools": after.tools, "changes": kept.changes,
                 "feed": kept, "before": {"date": before.date, "servers": before.servers, "tools": before.tools}});
-            output::json(&told)?;
+            stdout_output::print_json(&told)?;
         }
-        false => say(&sentence(before, after, &kept)),
+        false => print_stderr(&sentence(before, after, &kept)),
     }
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 /// Why an index is not taken unless it is meant: all of it, so that what is told to do is enough.
@@ -70,7 +70,7 @@ fn doubt(before: &IndexMetadata, after: &IndexMetadata, args: &UpdateArgs) -> Op
     }
     let is_small = after.servers == 0 || after.servers < before.servers.div_ceil(LEAST_SHARE);
     if is_small && !args.allow_smaller {
-        why.push(format!("has {}, and the one in use {}", counted(after.servers, "server"), before.servers));
+        why.push(format!("has {}, and the one in use {}", count_noun(after.servers, "server"), before.servers));
         options.push("`--allow-smaller`");
     }
     let take = if options.len() > 1 { "take" } else { "takes" };
@@ -80,18 +80,18 @@ fn doubt(before: &IndexMetadata, after: &IndexMetadata, args: &UpdateArgs) -> Op
 fn sentence(before: &IndexMetadata, after: &IndexMetadata, kept: &Kept) -> String {
     let mut told = format!(
         "in use: {} and {} of {}, before {} and {} of {}; {} changed",
-        counted(after.servers, "server"),
-        counted(after.tools, "tool"),
+        count_noun(after.servers, "server"),
+        count_noun(after.tools, "tool"),
         after.date,
         before.servers,
         before.tools,
         before.date,
-        counted(kept.changes, "tool"),
+        count_noun(kept.changes, "tool"),
     );
     if kept.counted + kept.left_out > 0 {
         told.push_str(&format!(
             " on {}: {} are told one by one, {} are counted by server",
-            counted(kept.servers, "server"),
+            count_noun(kept.servers, "server"),
             kept.told,
             kept.counted
         ));
@@ -100,7 +100,7 @@ fn sentence(before: &IndexMetadata, after: &IndexMetadata, kept: &Kept) -> Strin
         told.push_str(&format!(", {} are left out", kept.left_out));
     }
     if kept.dropped > 0 {
-        told.push_str(&format!("; the oldest {} made room", counted(kept.dropped, "event")));
+        told.push_str(&format!("; the oldest {} made room", count_noun(kept.dropped, "event")));
     }
     told
 }
@@ -108,13 +108,14 @@ fn sentence(before: &IndexMetadata, after: &IndexMetadata, kept: &Kept) -> Strin
 fn fetch(from: &str, silence: Duration) -> Result<Vec<u8>> {
     if !from.contains("://") {
         let read = open::read(Path::new(from));
-        return read.map_err(|error| Usage(format!("cannot read `{}`: {error}", address::shown(from))).into());
+        return read.map_err(|error| UsageError(format!("cannot read `{}`: {error}", address::shown(from))).into());
     }
     let url = address::parse(from)
-        .map_err(|error| Usage(format!("`{}` {}; {}", address::shown(from), error.message(), error.help())))?;
+        .map_err(|error| UsageError(format!("`{}` {}; {}", address::shown(from), error.message(), error.help())))?;
     admin_context::block_on(async {
         let file = client::download(url, TIME, silence, PackageIndex::MAX_FILE_BYTES).await;
-        let file = file.map_err(|error| Unreachable(format!("cannot fetch the index: {error}; the old one stays")))?;
+        let file =
+            file.map_err(|error| UnreachableError(format!("cannot fetch the index: {error}; the old one stays")))?;
         Ok(file.to_vec())
     })
 }

@@ -9,9 +9,9 @@ use anyhow::Result;
 
 use crate::cli::{ConnectArgs, StoreArgs};
 use crate::config::{self, offer};
-use crate::exit::Usage;
-use crate::report::shown;
-use crate::{address, app, file};
+use crate::diagnostic_report::escape_for_terminal;
+use crate::exit_code::UsageError;
+use crate::{address, app, source_file};
 
 /// What there is, as far as one can see.
 pub struct Peek {
@@ -31,16 +31,17 @@ impl Peek {
         let mut table = toml::Table::new();
         let mut home = PathBuf::new();
         if let Some(path) = &args.config {
-            let text = file::read(path)?.text;
-            let not_toml = || Usage(format!("`{}` is not TOML; `gatelodge serve --check` tells more", path.display()));
+            let text = source_file::read_source(path)?.text;
+            let not_toml =
+                || UsageError(format!("`{}` is not TOML; `gatelodge serve --check` tells more", path.display()));
             table = str::from_utf8(&text).ok().and_then(|text| toml::from_str(text).ok()).ok_or_else(not_toml)?;
             home = path.parent().map(PathBuf::from).unwrap_or_default();
         }
         let text = |section: &str, field: &str| table.get(section)?.get(field)?.as_str().map(str::to_owned);
         let written = text("store", "data").map(|data| home.join(data));
         let data = args.data.clone().or(written).or_else(config::default_data);
-        let data =
-            data.ok_or_else(|| Usage("there is no home directory to keep data in; name one with `--data`".into()))?;
+        let data = data
+            .ok_or_else(|| UsageError("there is no home directory to keep data in; name one with `--data`".into()))?;
         let note = app::find_note(&data);
         let listen = text("gateway", "listen").and_then(|listen| listen.parse().ok()).unwrap_or(config::CALLERS);
         let listen = note.as_ref().map_or(listen, |note| note.listen);
@@ -66,9 +67,9 @@ impl Peek {
     }
 
     /// The server that is meant, and its address.
-    pub fn target(&self, args: &ConnectArgs) -> Result<(Option<String>, String), Usage> {
+    pub fn target(&self, args: &ConnectArgs) -> Result<(Option<String>, String), UsageError> {
         if let Some(url) = &args.url {
-            let fault = |fault: address::UrlFault| Usage(format!("{}; {}", fault.message(), fault.help()));
+            let fault = |fault: address::UrlFault| UsageError(format!("{}; {}", fault.message(), fault.help()));
             let path = address::parse(url).map_err(fault)?.path().to_owned();
             let last = path.strip_prefix("/mcp/").map(|name| name.trim_end_matches('/').to_owned());
             return Ok((args.server.clone().or(last).filter(|name| !name.is_empty()), url.clone()));
@@ -78,11 +79,19 @@ impl Peek {
             (Some(server), known) if known.contains(server) => server,
             (Some(server), known) => {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                return Err(Usage(format!("there is no server `{}`: {}", shown(server), offer(server, &known))));
+                return Err(UsageError(format!(
+                    "there is no server `{}`: {}",
+                    escape_for_terminal(server),
+                    offer(server, &known)
+                )));
             }
             (None, [only]) => only,
-            (None, []) => return Err(Usage("name the server with `--server`, or its address with `--url`".into())),
-            (None, many) => return Err(Usage(format!("name one of the servers with `--server`: {}", many.join(", ")))),
+            (None, []) => {
+                return Err(UsageError("name the server with `--server`, or its address with `--url`".into()));
+            }
+            (None, many) => {
+                return Err(UsageError(format!("name one of the servers with `--server`: {}", many.join(", "))));
+            }
         };
         Ok((Some(server.clone()), self.url(server)))
     }

@@ -11,9 +11,9 @@ use crate::app::{self, StoreHandles};
 use crate::cli::ConnectArgs;
 use crate::clients::Client;
 use crate::config::{self, DURATION_FORM, StoreConfig};
-use crate::exit::{Unreachable, Usage};
-use crate::report::{say, shown};
-use crate::{admin_context, output};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::{UnreachableError, UsageError};
+use crate::{admin_context, stdout_output};
 
 /// How often the log is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -29,12 +29,17 @@ pub struct Watch {
 impl Watch {
     /// Notes where the log ends.
     pub fn begin(args: &ConnectArgs, server: Option<String>, peek: &Peek) -> Result<Self> {
-        let bad = || Usage(format!("`{}` is not a length of time: write {DURATION_FORM}", shown(&args.timeout)));
+        let bad = || {
+            UsageError(format!(
+                "`{}` is not a length of time: write {DURATION_FORM}",
+                escape_for_terminal(&args.timeout)
+            ))
+        };
         let time = config::duration(&args.timeout).ok_or_else(bad)?;
         let store = StoreConfig::at(peek.data.clone());
         let missing =
             || format!("no gateway has run on `{}` yet; `--data` or `--config` names another", peek.data.display());
-        let stores = app::open_existing(&store, &app::system_clock()).map_err(|_| Usage(missing()))?;
+        let stores = app::open_existing(&store, &app::system_clock()).map_err(|_| UsageError(missing()))?;
         let head = admin_context::block_on(async { stores.ledger.head().await.context("cannot read the call log") })?;
         let filter = CallLogFilter {
             after: Some(head.seq),
@@ -49,16 +54,21 @@ impl Watch {
     /// Waits for a row of a grant, and says when it came.
     pub fn end(self, client: &Client, told: &mut Map<String, Value>) -> Result<()> {
         if !self.json {
-            say(&format!("waiting for the first request of {}; Ctrl-C ends it", client.name));
+            print_stderr(&format!("waiting for the first request of {}; Ctrl-C ends it", client.name));
         }
         let Some(row) = admin_context::block_on(self.first())? else {
             let help = "is the token set where the client starts, and was the client started anew?";
-            return Err(Unreachable(format!("no request came in time; {help}")).into());
+            return Err(UnreachableError(format!("no request came in time; {help}")).into());
         };
         told.insert("first_request".to_owned(), json!(row));
         if !self.json {
             let label = row.record.label.as_deref().unwrap_or_default();
-            output::print(&format!("{} connected at {} with grant `{}`\n", client.name, row.record.at, shown(label)))?;
+            stdout_output::print(&format!(
+                "{} connected at {} with grant `{}`\n",
+                client.name,
+                row.record.at,
+                escape_for_terminal(label)
+            ))?;
         }
         Ok(())
     }

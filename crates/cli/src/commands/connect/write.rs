@@ -6,12 +6,12 @@ use anyhow::Result;
 use serde_json::{Map, Value, json};
 
 use super::notes;
-use crate::ask;
 use crate::cli::ConnectArgs;
 use crate::clients::{Change, Client, Document, Held, Journal, Link, Output, Spot, Trouble, diff, snippet};
-use crate::exit::Usage;
-use crate::output;
-use crate::report::{say, shown};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::UsageError;
+use crate::prompt;
+use crate::stdout_output;
 
 /// Where it is noted what `connect` wrote, in the data directory.
 pub const JOURNAL: &str = "connect.json";
@@ -25,10 +25,10 @@ pub fn run(
     data: &Path,
 ) -> Result<Map<String, Value>> {
     let path = std::path::absolute(&spot.file)?;
-    let name = shown(&path.display().to_string());
+    let name = escape_for_terminal(&path.display().to_string());
     if !client.is_writable() {
-        output::print(&snippet(client, link))?;
-        return Err(Usage(format!(
+        stdout_output::print(&snippet(client, link))?;
+        return Err(UsageError(format!(
             "this goes into `{name}` by hand: nobody can change such a file and keep all of it"
         ))
         .into());
@@ -41,7 +41,7 @@ pub fn run(
     let old = document.entry(&spot.root, &link.name);
     let entry = link.entry_over(client, old);
     if old == Some(&entry) {
-        say(&format!("`{name}` says so already"));
+        print_stderr(&format!("`{name}` says so already"));
         return Ok(Map::from_iter([("written".to_owned(), Value::Null)]));
     }
     let shown_change = diff(old, &entry, &link.entry(client));
@@ -49,14 +49,14 @@ pub fn run(
         Change { root: spot.root.clone(), name: link.name.clone(), entry: Some(entry), input: link.input(client) };
     let bytes = document.with(std::slice::from_ref(&change)).map_err(|what| of_file(&name, &Trouble(what)))?;
     held.check_writable().map_err(|trouble| of_file(&name, &trouble))?;
-    say(&format!("{name}: `{}.{}`\n{}", spot.root.join("."), shown(&link.name), shown_change));
-    if !ask::leave(args.yes, "Write it?")? {
-        return Err(Usage("nothing was written".to_owned()).into());
+    print_stderr(&format!("{name}: `{}.{}`\n{}", spot.root.join("."), escape_for_terminal(&link.name), shown_change));
+    if !prompt::confirm(args.yes, "Write it?")? {
+        return Err(UsageError("nothing was written".to_owned()).into());
     }
     let output = Output { held, bytes, client: Some(client), entries: vec![change.path()] };
     let backup = keep(&output, data).map_err(|trouble| of_file(&name, &trouble))?;
-    say(&format!("wrote `{name}`; `gatelodge connect {} --undo` takes it back", client.id));
-    notes(client, link).iter().for_each(|note| say(note));
+    print_stderr(&format!("wrote `{name}`; `gatelodge connect {} --undo` takes it back", client.id));
+    notes(client, link).iter().for_each(|note| print_stderr(note));
     Ok(Map::from_iter([("written".to_owned(), json!(path)), ("backup".to_owned(), json!(backup))]))
 }
 

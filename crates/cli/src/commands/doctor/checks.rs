@@ -17,7 +17,7 @@ use crate::app::{
 };
 use crate::commands::server::test::{cut, reach};
 use crate::config::{Entries, Listen, StoreConfig};
-use crate::report::counted;
+use crate::diagnostic_report::count_noun;
 use crate::{admin_context, environment, headers};
 
 /// A clock before this was never set.
@@ -174,16 +174,20 @@ async fn reached(server: &UpstreamConfig, is_at_all: bool) -> Check {
     if let UpstreamTransport::Process(child) = &server.transport
         && let Some(program) = not_found(child)
     {
-        let says = format!("`{}` runs `{}`, which is not found", server.name, crate::report::shown(&program));
+        let says = format!(
+            "`{}` runs `{}`, which is not found",
+            server.name,
+            crate::diagnostic_report::escape_for_terminal(&program)
+        );
         return Check::wrong(name, says, "install it where the gateway runs, or write its full path in `command`");
     }
     let error = match reach(server).await {
         Ok(offered) => {
-            let tools = counted(offered.tools.len(), "tool");
+            let tools = count_noun(offered.tools.len(), "tool");
             let long = offered.tools.iter().find(|tool| is_at_all && !fits_tool_name_limit(&server.name, tool));
             return match long {
                 Some(tool) => {
-                    let (server, tool) = (&server.name, crate::report::shown(tool));
+                    let (server, tool) = (&server.name, crate::diagnostic_report::escape_for_terminal(tool));
                     let says = format!(
                         "`{server}` offers {tools}; at `/mcp`, some clients have no room for `{server}__{tool}`"
                     );

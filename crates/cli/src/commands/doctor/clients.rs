@@ -10,7 +10,7 @@ use crate::clients::{ALL, Client, Entry, short};
 use crate::commands::connect::target::Peek;
 use crate::commands::connect::{home, places};
 use crate::commands::init::scan::{Seen, scan_everywhere};
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
 
 const NAME: &str = "clients";
 
@@ -29,8 +29,8 @@ pub fn bypassing(args: &DoctorArgs, picture: &EffectiveConfig) -> Result<Vec<Che
 }
 
 fn told(seen: &Seen, picture: &EffectiveConfig, file: &str) -> Check {
-    let (client, name) = (seen.spot.client, shown(&seen.found.name));
-    let what = format!("{} reaches `{name}` past the gateway, by {}", client.name, shown(file));
+    let (client, name) = (seen.spot.client, escape_for_terminal(&seen.found.name));
+    let what = format!("{} reaches `{name}` past the gateway, by {}", client.name, escape_for_terminal(file));
     match picture.servers.iter().find(|server| is_same(seen, server)) {
         Some(server) => {
             let fix = format!(
@@ -40,7 +40,7 @@ fn told(seen: &Seen, picture: &EffectiveConfig, file: &str) -> Check {
             Check::wrong(NAME, format!("{what}, which has it as `{}`", server.name), fix)
         }
         None => {
-            let project = seen.spot.folder().map(|folder| format!(" --project {}", shown(folder)));
+            let project = seen.spot.folder().map(|folder| format!(" --project {}", escape_for_terminal(folder)));
             let project = project.unwrap_or_default();
             let fix =
                 format!("`gatelodge init --clients {} --servers {name}{project} --rewrite` moves it behind", client.id);

@@ -9,35 +9,35 @@ use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{AttachArgs, DetachArgs};
 use crate::commands::server;
 use crate::config::offer;
-use crate::exit::{Exit, Usage};
-use crate::output;
-use crate::report::{say, shown};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::stdout_output;
 
-pub fn run(args: AttachArgs) -> Result<Exit> {
+pub fn run(args: AttachArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let grant = find(&desk, &args.name).await?;
         let attachment = attachment(&desk, &args.server, args.policy.as_deref(), args.observe).await?;
         let entry = desk.admin_log_entry("grant.attach", &grant.label, json!(attachment));
         desk.stores.grants.attach(&grant.id, attachment.clone(), entry).await?;
         if args.json {
-            output::json(&json!({"id": grant.id, "label": grant.label, "attached": attachment}))?;
+            stdout_output::print_json(&json!({"id": grant.id, "label": grant.label, "attached": attachment}))?;
         }
-        say(&format!("grant `{}` reaches {}", shown(&grant.label), words(&attachment)));
-        Ok(Exit::Fine)
+        print_stderr(&format!("grant `{}` reaches {}", escape_for_terminal(&grant.label), words(&attachment)));
+        Ok(CommandExitCode::Success)
     })
 }
 
-pub fn detach(args: DetachArgs) -> Result<Exit> {
+pub fn detach(args: DetachArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let grant = find(&desk, &args.name).await?;
         let server = server::name(&args.server)?;
         let entry = desk.admin_log_entry("grant.detach", &grant.label, json!({"server": server}));
         desk.stores.grants.detach(&grant.id, &server, entry).await?;
         if args.json {
-            output::json(&json!({"id": grant.id, "label": grant.label, "detached": server}))?;
+            stdout_output::print_json(&json!({"id": grant.id, "label": grant.label, "detached": server}))?;
         }
-        say(&format!("grant `{}` no longer reaches {server}", shown(&grant.label)));
-        Ok(Exit::Fine)
+        print_stderr(&format!("grant `{}` no longer reaches {server}", escape_for_terminal(&grant.label)));
+        Ok(CommandExitCode::Success)
     })
 }
 
@@ -66,7 +66,9 @@ async fn known_server(desk: &AdminContext, name: &str) -> Result<ServerName> {
     let known: Vec<ServerName> = of_file.chain(stored.into_iter().map(|server| server.name)).collect();
     let names: Vec<&str> = known.iter().map(ServerName::as_str).collect();
     if !names.contains(&name) {
-        return Err(Usage(format!("there is no server `{}`; {}", shown(name), offer(name, &names))).into());
+        return Err(
+            UsageError(format!("there is no server `{}`; {}", escape_for_terminal(name), offer(name, &names))).into()
+        );
     }
     Ok(server::name(name)?)
 }
@@ -78,7 +80,12 @@ async fn known_policy(desk: &AdminContext, name: &str) -> Result<PolicyName> {
     let known: Vec<&str> = of_file.chain(stored.iter().map(|policy| policy.name.as_str())).collect();
     if !known.contains(&name) {
         let help = "keep one with `gatelodge policy put NAME FILE`";
-        return Err(Usage(format!("there is no policy `{}`; {}; {help}", shown(name), offer(name, &known))).into());
+        return Err(UsageError(format!(
+            "there is no policy `{}`; {}; {help}",
+            escape_for_terminal(name),
+            offer(name, &known)
+        ))
+        .into());
     }
     Ok(name.parse()?)
 }

@@ -13,13 +13,13 @@ use super::{expiry, find};
 use crate::admin_context::{self, StoreMode};
 use crate::cli::{CreateArgs, RotateArgs};
 use crate::config::{is_label, revisions};
-use crate::exit::{Exit, Usage};
-use crate::output;
-use crate::report::{say, shown};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::stdout_output;
 
-pub fn run(args: CreateArgs) -> Result<Exit> {
+pub fn run(args: CreateArgs) -> Result<CommandExitCode> {
     if !is_label(&args.label) {
-        return Err(Usage(
+        return Err(UsageError(
             "a label has 1 to 128 characters, without control characters, `file:` in front or a token in it".to_owned(),
         )
         .into());
@@ -28,7 +28,7 @@ pub fn run(args: CreateArgs) -> Result<Exit> {
     let minimum_revision = args.minimum_revision.as_deref().map(revision).transpose()?;
     admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |desk| {
         if desk.entries().grants.iter().any(|grant| *grant.label == *args.label) {
-            return Err(admin_context::defined_in_file_error("grant", &shown(&args.label)));
+            return Err(admin_context::defined_in_file_error("grant", &escape_for_terminal(&args.label)));
         }
         let attachments = match &args.server {
             Some(server) => vec![attachment(&desk, server, args.policy.as_deref(), args.observe).await?],
@@ -53,16 +53,16 @@ pub fn run(args: CreateArgs) -> Result<Exit> {
         let id = desk.stores.grants.create(new, desk.admin_log_entry("grant.create", &args.label, detail)).await?;
         tell(&token, &args.label, id.0.as_ref(), expires_at, args.json)?;
         if args.server.is_none() {
-            say(&format!(
+            print_stderr(&format!(
                 "it reaches nothing yet: gatelodge grant attach {} --server NAME --policy NAME",
-                shown(&args.label)
+                escape_for_terminal(&args.label)
             ));
         }
-        Ok(Exit::Fine)
+        Ok(CommandExitCode::Success)
     })
 }
 
-pub fn rotate(args: RotateArgs) -> Result<Exit> {
+pub fn rotate(args: RotateArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let grant = find(&desk, &args.name).await?;
         let expires_at = expiry(&args.life, desk.clock.now())?;
@@ -71,35 +71,46 @@ pub fn rotate(args: RotateArgs) -> Result<Exit> {
             desk.admin_log_entry("grant.rotate", &grant.label, json!({"id": grant.id, "expires_at": expires_at}));
         desk.stores.grants.rotate(&grant.id, token.hash(), expires_at, entry).await?;
         tell(&token, &grant.label, grant.id.0.as_ref(), expires_at, args.json)?;
-        say("the old token has ended; a running gateway refuses it within a second");
-        Ok(Exit::Fine)
+        print_stderr("the old token has ended; a running gateway refuses it within a second");
+        Ok(CommandExitCode::Success)
     })
 }
 
 /// Shows the token, this once.
 fn tell(token: &GrantToken, label: &str, id: &str, expires_at: Option<Timestamp>, json: bool) -> Result<()> {
     if json {
-        return output::json(&json!({"id": id, "label": label, "token": token.reveal(), "expires_at": expires_at}));
+        return stdout_output::print_json(
+            &json!({"id": id, "label": label, "token": token.reveal(), "expires_at": expires_at}),
+        );
     }
     let end = expires_at.map_or_else(|| "never ends by itself".to_owned(), |end| format!("ends on {end}"));
-    say(&format!("grant `{}` ({id}) {end}; this is the only time its token is shown:", shown(label)));
-    output::print(&format!("{}\n", token.reveal()))
+    print_stderr(&format!(
+        "grant `{}` ({id}) {end}; this is the only time its token is shown:",
+        escape_for_terminal(label)
+    ));
+    stdout_output::print(&format!("{}\n", token.reveal()))
 }
 
-fn revision(text: &str) -> Result<Revision, Usage> {
-    let unknown = |_| Usage(format!("`{}` is not a revision of the protocol; there are {}", shown(text), revisions()));
+fn revision(text: &str) -> Result<Revision, UsageError> {
+    let unknown = |_| {
+        UsageError(format!(
+            "`{}` is not a revision of the protocol; there are {}",
+            escape_for_terminal(text),
+            revisions()
+        ))
+    };
     text.parse().map_err(unknown)
 }
 
-fn facts(written: &[String]) -> Result<BTreeMap<String, String>, Usage> {
+fn facts(written: &[String]) -> Result<BTreeMap<String, String>, UsageError> {
     let mut facts = BTreeMap::new();
     for fact in written {
         let (key, value) = fact
             .split_once('=')
             .filter(|(key, _)| !key.is_empty())
-            .ok_or_else(|| Usage(format!("`{}` is not of the form KEY=VALUE", shown(fact))))?;
+            .ok_or_else(|| UsageError(format!("`{}` is not of the form KEY=VALUE", escape_for_terminal(fact))))?;
         if facts.insert(key.to_owned(), value.to_owned()).is_some() {
-            return Err(Usage(format!("the label `{}` is there twice", shown(key))));
+            return Err(UsageError(format!("the label `{}` is there twice", escape_for_terminal(key))));
         }
     }
     Ok(facts)

@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::words;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{ListArgs, NamedArgs};
-use crate::exit::Exit;
-use crate::output;
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
+use crate::exit_code::CommandExitCode;
+use crate::stdout_output;
 
 /// A grant as it is told. The hash of its token is no secret, but nobody needs it.
 #[derive(Debug, Serialize)]
@@ -30,26 +30,26 @@ pub struct Told {
     revoked_at: Option<Timestamp>,
 }
 
-pub fn run(args: ListArgs) -> Result<Exit> {
+pub fn run(args: ListArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let none = "there are no grants; make one with `gatelodge grant create LABEL --server NAME --policy NAME`";
-        output::list(&all(&desk).await?, args.json, none, rows)?;
-        Ok(Exit::Fine)
+        stdout_output::print_list(&all(&desk).await?, args.json, none, rows)?;
+        Ok(CommandExitCode::Success)
     })
 }
 
-pub fn show(args: NamedArgs) -> Result<Exit> {
+pub fn show(args: NamedArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let is_it = |told: &Told| told.label == args.name || told.id == args.name;
         // Of an ended grant and a living one of the same label the living one is meant.
         let found = all(&desk).await?.into_iter().filter(is_it).max_by_key(|told| told.state != "revoked");
-        let told = found.ok_or_else(|| StoreError::NotFound(format!("grant `{}`", shown(&args.name))))?;
+        let told = found.ok_or_else(|| StoreError::NotFound(format!("grant `{}`", escape_for_terminal(&args.name))))?;
         if args.json {
-            output::json(&told)?;
+            stdout_output::print_json(&told)?;
         } else {
-            output::print(&text(&told))?;
+            stdout_output::print(&text(&told))?;
         }
-        Ok(Exit::Fine)
+        Ok(CommandExitCode::Success)
     })
 }
 
@@ -108,7 +108,7 @@ fn state(revoked_at: Option<Timestamp>, expires_at: Option<Timestamp>, now: Time
 
 /// One row for each server, the label only in the first.
 fn rows(told: &Told) -> Vec<Vec<String>> {
-    let first = [shown(&told.label), told.state.to_owned(), told.from.to_owned()];
+    let first = [escape_for_terminal(&told.label), told.state.to_owned(), told.from.to_owned()];
     let mut reached = told.attachments.iter().map(words);
     let head = reached.next().unwrap_or_else(|| "reaches nothing".to_owned());
     let mut rows = vec![first.into_iter().chain([head]).collect::<Vec<_>>()];
@@ -118,13 +118,20 @@ fn rows(told: &Told) -> Vec<Vec<String>> {
 
 fn text(told: &Told) -> String {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
-    let mut rows =
-        vec![row("label", shown(&told.label)), row("id", told.id.clone()), row("state", told.state.to_owned())];
+    let mut rows = vec![
+        row("label", escape_for_terminal(&told.label)),
+        row("id", told.id.clone()),
+        row("state", told.state.to_owned()),
+    ];
     rows.extend(told.attachments.iter().map(|attachment| row("reaches", words(attachment))));
-    rows.extend(told.labels.iter().map(|(key, value)| row("labels", shown(&format!("{key}={value}")))));
-    rows.extend(told.minimum_revision.iter().map(|revision| row("speaks", format!("{} or newer", shown(revision)))));
+    rows.extend(told.labels.iter().map(|(key, value)| row("labels", escape_for_terminal(&format!("{key}={value}")))));
+    rows.extend(
+        told.minimum_revision
+            .iter()
+            .map(|revision| row("speaks", format!("{} or newer", escape_for_terminal(revision)))),
+    );
     let moments = [("created", told.created_at), ("expires", told.expires_at), ("revoked", told.revoked_at)];
     rows.extend(moments.iter().filter_map(|(name, at)| at.map(|at| row(name, at.to_string()))));
     rows.push(row("from", told.from.to_owned()));
-    output::table(&rows)
+    stdout_output::format_table(&rows)
 }

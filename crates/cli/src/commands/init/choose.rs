@@ -3,27 +3,29 @@
 use anyhow::Result;
 
 use super::scan::Seen;
-use crate::ask;
 use crate::cli::InitArgs;
 use crate::clients::{self, Client};
 use crate::config::offer;
-use crate::exit::Usage;
-use crate::report::{say, shown};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::UsageError;
+use crate::prompt;
 
 /// The clients that were named, or all.
-pub fn clients(named: &[String]) -> Result<Vec<&'static Client>, Usage> {
+pub fn clients(named: &[String]) -> Result<Vec<&'static Client>, UsageError> {
     if named.is_empty() {
         return Ok(clients::ALL.iter().collect());
     }
     let known: Vec<&str> = clients::ALL.iter().map(|client| client.id).collect();
     let find = |id: &String| {
-        clients::find(id).ok_or_else(|| Usage(format!("there is no client `{}`: {}", shown(id), offer(id, &known))))
+        clients::find(id).ok_or_else(|| {
+            UsageError(format!("there is no client `{}`: {}", escape_for_terminal(id), offer(id, &known)))
+        })
     };
     named.iter().map(find).collect()
 }
 
 /// The servers to be taken over, by their places; none if nobody chose.
-pub fn servers(args: &InitArgs, seen: &[Seen], gateway: &str) -> Result<Option<Vec<usize>>, Usage> {
+pub fn servers(args: &InitArgs, seen: &[Seen], gateway: &str) -> Result<Option<Vec<usize>>, UsageError> {
     let can_be = |one: &Seen| one.found.entry.is_some() && !one.leads_here(gateway);
     let all = || indices(seen, |one| can_be(one) && !one.found.is_off);
     if args.all {
@@ -33,12 +35,13 @@ pub fn servers(args: &InitArgs, seen: &[Seen], gateway: &str) -> Result<Option<V
     if names.is_empty() && !seen.iter().any(can_be) {
         return Ok(None);
     }
-    if names.is_empty() && !ask::can_ask() {
-        say("nothing was changed; choose servers with `--all` or `--servers a,b`");
+    if names.is_empty() && !prompt::is_interactive() {
+        print_stderr("nothing was changed; choose servers with `--all` or `--servers a,b`");
         return Ok(None);
     }
     if names.is_empty() {
-        let answer = ask::line("Which servers shall go behind the gateway? (all, none, or names with commas) ");
+        let answer =
+            prompt::read_answer("Which servers shall go behind the gateway? (all, none, or names with commas) ");
         match answer.as_str() {
             "all" => return Ok(Some(all())),
             "" | "none" => return Ok(None),
@@ -47,7 +50,11 @@ pub fn servers(args: &InitArgs, seen: &[Seen], gateway: &str) -> Result<Option<V
     }
     let known: Vec<&str> = seen.iter().filter(|one| can_be(one)).map(|one| one.found.name.as_str()).collect();
     if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(Usage(format!("no client has a server `{}`: {}", shown(unknown), offer(unknown, &known))));
+        return Err(UsageError(format!(
+            "no client has a server `{}`: {}",
+            escape_for_terminal(unknown),
+            offer(unknown, &known)
+        )));
     }
     Ok(Some(indices(seen, |one| can_be(one) && names.contains(&one.found.name))))
 }

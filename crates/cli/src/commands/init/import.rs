@@ -8,8 +8,8 @@ use gatelodge_store::ServerName;
 use super::scan::{Finding, Seen};
 use super::variable::Variables;
 use crate::clients::{Entry, Value, seems_secret};
+use crate::diagnostic_report::escape_for_terminal;
 use crate::environment::missing;
-use crate::report::shown;
 use crate::{address, headers};
 
 /// The longest part of a name that leaves room for a number behind it.
@@ -130,7 +130,7 @@ fn values(one: &Seen, entry: &Entry, remarks: &mut Vec<String>) -> Vec<(String, 
             remarks.push(format!(
                 "{}: the header `{}` is left out; the gateway sets its own",
                 one.subject(),
-                shown(name)
+                escape_for_terminal(name)
             ));
             continue;
         }
@@ -138,7 +138,7 @@ fn values(one: &Seen, entry: &Entry, remarks: &mut Vec<String>) -> Vec<(String, 
             remarks.push(format!(
                 "{}: `{}` has a default, which is left out; set the variable",
                 one.subject(),
-                shown(name)
+                escape_for_terminal(name)
             ));
         }
         // Codex names variables in fields of their own, which were read in our way to write them.
@@ -157,9 +157,11 @@ fn name(written: &str, taken: &mut BTreeSet<String>, remarks: &mut Vec<String>) 
     let numbered = (2..).map(|number| format!("{plain}-{number}"));
     let free = [plain.clone()].into_iter().chain(numbered).find(|name| !taken.contains(name)).unwrap_or_default();
     if free != plain {
-        remarks.push(format!("`{}` is called `{free}` here: another server has the name", shown(written)));
+        remarks
+            .push(format!("`{}` is called `{free}` here: another server has the name", escape_for_terminal(written)));
     } else if free != written {
-        remarks.push(format!("`{}` is called `{free}` here: names have a-z, 0-9 and `-`", shown(written)));
+        remarks
+            .push(format!("`{}` is called `{free}` here: names have a-z, 0-9 and `-`", escape_for_terminal(written)));
     }
     taken.insert(free.clone());
     free

@@ -11,7 +11,7 @@ use super::render;
 use super::scan::Seen;
 use super::variable::spelled;
 use crate::clients::{Held, Output, TOKEN_ENV};
-use crate::exit::Usage;
+use crate::exit_code::UsageError;
 
 /// A grant for one client at one server. A grant in the file has one server.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Present {
     /// Reads the configuration; one that is not there has nothing in it.
     pub fn read(path: &Path) -> Result<Self> {
         let path = &std::path::absolute(path)?;
-        let bad = |what: String| Usage(format!("`{}`: {what}", path.display()));
+        let bad = |what: String| UsageError(format!("`{}`: {what}", path.display()));
         let held = Held::read(path).map_err(|trouble| bad(trouble.0))?;
         let text =
             String::from_utf8(held.bytes().unwrap_or_default().to_vec()).map_err(|_| bad("it is not UTF-8".into()))?;
@@ -80,7 +80,7 @@ pub fn plan(present: Present, import: &Import, seen: &[Seen], copy_secrets: bool
     let mut put = |name: &str, text: String| -> Result<()> {
         let held = Held::read(&home.join(name)).with_context(|| format!("cannot write `{name}`"))?;
         if held.bytes().is_some() {
-            return Err(Usage(format!(
+            return Err(UsageError(format!(
                 "`{}` is there already; move it, or name another `--config`",
                 held.path().display()
             ))
@@ -107,7 +107,7 @@ pub fn plan(present: Present, import: &Import, seen: &[Seen], copy_secrets: bool
         )?;
     }
     toml::from_str::<toml::Table>(&sections)
-        .map_err(|_| Usage("the configuration has its sections in a form that cannot be added to".into()))?;
+        .map_err(|_| UsageError("the configuration has its sections in a form that cannot be added to".into()))?;
     let text =
         if present.text.contains("\r\n") { sections.replace("\r\n", "\n").replace('\n', "\r\n") } else { sections };
     outputs.push(Output::ours(present.held, text));

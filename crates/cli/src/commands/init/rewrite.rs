@@ -7,7 +7,7 @@ use super::import::Import;
 use super::plan::Grant;
 use super::scan::{Finding, Scan};
 use crate::clients::{Change, Client, Link, Output, diff, snippet};
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
 
 /// What will happen to the clients' files.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ pub fn rewrite(scan: &mut Scan, import: &Import, grants: &[Grant], gateway: &Gat
             let old = scan.files.get(&one.spot.file).and_then(|read| read.document.entry(&one.spot.root, name));
             let entry = link.entry_over(client, old);
             let head = format!("{}: `{}.{name}`", one.spot.file.display(), one.spot.root.join("."));
-            rewrite.shown.push(format!("{}\n{}", shown(&head), diff(old, &entry, &link.entry(client))));
+            rewrite.shown.push(format!("{}\n{}", escape_for_terminal(&head), diff(old, &entry, &link.entry(client))));
             let (root, input) = (one.spot.root.clone(), link.input(client));
             let change = Change { root, name: name.clone(), entry: Some(entry), input };
             changes.entry(one.spot.file.clone()).or_insert((client, Vec::new())).1.push(change);

@@ -53,7 +53,7 @@ impl Finding {
 impl Seen {
     /// The server and its file, for people.
     pub fn subject(&self) -> String {
-        format!("{} in {}", crate::report::shown(&self.found.name), self.spot.file.display())
+        format!("{} in {}", crate::diagnostic_report::escape_for_terminal(&self.found.name), self.spot.file.display())
     }
 
     /// Whether it leads to a gateway of ours already.

@@ -6,21 +6,27 @@ use serde_json::{Value, json};
 
 use super::scan::{Scan, Seen};
 use crate::clients::{Entry, short, shown_command};
-use crate::report::shown;
-use crate::{address, output};
+use crate::diagnostic_report::escape_for_terminal;
+use crate::{address, stdout_output};
 
 /// All servers, as a table.
 pub fn table(scan: &Scan, home: &Path, gateway: &str) -> String {
     let head = ["client", "file", "server", "runs", "variables and headers"];
     let mut rows = vec![head.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>()];
     for one in &scan.seen {
-        let names: Vec<String> = names(one).iter().map(|name| shown(name)).collect();
+        let names: Vec<String> = names(one).iter().map(|name| escape_for_terminal(name)).collect();
         let off = if one.found.is_off { " (off)" } else { "" };
         let client = one.spot.client.name.to_owned();
-        let file = shown(&short(&one.spot.file, home));
-        rows.push(vec![client, file, format!("{}{off}", shown(&one.found.name)), runs(one, gateway), names.join(", ")]);
+        let file = escape_for_terminal(&short(&one.spot.file, home));
+        rows.push(vec![
+            client,
+            file,
+            format!("{}{off}", escape_for_terminal(&one.found.name)),
+            runs(one, gateway),
+            names.join(", "),
+        ]);
     }
-    output::table(&rows)
+    stdout_output::format_table(&rows)
 }
 
 /// All servers, for programs.

@@ -6,55 +6,67 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::json;
 
-use crate::ask;
 use crate::cli::InitArgs;
 use crate::clients::{Journal, Standing, Step, Undone};
-use crate::exit::{Exit, Failed, Usage};
-use crate::output;
-use crate::report::{say, shown};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, ExitError, UsageError};
+use crate::prompt;
+use crate::stdout_output;
 
-pub fn run(args: &InitArgs, journal_file: &Path) -> Result<Exit> {
+pub fn run(args: &InitArgs, journal_file: &Path) -> Result<CommandExitCode> {
     let Some(mut journal) = Journal::find(journal_file)? else {
-        return Err(Usage(format!("`init` wrote nothing for `{}`", args.config.display())).into());
+        return Err(UsageError(format!("`init` wrote nothing for `{}`", args.config.display())).into());
     };
     let is_changed = |step: &&Step| !matches!(step.standing(), Ok(Standing::Written | Standing::Before));
-    let changed: Vec<String> =
-        journal.steps.iter().filter(is_changed).map(|step| shown(&step.file.display().to_string())).collect();
+    let changed: Vec<String> = journal
+        .steps
+        .iter()
+        .filter(is_changed)
+        .map(|step| escape_for_terminal(&step.file.display().to_string()))
+        .collect();
     if !changed.is_empty() && !args.force {
-        changed.iter().for_each(|file| say(&format!("{file}: it was changed since `init`, or cannot be read")));
+        changed
+            .iter()
+            .for_each(|file| print_stderr(&format!("{file}: it was changed since `init`, or cannot be read")));
         let help = "`--force` takes our entries out of the changed files, and keeps the changes";
         let what = format!("nothing was taken back; {help}");
-        return Err(Failed(Exit::Findings, what).into());
+        return Err(ExitError(CommandExitCode::Findings, what).into());
     }
-    if !ask::leave(args.yes, &format!("Put {} files back as they were?", journal.steps.len()))? {
-        return Err(Usage("nothing was taken back".to_owned()).into());
+    if !prompt::confirm(args.yes, &format!("Put {} files back as they were?", journal.steps.len()))? {
+        return Err(UsageError("nothing was taken back".to_owned()).into());
     }
     let (mut restored, mut left) = (Vec::new(), Vec::new());
     // A configuration that stays names our policies and tokens; without them it could not be served.
     let config_stays = journal.steps.iter().filter(|step| step.file == config(args)).any(|step| is_changed(&step));
     for step in journal.steps.drain(..).rev() {
         if config_stays && step.client.is_none() && step.file != config(args) {
-            say(&format!("{}: it stays, because the configuration does", shown(&step.file.display().to_string())));
+            print_stderr(&format!(
+                "{}: it stays, because the configuration does",
+                escape_for_terminal(&step.file.display().to_string())
+            ));
             continue;
         }
         match step.undo() {
             Ok(Undone::Back) => restored.push(step.file),
-            Ok(Undone::Left) => say(&format!("{}: it was changed, and stays", shown(&step.file.display().to_string()))),
+            Ok(Undone::Left) => print_stderr(&format!(
+                "{}: it was changed, and stays",
+                escape_for_terminal(&step.file.display().to_string())
+            )),
             Err(trouble) => {
-                say(&format!("{}: {trouble}", shown(&step.file.display().to_string())));
+                print_stderr(&format!("{}: {trouble}", escape_for_terminal(&step.file.display().to_string())));
                 left.push(step);
             }
         }
     }
-    let exit = if left.is_empty() { Exit::Fine } else { Exit::Findings };
+    let exit = if left.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings };
     left.reverse();
     journal.steps = left;
     journal.keep(journal_file)?;
     remove_folders(&journal);
     if args.json {
-        output::json(&json!({"restored": restored}))?;
+        stdout_output::print_json(&json!({"restored": restored}))?;
     }
-    say(&format!("{} files are as they were", restored.len()));
+    print_stderr(&format!("{} files are as they were", restored.len()));
     Ok(exit)
 }
 

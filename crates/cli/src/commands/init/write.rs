@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::scan::Finding;
 use crate::clients::{Journal, Output, Trouble, make_folder};
-use crate::exit::Usage;
+use crate::exit_code::UsageError;
 
 /// Everything that is to be written.
 pub struct Work {
@@ -81,7 +81,7 @@ fn take_back_all(journal: &Journal, journal_file: &Path, why: String) -> anyhow:
     }
     super::undo::remove_folders(journal);
     let _ = std::fs::remove_file(journal_file);
-    Usage(format!("{why}; nothing was written")).into()
+    UsageError(format!("{why}; nothing was written")).into()
 }
 
 fn finding(output: &Output, trouble: &Trouble) -> Finding {

@@ -8,18 +8,18 @@ use gatelodge_policy::{Diagnostic, DiagnosticCode, Severity, ToolList, lint};
 use super::findings::{Findings, offer_yaml, refuse_two_inputs};
 use super::print_json;
 use crate::cli::CheckArgs;
-use crate::exit::Exit;
-use crate::file;
-use crate::report;
+use crate::diagnostic_report;
+use crate::exit_code::CommandExitCode;
+use crate::source_file;
 
-pub fn run(args: &CheckArgs) -> Result<Exit> {
+pub fn run(args: &CheckArgs) -> Result<CommandExitCode> {
     refuse_two_inputs(args.files.iter().chain(&args.tools).map(AsRef::as_ref))?;
     let mut findings = Findings::default();
     let tools = args.tools.as_deref().and_then(|path| tools(path, &mut findings));
     let checked_from = findings.files.len();
     for path in &args.files {
         let Some(source) = findings.read(path) else { continue };
-        let format = source.format(args.format);
+        let format = source.policy_format(args.format);
         let faults = lint(&source.text, format, tools.as_ref());
         findings.add(&source, offer_yaml(&source, format, faults));
     }
@@ -33,12 +33,14 @@ pub fn run(args: &CheckArgs) -> Result<Exit> {
         return Ok(findings.exit());
     }
     for (at, ((source, faults), summary)) in findings.files.iter().zip(summaries).enumerate() {
-        report::faults(source, faults);
-        let name = report::shown(&source.name);
+        diagnostic_report::print_diagnostics(source, faults);
+        let name = diagnostic_report::escape_for_terminal(&source.name);
         match faults.first() {
             Some(fault) if fault.code == DiagnosticCode::UnreadableFile => {}
-            _ if at < checked_from => report::say(&format!("{name}: the policies are checked without these tools")),
-            _ => report::say(&format!("{name}: {summary}")),
+            _ if at < checked_from => {
+                diagnostic_report::print_stderr(&format!("{name}: the policies are checked without these tools"))
+            }
+            _ => diagnostic_report::print_stderr(&format!("{name}: {summary}")),
         }
     }
     Ok(findings.exit())
@@ -46,7 +48,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit> {
 
 /// The tools that a server offers; none if they cannot be used, which is a finding then.
 fn tools(path: &Path, findings: &mut Findings) -> Option<ToolList> {
-    let source = findings.or_unreadable(file::try_read_reply(path))?;
+    let source = findings.or_unreadable(source_file::try_read_reply(path))?;
     ToolList::read(&source.text).map_err(|faults| findings.add(&source, faults)).ok()
 }
 

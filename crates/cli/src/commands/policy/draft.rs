@@ -12,11 +12,11 @@ use super::print;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::DraftArgs;
 use crate::config::{DURATION_FORM, duration, moment, offer};
-use crate::exit::{Exit, Usage};
-use crate::report::{say, shown};
-use crate::{file, output};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::{source_file, stdout_output};
 
-pub fn run(args: DraftArgs) -> Result<Exit> {
+pub fn run(args: DraftArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let since = args.since.as_deref().map(|text| since(text, desk.clock.now())).transpose()?;
         let wanted = Wanted { grant: &args.grant, server: args.server.as_deref(), since };
@@ -26,33 +26,34 @@ pub fn run(args: DraftArgs) -> Result<Exit> {
         }
         let notes = told::notes(&gathered, &wanted);
         let Some((server, found)) = only(&gathered, &args.grant)? else {
-            notes.iter().chain(&told::refused(&gathered)).for_each(|note| say(note));
-            say(&nothing(&args, &gathered));
-            return Ok(Exit::Findings);
+            notes.iter().chain(&told::refused(&gathered)).for_each(|note| print_stderr(note));
+            print_stderr(&nothing(&args, &gathered));
+            return Ok(CommandExitCode::Findings);
         };
         let drafted = write(&args.grant, server, found)?;
         if let Some(path) = &args.out {
-            file::write_new(path, &drafted.policy)?;
+            source_file::write_new_file(path, &drafted.policy)?;
         }
         if args.json {
-            output::json(&told::json(&args, server, found, &drafted, &notes))?;
-            return Ok(Exit::Fine);
+            stdout_output::print_json(&told::json(&args, server, found, &drafted, &notes))?;
+            return Ok(CommandExitCode::Success);
         }
-        notes.iter().chain(&told::left_out(found, &drafted)).for_each(|note| say(note));
+        notes.iter().chain(&told::left_out(found, &drafted)).for_each(|note| print_stderr(note));
         match &args.out {
-            Some(file) => say(&format!("the draft is in `{}`; next: {}", file.display(), next(&args, server))),
+            Some(file) => print_stderr(&format!("the draft is in `{}`; next: {}", file.display(), next(&args, server))),
             None => print(&drafted.policy)?,
         }
-        Ok(Exit::Fine)
+        Ok(CommandExitCode::Success)
     })
 }
 
 /// Reads a length of time back from now, a date, or a time.
-fn since(text: &str, now: Timestamp) -> Result<Timestamp, Usage> {
+fn since(text: &str, now: Timestamp) -> Result<Timestamp, UsageError> {
     let back = duration(text).and_then(|length| now.checked_sub(length).ok());
     let form = "a date as `2026-11-15`, a time as `2026-11-15T12:00:00Z`, or a length back from now";
-    back.or_else(|| moment(text))
-        .ok_or_else(|| Usage(format!("`{}` is not a time: write {form}, {DURATION_FORM}", shown(text))))
+    back.or_else(|| moment(text)).ok_or_else(|| {
+        UsageError(format!("`{}` is not a time: write {form}, {DURATION_FORM}", escape_for_terminal(text)))
+    })
 }
 
 /// Refuses a grant that is nowhere; one of `wrap`, or one that stood in a file, may be in the log alone.
@@ -66,11 +67,12 @@ async fn refuse_unknown(desk: &AdminContext, name: &str) -> Result<()> {
     }
     let labels: Vec<&str> = known.iter().map(|(_, label)| label.as_str()).collect();
     let help = offer(name, &labels);
-    Err(Usage(format!("there is no grant `{}`, and the log knows of none: {help}", shown(name))).into())
+    Err(UsageError(format!("there is no grant `{}`, and the log knows of none: {help}", escape_for_terminal(name)))
+        .into())
 }
 
 /// The one server with calls that were sent. A policy is for one server: of several, one has to be named.
-fn only<'g>(gathered: &'g Gathered, grant: &str) -> Result<Option<(&'g str, &'g Found)>, Usage> {
+fn only<'g>(gathered: &'g Gathered, grant: &str) -> Result<Option<(&'g str, &'g Found)>, UsageError> {
     let mut sent = gathered.servers.iter().filter(|(_, found)| found.sent > 0);
     match (sent.next(), sent.next()) {
         (first, None) => Ok(first.map(|(server, found)| (server.as_str(), found))),
@@ -81,16 +83,17 @@ fn only<'g>(gathered: &'g Gathered, grant: &str) -> Result<Option<(&'g str, &'g 
                 .filter(|(_, found)| found.sent > 0)
                 .map(|(server, found)| format!("`{server}` ({})", told::calls(found.sent)))
                 .collect();
-            let (grant, names) = (shown(grant), names.join(", "));
-            Err(Usage(format!("`{grant}` called more than one server; name one with `--server`: {names}")))
+            let (grant, names) = (escape_for_terminal(grant), names.join(", "));
+            Err(UsageError(format!("`{grant}` called more than one server; name one with `--server`: {names}")))
         }
     }
 }
 
 fn nothing(args: &DraftArgs, gathered: &Gathered) -> String {
-    let grant = shown(&args.grant);
-    let server = args.server.as_ref().map(|server| format!(" at `{}`", shown(server))).unwrap_or_default();
-    let since = args.since.as_ref().map(|since| format!(" since {}", shown(since))).unwrap_or_default();
+    let grant = escape_for_terminal(&args.grant);
+    let server =
+        args.server.as_ref().map(|server| format!(" at `{}`", escape_for_terminal(server))).unwrap_or_default();
+    let since = args.since.as_ref().map(|since| format!(" since {}", escape_for_terminal(since))).unwrap_or_default();
     let help =
         "let it work in observe mode for a while: `gatelodge grant attach LABEL --server NAME --policy NAME --observe`";
     let other: Vec<&str> = gathered
@@ -107,7 +110,7 @@ fn write(grant: &str, server: &str, found: &Found) -> Result<DraftPolicy> {
     let origin = format!("what `{grant}` did at `{server}`");
     found.draft.write(&origin).map_err(|faults| {
         let why = faults.first().map(|fault| fault.message.clone()).unwrap_or_default();
-        Usage(format!("all of it does not fit into one policy: {why}; take less with `--since`")).into()
+        UsageError(format!("all of it does not fit into one policy: {why}; take less with `--since`")).into()
     })
 }
 

@@ -10,11 +10,11 @@ use gatelodge_policy::{CallFile, Diagnostic, Explanation, Policy, explain};
 use super::findings::{Findings, refuse_two_inputs};
 use super::{print, print_json};
 use crate::cli::ExplainArgs;
-use crate::exit::Exit;
-use crate::file::Source;
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
+use crate::exit_code::CommandExitCode;
+use crate::source_file::NamedSource;
 
-pub fn run(args: &ExplainArgs) -> Result<Exit> {
+pub fn run(args: &ExplainArgs) -> Result<CommandExitCode> {
     refuse_two_inputs([args.policy.as_path(), Path::new(&args.call)])?;
     let mut findings = Findings::default();
     let policy = findings.read(&args.policy).and_then(|source| findings.load(&source, args.format));
@@ -31,19 +31,19 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
     } else {
         print(&told(&explanation))?
     }
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 /// A call is named by a file, or written where its name would stand.
-fn call_source(call: &str, findings: &mut Findings) -> Option<Source> {
+fn call_source(call: &str, findings: &mut Findings) -> Option<NamedSource> {
     if call.trim_start().starts_with('{') {
-        return Some(Source { name: "<call>".into(), text: call.as_bytes().to_vec() });
+        return Some(NamedSource { name: "<call>".into(), text: call.as_bytes().to_vec() });
     }
     findings.read(Path::new(call))
 }
 
 /// Judges a call, if there is a policy to judge it by.
-fn judge(policy: Option<&Policy>, source: &Source) -> Result<Option<Explanation>, Vec<Diagnostic>> {
+fn judge(policy: Option<&Policy>, source: &NamedSource) -> Result<Option<Explanation>, Vec<Diagnostic>> {
     let document =
         read(&source.text, &JsonLimits::REQUEST).map_err(|fault| vec![Diagnostic::from_call_error(&fault)])?;
     let call = CallFile::new(document.root())?;
@@ -54,14 +54,17 @@ fn judge(policy: Option<&Policy>, source: &Source) -> Result<Option<Explanation>
 fn told(explanation: &Explanation) -> String {
     let mut out = String::new();
     let code = explanation.code.map(|code| format!(" ({code})")).unwrap_or_default();
-    let rule = explanation.rule.as_ref().map(|rule| format!(" by {}", shown(rule))).unwrap_or_default();
+    let rule = explanation.rule.as_ref().map(|rule| format!(" by {}", escape_for_terminal(rule))).unwrap_or_default();
     let _ = writeln!(out, "{}{code}{rule}", explanation.decision);
     if let Some(message) = &explanation.message {
-        let _ = writeln!(out, "  {}", shown(message));
+        let _ = writeln!(out, "  {}", escape_for_terminal(message));
     }
     for charge in &explanation.charges {
-        let (window, counter, rule) =
-            (charge.window.get().trim_matches('"'), shown(&charge.counter), shown(&charge.rule));
+        let (window, counter, rule) = (
+            charge.window.get().trim_matches('"'),
+            escape_for_terminal(&charge.counter),
+            escape_for_terminal(&charge.rule),
+        );
         let unit = if charge.window.get().starts_with('"') { "" } else { " s" };
         let _ = writeln!(
             out,
@@ -72,16 +75,18 @@ fn told(explanation: &Explanation) -> String {
     let _ = writeln!(out, "\nlooked at, in this order; the first that refuses decides:");
     for step in &explanation.trace {
         let code = step.code.map(|code| format!(" ({code})")).unwrap_or_default();
-        let rule = shown(step.rule.as_deref().unwrap_or(""));
-        let _ = writeln!(out, "  {:7} {:18} {rule}{code}: {}", step.outcome, step.step, shown(&step.note));
+        let rule = escape_for_terminal(step.rule.as_deref().unwrap_or(""));
+        let _ =
+            writeln!(out, "  {:7} {:18} {rule}{code}: {}", step.outcome, step.step, escape_for_terminal(&step.note));
         for line in &step.conditions {
-            let found = if line.found.is_empty() { "nothing".into() } else { shown(&line.found.join(", ")) };
+            let found =
+                if line.found.is_empty() { "nothing".into() } else { escape_for_terminal(&line.found.join(", ")) };
             let _ = writeln!(
                 out,
                 "            {} {} {}: {}, found {found}",
-                shown(&line.path),
+                escape_for_terminal(&line.path),
                 line.op,
-                shown(line.value.get()),
+                escape_for_terminal(line.value.get()),
                 line.answer
             );
         }

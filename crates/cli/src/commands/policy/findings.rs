@@ -8,50 +8,50 @@ use gatelodge_policy::{Diagnostic, DiagnosticCode, DocumentFormat, Policy, Sever
 
 use super::print_json;
 use crate::cli::FormatName;
-use crate::exit::{Exit, Usage};
-use crate::file::{self, Source, Unreadable};
-use crate::report::{self, Finding};
+use crate::diagnostic_report::{self, DiagnosticJson};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::source_file::{self, NamedSource, ReadSourceError};
 
 /// The findings of all files, in the order in which these were looked at. One that is faulty keeps no other from being
 /// looked at.
 #[derive(Debug, Default)]
 pub struct Findings {
-    pub files: Vec<(Source, Vec<Diagnostic>)>,
+    pub files: Vec<(NamedSource, Vec<Diagnostic>)>,
 }
 
 impl Findings {
     /// Reads a file; none if it cannot be read, which is a finding then.
-    pub fn read(&mut self, path: &Path) -> Option<Source> {
-        let read = file::try_read(path);
+    pub fn read(&mut self, path: &Path) -> Option<NamedSource> {
+        let read = source_file::try_read_source(path);
         self.or_unreadable(read)
     }
 
     /// Keeps why a file cannot be read.
-    pub fn or_unreadable(&mut self, read: Result<Source, Unreadable>) -> Option<Source> {
+    pub fn or_unreadable(&mut self, read: Result<NamedSource, ReadSourceError>) -> Option<NamedSource> {
         read.map_err(|unreadable| {
             let fault = unreadable_at(0..0, &unreadable);
-            self.add(&Source { name: unreadable.name, text: Vec::new() }, vec![fault]);
+            self.add(&NamedSource { name: unreadable.name, text: Vec::new() }, vec![fault]);
         })
         .ok()
     }
 
     /// Loads a policy; none if it has faults, which are findings then.
-    pub fn load(&mut self, source: &Source, asked: Option<FormatName>) -> Option<Policy> {
-        let format = source.format(asked);
+    pub fn load(&mut self, source: &NamedSource, asked: Option<FormatName>) -> Option<Policy> {
+        let format = source.policy_format(asked);
         let loaded = parse(&source.text, format);
         loaded.map_err(|faults| self.add(source, offer_yaml(source, format, faults))).ok()
     }
 
     /// Keeps what was found in a file, if only that it has no faults.
-    pub fn add(&mut self, source: &Source, faults: Vec<Diagnostic>) {
+    pub fn add(&mut self, source: &NamedSource, faults: Vec<Diagnostic>) {
         self.files.push((source.clone(), faults));
     }
 
     /// The findings for programs.
-    pub fn told(&self) -> Vec<Finding<'_>> {
+    pub fn told(&self) -> Vec<DiagnosticJson<'_>> {
         let mut told = Vec::new();
         for (source, faults) in &self.files {
-            told.extend(faults.iter().map(|fault| Finding::new(source, fault)));
+            told.extend(faults.iter().map(|fault| DiagnosticJson::new(source, fault)));
         }
         told
     }
@@ -61,22 +61,26 @@ impl Findings {
         if json {
             return print_json(&self.told());
         }
-        self.files.iter().for_each(|(source, faults)| report::faults(source, faults));
+        self.files.iter().for_each(|(source, faults)| diagnostic_report::print_diagnostics(source, faults));
         Ok(())
     }
 
     /// How a command with these findings ends.
-    pub fn exit(&self) -> Exit {
+    pub fn exit(&self) -> CommandExitCode {
         let mut faults = self.files.iter().flat_map(|(_, faults)| faults);
         if faults.clone().any(|fault| fault.code == DiagnosticCode::UnreadableFile) {
-            return Exit::Usage;
+            return CommandExitCode::Usage;
         }
-        if faults.any(|fault| fault.severity == Severity::Error) { Exit::Findings } else { Exit::Fine }
+        if faults.any(|fault| fault.severity == Severity::Error) {
+            CommandExitCode::Findings
+        } else {
+            CommandExitCode::Success
+        }
     }
 }
 
 /// The finding that a file cannot be read, at the place that names it.
-pub fn unreadable_at(span: Range<usize>, unreadable: &Unreadable) -> Diagnostic {
+pub fn unreadable_at(span: Range<usize>, unreadable: &ReadSourceError) -> Diagnostic {
     Diagnostic {
         code: DiagnosticCode::UnreadableFile,
         severity: Severity::Error,
@@ -88,7 +92,7 @@ pub fn unreadable_at(span: Range<usize>, unreadable: &Unreadable) -> Diagnostic 
 }
 
 /// Offers another name where YAML is taken for JSON.
-pub fn offer_yaml(source: &Source, format: DocumentFormat, mut faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
+pub fn offer_yaml(source: &NamedSource, format: DocumentFormat, mut faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let first = source.text.iter().find(|byte| !byte.is_ascii_whitespace());
     if let [fault] = faults.as_mut_slice()
         && format == DocumentFormat::Json
@@ -107,7 +111,7 @@ pub fn offer_yaml(source: &Source, format: DocumentFormat, mut faults: Vec<Diagn
 pub fn refuse_two_inputs<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<()> {
     if paths.into_iter().filter(|path| *path == Path::new("-")).count() > 1 {
         let message = "standard input can be read once: `-` stands twice; name a file for all but one";
-        return Err(Usage(message.into()).into());
+        return Err(UsageError(message.into()).into());
     }
     Ok(())
 }

@@ -8,13 +8,13 @@ use gatelodge_policy::DocumentFormat;
 use super::findings::{Findings, offer_yaml};
 use super::print;
 use crate::cli::FmtArgs;
-use crate::exit::{Exit, Usage};
-use crate::report;
+use crate::diagnostic_report;
+use crate::exit_code::{CommandExitCode, UsageError};
 
-pub fn run(args: &FmtArgs) -> Result<Exit> {
+pub fn run(args: &FmtArgs) -> Result<CommandExitCode> {
     let mut findings = Findings::default();
     let formatted = findings.read(&args.file).and_then(|source| {
-        let language = source.format(None);
+        let language = source.policy_format(None);
         let formatted = gatelodge_policy::format(&source.text, language);
         let refuse = |faults| findings.add(&source, offer_yaml(&source, language, faults));
         Some((formatted.map_err(refuse).ok()?, source, language))
@@ -23,25 +23,28 @@ pub fn run(args: &FmtArgs) -> Result<Exit> {
         findings.tell(false)?;
         return Ok(findings.exit());
     };
-    let name = report::shown(&source.name);
+    let name = diagnostic_report::escape_for_terminal(&source.name);
     let is_input = args.file == Path::new("-");
     let is_same = formatted.text.as_bytes() == source.text;
     if args.check {
         if !is_same {
-            report::say(&format!("{name}: {}", advice(&name, language, is_input, formatted.comments_lost)));
+            diagnostic_report::print_stderr(&format!(
+                "{name}: {}",
+                advice(&name, language, is_input, formatted.comments_lost)
+            ));
         }
-        return Ok(if is_same { Exit::Fine } else { Exit::Findings });
+        return Ok(if is_same { CommandExitCode::Success } else { CommandExitCode::Findings });
     }
     if !args.write {
         if formatted.comments_lost > 0 {
-            report::say(&format!("{name}: {} lost in JSON", comments(formatted.comments_lost)));
+            diagnostic_report::print_stderr(&format!("{name}: {} lost in JSON", comments(formatted.comments_lost)));
         }
         print(&formatted.text)?;
-        return Ok(Exit::Fine);
+        return Ok(CommandExitCode::Success);
     }
     if language == DocumentFormat::Yaml || is_input {
         let message = "only a JSON file is changed in place; leave `--write` out and send the output to a new file";
-        return Err(Usage(message.into()).into());
+        return Err(UsageError(message.into()).into());
     }
     if !is_same {
         refuse_read_only(&args.file)?;
@@ -49,7 +52,7 @@ pub fn run(args: &FmtArgs) -> Result<Exit> {
         let help = "it is as it was: see that there is room in its folder, and that you may write there";
         replace(&args.file, &formatted.text).map_err(|error| anyhow!("cannot write `{path}`: {error}; {help}"))?;
     }
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 /// What to do about a text that is not laid out.
@@ -79,7 +82,7 @@ fn refuse_read_only(path: &Path) -> Result<()> {
         let path = path.display();
         let message =
             format!("`{path}` is read-only; make it writable, or leave `--write` out and send the output elsewhere");
-        return Err(Usage(message).into());
+        return Err(UsageError(message).into());
     }
     Ok(())
 }

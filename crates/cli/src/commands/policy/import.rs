@@ -7,10 +7,10 @@ use serde_json::json;
 use super::findings::Findings;
 use super::{print, print_json};
 use crate::cli::ImportArgs;
-use crate::exit::Exit;
-use crate::report;
+use crate::diagnostic_report;
+use crate::exit_code::CommandExitCode;
 
-pub fn run(args: &ImportArgs) -> Result<Exit> {
+pub fn run(args: &ImportArgs) -> Result<CommandExitCode> {
     let mut findings = Findings::default();
     let imported = findings.read(&args.file).and_then(|source| {
         let imported =
@@ -31,13 +31,16 @@ pub fn run(args: &ImportArgs) -> Result<Exit> {
             })
             .collect();
         print_json(&json!({"policy": imported.policy, "notes": notes}))?;
-        return Ok(Exit::Fine);
+        return Ok(CommandExitCode::Success);
     }
     for note in &imported.notes {
         let place = LineColumn::of(&source.text, note.span.start);
-        let (name, message) = (report::shown(&source.name), report::shown(&note.message));
-        report::say(&format!("{name}:{}:{}: {}: {message}", place.line, place.column, note.kind));
+        let (name, message) = (
+            diagnostic_report::escape_for_terminal(&source.name),
+            diagnostic_report::escape_for_terminal(&note.message),
+        );
+        diagnostic_report::print_stderr(&format!("{name}:{}:{}: {}: {message}", place.line, place.column, note.kind));
     }
     print(&imported.policy)?;
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }

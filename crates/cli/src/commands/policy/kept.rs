@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::name;
 use crate::admin_context::{self, StoreMode};
 use crate::cli::{ListArgs, NamedArgs, ShowPolicyArgs};
-use crate::exit::Exit;
-use crate::output;
-use crate::report::{say, shown};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::CommandExitCode;
+use crate::stdout_output;
 
-pub fn list(args: ListArgs) -> Result<Exit> {
+pub fn list(args: ListArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let stored = desk.stores.policies.list().await?;
         let entries = desk.entries();
@@ -24,24 +24,24 @@ pub fn list(args: ListArgs) -> Result<Exit> {
                 json!({"name": policy.name, "version": policy.version, "from": "store",
                        "created_at": policy.created_at, "created_by": policy.created_by})
             });
-            output::json(&file.chain(store).collect::<Vec<Value>>())?;
-            return Ok(Exit::Fine);
+            stdout_output::print_json(&file.chain(store).collect::<Vec<Value>>())?;
+            return Ok(CommandExitCode::Success);
         }
         let file = of_file.iter().map(|name| vec![(*name).to_owned(), "file".to_owned()]);
         let store = of_store.map(|policy| {
-            let by = format!("put {} by {}", policy.created_at, shown(&policy.created_by));
+            let by = format!("put {} by {}", policy.created_at, escape_for_terminal(&policy.created_by));
             vec![policy.name.to_string(), format!("version {}", policy.version), by]
         });
         let rows: Vec<_> = file.chain(store).collect();
         if rows.is_empty() {
-            say("there are no policies; keep one with `gatelodge policy put NAME FILE`");
+            print_stderr("there are no policies; keep one with `gatelodge policy put NAME FILE`");
         }
-        output::print(&output::table(&rows))?;
-        Ok(Exit::Fine)
+        stdout_output::print(&stdout_output::format_table(&rows))?;
+        Ok(CommandExitCode::Success)
     })
 }
 
-pub fn show(args: ShowPolicyArgs) -> Result<Exit> {
+pub fn show(args: ShowPolicyArgs) -> Result<CommandExitCode> {
     let name = name(&args.name)?;
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         if desk.entries().policies.iter().any(|policy| policy.name == name) {
@@ -49,29 +49,29 @@ pub fn show(args: ShowPolicyArgs) -> Result<Exit> {
         }
         let policy = desk.stores.policies.get(&name, args.version.map(PolicyVersion)).await?;
         if args.json {
-            output::json(&policy)?
+            stdout_output::print_json(&policy)?
         } else {
-            output::print(&policy.text)?
+            stdout_output::print(&policy.text)?
         }
-        Ok(Exit::Fine)
+        Ok(CommandExitCode::Success)
     })
 }
 
-pub fn versions(args: NamedArgs) -> Result<Exit> {
+pub fn versions(args: NamedArgs) -> Result<CommandExitCode> {
     let name = name(&args.name)?;
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let versions = desk.stores.policies.versions(&name).await?;
         if args.json {
-            output::json(&versions.iter().map(told).collect::<Vec<_>>())?;
-            return Ok(Exit::Fine);
+            stdout_output::print_json(&versions.iter().map(told).collect::<Vec<_>>())?;
+            return Ok(CommandExitCode::Success);
         }
         let row = |policy: &StoredPolicy| {
             let again = policy.restores.map(|old| format!("puts {old} back")).unwrap_or_default();
-            let by = shown(&policy.created_by);
+            let by = escape_for_terminal(&policy.created_by);
             vec![format!("version {}", policy.version), policy.created_at.to_string(), by, again]
         };
-        output::print(&output::table(&versions.iter().map(row).collect::<Vec<_>>()))?;
-        Ok(Exit::Fine)
+        stdout_output::print(&stdout_output::format_table(&versions.iter().map(row).collect::<Vec<_>>()))?;
+        Ok(CommandExitCode::Success)
     })
 }
 

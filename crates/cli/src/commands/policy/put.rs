@@ -8,28 +8,30 @@ use serde_json::json;
 use super::name;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{PutArgs, RollbackArgs};
-use crate::exit::{Exit, Failed, Usage};
-use crate::file;
-use crate::report::{self, say, shown};
-use crate::{environment, output};
+use crate::diagnostic_report::{self, escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, ExitError, UsageError};
+use crate::source_file;
+use crate::{environment, stdout_output};
 
-pub fn run(args: PutArgs) -> Result<Exit> {
+pub fn run(args: PutArgs) -> Result<CommandExitCode> {
     let name = name(&args.name)?;
-    let source = file::read(&args.file)?;
-    let format = source.format(args.format);
+    let source = source_file::read_source(&args.file)?;
+    let format = source.policy_format(args.format);
     let found = lint(&source.text, format, None);
-    report::faults(&source, &found);
+    diagnostic_report::print_diagnostics(&source, &found);
     if found.iter().any(|fault| fault.severity == Severity::Error) {
-        return Err(Failed(Exit::Findings, "the policy has faults; nothing was kept".to_owned()).into());
+        return Err(ExitError(CommandExitCode::Findings, "the policy has faults; nothing was kept".to_owned()).into());
     }
-    let Ok(text) = String::from_utf8(source.text) else { return Err(Usage("the policy is not UTF-8".into()).into()) };
+    let Ok(text) = String::from_utf8(source.text) else {
+        return Err(UsageError("the policy is not UTF-8".into()).into());
+    };
     admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |desk| {
         let put = Put { name, text, format, restores: None };
         keep(&desk, put, "policy.put", args.json).await
     })
 }
 
-pub fn rollback(args: RollbackArgs) -> Result<Exit> {
+pub fn rollback(args: RollbackArgs) -> Result<CommandExitCode> {
     let name = name(&args.name)?;
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let old = desk.stores.policies.get(&name, Some(PolicyVersion(args.version))).await?;
@@ -47,13 +49,13 @@ struct Put {
     restores: Option<PolicyVersion>,
 }
 
-async fn keep(desk: &AdminContext, put: Put, action: &str, json: bool) -> Result<Exit> {
+async fn keep(desk: &AdminContext, put: Put, action: &str, json: bool) -> Result<CommandExitCode> {
     let Put { name, text, format, restores } = put;
     if desk.config_entries().policies.iter().any(|policy| policy.name == name) {
         return Err(admin_context::defined_in_file_error("policy", name.as_str()));
     }
     let new = parse(text.as_bytes(), format)
-        .map_err(|_| Usage(format!("policy `{name}` does not load with this build; nothing was kept")))?;
+        .map_err(|_| UsageError(format!("policy `{name}` does not load with this build; nothing was kept")))?;
     let old = match desk.stores.policies.get(&name, None).await {
         Ok(old) => Some(old),
         Err(StoreError::NotFound(_)) => None,
@@ -62,11 +64,11 @@ async fn keep(desk: &AdminContext, put: Put, action: &str, json: bool) -> Result
     if let Some(same) = old.as_ref().filter(|old| old.text == text && old.is_yaml == (format == DocumentFormat::Yaml)) {
         if json {
             let version = same.version;
-            output::json(&json!({"name": name, "version": version, "unchanged": true, "counters": []}))?;
+            stdout_output::print_json(&json!({"name": name, "version": version, "unchanged": true, "counters": []}))?;
         } else {
-            say(&format!("policy `{name}` stays at version {}: the text is the same", same.version));
+            print_stderr(&format!("policy `{name}` stays at version {}: the text is the same", same.version));
         }
-        return Ok(Exit::Fine);
+        return Ok(CommandExitCode::Success);
     }
     let changes = old.as_ref().map(|old| changes(old, &new)).unwrap_or_default();
     let policy = StoredPolicy {
@@ -81,15 +83,15 @@ async fn keep(desk: &AdminContext, put: Put, action: &str, json: bool) -> Result
     let entry = desk.admin_log_entry(action, name.as_str(), json!({"restores": restores}));
     let version = desk.stores.policies.put(policy, entry).await?;
     if json {
-        output::json(&json!({
+        stdout_output::print_json(&json!({
             "name": name, "version": version, "restores": restores, "unchanged": false, "counters": changes
         }))?;
-        return Ok(Exit::Fine);
+        return Ok(CommandExitCode::Success);
     }
     let again = restores.map(|old| format!(", which puts version {old} back")).unwrap_or_default();
-    say(&format!("policy `{name}` is now at version {version}{again}"));
-    changes.iter().for_each(|change| say(&format!("  {change}")));
-    Ok(Exit::Fine)
+    print_stderr(&format!("policy `{name}` is now at version {version}{again}"));
+    changes.iter().for_each(|change| print_stderr(&format!("  {change}")));
+    Ok(CommandExitCode::Success)
 }
 
 /// What becomes of the counters of the version that was in force.
@@ -99,14 +101,14 @@ fn changes(old: &StoredPolicy, new: &Policy) -> Vec<String> {
     let (old, new) = (old.counters(), new.counters());
     let mut changes = Vec::new();
     for shape in new.iter().filter(|shape| !old.contains(shape)) {
-        let name = shown(&shape.name);
+        let name = escape_for_terminal(&shape.name);
         match old.iter().find(|old| old.name == shape.name) {
             Some(before) => changes.push(format!("counter `{name}` starts at zero: {}", difference(before, shape))),
             None => changes.push(format!("counter `{name}` is new and starts at zero")),
         }
     }
     for shape in old.iter().filter(|shape| !new.iter().any(|new| new.name == shape.name)) {
-        changes.push(format!("counter `{}` is no longer used", shown(&shape.name)));
+        changes.push(format!("counter `{}` is no longer used", escape_for_terminal(&shape.name)));
     }
     changes
 }

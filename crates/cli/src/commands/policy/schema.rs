@@ -3,9 +3,9 @@
 use anyhow::Result;
 
 use super::print_json;
-use crate::exit::Exit;
+use crate::exit_code::CommandExitCode;
 
-pub fn run() -> Result<Exit> {
+pub fn run() -> Result<CommandExitCode> {
     print_json(&gatelodge_policy::policy_json_schema())?;
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }

@@ -10,16 +10,16 @@ use serde::Serialize;
 use super::findings::{Findings, offer_yaml, refuse_two_inputs, unreadable_at};
 use super::{print, print_json};
 use crate::cli::TestArgs;
-use crate::exit::Exit;
-use crate::file::{self, Source};
-use crate::report::{Finding, shown};
+use crate::diagnostic_report::{DiagnosticJson, escape_for_terminal};
+use crate::exit_code::CommandExitCode;
+use crate::source_file::{self, NamedSource};
 
 /// What came of one case file.
 #[derive(Debug, Default)]
 struct FileReport {
     name: String,
     /// The case file; none if it cannot be read.
-    source: Option<Source>,
+    source: Option<NamedSource>,
     cases: Vec<CaseReport>,
     /// The faults of the case file, of its calls, and of its policies.
     findings: Findings,
@@ -28,7 +28,7 @@ struct FileReport {
 /// A policy, or its faults; none if it cannot be read.
 type Loaded = Option<Result<Policy, Vec<Diagnostic>>>;
 
-pub fn run(args: &TestArgs) -> Result<Exit> {
+pub fn run(args: &TestArgs) -> Result<CommandExitCode> {
     refuse_two_inputs(args.files.iter().map(AsRef::as_ref))?;
     let reports: Vec<FileReport> = args.files.iter().map(|path| run_file(path)).collect();
     let cases = || reports.iter().flat_map(|report| &report.cases);
@@ -46,15 +46,15 @@ pub fn run(args: &TestArgs) -> Result<Exit> {
         }
     }
     let exits = reports.iter().map(|report| report.findings.exit());
-    let worst = exits.max_by_key(|exit| *exit as u8).unwrap_or(Exit::Fine);
-    Ok(if worst == Exit::Fine && failed > 0 { Exit::Findings } else { worst })
+    let worst = exits.max_by_key(|exit| *exit as u8).unwrap_or(CommandExitCode::Success);
+    Ok(if worst == CommandExitCode::Success && failed > 0 { CommandExitCode::Findings } else { worst })
 }
 
 fn run_file(path: &Path) -> FileReport {
     let mut report = FileReport { name: path.display().to_string(), ..FileReport::default() };
     let Some(source) = report.findings.read(path) else { return report };
     report.name.clone_from(&source.name);
-    let format = source.format(None);
+    let format = source.policy_format(None);
     match CaseFile::read(&source.text, format) {
         Ok(file) => run_cases(path, &source, &file, &mut report),
         Err(faults) => report.findings.add(&source, offer_yaml(&source, format, faults)),
@@ -63,7 +63,7 @@ fn run_file(path: &Path) -> FileReport {
     report
 }
 
-fn run_cases(path: &Path, source: &Source, file: &CaseFile, report: &mut FileReport) {
+fn run_cases(path: &Path, source: &NamedSource, file: &CaseFile, report: &mut FileReport) {
     let mut of_file = Vec::new();
     // Each policy with the text that its faults are in.
     let (mut texts, mut policies) = (Vec::new(), Vec::new());
@@ -94,26 +94,28 @@ fn run_cases(path: &Path, source: &Source, file: &CaseFile, report: &mut FileRep
 /// Loads a policy, and gives the text of its file, if it has one of its own.
 fn load(
     cases: &Path,
-    source: &Source,
+    source: &NamedSource,
     wanted: &PolicySource,
     faults: &mut Vec<Diagnostic>,
-) -> (Option<Source>, Loaded) {
+) -> (Option<NamedSource>, Loaded) {
     match wanted {
         PolicySource::Inline(policy) => (None, Some(policy.load())),
-        PolicySource::Path(name, span) => match file::try_read(&cases.parent().unwrap_or(Path::new("")).join(name)) {
-            Ok(policy) => {
-                let format = policy.format(None);
-                let loaded = gatelodge_policy::parse(&policy.text, format);
-                let loaded = loaded.map_err(|faults| offer_yaml(&policy, format, faults));
-                (Some(policy), Some(loaded))
+        PolicySource::Path(name, span) => {
+            match source_file::try_read_source(&cases.parent().unwrap_or(Path::new("")).join(name)) {
+                Ok(policy) => {
+                    let format = policy.policy_format(None);
+                    let loaded = gatelodge_policy::parse(&policy.text, format);
+                    let loaded = loaded.map_err(|faults| offer_yaml(&policy, format, faults));
+                    (Some(policy), Some(loaded))
+                }
+                Err(unreadable) => {
+                    let fault = unreadable_at(span.clone(), &unreadable);
+                    let help = format!("write a path that begins where `{}` is", source.name);
+                    faults.push(Diagnostic { help: Some(help), ..fault });
+                    (None, None)
+                }
             }
-            Err(unreadable) => {
-                let fault = unreadable_at(span.clone(), &unreadable);
-                let help = format!("write a path that begins where `{}` is", source.name);
-                faults.push(Diagnostic { help: Some(help), ..fault });
-                (None, None)
-            }
-        },
+        }
     }
 }
 
@@ -121,7 +123,7 @@ fn load(
 #[derive(Debug, Serialize)]
 struct ToldFile<'a> {
     file: &'a str,
-    faults: Vec<Finding<'a>>,
+    faults: Vec<DiagnosticJson<'a>>,
     cases: Vec<ToldCase<'a>>,
 }
 
@@ -151,9 +153,14 @@ impl FileReport {
     fn shown(&self) -> String {
         let mut out = String::new();
         for case in self.cases.iter().filter(|case| !case.has_passed()) {
-            out.push_str(&format!("FAILED {}:{}: {}\n", shown(&self.name), self.line(case), shown(&case.name)));
+            out.push_str(&format!(
+                "FAILED {}:{}: {}\n",
+                escape_for_terminal(&self.name),
+                self.line(case),
+                escape_for_terminal(&case.name)
+            ));
             for difference in &case.differences {
-                out.push_str(&format!("  {}\n", shown(difference)));
+                out.push_str(&format!("  {}\n", escape_for_terminal(difference)));
             }
             if !case.diagnostics.is_empty() {
                 out.push_str("  it has faults, so it was not judged\n");
@@ -163,8 +170,8 @@ impl FileReport {
             {
                 out.push_str(&format!(
                     "  refused by {}: {}\n",
-                    shown(step.rule.as_deref().unwrap_or(step.step)),
-                    shown(&step.note)
+                    escape_for_terminal(step.rule.as_deref().unwrap_or(step.step)),
+                    escape_for_terminal(&step.note)
                 ));
             }
         }

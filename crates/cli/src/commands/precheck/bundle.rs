@@ -8,8 +8,8 @@ use gatelodge_catalogue::{Bounds, Form, PackageIndex, PackageName, Skip, ToolFac
 use serde_json::Value;
 
 use super::{Asked, named, of_package};
-use crate::exit::Usage;
-use crate::report::{counted, shown};
+use crate::diagnostic_report::{count_noun, escape_for_terminal};
+use crate::exit_code::UsageError;
 
 /// A longer manifest is none.
 const MOST_BYTES: usize = 1 << 20;
@@ -32,7 +32,7 @@ pub fn asked(index: &PackageIndex, path: &Path) -> Result<Asked> {
             let is_new = |tool: &ToolFacts| !server.tools().any(|own| own.name() == tool.name);
             let is_more = named.left_out > 0 || named.tools.iter().any(is_new);
             let own = of_package(index, package);
-            let own = Asked { name: format!("{} ({})", shown(name), own.name), ..own };
+            let own = Asked { name: format!("{} ({})", escape_for_terminal(name), own.name), ..own };
             match is_more {
                 true => own.doubted("its manifest names tools that the index has not found in the package it starts"),
                 false => own,
@@ -72,11 +72,11 @@ fn settings(manifest: &Value) -> Option<String> {
     let all = manifest.get("user_config").and_then(Value::as_object).filter(|all| !all.is_empty())?;
     let is_secret = |own: &&Value| own.get("sensitive") == Some(&Value::Bool(true));
     let secret = all.values().filter(is_secret).count();
-    Some(format!("it asks for {}, {secret} of them secret", counted(all.len(), "setting")))
+    Some(format!("it asks for {}, {secret} of them secret", count_noun(all.len(), "setting")))
 }
 
 fn manifest(path: &Path) -> Result<Value> {
-    let refused = |why: String| Usage(format!("`{}` {why}", shown(&path.display().to_string())));
+    let refused = |why: String| UsageError(format!("`{}` {why}", escape_for_terminal(&path.display().to_string())));
     let file = File::open(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
     let bounds = Bounds { file: MOST_BYTES, kept: 2 * MOST_BYTES, stream: 4 << 20, ..Bounds::default() };
     let want = |path: &str| if path == "manifest.json" { Want::Yes } else { Want::No };

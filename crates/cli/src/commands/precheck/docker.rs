@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::{Asked, named};
 use crate::clients::read_yaml;
-use crate::exit::Usage;
-use crate::file;
-use crate::report::{counted, shown};
+use crate::diagnostic_report::{count_noun, escape_for_terminal};
+use crate::exit_code::UsageError;
+use crate::source_file;
 
 /// More servers are not told at once.
 const MOST: usize = 2_000;
@@ -21,8 +21,8 @@ const REMOTE: &str = "an address says nothing of the tools behind it; what is to
 
 /// What to do about each server of a catalogue.
 pub fn asked(path: &Path) -> Result<Vec<Asked>> {
-    let source = file::read(path)?;
-    let refused = |why: &str| Usage(format!("`{}` {why}", shown(&source.name)));
+    let source = source_file::read_source(path)?;
+    let refused = |why: &str| UsageError(format!("`{}` {why}", escape_for_terminal(&source.name)));
     if source.text.len() > JsonLimits::DOCUMENT.max_bytes {
         return Err(refused("is larger than 8 MiB").into());
     }
@@ -42,6 +42,6 @@ fn of_server(name: &str, server: &Value) -> Asked {
     let why = if is_remote { REMOTE } else { IMAGE };
     let mut own = Asked::claimed(name, named::tools(name, server.get("tools")), why);
     let secrets = server.get("secrets").and_then(Value::as_array).map(Vec::len).filter(|count| *count > 0);
-    own.advice.reasons.extend(secrets.map(|count| format!("it asks for {}", counted(count, "secret"))));
+    own.advice.reasons.extend(secrets.map(|count| format!("it asks for {}", count_noun(count, "secret"))));
     own
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use gatelodge_catalogue::{FoundTool, PackageRegistry, Release, ToolFacts, facts};
 use serde_json::{Map, Value, json};
 
-use crate::report::counted;
+use crate::diagnostic_report::count_noun;
 
 /// The tools that a list names.
 pub struct Named {
@@ -17,7 +17,7 @@ pub struct Named {
 impl Named {
     /// That some cannot be told.
     pub fn concern(&self) -> Option<String> {
-        let count = counted(self.left_out, "tool");
+        let count = count_noun(self.left_out, "tool");
         (self.left_out > 0)
             .then(|| format!("{count} that it names cannot be judged, by a name that is none or too long"))
     }

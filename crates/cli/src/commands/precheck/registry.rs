@@ -7,7 +7,7 @@ use gatelodge_catalogue::PackageIndex;
 use serde_json::Value;
 
 use super::{Asked, of_document};
-use crate::exit::{Exit, Failed, Unreachable, Usage};
+use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{address, admin_context, client};
 
 /// The largest answer.
@@ -27,18 +27,20 @@ pub fn is_one(url: &str) -> bool {
 /// What to do about the packages and addresses of the server.
 pub fn asked(index: &PackageIndex, url: &str) -> Result<Vec<Asked>> {
     let shown = address::shown(url);
-    let uri = address::parse(url).map_err(|fault| Usage(format!("`{shown}` {}; {}", fault.message(), fault.help())))?;
+    let uri =
+        address::parse(url).map_err(|fault| UsageError(format!("`{shown}` {}; {}", fault.message(), fault.help())))?;
     if uri.scheme_str() == Some("http") && !address::is_loopback(&uri) {
-        return Err(
-            Usage(format!("`{shown}` is not encrypted, and anybody on the way could answer; use `https://`")).into()
-        );
+        return Err(UsageError(format!(
+            "`{shown}` is not encrypted, and anybody on the way could answer; use `https://`"
+        ))
+        .into());
     }
     let answer = admin_context::block_on(async {
         let answer = client::download(uri, TIME, SILENCE, MOST_BYTES).await;
-        answer.map_err(|error| Unreachable(format!("cannot ask the registry at `{shown}`: {error}")).into())
+        answer.map_err(|error| UnreachableError(format!("cannot ask the registry at `{shown}`: {error}")).into())
     })?;
     let document: Value = serde_json::from_slice(&answer)
-        .map_err(|_| Failed(Exit::Unreachable, format!("what `{shown}` answers is not JSON")))?;
+        .map_err(|_| ExitError(CommandExitCode::Unreachable, format!("what `{shown}` answers is not JSON")))?;
     let asked = of_document(index, &document, &shown)?;
     // Servers of an older form have it below another name; then nothing is said of them.
     let status = document.get("_meta").and_then(|meta| meta.get(OFFICIAL)?.get("status")?.as_str());

@@ -8,31 +8,38 @@ use serde_json::{Value, json};
 use super::drift::{Drift, What, drifts, headline, lapse, told};
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{AcceptArgs, NamedArgs};
-use crate::exit::{Exit, Usage};
-use crate::output;
-use crate::report::{counted, say, shown};
+use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::stdout_output;
 
-pub fn diff(args: NamedArgs) -> Result<Exit> {
+pub fn diff(args: NamedArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let (name, known) = known(&desk, &args.name).await?;
         let drifts = drifts(&desk, &name, &known).await?;
         if args.json {
-            output::json(&json!({"server": name, "accepted": known.pinned.len(), "drifts": drifts}))?;
+            stdout_output::print_json(&json!({"server": name, "accepted": known.pinned.len(), "drifts": drifts}))?;
         } else if drifts.is_empty() {
-            output::print(&format!("`{name}` offers what was accepted: {}\n", counted(known.pinned.len(), "tool")))?;
+            stdout_output::print(&format!(
+                "`{name}` offers what was accepted: {}\n",
+                count_noun(known.pinned.len(), "tool")
+            ))?;
         } else {
-            drifts.iter().try_for_each(|drift| output::print(&told(drift)))?;
+            drifts.iter().try_for_each(|drift| stdout_output::print(&told(drift)))?;
             if drifts.iter().any(|drift| drift.what != What::Gone) {
-                say(&format!("accept with `gatelodge server accept {name} TOOL…`, or `--all`"));
+                print_stderr(&format!("accept with `gatelodge server accept {name} TOOL…`, or `--all`"));
             }
         }
-        Ok(if drifts.iter().all(|drift| drift.what == What::Gone) { Exit::Fine } else { Exit::Findings })
+        Ok(if drifts.iter().all(|drift| drift.what == What::Gone) {
+            CommandExitCode::Success
+        } else {
+            CommandExitCode::Findings
+        })
     })
 }
 
-pub fn accept(args: AcceptArgs) -> Result<Exit> {
+pub fn accept(args: AcceptArgs) -> Result<CommandExitCode> {
     if args.tools.is_empty() && !args.all {
-        return Err(Usage("name the tools to accept, or say `--all`".to_owned()).into());
+        return Err(UsageError("name the tools to accept, or say `--all`".to_owned()).into());
     }
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let (name, known) = known(&desk, &args.name).await?;
@@ -41,13 +48,16 @@ pub fn accept(args: AcceptArgs) -> Result<Exit> {
         // What is already as it was accepted needs nothing.
         unknown.retain(|tool| !known.offered.iter().any(|offered| offered.name == *tool));
         if let Some(tool) = unknown.first() {
-            return Err(Usage(format!("`{name}` offers no tool `{}`", shown(tool))).into());
+            return Err(UsageError(format!("`{name}` offers no tool `{}`", escape_for_terminal(tool))).into());
         }
         let (refused, accepted): (Vec<&Drift>, Vec<&Drift>) =
             chosen.into_iter().partition(|drift| drift.refused.is_some());
         for drift in &refused {
             let why = drift.refused.as_deref().unwrap_or_default();
-            say(&format!("`{}` is not accepted: {why}; have the server rename one of them", shown(&drift.tool)));
+            print_stderr(&format!(
+                "`{}` is not accepted: {why}; have the server rename one of them",
+                escape_for_terminal(&drift.tool)
+            ));
         }
         let tools: Vec<(String, String)> =
             accepted.iter().filter_map(|drift| Some((drift.tool.clone(), drift.fingerprint.clone()?))).collect();
@@ -59,18 +69,20 @@ pub fn accept(args: AcceptArgs) -> Result<Exit> {
         if args.json {
             let refused: Vec<&str> = refused.iter().map(|drift| drift.tool.as_str()).collect();
             let changes: Vec<Value> = accepted.iter().map(|drift| change(drift)).collect();
-            output::json(&json!({"server": name, "accepted": names, "refused": refused, "changes": changes}))?;
+            stdout_output::print_json(
+                &json!({"server": name, "accepted": names, "refused": refused, "changes": changes}),
+            )?;
         } else {
-            output::print(&format!("accepted {} of `{name}`\n", counted(names.len(), "tool")))?;
+            stdout_output::print(&format!("accepted {} of `{name}`\n", count_noun(names.len(), "tool")))?;
             for drift in &accepted {
-                output::print(&format!("  {}\n", headline(drift)))?;
+                stdout_output::print(&format!("  {}\n", headline(drift)))?;
                 if let Some(lapse) = lapse(drift) {
                     let help = format!("gatelodge server classify {name} TOOL --as CATEGORY --why TEXT");
-                    output::print(&format!("    {lapse}; say it again with `{help}`\n"))?;
+                    stdout_output::print(&format!("    {lapse}; say it again with `{help}`\n"))?;
                 }
             }
         }
-        Ok(if refused.is_empty() { Exit::Fine } else { Exit::Findings })
+        Ok(if refused.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings })
     })
 }
 
@@ -100,5 +112,5 @@ pub(super) async fn known(desk: &AdminContext, name: &str) -> Result<(ServerName
     }
     super::find(super::all(desk).await?, name.as_str())?;
     let help = "a gateway asks it when the first agent comes";
-    Err(Usage(format!("nobody has asked `{name}` for its tools yet; {help}")).into())
+    Err(UsageError(format!("nobody has asked `{name}` for its tools yet; {help}")).into())
 }

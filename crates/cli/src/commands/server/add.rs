@@ -8,13 +8,14 @@ use serde_json::json;
 
 use crate::admin_context::{self, StoreMode};
 use crate::cli::AddServerArgs;
-use crate::exit::{Exit, Usage};
-use crate::report::say;
-use crate::{address, environment, headers, output};
+use crate::diagnostic_report::print_stderr;
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::{address, environment, headers, stdout_output};
 
-pub fn run(args: AddServerArgs) -> Result<Exit> {
+pub fn run(args: AddServerArgs) -> Result<CommandExitCode> {
     let name = super::name(&args.name)?;
-    let url = address::parse(&args.url).map_err(|fault| Usage(format!("{}; {}", fault.message(), fault.help())))?;
+    let url =
+        address::parse(&args.url).map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
     let headers = read_headers(&args.headers)?;
     admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |desk| {
         if desk.entries().servers.iter().any(|server| server.name == name) {
@@ -38,37 +39,38 @@ pub fn run(args: AddServerArgs) -> Result<Exit> {
         desk.stores.servers.add(server, desk.entry("server.add", name.as_str(), detail)).await?;
         if args.json {
             let told = super::all(&desk).await?;
-            output::json(&super::find(told, name.as_str())?)?;
+            stdout_output::print_json(&super::find(told, name.as_str())?)?;
         }
-        say(&format!("server `{name}` is added; a running gateway has it at /mcp/{name} within a second"));
+        print_stderr(&format!("server `{name}` is added; a running gateway has it at /mcp/{name} within a second"));
         for variable in headers.values().flat_map(|value| headers::variables(value)) {
             if environment::variable(&variable).is_none() {
-                say(&format!("warning: `{variable}` is not set here; the gateway needs it where it starts"));
+                print_stderr(&format!("warning: `{variable}` is not set here; the gateway needs it where it starts"));
             }
         }
         if !headers.is_empty() && url.scheme_str() == Some("http") && !address::is_loopback(&url) {
-            say("warning: the headers travel to this server without encryption; use `https://`");
+            print_stderr("warning: the headers travel to this server without encryption; use `https://`");
         }
-        say(&format!("next: gatelodge grant create LABEL --server {name} --policy NAME"));
-        Ok(Exit::Fine)
+        print_stderr(&format!("next: gatelodge grant create LABEL --server {name} --policy NAME"));
+        Ok(CommandExitCode::Success)
     })
 }
 
-fn read_headers(written: &[String]) -> Result<BTreeMap<String, String>, Usage> {
+fn read_headers(written: &[String]) -> Result<BTreeMap<String, String>, UsageError> {
     let mut read = BTreeMap::new();
     for header in written {
         // The text itself may be a secret, and is not repeated.
         let (name, value) = header
             .split_once(':')
             .map(|(name, value)| (name.trim(), value.trim()))
-            .ok_or_else(|| Usage("a header is written as 'Name: value'".to_owned()))?;
-        headers::check(name, value).map_err(|fault| Usage(format!("{}; {}", fault.message(name), fault.help())))?;
+            .ok_or_else(|| UsageError("a header is written as 'Name: value'".to_owned()))?;
+        headers::check(name, value)
+            .map_err(|fault| UsageError(format!("{}; {}", fault.message(name), fault.help())))?;
         if headers::is_credential(name) && !headers::has_variable(value) {
             let help = "put the credential into the environment of the gateway and write ${NAME} here";
-            return Err(Usage(format!("the header `{name}` would keep its credential in the store; {help}")));
+            return Err(UsageError(format!("the header `{name}` would keep its credential in the store; {help}")));
         }
         if read.insert(name.to_ascii_lowercase(), value.to_owned()).is_some() {
-            return Err(Usage(format!("the header `{name}` is there twice")));
+            return Err(UsageError(format!("the header `{name}` is there twice")));
         }
     }
     Ok(read)

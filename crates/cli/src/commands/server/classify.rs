@@ -8,29 +8,29 @@ use serde_json::json;
 use super::accept::known;
 use crate::admin_context::{self, StoreMode};
 use crate::cli::ClassArgs;
-use crate::exit::{Exit, Usage};
-use crate::output;
-use crate::report::{say, shown};
+use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::exit_code::{CommandExitCode, UsageError};
+use crate::stdout_output;
 
 /// The most that is kept of a reason.
 const LONGEST_WHY: usize = 1_000;
 
-pub fn run(args: ClassArgs) -> Result<Exit> {
+pub fn run(args: ClassArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let (name, known) = known(&desk, &args.name).await?;
-        let tool = shown(&args.tool);
+        let tool = escape_for_terminal(&args.tool);
         if args.undo {
             let entry = desk.admin_log_entry("server.unclassify", name.as_str(), json!({"tool": args.tool}));
             desk.stores.tool_pins.clear_category(&name, &args.tool, entry).await?;
             if args.json {
-                output::json(&json!({"server": name, "tool": args.tool, "category": null}))?;
+                stdout_output::print_json(&json!({"server": name, "tool": args.tool, "category": null}))?;
             }
-            say(&format!("what `{tool}` of `{name}` can do, the catalogue says again"));
-            return Ok(Exit::Fine);
+            print_stderr(&format!("what `{tool}` of `{name}` can do, the catalogue says again"));
+            return Ok(CommandExitCode::Success);
         }
         let Some(pin) = known.pinned.iter().find(|pin| pin.definition.name == args.tool) else {
             let help = format!("`gatelodge server show {name}` lists those that were");
-            return Err(Usage(format!("no tool `{tool}` of `{name}` was accepted; {help}")).into());
+            return Err(UsageError(format!("no tool `{tool}` of `{name}` was accepted; {help}")).into());
         };
         let category = category(args.category.as_deref().unwrap_or_default())?;
         let why = reason(args.why.as_deref().unwrap_or_default())?;
@@ -48,22 +48,22 @@ pub fn run(args: ClassArgs) -> Result<Exit> {
         };
         desk.stores.tool_pins.set_category(&name, said, entry).await?;
         if args.json {
-            output::json(&detail)?;
+            stdout_output::print_json(&detail)?;
         }
-        say(&format!("`{tool}` of `{name}` counts as {} now", category.as_str()));
-        Ok(Exit::Fine)
+        print_stderr(&format!("`{tool}` of `{name}` counts as {} now", category.as_str()));
+        Ok(CommandExitCode::Success)
     })
 }
 
-fn category(word: &str) -> Result<Category, Usage> {
-    let wanted = || format!("`{}` is no category; there are {}", shown(word), Category::WORDS.join(", "));
-    Category::from_word(&word.to_ascii_lowercase()).ok_or_else(|| Usage(wanted()))
+fn category(word: &str) -> Result<Category, UsageError> {
+    let wanted = || format!("`{}` is no category; there are {}", escape_for_terminal(word), Category::WORDS.join(", "));
+    Category::from_word(&word.to_ascii_lowercase()).ok_or_else(|| UsageError(wanted()))
 }
 
-fn reason(why: &str) -> Result<String, Usage> {
+fn reason(why: &str) -> Result<String, UsageError> {
     match why.trim() {
-        "" => Err(Usage("say why, for those who read it later: `--why TEXT`".to_owned())),
-        why if why.len() > LONGEST_WHY => Err(Usage(format!("a reason has at most {LONGEST_WHY} bytes"))),
+        "" => Err(UsageError("say why, for those who read it later: `--why TEXT`".to_owned())),
+        why if why.len() > LONGEST_WHY => Err(UsageError(format!("a reason has at most {LONGEST_WHY} bytes"))),
         why => Ok(why.to_owned()),
     }
 }

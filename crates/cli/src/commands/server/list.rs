@@ -7,21 +7,21 @@ use super::risks::{Risk, risks};
 use super::{Told, all, elsewhere, find};
 use crate::admin_context::{self, StoreMode};
 use crate::cli::{ListArgs, NamedArgs};
-use crate::exit::Exit;
-use crate::output;
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
+use crate::exit_code::CommandExitCode;
+use crate::stdout_output;
 
-pub fn run(args: ListArgs) -> Result<Exit> {
+pub fn run(args: ListArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let all = all(&desk).await?;
         let none = "there are no servers; add one with `gatelodge server add NAME URL`";
         let row = |told: &Told| vec![vec![told.name.clone(), told.url.clone(), told.from.to_owned()]];
-        output::list(&all, args.json, none, row)?;
-        Ok(Exit::Fine)
+        stdout_output::print_list(&all, args.json, none, row)?;
+        Ok(CommandExitCode::Success)
     })
 }
 
-pub fn show(args: NamedArgs) -> Result<Exit> {
+pub fn show(args: NamedArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let name = super::name(&args.name)?;
         let server_tools = desk.stores.tool_pins.server_tools(&name).await?;
@@ -31,10 +31,12 @@ pub fn show(args: NamedArgs) -> Result<Exit> {
         };
         let tools = server_tools.map(|server_tools| risks(&name, &server_tools)).unwrap_or_default();
         if args.json {
-            output::json(&Shown { server: &told, tools: &tools })?;
-            return Ok(Exit::Fine);
+            stdout_output::print_json(&Shown { server: &told, tools: &tools })?;
+            return Ok(CommandExitCode::Success);
         }
-        let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { shown(&names.join(", ")) };
+        let list = |names: &[String]| {
+            if names.is_empty() { "none".to_owned() } else { escape_for_terminal(&names.join(", ")) }
+        };
         let mut rows = vec![
             vec!["name".to_owned(), told.name.clone()],
             vec!["url".to_owned(), told.url.clone()],
@@ -47,12 +49,15 @@ pub fn show(args: NamedArgs) -> Result<Exit> {
         if let Some(at) = told.created_at {
             rows.push(vec!["added".to_owned(), at.to_string()]);
         }
-        output::print(&output::table(&rows))?;
+        stdout_output::print(&stdout_output::format_table(&rows))?;
         if !tools.is_empty() {
             let rows: Vec<Vec<String>> = tools.iter().flat_map(Risk::rows).collect();
-            output::print(&format!("\nwhat its accepted tools can do, the riskiest first:\n{}", output::table(&rows)))?;
+            stdout_output::print(&format!(
+                "\nwhat its accepted tools can do, the riskiest first:\n{}",
+                stdout_output::format_table(&rows)
+            ))?;
         }
-        Ok(Exit::Fine)
+        Ok(CommandExitCode::Success)
     })
 }
 

@@ -7,7 +7,7 @@ use gatelodge_store::{ServerName, ServerTools};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
 
 /// One tool, for people.
 #[derive(Debug, Serialize)]
@@ -38,7 +38,9 @@ fn risk(tool: String, class: ToolCategorization) -> Risk {
     let category = class.category();
     let (judged, confidence, evidence) = match class.classification {
         Ok(judged) => (judged.category, Some(judged.confidence), judged.evidence),
-        Err(why) => (Category::Unknown, None, vec![format!("its definition cannot be read: {}", shown(&why))]),
+        Err(why) => {
+            (Category::Unknown, None, vec![format!("its definition cannot be read: {}", escape_for_terminal(&why))])
+        }
     };
     let said = class.category_override.map(|said| {
         json!({"by": said.set_by, "at": said.set_at, "why": said.reason, "category": said.category.as_str(),
@@ -55,7 +57,9 @@ impl Risk {
     /// As rows of a table.
     pub fn rows(&self) -> Vec<Vec<String>> {
         let sure = self.confidence.map(|sure| format!("{:.0} %", sure * 100.0)).unwrap_or_default();
-        let text = |said: &Value, member: &str| shown(said.get(member).and_then(Value::as_str).unwrap_or_default());
+        let text = |said: &Value, member: &str| {
+            escape_for_terminal(said.get(member).and_then(Value::as_str).unwrap_or_default())
+        };
         let mut because = match &self.said {
             Some(said) => format!("{} says so: {}", text(said, "by"), text(said, "why")),
             None => self.evidence.join("; "),
@@ -65,7 +69,7 @@ impl Risk {
             because.push_str(&format!("; {by} said {category} of an earlier definition, which does not count here"));
         }
         let (level, category) = (self.level.as_str().to_owned(), category_name(self.category).to_owned());
-        vec![vec![level, category, sure, shown(&self.tool), because]]
+        vec![vec![level, category, sure, escape_for_terminal(&self.tool), because]]
     }
 }
 

@@ -12,9 +12,9 @@ use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{load_stored_config, merge_config};
 use crate::cli::{NamedArgs, StoreArgs};
 use crate::client::{Client, ClientError, EraChoice, Told, tools_of};
-use crate::exit::{Exit, Failed, Usage};
-use crate::report::{counted, shown};
-use crate::{environment, output};
+use crate::diagnostic_report::{count_noun, escape_for_terminal};
+use crate::exit_code::{CommandExitCode, ExitError, UsageError};
+use crate::{environment, stdout_output};
 
 /// How long a server may take.
 const TIME: Duration = Duration::from_secs(10);
@@ -30,12 +30,16 @@ pub struct Offered {
     pub tools: Vec<String>,
 }
 
-pub fn run(args: NamedArgs) -> Result<Exit> {
+pub fn run(args: NamedArgs) -> Result<CommandExitCode> {
     with(&args.store, &args.name, async |server| tell(&server, args.json).await)
 }
 
 /// Does one thing with a server that is configured. One of the file needs no store.
-pub fn with(args: &StoreArgs, name: &str, work: impl AsyncFnOnce(UpstreamConfig) -> Result<Exit>) -> Result<Exit> {
+pub fn with(
+    args: &StoreArgs,
+    name: &str,
+    work: impl AsyncFnOnce(UpstreamConfig) -> Result<CommandExitCode>,
+) -> Result<CommandExitCode> {
     let Ok(config) = admin_context::load_config(args)? else { return Err(admin_context::invalid_config_error()) };
     let servers = config.map(|config| config.entries.servers).unwrap_or_default();
     match servers.into_iter().find(|server| server.name.as_str() == name) {
@@ -44,18 +48,18 @@ pub fn with(args: &StoreArgs, name: &str, work: impl AsyncFnOnce(UpstreamConfig)
     }
 }
 
-async fn tell(server: &UpstreamConfig, json: bool) -> Result<Exit> {
+async fn tell(server: &UpstreamConfig, json: bool) -> Result<CommandExitCode> {
     match reach(server).await {
-        Ok(offered) if json => output::json(&offered)?,
+        Ok(offered) if json => stdout_output::print_json(&offered)?,
         Ok(offered) => {
             let (name, revision) = (&offered.server, &offered.revision);
-            let tools = counted(offered.tools.len(), "tool");
-            output::print(&format!("{name}, revision {revision}, {tools}\n"))?;
-            offered.tools.iter().try_for_each(|tool| output::print(&format!("  {tool}\n")))?;
+            let tools = count_noun(offered.tools.len(), "tool");
+            stdout_output::print(&format!("{name}, revision {revision}, {tools}\n"))?;
+            offered.tools.iter().try_for_each(|tool| stdout_output::print(&format!("  {tool}\n")))?;
         }
         Err(error) => return Err(failed(server, &error)),
     }
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 async fn find(desk: &AdminContext, name: &str) -> Result<UpstreamConfig> {
@@ -66,7 +70,7 @@ async fn find(desk: &AdminContext, name: &str) -> Result<UpstreamConfig> {
     }
     // Left out, or not there at all.
     let why = picture.warnings.into_iter().find(|remark| remark.starts_with(&format!("server `{name}`")));
-    Err(Usage(why.unwrap_or_else(|| format!("there is no server `{}`", shown(name)))).into())
+    Err(UsageError(why.unwrap_or_else(|| format!("there is no server `{}`", escape_for_terminal(name)))).into())
 }
 
 /// Greets a server and tells what it offers, without its secrets.
@@ -97,17 +101,17 @@ pub async fn ask(server: &UpstreamConfig) -> Result<Told, ClientError> {
 
 /// The error for a server that did not tell what it offers.
 pub fn failed(server: &UpstreamConfig, error: &ClientError) -> anyhow::Error {
-    Failed(exit_of(error), format!("server `{}`: {}", server.name, cut(server, &error.to_string()))).into()
+    ExitError(exit_of(error), format!("server `{}`: {}", server.name, cut(server, &error.to_string()))).into()
 }
 
 /// Takes the server's secrets out of what it said.
 pub fn cut(server: &UpstreamConfig, text: &str) -> String {
-    shown(&server.secret_redactor().redact_text(text))
+    escape_for_terminal(&server.secret_redactor().redact_text(text))
 }
 
-fn exit_of(error: &ClientError) -> Exit {
+fn exit_of(error: &ClientError) -> CommandExitCode {
     match error {
-        ClientError::Unreachable(_) => Exit::Unreachable,
-        ClientError::Status(..) | ClientError::NotMcp(_) | ClientError::Refused(_) => Exit::Findings,
+        ClientError::Unreachable(_) => CommandExitCode::Unreachable,
+        ClientError::Status(..) | ClientError::NotMcp(_) | ClientError::Refused(_) => CommandExitCode::Findings,
     }
 }

@@ -17,8 +17,8 @@ use crate::cli::{StackArgs, StackFormat};
 use crate::clients::{self, ALL, Client, Document, Format, Found, Held, PROJECTS, Place, Spot};
 use crate::commands::connect::{home, places};
 use crate::commands::init::scan::{Finding, Scan, scan_everywhere};
-use crate::exit::{Exit, Failed, Usage};
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
+use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use written::{Identity, look_up};
 
 /// Nobody has more servers, and what they add up to is of no use.
@@ -110,7 +110,7 @@ pub fn gather(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<Entry>, Vec
     let client = match &args.client {
         Some(id) => Some(clients::find(id).ok_or_else(|| {
             let all: Vec<&str> = ALL.iter().filter(|own| !own.files.is_empty()).map(|own| own.id).collect();
-            Usage(format!("there is no client `{}`; there are {}", shown(id), all.join(", ")))
+            UsageError(format!("there is no client `{}`; there are {}", escape_for_terminal(id), all.join(", ")))
         })?),
         None => None,
     };
@@ -121,7 +121,7 @@ pub fn gather(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<Entry>, Vec
     for (option, folder) in [("--home", &args.home), ("--project", &args.project)] {
         if let Some(folder) = folder.as_deref().filter(|folder| !folder.is_dir()) {
             let what = format!("there is no folder `{}`, which `{option}` names", folder.display());
-            return Err(Usage(what).into());
+            return Err(UsageError(what).into());
         }
     }
     let home = home(args.home.as_deref())?;
@@ -194,7 +194,7 @@ fn called(spot: &Spot) -> &'static str {
 fn bounded(count: usize) -> Result<()> {
     if count > MOST_ENTRIES {
         let why = format!("there are more than {MOST_ENTRIES} servers; look at one file or client at a time");
-        return Err(Failed(Exit::Findings, why).into());
+        return Err(ExitError(CommandExitCode::Findings, why).into());
     }
     Ok(())
 }
@@ -206,11 +206,11 @@ fn wants_lines(args: &StackArgs) -> bool {
 
 fn of_file(path: &Path, client: Option<&'static Client>, lines: bool, index: &PackageIndex) -> Result<Vec<Entry>> {
     if let Some(client) = client.filter(|client| client.files.is_empty()) {
-        return Err(Usage(format!("`{}` has no file that could be looked at", client.id)).into());
+        return Err(UsageError(format!("`{}` has no file that could be looked at", client.id)).into());
     }
-    let told = |why: String| Failed(Exit::Findings, format!("`{}`: {why}", path.display()));
+    let told = |why: String| ExitError(CommandExitCode::Findings, format!("`{}`: {why}", path.display()));
     let held = Held::read(path).map_err(|trouble| told(trouble.0))?;
-    let bytes = held.bytes().ok_or_else(|| Usage(format!("there is no file `{}`", path.display())))?;
+    let bytes = held.bytes().ok_or_else(|| UsageError(format!("there is no file `{}`", path.display())))?;
     if bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii().is_empty() {
         return Err(told("it is empty".to_owned()).into());
     }
@@ -320,7 +320,7 @@ fn fits(client: &Client, path: &Path) -> bool {
 /// Adds a server; one that several clients have is there once, unless what they have under its name differs.
 fn add(entries: &mut Vec<Entry>, found: &Found, spotted: &Spotted<'_>, index: &PackageIndex) {
     let known = look_up(found, index);
-    let (name, client) = (shown(&found.name), spotted.client);
+    let (name, client) = (escape_for_terminal(&found.name), spotted.client);
     let seat = (!found.is_off).then(|| Seat::of(spotted.client, spotted.project));
     let is_same = |own: &&mut Entry| {
         own.name == name && own.is_off == found.is_off && own.what == known.what && own.identity == known.identity
@@ -338,9 +338,9 @@ fn add(entries: &mut Vec<Entry>, found: &Found, spotted: &Spotted<'_>, index: &P
         seats: seat.into_iter().collect(),
         file: spotted.file.map(str::to_owned),
         line: spotted.line,
-        package: known.server.map(|server| shown(server.package())),
+        package: known.server.map(|server| escape_for_terminal(server.package())),
         source: known.server.map(|server| server.source()),
-        version: known.server.map(|server| shown(server.version())),
+        version: known.server.map(|server| escape_for_terminal(server.version())),
         what: known.what,
         is_guess: known.is_guess,
         reading: known.reading,

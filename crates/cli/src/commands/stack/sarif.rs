@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Told;
 use super::gather::Entry;
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
 
 pub fn report(told: &Told) -> Value {
     let mut results = Vec::new();
@@ -34,13 +34,13 @@ pub fn report(told: &Told) -> Value {
             let level = RiskLevel::of(tool.category);
             let text = format!(
                 "The tool `{}` of the server `{}` is {} ({} risk).",
-                plain(&shown(&tool.name)),
+                plain(&escape_for_terminal(&tool.name)),
                 name,
                 category_name(tool.category),
                 level.as_str()
             );
             let kind = if level == RiskLevel::Critical { "error" } else { "warning" };
-            results.push(result(rule_of(tool.category), kind, &text, entry, &shown(&tool.name)));
+            results.push(result(rule_of(tool.category), kind, &text, entry, &escape_for_terminal(&tool.name)));
         }
     }
     for leak in &told.leaks {

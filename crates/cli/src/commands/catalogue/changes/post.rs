@@ -15,9 +15,9 @@ use sha2::{Digest, Sha256};
 
 use super::super::feed::Page;
 use crate::cli::ChangesArgs;
-use crate::exit::{Exit, Failed, Unreachable, Usage};
-use crate::report::{counted, say};
-use crate::{address, admin_context, app, client, environment, file, output};
+use crate::diagnostic_report::{count_noun, print_stderr};
+use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
+use crate::{address, admin_context, app, client, environment, source_file, stdout_output};
 
 /// What was taken is kept in this file beside the events.
 const FILE: &str = "catalogue-posted.json";
@@ -28,11 +28,12 @@ const SHORTEST: usize = 16;
 /// What stands before a secret that is written in Base64.
 const ENCODED: &str = "whsec_";
 
-pub fn run(args: &ChangesArgs, url: &str, log: &Path) -> Result<Exit> {
+pub fn run(args: &ChangesArgs, url: &str, log: &Path) -> Result<CommandExitCode> {
     let shown = address::shown(url);
-    let uri = address::parse(url).map_err(|fault| Usage(format!("`{shown}` {}; {}", fault.message(), fault.help())))?;
+    let uri =
+        address::parse(url).map_err(|fault| UsageError(format!("`{shown}` {}; {}", fault.message(), fault.help())))?;
     if uri.scheme_str() == Some("http") && !address::is_loopback(&uri) {
-        return Err(Usage(format!("`{shown}` is not encrypted; use `https://`")).into());
+        return Err(UsageError(format!("`{shown}` is not encrypted; use `https://`")).into());
     }
     let secret = secret(args)?;
     let mut kept = Kept::open(log, url)?;
@@ -41,7 +42,10 @@ pub fn run(args: &ChangesArgs, url: &str, log: &Path) -> Result<Exit> {
     loop {
         let page = super::page(log, cursor, args, EACH)?;
         if page.left_out > 0 {
-            say(&format!("{} are not kept any more, and are not posted", counted(page.left_out as usize, "event")));
+            print_stderr(&format!(
+                "{} are not kept any more, and are not posted",
+                count_noun(page.left_out as usize, "event")
+            ));
         }
         if !page.events.is_empty() {
             admin_context::block_on(deliver(&uri, &page, &secret, args))
@@ -55,15 +59,15 @@ pub fn run(args: &ChangesArgs, url: &str, log: &Path) -> Result<Exit> {
         }
     }
     match args.json {
-        true => output::json(&json!({"posted": count, "cursor": cursor}))?,
-        false => say(&format!("{} posted; the cursor is {cursor}", counted(count, "event"))),
+        true => stdout_output::print_json(&json!({"posted": count, "cursor": cursor}))?,
+        false => print_stderr(&format!("{} posted; the cursor is {cursor}", count_noun(count, "event"))),
     }
-    Ok(Exit::Fine)
+    Ok(CommandExitCode::Success)
 }
 
 fn undelivered(error: &anyhow::Error, shown: &str, count: usize, cursor: u64) -> anyhow::Error {
-    let before = format!("{} were taken before", counted(count, "event"));
-    Unreachable(format!(
+    let before = format!("{} were taken before", count_noun(count, "event"));
+    UnreachableError(format!(
         "`{shown}` does not take the events behind cursor {cursor}: {error}; {before}, the others are posted next time"
     ))
     .into()
@@ -73,24 +77,24 @@ fn undelivered(error: &anyhow::Error, shown: &str, count: usize, cursor: u64) ->
 fn secret(args: &ChangesArgs) -> Result<Vec<u8>> {
     let text = match (&args.secret_env, &args.secret_file) {
         (Some(name), _) => {
-            environment::variable(name).ok_or_else(|| Usage(format!("the variable `{name}` is not set")))?
+            environment::variable(name).ok_or_else(|| UsageError(format!("the variable `{name}` is not set")))?
         }
         (None, Some(path)) => {
-            let source = file::read(path)?;
-            String::from_utf8(source.text).map_err(|_| Usage(format!("`{}` is not UTF-8", source.name)))?
+            let source = source_file::read_source(path)?;
+            String::from_utf8(source.text).map_err(|_| UsageError(format!("`{}` is not UTF-8", source.name)))?
         }
-        (None, None) => return Err(Usage("`--post` needs `--secret-env` or `--secret-file`".to_owned()).into()),
+        (None, None) => return Err(UsageError("`--post` needs `--secret-env` or `--secret-file`".to_owned()).into()),
     };
     let text = text.trim();
     let secret = match text.strip_prefix(ENCODED) {
         Some(encoded) => BASE64
             .decode(encoded.as_bytes())
-            .map_err(|_| Usage(format!("behind `{ENCODED}` the secret is not Base64")))?,
+            .map_err(|_| UsageError(format!("behind `{ENCODED}` the secret is not Base64")))?,
         None => text.as_bytes().to_vec(),
     };
     match secret.len() >= SHORTEST {
         true => Ok(secret),
-        false => Err(Usage(format!("the secret has less than {SHORTEST} bytes")).into()),
+        false => Err(UsageError(format!("the secret has less than {SHORTEST} bytes")).into()),
     }
 }
 
@@ -105,11 +109,11 @@ async fn deliver(uri: &Uri, page: &Page, secret: &[u8], args: &ChangesArgs) -> R
         let why = match client::post(uri.clone(), body.clone(), &headers, time).await {
             Ok(200..=299) => return Ok(()),
             Ok(status @ (408 | 425 | 429 | 500..=599)) => format!("it answers {status}"),
-            Ok(status) => return Err(Failed(Exit::Unreachable, format!("it answers {status}")).into()),
+            Ok(status) => return Err(ExitError(CommandExitCode::Unreachable, format!("it answers {status}")).into()),
             Err(error) => error.to_string(),
         };
         if left == 0 {
-            return Err(Failed(Exit::Unreachable, why).into());
+            return Err(ExitError(CommandExitCode::Unreachable, why).into());
         }
         tokio::time::sleep(wait).await;
         wait *= 2;
@@ -120,7 +124,8 @@ async fn deliver(uri: &Uri, page: &Page, secret: &[u8], args: &ChangesArgs) -> R
 /// The id, the time and the signature, in the form of Standard Webhooks. The id is the same for the same events.
 fn headers(body: &str, cursor: u64, secret: &[u8], second: i64) -> Result<HeaderMap> {
     let id = format!("{cursor}-{}", HEXLOWER.encode(Sha256::digest(body).get(..8).unwrap_or_default()));
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|_| Usage("the secret cannot be used".to_owned()))?;
+    let mut mac =
+        Hmac::<Sha256>::new_from_slice(secret).map_err(|_| UsageError("the secret cannot be used".to_owned()))?;
     mac.update(format!("{id}.{second}.{body}").as_bytes());
     let signature = format!("v1,{}", BASE64.encode(&mac.finalize().into_bytes()));
     let all = [("webhook-id", id), ("webhook-timestamp", second.to_string()), ("webhook-signature", signature)];
@@ -151,8 +156,8 @@ impl Kept {
         let held = held.with_context(|| format!("cannot lock `{}`", lock.display()))?;
         let all = match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|_| {
-                Failed(
-                    Exit::Fault,
+                ExitError(
+                    CommandExitCode::InternalError,
                     format!("`{}` cannot be used; without it, all events are posted again", path.display()),
                 )
             })?,
@@ -168,7 +173,7 @@ impl Kept {
 
     fn keep(&mut self, cursor: u64) -> Result<()> {
         self.all.insert(self.key.clone(), cursor);
-        file::replace(&self.path, &serde_json::to_vec(&self.all)?)
+        source_file::replace_file(&self.path, &serde_json::to_vec(&self.all)?)
     }
 }
 

@@ -7,7 +7,7 @@ use gatelodge_catalogue::RiskLevel;
 use serde_json::Value;
 
 use super::lines;
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
 
 /// Some events.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub fn behind(log: &Path, cursor: u64, least: RiskLevel, limit: usize) -> io::Re
 fn visible(mut event: Value) -> Value {
     for name in ["package", "version", "tool"] {
         if let Some(Value::String(text)) = event.get_mut(name) {
-            *text = shown(text);
+            *text = escape_for_terminal(text);
         }
     }
     event

@@ -11,7 +11,7 @@ use gatelodge_policy::Category;
 use serde_json::{Map, Value, json};
 
 use super::super::{feed, known, open, search, show};
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
 
 /// The most of anything that is told at once.
 const MOST: u64 = 100;
@@ -69,7 +69,9 @@ impl<'a> Given<'a> {
     /// Refuses what is not known: a misspelled condition must not count as none.
     fn only(self, names: &[&str]) -> Result<Self, String> {
         match self.0.into_iter().flatten().find(|(name, _)| !names.contains(&name.as_str())) {
-            Some((name, _)) => Err(format!("there is no argument `{}`; there are {}", shown(name), names.join(", "))),
+            Some((name, _)) => {
+                Err(format!("there is no argument `{}`; there are {}", escape_for_terminal(name), names.join(", ")))
+            }
             None => Ok(self),
         }
     }
@@ -119,7 +121,7 @@ fn check_server(desk: &Desk, text: &str, given: &Given<'_>) -> Result<Value, Str
     let Some(server) = server else {
         let advice = open::advise_unknown(&desk.index, &named);
         return Ok(
-            json!({"server": shown(text), "is_known": false, "verdict": advice.verdict, "reasons": advice.reasons}),
+            json!({"server": escape_for_terminal(text), "is_known": false, "verdict": advice.verdict, "reasons": advice.reasons}),
         );
     };
     let known = CataloguedServer::of(&server);
@@ -147,7 +149,7 @@ fn check_server(desk: &Desk, text: &str, given: &Given<'_>) -> Result<Value, Str
 
 /// A tool of a list.
 fn row(tool: &ToolFacts) -> Value {
-    json!({"name": shown(&tool.name), "category": category_name(tool.category), "level": RiskLevel::of(tool.category),
+    json!({"name": escape_for_terminal(&tool.name), "category": category_name(tool.category), "level": RiskLevel::of(tool.category),
         "confidence": tool.confidence, "optional": tool.optional})
 }
 
@@ -156,7 +158,7 @@ fn short_policy(server: &IndexedServer<'_>, known: &CataloguedServer) -> Value {
     let policy = show::policy(known, Strictness::Recommended).ok();
     match policy {
         Some(policy) if policy.len() > LONGEST_POLICY => {
-            let package = format!("{}:{}", server.source().as_str(), shown(server.package()));
+            let package = format!("{}:{}", server.source().as_str(), escape_for_terminal(server.package()));
             format!(
                 "It has {} bytes. `gatelodge catalogue show {package} --policy recommended` prints it; `check_tool` gives the rule of one tool.",
                 policy.len()
@@ -193,7 +195,7 @@ fn check_tool(desk: &Desk, server: &str, name: &str) -> Result<Value, String> {
         let (tool, own) = found.ok_or("the server has no such tool; `check_mcp_server` lists them")?;
         let mut told = known::told(server.package(), tool, own).map_err(|error| error.to_string())?;
         if let Value::Object(told) = &mut told {
-            let more = json!({"source": server.source(), "version": shown(server.version()),
+            let more = json!({"source": server.source(), "version": escape_for_terminal(server.version()),
                 "verdict": advice.verdict, "reasons": advice.reasons});
             told.extend(more.as_object().cloned().unwrap_or_default());
         }
@@ -216,7 +218,7 @@ fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
             (Some(server), Some(tools)) => open::advise(&desk.index, &named, &server, tools),
             _ => open::advise_unknown(&desk.index, &named),
         });
-        members.push(StackMember { name: shown(name), tools, is_package_guessed: false });
+        members.push(StackMember { name: escape_for_terminal(name), tools, is_package_guessed: false });
     }
     let servers = members.iter().zip(counsels).map(|(member, advice)| {
         json!({"server": member.name, "is_known": member.tools.is_some(), "verdict": advice.verdict, "level": member.level(),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::gather::{Found, Gathered, Wanted};
 use crate::cli::DraftArgs;
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
 
 /// More lines than this are counted, not shown.
 const MOST_LINES: usize = 20;
@@ -19,14 +19,14 @@ pub fn notes(gathered: &Gathered, wanted: &Wanted<'_>) -> Vec<String> {
         notes.push(format!("the log was pruned of {removed} rows: what was done before {oldest} is not in the draft"));
     }
     if gathered.grants.len() > 1 {
-        let ids: Vec<String> = gathered.grants.iter().map(|id| format!("`{}`", shown(id))).collect();
-        let grant = shown(wanted.grant);
+        let ids: Vec<String> = gathered.grants.iter().map(|id| format!("`{}`", escape_for_terminal(id))).collect();
+        let grant = escape_for_terminal(wanted.grant);
         notes
             .push(format!("several grants are called `{grant}`; all count, or name one by its id: {}", ids.join(", ")));
     }
     for (server, found) in &gathered.servers {
         for tool in &found.unaccepted {
-            let tool = shown(tool);
+            let tool = escape_for_terminal(tool);
             notes.push(format!(
                 "nobody accepted the definition of `{tool}` as it is: no policy lets it pass before; see `gatelodge server diff {server}`"
             ));
@@ -51,7 +51,7 @@ fn lines(found: &Found) -> impl Iterator<Item = String> {
 }
 
 fn line(what: &str, count: u64, why: &str) -> String {
-    format!("left out: {} ({}): {}", shown(what), calls(count), shown(why))
+    format!("left out: {} ({}): {}", escape_for_terminal(what), calls(count), escape_for_terminal(why))
 }
 
 fn bounded(mut lines: Vec<String>) -> Vec<String> {

@@ -3,17 +3,18 @@
 use gatelodge_catalogue::category_name;
 
 use super::{Drift, Reach, What};
-use crate::report::shown;
+use crate::diagnostic_report::escape_for_terminal;
 
 /// A drift in a line.
 pub fn headline(drift: &Drift) -> String {
     let reach = |reach: &Reach| {
-        let rule = reach.rule.as_deref().map(|rule| format!(" {}", shown(rule))).unwrap_or_default();
-        format!("{} ({}{rule})", shown(&reach.grant), reach.policy)
+        let rule = reach.rule.as_deref().map(|rule| format!(" {}", escape_for_terminal(rule))).unwrap_or_default();
+        format!("{} ({}{rule})", escape_for_terminal(&reach.grant), reach.policy)
     };
     let grants: Vec<String> = drift.reached_by.iter().map(reach).collect();
     let grants = if grants.is_empty() { "no grant".to_owned() } else { grants.join(", ") };
-    let tool = if drift.tool.is_empty() { "a tool without a name".to_owned() } else { shown(&drift.tool) };
+    let tool =
+        if drift.tool.is_empty() { "a tool without a name".to_owned() } else { escape_for_terminal(&drift.tool) };
     format!("{tool}: {}; reached by {grants}", what(drift))
 }
 
@@ -35,7 +36,7 @@ fn what(drift: &Drift) -> String {
 /// What somebody said and what the change undoes.
 pub fn lapse(drift: &Drift) -> Option<String> {
     let said = drift.lapses.as_ref()?;
-    let (by, why) = (shown(&said.by), shown(&said.why));
+    let (by, why) = (escape_for_terminal(&said.by), escape_for_terminal(&said.why));
     let category = said.category.map_or("", category_name);
     Some(format!("{by} said {category} of the definition before ({why}); this does not hold for the new one"))
 }
@@ -45,6 +46,6 @@ pub fn told(drift: &Drift) -> String {
     let remark = |remark: String| format!("  {remark}\n");
     let refused = drift.refused.as_deref().map(|why| remark(format!("withheld: {why}"))).unwrap_or_default();
     let lapse = lapse(drift).map(remark).unwrap_or_default();
-    let lines: String = drift.difference.lines().map(|line| format!("    {}\n", shown(line))).collect();
+    let lines: String = drift.difference.lines().map(|line| format!("    {}\n", escape_for_terminal(line))).collect();
     format!("{}\n{refused}{lapse}{lines}", headline(drift))
 }

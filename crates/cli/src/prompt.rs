@@ -3,10 +3,10 @@
 
 use std::io::{BufRead, IsTerminal, Write};
 
-use crate::exit::Usage;
+use crate::exit_code::UsageError;
 
 /// Whether somebody is there to be asked.
-pub fn can_ask() -> bool {
+pub fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
@@ -14,20 +14,20 @@ pub fn can_ask() -> bool {
 ///
 /// # Errors
 /// Nobody is there to be asked, and no flag answers.
-pub fn leave(yes: bool, question: &str) -> Result<bool, Usage> {
+pub fn confirm(yes: bool, question: &str) -> Result<bool, UsageError> {
     if yes {
         return Ok(true);
     }
-    if !can_ask() {
-        return Err(Usage(
+    if !is_interactive() {
+        return Err(UsageError(
             "nothing was written: there is no terminal to ask at; look at the above and add `--yes`".into(),
         ));
     }
-    Ok(matches!(line(&format!("{question} [y/N] ")).to_ascii_lowercase().as_str(), "y" | "yes"))
+    Ok(matches!(read_answer(&format!("{question} [y/N] ")).to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 /// Asks for a line of text; empty if nobody answers.
-pub fn line(question: &str) -> String {
+pub fn read_answer(question: &str) -> String {
     let mut err = anstream::stderr().lock();
     let _ = write!(err, "{question}").and_then(|()| err.flush());
     let mut answer = String::new();

@@ -5,11 +5,11 @@ use std::io::Write;
 use anyhow::{Result, anyhow};
 use gatelodge_json::escape_unprintable;
 
-use crate::exit::Exit;
-use crate::report;
+use crate::diagnostic_report;
+use crate::exit_code::CommandExitCode;
 
 /// Prints a value as JSON.
-pub fn json(value: &impl serde::Serialize) -> Result<()> {
+pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     print(&json_text(value)?)
 }
 
@@ -26,8 +26,8 @@ pub fn json_line(value: &impl serde::Serialize) -> Result<String> {
 }
 
 /// Prints an error that ended a command, for programs.
-pub fn error(message: &str, exit: Exit) -> Result<()> {
-    json(&serde_json::json!({"error": {"message": message, "exit_code": exit as u8}}))
+pub fn print_error_json(message: &str, exit: CommandExitCode) -> Result<()> {
+    print_json(&serde_json::json!({"error": {"message": message, "exit_code": exit as u8}}))
 }
 
 /// Prints to standard output; whoever closed it early wanted no more.
@@ -35,19 +35,19 @@ pub fn error(message: &str, exit: Exit) -> Result<()> {
 /// # Errors
 /// Not all of the text could be written.
 pub fn print(text: &str) -> Result<()> {
-    write(anstream::stdout().lock(), text)
+    write_to(anstream::stdout().lock(), text)
 }
 
 /// Prints every byte as it is, for texts that hashes cover: nothing is taken out where no terminal listens.
 ///
 /// # Errors
 /// Not all of the text could be written.
-pub fn print_exactly(text: &str) -> Result<()> {
-    write(std::io::stdout().lock(), text)
+pub fn print_raw(text: &str) -> Result<()> {
+    write_to(std::io::stdout().lock(), text)
 }
 
 /// Whether nobody can read standard output any more, which writing alone would tell later.
-pub fn is_closed() -> bool {
+pub fn is_stdout_closed() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let out = std::io::stdout();
     let mut polled = [PollFd::new(&out, PollFlags::empty())];
@@ -55,7 +55,7 @@ pub fn is_closed() -> bool {
     is_told && polled.iter().any(|out| out.revents().intersects(PollFlags::ERR | PollFlags::HUP))
 }
 
-fn write(mut out: impl Write, text: &str) -> Result<()> {
+fn write_to(mut out: impl Write, text: &str) -> Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(anyhow!(
             "cannot write to standard output: {error}; what is there is not whole: make room and run it again"
@@ -66,31 +66,31 @@ fn write(mut out: impl Write, text: &str) -> Result<()> {
 
 /// Prints a list: as JSON for programs, as a table for people; where there is nothing, `none` says how to come by
 /// something.
-pub fn list<T: serde::Serialize>(
+pub fn print_list<T: serde::Serialize>(
     all: &[T],
     json: bool,
     none: &str,
     rows: impl Fn(&T) -> Vec<Vec<String>>,
 ) -> Result<()> {
     match all {
-        all if json => self::json(&all),
+        all if json => self::print_json(&all),
         [] => {
-            report::say(none);
+            diagnostic_report::print_stderr(none);
             Ok(())
         }
-        all => print(&table(&all.iter().flat_map(rows).collect::<Vec<_>>())),
+        all => print(&format_table(&all.iter().flat_map(rows).collect::<Vec<_>>())),
     }
 }
 
 /// A cell that is wider than this is not waited for by those above and below it.
-const WIDEST: usize = 200;
+const MAX_COLUMN_WIDTH: usize = 200;
 
 /// Lines up columns, two spaces between them.
-pub fn table(rows: &[Vec<String>]) -> String {
+pub fn format_table(rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {
         for (column, cell) in row.iter().enumerate() {
-            let width = cell.chars().count().min(WIDEST);
+            let width = cell.chars().count().min(MAX_COLUMN_WIDTH);
             match widths.get_mut(column) {
                 Some(widest) => *widest = width.max(*widest),
                 None => widths.push(width),
@@ -108,12 +108,12 @@ pub fn table(rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::table;
+    use super::format_table;
 
     #[test]
     fn a_cell_without_end_is_told_whole_and_keeps_no_other_apart() {
         let long = "x".repeat(70_000);
-        let told = table(&[vec![long.clone(), "a".to_owned()], vec!["y".to_owned(), "b".to_owned()]]);
+        let told = format_table(&[vec![long.clone(), "a".to_owned()], vec!["y".to_owned(), "b".to_owned()]]);
         assert_eq!(told, format!("{long}  a\n{:200}  b\n", "y"));
     }
 }

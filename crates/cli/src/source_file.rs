@@ -11,11 +11,11 @@ use gatelodge_json::JsonLimits;
 use gatelodge_policy::DocumentFormat;
 
 use crate::cli::FormatName;
-use crate::exit::Usage;
+use crate::exit_code::UsageError;
 
 /// A text and where it came from.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct NamedSource {
     /// For messages.
     pub name: String,
     /// At most one byte more than a document may have, so that the reader can say that it is too large.
@@ -24,7 +24,7 @@ pub struct Source {
 
 /// Why a text could not be read.
 #[derive(Debug)]
-pub struct Unreadable {
+pub struct ReadSourceError {
     /// What was to be read.
     pub name: String,
     /// What went wrong.
@@ -35,16 +35,16 @@ pub struct Unreadable {
 
 /// A file that was read, and what it looked like just before: what changed while it was read shows up as a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stamped {
+pub struct FileStamp {
     /// Where it is.
     pub path: PathBuf,
     /// When it was changed, its length, and which file it is; none if it cannot be looked at.
     stamp: Option<(SystemTime, u64, u64)>,
 }
 
-impl Stamped {
+impl FileStamp {
     /// Looks at a file. To be done before it is read.
-    pub fn now(path: &Path) -> Self {
+    pub fn of(path: &Path) -> Self {
         let look = || {
             let metadata = std::fs::metadata(path).ok()?;
             Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
@@ -54,33 +54,33 @@ impl Stamped {
 }
 
 /// Reads a file, or standard input for `-`.
-pub fn read(path: &Path) -> Result<Source> {
-    Ok(try_read(path).map_err(|unreadable| Usage(unreadable.message))?)
+pub fn read_source(path: &Path) -> Result<NamedSource> {
+    Ok(try_read_source(path).map_err(|unreadable| UsageError(unreadable.message))?)
 }
 
 /// Reads a file, or standard input for `-`, for whoever has something to do without it.
-pub fn try_read(path: &Path) -> Result<Source, Unreadable> {
+pub fn try_read_source(path: &Path) -> Result<NamedSource, ReadSourceError> {
     read_up_to(path, JsonLimits::DOCUMENT.max_bytes)
 }
 
 /// Reads what a server offered, which may be larger than what people write.
-pub fn try_read_reply(path: &Path) -> Result<Source, Unreadable> {
+pub fn try_read_reply(path: &Path) -> Result<NamedSource, ReadSourceError> {
     read_up_to(path, JsonLimits::REPLY.max_bytes)
 }
 
-fn read_up_to(path: &Path, limit: usize) -> Result<Source, Unreadable> {
+fn read_up_to(path: &Path, limit: usize) -> Result<NamedSource, ReadSourceError> {
     let limit = limit as u64 + 1;
     let mut text = Vec::new();
     if path == Path::new("-") {
-        std::io::stdin().lock().take(limit).read_to_end(&mut text).map_err(|error| unreadable(path, &error))?;
-        return Ok(Source { name: "<stdin>".into(), text });
+        std::io::stdin().lock().take(limit).read_to_end(&mut text).map_err(|error| read_source_error(path, &error))?;
+        return Ok(NamedSource { name: "<stdin>".into(), text });
     }
-    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    file.take(limit).read_to_end(&mut text).map_err(|error| unreadable(path, &error))?;
-    Ok(Source { name: path.display().to_string(), text })
+    let file = File::open(path).map_err(|error| read_source_error(path, &error))?;
+    file.take(limit).read_to_end(&mut text).map_err(|error| read_source_error(path, &error))?;
+    Ok(NamedSource { name: path.display().to_string(), text })
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Unreadable {
+fn read_source_error(path: &Path, error: &std::io::Error) -> ReadSourceError {
     let name = path.display().to_string();
     let help = match error.kind() {
         ErrorKind::NotFound => "check the name; it is taken from the folder that the command runs in",
@@ -88,12 +88,12 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Unreadable {
         ErrorKind::IsADirectory => "name a file in it",
         _ => "see whether it can be read at all",
     };
-    Unreadable { message: format!("cannot read `{name}`: {error}"), name, help }
+    ReadSourceError { message: format!("cannot read `{name}`: {error}"), name, help }
 }
 
-impl Source {
+impl NamedSource {
     /// The language: as asked, else by the file's name, else by the first character.
-    pub fn format(&self, asked: Option<FormatName>) -> DocumentFormat {
+    pub fn policy_format(&self, asked: Option<FormatName>) -> DocumentFormat {
         let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());
         match (asked, extension) {
             (Some(FormatName::Json), _) | (None, Some("json" | "jsonc")) => DocumentFormat::Json,
@@ -111,9 +111,9 @@ impl Source {
 }
 
 /// Puts a file in the place of another, in one step: whoever looks finds the old one or the new one, whole.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let shown = path.display();
-    let mut name = path.file_name().ok_or_else(|| Usage(format!("`{shown}` is no file")))?.to_owned();
+    let mut name = path.file_name().ok_or_else(|| UsageError(format!("`{shown}` is no file")))?.to_owned();
     name.push(format!(".new-{}", std::process::id()));
     let draft = path.with_file_name(name);
     let put = || {
@@ -129,11 +129,11 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// Writes a new file; one that is there already may be somebody's work.
-pub fn write_new(path: &Path, text: &str) -> Result<()> {
+pub fn write_new_file(path: &Path, text: &str) -> Result<()> {
     let shown = path.display();
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Usage(format!("`{shown}` is there already; name another file, or remove it")),
-        _ => Usage(format!("cannot write `{shown}`: {error}")),
+        ErrorKind::AlreadyExists => UsageError(format!("`{shown}` is there already; name another file, or remove it")),
+        _ => UsageError(format!("cannot write `{shown}`: {error}")),
     })?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     written.map_err(|error| {
