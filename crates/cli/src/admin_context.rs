@@ -13,7 +13,7 @@ use crate::app::{self, StoreHandles};
 use crate::cli::StoreArgs;
 use crate::config::{self, Config, Entries, StoreConfig};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::{client, environment};
+use crate::{client, process_environment};
 
 /// How long a gateway may take to say that it is there.
 const READY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ pub struct InvalidConfigError;
 /// Reads the configuration if one is named; its faults are told.
 pub fn load_config(args: &StoreArgs) -> Result<Result<Option<Config>, InvalidConfigError>> {
     let Some(path) = &args.config else { return Ok(Ok(None)) };
-    let loaded = config::load(path, &environment::variable)?;
+    let loaded = config::load(path, &process_environment::find_variable)?;
     match loaded.config {
         Some(config) => Ok(Ok(Some(config))),
         None => {
@@ -106,7 +106,7 @@ impl AdminContext {
     pub fn admin_log_entry(&self, action: &str, subject: &str, detail: Value) -> AdminEntry {
         AdminEntry {
             at: self.clock.now(),
-            by: environment::user(),
+            by: process_environment::current_user(),
             action: action.to_owned(),
             subject: subject.to_owned(),
             detail,

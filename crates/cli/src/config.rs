@@ -24,7 +24,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic_report::{self, DiagnosticJson, DiagnosticRef};
-use crate::headers::Environment;
+use crate::header_template::EnvironmentLookup;
 use crate::source_file::{self, FileStamp, NamedSource};
 use fault::{Code, Fault};
 use read::Reader;
@@ -86,14 +86,14 @@ pub struct Loaded {
 ///
 /// # Errors
 /// The file itself cannot be read.
-pub fn load(path: &Path, environment: Environment<'_>) -> Result<Loaded> {
+pub fn load(path: &Path, environment: EnvironmentLookup<'_>) -> Result<Loaded> {
     let own = FileStamp::of(path);
     let source = source_file::read_source(path)?;
     let home = path.parent().unwrap_or(Path::new(""));
     Ok(load_text(source, home, own, environment))
 }
 
-fn load_text(source: NamedSource, home: &Path, own: FileStamp, environment: Environment<'_>) -> Loaded {
+fn load_text(source: NamedSource, home: &Path, own: FileStamp, environment: EnvironmentLookup<'_>) -> Loaded {
     let text = String::from_utf8_lossy(&source.text).into_owned();
     let mut reader = Reader::default();
     if let Err(error) = str::from_utf8(&source.text) {

@@ -1,6 +1,5 @@
 //! The one executable: parses what was asked, hands it to a command, and tells how it ended.
 
-mod address;
 mod admin_context;
 mod app;
 mod cli;
@@ -10,14 +9,15 @@ mod commands;
 mod config;
 mod demo;
 mod diagnostic_report;
-mod environment;
 mod exit_code;
-mod headers;
+mod header_template;
+mod otel_settings;
+mod process_environment;
 mod process_supervisor;
 mod prompt;
+mod server_url;
 mod source_file;
 mod stdout_output;
-mod telemetry;
 
 use std::process::{ExitCode, Termination};
 

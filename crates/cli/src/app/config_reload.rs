@@ -18,7 +18,7 @@ use super::gateway_status_file::GatewayStatusFile;
 use super::{EffectiveConfig, StoreHandles};
 use crate::config::{self, Config, Entries, Listen, StoreConfig};
 use crate::diagnostic_report::count_noun;
-use crate::environment;
+use crate::process_environment;
 use crate::source_file::FileStamp;
 
 /// How often files are looked at.
@@ -84,7 +84,7 @@ impl ConfigReloader {
     /// Puts what is there now in force.
     pub async fn apply(&mut self) -> Result<(), StoreError> {
         let stored = load_stored_config(&self.stores).await?;
-        let picture = merge_config(&self.entries, &stored, &environment::variable);
+        let picture = merge_config(&self.entries, &stored, &process_environment::find_variable);
         log_effective_config(&picture, self.clock.now());
         self.status.servers = picture.servers.iter().map(|server| server.name.to_string()).collect();
         self.status.warnings.clone_from(&picture.warnings);
@@ -151,7 +151,7 @@ impl ConfigReloader {
     /// Reads the file again; false if it is broken, and nothing is to be changed.
     fn reload_file(&mut self) -> bool {
         let Some(file) = &mut self.file else { return true };
-        let refused = match config::load(&file.path, &environment::variable) {
+        let refused = match config::load(&file.path, &process_environment::find_variable) {
             Ok(loaded) => {
                 file.files = loaded.findings.files().to_vec();
                 let lines = loaded.findings.lines();

@@ -11,9 +11,9 @@ use gatelodge_store::{EnforcementMode, Grant, GrantAttachment, StoreError, Store
 use jiff::Timestamp;
 
 use super::StoreHandles;
-use crate::address;
 use crate::config::Entries;
-use crate::headers::{self, Environment};
+use crate::header_template::{self, EnvironmentLookup};
+use crate::server_url;
 
 /// What the store has.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ pub async fn load_stored_config(stores: &StoreHandles) -> Result<StoredConfig, S
 }
 
 /// Puts the two together.
-pub fn merge_config(entries: &Entries, stored: &StoredConfig, environment: Environment<'_>) -> EffectiveConfig {
+pub fn merge_config(entries: &Entries, stored: &StoredConfig, environment: EnvironmentLookup<'_>) -> EffectiveConfig {
     let mut picture =
         EffectiveConfig { servers: entries.servers.clone(), grants: entries.grants.clone(), warnings: Vec::new() };
     let mut taken: HashSet<String> = entries.servers.iter().map(|server| server.name.to_string()).collect();
@@ -80,16 +80,18 @@ fn duplicate_warning(what: &str, name: &str) -> String {
 }
 
 impl EffectiveConfig {
-    fn add_server(&mut self, server: &StoredServer, environment: Environment<'_>) {
+    fn add_server(&mut self, server: &StoredServer, environment: EnvironmentLookup<'_>) {
         let name = &server.name;
-        let Ok(url) = address::parse(&server.url) else {
+        let Ok(url) = server_url::parse_server_url(&server.url) else {
             self.warnings.push(format!("server `{name}` is left out: its address cannot be used"));
             return;
         };
         let injected: Result<Vec<_>, _> = server
             .headers
             .iter()
-            .map(|(header, value)| headers::expand(header, value, environment).map_err(|fault| fault.message(header)))
+            .map(|(header, value)| {
+                header_template::expand_header(header, value, environment).map_err(|fault| fault.message(header))
+            })
             .collect();
         match injected {
             Ok(headers) => {

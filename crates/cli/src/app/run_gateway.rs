@@ -18,7 +18,7 @@ use super::gateway_status_file::GatewayStatusFile;
 use super::{StoreHandles, housekeeping, open_file_limit};
 use crate::config::{Entries, Listen, StoreConfig};
 use crate::source_file::FileStamp;
-use crate::{environment, telemetry};
+use crate::{otel_settings, process_environment};
 
 /// What to run.
 pub struct GatewayStartup {
@@ -45,7 +45,7 @@ pub async fn run_gateway(
     let admin = bind_listener(listen.admin, "[admin]").await?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let hangup = signal(SignalKind::hangup())?;
-    let telemetry = telemetry::settled(&listen.telemetry, &environment::variable);
+    let telemetry = otel_settings::resolve_telemetry(&listen.telemetry, &process_environment::find_variable);
     let settings = GatewaySettings {
         supervisor: crate::process_supervisor::supervisor_command()?,
         telemetry,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::reference::{Reference, input_id};
 use super::table::{Client, Shape};
-use crate::environment::quoted;
+use crate::process_environment::quote_for_shell;
 
 /// The variable that holds a token where nobody names another.
 pub const TOKEN_ENV: &str = "GATELODGE_TOKEN";
@@ -116,9 +116,12 @@ impl Link {
 
     /// The client's own command or link that does the same.
     pub fn install(&self, client: &Client) -> Option<String> {
-        let (name, url, token) = (quoted(&self.name), quoted(&self.url), quoted(&self.token_env));
-        let header =
-            quoted(&format!("Authorization: {}", client.reference.bearer(&self.token_env).unwrap_or_default()));
+        let (name, url, token) =
+            (quote_for_shell(&self.name), quote_for_shell(&self.url), quote_for_shell(&self.token_env));
+        let header = quote_for_shell(&format!(
+            "Authorization: {}",
+            client.reference.bearer(&self.token_env).unwrap_or_default()
+        ));
         match client.id {
             // The header may have many values, so it goes last.
             "claude-code" => {
@@ -137,7 +140,7 @@ impl Link {
                 if let (Some(whole), Value::Object(entry)) = (whole.as_object_mut(), self.entry(client)) {
                     whole.extend(entry);
                 }
-                Some(format!("code --add-mcp {}", quoted(&whole.to_string())))
+                Some(format!("code --add-mcp {}", quote_for_shell(&whole.to_string())))
             }
             "codex" => Some(format!("codex mcp add {name} --url {url} --bearer-token-env-var {token}")),
             "gemini" => Some(format!("gemini mcp add --scope user --transport http --header {header} {name} {url}")),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::table::Client;
-use crate::headers::Environment;
+use crate::header_template::EnvironmentLookup;
 
 /// What Claude Code calls the folders that it has servers for.
 pub const PROJECTS: &str = "projects";
@@ -100,7 +100,7 @@ impl Places {
     }
 
     /// The directories of a user, by what the environment says.
-    pub fn of(system: System, home: PathBuf, project: Option<PathBuf>, environment: Environment<'_>) -> Self {
+    pub fn of(system: System, home: PathBuf, project: Option<PathBuf>, environment: EnvironmentLookup<'_>) -> Self {
         let named = |name: &str| environment(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         Self {
             system,
@@ -169,14 +169,14 @@ mod tests {
     use super::super::find;
     use super::*;
 
-    fn files(system: System, id: &str, environment: Environment<'_>) -> Vec<String> {
+    fn files(system: System, id: &str, environment: EnvironmentLookup<'_>) -> Vec<String> {
         let places = Places::of(system, "/h".into(), Some("/p".into()), environment);
         places.spots(find(id).expect("a client")).iter().map(|spot| spot.file.display().to_string()).collect()
     }
 
     #[test]
     fn files_are_where_each_system_has_them() {
-        let none: Environment<'_> = &|_| None;
+        let none: EnvironmentLookup<'_> = &|_| None;
         assert_eq!(files(System::Linux, "vscode", none), ["/p/.vscode/mcp.json", "/h/.config/Code/User/mcp.json"]);
         let there = "/h/Library/Application Support/Claude/claude_desktop_config.json";
         assert_eq!(files(System::Mac, "claude-desktop", none), [there]);
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn claude_code_follows_its_variable_and_has_servers_for_one_folder() {
-        let moved: Environment<'_> = &|name| (name == "CLAUDE_CONFIG_DIR").then(|| "/c".to_owned());
+        let moved: EnvironmentLookup<'_> = &|name| (name == "CLAUDE_CONFIG_DIR").then(|| "/c".to_owned());
         let places = Places::of(System::Linux, "/h".into(), Some("/p".into()), moved);
         let spots = places.spots(find("claude-code").expect("a client"));
         assert_eq!(spots[0].file, Path::new("/c/.claude.json"));

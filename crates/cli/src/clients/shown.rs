@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::headers::is_credential;
-use crate::{address, diagnostic_report};
+use crate::header_template::is_credential_header;
+use crate::{diagnostic_report, server_url};
 
 const HIDDEN: &str = "***";
 /// From this length on, a word of letters and digits mixed may be a key.
@@ -77,7 +77,7 @@ fn tells(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let telling = ["auth", "pwd", "pass", "pin", "cred", "pat"];
     let words = name.split(|character: char| !character.is_ascii_alphanumeric());
-    is_credential(&name)
+    is_credential_header(&name)
         || words
             .into_iter()
             .any(|word| telling.iter().any(|part| word == *part || (part.len() > 3 && word.starts_with(part))))
@@ -118,7 +118,7 @@ fn field(name: &str, value: &Value) -> Value {
         Value::String(text) if name == "command" || name == "cmd" => json!(argument("", text)),
         Value::String(text) if PLAIN.contains(&name) => json!(diagnostic_report::escape_for_terminal(text)),
         Value::String(text) if ADDRESSES.contains(&name) => {
-            json!(if seems_secret("", text) { HIDDEN.to_owned() } else { address::shown(text) })
+            json!(if seems_secret("", text) { HIDDEN.to_owned() } else { server_url::redact_url(text) })
         }
         Value::Array(words) if name == "args" || name == "command" => {
             let words: Vec<String> = words.iter().map(|word| word.as_str().unwrap_or(HIDDEN).to_owned()).collect();

@@ -19,7 +19,7 @@ use gatelodge_store::{EnforcementMode, Ledger, MemoryStore, PolicyVersion};
 use crate::app::{self, StdioGateway};
 use crate::cli::BridgeArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{address, environment, headers};
+use crate::{header_template, process_environment, server_url};
 
 const NAME: &str = "gateway";
 const ALL: &str =
@@ -34,10 +34,10 @@ const FOR_OTHERS: u32 = 0o077;
 
 pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
     app::start_log(&args.log)?;
-    let url =
-        address::parse(&args.url).map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
+    let url = server_url::parse_server_url(&args.url)
+        .map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
     let token = token(&args)?;
-    let token = headers::expand("authorization", "Bearer ${TOKEN}", &|_| Some(token.clone()))
+    let token = header_template::expand_header("authorization", "Bearer ${TOKEN}", &|_| Some(token.clone()))
         .map_err(|_| UsageError("the token cannot be sent: it is one line of plain text".to_owned()))?;
     let policy =
         parse(ALL.as_bytes(), DocumentFormat::Json).map_err(|_| anyhow::anyhow!("the built-in policy is broken"))?;
@@ -79,7 +79,7 @@ fn token(args: &BridgeArgs) -> Result<String, UsageError> {
         return Ok(token);
     }
     let variable = crate::diagnostic_report::escape_for_terminal(&args.token_env);
-    environment::variable(&args.token_env).filter(|token| !token.is_empty()).ok_or_else(|| {
+    process_environment::find_variable(&args.token_env).filter(|token| !token.is_empty()).ok_or_else(|| {
         let help = "where the client hands no variables on, name a file with `--token-file`";
         UsageError(format!("the variable `{variable}` is not set; it must hold the token of a grant; {help}"))
     })
@@ -94,7 +94,7 @@ fn of_file(path: &Path) -> Result<String, String> {
     }
     let mode = metadata.mode() & 0o777;
     if mode & FOR_OTHERS != 0 {
-        let name = environment::quoted(&path.display().to_string());
+        let name = process_environment::quote_for_shell(&path.display().to_string());
         return Err(format!("others may use it, its mode is {mode:03o}; make it yours alone: chmod 600 {name}"));
     }
     let mut text = String::new();

@@ -10,7 +10,7 @@ use crate::cli::CallArgs;
 use crate::client::{Client, ClientError};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{address, environment, stdout_output};
+use crate::{process_environment, server_url, stdout_output};
 
 /// What stands before a refusal's text, and how the command then ends.
 const REFUSALS: &[(&str, CommandExitCode)] = &[
@@ -20,13 +20,13 @@ const REFUSALS: &[(&str, CommandExitCode)] = &[
 ];
 
 pub fn run(args: &CallArgs) -> Result<CommandExitCode> {
-    let url =
-        address::parse(&args.url).map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
+    let url = server_url::parse_server_url(&args.url)
+        .map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
     let arguments: Value = serde_json::from_str(&args.arguments).ok().filter(Value::is_object).ok_or_else(|| {
         UsageError("the arguments are not a JSON object; write them like '{\"name\": \"plans\"}'".to_owned())
     })?;
     let mut headers = HeaderMap::new();
-    if let Some(token) = environment::variable(&args.token_env) {
+    if let Some(token) = process_environment::find_variable(&args.token_env) {
         let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
         let mut value = value.map_err(|_| UsageError(format!("what `{}` holds is not a token", args.token_env)))?;
         value.set_sensitive(true);
@@ -85,7 +85,7 @@ async fn list(client: &mut Client, args: &CallArgs) -> Result<CommandExitCode> {
 
 /// Says why there is no result.
 fn failed(error: &ClientError, args: &CallArgs) -> Result<CommandExitCode> {
-    let url = address::shown(&args.url);
+    let url = server_url::redact_url(&args.url);
     let why = escape_for_terminal(&error.to_string());
     let (what, exit) = match error {
         ClientError::Unreachable(_) => (format!("error: cannot reach {url}: {why}"), CommandExitCode::Unreachable),

@@ -14,8 +14,8 @@ mod update;
 use anyhow::Result;
 
 use crate::cli::{CatalogueCommand, MovedArgs};
-use crate::environment;
 use crate::exit_code::{CommandExitCode, UsageError};
+use crate::process_environment;
 
 /// The program that builds the index.
 const INDEXER: &str = "gatelodge-indexer";
@@ -39,7 +39,7 @@ pub fn run(command: CatalogueCommand) -> Result<CommandExitCode> {
 
 /// The error for a command that is now one of `gatelodge-indexer`.
 fn moved(verb: &str, args: &MovedArgs) -> anyhow::Error {
-    let words = args.rest.iter().map(|word| format!(" {}", environment::quoted(word)));
+    let words = args.rest.iter().map(|word| format!(" {}", process_environment::quote_for_shell(word)));
     let command = format!("{INDEXER} {verb}{}", words.collect::<String>());
     UsageError(format!("`catalogue {verb}` moved to a program of its own: run `{command}` ({INSTALL_INDEXER})")).into()
 }

@@ -15,7 +15,7 @@ use crate::cli::ConnectArgs;
 use crate::clients::{self, Client, Link, Places, Spot, System, Way, short, snippet};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{address, environment, stdout_output};
+use crate::{process_environment, server_url, stdout_output};
 use target::Peek;
 
 pub fn run(args: &ConnectArgs) -> Result<CommandExitCode> {
@@ -95,7 +95,7 @@ pub fn places((home, is_named): (PathBuf, bool), project: Option<&Path>) -> Resu
     Ok(if is_named {
         Places::below(System::this(), home, project)
     } else {
-        Places::of(System::this(), home, project, &environment::variable)
+        Places::of(System::this(), home, project, &process_environment::find_variable)
     })
 }
 
@@ -139,7 +139,7 @@ fn print(client: &'static Client, link: &Link, args: &ConnectArgs, home: &(PathB
 /// What has to be known beside the entry.
 fn notes(client: &Client, link: &Link) -> Vec<String> {
     let mut notes = Vec::new();
-    let local = address::parse(&link.url).ok().filter(address::is_loopback);
+    let local = server_url::parse_server_url(&link.url).ok().filter(server_url::is_loopback);
     match client.way() {
         Way::Bridge if let Some(file) = &link.token_file => {
             notes.push(format!("the bridge takes the token from {}", escape_for_terminal(file)));

@@ -10,7 +10,7 @@ use crate::cli::DoctorArgs;
 use crate::config::{self, ADMIN, CALLERS, Config};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
-use crate::{admin_context, app, environment, stdout_output};
+use crate::{admin_context, app, process_environment, stdout_output};
 
 /// What one check found.
 #[derive(Debug, Serialize)]
@@ -88,7 +88,7 @@ async fn all(args: &DoctorArgs) -> Result<Vec<Check>> {
 
 fn configuration(args: &DoctorArgs, checks: &mut Vec<Check>) -> Result<Option<Config>> {
     let Some(path) = &args.store.config else { return Ok(None) };
-    let loaded = config::load(path, &environment::variable)?;
+    let loaded = config::load(path, &process_environment::find_variable)?;
     let name = "configuration";
     let lines = loaded.findings.lines();
     if loaded.config.is_some() && lines.is_empty() {

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use crate::cli::{InitArgs, StoreArgs};
 use crate::commands::connect::{home, places, target::Peek, this_program};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
-use crate::environment::quoted;
 use crate::exit_code::{CommandExitCode, UsageError};
+use crate::process_environment::quote_for_shell;
 use crate::{config, prompt, stdout_output};
 use import::{Import, Leave};
 use plan::{Plan, Present};
@@ -173,11 +173,11 @@ fn end(args: &InitArgs, ended: Ended) -> Result<CommandExitCode> {
 
 /// The commands that come next.
 fn next(args: &InitArgs, ended: &Ended) -> Vec<String> {
-    let config = quoted(&args.config.display().to_string());
+    let config = quote_for_shell(&args.config.display().to_string());
     let folder = args.config.parent().unwrap_or(std::path::Path::new("")).to_owned();
     let beside = |name: &str| {
         let path = std::path::absolute(folder.join(name)).unwrap_or_default();
-        quoted(&path.display().to_string())
+        quote_for_shell(&path.display().to_string())
     };
     let mut next = Vec::new();
     if !ended.variables.is_empty() {
@@ -189,7 +189,7 @@ fn next(args: &InitArgs, ended: &Ended) -> Vec<String> {
     next.push(format!("gatelodge serve --config {config}"));
     next.push(format!(". {}    # where the clients start", beside("tokens/export.sh")));
     // By its data, not by the configuration: the variables that this needs are not everywhere.
-    let data = ended.data.iter().map(|data| format!(" --data {}", quoted(&data.display().to_string())));
+    let data = ended.data.iter().map(|data| format!(" --data {}", quote_for_shell(&data.display().to_string())));
     next.push(format!("gatelodge calls --follow{}", data.collect::<String>()));
     next
 }

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::cli::PharoArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{diagnostic_report, environment};
+use crate::{diagnostic_report, process_environment};
 
 /// The most bytes of an image's answer. A result carries it twice, and a gateway takes 64 MiB. At worst both are three
 /// times as long, where two bytes (U+0085) are escaped by six, and a picture of 8 MiB comes on top, in Base64: 59 MiB.
@@ -71,7 +71,7 @@ pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
 /// The port: what was asked for, what the image's own variable says, or the usual one.
 fn port(asked: Option<u16>) -> Result<u16, UsageError> {
     // Clients' configurations often set a variable to nothing.
-    let named = || environment::variable(PORT_VARIABLE).filter(|port| !port.is_empty());
+    let named = || process_environment::find_variable(PORT_VARIABLE).filter(|port| !port.is_empty());
     let Some(text) = asked.is_none().then(named).flatten() else { return Ok(asked.unwrap_or(USUAL_PORT)) };
     text.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
         let text = diagnostic_report::escape_for_terminal(&text);

@@ -19,7 +19,7 @@ use super::catalogue::{open, show};
 use crate::cli::PrecheckArgs;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{address, source_file, stdout_output};
+use crate::{server_url, source_file, stdout_output};
 
 /// One server that was asked about.
 struct Asked {
@@ -61,7 +61,10 @@ fn asked(index: &PackageIndex, what: &str) -> Result<Vec<Asked>> {
         _ if path.is_file() => of_server_json(index, path),
         _ => {
             let named = PackageName::read(what).ok_or_else(|| {
-                UsageError(format!("`{}` is neither a package, nor an address, nor a file", address::shown(what)))
+                UsageError(format!(
+                    "`{}` is neither a package, nor an address, nor a file",
+                    server_url::redact_url(what)
+                ))
             })?;
             Ok(vec![of_package(index, &named)])
         }

@@ -17,7 +17,7 @@ use crate::cli::{PostureName, ScanArgs};
 use crate::client::{Client, ClientError, EraChoice, Told};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::{address, admin_context, environment, source_file, stdout_output};
+use crate::{admin_context, process_environment, server_url, source_file, stdout_output};
 
 /// How long a server may take to answer.
 const TIME: Duration = Duration::from_secs(30);
@@ -42,10 +42,12 @@ async fn of_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<CommandEx
 }
 
 async fn of_url(url: &str, args: &ScanArgs) -> Result<Told> {
-    let address = address::parse(url).map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
+    let address = server_url::parse_server_url(url)
+        .map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
     let mut headers = HeaderMap::new();
     if let Some(variable) = &args.token_env {
-        let token = environment::variable(variable).ok_or_else(|| UsageError(format!("`{variable}` is not set")))?;
+        let token = process_environment::find_variable(variable)
+            .ok_or_else(|| UsageError(format!("`{variable}` is not set")))?;
         let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
         let mut value = value.map_err(|_| UsageError(format!("what `{variable}` holds is not a token")))?;
         value.set_sensitive(true);
@@ -66,7 +68,8 @@ async fn of_url(url: &str, args: &ScanArgs) -> Result<Told> {
         };
         let is_closed = matches!(error, ClientError::Status(401, _)) && args.token_env.is_none();
         let help = if is_closed { "; `--token-env NAME` names the variable that holds the token" } else { "" };
-        ExitError(exit, format!("{}: {}{help}", address::shown(url), escape_for_terminal(&error.to_string()))).into()
+        ExitError(exit, format!("{}: {}{help}", server_url::redact_url(url), escape_for_terminal(&error.to_string())))
+            .into()
     })
 }
 

@@ -6,14 +6,14 @@ use crate::app::{self, GatewayStartup};
 use crate::cli::ServeArgs;
 use crate::config::{self, Entries, Loaded};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{admin_context, diagnostic_report, environment, stdout_output};
+use crate::{admin_context, diagnostic_report, process_environment, stdout_output};
 
 pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
     let path = args.config.ok_or_else(|| {
         UsageError("name the configuration: `--config gatelodge.toml`, or set `GATELODGE_CONFIG`".to_owned())
     })?;
     let shown = diagnostic_report::escape_for_terminal(&path.display().to_string());
-    let Loaded { config, findings, .. } = config::load(&path, &environment::variable)?;
+    let Loaded { config, findings, .. } = config::load(&path, &process_environment::find_variable)?;
     if args.check && args.json {
         stdout_output::print_json(&findings.told())?;
     } else {

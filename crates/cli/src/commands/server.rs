@@ -15,12 +15,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::address;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{self, StoredConfig, load_stored_config};
 use crate::cli::{NamedArgs, ServerCommand};
 use crate::diagnostic_report::print_stderr;
 use crate::exit_code::{CommandExitCode, UsageError};
+use crate::server_url;
 use crate::stdout_output;
 
 /// Runs a verb of `server`.
@@ -85,7 +85,7 @@ async fn all(desk: &AdminContext) -> Result<Vec<Told>> {
         let (place, headers) = match &server.transport {
             UpstreamTransport::Http(http) => {
                 let names = http.headers.iter().map(|header| header.name.to_string());
-                (address::shown(&http.url.to_string()), names.collect())
+                (server_url::redact_url(&http.url.to_string()), names.collect())
             }
             UpstreamTransport::Process(child) => {
                 (format!("runs {}", crate::diagnostic_report::escape_for_terminal(&child.program)), Vec::new())
@@ -130,9 +130,13 @@ fn elsewhere(name: String, place: &str, from: &'static str) -> Told {
 fn told(server: &StoredServer, stored: &StoredConfig) -> Told {
     Told {
         name: server.name.to_string(),
-        url: address::shown(&server.url),
+        url: server_url::redact_url(&server.url),
         headers: server.headers.keys().cloned().collect(),
-        variables: server.headers.values().flat_map(|value| crate::headers::variables(value)).collect(),
+        variables: server
+            .headers
+            .values()
+            .flat_map(|value| crate::header_template::referenced_variables(value))
+            .collect(),
         log_arguments: server.log_arguments,
         from: "store",
         created_at: Some(server.created_at),

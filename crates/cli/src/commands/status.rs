@@ -13,8 +13,8 @@ use crate::cli::StatusArgs;
 use crate::client;
 use crate::config;
 use crate::diagnostic_report::escape_for_terminal;
-use crate::environment;
 use crate::exit_code::{CommandExitCode, ExitError};
+use crate::process_environment;
 use crate::stdout_output;
 
 /// How long a gateway may take to say that it is ready.
@@ -72,7 +72,7 @@ pub fn run(args: StatusArgs) -> Result<CommandExitCode> {
     let mut faults = Vec::new();
     // A broken file is told by the status itself, so that the rest can be seen.
     if let Some(path) = &args.store.config {
-        let loaded = config::load(path, &environment::variable)?;
+        let loaded = config::load(path, &process_environment::find_variable)?;
         if loaded.config.is_none() {
             faults = loaded.findings.lines();
             store.config = None;
@@ -108,8 +108,11 @@ async fn look(desk: &AdminContext) -> Result<Status> {
     let (servers, remarks) = match &gateway.note {
         Some(note) => (note.servers.clone(), note.warnings.clone()),
         None => {
-            let picture =
-                merge_config(&desk.config_entries(), &load_stored_config(&desk.stores).await?, &environment::variable);
+            let picture = merge_config(
+                &desk.config_entries(),
+                &load_stored_config(&desk.stores).await?,
+                &process_environment::find_variable,
+            );
             (picture.servers.iter().map(|server| server.name.to_string()).collect(), picture.warnings)
         }
     };

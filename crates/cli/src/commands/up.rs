@@ -15,7 +15,7 @@ use crate::cli::UpArgs;
 use crate::config::{self, Entries, Listen, StoreConfig};
 use crate::demo::{self, Demo};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{environment, stdout_output};
+use crate::{process_environment, stdout_output};
 
 pub fn run(args: UpArgs) -> Result<CommandExitCode> {
     for (flag, address) in [("--listen", args.listen), ("--admin", args.admin)] {
@@ -68,7 +68,7 @@ async fn put_policy(desk: &AdminContext) -> Result<()> {
                 is_yaml: false,
                 restores: None,
                 created_at: desk.clock.now(),
-                created_by: environment::user(),
+                created_by: process_environment::current_user(),
             };
             desk.stores.policies.put(policy, desk.admin_log_entry("policy.put", demo::NAME, json!({}))).await?;
             Ok(())
@@ -104,9 +104,9 @@ async fn put_grant(desk: &AdminContext) -> Result<GrantToken> {
 }
 
 fn tell(address: SocketAddr, token: &GrantToken, store: &StoreConfig) {
-    let (program, token) = (environment::program(), token.reveal());
+    let (program, token) = (process_environment::own_program_command(), token.reveal());
     let url = format!("http://{address}/mcp/{}", demo::NAME);
-    let data = environment::quoted(&store.data.display().to_string());
+    let data = process_environment::quote_for_shell(&store.data.display().to_string());
     let text = format!(
         r#"Gatelodge is up.
 

@@ -17,7 +17,7 @@ use super::policy::findings::Findings;
 use crate::app::{self, StdioGateway};
 use crate::cli::WrapArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{admin_context, environment, headers};
+use crate::{admin_context, header_template, process_environment};
 
 /// Variables of ours that are none of the server's business.
 const OURS: &str = "GATELODGE_";
@@ -56,7 +56,7 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
 /// Says at once that there is no such program: else the client would only hear that the server cannot be reached.
 pub fn refuse_missing(command: &[String]) -> Result<(), UsageError> {
     let Some(program) = command.first() else { return Ok(()) };
-    environment::missing(program, Path::new("")).map_or(Ok(()), |why| Err(UsageError(why)))
+    process_environment::find_program_problem(program, Path::new("")).map_or(Ok(()), |why| Err(UsageError(why)))
 }
 
 fn live(path: &Path, policy: Policy) -> Result<ActivePolicy> {
@@ -77,8 +77,8 @@ pub fn server_of(command: &[String], name: Option<&str>) -> Result<UpstreamConfi
             crate::diagnostic_report::escape_for_terminal(&name)
         ))
     })?;
-    let environment = environment::all(OURS);
-    let secrets = environment.iter().filter(|(name, _)| headers::is_secret_variable(name));
+    let environment = process_environment::variables_without_prefix(OURS);
+    let secrets = environment.iter().filter(|(name, _)| header_template::is_secret_variable(name));
     let child = UpstreamProcessConfig {
         program: program.clone(),
         arguments: arguments.to_vec(),

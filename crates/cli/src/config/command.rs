@@ -9,7 +9,7 @@ use super::fault::{Code, Fault};
 use super::listen::set_time;
 use super::read::{At, Reader};
 use super::sections::RawServer;
-use crate::headers::{self, Environment, HeaderFault};
+use crate::header_template::{self, EnvironmentLookup, HeaderError};
 
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -18,7 +18,7 @@ pub fn child(
     raw: &RawServer,
     command: &At<Vec<At<String>>>,
     home: &Path,
-    environment: Environment<'_>,
+    environment: EnvironmentLookup<'_>,
     reader: &mut Reader,
 ) -> Option<UpstreamProcessConfig> {
     if let Some(headers) = &raw.headers {
@@ -45,13 +45,19 @@ pub fn child(
         grace: GRACE,
     };
     set_time(&mut child.grace, raw.grace.as_ref(), reader);
-    let plain = headers::PLAIN.iter().filter_map(|name| Some(((*name).to_owned(), environment(name)?)));
+    let plain =
+        header_template::INHERITED_VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), environment(name)?)));
     child.env.extend(plain);
     variables(raw, environment, &mut child, reader);
     Some(child)
 }
 
-fn variables(raw: &RawServer, environment: Environment<'_>, child: &mut UpstreamProcessConfig, reader: &mut Reader) {
+fn variables(
+    raw: &RawServer,
+    environment: EnvironmentLookup<'_>,
+    child: &mut UpstreamProcessConfig,
+    reader: &mut Reader,
+) {
     let written = raw.env.as_ref().map(|env| env.value.0.as_slice()).unwrap_or_default();
     for (name, value) in written {
         if name.value.is_empty() || name.value.contains(['=', '\0']) {
@@ -59,9 +65,9 @@ fn variables(raw: &RawServer, environment: Environment<'_>, child: &mut Upstream
             reader.fault(fault.help("a name has letters, digits and `_`"));
             continue;
         }
-        match headers::expand_text(&value.value, environment) {
+        match header_template::expand_template(&value.value, environment) {
             Ok((text, secrets)) => {
-                if headers::is_secret_variable(&name.value) {
+                if header_template::is_secret_variable(&name.value) {
                     child.secrets.push(text.clone());
                 }
                 child.secrets.extend(secrets);
@@ -69,7 +75,7 @@ fn variables(raw: &RawServer, environment: Environment<'_>, child: &mut Upstream
                 child.env.push((name.value.clone(), text));
             }
             Err(fault) => {
-                let is_missing = matches!(fault, HeaderFault::Missing(_));
+                let is_missing = matches!(fault, HeaderError::MissingVariable(_));
                 let code = if is_missing { Code::MissingVariable } else { Code::BadValue };
                 reader.fault(Fault::new(code, &value.span, fault.message(&name.value)).help(fault.help()));
             }

@@ -16,7 +16,7 @@ use super::read::{At, Reader};
 use super::sections::RawGrant;
 use super::servers::Servers;
 use super::words::moment;
-use crate::headers::Environment;
+use crate::header_template::EnvironmentLookup;
 use crate::source_file::FileStamp;
 
 /// What ids of grants from the file begin with. Their counters stay as long as the label does.
@@ -34,7 +34,7 @@ pub struct Around<'a> {
     /// Where relative paths begin.
     pub home: &'a Path,
     /// Where tokens may be.
-    pub environment: Environment<'a>,
+    pub environment: EnvironmentLookup<'a>,
 }
 
 /// What the sections mean, and the files that were read for them.
@@ -136,7 +136,7 @@ fn token(raw: &RawGrant, around: Around<'_>, files: &mut Vec<FileStamp>, reader:
     }
 }
 
-fn of_environment(name: &At<String>, environment: Environment<'_>) -> Result<TokenHash, Fault> {
+fn of_environment(name: &At<String>, environment: EnvironmentLookup<'_>) -> Result<TokenHash, Fault> {
     let Some(text) = environment(&name.value) else {
         // Somebody may have written the token itself, with a character lost.
         let is_name = name.value.len() <= 40 && !name.value.starts_with("glt_");

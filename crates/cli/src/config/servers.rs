@@ -16,8 +16,8 @@ use super::fault::{Code, Fault};
 use super::listen::set_time;
 use super::read::{At, Reader, SecretPairs};
 use super::sections::RawServer;
-use crate::address;
-use crate::headers::{self, Environment, HeaderFault};
+use crate::header_template::{self, EnvironmentLookup, HeaderError};
+use crate::server_url;
 
 /// What faults of names say: one, many, and what the name is for.
 const WORDS: (&str, &str, &str) = ("server", "servers", "agents reach it at `/mcp/<name>`");
@@ -32,7 +32,7 @@ pub struct Servers {
 }
 
 /// What the sections mean.
-pub fn servers(raw: Vec<RawServer>, home: &Path, environment: Environment<'_>, reader: &mut Reader) -> Servers {
+pub fn servers(raw: Vec<RawServer>, home: &Path, environment: EnvironmentLookup<'_>, reader: &mut Reader) -> Servers {
     let mut servers = Servers::default();
     for raw in raw {
         let name = reader.name::<ServerName>(raw.name.as_ref(), &raw.span, WORDS, &mut servers.names);
@@ -53,7 +53,12 @@ pub fn servers(raw: Vec<RawServer>, home: &Path, environment: Environment<'_>, r
 }
 
 /// A server is reached at its URL, or run by its command.
-fn way(raw: &RawServer, home: &Path, environment: Environment<'_>, reader: &mut Reader) -> Option<UpstreamTransport> {
+fn way(
+    raw: &RawServer,
+    home: &Path,
+    environment: EnvironmentLookup<'_>,
+    reader: &mut Reader,
+) -> Option<UpstreamTransport> {
     match (&raw.url, &raw.command) {
         (Some(url), Some(_)) => {
             let fault = Fault::new(Code::FieldClash, &url.span, "a server has a `url` or a `command`, not both");
@@ -84,7 +89,7 @@ pub(super) fn url(At { value, span }: &At<String>, reader: &mut Reader) -> Optio
         // What stands there may be a credential.
         reader.secrets.push(span.clone());
     }
-    address::parse(value)
+    server_url::parse_server_url(value)
         .map_err(|fault| {
             reader.fault(Fault::new(Code::BadValue, span, fault.message()).help(fault.help()));
         })
@@ -93,22 +98,28 @@ pub(super) fn url(At { value, span }: &At<String>, reader: &mut Reader) -> Optio
 
 pub(super) fn injected(
     written: Option<&At<SecretPairs>>,
-    environment: Environment<'_>,
+    environment: EnvironmentLookup<'_>,
     reader: &mut Reader,
 ) -> Vec<InjectedHeader> {
     let mut injected = Vec::new();
     let written = written.map(|headers| headers.value.0.as_slice()).unwrap_or_default();
     for (name, value) in written {
-        match headers::expand(&name.value, &value.value, environment) {
+        match header_template::expand_header(&name.value, &value.value, environment) {
             Ok(header) => {
                 warn_of_secret(name, value, &header, reader);
                 injected.push(header);
             }
             Err(fault) => {
-                let code =
-                    if matches!(fault, HeaderFault::Missing(_)) { Code::MissingVariable } else { Code::BadValue };
-                let span =
-                    if fault == HeaderFault::Name || fault == HeaderFault::Ours { &name.span } else { &value.span };
+                let code = if matches!(fault, HeaderError::MissingVariable(_)) {
+                    Code::MissingVariable
+                } else {
+                    Code::BadValue
+                };
+                let span = if fault == HeaderError::InvalidName || fault == HeaderError::Reserved {
+                    &name.span
+                } else {
+                    &value.span
+                };
                 reader.fault(Fault::new(code, span, fault.message(&name.value)).help(fault.help()));
             }
         }
@@ -117,8 +128,8 @@ pub(super) fn injected(
 }
 
 fn warn_of_secret(name: &At<String>, value: &At<String>, header: &InjectedHeader, reader: &mut Reader) {
-    let has_variable = headers::has_variable(&value.value);
-    if !has_variable && headers::is_credential(&name.value) {
+    let has_variable = header_template::has_variable(&value.value);
+    if !has_variable && header_template::is_credential_header(&name.value) {
         let message = format!("the header `{}` has its credential in the file", name.value);
         let help = "put it into the environment and write `${NAME}` here";
         reader.fault(Fault::new(Code::PlainSecret, &name.span, message).help(help));
@@ -134,7 +145,7 @@ fn warn_of_secret(name: &At<String>, value: &At<String>, header: &InjectedHeader
 
 pub(super) fn warn_of_clear_text(url: &Uri, span: &Range<usize>, headers: &[InjectedHeader], reader: &mut Reader) {
     let has_secret = headers.iter().any(|header| !header.secrets.is_empty());
-    if has_secret && url.scheme_str() == Some("http") && !address::is_loopback(url) {
+    if has_secret && url.scheme_str() == Some("http") && !server_url::is_loopback(url) {
         let fault = Fault::new(Code::ClearText, span, "the headers' secrets travel to this server without encryption");
         reader.fault(fault.help("use `https://`"));
     }

@@ -6,7 +6,7 @@ use http::Uri;
 use super::read::Reader;
 use super::sections::RawTelemetry;
 use super::servers::{injected, url, warn_of_clear_text};
-use crate::headers::Environment;
+use crate::header_template::EnvironmentLookup;
 
 /// What the file says.
 #[derive(Debug, Clone, Default)]
@@ -20,7 +20,7 @@ pub struct TelemetryFile {
 }
 
 /// What the section means.
-pub fn telemetry(raw: &RawTelemetry, environment: Environment<'_>, reader: &mut Reader) -> TelemetryFile {
+pub fn telemetry(raw: &RawTelemetry, environment: EnvironmentLookup<'_>, reader: &mut Reader) -> TelemetryFile {
     let headers = injected(raw.headers.as_ref(), environment, reader);
     let endpoint = raw.endpoint.as_ref().and_then(|written| {
         let endpoint = url(written, reader)?;

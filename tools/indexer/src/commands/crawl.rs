@@ -35,7 +35,7 @@ const MOST_FAILED: usize = 20;
 pub fn run(command: CrawlCommand) -> Result<Exit> {
     // Each package is read on a thread of its own. Where threads have memory apart, what one gave back does not serve the
     // next, and stays with the program: a third of all it has. The allocator hears of it only at the start.
-    environment::again_with("MALLOC_ARENA_MAX", "1");
+    environment::reexec_with_variable("MALLOC_ARENA_MAX", "1");
     match command {
         CrawlCommand::Pypi { only, common } => wait(crawl(PackageRegistry::Pypi, only, common)),
         CrawlCommand::Npm { common } => wait(crawl(PackageRegistry::Npm, Vec::new(), common)),

@@ -14,7 +14,7 @@ use super::feed;
 use crate::cli::{FromArgs, StoreArgs};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::{address, admin_context, config};
+use crate::{admin_context, config, server_url};
 
 /// Opens the index: the one that was named, the one in the data directory, or the one that came with the program.
 pub fn index(from: &FromArgs) -> Result<PackageIndex> {
@@ -107,7 +107,7 @@ pub fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 /// Finds a package that was named; an error says what is close to it.
 pub fn server<'i>(index: &'i PackageIndex, package: &str) -> Result<(PackageName, IndexedServer<'i>)> {
     let named = PackageName::read(package).ok_or_else(|| {
-        let package = address::shown(package);
+        let package = server_url::redact_url(package);
         UsageError(format!("`{package}` is no name of a package; say it as `npm:@scope/name` or `pypi:name`"))
     })?;
     let server = index.find(named.source, &named.name).ok_or_else(|| {

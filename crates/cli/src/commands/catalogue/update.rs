@@ -13,7 +13,7 @@ use super::open;
 use crate::cli::UpdateArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{address, admin_context, client, source_file, stdout_output};
+use crate::{admin_context, client, server_url, source_file, stdout_output};
 
 /// A slow line brings eight megabytes in this time.
 const TIME: Duration = Duration::from_secs(600);
@@ -23,7 +23,7 @@ const LEAST_SHARE: usize = 2;
 pub fn run(args: &UpdateArgs) -> Result<CommandExitCode> {
     let (place, log) = open::places(&args.store)?;
     let (name, bytes) = match &args.from {
-        Some(from) => (format!("`{}`", address::shown(from)), fetch(from, Duration::from_secs(args.timeout))?),
+        Some(from) => (format!("`{}`", server_url::redact_url(from)), fetch(from, Duration::from_secs(args.timeout))?),
         None => ("the index of the program".to_owned(), PackageIndex::built_in().to_vec()),
     };
     let refused = |why: String| ExitError(CommandExitCode::Findings, format!("{name} {why}; the old index stays"));
@@ -108,10 +108,12 @@ fn sentence(before: &IndexMetadata, after: &IndexMetadata, kept: &Kept) -> Strin
 fn fetch(from: &str, silence: Duration) -> Result<Vec<u8>> {
     if !from.contains("://") {
         let read = open::read(Path::new(from));
-        return read.map_err(|error| UsageError(format!("cannot read `{}`: {error}", address::shown(from))).into());
+        return read
+            .map_err(|error| UsageError(format!("cannot read `{}`: {error}", server_url::redact_url(from))).into());
     }
-    let url = address::parse(from)
-        .map_err(|error| UsageError(format!("`{}` {}; {}", address::shown(from), error.message(), error.help())))?;
+    let url = server_url::parse_server_url(from).map_err(|error| {
+        UsageError(format!("`{}` {}; {}", server_url::redact_url(from), error.message(), error.help()))
+    })?;
     admin_context::block_on(async {
         let file = client::download(url, TIME, silence, PackageIndex::MAX_FILE_BYTES).await;
         let file =

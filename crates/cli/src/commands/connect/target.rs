@@ -11,7 +11,7 @@ use crate::cli::{ConnectArgs, StoreArgs};
 use crate::config::{self, offer};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::UsageError;
-use crate::{address, app, source_file};
+use crate::{app, server_url, source_file};
 
 /// What there is, as far as one can see.
 pub struct Peek {
@@ -69,8 +69,9 @@ impl Peek {
     /// The server that is meant, and its address.
     pub fn target(&self, args: &ConnectArgs) -> Result<(Option<String>, String), UsageError> {
         if let Some(url) = &args.url {
-            let fault = |fault: address::UrlFault| UsageError(format!("{}; {}", fault.message(), fault.help()));
-            let path = address::parse(url).map_err(fault)?.path().to_owned();
+            let fault =
+                |fault: server_url::ServerUrlError| UsageError(format!("{}; {}", fault.message(), fault.help()));
+            let path = server_url::parse_server_url(url).map_err(fault)?.path().to_owned();
             let last = path.strip_prefix("/mcp/").map(|name| name.trim_end_matches('/').to_owned());
             return Ok((args.server.clone().or(last).filter(|name| !name.is_empty()), url.clone()));
         }

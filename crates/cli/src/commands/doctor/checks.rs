@@ -18,7 +18,7 @@ use crate::app::{
 use crate::commands::server::test::{cut, reach};
 use crate::config::{Entries, Listen, StoreConfig};
 use crate::diagnostic_report::count_noun;
-use crate::{admin_context, environment, headers};
+use crate::{admin_context, header_template, process_environment};
 
 /// A clock before this was never set.
 const EARLIEST: &str = "2026-01-01T00:00:00Z";
@@ -59,7 +59,7 @@ fn way_to_write(kind: ErrorKind) -> String {
         ErrorKind::QuotaExceeded => "make room, or have the quota raised".to_owned(),
         ErrorKind::FileTooLarge => "raise the limit for the size of files (`ulimit -f`)".to_owned(),
         ErrorKind::ReadOnlyFilesystem => "mount the disk so that it can be written".to_owned(),
-        _ => format!("give the user `{}` the right to write it", environment::user()),
+        _ => format!("give the user `{}` the right to write it", process_environment::current_user()),
     }
 }
 
@@ -119,8 +119,8 @@ pub async fn variables(stores: &StoreHandles) -> Vec<Check> {
     let Ok(servers) = stores.servers.list().await else { return Vec::new() };
     let mut checks = Vec::new();
     for server in servers {
-        for variable in server.headers.values().flat_map(|value| headers::variables(value)) {
-            checks.push(match environment::variable(&variable) {
+        for variable in server.headers.values().flat_map(|value| header_template::referenced_variables(value)) {
+            checks.push(match process_environment::find_variable(&variable) {
                 Some(_) => Check::fine(name, format!("`{variable}` is set")),
                 None => {
                     let says = format!("server `{}` needs `{variable}`, which is not set", server.name);
@@ -145,7 +145,7 @@ pub async fn servers(
         Some(stores) => load_stored_config(stores).await.unwrap_or_default(),
         None => StoredConfig::default(),
     };
-    let picture = merge_config(entries, &stored, &environment::variable);
+    let picture = merge_config(entries, &stored, &process_environment::find_variable);
     let running = note.map(|note| note.servers.as_slice()).unwrap_or_default();
     let inner: Vec<&String> = running
         .iter()

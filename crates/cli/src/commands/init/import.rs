@@ -9,8 +9,8 @@ use super::scan::{Finding, Seen};
 use super::variable::Variables;
 use crate::clients::{Entry, Value, seems_secret};
 use crate::diagnostic_report::escape_for_terminal;
-use crate::environment::missing;
-use crate::{address, headers};
+use crate::process_environment::find_program_problem;
+use crate::{header_template, server_url};
 
 /// The longest part of a name that leaves room for a number behind it.
 const MAX_NAME: usize = 60;
@@ -67,8 +67,9 @@ pub fn import(seen: &[Seen], chosen: &[usize], mut taken: BTreeSet<String>, leav
             continue;
         }
         if let Entry::Command { words, cwd, .. } = &definition.0
-            && let Some(why) =
-                words.first().and_then(|program| missing(program, Path::new(cwd.as_deref().unwrap_or_default())))
+            && let Some(why) = words
+                .first()
+                .and_then(|program| find_program_problem(program, Path::new(cwd.as_deref().unwrap_or_default())))
         {
             // The client cannot run it either, so it is taken over as it is.
             import.remarks.push(format!("{}: {why}", one.subject()));
@@ -102,7 +103,7 @@ fn check(one: &Seen, entry: &Entry, copy_secrets: bool) -> Result<(), String> {
             Err("its address has a `${…}` that only the client knows; write it out, and come again".into())
         }
         Entry::Remote { url, .. } => {
-            address::parse(url).map_err(|fault| format!("{}; {}", fault.message(), fault.help()))?;
+            server_url::parse_server_url(url).map_err(|fault| format!("{}; {}", fault.message(), fault.help()))?;
             if seems_secret("", url) && !copy_secrets {
                 return Err("its address seems to hold a secret; send that as a header, or add `--copy-secrets`".into());
             }
@@ -126,7 +127,7 @@ fn placed(entry: &Entry, one: &Seen, project: Option<&Path>) -> Entry {
 fn values(one: &Seen, entry: &Entry, remarks: &mut Vec<String>) -> Vec<(String, Value)> {
     let mut values = Vec::new();
     for (name, value) in entry.values() {
-        if matches!(entry, Entry::Remote { .. }) && headers::check(name, "x").is_err() {
+        if matches!(entry, Entry::Remote { .. }) && header_template::check_header(name, "x").is_err() {
             remarks.push(format!(
                 "{}: the header `{}` is left out; the gateway sets its own",
                 one.subject(),
@@ -143,7 +144,7 @@ fn values(one: &Seen, entry: &Entry, remarks: &mut Vec<String>) -> Vec<(String, 
         }
         // Codex names variables in fields of their own, which were read in our way to write them.
         let read = match one.spot.client.id {
-            "codex" if headers::has_variable(value) => Value::Ours(value.clone()),
+            "codex" if header_template::has_variable(value) => Value::Ours(value.clone()),
             _ => one.spot.client.reference.read(value),
         };
         values.push((name.clone(), read));

@@ -7,7 +7,7 @@ use toml_edit::{Key, Value};
 use super::import::Server;
 use super::plan::Grant;
 use crate::clients::Entry;
-use crate::environment::quoted;
+use crate::process_environment::quote_for_shell;
 
 /// The first lines of a configuration that was not there.
 pub const HEAD: &str = "# Written by `gatelodge init`; all settings are in docs/config.md.\n";
@@ -70,7 +70,7 @@ pub fn policy(server: &str) -> String {
 pub fn exports(grants: &[Grant], tokens: &Path) -> String {
     let mut out = "# Written by `gatelodge init`. Where clients start: . tokens/export.sh\n".to_owned();
     for grant in grants {
-        let file = quoted(&tokens.join(&grant.label).display().to_string());
+        let file = quote_for_shell(&tokens.join(&grant.label).display().to_string());
         out.push_str(&format!("export {}=\"$(cat {file})\"\n", grant.variable));
     }
     out

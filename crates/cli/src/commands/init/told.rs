@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::scan::{Scan, Seen};
 use crate::clients::{Entry, short, shown_command};
 use crate::diagnostic_report::escape_for_terminal;
-use crate::{address, stdout_output};
+use crate::{server_url, stdout_output};
 
 /// All servers, as a table.
 pub fn table(scan: &Scan, home: &Path, gateway: &str) -> String {
@@ -46,7 +46,7 @@ fn runs(one: &Seen, gateway: &str) -> String {
     }
     match &one.found.entry {
         Some(Entry::Command { words, .. }) => shown_command(words),
-        Some(Entry::Remote { url, .. }) => match address::parse(url) {
+        Some(Entry::Remote { url, .. }) => match server_url::parse_server_url(url) {
             Ok(_) => shown_command(std::slice::from_ref(url)),
             Err(_) => "*** (no address)".to_owned(),
         },

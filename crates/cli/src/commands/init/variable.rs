@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::clients::{Entry, Value};
-use crate::headers;
+use crate::header_template;
 
 /// Variables that mean something to every program; a server's own value goes by another name.
 const COMMON: &[&str] = &["PATH", "HOME", "USER", "SHELL", "LANG", "PWD", "TMPDIR", "TMP", "TEMP"];
@@ -30,7 +30,7 @@ impl Variables {
         for (name, value) in values {
             let text = match value {
                 Value::Ours(text) => {
-                    for variable in headers::variables(text) {
+                    for variable in header_template::referenced_variables(text) {
                         self.0.entry(variable).or_insert(None);
                     }
                     text.clone()

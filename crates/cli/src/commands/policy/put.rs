@@ -11,7 +11,7 @@ use crate::cli::{PutArgs, RollbackArgs};
 use crate::diagnostic_report::{self, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::source_file;
-use crate::{environment, stdout_output};
+use crate::{process_environment, stdout_output};
 
 pub fn run(args: PutArgs) -> Result<CommandExitCode> {
     let name = name(&args.name)?;
@@ -78,7 +78,7 @@ async fn keep(desk: &AdminContext, put: Put, action: &str, json: bool) -> Result
         is_yaml: format == DocumentFormat::Yaml,
         restores,
         created_at: desk.clock.now(),
-        created_by: environment::user(),
+        created_by: process_environment::current_user(),
     };
     let entry = desk.admin_log_entry(action, name.as_str(), json!({"restores": restores}));
     let version = desk.stores.policies.put(policy, entry).await?;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Asked, of_document};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{address, admin_context, client};
+use crate::{admin_context, client, server_url};
 
 /// The largest answer.
 const MOST_BYTES: usize = 4 << 20;
@@ -26,10 +26,10 @@ pub fn is_one(url: &str) -> bool {
 
 /// What to do about the packages and addresses of the server.
 pub fn asked(index: &PackageIndex, url: &str) -> Result<Vec<Asked>> {
-    let shown = address::shown(url);
-    let uri =
-        address::parse(url).map_err(|fault| UsageError(format!("`{shown}` {}; {}", fault.message(), fault.help())))?;
-    if uri.scheme_str() == Some("http") && !address::is_loopback(&uri) {
+    let shown = server_url::redact_url(url);
+    let uri = server_url::parse_server_url(url)
+        .map_err(|fault| UsageError(format!("`{shown}` {}; {}", fault.message(), fault.help())))?;
+    if uri.scheme_str() == Some("http") && !server_url::is_loopback(&uri) {
         return Err(UsageError(format!(
             "`{shown}` is not encrypted, and anybody on the way could answer; use `https://`"
         ))

@@ -3,7 +3,7 @@
 use gatelodge_catalogue::{PackageName, PackageRegistry};
 use serde_json::Value;
 
-use crate::address;
+use crate::server_url;
 
 /// Members of an argument that change nothing of the words it stands for.
 const PLAIN: [&str; 9] =
@@ -74,9 +74,10 @@ fn bent(package: &Value, identifier: &str, named: &PackageName) -> Option<&'stat
 fn is_here(package: &Value) -> bool {
     let Some(transport) = package.get("transport").filter(|own| !own.is_null()) else { return true };
     match transport.get("url") {
-        Some(url) => {
-            url.as_str().and_then(|url| address::parse(url).ok()).is_some_and(|url| address::is_loopback(&url))
-        }
+        Some(url) => url
+            .as_str()
+            .and_then(|url| server_url::parse_server_url(url).ok())
+            .is_some_and(|url| server_url::is_loopback(&url)),
         None => text(transport, &["type"]) == Some("stdio"),
     }
 }

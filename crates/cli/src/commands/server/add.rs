@@ -10,12 +10,12 @@ use crate::admin_context::{self, StoreMode};
 use crate::cli::AddServerArgs;
 use crate::diagnostic_report::print_stderr;
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{address, environment, headers, stdout_output};
+use crate::{header_template, process_environment, server_url, stdout_output};
 
 pub fn run(args: AddServerArgs) -> Result<CommandExitCode> {
     let name = super::name(&args.name)?;
-    let url =
-        address::parse(&args.url).map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
+    let url = server_url::parse_server_url(&args.url)
+        .map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
     let headers = read_headers(&args.headers)?;
     admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |desk| {
         if desk.entries().servers.iter().any(|server| server.name == name) {
@@ -23,7 +23,8 @@ pub fn run(args: AddServerArgs) -> Result<CommandExitCode> {
         }
         let names: Vec<&String> = headers.keys().collect();
         let log_arguments = args.log_arguments;
-        let detail = json!({"url": address::shown(&args.url), "headers": names, "log_arguments": log_arguments});
+        let detail =
+            json!({"url": server_url::redact_url(&args.url), "headers": names, "log_arguments": log_arguments});
         let created_at = desk.clock.now();
         let (url_text, kept) = (args.url.clone(), headers.clone());
         let (review, accept_new) = (args.review, args.accept_new);
@@ -42,12 +43,12 @@ pub fn run(args: AddServerArgs) -> Result<CommandExitCode> {
             stdout_output::print_json(&super::find(told, name.as_str())?)?;
         }
         print_stderr(&format!("server `{name}` is added; a running gateway has it at /mcp/{name} within a second"));
-        for variable in headers.values().flat_map(|value| headers::variables(value)) {
-            if environment::variable(&variable).is_none() {
+        for variable in headers.values().flat_map(|value| header_template::referenced_variables(value)) {
+            if process_environment::find_variable(&variable).is_none() {
                 print_stderr(&format!("warning: `{variable}` is not set here; the gateway needs it where it starts"));
             }
         }
-        if !headers.is_empty() && url.scheme_str() == Some("http") && !address::is_loopback(&url) {
+        if !headers.is_empty() && url.scheme_str() == Some("http") && !server_url::is_loopback(&url) {
             print_stderr("warning: the headers travel to this server without encryption; use `https://`");
         }
         print_stderr(&format!("next: gatelodge grant create LABEL --server {name} --policy NAME"));
@@ -63,9 +64,9 @@ fn read_headers(written: &[String]) -> Result<BTreeMap<String, String>, UsageErr
             .split_once(':')
             .map(|(name, value)| (name.trim(), value.trim()))
             .ok_or_else(|| UsageError("a header is written as 'Name: value'".to_owned()))?;
-        headers::check(name, value)
+        header_template::check_header(name, value)
             .map_err(|fault| UsageError(format!("{}; {}", fault.message(name), fault.help())))?;
-        if headers::is_credential(name) && !headers::has_variable(value) {
+        if header_template::is_credential_header(name) && !header_template::has_variable(value) {
             let help = "put the credential into the environment of the gateway and write ${NAME} here";
             return Err(UsageError(format!("the header `{name}` would keep its credential in the store; {help}")));
         }

@@ -14,7 +14,7 @@ use crate::cli::{NamedArgs, StoreArgs};
 use crate::client::{Client, ClientError, EraChoice, Told, tools_of};
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::{environment, stdout_output};
+use crate::{process_environment, stdout_output};
 
 /// How long a server may take.
 const TIME: Duration = Duration::from_secs(10);
@@ -63,8 +63,11 @@ async fn tell(server: &UpstreamConfig, json: bool) -> Result<CommandExitCode> {
 }
 
 async fn find(desk: &AdminContext, name: &str) -> Result<UpstreamConfig> {
-    let picture =
-        merge_config(&desk.config_entries(), &load_stored_config(&desk.stores).await?, &environment::variable);
+    let picture = merge_config(
+        &desk.config_entries(),
+        &load_stored_config(&desk.stores).await?,
+        &process_environment::find_variable,
+    );
     if let Some(server) = picture.servers.into_iter().find(|server| server.name.as_str() == name) {
         return Ok(server);
     }

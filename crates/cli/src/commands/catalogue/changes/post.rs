@@ -17,7 +17,7 @@ use super::super::feed::Page;
 use crate::cli::ChangesArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{address, admin_context, app, client, environment, source_file, stdout_output};
+use crate::{admin_context, app, client, process_environment, server_url, source_file, stdout_output};
 
 /// What was taken is kept in this file beside the events.
 const FILE: &str = "catalogue-posted.json";
@@ -29,10 +29,10 @@ const SHORTEST: usize = 16;
 const ENCODED: &str = "whsec_";
 
 pub fn run(args: &ChangesArgs, url: &str, log: &Path) -> Result<CommandExitCode> {
-    let shown = address::shown(url);
-    let uri =
-        address::parse(url).map_err(|fault| UsageError(format!("`{shown}` {}; {}", fault.message(), fault.help())))?;
-    if uri.scheme_str() == Some("http") && !address::is_loopback(&uri) {
+    let shown = server_url::redact_url(url);
+    let uri = server_url::parse_server_url(url)
+        .map_err(|fault| UsageError(format!("`{shown}` {}; {}", fault.message(), fault.help())))?;
+    if uri.scheme_str() == Some("http") && !server_url::is_loopback(&uri) {
         return Err(UsageError(format!("`{shown}` is not encrypted; use `https://`")).into());
     }
     let secret = secret(args)?;
@@ -76,9 +76,8 @@ fn undelivered(error: &anyhow::Error, shown: &str, count: usize, cursor: u64) ->
 /// The secret, which stands in no argument.
 fn secret(args: &ChangesArgs) -> Result<Vec<u8>> {
     let text = match (&args.secret_env, &args.secret_file) {
-        (Some(name), _) => {
-            environment::variable(name).ok_or_else(|| UsageError(format!("the variable `{name}` is not set")))?
-        }
+        (Some(name), _) => process_environment::find_variable(name)
+            .ok_or_else(|| UsageError(format!("the variable `{name}` is not set")))?,
         (None, Some(path)) => {
             let source = source_file::read_source(path)?;
             String::from_utf8(source.text).map_err(|_| UsageError(format!("`{}` is not UTF-8", source.name)))?

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::admin_context::AdminContext;
 use crate::app::{load_stored_config, merge_config};
-use crate::environment;
+use crate::process_environment;
 
 /// Who could call a tool.
 #[derive(Debug, Serialize)]
@@ -25,8 +25,11 @@ pub(super) type Doors = Vec<(String, Arc<ActivePolicy>)>;
 
 /// Finds them.
 pub(super) async fn doors(desk: &AdminContext, server: &ServerName) -> Result<Doors> {
-    let picture =
-        merge_config(&desk.config_entries(), &load_stored_config(&desk.stores).await?, &environment::variable);
+    let picture = merge_config(
+        &desk.config_entries(),
+        &load_stored_config(&desk.stores).await?,
+        &process_environment::find_variable,
+    );
     let doors = picture.grants.into_iter().filter_map(|grant| {
         let policy = grant.servers.get(server)?.policy.clone()?;
         Some((grant.label.to_string(), policy))

@@ -7,15 +7,15 @@ use gatelodge_gateway::{InjectedHeader, TelemetryConfig};
 use http::Uri;
 use tracing::warn;
 
-use crate::address;
 use crate::config::TelemetryFile;
-use crate::headers::{self, Environment};
+use crate::header_template::{self, EnvironmentLookup};
+use crate::server_url;
 
-const TRACES: &str = "/v1/traces";
-const SERVICE_NAME: &str = "service.name";
+const TRACES_PATH: &str = "/v1/traces";
+const SERVICE_NAME_KEY: &str = "service.name";
 
 /// Where spans are sent; none if nobody wants them.
-pub fn settled(file: &TelemetryFile, environment: Environment<'_>) -> Option<TelemetryConfig> {
+pub fn resolve_telemetry(file: &TelemetryFile, environment: EnvironmentLookup<'_>) -> Option<TelemetryConfig> {
     // An empty variable counts as none.
     let look = |name: &str| environment(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     let is_off = look("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true"));
@@ -24,26 +24,28 @@ pub fn settled(file: &TelemetryFile, environment: Environment<'_>) -> Option<Tel
         return None;
     }
     let url = match &file.endpoint {
-        Some(endpoint) => for_traces(endpoint)?,
-        None => told_where(&look)?,
+        Some(endpoint) => traces_url(endpoint)?,
+        None => endpoint_from_environment(&look)?,
     };
     let mut config = TelemetryConfig::with_url(url);
-    config.headers = if file.headers.is_empty() { told_headers(&look) } else { file.headers.clone() };
-    config.resource_attributes = resource(file, &look);
-    let time = |name: &str, default| number(&look, name).map_or(default, Duration::from_millis);
+    config.headers = if file.headers.is_empty() { headers_from_environment(&look) } else { file.headers.clone() };
+    config.resource_attributes = resource_attributes(file, &look);
+    let time = |name: &str, default| number_from_environment(&look, name).map_or(default, Duration::from_millis);
     config.timeout = time("OTEL_EXPORTER_OTLP_TIMEOUT", config.timeout);
     config.timeout = time("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", config.timeout);
     config.batch_delay = time("OTEL_BSP_SCHEDULE_DELAY", config.batch_delay);
-    let count = |name: &str, default| number(&look, name).and_then(|many| many.try_into().ok()).unwrap_or(default);
+    let count = |name: &str, default| {
+        number_from_environment(&look, name).and_then(|many| many.try_into().ok()).unwrap_or(default)
+    };
     config.queue_length = count("OTEL_BSP_MAX_QUEUE_SIZE", config.queue_length);
     config.batch_size = count("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", config.batch_size);
     Some(config)
 }
 
-type Look<'l> = &'l dyn Fn(&str) -> Option<String>;
+type TrimmedEnvironmentLookup<'l> = &'l dyn Fn(&str) -> Option<String>;
 
 /// The collector that the environment names, if we speak as it wants.
-fn told_where(look: Look<'_>) -> Option<Uri> {
+fn endpoint_from_environment(look: TrimmedEnvironmentLookup<'_>) -> Option<Uri> {
     let own = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
     let (name, text) = match look(own) {
         Some(text) => (own, text),
@@ -54,9 +56,9 @@ fn told_where(look: Look<'_>) -> Option<Uri> {
         warn!("no spans are sent: only `http/protobuf` is spoken, and OTEL_EXPORTER_OTLP_PROTOCOL asks for another");
         return None;
     }
-    match address::parse(&text) {
+    match server_url::parse_server_url(&text) {
         Ok(url) if name == own => Some(url),
-        Ok(url) => for_traces(&url),
+        Ok(url) => traces_url(&url),
         Err(fault) => {
             warn!("no spans are sent: {name}: {}; {}", fault.message(), fault.help());
             None
@@ -64,21 +66,21 @@ fn told_where(look: Look<'_>) -> Option<Uri> {
     }
 }
 
-fn for_traces(endpoint: &Uri) -> Option<Uri> {
-    let path = format!("{}{TRACES}", endpoint.path().trim_end_matches('/'));
+fn traces_url(endpoint: &Uri) -> Option<Uri> {
+    let path = format!("{}{TRACES_PATH}", endpoint.path().trim_end_matches('/'));
     let path = endpoint.query().map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
     let mut parts = endpoint.clone().into_parts();
     parts.path_and_query = path.parse().ok();
     Uri::from_parts(parts).ok()
 }
 
-fn told_headers(look: Look<'_>) -> Vec<InjectedHeader> {
+fn headers_from_environment(look: TrimmedEnvironmentLookup<'_>) -> Vec<InjectedHeader> {
     let name = "OTEL_EXPORTER_OTLP_HEADERS";
     let text = look("OTEL_EXPORTER_OTLP_TRACES_HEADERS").or_else(|| look(name)).unwrap_or_default();
     let mut told = Vec::new();
-    for (key, value) in pairs(&text) {
+    for (key, value) in parse_pairs(&text) {
         // What stands there is the value itself; nothing of ours is put in.
-        match headers::expand(&key, &value.replace("${", "$${"), &|_| None) {
+        match header_template::expand_header(&key, &value.replace("${", "$${"), &|_| None) {
             Ok(header) => told.push(header),
             Err(fault) => warn!("a header of {name} is not sent: {}", fault.message(&key)),
         }
@@ -87,29 +89,29 @@ fn told_headers(look: Look<'_>) -> Vec<InjectedHeader> {
 }
 
 /// What is said of the gateway itself.
-fn resource(file: &TelemetryFile, look: Look<'_>) -> Vec<(String, String)> {
-    let told = pairs(&look("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
-    let in_told = told.iter().find(|(name, _)| name == SERVICE_NAME).map(|(_, value)| value.clone());
+fn resource_attributes(file: &TelemetryFile, look: TrimmedEnvironmentLookup<'_>) -> Vec<(String, String)> {
+    let told = parse_pairs(&look("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
+    let in_told = told.iter().find(|(name, _)| name == SERVICE_NAME_KEY).map(|(_, value)| value.clone());
     let name = file.service_name.clone().or_else(|| look("OTEL_SERVICE_NAME")).or(in_told);
     let mut resource = vec![
-        (SERVICE_NAME.to_owned(), name.unwrap_or_else(|| "gatelodge".to_owned())),
+        (SERVICE_NAME_KEY.to_owned(), name.unwrap_or_else(|| "gatelodge".to_owned())),
         ("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
     ];
-    let is_new = |(name, _): &(String, String)| name != SERVICE_NAME && name != "service.version";
+    let is_new = |(name, _): &(String, String)| name != SERVICE_NAME_KEY && name != "service.version";
     resource.extend(told.into_iter().filter(is_new));
     resource
 }
 
 /// `a=1,b=2`, with what is written as `%2C` in its place.
-fn pairs(text: &str) -> Vec<(String, String)> {
+fn parse_pairs(text: &str) -> Vec<(String, String)> {
     let pair = |pair: &str| {
         let (name, value) = pair.split_once('=')?;
-        Some((decoded(name.trim())?, decoded(value.trim())?))
+        Some((percent_decode(name.trim())?, percent_decode(value.trim())?))
     };
     text.split(',').filter_map(pair).filter(|(name, _)| !name.is_empty()).collect()
 }
 
-fn decoded(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once('%') {
@@ -122,7 +124,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn number(look: Look<'_>, name: &str) -> Option<u64> {
+fn number_from_environment(look: TrimmedEnvironmentLookup<'_>, name: &str) -> Option<u64> {
     let text = look(name)?;
     let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
     if number.is_none() {
@@ -137,7 +139,7 @@ mod tests {
 
     fn with(variables: &[(&str, &str)]) -> Option<TelemetryConfig> {
         let look = |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, text)| (*text).to_owned());
-        settled(&TelemetryFile::default(), &look)
+        resolve_telemetry(&TelemetryFile::default(), &look)
     }
 
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
@@ -190,7 +192,7 @@ mod tests {
                 .map(|(_, value)| value.as_str())
                 .collect::<Vec<_>>()
         };
-        assert_eq!((said(SERVICE_NAME), said("deployment.environment")), (vec!["gate"], vec!["test"]));
+        assert_eq!((said(SERVICE_NAME_KEY), said("deployment.environment")), (vec!["gate"], vec!["test"]));
         assert_eq!((config.timeout.as_millis(), config.batch_delay.as_secs()), (250, 5));
     }
 
@@ -206,8 +208,8 @@ mod tests {
             "OTEL_SERVICE_NAME" => Some("by-variable".to_owned()),
             _ => None,
         };
-        let config = settled(&file, &look).expect("on");
+        let config = resolve_telemetry(&file, &look).expect("on");
         assert_eq!(config.url, "http://127.0.0.1:9/v1/traces");
-        assert!(config.resource_attributes.contains(&(SERVICE_NAME.to_owned(), "by-file".to_owned())));
+        assert!(config.resource_attributes.contains(&(SERVICE_NAME_KEY.to_owned(), "by-file".to_owned())));
     }
 }

@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 
 /// Looks a variable up. One that is no text counts as missing.
 #[expect(clippy::disallowed_methods, reason = "this is the door through which the environment comes in")]
-pub fn variable(name: &str) -> Option<String> {
+pub fn find_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
 /// All variables that are text, but those whose names begin with `but`.
-pub fn all(but: &str) -> Vec<(String, String)> {
+pub fn variables_without_prefix(but: &str) -> Vec<(String, String)> {
     let text =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     text.filter(|(name, _)| !name.starts_with(but)).collect()
@@ -22,7 +22,7 @@ fn can_run(path: &Path) -> bool {
 }
 
 /// Why a program cannot be run from a folder; none if it can.
-pub fn missing(program: &str, folder: &Path) -> Option<String> {
+pub fn find_program_problem(program: &str, folder: &Path) -> Option<String> {
     let shown = crate::diagnostic_report::escape_for_terminal(program);
     if program.contains('/') {
         return match folder.join(program) {
@@ -31,7 +31,7 @@ pub fn missing(program: &str, folder: &Path) -> Option<String> {
             _ => Some(format!("there is no program `{shown}`")),
         };
     }
-    let folders = variable("PATH").unwrap_or_default();
+    let folders = find_variable("PATH").unwrap_or_default();
     if folders.split(':').any(|folder| can_run(&Path::new(folder).join(program))) {
         return None;
     }
@@ -40,7 +40,7 @@ pub fn missing(program: &str, folder: &Path) -> Option<String> {
 }
 
 /// The user as the operating system knows it, for the admin log.
-pub fn user() -> String {
+pub fn current_user() -> String {
     // The variables `USER` and `LOGNAME` say what the user likes; `id` asks the system.
     let asked = Command::new("id").arg("-un").stdin(Stdio::null()).stderr(Stdio::null()).output();
     let told = asked.ok().filter(|output| output.status.success());
@@ -50,17 +50,17 @@ pub fn user() -> String {
 
 /// How this program is started, so that a line that is printed can be pasted anywhere: its name if a shell finds it by
 /// that, else its full path.
-pub fn program() -> String {
+pub fn own_program_command() -> String {
     let Ok(full) = std::env::current_exe() else { return "gatelodge".to_owned() };
-    let path = variable("PATH").unwrap_or_default();
+    let path = find_variable("PATH").unwrap_or_default();
     let name = full.file_name().unwrap_or_default();
     let first = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|there| there.is_file());
     let is_same = first.is_some_and(|first| first.canonicalize().ok() == full.canonicalize().ok());
-    quoted(&if is_same { name.to_string_lossy().into_owned() } else { full.display().to_string() })
+    quote_for_shell(&if is_same { name.to_string_lossy().into_owned() } else { full.display().to_string() })
 }
 
 /// A text as a shell takes it for one word.
-pub fn quoted(text: &str) -> String {
+pub fn quote_for_shell(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_' | b':' | b'=');
     if !text.is_empty() && text.bytes().all(is_plain) {
         text.to_owned()
