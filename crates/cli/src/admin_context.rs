@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::app::{self, StoreHandles};
 use crate::cli::StoreArgs;
-use crate::config::{self, Config, Entries, StoreConfig};
+use crate::config::{self, ConfigEntries, GatewayConfig, StoreSection};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::{client, process_environment};
 
@@ -25,9 +25,9 @@ pub struct AdminContext {
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Where they are.
-    pub store_config: StoreConfig,
+    pub store_config: StoreSection,
     /// The file, if there is one.
-    pub config: Option<Config>,
+    pub config: Option<GatewayConfig>,
 }
 
 /// Whether a store that is not there is to be made.
@@ -44,28 +44,28 @@ pub enum StoreMode {
 pub struct InvalidConfigError;
 
 /// Reads the configuration if one is named; its faults are told.
-pub fn load_config(args: &StoreArgs) -> Result<Result<Option<Config>, InvalidConfigError>> {
+pub fn load_config(args: &StoreArgs) -> Result<Result<Option<GatewayConfig>, InvalidConfigError>> {
     let Some(path) = &args.config else { return Ok(Ok(None)) };
-    let loaded = config::load(path, &process_environment::find_variable)?;
+    let loaded = config::load_config_file(path, &process_environment::find_variable)?;
     match loaded.config {
         Some(config) => Ok(Ok(Some(config))),
         None => {
-            loaded.findings.print();
+            loaded.diagnostics.print();
             Ok(Err(InvalidConfigError))
         }
     }
 }
 
 /// Where the store is, by what was asked and what the configuration says.
-pub fn resolve_store_config(args: &StoreArgs, config: Option<&Config>) -> Result<StoreConfig, UsageError> {
+pub fn resolve_store_config(args: &StoreArgs, config: Option<&GatewayConfig>) -> Result<StoreSection, UsageError> {
     let mut store = match config {
         Some(config) => config.store.clone(),
-        None => StoreConfig::at(PathBuf::new()),
+        None => StoreSection::in_directory(PathBuf::new()),
     };
     if let Some(data) = &args.data {
         store.data.clone_from(data);
     } else if config.is_none() {
-        store.data = config::default_data().ok_or_else(|| {
+        store.data = config::default_data_directory().ok_or_else(|| {
             UsageError("there is no home directory to keep data in; name one with `--data`".to_owned())
         })?;
     }
@@ -98,7 +98,7 @@ impl AdminContext {
     }
 
     /// What the file says; nothing where there is none.
-    pub fn config_entries(&self) -> Entries {
+    pub fn config_entries(&self) -> ConfigEntries {
         self.config.as_ref().map(|config| config.entries.clone()).unwrap_or_default()
     }
 
@@ -122,12 +122,12 @@ pub fn open_store_error(fault: OpenStoreError) -> anyhow::Error {
 
 /// Refuses where there is no store although the gateway of the configuration runs: whatever is made here, it would
 /// never see.
-fn refuse_missing_store(store: &StoreConfig, config: Option<&Config>) -> Result<()> {
+fn refuse_missing_store(store: &StoreSection, config: Option<&GatewayConfig>) -> Result<()> {
     let Some(config) = config else { return Ok(()) };
-    if store.data.join("state.db").exists() || !block_on(is_gateway_up(config.listen.admin))? {
+    if store.data.join("state.db").exists() || !block_on(is_gateway_up(config.gateway.admin_listen))? {
         return Ok(());
     }
-    let (data, admin) = (store.data.display(), config.listen.admin);
+    let (data, admin) = (store.data.display(), config.gateway.admin_listen);
     let what = format!("there is no store in `{data}`, but a gateway answers at {admin}");
     let help = "if it is this configuration's, its data is gone: stop it, restore the directory, and start it again";
     Err(ExitError(CommandExitCode::InternalError, format!("{what}; {help}")).into())

@@ -17,7 +17,7 @@ use gatelodge_store::{
     SqliteState, TaskOwners, ToolPins,
 };
 
-use crate::config::StoreConfig;
+use crate::config::StoreSection;
 
 pub use effective_config::{EffectiveConfig, StoredConfig, expired_grants, load_stored_config, merge_config};
 pub use gateway_status_file::{GatewayStatusFile, find_running_gateway as running_note, find_status_file as find_note};
@@ -64,14 +64,14 @@ impl StoreHandles {
 }
 
 /// Opens the stores; what is missing is made.
-pub fn open(config: &StoreConfig, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
+pub fn open(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
     let state = SqliteState::open(&config.data)?;
     let ledger = SqliteLedger::open(&config.data, config.durability, Arc::clone(clock))?;
     Ok(build_stores(state, ledger))
 }
 
 /// Opens the stores as they are; nothing is made.
-pub fn open_existing(config: &StoreConfig, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
+pub fn open_existing(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
     let state = SqliteState::open_existing(&config.data)?;
     let ledger = SqliteLedger::open_existing(&config.data, config.durability, Arc::clone(clock))?;
     Ok(build_stores(state, ledger))

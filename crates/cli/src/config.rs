@@ -1,18 +1,18 @@
 //! The configuration: one TOML file, read whole. All its faults come at once, and none of them tells a secret.
 
 mod command;
-mod docs;
-mod fault;
+mod config_diagnostic;
+mod config_page;
+mod config_reader;
+mod config_redaction;
+mod config_sections;
+mod gateway_section;
 mod grants;
-mod listen;
-mod mask;
 mod policies;
-mod read;
-mod sections;
 mod servers;
-mod store;
-mod telemetry;
-mod words;
+mod store_section;
+mod telemetry_section;
+mod time_syntax;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,34 +26,34 @@ use toml::de::{DeTable, DeValue};
 use crate::diagnostic_report::{self, DiagnosticJson, DiagnosticRef};
 use crate::header_template::EnvironmentLookup;
 use crate::source_file::{self, FileStamp, NamedSource};
-use fault::{Code, Fault};
-use read::Reader;
-use sections::{RawAdmin, RawGateway, RawGrant, RawPolicy, RawServer, RawStore, RawTelemetry};
+use config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
+use config_reader::ConfigReader;
+use config_sections::{RawAdmin, RawGateway, RawGrant, RawPolicy, RawServer, RawStore, RawTelemetry};
 
-pub use docs::page;
-pub use fault::offer;
+pub use config_diagnostic::suggest_name;
+pub use config_page::config_page;
+pub use gateway_section::{DEFAULT_ADMIN_ADDRESS, DEFAULT_GATEWAY_ADDRESS, GatewaySection};
 pub use grants::{FILE_ID, is_label, revisions};
-pub use listen::{ADMIN, CALLERS, Listen};
-pub use store::{StoreConfig, default_data};
-pub use telemetry::TelemetryFile;
-pub use words::{DURATION_FORM, duration, moment};
+pub use store_section::{StoreSection, default_data_directory};
+pub use telemetry_section::TelemetrySection;
+pub use time_syntax::{DURATION_SYNTAX, parse_duration, parse_timestamp};
 
 /// A configuration without faults.
 #[derive(Debug)]
-pub struct Config {
+pub struct GatewayConfig {
     /// Where to listen, and the bounds.
-    pub listen: Listen,
+    pub gateway: GatewaySection,
     /// Where things are kept.
-    pub store: StoreConfig,
+    pub store: StoreSection,
     /// What is in force.
-    pub entries: Entries,
+    pub entries: ConfigEntries,
     /// Every file that was read for it.
     pub files: Vec<FileStamp>,
 }
 
 /// Servers, policies and grants that a file names. They are read-only elsewhere.
 #[derive(Debug, Clone, Default)]
-pub struct Entries {
+pub struct ConfigEntries {
     /// The servers.
     pub servers: Vec<UpstreamConfig>,
     /// The policies.
@@ -64,80 +64,103 @@ pub struct Entries {
 
 /// What was found in a configuration and in the policies it names.
 #[derive(Debug)]
-pub struct Findings {
+pub struct ConfigDiagnostics {
     source: NamedSource,
-    faults: Vec<Fault>,
-    policies: Vec<(NamedSource, Vec<gatelodge_policy::Diagnostic>)>,
+    diagnostics: Vec<ConfigDiagnostic>,
+    policy_diagnostics: Vec<(NamedSource, Vec<gatelodge_policy::Diagnostic>)>,
     files: Vec<FileStamp>,
 }
 
 /// A configuration, if it has no errors, and what was found in it.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The configuration; none if it has errors.
-    pub config: Option<Config>,
+    pub config: Option<GatewayConfig>,
     /// Where things are kept, so far as a file with errors says it; none if it is not TOML at all.
-    pub store: Option<StoreConfig>,
+    pub store: Option<StoreSection>,
     /// What was found, warnings too.
-    pub findings: Findings,
+    pub diagnostics: ConfigDiagnostics,
 }
 
 /// Reads a configuration and everything it names.
 ///
 /// # Errors
 /// The file itself cannot be read.
-pub fn load(path: &Path, environment: EnvironmentLookup<'_>) -> Result<Loaded> {
+pub fn load_config_file(path: &Path, environment: EnvironmentLookup<'_>) -> Result<LoadedConfig> {
     let own = FileStamp::of(path);
     let source = source_file::read_source(path)?;
     let home = path.parent().unwrap_or(Path::new(""));
-    Ok(load_text(source, home, own, environment))
+    Ok(load_config_text(source, home, own, environment))
 }
 
-fn load_text(source: NamedSource, home: &Path, own: FileStamp, environment: EnvironmentLookup<'_>) -> Loaded {
+fn load_config_text(
+    source: NamedSource,
+    home: &Path,
+    own: FileStamp,
+    environment: EnvironmentLookup<'_>,
+) -> LoadedConfig {
     let text = String::from_utf8_lossy(&source.text).into_owned();
-    let mut reader = Reader::default();
+    let mut reader = ConfigReader::default();
     if let Err(error) = str::from_utf8(&source.text) {
         let at = error.valid_up_to();
-        let fault = Fault::new(Code::Syntax, &(at..at + 1), "the file is not UTF-8 here");
-        reader.fault(fault.help("save it as UTF-8"));
-        let shown = NamedSource { name: source.name, text: mask::only_names(&text) };
-        let findings = Findings { source: shown, faults: reader.faults, policies: Vec::new(), files: vec![own] };
-        return Loaded { config: None, store: None, findings };
+        let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::Syntax, &(at..at + 1), "the file is not UTF-8 here");
+        reader.report(fault.with_help("save it as UTF-8"));
+        let shown = NamedSource { name: source.name, text: config_redaction::redact_values(&text) };
+        let findings = ConfigDiagnostics {
+            source: shown,
+            diagnostics: reader.diagnostics,
+            policy_diagnostics: Vec::new(),
+            files: vec![own],
+        };
+        return LoadedConfig { config: None, store: None, diagnostics: findings };
     }
     let (root, errors) = DeTable::parse_recoverable(&text);
     for error in &errors {
         let span = error.span().unwrap_or(0..0);
-        reader.fault(Fault::new(Code::Syntax, &span, error.message()).help("mend the text here; it is not TOML"));
+        reader.report(
+            ConfigDiagnostic::new(ConfigDiagnosticCode::Syntax, &span, error.message())
+                .with_help("mend the text here; it is not TOML"),
+        );
     }
     if !errors.is_empty() {
-        reader.faults.sort_by_key(|fault| fault.span.start);
+        reader.diagnostics.sort_by_key(|fault| fault.span.start);
         // A guess at what a broken text means would only bury the fault that matters.
-        let shown = NamedSource { name: source.name, text: mask::only_names(&text) };
-        let findings = Findings { source: shown, faults: reader.faults, policies: Vec::new(), files: vec![own] };
-        return Loaded { config: None, store: None, findings };
+        let shown = NamedSource { name: source.name, text: config_redaction::redact_values(&text) };
+        let findings = ConfigDiagnostics {
+            source: shown,
+            diagnostics: reader.diagnostics,
+            policy_diagnostics: Vec::new(),
+            files: vec![own],
+        };
+        return LoadedConfig { config: None, store: None, diagnostics: findings };
     }
-    let raw = sections_of(root.get_ref(), &mut reader);
+    let raw = read_sections(root.get_ref(), &mut reader);
     let servers = servers::servers(raw.servers, home, environment, &mut reader);
     let policies = policies::policies(raw.policies, home, &mut reader);
     let around = grants::Around { servers: &servers, policies: &policies, home, environment };
     let (grants, token_files) = grants::grants(raw.grants, around, &mut reader);
-    let mut listen = listen::listen(raw.gateway, &raw.admin, &mut reader);
-    listen.telemetry = telemetry::telemetry(&raw.telemetry, environment, &mut reader);
-    let store = store::store(raw.store, home, &mut reader);
+    let mut listen = gateway_section::read_gateway_section(raw.gateway, &raw.admin, &mut reader);
+    listen.telemetry = telemetry_section::read_telemetry_section(&raw.telemetry, environment, &mut reader);
+    let store = store_section::read_store_section(raw.store, home, &mut reader);
     let mut files = vec![own];
     files.extend(policies.files);
     files.extend(token_files);
-    reader.faults.sort_by_key(|fault| fault.span.start);
-    let shown = NamedSource { name: source.name, text: mask::masked(&text, &reader.secrets) };
-    let findings = Findings { source: shown, faults: reader.faults, policies: policies.found, files: files.clone() };
-    let entries = Entries { servers: servers.good, policies: policies.good.into_values().collect(), grants };
-    let config = Config { listen, store: store.clone(), entries, files };
-    Loaded { config: (findings.errors() == 0).then_some(config), store: Some(store), findings }
+    reader.diagnostics.sort_by_key(|fault| fault.span.start);
+    let shown = NamedSource { name: source.name, text: config_redaction::redact_spans(&text, &reader.secret_spans) };
+    let findings = ConfigDiagnostics {
+        source: shown,
+        diagnostics: reader.diagnostics,
+        policy_diagnostics: policies.found,
+        files: files.clone(),
+    };
+    let entries = ConfigEntries { servers: servers.good, policies: policies.good.into_values().collect(), grants };
+    let config = GatewayConfig { gateway: listen, store: store.clone(), entries, files };
+    LoadedConfig { config: (findings.error_count() == 0).then_some(config), store: Some(store), diagnostics: findings }
 }
 
 /// The file, section by section, as it is written.
 #[derive(Debug, Default)]
-struct RawFile {
+struct RawConfig {
     gateway: RawGateway,
     admin: RawAdmin,
     store: RawStore,
@@ -147,10 +170,14 @@ struct RawFile {
     grants: Vec<RawGrant>,
 }
 
-fn sections_of(root: &DeTable<'_>, reader: &mut Reader) -> RawFile {
-    let mut raw = RawFile::default();
-    reader.check_names(root, &["gateway", "admin", "store", "telemetry", "servers", "policies", "grants"], "the file");
-    let one = |name: &str, reader: &mut Reader| section(root.get(name), name, reader);
+fn read_sections(root: &DeTable<'_>, reader: &mut ConfigReader) -> RawConfig {
+    let mut raw = RawConfig::default();
+    reader.check_field_names(
+        root,
+        &["gateway", "admin", "store", "telemetry", "servers", "policies", "grants"],
+        "the file",
+    );
+    let one = |name: &str, reader: &mut ConfigReader| find_section(root.get(name), name, reader);
     if let Some((table, span)) = one("gateway", reader) {
         raw.gateway = RawGateway::read(table, span, reader);
     }
@@ -163,51 +190,56 @@ fn sections_of(root: &DeTable<'_>, reader: &mut Reader) -> RawFile {
     if let Some((table, span)) = one("telemetry", reader) {
         raw.telemetry = RawTelemetry::read(table, span, reader);
     }
-    let many =
-        |name: &str, reader: &mut Reader| root.get(name).map(|value| reader.tables(value, name)).unwrap_or_default();
+    let many = |name: &str, reader: &mut ConfigReader| {
+        root.get(name).map(|value| reader.read_tables(value, name)).unwrap_or_default()
+    };
     raw.servers = many("servers", reader).into_iter().map(|at| RawServer::read(at.value, at.span, reader)).collect();
     raw.policies = many("policies", reader).into_iter().map(|at| RawPolicy::read(at.value, at.span, reader)).collect();
     raw.grants = many("grants", reader).into_iter().map(|at| RawGrant::read(at.value, at.span, reader)).collect();
     raw
 }
 
-fn section<'t, 'i>(
+fn find_section<'t, 'i>(
     value: Option<&'t Spanned<DeValue<'i>>>,
     name: &str,
-    reader: &mut Reader,
+    reader: &mut ConfigReader,
 ) -> Option<(&'t DeTable<'i>, std::ops::Range<usize>)> {
     let value = value?;
     let table = value.get_ref().as_table();
     if table.is_none() {
-        reader.hide(value);
-        let fault = Fault::new(Code::WrongType, &value.span(), format!("`{name}` is written as one `[{name}]`"));
-        reader.fault(fault.help(format!("begin it with a line `[{name}]`")));
+        reader.hide_value(value);
+        let fault = ConfigDiagnostic::new(
+            ConfigDiagnosticCode::WrongType,
+            &value.span(),
+            format!("`{name}` is written as one `[{name}]`"),
+        );
+        reader.report(fault.with_help(format!("begin it with a line `[{name}]`")));
     }
     table.map(|table| (table, value.span()))
 }
 
-impl Findings {
+impl ConfigDiagnostics {
     /// How many errors there are, in the file and in its policies.
-    pub fn errors(&self) -> usize {
-        let own = self.faults.iter().filter(|fault| fault.code.severity() == Severity::Error).count();
+    pub fn error_count(&self) -> usize {
+        let own = self.diagnostics.iter().filter(|fault| fault.code.severity() == Severity::Error).count();
         let of_policy = |(_, faults): &(_, Vec<gatelodge_policy::Diagnostic>)| {
             faults.iter().filter(|fault| fault.severity == Severity::Error).count()
         };
-        own + self.policies.iter().map(of_policy).sum::<usize>()
+        own + self.policy_diagnostics.iter().map(of_policy).sum::<usize>()
     }
 
     /// Prints all with the text they are about.
     pub fn print(&self) {
-        diagnostic_report::print_diagnostics(&self.source, &self.faults);
-        for (source, faults) in &self.policies {
+        diagnostic_report::print_diagnostics(&self.source, &self.diagnostics);
+        for (source, faults) in &self.policy_diagnostics {
             diagnostic_report::print_diagnostics(source, faults);
         }
     }
 
     /// All, for programs.
-    pub fn told(&self) -> Vec<DiagnosticJson<'_>> {
-        let own = self.faults.iter().map(|fault| DiagnosticJson::new(&self.source, fault));
-        let of_policies = self.policies.iter();
+    pub fn to_json_diagnostics(&self) -> Vec<DiagnosticJson<'_>> {
+        let own = self.diagnostics.iter().map(|fault| DiagnosticJson::new(&self.source, fault));
+        let of_policies = self.policy_diagnostics.iter();
         let of_policies = of_policies.flat_map(|(source, faults)| {
             faults.iter().map(|fault| DiagnosticJson::new(source, DiagnosticRef::from(fault)))
         });
@@ -215,8 +247,8 @@ impl Findings {
     }
 
     /// Each in one line, with its place, for logs.
-    pub fn lines(&self) -> Vec<String> {
-        self.told().iter().map(DiagnosticJson::log_line).collect()
+    pub fn log_lines(&self) -> Vec<String> {
+        self.to_json_diagnostics().iter().map(DiagnosticJson::log_line).collect()
     }
 
     /// Every file that was looked at.

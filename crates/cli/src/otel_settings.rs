@@ -7,7 +7,7 @@ use gatelodge_gateway::{InjectedHeader, TelemetryConfig};
 use http::Uri;
 use tracing::warn;
 
-use crate::config::TelemetryFile;
+use crate::config::TelemetrySection;
 use crate::header_template::{self, EnvironmentLookup};
 use crate::server_url;
 
@@ -15,7 +15,7 @@ const TRACES_PATH: &str = "/v1/traces";
 const SERVICE_NAME_KEY: &str = "service.name";
 
 /// Where spans are sent; none if nobody wants them.
-pub fn resolve_telemetry(file: &TelemetryFile, environment: EnvironmentLookup<'_>) -> Option<TelemetryConfig> {
+pub fn resolve_telemetry(file: &TelemetrySection, environment: EnvironmentLookup<'_>) -> Option<TelemetryConfig> {
     // An empty variable counts as none.
     let look = |name: &str| environment(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     let is_off = look("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true"));
@@ -89,7 +89,7 @@ fn headers_from_environment(look: TrimmedEnvironmentLookup<'_>) -> Vec<InjectedH
 }
 
 /// What is said of the gateway itself.
-fn resource_attributes(file: &TelemetryFile, look: TrimmedEnvironmentLookup<'_>) -> Vec<(String, String)> {
+fn resource_attributes(file: &TelemetrySection, look: TrimmedEnvironmentLookup<'_>) -> Vec<(String, String)> {
     let told = parse_pairs(&look("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
     let in_told = told.iter().find(|(name, _)| name == SERVICE_NAME_KEY).map(|(_, value)| value.clone());
     let name = file.service_name.clone().or_else(|| look("OTEL_SERVICE_NAME")).or(in_told);
@@ -139,7 +139,7 @@ mod tests {
 
     fn with(variables: &[(&str, &str)]) -> Option<TelemetryConfig> {
         let look = |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, text)| (*text).to_owned());
-        resolve_telemetry(&TelemetryFile::default(), &look)
+        resolve_telemetry(&TelemetrySection::default(), &look)
     }
 
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_file_wins_over_the_environment() {
-        let file = TelemetryFile {
+        let file = TelemetrySection {
             endpoint: "http://127.0.0.1:9".parse().ok(),
             headers: Vec::new(),
             service_name: Some("by-file".to_owned()),

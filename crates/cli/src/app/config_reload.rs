@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 use super::effective_config::{load_stored_config, merge_config};
 use super::gateway_status_file::GatewayStatusFile;
 use super::{EffectiveConfig, StoreHandles};
-use crate::config::{self, Config, Entries, Listen, StoreConfig};
+use crate::config::{self, ConfigEntries, GatewayConfig, GatewaySection, StoreSection};
 use crate::diagnostic_report::count_noun;
 use crate::process_environment;
 use crate::source_file::FileStamp;
@@ -41,7 +41,7 @@ pub struct ConfigReloader {
     /// The file, if there is one.
     pub file: Option<WatchedConfig>,
     /// What the file says now, or what is built in.
-    pub entries: Entries,
+    pub entries: ConfigEntries,
     /// The data directory, where the note is.
     pub data: PathBuf,
     /// What is told of this process.
@@ -55,7 +55,7 @@ pub struct WatchedConfig {
     /// It and all it names, as they were just before they were read.
     pub files: Vec<FileStamp>,
     /// What only a restart changes.
-    pub restart_only: (Listen, StoreConfig),
+    pub restart_only: (GatewaySection, StoreSection),
 }
 
 impl WatchedConfig {
@@ -151,10 +151,10 @@ impl ConfigReloader {
     /// Reads the file again; false if it is broken, and nothing is to be changed.
     fn reload_file(&mut self) -> bool {
         let Some(file) = &mut self.file else { return true };
-        let refused = match config::load(&file.path, &process_environment::find_variable) {
+        let refused = match config::load_config_file(&file.path, &process_environment::find_variable) {
             Ok(loaded) => {
-                file.files = loaded.findings.files().to_vec();
-                let lines = loaded.findings.lines();
+                file.files = loaded.diagnostics.files().to_vec();
+                let lines = loaded.diagnostics.log_lines();
                 match loaded.config {
                     Some(config) => {
                         lines.iter().for_each(|line| warn!("{line}"));
@@ -205,12 +205,12 @@ async fn forward_store_changes(notices: Arc<dyn ChangeFeed>, mut seen: StateVers
     }
 }
 
-fn warn_restart_needed(file: &WatchedConfig, config: &Config) {
+fn warn_restart_needed(file: &WatchedConfig, config: &GatewayConfig) {
     let (listen, store) = &file.restart_only;
-    let is_same_place = (listen.callers, listen.admin) == (config.listen.callers, config.listen.admin);
+    let is_same_place = (listen.listen, listen.admin_listen) == (config.gateway.listen, config.gateway.admin_listen);
     // Settings have no equality of their own; their text has all of them.
     let is_same_bounds = format!("{:?}", (&listen.settings, &listen.telemetry))
-        == format!("{:?}", (&config.listen.settings, &config.listen.telemetry));
+        == format!("{:?}", (&config.gateway.settings, &config.gateway.telemetry));
     if !is_same_place || !is_same_bounds || *store != config.store {
         warn!("[gateway], [admin], [store] or [telemetry] has changed, and only a restart takes that up");
     }
@@ -247,9 +247,9 @@ mod tests {
         std::fs::write(&policy, r#"{"version": "1", "default": "deny"}"#).expect("written");
         let text = "[store]\ndata = \"data\"\n[[policies]]\nname = \"a\"\nfile = \"policy.json\"\n";
         std::fs::write(&path, text).expect("written");
-        let config = config::load(&path, &|_| None).expect("a file").config.expect("a configuration");
+        let config = config::load_config_file(&path, &|_| None).expect("a file").config.expect("a configuration");
         std::fs::write(&policy, r#"{"version": "1", "default": "allow"}"#).expect("written");
-        let mut file = WatchedConfig { path, files: config.files, restart_only: (config.listen, config.store) };
+        let mut file = WatchedConfig { path, files: config.files, restart_only: (config.gateway, config.store) };
         assert!(file.has_changed());
         assert!(!file.has_changed());
     }
@@ -260,9 +260,9 @@ mod tests {
         let path = dir.path().join("gatelodge.toml");
         let whole = "[store]\ndata = \"data\"\n";
         std::fs::write(&path, whole).expect("written");
-        let config = config::load(&path, &|_| None).expect("a file").config.expect("a configuration");
+        let config = config::load_config_file(&path, &|_| None).expect("a file").config.expect("a configuration");
         let mut file =
-            WatchedConfig { path: path.clone(), files: config.files, restart_only: (config.listen, config.store) };
+            WatchedConfig { path: path.clone(), files: config.files, restart_only: (config.gateway, config.store) };
         // An editor that writes in place; what is there between is without faults, and names nothing.
         std::fs::write(&path, "").expect("emptied");
         assert!(file.has_changed());

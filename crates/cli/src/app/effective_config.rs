@@ -11,7 +11,7 @@ use gatelodge_store::{EnforcementMode, Grant, GrantAttachment, StoreError, Store
 use jiff::Timestamp;
 
 use super::StoreHandles;
-use crate::config::Entries;
+use crate::config::ConfigEntries;
 use crate::header_template::{self, EnvironmentLookup};
 use crate::server_url;
 
@@ -47,7 +47,11 @@ pub async fn load_stored_config(stores: &StoreHandles) -> Result<StoredConfig, S
 }
 
 /// Puts the two together.
-pub fn merge_config(entries: &Entries, stored: &StoredConfig, environment: EnvironmentLookup<'_>) -> EffectiveConfig {
+pub fn merge_config(
+    entries: &ConfigEntries,
+    stored: &StoredConfig,
+    environment: EnvironmentLookup<'_>,
+) -> EffectiveConfig {
     let mut picture =
         EffectiveConfig { servers: entries.servers.clone(), grants: entries.grants.clone(), warnings: Vec::new() };
     let mut taken: HashSet<String> = entries.servers.iter().map(|server| server.name.to_string()).collect();
@@ -114,7 +118,7 @@ impl EffectiveConfig {
         }
     }
 
-    fn merge_policies(&mut self, entries: &Entries, stored: &StoredConfig) -> HashMap<String, Arc<ActivePolicy>> {
+    fn merge_policies(&mut self, entries: &ConfigEntries, stored: &StoredConfig) -> HashMap<String, Arc<ActivePolicy>> {
         let of_file = entries.policies.iter().map(|policy| (policy.name.to_string(), Arc::clone(policy)));
         let mut policies: HashMap<_, _> = of_file.collect();
         for stored in &stored.policies {

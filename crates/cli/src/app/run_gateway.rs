@@ -16,18 +16,18 @@ use tracing::info;
 use super::config_reload::{ConfigReloader, WatchedConfig};
 use super::gateway_status_file::GatewayStatusFile;
 use super::{StoreHandles, housekeeping, open_file_limit};
-use crate::config::{Entries, Listen, StoreConfig};
+use crate::config::{ConfigEntries, GatewaySection, StoreSection};
 use crate::source_file::FileStamp;
 use crate::{otel_settings, process_environment};
 
 /// What to run.
 pub struct GatewayStartup {
     /// Where, and the bounds.
-    pub gateway: Listen,
+    pub gateway: GatewaySection,
     /// Where things are kept.
-    pub store: StoreConfig,
+    pub store: StoreSection,
     /// What is in force beside what the store has.
-    pub entries: Entries,
+    pub entries: ConfigEntries,
     /// The file that the entries come from, with all it names.
     pub file: Option<(PathBuf, Vec<FileStamp>)>,
 }
@@ -41,8 +41,8 @@ pub async fn run_gateway(
 ) -> Result<()> {
     let GatewayStartup { gateway: listen, store, entries, file } = plan;
     open_file_limit::raise_limit(listen.settings.connections);
-    let callers = bind_listener(listen.callers, "[gateway]").await?;
-    let admin = bind_listener(listen.admin, "[admin]").await?;
+    let callers = bind_listener(listen.listen, "[gateway]").await?;
+    let admin = bind_listener(listen.admin_listen, "[admin]").await?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let hangup = signal(SignalKind::hangup())?;
     let telemetry = otel_settings::resolve_telemetry(&listen.telemetry, &process_environment::find_variable);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::config::{DURATION_FORM, duration};
+use crate::config::{DURATION_SYNTAX, parse_duration};
 
 /// Serves a Pharo Smalltalk image as an MCP server: 22 tools to read, search, change and run what is in it.
 ///
@@ -58,6 +58,6 @@ pub struct PharoArgs {
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 fn time(text: &str) -> Result<Duration, String> {
-    let time = duration(text).ok_or_else(|| format!("write {DURATION_FORM}"))?;
+    let time = parse_duration(text).ok_or_else(|| format!("write {DURATION_SYNTAX}"))?;
     if time > LONGEST { Err("the longest is `24h`".to_owned()) } else { Ok(time) }
 }

@@ -22,10 +22,10 @@ pub struct UpArgs {
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// Where agents connect.
-    #[arg(long, value_name = "ADDRESS", default_value_t = crate::config::CALLERS)]
+    #[arg(long, value_name = "ADDRESS", default_value_t = crate::config::DEFAULT_GATEWAY_ADDRESS)]
     pub listen: SocketAddr,
     /// Where health, readiness and figures are.
-    #[arg(long, value_name = "ADDRESS", default_value_t = crate::config::ADMIN)]
+    #[arg(long, value_name = "ADDRESS", default_value_t = crate::config::DEFAULT_ADMIN_ADDRESS)]
     pub admin: SocketAddr,
     #[command(flatten)]
     pub log: LogArgs,

@@ -59,7 +59,7 @@ pub fn seems_secret(before: &str, word: &str) -> bool {
     is_header || is_line || looks_like_key(word)
 }
 
-/// Whether a text tells a name that holds a secret, and its value behind it: `TOKEN=x`, `"token":"x"`, `Pwd=x;`.
+/// Whether a text tells a name that holds a secret, and its value behind it: `TOKEN_PREFIX=x`, `"token":"x"`, `Pwd=x;`.
 fn names_value(word: &str) -> bool {
     let parts: Vec<&str> = word.split(['=', ':']).collect();
     parts.windows(2).any(|pair| match pair {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::admin_context::{self, StoreMode};
 use crate::cli::{AuditCommand, ExportArgs, HeadArgs, LogName, PruneArgs, VerifyArgs};
-use crate::config::{DURATION_FORM, duration};
+use crate::config::{DURATION_SYNTAX, parse_duration};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
@@ -84,8 +84,8 @@ fn head(args: HeadArgs) -> Result<CommandExitCode> {
 }
 
 fn prune(args: PruneArgs) -> Result<CommandExitCode> {
-    let length = duration(&args.older).ok_or_else(|| {
-        UsageError(format!("`{}` is not a length of time: write {DURATION_FORM}", escape_for_terminal(&args.older)))
+    let length = parse_duration(&args.older).ok_or_else(|| {
+        UsageError(format!("`{}` is not a length of time: write {DURATION_SYNTAX}", escape_for_terminal(&args.older)))
     })?;
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let before =

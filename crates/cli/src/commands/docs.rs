@@ -12,7 +12,7 @@ const WIDTH: usize = 100;
 
 pub fn run(args: &DocsArgs) -> Result<CommandExitCode> {
     match args.page {
-        DocsPage::Config => stdout_output::print(&config::page())?,
+        DocsPage::Config => stdout_output::print(&config::config_page())?,
         DocsPage::Cli => stdout_output::print(&commands_page())?,
         DocsPage::Clients => stdout_output::print(&clients::page())?,
     }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::cli::DoctorArgs;
-use crate::config::{self, ADMIN, CALLERS, Config};
+use crate::config::{self, DEFAULT_ADMIN_ADDRESS, DEFAULT_GATEWAY_ADDRESS, GatewayConfig};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
 use crate::{admin_context, app, process_environment, stdout_output};
@@ -67,7 +67,7 @@ async fn all(args: &DoctorArgs) -> Result<Vec<Check>> {
     let config = configuration(args, &mut checks)?;
     let store = admin_context::resolve_store_config(&args.store, config.as_ref())?;
     let clock = app::system_clock();
-    let listen = config.as_ref().map(|config| config.listen.clone());
+    let listen = config.as_ref().map(|config| config.gateway.clone());
     let note = app::running_note(&store.data);
     checks.push(checks::directory(&store.data, listen.as_ref()).await);
     let stores = checks::schema(&store, &clock, &mut checks);
@@ -80,17 +80,27 @@ async fn all(args: &DoctorArgs) -> Result<Vec<Check>> {
     checks.extend(clients::bypassing(args, &picture)?);
     let own = note.as_ref();
     let of_config = listen.as_ref();
-    checks.push(checks::port("port for agents", of_config.map(|at| at.callers), CALLERS, own.map(|note| note.listen)));
-    checks.push(checks::port("port for admin", of_config.map(|at| at.admin), ADMIN, own.map(|note| note.admin)));
+    checks.push(checks::port(
+        "port for agents",
+        of_config.map(|at| at.listen),
+        DEFAULT_GATEWAY_ADDRESS,
+        own.map(|note| note.listen),
+    ));
+    checks.push(checks::port(
+        "port for admin",
+        of_config.map(|at| at.admin_listen),
+        DEFAULT_ADMIN_ADDRESS,
+        own.map(|note| note.admin),
+    ));
     checks.push(checks::open_files(&listen.unwrap_or_default()));
     Ok(checks)
 }
 
-fn configuration(args: &DoctorArgs, checks: &mut Vec<Check>) -> Result<Option<Config>> {
+fn configuration(args: &DoctorArgs, checks: &mut Vec<Check>) -> Result<Option<GatewayConfig>> {
     let Some(path) = &args.store.config else { return Ok(None) };
-    let loaded = config::load(path, &process_environment::find_variable)?;
+    let loaded = config::load_config_file(path, &process_environment::find_variable)?;
     let name = "configuration";
-    let lines = loaded.findings.lines();
+    let lines = loaded.diagnostics.log_lines();
     if loaded.config.is_some() && lines.is_empty() {
         checks.push(Check::fine(name, "no faults"));
     }

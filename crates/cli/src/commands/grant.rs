@@ -85,15 +85,15 @@ fn expiry(life: &LifeArgs, now: Timestamp) -> Result<Option<Timestamp>, UsageErr
         return Ok(None);
     }
     let text = &life.expires;
-    let end = match config::duration(text) {
+    let end = match config::parse_duration(text) {
         Some(length) => now.checked_add(length).ok(),
-        None => config::moment(text),
+        None => config::parse_timestamp(text),
     };
     let end = end.ok_or_else(|| {
         UsageError(format!(
             "`{}` is not a time: write {}, or a date like `2027-01-31`",
             escape_for_terminal(text),
-            config::DURATION_FORM
+            config::DURATION_SYNTAX
         ))
     })?;
     if end <= now { Err(UsageError(format!("{end} has passed already"))) } else { Ok(Some(end)) }

@@ -103,7 +103,8 @@ fn move_over(args: &InitArgs, mut scan: Scan, mut import: Import, plan: Plan, re
     ended.by_hand = rewrite.by_hand;
     ended.variables = import.variables.to_set(args.copy_secrets).iter().map(|&name| name.to_owned()).collect();
     ended.copied = args.copy_secrets && import.variables.known().next().is_some();
-    ended.data = Some(std::path::absolute(peek.data)?).filter(|data| Some(data) != config::default_data().as_ref());
+    ended.data =
+        Some(std::path::absolute(peek.data)?).filter(|data| Some(data) != config::default_data_directory().as_ref());
     end(args, ended)
 }
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::app::{self, GatewayStartup};
 use crate::cli::ServeArgs;
-use crate::config::{self, Entries, Loaded};
+use crate::config::{self, ConfigEntries, LoadedConfig};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{admin_context, diagnostic_report, process_environment, stdout_output};
 
@@ -13,14 +13,15 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
         UsageError("name the configuration: `--config gatelodge.toml`, or set `GATELODGE_CONFIG`".to_owned())
     })?;
     let shown = diagnostic_report::escape_for_terminal(&path.display().to_string());
-    let Loaded { config, findings, .. } = config::load(&path, &process_environment::find_variable)?;
+    let LoadedConfig { config, diagnostics: findings, .. } =
+        config::load_config_file(&path, &process_environment::find_variable)?;
     if args.check && args.json {
-        stdout_output::print_json(&findings.told())?;
+        stdout_output::print_json(&findings.to_json_diagnostics())?;
     } else {
         findings.print();
     }
     let Some(config) = config else {
-        let errors = findings.errors();
+        let errors = findings.error_count();
         let what = if errors == 1 { "1 error".to_owned() } else { format!("{errors} errors") };
         diagnostic_report::print_stderr(&format!("{shown}: {what}; nothing was started"));
         return Ok(CommandExitCode::Findings);
@@ -32,7 +33,7 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
                 diagnostic_report::escape_for_terminal(label)
             ));
         }
-        let Entries { servers, policies, grants } = &config.entries;
+        let ConfigEntries { servers, policies, grants } = &config.entries;
         let counted = [(servers.len(), "server"), (policies.len(), "policy"), (grants.len(), "grant")];
         let counted = counted.map(|(count, noun)| diagnostic_report::count_noun(count, noun)).join(", ");
         diagnostic_report::print_stderr(&format!("{shown}: no errors; {counted}"));
@@ -42,7 +43,7 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
     let clock = app::system_clock();
     let stores = app::open(&config.store, &clock).map_err(admin_context::open_store_error)?;
     let file = Some((path, config.files));
-    let plan = GatewayStartup { gateway: config.listen, store: config.store, entries: config.entries, file };
+    let plan = GatewayStartup { gateway: config.gateway, store: config.store, entries: config.entries, file };
     // Callers have threads of their own; this is for the rest.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(app::run_gateway(plan, stores, clock, |_| ()))?;

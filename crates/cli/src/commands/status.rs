@@ -72,9 +72,9 @@ pub fn run(args: StatusArgs) -> Result<CommandExitCode> {
     let mut faults = Vec::new();
     // A broken file is told by the status itself, so that the rest can be seen.
     if let Some(path) = &args.store.config {
-        let loaded = config::load(path, &process_environment::find_variable)?;
+        let loaded = config::load_config_file(path, &process_environment::find_variable)?;
         if loaded.config.is_none() {
-            faults = loaded.findings.lines();
+            faults = loaded.diagnostics.log_lines();
             store.config = None;
             store.data = store.data.or(loaded.store.map(|store| store.data));
             if store.data.is_none() {
@@ -151,7 +151,7 @@ fn observing(grants: &[list::Told]) -> Vec<String> {
 /// Asks at the admin address whether a gateway is ready.
 async fn running(desk: &AdminContext) -> Running {
     let note = app::find_note(&desk.store_config.data);
-    let configured = desk.config.as_ref().map(|config| config.listen.admin);
+    let configured = desk.config.as_ref().map(|config| config.gateway.admin_listen);
     let Some(address) = note.as_ref().map(|note| note.admin).or(configured) else {
         return Running { state: "not running", note: None };
     };

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::admin_context::{self, AdminContext};
 use crate::app::{self, GatewayStartup};
 use crate::cli::UpArgs;
-use crate::config::{self, Entries, Listen, StoreConfig};
+use crate::config::{self, ConfigEntries, GatewaySection, StoreSection};
 use crate::demo::{self, Demo};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{process_environment, stdout_output};
@@ -27,21 +27,21 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
         }
     }
     app::start_log(&args.log)?;
-    let usual = || config::default_data().map(|data| data.with_file_name("gatelodge-demo"));
+    let usual = || config::default_data_directory().map(|data| data.with_file_name("gatelodge-demo"));
     let data = args
         .data
         .or_else(usual)
         .ok_or_else(|| UsageError("there is no home directory to keep data in; name one with `--data`".to_owned()))?;
     let clock = app::system_clock();
     // What is printed below is pasted elsewhere.
-    let store = StoreConfig::at(std::path::absolute(data)?);
+    let store = StoreSection::in_directory(std::path::absolute(data)?);
     let stores = app::open(&store, &clock).map_err(admin_context::open_store_error)?;
     let desk = AdminContext { stores, clock, store_config: store, config: None };
-    let listen = Listen { callers: args.listen, admin: args.admin, ..Listen::default() };
+    let listen = GatewaySection { listen: args.listen, admin_listen: args.admin, ..GatewaySection::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         let demo = Demo::bind().await?;
-        let entries = Entries { servers: vec![demo.upstream()?], ..Entries::default() };
+        let entries = ConfigEntries { servers: vec![demo.upstream()?], ..ConfigEntries::default() };
         put_policy(&desk).await.context("cannot keep the policy")?;
         let token = put_grant(&desk).await.context("cannot make the grant")?;
         let plan = GatewayStartup { gateway: listen, store: desk.store_config.clone(), entries, file: None };
@@ -103,7 +103,7 @@ async fn put_grant(desk: &AdminContext) -> Result<GrantToken> {
     Ok(token)
 }
 
-fn tell(address: SocketAddr, token: &GrantToken, store: &StoreConfig) {
+fn tell(address: SocketAddr, token: &GrantToken, store: &StoreSection) {
     let (program, token) = (process_environment::own_program_command(), token.reveal());
     let url = format!("http://{address}/mcp/{}", demo::NAME);
     let data = process_environment::quote_for_shell(&store.data.display().to_string());

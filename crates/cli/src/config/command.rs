@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use gatelodge_gateway::UpstreamProcessConfig;
 
-use super::fault::{Code, Fault};
-use super::listen::set_time;
-use super::read::{At, Reader};
-use super::sections::RawServer;
+use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
+use super::config_reader::{ConfigReader, SpannedValue};
+use super::config_sections::RawServer;
+use super::gateway_section::set_duration;
 use crate::header_template::{self, EnvironmentLookup, HeaderError};
 
 const GRACE: Duration = Duration::from_secs(2);
@@ -16,24 +16,33 @@ const GRACE: Duration = Duration::from_secs(2);
 /// What the section says of the process.
 pub fn child(
     raw: &RawServer,
-    command: &At<Vec<At<String>>>,
+    command: &SpannedValue<Vec<SpannedValue<String>>>,
     home: &Path,
     environment: EnvironmentLookup<'_>,
-    reader: &mut Reader,
+    reader: &mut ConfigReader,
 ) -> Option<UpstreamProcessConfig> {
     if let Some(headers) = &raw.headers {
-        let fault = Fault::new(Code::FieldClash, &headers.span, "a server that is run has no `headers`");
-        reader.fault(fault.help("give it variables with `env`"));
+        let fault = ConfigDiagnostic::new(
+            ConfigDiagnosticCode::FieldClash,
+            &headers.span,
+            "a server that is run has no `headers`",
+        );
+        reader.report(fault.with_help("give it variables with `env`"));
     }
     let Some((program, arguments)) = command.value.split_first().filter(|(program, _)| !program.value.is_empty())
     else {
-        let fault = Fault::new(Code::BadValue, &command.span, "the command names no program");
-        reader.fault(fault.help("write `command = [\"program\", \"argument\", …]`; there is no shell"));
+        let fault =
+            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, &command.span, "the command names no program");
+        reader.report(fault.with_help("write `command = [\"program\", \"argument\", …]`; there is no shell"));
         return None;
     };
     if program.value.contains(' ') && arguments.is_empty() {
-        let fault = Fault::new(Code::BadValue, &program.span, "the command is one word with spaces in it");
-        reader.fault(fault.help("write each argument as a text of its own: `[\"npx\", \"-y\", \"a-server\"]`"));
+        let fault = ConfigDiagnostic::new(
+            ConfigDiagnosticCode::BadValue,
+            &program.span,
+            "the command is one word with spaces in it",
+        );
+        reader.report(fault.with_help("write each argument as a text of its own: `[\"npx\", \"-y\", \"a-server\"]`"));
         return None;
     }
     let mut child = UpstreamProcessConfig {
@@ -44,7 +53,7 @@ pub fn child(
         directory: raw.directory.as_ref().map(|directory| home.join(&directory.value)),
         grace: GRACE,
     };
-    set_time(&mut child.grace, raw.grace.as_ref(), reader);
+    set_duration(&mut child.grace, raw.grace.as_ref(), reader);
     let plain =
         header_template::INHERITED_VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), environment(name)?)));
     child.env.extend(plain);
@@ -56,13 +65,14 @@ fn variables(
     raw: &RawServer,
     environment: EnvironmentLookup<'_>,
     child: &mut UpstreamProcessConfig,
-    reader: &mut Reader,
+    reader: &mut ConfigReader,
 ) {
     let written = raw.env.as_ref().map(|env| env.value.0.as_slice()).unwrap_or_default();
     for (name, value) in written {
         if name.value.is_empty() || name.value.contains(['=', '\0']) {
-            let fault = Fault::new(Code::BadValue, &name.span, "this is not a variable's name");
-            reader.fault(fault.help("a name has letters, digits and `_`"));
+            let fault =
+                ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, &name.span, "this is not a variable's name");
+            reader.report(fault.with_help("a name has letters, digits and `_`"));
             continue;
         }
         match header_template::expand_template(&value.value, environment) {
@@ -76,20 +86,27 @@ fn variables(
             }
             Err(fault) => {
                 let is_missing = matches!(fault, HeaderError::MissingVariable(_));
-                let code = if is_missing { Code::MissingVariable } else { Code::BadValue };
-                reader.fault(Fault::new(code, &value.span, fault.message(&name.value)).help(fault.help()));
+                let code =
+                    if is_missing { ConfigDiagnosticCode::MissingVariable } else { ConfigDiagnosticCode::BadValue };
+                reader.report(
+                    ConfigDiagnostic::new(code, &value.span, fault.message(&name.value)).with_help(fault.help()),
+                );
             }
         }
     }
 }
 
 /// Refuses what only a server that is run can have.
-pub fn refuse_fields(raw: &RawServer, reader: &mut Reader) {
+pub fn refuse_fields(raw: &RawServer, reader: &mut ConfigReader) {
     let env = raw.env.as_ref().map(|env| ("env", &env.span));
     let directory = raw.directory.as_ref().map(|directory| ("directory", &directory.span));
     let grace = raw.grace.as_ref().map(|grace| ("grace", &grace.span));
     for (name, span) in [env, directory, grace].into_iter().flatten() {
-        let fault = Fault::new(Code::FieldClash, span, format!("`{name}` is for a server with a `command`"));
-        reader.fault(fault.help("leave it out"));
+        let fault = ConfigDiagnostic::new(
+            ConfigDiagnosticCode::FieldClash,
+            span,
+            format!("`{name}` is for a server with a `command`"),
+        );
+        reader.report(fault.with_help("leave it out"));
     }
 }

@@ -9,13 +9,13 @@ use gatelodge_mcp::Revision;
 use gatelodge_store::{EnforcementMode, GrantId, GrantToken, ServerName, TokenHash};
 use jiff::Timestamp;
 
-use super::fault::{Code, Fault, offer};
-use super::mask::has_token;
+use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode, suggest_name};
+use super::config_reader::{ConfigReader, SpannedValue};
+use super::config_redaction::has_token;
+use super::config_sections::RawGrant;
 use super::policies::Policies;
-use super::read::{At, Reader};
-use super::sections::RawGrant;
 use super::servers::Servers;
-use super::words::moment;
+use super::time_syntax::parse_timestamp;
 use crate::header_template::EnvironmentLookup;
 use crate::source_file::FileStamp;
 
@@ -38,18 +38,20 @@ pub struct Around<'a> {
 }
 
 /// What the sections mean, and the files that were read for them.
-pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut Reader) -> (Vec<GrantConfig>, Vec<FileStamp>) {
+pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut ConfigReader) -> (Vec<GrantConfig>, Vec<FileStamp>) {
     let (mut good, mut files) = (Vec::new(), Vec::new());
     let mut labels = HashMap::new();
     let mut tokens: HashMap<TokenHash, Range<usize>> = HashMap::new();
     for raw in raw {
         let label = label(&raw, &mut labels, reader);
         let token = token(&raw, around, &mut files, reader);
-        if let Some(At { value, span }) = &token
+        if let Some(SpannedValue { value, span }) = &token
             && let Some(first) = tokens.insert(*value, span.clone())
         {
-            let fault = Fault::new(Code::Repeated, span, "two grants have the same token");
-            reader.fault(fault.help("make another one: `gatelodge grant token`").other(&first, "the first is here"));
+            let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::Repeated, span, "two grants have the same token");
+            reader.report(
+                fault.with_help("make another one: `gatelodge grant token`").with_related(&first, "the first is here"),
+            );
         }
         let doors = doors(&raw, around, reader);
         let expires_at = expires(raw.expires.as_ref(), reader);
@@ -72,21 +74,23 @@ pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut Reader) -> (V
     (good, files)
 }
 
-fn label(raw: &RawGrant, taken: &mut HashMap<String, Range<usize>>, reader: &mut Reader) -> Option<String> {
-    let Some(At { value, span }) = &raw.label else {
-        let fault = Fault::new(Code::MissingField, &raw.span, "a grant needs a `label`");
-        reader.fault(fault.help("add `label = \"…\"`: who it is for"));
+fn label(raw: &RawGrant, taken: &mut HashMap<String, Range<usize>>, reader: &mut ConfigReader) -> Option<String> {
+    let Some(SpannedValue { value, span }) = &raw.label else {
+        let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::MissingField, &raw.span, "a grant needs a `label`");
+        reader.report(fault.with_help("add `label = \"…\"`: who it is for"));
         return None;
     };
     if let Some(first) = taken.insert(value.clone(), span.clone()) {
-        let fault = Fault::new(Code::Repeated, span, format!("there are two grants `{value}`"));
-        reader.fault(fault.help("give one of them another label").other(&first, "the first is here"));
+        let fault =
+            ConfigDiagnostic::new(ConfigDiagnosticCode::Repeated, span, format!("there are two grants `{value}`"));
+        reader.report(fault.with_help("give one of them another label").with_related(&first, "the first is here"));
         return None;
     }
     if !is_label(value) {
-        let fault = Fault::new(Code::BadValue, span, "this is not a label");
-        reader
-            .fault(fault.help(format!("write 1 to {MAX_LABEL} characters, without control characters, and no token")));
+        let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, "this is not a label");
+        reader.report(
+            fault.with_help(format!("write 1 to {MAX_LABEL} characters, without control characters, and no token")),
+        );
         return None;
     }
     Some(value.clone())
@@ -99,25 +103,38 @@ pub fn is_label(text: &str) -> bool {
     (1..=MAX_LABEL).contains(&length) && is_clean
 }
 
-fn token(raw: &RawGrant, around: Around<'_>, files: &mut Vec<FileStamp>, reader: &mut Reader) -> Option<At<TokenHash>> {
+fn token(
+    raw: &RawGrant,
+    around: Around<'_>,
+    files: &mut Vec<FileStamp>,
+    reader: &mut ConfigReader,
+) -> Option<SpannedValue<TokenHash>> {
     let written = [&raw.token_env, &raw.token_file, &raw.token_hash];
     let mut written = written.into_iter().flatten();
     let Some(first) = written.next() else {
-        let fault = Fault::new(Code::MissingField, &raw.span, "a grant needs a token");
-        reader
-            .fault(fault.help("add `token_env`, `token_file` or `token_hash`; `gatelodge grant token` makes a token"));
+        let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::MissingField, &raw.span, "a grant needs a token");
+        reader.report(
+            fault.with_help("add `token_env`, `token_file` or `token_hash`; `gatelodge grant token` makes a token"),
+        );
         return None;
     };
     if let Some(second) = written.next() {
-        let fault = Fault::new(Code::FieldClash, &second.span, "a grant has one token, from one place");
-        reader.fault(fault.help("leave one out").other(&first.span, "the first is here"));
+        let fault = ConfigDiagnostic::new(
+            ConfigDiagnosticCode::FieldClash,
+            &second.span,
+            "a grant has one token, from one place",
+        );
+        reader.report(fault.with_help("leave one out").with_related(&first.span, "the first is here"));
         return None;
     }
     let span = &first.span;
     if GrantToken::parse(&first.value).is_ok() {
-        let fault =
-            Fault::new(Code::BadValue, span, "this is the token itself; a token does not stand in a file like this");
-        reader.fault(fault.help("put it into the environment and name the variable as `token_env`"));
+        let fault = ConfigDiagnostic::new(
+            ConfigDiagnosticCode::BadValue,
+            span,
+            "this is the token itself; a token does not stand in a file like this",
+        );
+        reader.report(fault.with_help("put it into the environment and name the variable as `token_env`"));
         return None;
     }
     let hash = if raw.token_hash.is_some() {
@@ -128,60 +145,82 @@ fn token(raw: &RawGrant, around: Around<'_>, files: &mut Vec<FileStamp>, reader:
         of_file(first, around.home, files)
     };
     match hash {
-        Ok(hash) => Some(At { value: hash, span: span.clone() }),
+        Ok(hash) => Some(SpannedValue { value: hash, span: span.clone() }),
         Err(fault) => {
-            reader.fault(fault);
+            reader.report(fault);
             None
         }
     }
 }
 
-fn of_environment(name: &At<String>, environment: EnvironmentLookup<'_>) -> Result<TokenHash, Fault> {
+fn of_environment(
+    name: &SpannedValue<String>,
+    environment: EnvironmentLookup<'_>,
+) -> Result<TokenHash, ConfigDiagnostic> {
     let Some(text) = environment(&name.value) else {
         // Somebody may have written the token itself, with a character lost.
         let is_name = name.value.len() <= 40 && !name.value.starts_with("glt_");
         let shown = if is_name { crate::diagnostic_report::escape_for_terminal(&name.value) } else { "***".to_owned() };
         let message = format!("the environment has no variable `{shown}`");
         let help = "set it where the gateway starts (one that is not UTF-8 counts as missing); `gatelodge grant token` makes a token";
-        return Err(Fault::new(Code::MissingVariable, &name.span, message).help(help));
+        return Err(ConfigDiagnostic::new(ConfigDiagnosticCode::MissingVariable, &name.span, message).with_help(help));
     };
     GrantToken::parse(text.trim()).map(|token| token.hash()).map_err(|error| bad_token(&name.span, &error))
 }
 
-fn of_file(path: &At<String>, home: &Path, files: &mut Vec<FileStamp>) -> Result<TokenHash, Fault> {
+fn of_file(
+    path: &SpannedValue<String>,
+    home: &Path,
+    files: &mut Vec<FileStamp>,
+) -> Result<TokenHash, ConfigDiagnostic> {
     let full = home.join(&path.value);
     files.push(FileStamp::of(&full));
     let source = crate::source_file::read_source(&full).map_err(|error| {
         let help = "relative paths begin at the configuration's own directory";
-        Fault::new(Code::UnreadableFile, &path.span, format!("{error}")).help(help)
+        ConfigDiagnostic::new(ConfigDiagnosticCode::UnreadableFile, &path.span, format!("{error}")).with_help(help)
     })?;
     let text = String::from_utf8_lossy(&source.text);
     GrantToken::parse(text.trim()).map(|token| token.hash()).map_err(|error| bad_token(&path.span, &error))
 }
 
-fn bad_token(span: &Range<usize>, error: &gatelodge_store::TokenError) -> Fault {
-    let fault = Fault::new(Code::BadValue, span, "what is found here is not a token, or not its hash");
-    fault.help(format!("{error}; `gatelodge grant token` makes a token and its hash"))
+fn bad_token(span: &Range<usize>, error: &gatelodge_store::TokenError) -> ConfigDiagnostic {
+    let fault = ConfigDiagnostic::new(
+        ConfigDiagnosticCode::BadValue,
+        span,
+        "what is found here is not a token, or not its hash",
+    );
+    fault.with_help(format!("{error}; `gatelodge grant token` makes a token and its hash"))
 }
 
-fn doors(raw: &RawGrant, around: Around<'_>, reader: &mut Reader) -> Option<HashMap<ServerName, ServerAccess>> {
-    let written: Vec<(&At<String>, Option<&At<String>>)> = match (&raw.server, &raw.servers) {
+fn doors(raw: &RawGrant, around: Around<'_>, reader: &mut ConfigReader) -> Option<HashMap<ServerName, ServerAccess>> {
+    let written: Vec<(&SpannedValue<String>, Option<&SpannedValue<String>>)> = match (&raw.server, &raw.servers) {
         (Some(server), None) => vec![(server, raw.policy.as_ref())],
         (None, Some(servers)) => servers.value.0.iter().map(|(server, policy)| (server, Some(policy))).collect(),
         (Some(server), Some(servers)) => {
-            let fault = Fault::new(Code::FieldClash, &servers.span, "a grant has `server` or `servers`, not both");
-            reader.fault(fault.help("name all of them in `servers`").other(&server.span, "`server` is here"));
+            let fault = ConfigDiagnostic::new(
+                ConfigDiagnosticCode::FieldClash,
+                &servers.span,
+                "a grant has `server` or `servers`, not both",
+            );
+            reader.report(
+                fault.with_help("name all of them in `servers`").with_related(&server.span, "`server` is here"),
+            );
             return None;
         }
         (None, None) => {
-            let fault = Fault::new(Code::MissingField, &raw.span, "a grant needs a `server`");
-            reader.fault(fault.help("add `server = \"…\"`, the name of one of the `[[servers]]`"));
+            let fault =
+                ConfigDiagnostic::new(ConfigDiagnosticCode::MissingField, &raw.span, "a grant needs a `server`");
+            reader.report(fault.with_help("add `server = \"…\"`, the name of one of the `[[servers]]`"));
             return None;
         }
     };
     if let (Some(policy), Some(servers)) = (&raw.policy, &raw.servers) {
-        let fault = Fault::new(Code::FieldClash, &policy.span, "in `servers`, each server has its own policy");
-        reader.fault(fault.help("leave `policy` out").other(&servers.span, "`servers` is here"));
+        let fault = ConfigDiagnostic::new(
+            ConfigDiagnosticCode::FieldClash,
+            &policy.span,
+            "in `servers`, each server has its own policy",
+        );
+        reader.report(fault.with_help("leave `policy` out").with_related(&servers.span, "`servers` is here"));
         return None;
     }
     let mode = mode(raw, reader);
@@ -190,11 +229,14 @@ fn doors(raw: &RawGrant, around: Around<'_>, reader: &mut Reader) -> Option<Hash
     doors.into_iter().collect()
 }
 
-fn mode(raw: &RawGrant, reader: &mut Reader) -> EnforcementMode {
+fn mode(raw: &RawGrant, reader: &mut ConfigReader) -> EnforcementMode {
     match &raw.observe {
-        Some(At { value: true, span }) => {
+        Some(SpannedValue { value: true, span }) => {
             let message = "this grant only observes: what its policy refuses is recorded and sent all the same";
-            reader.fault(Fault::new(Code::Observes, span, message).help("leave `observe` out to refuse"));
+            reader.report(
+                ConfigDiagnostic::new(ConfigDiagnosticCode::Observes, span, message)
+                    .with_help("leave `observe` out to refuse"),
+            );
             EnforcementMode::Observe
         }
         _ => EnforcementMode::Enforce,
@@ -202,11 +244,11 @@ fn mode(raw: &RawGrant, reader: &mut Reader) -> EnforcementMode {
 }
 
 fn door(
-    server: &At<String>,
-    policy: Option<&At<String>>,
+    server: &SpannedValue<String>,
+    policy: Option<&SpannedValue<String>>,
     mode: EnforcementMode,
     around: Around<'_>,
-    reader: &mut Reader,
+    reader: &mut ConfigReader,
 ) -> Option<(ServerName, ServerAccess)> {
     let is_known = refers(server, "server", "servers", around.servers.names.keys(), reader);
     let policy = policy.and_then(|policy| {
@@ -219,28 +261,35 @@ fn door(
 
 /// Notes a name that nothing has.
 fn refers<'n>(
-    name: &At<String>,
+    name: &SpannedValue<String>,
     what: &str,
     section: &str,
     known: impl Iterator<Item = &'n String>,
-    reader: &mut Reader,
+    reader: &mut ConfigReader,
 ) -> bool {
     let mut known: Vec<&str> = known.map(String::as_str).collect();
     let is_known = known.contains(&name.value.as_str());
     if !is_known {
         known.sort_unstable();
         let message = format!("there is no {what} `{}` among the `[[{section}]]`", name.value);
-        reader.fault(Fault::new(Code::UnknownName, &name.span, message).help(offer(&name.value, &known)));
+        reader.report(
+            ConfigDiagnostic::new(ConfigDiagnosticCode::UnknownName, &name.span, message)
+                .with_help(suggest_name(&name.value, &known)),
+        );
     }
     is_known
 }
 
-fn minimum(written: Option<&At<super::read::Moment>>, reader: &mut Reader) -> Option<Revision> {
-    let At { value, span } = written?;
+fn minimum(
+    written: Option<&SpannedValue<super::config_reader::DateOrDateTime>>,
+    reader: &mut ConfigReader,
+) -> Option<Revision> {
+    let SpannedValue { value, span } = written?;
     let found = value.0.parse().ok();
     if found.is_none() {
-        let fault = Fault::new(Code::BadValue, span, "this is not a revision of the protocol");
-        reader.fault(fault.help(format!("write one of {}", revisions())));
+        let fault =
+            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, "this is not a revision of the protocol");
+        reader.report(fault.with_help(format!("write one of {}", revisions())));
     }
     found
 }
@@ -250,15 +299,19 @@ pub fn revisions() -> String {
     Revision::ALL.map(|revision| format!("`{revision}`")).join(", ")
 }
 
-fn expires(written: Option<&At<super::read::Moment>>, reader: &mut Reader) -> Option<Timestamp> {
-    let At { value, span } = written?;
-    let found = moment(&value.0);
+fn expires(
+    written: Option<&SpannedValue<super::config_reader::DateOrDateTime>>,
+    reader: &mut ConfigReader,
+) -> Option<Timestamp> {
+    let SpannedValue { value, span } = written?;
+    let found = parse_timestamp(&value.0);
     if found.is_none() && value.0.parse::<jiff::civil::DateTime>().is_ok_and(|date| date.year() == 9999) {
-        let fault = Fault::new(Code::BadValue, span, "this date is later than times can be counted");
-        reader.fault(fault.help("leave `expires` out: then it never ends"));
+        let fault =
+            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, "this date is later than times can be counted");
+        reader.report(fault.with_help("leave `expires` out: then it never ends"));
     } else if found.is_none() {
-        let fault = Fault::new(Code::BadValue, span, "this is not a date");
-        reader.fault(fault.help("write it like `2027-01-31` or `2027-01-31T12:00:00Z`"));
+        let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, "this is not a date");
+        reader.report(fault.with_help("write it like `2027-01-31` or `2027-01-31T12:00:00Z`"));
     }
     found
 }

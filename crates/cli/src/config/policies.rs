@@ -9,9 +9,9 @@ use gatelodge_gateway::ActivePolicy;
 use gatelodge_policy::{Severity, lint, parse};
 use gatelodge_store::{PolicyName, PolicyVersion};
 
-use super::fault::{Code, Fault};
-use super::read::{At, Reader};
-use super::sections::RawPolicy;
+use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
+use super::config_reader::{ConfigReader, SpannedValue};
+use super::config_sections::RawPolicy;
 use crate::source_file::{self, FileStamp, NamedSource};
 
 /// Policies from the file have no versions; the log says 0.
@@ -34,13 +34,13 @@ pub struct Policies {
 }
 
 /// What the sections mean.
-pub fn policies(raw: Vec<RawPolicy>, home: &Path, reader: &mut Reader) -> Policies {
+pub fn policies(raw: Vec<RawPolicy>, home: &Path, reader: &mut ConfigReader) -> Policies {
     let mut policies = Policies::default();
     for raw in raw {
-        let name = reader.name::<PolicyName>(raw.name.as_ref(), &raw.span, WORDS, &mut policies.names);
-        let Some(At { value: file, span }) = raw.file else {
-            let fault = Fault::new(Code::MissingField, &raw.span, "a policy needs a `file`");
-            reader.fault(fault.help("add `file = \"policy.json\"`"));
+        let name = reader.read_unique_name::<PolicyName>(raw.name.as_ref(), &raw.span, WORDS, &mut policies.names);
+        let Some(SpannedValue { value: file, span }) = raw.file else {
+            let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::MissingField, &raw.span, "a policy needs a `file`");
+            reader.report(fault.with_help("add `file = \"policy.json\"`"));
             continue;
         };
         if let (Some(policy), Some(name)) = (document(&home.join(file), &span, &mut policies, reader), name) {
@@ -55,14 +55,14 @@ fn document(
     path: &Path,
     span: &Range<usize>,
     policies: &mut Policies,
-    reader: &mut Reader,
+    reader: &mut ConfigReader,
 ) -> Option<gatelodge_policy::Policy> {
     policies.files.push(FileStamp::of(path));
     let source = match source_file::read_source(path) {
         Ok(source) => source,
         Err(error) => {
-            let fault = Fault::new(Code::UnreadableFile, span, format!("{error}"));
-            reader.fault(fault.help("relative paths begin at the configuration's own directory"));
+            let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::UnreadableFile, span, format!("{error}"));
+            reader.report(fault.with_help("relative paths begin at the configuration's own directory"));
             return None;
         }
     };
@@ -72,7 +72,10 @@ fn document(
     let policy = parse(&source.text, format).ok();
     if errors > 0 || policy.is_none() {
         let message = format!("the policy has {errors} fault{}", if errors == 1 { "" } else { "s" });
-        reader.fault(Fault::new(Code::BadPolicy, span, message).help("they are shown with the policy's own file"));
+        reader.report(
+            ConfigDiagnostic::new(ConfigDiagnosticCode::BadPolicy, span, message)
+                .with_help("they are shown with the policy's own file"),
+        );
     }
     if !found.is_empty() {
         policies.found.push((source, found));

@@ -12,10 +12,10 @@ use gatelodge_store::ServerName;
 use http::Uri;
 
 use super::command;
-use super::fault::{Code, Fault};
-use super::listen::set_time;
-use super::read::{At, Reader, SecretPairs};
-use super::sections::RawServer;
+use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
+use super::config_reader::{ConfigReader, ConfigSecretTable, SpannedValue};
+use super::config_sections::RawServer;
+use super::gateway_section::set_duration;
 use crate::header_template::{self, EnvironmentLookup, HeaderError};
 use crate::server_url;
 
@@ -32,19 +32,24 @@ pub struct Servers {
 }
 
 /// What the sections mean.
-pub fn servers(raw: Vec<RawServer>, home: &Path, environment: EnvironmentLookup<'_>, reader: &mut Reader) -> Servers {
+pub fn servers(
+    raw: Vec<RawServer>,
+    home: &Path,
+    environment: EnvironmentLookup<'_>,
+    reader: &mut ConfigReader,
+) -> Servers {
     let mut servers = Servers::default();
     for raw in raw {
-        let name = reader.name::<ServerName>(raw.name.as_ref(), &raw.span, WORDS, &mut servers.names);
+        let name = reader.read_unique_name::<ServerName>(raw.name.as_ref(), &raw.span, WORDS, &mut servers.names);
         let way = way(&raw, home, environment, reader);
         let log_arguments = raw.log_arguments.is_some_and(|log| log.value);
         if let (Some(name), Some(way)) = (name, way) {
-            let is_set = |flag: Option<&At<bool>>| flag.is_some_and(|flag| flag.value);
+            let is_set = |flag: Option<&SpannedValue<bool>>| flag.is_some_and(|flag| flag.value);
             let (review, accept_new) = (is_set(raw.review.as_ref()), is_set(raw.accept_new.as_ref()));
             let mut accepting = PinningSettings { review, accept_new, ..PinningSettings::default() };
             match raw.check_definitions.as_ref() {
-                Some(At { value, .. }) if value == "0s" => accepting.check_definitions = Duration::ZERO,
-                written => set_time(&mut accepting.check_definitions, written, reader),
+                Some(SpannedValue { value, .. }) if value == "0s" => accepting.check_definitions = Duration::ZERO,
+                written => set_duration(&mut accepting.check_definitions, written, reader),
             }
             servers.good.push(UpstreamConfig { name, transport: way, log_arguments, pinning: accepting });
         }
@@ -57,18 +62,26 @@ fn way(
     raw: &RawServer,
     home: &Path,
     environment: EnvironmentLookup<'_>,
-    reader: &mut Reader,
+    reader: &mut ConfigReader,
 ) -> Option<UpstreamTransport> {
     match (&raw.url, &raw.command) {
         (Some(url), Some(_)) => {
-            let fault = Fault::new(Code::FieldClash, &url.span, "a server has a `url` or a `command`, not both");
-            reader.fault(fault.help("leave one out"));
+            let fault = ConfigDiagnostic::new(
+                ConfigDiagnosticCode::FieldClash,
+                &url.span,
+                "a server has a `url` or a `command`, not both",
+            );
+            reader.report(fault.with_help("leave one out"));
             None
         }
         (None, None) => {
-            let fault = Fault::new(Code::MissingField, &raw.span, "a server needs a `url` or a `command`");
+            let fault = ConfigDiagnostic::new(
+                ConfigDiagnosticCode::MissingField,
+                &raw.span,
+                "a server needs a `url` or a `command`",
+            );
             let help = "add `url = \"https://…\"`, where it listens for MCP, or `command = [\"…\"]`, which runs it";
-            reader.fault(fault.help(help));
+            reader.report(fault.with_help(help));
             None
         }
         (None, Some(command)) => {
@@ -84,22 +97,24 @@ fn way(
     }
 }
 
-pub(super) fn url(At { value, span }: &At<String>, reader: &mut Reader) -> Option<Uri> {
+pub(super) fn url(SpannedValue { value, span }: &SpannedValue<String>, reader: &mut ConfigReader) -> Option<Uri> {
     if value.contains(['@', '?']) {
         // What stands there may be a credential.
-        reader.secrets.push(span.clone());
+        reader.secret_spans.push(span.clone());
     }
     server_url::parse_server_url(value)
         .map_err(|fault| {
-            reader.fault(Fault::new(Code::BadValue, span, fault.message()).help(fault.help()));
+            reader.report(
+                ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, fault.message()).with_help(fault.help()),
+            );
         })
         .ok()
 }
 
 pub(super) fn injected(
-    written: Option<&At<SecretPairs>>,
+    written: Option<&SpannedValue<ConfigSecretTable>>,
     environment: EnvironmentLookup<'_>,
-    reader: &mut Reader,
+    reader: &mut ConfigReader,
 ) -> Vec<InjectedHeader> {
     let mut injected = Vec::new();
     let written = written.map(|headers| headers.value.0.as_slice()).unwrap_or_default();
@@ -111,42 +126,59 @@ pub(super) fn injected(
             }
             Err(fault) => {
                 let code = if matches!(fault, HeaderError::MissingVariable(_)) {
-                    Code::MissingVariable
+                    ConfigDiagnosticCode::MissingVariable
                 } else {
-                    Code::BadValue
+                    ConfigDiagnosticCode::BadValue
                 };
                 let span = if fault == HeaderError::InvalidName || fault == HeaderError::Reserved {
                     &name.span
                 } else {
                     &value.span
                 };
-                reader.fault(Fault::new(code, span, fault.message(&name.value)).help(fault.help()));
+                reader.report(ConfigDiagnostic::new(code, span, fault.message(&name.value)).with_help(fault.help()));
             }
         }
     }
     injected
 }
 
-fn warn_of_secret(name: &At<String>, value: &At<String>, header: &InjectedHeader, reader: &mut Reader) {
+fn warn_of_secret(
+    name: &SpannedValue<String>,
+    value: &SpannedValue<String>,
+    header: &InjectedHeader,
+    reader: &mut ConfigReader,
+) {
     let has_variable = header_template::has_variable(&value.value);
     if !has_variable && header_template::is_credential_header(&name.value) {
         let message = format!("the header `{}` has its credential in the file", name.value);
         let help = "put it into the environment and write `${NAME}` here";
-        reader.fault(Fault::new(Code::PlainSecret, &name.span, message).help(help));
+        reader.report(ConfigDiagnostic::new(ConfigDiagnosticCode::PlainSecret, &name.span, message).with_help(help));
     }
     if has_variable && header.secrets.iter().any(|secret| secret.len() < MIN_SECRET_BYTES) {
         let message = format!(
             "a variable in `{}` has less than {MIN_SECRET_BYTES} characters: it is too short to be cut from replies",
             name.value
         );
-        reader.fault(Fault::new(Code::ShortSecret, &name.span, message).help("use a longer secret"));
+        reader.report(
+            ConfigDiagnostic::new(ConfigDiagnosticCode::ShortSecret, &name.span, message)
+                .with_help("use a longer secret"),
+        );
     }
 }
 
-pub(super) fn warn_of_clear_text(url: &Uri, span: &Range<usize>, headers: &[InjectedHeader], reader: &mut Reader) {
+pub(super) fn warn_of_clear_text(
+    url: &Uri,
+    span: &Range<usize>,
+    headers: &[InjectedHeader],
+    reader: &mut ConfigReader,
+) {
     let has_secret = headers.iter().any(|header| !header.secrets.is_empty());
     if has_secret && url.scheme_str() == Some("http") && !server_url::is_loopback(url) {
-        let fault = Fault::new(Code::ClearText, span, "the headers' secrets travel to this server without encryption");
-        reader.fault(fault.help("use `https://`"));
+        let fault = ConfigDiagnostic::new(
+            ConfigDiagnosticCode::ClearText,
+            span,
+            "the headers' secrets travel to this server without encryption",
+        );
+        reader.report(fault.with_help("use `https://`"));
     }
 }

@@ -75,7 +75,7 @@ fn built_in() -> Result<PackageIndex> {
 /// The data directory; none where there is no home.
 fn place(store: &StoreArgs) -> Result<Option<PathBuf>> {
     if store.config.is_none() && store.data.is_none() {
-        return Ok(config::default_data());
+        return Ok(config::default_data_directory());
     }
     let config = admin_context::load_config(store)?
         .map_err(|admin_context::InvalidConfigError| admin_context::invalid_config_error())?;

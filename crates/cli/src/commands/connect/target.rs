@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::cli::{ConnectArgs, StoreArgs};
-use crate::config::{self, offer};
+use crate::config::{self, suggest_name};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::UsageError;
 use crate::{app, server_url, source_file};
@@ -39,11 +39,12 @@ impl Peek {
         }
         let text = |section: &str, field: &str| table.get(section)?.get(field)?.as_str().map(str::to_owned);
         let written = text("store", "data").map(|data| home.join(data));
-        let data = args.data.clone().or(written).or_else(config::default_data);
+        let data = args.data.clone().or(written).or_else(config::default_data_directory);
         let data = data
             .ok_or_else(|| UsageError("there is no home directory to keep data in; name one with `--data`".into()))?;
         let note = app::find_note(&data);
-        let listen = text("gateway", "listen").and_then(|listen| listen.parse().ok()).unwrap_or(config::CALLERS);
+        let listen =
+            text("gateway", "listen").and_then(|listen| listen.parse().ok()).unwrap_or(config::DEFAULT_GATEWAY_ADDRESS);
         let listen = note.as_ref().map_or(listen, |note| note.listen);
         let named = table.get("servers").and_then(toml::Value::as_array).into_iter().flatten();
         let mut servers: Vec<String> =
@@ -83,7 +84,7 @@ impl Peek {
                 return Err(UsageError(format!(
                     "there is no server `{}`: {}",
                     escape_for_terminal(server),
-                    offer(server, &known)
+                    suggest_name(server, &known)
                 )));
             }
             (None, [only]) => only,

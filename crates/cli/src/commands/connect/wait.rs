@@ -10,7 +10,7 @@ use super::target::Peek;
 use crate::app::{self, StoreHandles};
 use crate::cli::ConnectArgs;
 use crate::clients::Client;
-use crate::config::{self, DURATION_FORM, StoreConfig};
+use crate::config::{self, DURATION_SYNTAX, StoreSection};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{UnreachableError, UsageError};
 use crate::{admin_context, stdout_output};
@@ -31,12 +31,12 @@ impl Watch {
     pub fn begin(args: &ConnectArgs, server: Option<String>, peek: &Peek) -> Result<Self> {
         let bad = || {
             UsageError(format!(
-                "`{}` is not a length of time: write {DURATION_FORM}",
+                "`{}` is not a length of time: write {DURATION_SYNTAX}",
                 escape_for_terminal(&args.timeout)
             ))
         };
-        let time = config::duration(&args.timeout).ok_or_else(bad)?;
-        let store = StoreConfig::at(peek.data.clone());
+        let time = config::parse_duration(&args.timeout).ok_or_else(bad)?;
+        let store = StoreSection::in_directory(peek.data.clone());
         let missing =
             || format!("no gateway has run on `{}` yet; `--data` or `--config` names another", peek.data.display());
         let stores = app::open_existing(&store, &app::system_clock()).map_err(|_| UsageError(missing()))?;

@@ -16,7 +16,7 @@ use crate::app::{
     open_file_limit,
 };
 use crate::commands::server::test::{cut, reach};
-use crate::config::{Entries, Listen, StoreConfig};
+use crate::config::{ConfigEntries, GatewaySection, StoreSection};
 use crate::diagnostic_report::count_noun;
 use crate::{admin_context, header_template, process_environment};
 
@@ -28,11 +28,11 @@ const LOOKED_AT: usize = 10_000;
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 
 /// Whether the data directory can be written.
-pub async fn directory(data: &Path, listen: Option<&Listen>) -> Check {
+pub async fn directory(data: &Path, listen: Option<&GatewaySection>) -> Check {
     let name = "data directory";
     let shown = data.display();
     if !data.exists() {
-        let admin = listen.map(|listen| listen.admin);
+        let admin = listen.map(|listen| listen.admin_listen);
         if let Some(admin) = admin
             && admin_context::is_gateway_up(admin).await.is_ok_and(|is| is)
         {
@@ -64,7 +64,7 @@ fn way_to_write(kind: ErrorKind) -> String {
 }
 
 /// Whether the databases are ones that this build knows.
-pub fn schema(store: &StoreConfig, clock: &Arc<dyn Clock>, checks: &mut Vec<Check>) -> Option<StoreHandles> {
+pub fn schema(store: &StoreSection, clock: &Arc<dyn Clock>, checks: &mut Vec<Check>) -> Option<StoreHandles> {
     let name = "databases";
     let (check, stores) = match app::open_existing(store, clock) {
         Ok(stores) => (Check::fine(name, "of this build's schema"), Some(stores)),
@@ -135,7 +135,7 @@ pub async fn variables(stores: &StoreHandles) -> Vec<Check> {
 /// Whether each server answers. Gives what is in force, or would be.
 pub async fn servers(
     stores: Option<&StoreHandles>,
-    entries: &Entries,
+    entries: &ConfigEntries,
     note: Option<&GatewayStatusFile>,
     checks: &mut Vec<Check>,
 ) -> EffectiveConfig {
@@ -253,7 +253,7 @@ pub fn port(name: &'static str, written: Option<SocketAddr>, usual: SocketAddr, 
 }
 
 /// Whether as many files may be open as there may be connections.
-pub fn open_files(listen: &Listen) -> Check {
+pub fn open_files(listen: &GatewaySection) -> Check {
     let name = "open files";
     let connections = listen.settings.connections;
     match open_file_limit::maximum_limit() {

@@ -8,7 +8,7 @@ use super::{find, words};
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{AttachArgs, DetachArgs};
 use crate::commands::server;
-use crate::config::offer;
+use crate::config::suggest_name;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
@@ -66,9 +66,12 @@ async fn known_server(desk: &AdminContext, name: &str) -> Result<ServerName> {
     let known: Vec<ServerName> = of_file.chain(stored.into_iter().map(|server| server.name)).collect();
     let names: Vec<&str> = known.iter().map(ServerName::as_str).collect();
     if !names.contains(&name) {
-        return Err(
-            UsageError(format!("there is no server `{}`; {}", escape_for_terminal(name), offer(name, &names))).into()
-        );
+        return Err(UsageError(format!(
+            "there is no server `{}`; {}",
+            escape_for_terminal(name),
+            suggest_name(name, &names)
+        ))
+        .into());
     }
     Ok(server::name(name)?)
 }
@@ -83,7 +86,7 @@ async fn known_policy(desk: &AdminContext, name: &str) -> Result<PolicyName> {
         return Err(UsageError(format!(
             "there is no policy `{}`; {}; {help}",
             escape_for_terminal(name),
-            offer(name, &known)
+            suggest_name(name, &known)
         ))
         .into());
     }

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::scan::Seen;
 use crate::cli::InitArgs;
 use crate::clients::{self, Client};
-use crate::config::offer;
+use crate::config::suggest_name;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
 use crate::prompt;
@@ -18,7 +18,7 @@ pub fn clients(named: &[String]) -> Result<Vec<&'static Client>, UsageError> {
     let known: Vec<&str> = clients::ALL.iter().map(|client| client.id).collect();
     let find = |id: &String| {
         clients::find(id).ok_or_else(|| {
-            UsageError(format!("there is no client `{}`: {}", escape_for_terminal(id), offer(id, &known)))
+            UsageError(format!("there is no client `{}`: {}", escape_for_terminal(id), suggest_name(id, &known)))
         })
     };
     named.iter().map(find).collect()
@@ -53,7 +53,7 @@ pub fn servers(args: &InitArgs, seen: &[Seen], gateway: &str) -> Result<Option<V
         return Err(UsageError(format!(
             "no client has a server `{}`: {}",
             escape_for_terminal(unknown),
-            offer(unknown, &known)
+            suggest_name(unknown, &known)
         )));
     }
     Ok(Some(indices(seen, |one| can_be(one) && names.contains(&one.found.name))))

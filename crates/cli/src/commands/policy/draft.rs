@@ -11,7 +11,7 @@ use self::gather::{Found, Gathered, Wanted};
 use super::print;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::DraftArgs;
-use crate::config::{DURATION_FORM, duration, moment, offer};
+use crate::config::{DURATION_SYNTAX, parse_duration, parse_timestamp, suggest_name};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{source_file, stdout_output};
@@ -49,10 +49,10 @@ pub fn run(args: DraftArgs) -> Result<CommandExitCode> {
 
 /// Reads a length of time back from now, a date, or a time.
 fn since(text: &str, now: Timestamp) -> Result<Timestamp, UsageError> {
-    let back = duration(text).and_then(|length| now.checked_sub(length).ok());
+    let back = parse_duration(text).and_then(|length| now.checked_sub(length).ok());
     let form = "a date as `2026-11-15`, a time as `2026-11-15T12:00:00Z`, or a length back from now";
-    back.or_else(|| moment(text)).ok_or_else(|| {
-        UsageError(format!("`{}` is not a time: write {form}, {DURATION_FORM}", escape_for_terminal(text)))
+    back.or_else(|| parse_timestamp(text)).ok_or_else(|| {
+        UsageError(format!("`{}` is not a time: write {form}, {DURATION_SYNTAX}", escape_for_terminal(text)))
     })
 }
 
@@ -66,7 +66,7 @@ async fn refuse_unknown(desk: &AdminContext, name: &str) -> Result<()> {
         return Ok(());
     }
     let labels: Vec<&str> = known.iter().map(|(_, label)| label.as_str()).collect();
-    let help = offer(name, &labels);
+    let help = suggest_name(name, &labels);
     Err(UsageError(format!("there is no grant `{}`, and the log knows of none: {help}", escape_for_terminal(name)))
         .into())
 }

@@ -4,30 +4,32 @@ use std::ops::Range;
 
 use toml::de::DeTable;
 
-use super::read::{At, Kind, Moment, Pairs, Reader, SecretPairs};
+use super::config_reader::{
+    ConfigReader, ConfigSecretTable, ConfigStringTable, ConfigValue, DateOrDateTime, SpannedValue,
+};
 
 /// A section, for the reader and for the documentation.
 #[derive(Debug)]
-pub struct Section {
+pub struct ConfigSection {
     /// How it begins in a file.
     pub heading: &'static str,
     /// What it is.
-    pub about: &'static str,
+    pub description: &'static str,
     /// Its fields.
-    pub fields: &'static [Field],
+    pub fields: &'static [ConfigField],
 }
 
 /// A field of a section.
 #[derive(Debug)]
-pub struct Field {
+pub struct ConfigField {
     /// Its name.
     pub name: &'static str,
     /// What may be written.
-    pub kind: &'static str,
+    pub type_name: &'static str,
     /// What holds where it is not written.
     pub default: &'static str,
     /// What it means.
-    pub about: &'static str,
+    pub description: &'static str,
 }
 
 macro_rules! section {
@@ -40,26 +42,26 @@ macro_rules! section {
             /// Where the section begins.
             #[allow(dead_code, reason = "sections without required fields have no fault at their beginning")]
             pub span: Range<usize>,
-            $($(#[doc = $doc])+ pub $field: Option<At<$kind>>,)+
+            $($(#[doc = $doc])+ pub $field: Option<SpannedValue<$kind>>,)+
         }
 
         impl $name {
             /// What there is to know of it.
-            pub const SECTION: Section = Section {
+            pub const SECTION: ConfigSection = ConfigSection {
                 heading: $heading,
-                about: concat!($($about, "\n"),+),
-                fields: &[$(Field {
+                description: concat!($($about, "\n"),+),
+                fields: &[$(ConfigField {
                     name: stringify!($field),
-                    kind: <$kind as Kind>::WORDS,
+                    type_name: <$kind as ConfigValue>::WORDS,
                     default: $default,
-                    about: concat!($($doc),+),
+                    description: concat!($($doc),+),
                 },)+],
             };
 
             /// Takes what is written.
-            pub fn read(table: &DeTable<'_>, span: Range<usize>, reader: &mut Reader) -> Self {
-                reader.check_names(table, &[$(stringify!($field)),+], concat!("`", $heading, "`"));
-                Self { span, $($field: reader.take(table, stringify!($field)),)+ }
+            pub fn read(table: &DeTable<'_>, span: Range<usize>, reader: &mut ConfigReader) -> Self {
+                reader.check_field_names(table, &[$(stringify!($field)),+], concat!("`", $heading, "`"));
+                Self { span, $($field: reader.read_field(table, stringify!($field)),)+ }
             }
         }
     };
@@ -71,9 +73,9 @@ section! {
         /// Address and port for agents. Anything but this machine needs `hosts`.
         listen: String = "`127.0.0.1:7420`",
         /// Names under which clients reach the gateway beside its address; a request that names another host is refused.
-        hosts: Vec<At<String>> = "none",
+        hosts: Vec<SpannedValue<String>> = "none",
         /// Web pages that may call, as browsers write them: `https://app.example.com`.
-        origins: Vec<At<String>> = "pages on this machine",
+        origins: Vec<SpannedValue<String>> = "pages on this machine",
         /// The largest request, in bytes.
         max_request_bytes: u64 = "4194304",
         /// The largest reply of a server, in bytes.
@@ -135,7 +137,7 @@ section! {
         /// Where the collector is: `http://127.0.0.1:4318`. `/v1/traces` is added.
         endpoint: String = "none: nothing is sent",
         /// Headers to send with each request. `${NAME}` stands for a variable of the environment.
-        headers: SecretPairs = "none",
+        headers: ConfigSecretTable = "none",
         /// What the gateway calls itself.
         service_name: String = "`gatelodge`",
     }
@@ -150,16 +152,16 @@ section! {
         url: String = "this or `command`",
         /// In place of `url`: a program and its arguments, which speaks MCP over its standard streams. It is run without
         /// a shell, once for each session.
-        command: Vec<At<String>> = "none",
+        command: Vec<SpannedValue<String>> = "none",
         /// Variables for `command`, which gets no others but `HOME`, `LANG`, `LOGNAME`, `MCP_PATH`, `SHELL`, `TERM`, `TMPDIR`
         /// and `USER`. `${NAME}` stands for a variable of the environment.
-        env: SecretPairs = "none",
+        env: ConfigSecretTable = "none",
         /// Where `command` runs, from the file's own directory if it is relative.
         directory: String = "where the gateway runs",
         /// How long `command` may take to end after its input was closed, and again after it was told to.
         grace: String = "`2s`",
         /// Headers to send with each request. `${NAME}` stands for a variable of the environment.
-        headers: SecretPairs = "none",
+        headers: ConfigSecretTable = "none",
         /// Whether the call log keeps the values of arguments, secrets cut.
         log_arguments: bool = "`false`",
         /// Whether no tool can be called before `server accept`. Else what the server offers at first is accepted.
@@ -199,20 +201,20 @@ section! {
         policy: String = "none",
         /// In place of `server` and `policy`: several servers, each with its own policy, as in
         /// `{ books = "readers", desk = "writers" }`. Each is at `/mcp/<server>`, and all of them together at `/mcp`.
-        servers: Pairs = "none",
+        servers: ConfigStringTable = "none",
         /// Facts that policies may look at, as `grant.labels.<name>`.
-        labels: Pairs = "none",
+        labels: ConfigStringTable = "none",
         /// When it ends: `2027-01-31`, or with a time.
-        expires: Moment = "never",
+        expires: DateOrDateTime = "never",
         /// The oldest revision of the protocol that its bearer may speak: `2025-11-25`.
-        minimum_revision: Moment = "any",
+        minimum_revision: DateOrDateTime = "any",
         /// Whether the policy only records what it would refuse.
         observe: bool = "`false`",
     }
 }
 
 /// All sections, in the order of the documentation.
-pub const SECTIONS: &[&Section] = &[
+pub const CONFIG_SECTIONS: &[&ConfigSection] = &[
     &RawGateway::SECTION,
     &RawAdmin::SECTION,
     &RawStore::SECTION,

@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use gatelodge_policy::Severity;
 
-use super::mask::without_tokens;
+use super::config_redaction::redact_tokens;
 use crate::diagnostic_report::DiagnosticRef;
 
 /// One finding about the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ConfigDiagnostic {
     /// What kind of finding.
-    pub code: Code,
+    pub code: ConfigDiagnosticCode,
     /// The offending text, in bytes.
     pub span: Range<usize>,
     /// What is wrong, in one line; never a secret.
@@ -19,16 +19,16 @@ pub struct Fault {
     /// What to do about it.
     pub help: Option<String>,
     /// A second place that has to do with it, with a word on it.
-    pub other: Option<(Range<usize>, String)>,
+    pub related: Option<(Range<usize>, String)>,
 }
 
-macro_rules! codes {
+macro_rules! diagnostic_codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal $severity:ident,)+) => {
         /// The kinds of findings. Their texts are stable.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Code { $($(#[doc = $doc])+ $name,)+ }
+        pub enum ConfigDiagnosticCode { $($(#[doc = $doc])+ $name,)+ }
 
-        impl Code {
+        impl ConfigDiagnosticCode {
             /// All kinds, with what they mean, for the documentation.
             pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$name, concat!($($doc),+)),)+];
 
@@ -45,7 +45,7 @@ macro_rules! codes {
     };
 }
 
-codes! {
+diagnostic_codes! {
     /// Not TOML.
     Syntax = "syntax" Error,
     /// A section or field that does not exist.
@@ -82,40 +82,40 @@ codes! {
     Observes = "observes" Warning,
 }
 
-impl Fault {
+impl ConfigDiagnostic {
     /// A finding at a place. A token that was pasted where it does not belong is not repeated.
-    pub fn new(code: Code, span: &Range<usize>, message: impl Into<String>) -> Self {
-        Self { code, span: span.clone(), message: without_tokens(message.into()), help: None, other: None }
+    pub fn new(code: ConfigDiagnosticCode, span: &Range<usize>, message: impl Into<String>) -> Self {
+        Self { code, span: span.clone(), message: redact_tokens(message.into()), help: None, related: None }
     }
 
     /// Adds the way out.
-    pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(without_tokens(help.into()));
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(redact_tokens(help.into()));
         self
     }
 
     /// Adds a second place.
-    pub fn other(mut self, span: &Range<usize>, label: impl Into<String>) -> Self {
-        self.other = Some((span.clone(), label.into()));
+    pub fn with_related(mut self, span: &Range<usize>, label: impl Into<String>) -> Self {
+        self.related = Some((span.clone(), label.into()));
         self
     }
 }
 
-impl<'a> From<&'a Fault> for DiagnosticRef<'a> {
-    fn from(fault: &'a Fault) -> Self {
+impl<'a> From<&'a ConfigDiagnostic> for DiagnosticRef<'a> {
+    fn from(fault: &'a ConfigDiagnostic) -> Self {
         Self {
             code: fault.code.as_str(),
             severity: fault.code.severity(),
             span: fault.span.clone(),
             message: &fault.message,
             help: fault.help.as_deref(),
-            related: fault.other.as_ref().map(|(span, label)| (span.clone(), label.as_str())),
+            related: fault.related.as_ref().map(|(span, label)| (span.clone(), label.as_str())),
         }
     }
 }
 
 /// Offers the nearest word, or all.
-pub fn offer(word: &str, known: &[&str]) -> String {
+pub fn suggest_name(word: &str, known: &[&str]) -> String {
     // Long foreign words are no misspellings, and comparing them costs.
     let short: String = word.chars().take(64).collect();
     let distance = |known: &&&str| strsim::damerau_levenshtein(&short, known);

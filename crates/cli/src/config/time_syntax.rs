@@ -7,10 +7,10 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 /// What a length of time may look like, for messages.
-pub const DURATION_FORM: &str = "a whole number with `ms`, `s`, `m`, `h`, `d` or `w`: `90d`, `15m`";
+pub const DURATION_SYNTAX: &str = "a whole number with `ms`, `s`, `m`, `h`, `d` or `w`: `90d`, `15m`";
 
 /// Reads `90d`, `15m`, `500ms`; none if it is something else, or nothing.
-pub fn duration(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let unit_at = text.find(|character: char| !character.is_ascii_digit())?;
     let (number, unit) = text.split_at_checked(unit_at)?;
     let number: u64 = number.parse().ok()?;
@@ -27,7 +27,7 @@ pub fn duration(text: &str) -> Option<Duration> {
 }
 
 /// Reads `2027-01-31`, which begins at midnight UTC, or a date with a time.
-pub fn moment(text: &str) -> Option<Timestamp> {
+pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
     if let Ok(moment) = text.parse::<Timestamp>() {
         return Some(moment);
     }
@@ -41,20 +41,20 @@ mod tests {
 
     #[test]
     fn lengths_of_time_have_a_unit_and_are_not_nothing() {
-        assert_eq!(duration("90d"), Some(Duration::from_secs(90 * 86_400)));
-        assert_eq!(duration("500ms"), Some(Duration::from_millis(500)));
+        assert_eq!(parse_duration("90d"), Some(Duration::from_secs(90 * 86_400)));
+        assert_eq!(parse_duration("500ms"), Some(Duration::from_millis(500)));
         for text in ["", "90", "d", "0s", "-1s", "1.5h", "1 h", "99999999999999999999d", "1y"] {
-            assert_eq!(duration(text), None, "{text}");
+            assert_eq!(parse_duration(text), None, "{text}");
         }
     }
 
     #[test]
     fn a_date_begins_at_midnight() {
-        assert_eq!(moment("2027-01-31").map(|at| at.to_string()).as_deref(), Some("2027-01-31T00:00:00Z"));
+        assert_eq!(parse_timestamp("2027-01-31").map(|at| at.to_string()).as_deref(), Some("2027-01-31T00:00:00Z"));
         assert_eq!(
-            moment("2027-01-31T12:00:00+01:00").map(|at| at.to_string()).as_deref(),
+            parse_timestamp("2027-01-31T12:00:00+01:00").map(|at| at.to_string()).as_deref(),
             Some("2027-01-31T11:00:00Z")
         );
-        assert_eq!(moment("tomorrow"), None);
+        assert_eq!(parse_timestamp("tomorrow"), None);
     }
 }

@@ -3,14 +3,14 @@
 use gatelodge_gateway::InjectedHeader;
 use http::Uri;
 
-use super::read::Reader;
-use super::sections::RawTelemetry;
+use super::config_reader::ConfigReader;
+use super::config_sections::RawTelemetry;
 use super::servers::{injected, url, warn_of_clear_text};
 use crate::header_template::EnvironmentLookup;
 
 /// What the file says.
 #[derive(Debug, Clone, Default)]
-pub struct TelemetryFile {
+pub struct TelemetrySection {
     /// Where the collector is, without the path for traces.
     pub endpoint: Option<Uri>,
     /// What is sent with each request.
@@ -20,12 +20,16 @@ pub struct TelemetryFile {
 }
 
 /// What the section means.
-pub fn telemetry(raw: &RawTelemetry, environment: EnvironmentLookup<'_>, reader: &mut Reader) -> TelemetryFile {
+pub fn read_telemetry_section(
+    raw: &RawTelemetry,
+    environment: EnvironmentLookup<'_>,
+    reader: &mut ConfigReader,
+) -> TelemetrySection {
     let headers = injected(raw.headers.as_ref(), environment, reader);
     let endpoint = raw.endpoint.as_ref().and_then(|written| {
         let endpoint = url(written, reader)?;
         warn_of_clear_text(&endpoint, &written.span, &headers, reader);
         Some(endpoint)
     });
-    TelemetryFile { endpoint, headers, service_name: raw.service_name.as_ref().map(|name| name.value.clone()) }
+    TelemetrySection { endpoint, headers, service_name: raw.service_name.as_ref().map(|name| name.value.clone()) }
 }

@@ -8,12 +8,12 @@ use gatelodge_store::ParseNameError;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::fault::{Code, Fault, offer};
-use super::mask::has_token;
+use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode, suggest_name};
+use super::config_redaction::has_token;
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
-pub struct At<T> {
+pub struct SpannedValue<T> {
     /// The value.
     pub value: T,
     /// Where it stands, in bytes.
@@ -22,18 +22,18 @@ pub struct At<T> {
 
 /// A table of texts, in the order of the file.
 #[derive(Debug, Clone, Default)]
-pub struct Pairs(pub Vec<(At<String>, At<String>)>);
+pub struct ConfigStringTable(pub Vec<(SpannedValue<String>, SpannedValue<String>)>);
 
 /// A table of texts that may be secrets, in the order of the file.
 #[derive(Debug, Clone, Default)]
-pub struct SecretPairs(pub Vec<(At<String>, At<String>)>);
+pub struct ConfigSecretTable(pub Vec<(SpannedValue<String>, SpannedValue<String>)>);
 
 /// A date, with or without a time, written as TOML's own or as a text.
 #[derive(Debug, Clone)]
-pub struct Moment(pub String);
+pub struct DateOrDateTime(pub String);
 
 /// A kind of value that a field may have.
-pub trait Kind: Sized {
+pub trait ConfigValue: Sized {
     /// What the documentation and faults call it.
     const WORDS: &'static str;
     /// Whether its text may be shown.
@@ -42,21 +42,21 @@ pub trait Kind: Sized {
     fn of(value: &DeValue<'_>) -> Option<Self>;
 }
 
-impl Kind for String {
+impl ConfigValue for String {
     const WORDS: &'static str = "text";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         value.as_str().map(str::to_owned)
     }
 }
 
-impl Kind for bool {
+impl ConfigValue for bool {
     const WORDS: &'static str = "true or false";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         value.as_bool()
     }
 }
 
-impl Kind for u64 {
+impl ConfigValue for u64 {
     const WORDS: &'static str = "whole number";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         let number = value.as_integer()?;
@@ -64,15 +64,16 @@ impl Kind for u64 {
     }
 }
 
-impl Kind for Vec<At<String>> {
+impl ConfigValue for Vec<SpannedValue<String>> {
     const WORDS: &'static str = "list of texts";
     fn of(value: &DeValue<'_>) -> Option<Self> {
-        let text = |item: &Spanned<DeValue<'_>>| Some(At { value: String::of(item.get_ref())?, span: item.span() });
+        let text =
+            |item: &Spanned<DeValue<'_>>| Some(SpannedValue { value: String::of(item.get_ref())?, span: item.span() });
         value.as_array()?.iter().map(text).collect()
     }
 }
 
-impl Kind for Moment {
+impl ConfigValue for DateOrDateTime {
     const WORDS: &'static str = "date, or date and time";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         match value {
@@ -82,133 +83,149 @@ impl Kind for Moment {
     }
 }
 
-fn pairs(value: &DeValue<'_>) -> Option<Vec<(At<String>, At<String>)>> {
+fn read_string_pairs(value: &DeValue<'_>) -> Option<Vec<(SpannedValue<String>, SpannedValue<String>)>> {
     let pair = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
         let key: &Spanned<toml::de::DeString<'_>> = key;
-        let value = At { value: String::of(value.get_ref())?, span: value.span() };
-        Some((At { value: key.get_ref().to_string(), span: key.span() }, value))
+        let value = SpannedValue { value: String::of(value.get_ref())?, span: value.span() };
+        Some((SpannedValue { value: key.get_ref().to_string(), span: key.span() }, value))
     };
     value.as_table()?.iter().map(pair).collect()
 }
 
-impl Kind for Pairs {
+impl ConfigValue for ConfigStringTable {
     const WORDS: &'static str = "table of texts";
     fn of(value: &DeValue<'_>) -> Option<Self> {
-        pairs(value).map(Self)
+        read_string_pairs(value).map(Self)
     }
 }
 
-impl Kind for SecretPairs {
+impl ConfigValue for ConfigSecretTable {
     const WORDS: &'static str = "table of texts";
     const IS_SECRET: bool = true;
     fn of(value: &DeValue<'_>) -> Option<Self> {
-        pairs(value).map(Self)
+        read_string_pairs(value).map(Self)
     }
 }
 
 /// Why a value is not of the kind that it has to be: its type, or what is in it.
-fn unfit(value: &DeValue<'_>, words: &str) -> String {
+fn mismatch_reason(value: &DeValue<'_>, words: &str) -> String {
     match value {
         DeValue::Integer(_) if words == u64::WORDS => "from 0 to 18446744073709551615".to_owned(),
-        DeValue::Table(_) if words == Pairs::WORDS => "and not all in it are texts".to_owned(),
-        DeValue::Array(_) if words == <Vec<At<String>> as Kind>::WORDS => "and not all in it are texts".to_owned(),
+        DeValue::Table(_) if words == ConfigStringTable::WORDS => "and not all in it are texts".to_owned(),
+        DeValue::Array(_) if words == <Vec<SpannedValue<String>> as ConfigValue>::WORDS => {
+            "and not all in it are texts".to_owned()
+        }
         other => format!("not a value of type {}", other.type_str()),
     }
 }
 
 /// Collects what the reading of one file finds.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct ConfigReader {
     /// What is wrong so far.
-    pub faults: Vec<Fault>,
+    pub diagnostics: Vec<ConfigDiagnostic>,
     /// What must not be shown.
-    pub secrets: Vec<Range<usize>>,
+    pub secret_spans: Vec<Range<usize>>,
 }
 
-impl Reader {
+impl ConfigReader {
     /// Notes a finding.
-    pub fn fault(&mut self, fault: Fault) {
-        self.faults.push(fault);
+    pub fn report(&mut self, fault: ConfigDiagnostic) {
+        self.diagnostics.push(fault);
     }
 
     /// Takes a field, or notes that it is of the wrong kind.
-    pub fn take<T: Kind>(&mut self, table: &DeTable<'_>, name: &str) -> Option<At<T>> {
+    pub fn read_field<T: ConfigValue>(&mut self, table: &DeTable<'_>, name: &str) -> Option<SpannedValue<T>> {
         let value = table.get(name)?;
         let taken = T::of(value.get_ref());
         // Written with an escape, a token would not look like one in the text.
         let is_token = value.get_ref().as_str().is_some_and(has_token);
         if T::IS_SECRET || taken.is_none() || is_token {
-            self.hide(value);
+            self.hide_value(value);
         }
         match taken {
-            Some(taken) => Some(At { value: taken, span: value.span() }),
+            Some(taken) => Some(SpannedValue { value: taken, span: value.span() }),
             None => {
-                let message = format!("`{name}` is a {}, {}", T::WORDS, unfit(value.get_ref(), T::WORDS));
-                self.fault(Fault::new(Code::WrongType, &value.span(), message).help(format!("write a {}", T::WORDS)));
+                let message = format!("`{name}` is a {}, {}", T::WORDS, mismatch_reason(value.get_ref(), T::WORDS));
+                self.report(
+                    ConfigDiagnostic::new(ConfigDiagnosticCode::WrongType, &value.span(), message)
+                        .with_help(format!("write a {}", T::WORDS)),
+                );
                 None
             }
         }
     }
 
     /// Takes a name that no other of its kind has. A fault in one is not told again where it is used: `taken` has all.
-    pub fn name<T: FromStr<Err = ParseNameError>>(
+    pub fn read_unique_name<T: FromStr<Err = ParseNameError>>(
         &mut self,
-        written: Option<&At<String>>,
+        written: Option<&SpannedValue<String>>,
         section: &Range<usize>,
         (one, many, what_for): (&str, &str, &str),
         taken: &mut HashMap<String, Range<usize>>,
     ) -> Option<T> {
-        let Some(At { value, span }) = written else {
-            let fault = Fault::new(Code::MissingField, section, format!("a {one} needs a `name`"));
-            self.fault(fault.help(format!("add `name = \"…\"`; {what_for}")));
+        let Some(SpannedValue { value, span }) = written else {
+            let fault =
+                ConfigDiagnostic::new(ConfigDiagnosticCode::MissingField, section, format!("a {one} needs a `name`"));
+            self.report(fault.with_help(format!("add `name = \"…\"`; {what_for}")));
             return None;
         };
         if let Some(first) = taken.get(value) {
-            let fault = Fault::new(Code::Repeated, span, format!("there are two {many} `{value}`"));
-            self.fault(fault.help("give one of them another name").other(first, "the first is here"));
+            let fault =
+                ConfigDiagnostic::new(ConfigDiagnosticCode::Repeated, span, format!("there are two {many} `{value}`"));
+            self.report(fault.with_help("give one of them another name").with_related(first, "the first is here"));
             return None;
         }
         taken.insert(value.clone(), span.clone());
         let unfit = |error| {
-            Fault::new(Code::BadValue, span, format!("`{value}` is not a {one}'s name")).help(format!("{error}"))
+            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, format!("`{value}` is not a {one}'s name"))
+                .with_help(format!("{error}"))
         };
-        value.parse().map_err(|error: ParseNameError| self.fault(unfit(error))).ok()
+        value.parse().map_err(|error: ParseNameError| self.report(unfit(error))).ok()
     }
 
     /// Refuses fields that do not exist, and offers the nearest that does. What they hold may be anything.
-    pub fn check_names(&mut self, table: &DeTable<'_>, known: &[&str], what: &str) {
+    pub fn check_field_names(&mut self, table: &DeTable<'_>, known: &[&str], what: &str) {
         for (key, value) in table {
             if known.contains(&key.get_ref().as_ref()) {
                 continue;
             }
-            self.hide(value);
+            self.hide_value(value);
             let name = crate::diagnostic_report::escape_for_terminal(key.get_ref());
             let message = format!("`{name}` is not a field of {what}");
-            self.fault(Fault::new(Code::UnknownField, &key.span(), message).help(offer(key.get_ref(), known)));
+            self.report(
+                ConfigDiagnostic::new(ConfigDiagnosticCode::UnknownField, &key.span(), message)
+                    .with_help(suggest_name(key.get_ref(), known)),
+            );
         }
     }
 
     /// Marks a value, and everything in it, as not to be shown.
-    pub fn hide(&mut self, value: &Spanned<DeValue<'_>>) {
+    pub fn hide_value(&mut self, value: &Spanned<DeValue<'_>>) {
         match value.get_ref() {
-            DeValue::Table(table) => table.values().for_each(|value| self.hide(value)),
-            DeValue::Array(list) => list.iter().for_each(|value| self.hide(value)),
-            _ => self.secrets.push(value.span()),
+            DeValue::Table(table) => table.values().for_each(|value| self.hide_value(value)),
+            DeValue::Array(list) => list.iter().for_each(|value| self.hide_value(value)),
+            _ => self.secret_spans.push(value.span()),
         }
     }
 
     /// The tables of a section that may be there many times.
-    pub fn tables<'t, 'i>(&mut self, value: &'t Spanned<DeValue<'i>>, name: &str) -> Vec<At<&'t DeTable<'i>>> {
+    pub fn read_tables<'t, 'i>(
+        &mut self,
+        value: &'t Spanned<DeValue<'i>>,
+        name: &str,
+    ) -> Vec<SpannedValue<&'t DeTable<'i>>> {
         let tables = value.get_ref().as_array().and_then(|list| {
-            let table =
-                |item: &'t Spanned<DeValue<'i>>| Some(At { value: item.get_ref().as_table()?, span: item.span() });
+            let table = |item: &'t Spanned<DeValue<'i>>| {
+                Some(SpannedValue { value: item.get_ref().as_table()?, span: item.span() })
+            };
             list.iter().map(table).collect()
         });
         tables.unwrap_or_else(|| {
-            self.hide(value);
+            self.hide_value(value);
             let message = format!("`{name}` is written as one or more `[[{name}]]`");
             let help = format!("begin each with a line `[[{name}]]`");
-            self.fault(Fault::new(Code::WrongType, &value.span(), message).help(help));
+            self.report(ConfigDiagnostic::new(ConfigDiagnosticCode::WrongType, &value.span(), message).with_help(help));
             Vec::new()
         })
     }

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use gatelodge_policy::Severity;
 
-use super::fault::Code;
-use super::sections::{SECTIONS, Section};
+use super::config_diagnostic::ConfigDiagnosticCode;
+use super::config_sections::{CONFIG_SECTIONS, ConfigSection};
 
-const OPENING: &str = "# Configuration
+const PAGE_INTRODUCTION: &str = "# Configuration
 
 `gatelodge serve --config gatelodge.toml` reads one TOML file.
 All its faults are told at once, each with its place, a code and a way out.
@@ -47,13 +47,13 @@ Policies from the file have no versions of their own; the call log gives them ve
 ";
 
 /// The page.
-pub fn page() -> String {
-    let mut out = OPENING.to_owned();
-    for section in SECTIONS {
-        put(section, &mut out);
+pub fn config_page() -> String {
+    let mut out = PAGE_INTRODUCTION.to_owned();
+    for section in CONFIG_SECTIONS {
+        write_section(section, &mut out);
     }
     out.push_str("\n## Findings\n\n| code | | what it means |\n|---|---|---|\n");
-    for (code, about) in Code::ALL {
+    for (code, about) in ConfigDiagnosticCode::ALL {
         let severity = match code.severity() {
             Severity::Error => "error",
             Severity::Warning => "warning",
@@ -63,11 +63,11 @@ pub fn page() -> String {
     out
 }
 
-fn put(section: &Section, out: &mut String) {
-    let about: Vec<&str> = section.about.lines().map(str::trim).collect();
+fn write_section(section: &ConfigSection, out: &mut String) {
+    let about: Vec<&str> = section.description.lines().map(str::trim).collect();
     let _ = write!(out, "\n## `{}`\n\n{}\n\n", section.heading, about.join("\n"));
     out.push_str("| field | | default | what it means |\n|---|---|---|---|\n");
     for field in section.fields {
-        let _ = writeln!(out, "| `{}` | {} | {} |{} |", field.name, field.kind, field.default, field.about);
+        let _ = writeln!(out, "| `{}` | {} | {} |{} |", field.name, field.type_name, field.default, field.description);
     }
 }
