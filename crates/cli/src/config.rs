@@ -1,15 +1,15 @@
 //! The configuration: one TOML file, read whole. All its faults come at once, and none of them tells a secret.
 
-mod command;
 mod config_diagnostic;
 mod config_page;
 mod config_reader;
 mod config_redaction;
 mod config_sections;
 mod gateway_section;
-mod grants;
-mod policies;
-mod servers;
+mod grants_section;
+mod policies_section;
+mod server_command;
+mod servers_section;
 mod store_section;
 mod telemetry_section;
 mod time_syntax;
@@ -33,7 +33,7 @@ use config_sections::{RawAdmin, RawGateway, RawGrant, RawPolicy, RawServer, RawS
 pub use config_diagnostic::suggest_name;
 pub use config_page::config_page;
 pub use gateway_section::{DEFAULT_ADMIN_ADDRESS, DEFAULT_GATEWAY_ADDRESS, GatewaySection};
-pub use grants::{FILE_ID, is_label, revisions};
+pub use grants_section::{FILE_GRANT_ID_PREFIX, is_valid_label, revision_list};
 pub use store_section::{StoreSection, default_data_directory};
 pub use telemetry_section::TelemetrySection;
 pub use time_syntax::{DURATION_SYNTAX, parse_duration, parse_timestamp};
@@ -135,10 +135,11 @@ fn load_config_text(
         return LoadedConfig { config: None, store: None, diagnostics: findings };
     }
     let raw = read_sections(root.get_ref(), &mut reader);
-    let servers = servers::servers(raw.servers, home, environment, &mut reader);
-    let policies = policies::policies(raw.policies, home, &mut reader);
-    let around = grants::Around { servers: &servers, policies: &policies, home, environment };
-    let (grants, token_files) = grants::grants(raw.grants, around, &mut reader);
+    let servers = servers_section::read_servers(raw.servers, home, environment, &mut reader);
+    let policies = policies_section::read_policies(raw.policies, home, &mut reader);
+    let around =
+        grants_section::GrantContext { servers: &servers, policies: &policies, base_directory: home, environment };
+    let (grants, token_files) = grants_section::read_grants(raw.grants, around, &mut reader);
     let mut listen = gateway_section::read_gateway_section(raw.gateway, &raw.admin, &mut reader);
     listen.telemetry = telemetry_section::read_telemetry_section(&raw.telemetry, environment, &mut reader);
     let store = store_section::read_store_section(raw.store, home, &mut reader);
@@ -150,10 +151,10 @@ fn load_config_text(
     let findings = ConfigDiagnostics {
         source: shown,
         diagnostics: reader.diagnostics,
-        policy_diagnostics: policies.found,
+        policy_diagnostics: policies.diagnostics,
         files: files.clone(),
     };
-    let entries = ConfigEntries { servers: servers.good, policies: policies.good.into_values().collect(), grants };
+    let entries = ConfigEntries { servers: servers.valid, policies: policies.valid.into_values().collect(), grants };
     let config = GatewayConfig { gateway: listen, store: store.clone(), entries, files };
     LoadedConfig { config: (findings.error_count() == 0).then_some(config), store: Some(store), diagnostics: findings }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{GrantCommand, LifeArgs, NamedArgs, TokenArgs};
-use crate::config::{self, FILE_ID};
+use crate::config::{self, FILE_GRANT_ID_PREFIX};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
@@ -61,7 +61,7 @@ fn token(args: &TokenArgs) -> Result<CommandExitCode> {
 async fn find(desk: &AdminContext, name: &str) -> Result<Grant> {
     let is_in_file =
         desk.config_entries().grants.iter().any(|grant| grant.label.as_ref() == name || grant.id.0.as_ref() == name);
-    if is_in_file || name.starts_with(FILE_ID) {
+    if is_in_file || name.starts_with(FILE_GRANT_ID_PREFIX) {
         return Err(admin_context::defined_in_file_error("grant", &escape_for_terminal(name)));
     }
     match desk.stores.grants.get(name).await {

@@ -5,7 +5,7 @@ use http::Uri;
 
 use super::config_reader::ConfigReader;
 use super::config_sections::RawTelemetry;
-use super::servers::{injected, url, warn_of_clear_text};
+use super::servers_section::{read_headers, read_url, warn_clear_text};
 use crate::header_template::EnvironmentLookup;
 
 /// What the file says.
@@ -25,10 +25,10 @@ pub fn read_telemetry_section(
     environment: EnvironmentLookup<'_>,
     reader: &mut ConfigReader,
 ) -> TelemetrySection {
-    let headers = injected(raw.headers.as_ref(), environment, reader);
+    let headers = read_headers(raw.headers.as_ref(), environment, reader);
     let endpoint = raw.endpoint.as_ref().and_then(|written| {
-        let endpoint = url(written, reader)?;
-        warn_of_clear_text(&endpoint, &written.span, &headers, reader);
+        let endpoint = read_url(written, reader)?;
+        warn_clear_text(&endpoint, &written.span, &headers, reader);
         Some(endpoint)
     });
     TelemetrySection { endpoint, headers, service_name: raw.service_name.as_ref().map(|name| name.value.clone()) }

@@ -12,13 +12,13 @@ use super::attach::attachment;
 use super::{expiry, find};
 use crate::admin_context::{self, StoreMode};
 use crate::cli::{CreateArgs, RotateArgs};
-use crate::config::{is_label, revisions};
+use crate::config::{is_valid_label, revision_list};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 
 pub fn run(args: CreateArgs) -> Result<CommandExitCode> {
-    if !is_label(&args.label) {
+    if !is_valid_label(&args.label) {
         return Err(UsageError(
             "a label has 1 to 128 characters, without control characters, `file:` in front or a token in it".to_owned(),
         )
@@ -96,7 +96,7 @@ fn revision(text: &str) -> Result<Revision, UsageError> {
         UsageError(format!(
             "`{}` is not a revision of the protocol; there are {}",
             escape_for_terminal(text),
-            revisions()
+            revision_list()
         ))
     };
     text.parse().map_err(unknown)

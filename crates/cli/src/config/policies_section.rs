@@ -15,46 +15,51 @@ use super::config_sections::RawPolicy;
 use crate::source_file::{self, FileStamp, NamedSource};
 
 /// Policies from the file have no versions; the log says 0.
-pub const FILE_VERSION: PolicyVersion = PolicyVersion(0);
+pub const FILE_POLICY_VERSION: PolicyVersion = PolicyVersion(0);
 
 /// What faults of names say: one, many, and what the name is for.
-const WORDS: (&str, &str, &str) = ("policy", "policies", "grants refer to it");
+const POLICY_NAME_MESSAGES: (&str, &str, &str) = ("policy", "policies", "grants refer to it");
 
 /// The policies, and what was found in their files.
 #[derive(Debug, Default)]
-pub struct Policies {
+pub struct PoliciesSection {
     /// Those that are good.
-    pub good: HashMap<String, Arc<ActivePolicy>>,
+    pub valid: HashMap<String, Arc<ActivePolicy>>,
     /// All names, with their places.
-    pub names: HashMap<String, Range<usize>>,
+    pub name_spans: HashMap<String, Range<usize>>,
     /// The documents with findings.
-    pub found: Vec<(NamedSource, Vec<gatelodge_policy::Diagnostic>)>,
+    pub diagnostics: Vec<(NamedSource, Vec<gatelodge_policy::Diagnostic>)>,
     /// The files that were read.
     pub files: Vec<FileStamp>,
 }
 
 /// What the sections mean.
-pub fn policies(raw: Vec<RawPolicy>, home: &Path, reader: &mut ConfigReader) -> Policies {
-    let mut policies = Policies::default();
+pub fn read_policies(raw: Vec<RawPolicy>, home: &Path, reader: &mut ConfigReader) -> PoliciesSection {
+    let mut policies = PoliciesSection::default();
     for raw in raw {
-        let name = reader.read_unique_name::<PolicyName>(raw.name.as_ref(), &raw.span, WORDS, &mut policies.names);
+        let name = reader.read_unique_name::<PolicyName>(
+            raw.name.as_ref(),
+            &raw.span,
+            POLICY_NAME_MESSAGES,
+            &mut policies.name_spans,
+        );
         let Some(SpannedValue { value: file, span }) = raw.file else {
             let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::MissingField, &raw.span, "a policy needs a `file`");
             reader.report(fault.with_help("add `file = \"policy.json\"`"));
             continue;
         };
-        if let (Some(policy), Some(name)) = (document(&home.join(file), &span, &mut policies, reader), name) {
-            let live = ActivePolicy { name: name.clone(), version: FILE_VERSION, policy };
-            policies.good.insert(name.to_string(), Arc::new(live));
+        if let (Some(policy), Some(name)) = (read_document(&home.join(file), &span, &mut policies, reader), name) {
+            let live = ActivePolicy { name: name.clone(), version: FILE_POLICY_VERSION, policy };
+            policies.valid.insert(name.to_string(), Arc::new(live));
         }
     }
     policies
 }
 
-fn document(
+fn read_document(
     path: &Path,
     span: &Range<usize>,
-    policies: &mut Policies,
+    policies: &mut PoliciesSection,
     reader: &mut ConfigReader,
 ) -> Option<gatelodge_policy::Policy> {
     policies.files.push(FileStamp::of(path));
@@ -78,7 +83,7 @@ fn document(
         );
     }
     if !found.is_empty() {
-        policies.found.push((source, found));
+        policies.diagnostics.push((source, found));
     }
     policy
 }

@@ -11,10 +11,10 @@ use super::config_sections::RawServer;
 use super::gateway_section::set_duration;
 use crate::header_template::{self, EnvironmentLookup, HeaderError};
 
-const GRACE: Duration = Duration::from_secs(2);
+const DEFAULT_GRACE: Duration = Duration::from_secs(2);
 
 /// What the section says of the process.
-pub fn child(
+pub fn read_child_config(
     raw: &RawServer,
     command: &SpannedValue<Vec<SpannedValue<String>>>,
     home: &Path,
@@ -51,17 +51,17 @@ pub fn child(
         env: Vec::new(),
         secrets: Vec::new(),
         directory: raw.directory.as_ref().map(|directory| home.join(&directory.value)),
-        grace: GRACE,
+        grace: DEFAULT_GRACE,
     };
     set_duration(&mut child.grace, raw.grace.as_ref(), reader);
     let plain =
         header_template::INHERITED_VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), environment(name)?)));
     child.env.extend(plain);
-    variables(raw, environment, &mut child, reader);
+    read_variables(raw, environment, &mut child, reader);
     Some(child)
 }
 
-fn variables(
+fn read_variables(
     raw: &RawServer,
     environment: EnvironmentLookup<'_>,
     child: &mut UpstreamProcessConfig,
@@ -97,7 +97,7 @@ fn variables(
 }
 
 /// Refuses what only a server that is run can have.
-pub fn refuse_fields(raw: &RawServer, reader: &mut ConfigReader) {
+pub fn refuse_command_fields(raw: &RawServer, reader: &mut ConfigReader) {
     let env = raw.env.as_ref().map(|env| ("env", &env.span));
     let directory = raw.directory.as_ref().map(|directory| ("directory", &directory.span));
     let grace = raw.grace.as_ref().map(|grace| ("grace", &grace.span));

@@ -11,37 +11,42 @@ use gatelodge_gateway::{
 use gatelodge_store::ServerName;
 use http::Uri;
 
-use super::command;
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_reader::{ConfigReader, ConfigSecretTable, SpannedValue};
 use super::config_sections::RawServer;
 use super::gateway_section::set_duration;
+use super::server_command;
 use crate::header_template::{self, EnvironmentLookup, HeaderError};
 use crate::server_url;
 
 /// What faults of names say: one, many, and what the name is for.
-const WORDS: (&str, &str, &str) = ("server", "servers", "agents reach it at `/mcp/<name>`");
+const SERVER_NAME_MESSAGES: (&str, &str, &str) = ("server", "servers", "agents reach it at `/mcp/<name>`");
 
 /// The servers that are good, and the names of all, so that a fault in one is not told again where it is used.
 #[derive(Debug, Default)]
-pub struct Servers {
+pub struct ServersSection {
     /// Those that are good.
-    pub good: Vec<UpstreamConfig>,
+    pub valid: Vec<UpstreamConfig>,
     /// All names, with their places.
-    pub names: HashMap<String, Range<usize>>,
+    pub name_spans: HashMap<String, Range<usize>>,
 }
 
 /// What the sections mean.
-pub fn servers(
+pub fn read_servers(
     raw: Vec<RawServer>,
     home: &Path,
     environment: EnvironmentLookup<'_>,
     reader: &mut ConfigReader,
-) -> Servers {
-    let mut servers = Servers::default();
+) -> ServersSection {
+    let mut servers = ServersSection::default();
     for raw in raw {
-        let name = reader.read_unique_name::<ServerName>(raw.name.as_ref(), &raw.span, WORDS, &mut servers.names);
-        let way = way(&raw, home, environment, reader);
+        let name = reader.read_unique_name::<ServerName>(
+            raw.name.as_ref(),
+            &raw.span,
+            SERVER_NAME_MESSAGES,
+            &mut servers.name_spans,
+        );
+        let way = read_transport(&raw, home, environment, reader);
         let log_arguments = raw.log_arguments.is_some_and(|log| log.value);
         if let (Some(name), Some(way)) = (name, way) {
             let is_set = |flag: Option<&SpannedValue<bool>>| flag.is_some_and(|flag| flag.value);
@@ -51,14 +56,14 @@ pub fn servers(
                 Some(SpannedValue { value, .. }) if value == "0s" => accepting.check_definitions = Duration::ZERO,
                 written => set_duration(&mut accepting.check_definitions, written, reader),
             }
-            servers.good.push(UpstreamConfig { name, transport: way, log_arguments, pinning: accepting });
+            servers.valid.push(UpstreamConfig { name, transport: way, log_arguments, pinning: accepting });
         }
     }
     servers
 }
 
 /// A server is reached at its URL, or run by its command.
-fn way(
+fn read_transport(
     raw: &RawServer,
     home: &Path,
     environment: EnvironmentLookup<'_>,
@@ -85,19 +90,19 @@ fn way(
             None
         }
         (None, Some(command)) => {
-            command::child(raw, command, home, environment, reader).map(UpstreamTransport::Process)
+            server_command::read_child_config(raw, command, home, environment, reader).map(UpstreamTransport::Process)
         }
         (Some(written), None) => {
-            command::refuse_fields(raw, reader);
-            let headers = injected(raw.headers.as_ref(), environment, reader);
-            let url = url(written, reader)?;
-            warn_of_clear_text(&url, &written.span, &headers, reader);
+            server_command::refuse_command_fields(raw, reader);
+            let headers = read_headers(raw.headers.as_ref(), environment, reader);
+            let url = read_url(written, reader)?;
+            warn_clear_text(&url, &written.span, &headers, reader);
             Some(UpstreamTransport::Http(UpstreamHttpConfig { url, headers }))
         }
     }
 }
 
-pub(super) fn url(SpannedValue { value, span }: &SpannedValue<String>, reader: &mut ConfigReader) -> Option<Uri> {
+pub(super) fn read_url(SpannedValue { value, span }: &SpannedValue<String>, reader: &mut ConfigReader) -> Option<Uri> {
     if value.contains(['@', '?']) {
         // What stands there may be a credential.
         reader.secret_spans.push(span.clone());
@@ -111,7 +116,7 @@ pub(super) fn url(SpannedValue { value, span }: &SpannedValue<String>, reader: &
         .ok()
 }
 
-pub(super) fn injected(
+pub(super) fn read_headers(
     written: Option<&SpannedValue<ConfigSecretTable>>,
     environment: EnvironmentLookup<'_>,
     reader: &mut ConfigReader,
@@ -121,7 +126,7 @@ pub(super) fn injected(
     for (name, value) in written {
         match header_template::expand_header(&name.value, &value.value, environment) {
             Ok(header) => {
-                warn_of_secret(name, value, &header, reader);
+                warn_plain_secret(name, value, &header, reader);
                 injected.push(header);
             }
             Err(fault) => {
@@ -142,7 +147,7 @@ pub(super) fn injected(
     injected
 }
 
-fn warn_of_secret(
+fn warn_plain_secret(
     name: &SpannedValue<String>,
     value: &SpannedValue<String>,
     header: &InjectedHeader,
@@ -166,12 +171,7 @@ fn warn_of_secret(
     }
 }
 
-pub(super) fn warn_of_clear_text(
-    url: &Uri,
-    span: &Range<usize>,
-    headers: &[InjectedHeader],
-    reader: &mut ConfigReader,
-) {
+pub(super) fn warn_clear_text(url: &Uri, span: &Range<usize>, headers: &[InjectedHeader], reader: &mut ConfigReader) {
     let has_secret = headers.iter().any(|header| !header.secrets.is_empty());
     if has_secret && url.scheme_str() == Some("http") && !server_url::is_loopback(url) {
         let fault = ConfigDiagnostic::new(

@@ -13,38 +13,42 @@ use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode, suggest_n
 use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_redaction::has_token;
 use super::config_sections::RawGrant;
-use super::policies::Policies;
-use super::servers::Servers;
+use super::policies_section::PoliciesSection;
+use super::servers_section::ServersSection;
 use super::time_syntax::parse_timestamp;
 use crate::header_template::EnvironmentLookup;
 use crate::source_file::FileStamp;
 
 /// What ids of grants from the file begin with. Their counters stay as long as the label does.
-pub const FILE_ID: &str = "file:";
+pub const FILE_GRANT_ID_PREFIX: &str = "file:";
 /// Longer labels are not for people.
-const MAX_LABEL: usize = 128;
+const MAX_LABEL_CHARS: usize = 128;
 
 /// What grants refer to.
 #[derive(Clone, Copy)]
-pub struct Around<'a> {
+pub struct GrantContext<'a> {
     /// The servers of the file.
-    pub servers: &'a Servers,
+    pub servers: &'a ServersSection,
     /// The policies of the file.
-    pub policies: &'a Policies,
+    pub policies: &'a PoliciesSection,
     /// Where relative paths begin.
-    pub home: &'a Path,
+    pub base_directory: &'a Path,
     /// Where tokens may be.
     pub environment: EnvironmentLookup<'a>,
 }
 
 /// What the sections mean, and the files that were read for them.
-pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut ConfigReader) -> (Vec<GrantConfig>, Vec<FileStamp>) {
+pub fn read_grants(
+    raw: Vec<RawGrant>,
+    around: GrantContext<'_>,
+    reader: &mut ConfigReader,
+) -> (Vec<GrantConfig>, Vec<FileStamp>) {
     let (mut good, mut files) = (Vec::new(), Vec::new());
     let mut labels = HashMap::new();
     let mut tokens: HashMap<TokenHash, Range<usize>> = HashMap::new();
     for raw in raw {
-        let label = label(&raw, &mut labels, reader);
-        let token = token(&raw, around, &mut files, reader);
+        let label = read_label(&raw, &mut labels, reader);
+        let token = read_token(&raw, around, &mut files, reader);
         if let Some(SpannedValue { value, span }) = &token
             && let Some(first) = tokens.insert(*value, span.clone())
         {
@@ -53,13 +57,13 @@ pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut ConfigReader)
                 fault.with_help("make another one: `gatelodge grant token`").with_related(&first, "the first is here"),
             );
         }
-        let doors = doors(&raw, around, reader);
-        let expires_at = expires(raw.expires.as_ref(), reader);
-        let minimum_revision = minimum(raw.minimum_revision.as_ref(), reader);
+        let doors = read_server_access(&raw, around, reader);
+        let expires_at = read_expiry(raw.expires.as_ref(), reader);
+        let minimum_revision = read_minimum_revision(raw.minimum_revision.as_ref(), reader);
         let facts = raw.labels.map(|labels| labels.value.0).unwrap_or_default();
         let facts: BTreeMap<String, String> = facts.into_iter().map(|(key, value)| (key.value, value.value)).collect();
         if let (Some(label), Some(token), Some(doors)) = (label, token, doors) {
-            let id = GrantId(format!("{FILE_ID}{label}").into());
+            let id = GrantId(format!("{FILE_GRANT_ID_PREFIX}{label}").into());
             good.push(GrantConfig {
                 id,
                 label: label.into(),
@@ -74,7 +78,7 @@ pub fn grants(raw: Vec<RawGrant>, around: Around<'_>, reader: &mut ConfigReader)
     (good, files)
 }
 
-fn label(raw: &RawGrant, taken: &mut HashMap<String, Range<usize>>, reader: &mut ConfigReader) -> Option<String> {
+fn read_label(raw: &RawGrant, taken: &mut HashMap<String, Range<usize>>, reader: &mut ConfigReader) -> Option<String> {
     let Some(SpannedValue { value, span }) = &raw.label else {
         let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::MissingField, &raw.span, "a grant needs a `label`");
         reader.report(fault.with_help("add `label = \"…\"`: who it is for"));
@@ -86,10 +90,12 @@ fn label(raw: &RawGrant, taken: &mut HashMap<String, Range<usize>>, reader: &mut
         reader.report(fault.with_help("give one of them another label").with_related(&first, "the first is here"));
         return None;
     }
-    if !is_label(value) {
+    if !is_valid_label(value) {
         let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, "this is not a label");
         reader.report(
-            fault.with_help(format!("write 1 to {MAX_LABEL} characters, without control characters, and no token")),
+            fault.with_help(format!(
+                "write 1 to {MAX_LABEL_CHARS} characters, without control characters, and no token"
+            )),
         );
         return None;
     }
@@ -97,15 +103,15 @@ fn label(raw: &RawGrant, taken: &mut HashMap<String, Range<usize>>, reader: &mut
 }
 
 /// Whether a text can be a grant's label. One that is a token would be in every log.
-pub fn is_label(text: &str) -> bool {
+pub fn is_valid_label(text: &str) -> bool {
     let length = text.chars().count();
-    let is_clean = !text.chars().any(char::is_control) && !text.starts_with(FILE_ID) && !has_token(text);
-    (1..=MAX_LABEL).contains(&length) && is_clean
+    let is_clean = !text.chars().any(char::is_control) && !text.starts_with(FILE_GRANT_ID_PREFIX) && !has_token(text);
+    (1..=MAX_LABEL_CHARS).contains(&length) && is_clean
 }
 
-fn token(
+fn read_token(
     raw: &RawGrant,
-    around: Around<'_>,
+    around: GrantContext<'_>,
     files: &mut Vec<FileStamp>,
     reader: &mut ConfigReader,
 ) -> Option<SpannedValue<TokenHash>> {
@@ -138,11 +144,11 @@ fn token(
         return None;
     }
     let hash = if raw.token_hash.is_some() {
-        TokenHash::parse(&first.value).map_err(|error| bad_token(span, &error))
+        TokenHash::parse(&first.value).map_err(|error| token_diagnostic(span, &error))
     } else if raw.token_env.is_some() {
-        of_environment(first, around.environment)
+        token_from_environment(first, around.environment)
     } else {
-        of_file(first, around.home, files)
+        token_from_file(first, around.base_directory, files)
     };
     match hash {
         Ok(hash) => Some(SpannedValue { value: hash, span: span.clone() }),
@@ -153,7 +159,7 @@ fn token(
     }
 }
 
-fn of_environment(
+fn token_from_environment(
     name: &SpannedValue<String>,
     environment: EnvironmentLookup<'_>,
 ) -> Result<TokenHash, ConfigDiagnostic> {
@@ -165,10 +171,10 @@ fn of_environment(
         let help = "set it where the gateway starts (one that is not UTF-8 counts as missing); `gatelodge grant token` makes a token";
         return Err(ConfigDiagnostic::new(ConfigDiagnosticCode::MissingVariable, &name.span, message).with_help(help));
     };
-    GrantToken::parse(text.trim()).map(|token| token.hash()).map_err(|error| bad_token(&name.span, &error))
+    GrantToken::parse(text.trim()).map(|token| token.hash()).map_err(|error| token_diagnostic(&name.span, &error))
 }
 
-fn of_file(
+fn token_from_file(
     path: &SpannedValue<String>,
     home: &Path,
     files: &mut Vec<FileStamp>,
@@ -180,10 +186,10 @@ fn of_file(
         ConfigDiagnostic::new(ConfigDiagnosticCode::UnreadableFile, &path.span, format!("{error}")).with_help(help)
     })?;
     let text = String::from_utf8_lossy(&source.text);
-    GrantToken::parse(text.trim()).map(|token| token.hash()).map_err(|error| bad_token(&path.span, &error))
+    GrantToken::parse(text.trim()).map(|token| token.hash()).map_err(|error| token_diagnostic(&path.span, &error))
 }
 
-fn bad_token(span: &Range<usize>, error: &gatelodge_store::TokenError) -> ConfigDiagnostic {
+fn token_diagnostic(span: &Range<usize>, error: &gatelodge_store::TokenError) -> ConfigDiagnostic {
     let fault = ConfigDiagnostic::new(
         ConfigDiagnosticCode::BadValue,
         span,
@@ -192,7 +198,11 @@ fn bad_token(span: &Range<usize>, error: &gatelodge_store::TokenError) -> Config
     fault.with_help(format!("{error}; `gatelodge grant token` makes a token and its hash"))
 }
 
-fn doors(raw: &RawGrant, around: Around<'_>, reader: &mut ConfigReader) -> Option<HashMap<ServerName, ServerAccess>> {
+fn read_server_access(
+    raw: &RawGrant,
+    around: GrantContext<'_>,
+    reader: &mut ConfigReader,
+) -> Option<HashMap<ServerName, ServerAccess>> {
     let written: Vec<(&SpannedValue<String>, Option<&SpannedValue<String>>)> = match (&raw.server, &raw.servers) {
         (Some(server), None) => vec![(server, raw.policy.as_ref())],
         (None, Some(servers)) => servers.value.0.iter().map(|(server, policy)| (server, Some(policy))).collect(),
@@ -223,13 +233,15 @@ fn doors(raw: &RawGrant, around: Around<'_>, reader: &mut ConfigReader) -> Optio
         reader.report(fault.with_help("leave `policy` out").with_related(&servers.span, "`servers` is here"));
         return None;
     }
-    let mode = mode(raw, reader);
-    let doors: Vec<Option<(ServerName, ServerAccess)>> =
-        written.into_iter().map(|(server, policy)| door(server, policy, mode, around, reader)).collect();
+    let mode = read_mode(raw, reader);
+    let doors: Vec<Option<(ServerName, ServerAccess)>> = written
+        .into_iter()
+        .map(|(server, policy)| read_one_server_access(server, policy, mode, around, reader))
+        .collect();
     doors.into_iter().collect()
 }
 
-fn mode(raw: &RawGrant, reader: &mut ConfigReader) -> EnforcementMode {
+fn read_mode(raw: &RawGrant, reader: &mut ConfigReader) -> EnforcementMode {
     match &raw.observe {
         Some(SpannedValue { value: true, span }) => {
             let message = "this grant only observes: what its policy refuses is recorded and sent all the same";
@@ -243,24 +255,24 @@ fn mode(raw: &RawGrant, reader: &mut ConfigReader) -> EnforcementMode {
     }
 }
 
-fn door(
+fn read_one_server_access(
     server: &SpannedValue<String>,
     policy: Option<&SpannedValue<String>>,
     mode: EnforcementMode,
-    around: Around<'_>,
+    around: GrantContext<'_>,
     reader: &mut ConfigReader,
 ) -> Option<(ServerName, ServerAccess)> {
-    let is_known = refers(server, "server", "servers", around.servers.names.keys(), reader);
+    let is_known = check_known_name(server, "server", "servers", around.servers.name_spans.keys(), reader);
     let policy = policy.and_then(|policy| {
-        refers(policy, "policy", "policies", around.policies.names.keys(), reader);
-        around.policies.good.get(&policy.value).cloned()
+        check_known_name(policy, "policy", "policies", around.policies.name_spans.keys(), reader);
+        around.policies.valid.get(&policy.value).cloned()
     });
     let name = server.value.parse().ok().filter(|_| is_known)?;
     Some((name, ServerAccess { policy, mode }))
 }
 
 /// Notes a name that nothing has.
-fn refers<'n>(
+fn check_known_name<'n>(
     name: &SpannedValue<String>,
     what: &str,
     section: &str,
@@ -280,7 +292,7 @@ fn refers<'n>(
     is_known
 }
 
-fn minimum(
+fn read_minimum_revision(
     written: Option<&SpannedValue<super::config_reader::DateOrDateTime>>,
     reader: &mut ConfigReader,
 ) -> Option<Revision> {
@@ -289,17 +301,17 @@ fn minimum(
     if found.is_none() {
         let fault =
             ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, "this is not a revision of the protocol");
-        reader.report(fault.with_help(format!("write one of {}", revisions())));
+        reader.report(fault.with_help(format!("write one of {}", revision_list())));
     }
     found
 }
 
 /// The revisions that a grant can want, for messages.
-pub fn revisions() -> String {
+pub fn revision_list() -> String {
     Revision::ALL.map(|revision| format!("`{revision}`")).join(", ")
 }
 
-fn expires(
+fn read_expiry(
     written: Option<&SpannedValue<super::config_reader::DateOrDateTime>>,
     reader: &mut ConfigReader,
 ) -> Option<Timestamp> {
