@@ -13,7 +13,7 @@ use crate::app::{self, StoreHandles};
 use crate::cli::StoreArgs;
 use crate::config::{self, ConfigEntries, GatewayConfig, StoreSection};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::{client, process_environment};
+use crate::{mcp_client, process_environment};
 
 /// How long a gateway may take to say that it is there.
 const READY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -136,7 +136,7 @@ fn refuse_missing_store(store: &StoreSection, config: Option<&GatewayConfig>) ->
 /// Whether a gateway answers at an admin address, ready or not.
 pub async fn is_gateway_up(admin: SocketAddr) -> Result<bool> {
     let url = format!("http://{admin}/readyz").parse()?;
-    Ok(matches!(client::get(url, READY_TIMEOUT).await, Ok(200 | 503)))
+    Ok(matches!(mcp_client::get_status(url, READY_TIMEOUT).await, Ok(200 | 503)))
 }
 
 /// Opens the store and does one thing at it.

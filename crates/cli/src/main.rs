@@ -3,7 +3,6 @@
 mod admin_context;
 mod app;
 mod cli;
-mod client;
 mod clients;
 mod commands;
 mod config;
@@ -11,6 +10,7 @@ mod demo;
 mod diagnostic_report;
 mod exit_code;
 mod header_template;
+mod mcp_client;
 mod otel_settings;
 mod process_environment;
 mod process_supervisor;

@@ -7,9 +7,9 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::Value;
 
 use crate::cli::CallArgs;
-use crate::client::{Client, ClientError};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
+use crate::mcp_client::{McpClient, McpClientError};
 use crate::{process_environment, server_url, stdout_output};
 
 /// What stands before a refusal's text, and how the command then ends.
@@ -34,7 +34,7 @@ pub fn run(args: &CallArgs) -> Result<CommandExitCode> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let opened = Client::open(url, headers, args.era, Duration::from_secs(args.timeout)).await;
+        let opened = McpClient::open(url, headers, args.era, Duration::from_secs(args.timeout)).await;
         let mut client = match opened {
             Ok(client) => client,
             Err(error) => return failed(&error, args),
@@ -48,7 +48,7 @@ pub fn run(args: &CallArgs) -> Result<CommandExitCode> {
     })
 }
 
-async fn call(client: &mut Client, tool: &str, arguments: &Value, args: &CallArgs) -> Result<CommandExitCode> {
+async fn call(client: &mut McpClient, tool: &str, arguments: &Value, args: &CallArgs) -> Result<CommandExitCode> {
     for _ in 0..args.times {
         let result = match client.call(tool, arguments).await {
             Ok(result) => result,
@@ -67,8 +67,8 @@ async fn call(client: &mut Client, tool: &str, arguments: &Value, args: &CallArg
     Ok(CommandExitCode::Success)
 }
 
-async fn list(client: &mut Client, args: &CallArgs) -> Result<CommandExitCode> {
-    let tools = match client.tools().await {
+async fn list(client: &mut McpClient, args: &CallArgs) -> Result<CommandExitCode> {
+    let tools = match client.list_tools().await {
         Ok(tools) => tools,
         Err(error) => return failed(&error, args),
     };
@@ -84,22 +84,22 @@ async fn list(client: &mut Client, args: &CallArgs) -> Result<CommandExitCode> {
 }
 
 /// Says why there is no result.
-fn failed(error: &ClientError, args: &CallArgs) -> Result<CommandExitCode> {
+fn failed(error: &McpClientError, args: &CallArgs) -> Result<CommandExitCode> {
     let url = server_url::redact_url(&args.url);
     let why = escape_for_terminal(&error.to_string());
     let (what, exit) = match error {
-        ClientError::Unreachable(_) => (format!("error: cannot reach {url}: {why}"), CommandExitCode::Unreachable),
-        ClientError::Status(401, why) => {
+        McpClientError::Unreachable(_) => (format!("error: cannot reach {url}: {why}"), CommandExitCode::Unreachable),
+        McpClientError::Status(401, why) => {
             let variable = &args.token_env;
             let help = format!("put the token of a grant into `{variable}`: export {variable}=…");
             (format!("error: not let in: {}\nhelp: {help}", escape_for_terminal(why)), CommandExitCode::Denied)
         }
-        ClientError::Refused(refused) if refused.message.starts_with("[POLICY DENIED]") => {
+        McpClientError::Rpc(refused) if refused.message.starts_with("[POLICY DENIED]") => {
             (escape_for_terminal(&refused.message), CommandExitCode::Denied)
         }
-        ClientError::Refused(_) => (why, CommandExitCode::Findings),
-        ClientError::Status(..) | ClientError::NotMcp(_) => {
-            let is_ours = matches!(error, ClientError::Status(400..=499, _));
+        McpClientError::Rpc(_) => (why, CommandExitCode::Findings),
+        McpClientError::Status(..) | McpClientError::Protocol(_) => {
+            let is_ours = matches!(error, McpClientError::Status(400..=499, _));
             (
                 format!("error: {url}: {why}"),
                 if is_ours { CommandExitCode::Findings } else { CommandExitCode::InternalError },

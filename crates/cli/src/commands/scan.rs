@@ -14,9 +14,9 @@ use super::catalogue::known;
 use super::server::test;
 use super::wrap;
 use crate::cli::{PostureName, ScanArgs};
-use crate::client::{Client, ClientError, EraChoice, Told};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
+use crate::mcp_client::{McpClient, McpClientError, ProtocolChoice, ServerProbe};
 use crate::{admin_context, process_environment, server_url, source_file, stdout_output};
 
 /// How long a server may take to answer.
@@ -41,7 +41,7 @@ async fn of_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<CommandEx
     tell(&told, args, |text| secrets.redact_text(text))
 }
 
-async fn of_url(url: &str, args: &ScanArgs) -> Result<Told> {
+async fn of_url(url: &str, args: &ScanArgs) -> Result<ServerProbe> {
     let address = server_url::parse_server_url(url)
         .map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
     let mut headers = HeaderMap::new();
@@ -54,19 +54,19 @@ async fn of_url(url: &str, args: &ScanArgs) -> Result<Told> {
         headers.insert(AUTHORIZATION, value);
     }
     let asked = async {
-        let mut client = Client::open(address, headers, EraChoice::Auto, TIME).await?;
-        let tools = client.tools().await?;
-        let told = Told { server: client.server.clone(), revision: client.revision.clone(), tools };
+        let mut client = McpClient::open(address, headers, ProtocolChoice::Auto, TIME).await?;
+        let tools = client.list_tools().await?;
+        let told = ServerProbe { server: client.server_label.clone(), revision: client.revision.clone(), tools };
         client.close().await;
         Ok(told)
     };
-    asked.await.map_err(|error: ClientError| {
-        let exit = if matches!(error, ClientError::Unreachable(_)) {
+    asked.await.map_err(|error: McpClientError| {
+        let exit = if matches!(error, McpClientError::Unreachable(_)) {
             CommandExitCode::Unreachable
         } else {
             CommandExitCode::Findings
         };
-        let is_closed = matches!(error, ClientError::Status(401, _)) && args.token_env.is_none();
+        let is_closed = matches!(error, McpClientError::Status(401, _)) && args.token_env.is_none();
         let help = if is_closed { "; `--token-env NAME` names the variable that holds the token" } else { "" };
         ExitError(exit, format!("{}: {}{help}", server_url::redact_url(url), escape_for_terminal(&error.to_string())))
             .into()
@@ -74,7 +74,7 @@ async fn of_url(url: &str, args: &ScanArgs) -> Result<Told> {
 }
 
 /// Classifies what a server told, and says it; `cut` takes secrets out.
-fn tell(told: &Told, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Result<CommandExitCode> {
+fn tell(told: &ServerProbe, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Result<CommandExitCode> {
     // Cut before anything is read: what is not there cannot be said.
     let list = cut(&json!({"server": told.server, "tools": told.tools}).to_string());
     let documents = read_tools(list.as_bytes());

@@ -10,10 +10,10 @@ use super::grant::list;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{self, GatewayStatusFile, load_stored_config, merge_config};
 use crate::cli::StatusArgs;
-use crate::client;
 use crate::config;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, ExitError};
+use crate::mcp_client;
 use crate::process_environment;
 use crate::stdout_output;
 
@@ -157,7 +157,7 @@ async fn running(desk: &AdminContext) -> Running {
     };
     let url = format!("http://{address}/readyz").parse();
     let answer = match url {
-        Ok(url) => client::get(url, TIME).await.ok(),
+        Ok(url) => mcp_client::get_status(url, TIME).await.ok(),
         Err(_) => None,
     };
     match answer {

@@ -13,7 +13,7 @@ use super::open;
 use crate::cli::UpdateArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{admin_context, client, server_url, source_file, stdout_output};
+use crate::{admin_context, mcp_client, server_url, source_file, stdout_output};
 
 /// A slow line brings eight megabytes in this time.
 const TIME: Duration = Duration::from_secs(600);
@@ -115,7 +115,7 @@ fn fetch(from: &str, silence: Duration) -> Result<Vec<u8>> {
         UsageError(format!("`{}` {}; {}", server_url::redact_url(from), error.message(), error.help()))
     })?;
     admin_context::block_on(async {
-        let file = client::download(url, TIME, silence, PackageIndex::MAX_FILE_BYTES).await;
+        let file = mcp_client::download_bytes(url, TIME, silence, PackageIndex::MAX_FILE_BYTES).await;
         let file =
             file.map_err(|error| UnreachableError(format!("cannot fetch the index: {error}; the old one stays")))?;
         Ok(file.to_vec())

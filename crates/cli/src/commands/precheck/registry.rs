@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Asked, of_document};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{admin_context, client, server_url};
+use crate::{admin_context, mcp_client, server_url};
 
 /// The largest answer.
 const MOST_BYTES: usize = 4 << 20;
@@ -36,7 +36,7 @@ pub fn asked(index: &PackageIndex, url: &str) -> Result<Vec<Asked>> {
         .into());
     }
     let answer = admin_context::block_on(async {
-        let answer = client::download(uri, TIME, SILENCE, MOST_BYTES).await;
+        let answer = mcp_client::download_bytes(uri, TIME, SILENCE, MOST_BYTES).await;
         answer.map_err(|error| UnreachableError(format!("cannot ask the registry at `{shown}`: {error}")).into())
     })?;
     let document: Value = serde_json::from_slice(&answer)

@@ -11,9 +11,9 @@ use serde_json::Value;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{load_stored_config, merge_config};
 use crate::cli::{NamedArgs, StoreArgs};
-use crate::client::{Client, ClientError, EraChoice, Told, tools_of};
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
+use crate::mcp_client::{McpClient, McpClientError, ProtocolChoice, ServerProbe, probe_command};
 use crate::{process_environment, stdout_output};
 
 /// How long a server may take.
@@ -77,7 +77,7 @@ async fn find(desk: &AdminContext, name: &str) -> Result<UpstreamConfig> {
 }
 
 /// Greets a server and tells what it offers, without its secrets.
-pub async fn reach(server: &UpstreamConfig) -> Result<Offered, ClientError> {
+pub async fn reach(server: &UpstreamConfig) -> Result<Offered, McpClientError> {
     let told = ask(server).await?;
     let names = told.tools.iter().map(|tool| tool.get("name").and_then(Value::as_str).unwrap_or("?"));
     let tools = names.map(|name| cut(server, name)).collect();
@@ -85,17 +85,17 @@ pub async fn reach(server: &UpstreamConfig) -> Result<Offered, ClientError> {
 }
 
 /// Greets a server and lists its tools, with what the gateway sends or gives it.
-pub async fn ask(server: &UpstreamConfig) -> Result<Told, ClientError> {
+pub async fn ask(server: &UpstreamConfig) -> Result<ServerProbe, McpClientError> {
     match &server.transport {
-        UpstreamTransport::Process(child) => tools_of(child, START_TIME).await,
+        UpstreamTransport::Process(child) => probe_command(child, START_TIME).await,
         UpstreamTransport::Http(http) => {
             let mut headers = HeaderMap::new();
             for header in &http.headers {
                 headers.insert(header.name.clone(), header.value.clone());
             }
-            let mut client = Client::open(http.url.clone(), headers, EraChoice::Auto, TIME).await?;
-            let tools = client.tools().await?;
-            let told = Told { server: client.server.clone(), revision: client.revision.clone(), tools };
+            let mut client = McpClient::open(http.url.clone(), headers, ProtocolChoice::Auto, TIME).await?;
+            let tools = client.list_tools().await?;
+            let told = ServerProbe { server: client.server_label.clone(), revision: client.revision.clone(), tools };
             client.close().await;
             Ok(told)
         }
@@ -103,7 +103,7 @@ pub async fn ask(server: &UpstreamConfig) -> Result<Told, ClientError> {
 }
 
 /// The error for a server that did not tell what it offers.
-pub fn failed(server: &UpstreamConfig, error: &ClientError) -> anyhow::Error {
+pub fn failed(server: &UpstreamConfig, error: &McpClientError) -> anyhow::Error {
     ExitError(exit_of(error), format!("server `{}`: {}", server.name, cut(server, &error.to_string()))).into()
 }
 
@@ -112,9 +112,9 @@ pub fn cut(server: &UpstreamConfig, text: &str) -> String {
     escape_for_terminal(&server.secret_redactor().redact_text(text))
 }
 
-fn exit_of(error: &ClientError) -> CommandExitCode {
+fn exit_of(error: &McpClientError) -> CommandExitCode {
     match error {
-        ClientError::Unreachable(_) => CommandExitCode::Unreachable,
-        ClientError::Status(..) | ClientError::NotMcp(_) | ClientError::Refused(_) => CommandExitCode::Findings,
+        McpClientError::Unreachable(_) => CommandExitCode::Unreachable,
+        McpClientError::Status(..) | McpClientError::Protocol(_) | McpClientError::Rpc(_) => CommandExitCode::Findings,
     }
 }

@@ -17,7 +17,7 @@ use super::super::feed::Page;
 use crate::cli::ChangesArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{admin_context, app, client, process_environment, server_url, source_file, stdout_output};
+use crate::{admin_context, app, mcp_client, process_environment, server_url, source_file, stdout_output};
 
 /// What was taken is kept in this file beside the events.
 const FILE: &str = "catalogue-posted.json";
@@ -105,7 +105,7 @@ async fn deliver(uri: &Uri, page: &Page, secret: &[u8], args: &ChangesArgs) -> R
     for left in (0..=args.retries).rev() {
         // Each try has a time of its own, so that one that was waited for is not taken for an old one.
         let headers = headers(&body, page.cursor, secret, app::system_clock().now().as_second())?;
-        let why = match client::post(uri.clone(), body.clone(), &headers, time).await {
+        let why = match mcp_client::post_for_status(uri.clone(), body.clone(), &headers, time).await {
             Ok(200..=299) => return Ok(()),
             Ok(status @ (408 | 425 | 429 | 500..=599)) => format!("it answers {status}"),
             Ok(status) => return Err(ExitError(CommandExitCode::Unreachable, format!("it answers {status}")).into()),

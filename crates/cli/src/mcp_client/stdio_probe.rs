@@ -9,36 +9,39 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use super::{ClientError, MOST_PAGES, message, server_words};
+use super::{MAX_LIST_PAGES, McpClientError, rpc_message, server_label};
 use crate::process_supervisor;
 
 /// The most of its complaints that is told.
-const MAX_COMPLAINT: u64 = 4_096;
+const MAX_STDERR_BYTES: u64 = 4_096;
 
 /// What a server says of itself, and its tools.
-pub struct Told {
+pub struct ServerProbe {
     pub server: String,
     pub revision: String,
     pub tools: Vec<Value>,
 }
 
 /// Runs a server, greets it and lists its tools.
-pub async fn tools_of(config: &UpstreamProcessConfig, time: Duration) -> Result<Told, ClientError> {
-    let broken = |error: std::io::Error| ClientError::Unreachable(format!("cannot run `{}`: {error}", config.program));
-    let mut process = command(config).map_err(broken)?.spawn().map_err(broken)?;
-    let told = match tokio::time::timeout(time, greet(&mut process)).await {
+pub async fn probe_command(config: &UpstreamProcessConfig, time: Duration) -> Result<ServerProbe, McpClientError> {
+    let broken =
+        |error: std::io::Error| McpClientError::Unreachable(format!("cannot run `{}`: {error}", config.program));
+    let mut process = supervised_command(config).map_err(broken)?.spawn().map_err(broken)?;
+    let told = match tokio::time::timeout(time, probe_process(&mut process)).await {
         Ok(told) => told,
-        Err(_) => Err(ClientError::Unreachable(format!("no answer within {} s", time.as_secs()))),
+        Err(_) => Err(McpClientError::Unreachable(format!("no answer within {} s", time.as_secs()))),
     };
     // Closing its input ends it.
     drop(process.stdin.take());
     match told {
-        Err(ClientError::Unreachable(why)) => Err(ClientError::Unreachable(with_complaint(&mut process, why).await)),
+        Err(McpClientError::Unreachable(why)) => {
+            Err(McpClientError::Unreachable(append_stderr(&mut process, why).await))
+        }
         told => told,
     }
 }
 
-fn command(config: &UpstreamProcessConfig) -> std::io::Result<Command> {
+fn supervised_command(config: &UpstreamProcessConfig) -> std::io::Result<Command> {
     let keeper = process_supervisor::supervisor_command()?;
     let mut words = keeper.iter();
     let mut command = Command::new(words.next().cloned().unwrap_or_default());
@@ -51,26 +54,29 @@ fn command(config: &UpstreamProcessConfig) -> std::io::Result<Command> {
     Ok(command)
 }
 
-async fn greet(process: &mut Child) -> Result<Told, ClientError> {
-    let output = process.stdout.take().ok_or_else(over)?;
+async fn probe_process(process: &mut Child) -> Result<ServerProbe, McpClientError> {
+    let output = process.stdout.take().ok_or_else(process_ended_error)?;
     let mut lines = BufReader::new(output).lines();
-    let params = message::handshake(Revision::R2025_11_25.as_str());
-    say(process, &message::request(1, "initialize", &params)).await?;
-    let greeted = answer(&mut lines, 1).await?;
-    say(process, &message::notification("notifications/initialized")).await?;
-    let tools = list(process, &mut lines).await?;
+    let params = rpc_message::initialize_params(Revision::R2025_11_25.as_str());
+    write_message(process, &rpc_message::request(1, "initialize", &params)).await?;
+    let greeted = read_result(&mut lines, 1).await?;
+    write_message(process, &rpc_message::notification("notifications/initialized")).await?;
+    let tools = list_tools(process, &mut lines).await?;
     let revision = greeted.get("protocolVersion").and_then(Value::as_str).unwrap_or("?").to_owned();
-    Ok(Told { server: server_words(greeted.get("serverInfo")), revision, tools })
+    Ok(ServerProbe { server: server_label(greeted.get("serverInfo")), revision, tools })
 }
 
 /// All tools, over all pages.
-async fn list(process: &mut Child, lines: &mut Lines<BufReader<ChildStdout>>) -> Result<Vec<Value>, ClientError> {
+async fn list_tools(
+    process: &mut Child,
+    lines: &mut Lines<BufReader<ChildStdout>>,
+) -> Result<Vec<Value>, McpClientError> {
     let mut tools = Vec::new();
     let mut params = json!({});
     // The first id was the handshake's.
-    for id in (2..).take(MOST_PAGES) {
-        say(process, &message::request(id, "tools/list", &params)).await?;
-        let mut page = answer(lines, id).await?;
+    for id in (2..).take(MAX_LIST_PAGES) {
+        write_message(process, &rpc_message::request(id, "tools/list", &params)).await?;
+        let mut page = read_result(lines, id).await?;
         if let Some(Value::Array(listed)) = page.get_mut("tools").map(Value::take) {
             tools.extend(listed);
         }
@@ -82,12 +88,12 @@ async fn list(process: &mut Child, lines: &mut Lines<BufReader<ChildStdout>>) ->
     Ok(tools)
 }
 
-async fn say(process: &mut Child, message: &str) -> Result<(), ClientError> {
-    let input = process.stdin.as_mut().ok_or_else(over)?;
-    input.write_all(format!("{message}\n").as_bytes()).await.map_err(|_| over())
+async fn write_message(process: &mut Child, message: &str) -> Result<(), McpClientError> {
+    let input = process.stdin.as_mut().ok_or_else(process_ended_error)?;
+    input.write_all(format!("{message}\n").as_bytes()).await.map_err(|_| process_ended_error())
 }
 
-async fn answer(lines: &mut Lines<BufReader<ChildStdout>>, id: u64) -> Result<Value, ClientError> {
+async fn read_result(lines: &mut Lines<BufReader<ChildStdout>>, id: u64) -> Result<Value, McpClientError> {
     while let Ok(Some(line)) = lines.next_line().await {
         // Anything else is a notification, a question, or no message at all.
         let Ok(said) = serde_json::from_str::<Value>(&line) else { continue };
@@ -96,20 +102,20 @@ async fn answer(lines: &mut Lines<BufReader<ChildStdout>>, id: u64) -> Result<Va
         }
         return match said.get("result") {
             Some(result) => Ok(result.clone()),
-            None => Err(ClientError::Refused(message::refused(said.get("error").unwrap_or(&Value::Null)))),
+            None => Err(McpClientError::Rpc(rpc_message::parse_rpc_error(said.get("error").unwrap_or(&Value::Null)))),
         };
     }
-    Err(over())
+    Err(process_ended_error())
 }
 
-fn over() -> ClientError {
-    ClientError::Unreachable("the process has ended".to_owned())
+fn process_ended_error() -> McpClientError {
+    McpClientError::Unreachable("the process has ended".to_owned())
 }
 
-async fn with_complaint(process: &mut Child, why: String) -> String {
+async fn append_stderr(process: &mut Child, why: String) -> String {
     let mut complaint = Vec::new();
     if let Some(errors) = process.stderr.take() {
-        let mut errors = errors.take(MAX_COMPLAINT);
+        let mut errors = errors.take(MAX_STDERR_BYTES);
         let _ = tokio::time::timeout(Duration::from_secs(1), errors.read_to_end(&mut complaint)).await;
     }
     let last = String::from_utf8_lossy(&complaint).lines().rfind(|line| !line.trim().is_empty()).map(str::to_owned);

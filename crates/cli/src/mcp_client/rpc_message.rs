@@ -5,11 +5,11 @@ use data_encoding::BASE64;
 use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
-use super::ClientError;
+use super::McpClientError;
 
 /// An error of the protocol.
 #[derive(Debug, Clone)]
-pub struct Refused {
+pub struct RpcError {
     /// Its number.
     pub code: i64,
     /// What it says.
@@ -17,9 +17,9 @@ pub struct Refused {
 }
 
 /// The messages of one answer.
-pub struct Answer {
+pub struct TransportResponse {
     /// The session that it opened.
-    pub session: Option<HeaderValue>,
+    pub session_id: Option<HeaderValue>,
     /// Each message, as it is written.
     pub messages: Vec<Bytes>,
 }
@@ -35,13 +35,13 @@ pub fn notification(method: &str) -> String {
 }
 
 /// What a handshake says.
-pub fn handshake(revision: &str) -> Value {
+pub fn initialize_params(revision: &str) -> Value {
     let info = json!({"name": "gatelodge", "version": env!("CARGO_PKG_VERSION")});
     json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": info})
 }
 
 /// Adds what each request of the stateless revision says of itself.
-pub fn make_stateless(params: &mut Value, headers: &mut HeaderMap, method: &str, about: Option<&str>) {
+pub fn add_stateless_metadata(params: &mut Value, headers: &mut HeaderMap, method: &str, about: Option<&str>) {
     let revision = gatelodge_mcp::Revision::R2026_07_28.as_str();
     if let Value::Object(params) = params {
         let meta = json!({
@@ -53,7 +53,7 @@ pub fn make_stateless(params: &mut Value, headers: &mut HeaderMap, method: &str,
     }
     headers.insert("mcp-protocol-version", HeaderValue::from_static(revision));
     let mut put = |name: &'static str, text: &str| {
-        if let Ok(value) = HeaderValue::try_from(encoded(text)) {
+        if let Ok(value) = HeaderValue::try_from(encode_header_value(text)) {
             headers.insert(name, value);
         }
     };
@@ -64,21 +64,21 @@ pub fn make_stateless(params: &mut Value, headers: &mut HeaderMap, method: &str,
 }
 
 /// What is no visible ASCII travels as Base64, between marks.
-fn encoded(text: &str) -> String {
+fn encode_header_value(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
     let is_marked = text.starts_with("=?") || text != text.trim();
     if is_plain && !is_marked { text.to_owned() } else { format!("=?base64?{}?=", BASE64.encode(text.as_bytes())) }
 }
 
-impl Answer {
+impl TransportResponse {
     /// The result of the request with an id.
-    pub fn result(self, id: u64) -> Result<Value, ClientError> {
+    pub fn result(self, id: u64) -> Result<Value, McpClientError> {
         for message in &self.messages {
             let Ok(mut message) = serde_json::from_slice::<Value>(message) else {
-                return Err(ClientError::NotMcp("the answer is not JSON".to_owned()));
+                return Err(McpClientError::Protocol("the answer is not JSON".to_owned()));
             };
             if let Some(error) = message.get("error") {
-                return Err(ClientError::Refused(refused(error)));
+                return Err(McpClientError::Rpc(parse_rpc_error(error)));
             }
             if message.get("id").and_then(Value::as_u64) == Some(id)
                 && let Some(result) = message.get_mut("result")
@@ -86,12 +86,12 @@ impl Answer {
                 return Ok(result.take());
             }
         }
-        Err(ClientError::NotMcp("the answer ends without a result".to_owned()))
+        Err(McpClientError::Protocol("the answer ends without a result".to_owned()))
     }
 }
 
 /// What an error object says.
-pub fn refused(error: &Value) -> Refused {
+pub fn parse_rpc_error(error: &Value) -> RpcError {
     let message = error.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Refused { code: error.get("code").and_then(Value::as_i64).unwrap_or_default(), message }
+    RpcError { code: error.get("code").and_then(Value::as_i64).unwrap_or_default(), message }
 }
