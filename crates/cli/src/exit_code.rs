@@ -4,7 +4,7 @@ use std::process::{ExitCode, Termination};
 
 use gatelodge_store::StoreError;
 
-use crate::clients::Trouble;
+use crate::client_config::Trouble;
 
 /// The exit codes of all commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

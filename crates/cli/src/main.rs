@@ -3,7 +3,7 @@
 mod admin_context;
 mod app;
 mod cli;
-mod clients;
+mod client_config;
 mod commands;
 mod config;
 mod demo;

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use super::StoreArgs;
-use crate::clients;
+use crate::client_config;
 
 /// Prints or writes the configuration with which a client reaches the gateway.
 ///
@@ -24,7 +24,7 @@ What each client takes is in docs/clients.md.
 Exit code: 0 done, 1 the client's file cannot be used, 2 not agreed to or not asked rightly, 4 nothing came in time.")]
 pub struct ConnectArgs {
     /// Which client.
-    #[arg(value_parser = PossibleValuesParser::new(clients::ALL.iter().map(|client| client.id)), hide_possible_values = false)]
+    #[arg(value_parser = PossibleValuesParser::new(client_config::ALL.iter().map(|client| client.id)), hide_possible_values = false)]
     pub client: String,
     /// The server it shall reach; may be left out where there is only one.
     #[arg(long, value_name = "NAME")]
@@ -36,7 +36,7 @@ pub struct ConnectArgs {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// The variable that holds the token where the client starts.
-    #[arg(long, value_name = "NAME", default_value = clients::TOKEN_ENV)]
+    #[arg(long, value_name = "NAME", default_value = client_config::TOKEN_ENV)]
     pub token_env: String,
     /// For a client that starts the bridge: the file that holds the token [default: the one that `init` made]
     #[arg(long, value_name = "FILE", conflicts_with = "token_env")]

@@ -12,14 +12,18 @@ use gatelodge_store::GrantToken;
 use serde_json::{Map, Value, json};
 
 use crate::cli::ConnectArgs;
-use crate::clients::{self, Client, Link, Places, Spot, System, Way, short, snippet};
+use crate::client_config::{
+    self, ClientConfigLocation, ClientProfile, ConnectionMethod, Link, OperatingSystem, UserDirectories, shorten_home,
+    snippet,
+};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{process_environment, server_url, stdout_output};
 use target::Peek;
 
 pub fn run(args: &ConnectArgs) -> Result<CommandExitCode> {
-    let client = clients::find(&args.client).ok_or_else(|| UsageError("there is no such client".into()))?;
+    let client =
+        client_config::find_client(&args.client).ok_or_else(|| UsageError("there is no such client".into()))?;
     let home = home(args.home.as_deref())?;
     let peek = Peek::at(&args.store)?;
     if args.undo {
@@ -65,15 +69,15 @@ fn check_variable(name: &str) -> Result<(), UsageError> {
 }
 
 /// The file from which the bridge shall take the token: as asked, else the one that `init` made for this client.
-fn token_file(args: &ConnectArgs, client: &Client, peek: &Peek, server: Option<&str>) -> Result<Option<String>> {
-    let is_bridge = client.way() == Way::Bridge;
+fn token_file(args: &ConnectArgs, client: &ClientProfile, peek: &Peek, server: Option<&str>) -> Result<Option<String>> {
+    let is_bridge = client.connection_method() == ConnectionMethod::Bridge;
     let file = match &args.token_file {
         Some(_) if !is_bridge => {
             let message = format!("{} reads no file for the token: name a variable with `--token-env`", client.name);
             return Err(UsageError(message).into());
         }
         Some(file) => Some(file.clone()),
-        None if is_bridge && args.token_env == clients::TOKEN_ENV => peek.token_file(client.id, server),
+        None if is_bridge && args.token_env == client_config::TOKEN_ENV => peek.token_file(client.id, server),
         None => None,
     };
     Ok(file.map(std::path::absolute).transpose()?.map(|file| file.display().to_string()))
@@ -90,31 +94,31 @@ pub fn home(named: Option<&Path>) -> Result<(PathBuf, bool)> {
 }
 
 /// Where clients have their files, below a home that was named or by what the environment says.
-pub fn places((home, is_named): (PathBuf, bool), project: Option<&Path>) -> Result<Places> {
+pub fn places((home, is_named): (PathBuf, bool), project: Option<&Path>) -> Result<UserDirectories> {
     let project = project.map(std::path::absolute).transpose()?;
     Ok(if is_named {
-        Places::below(System::this(), home, project)
+        UserDirectories::under_home(OperatingSystem::current(), home, project)
     } else {
-        Places::of(System::this(), home, project, &process_environment::find_variable)
+        UserDirectories::of(OperatingSystem::current(), home, project, &process_environment::find_variable)
     })
 }
 
 /// The place in the file that is meant: the first one there is, else the most usual.
-fn spot(args: &ConnectArgs, client: &'static Client, home: (PathBuf, bool)) -> Result<Spot> {
-    let mut spots = places(home.clone(), args.project.as_deref())?.spots(client);
+fn spot(args: &ConnectArgs, client: &'static ClientProfile, home: (PathBuf, bool)) -> Result<ClientConfigLocation> {
+    let mut spots = places(home.clone(), args.project.as_deref())?.config_locations(client);
     if spots.is_empty() {
         // It has files in projects only; the one at hand is meant.
-        spots = places(home, Some(Path::new(".")))?.spots(client);
+        spots = places(home, Some(Path::new(".")))?.config_locations(client);
     }
     if let Some(project) = &args.project {
         // Whoever names a project means its file; it may be that the client has none.
         let project = std::path::absolute(project)?;
         spots.sort_by_key(|spot| !spot.file.starts_with(&project));
     }
-    spots.retain(|spot| spot.root == client.root);
+    spots.retain(|spot| spot.servers_path == client.servers_path);
     let chosen = spots.iter().find(|spot| args.project.is_some() || spot.file.exists()).or(spots.first()).cloned();
     match (chosen, &args.file) {
-        (Some(spot), Some(file)) => Ok(Spot { file: file.clone(), ..spot }),
+        (Some(spot), Some(file)) => Ok(ClientConfigLocation { file: file.clone(), ..spot }),
         (Some(spot), None) => Ok(spot),
         (None, _) => {
             Err(UsageError(format!("{} has no file; leave `--write` out to see what to do", client.name)).into())
@@ -122,10 +126,14 @@ fn spot(args: &ConnectArgs, client: &'static Client, home: (PathBuf, bool)) -> R
     }
 }
 
-fn print(client: &'static Client, link: &Link, args: &ConnectArgs, home: &(PathBuf, bool)) -> Result<()> {
+fn print(client: &'static ClientProfile, link: &Link, args: &ConnectArgs, home: &(PathBuf, bool)) -> Result<()> {
     stdout_output::print(&snippet(client, link))?;
     if let Ok(spot) = spot(args, client, home.clone()) {
-        print_stderr(&format!("{}: this goes into {}", client.name, escape_for_terminal(&short(&spot.file, &home.0))));
+        print_stderr(&format!(
+            "{}: this goes into {}",
+            client.name,
+            escape_for_terminal(&shorten_home(&spot.file, &home.0))
+        ));
     } else {
         print_stderr(&format!("{}: this is what it takes", client.name));
     }
@@ -137,22 +145,22 @@ fn print(client: &'static Client, link: &Link, args: &ConnectArgs, home: &(PathB
 }
 
 /// What has to be known beside the entry.
-fn notes(client: &Client, link: &Link) -> Vec<String> {
+fn notes(client: &ClientProfile, link: &Link) -> Vec<String> {
     let mut notes = Vec::new();
     let local = server_url::parse_server_url(&link.url).ok().filter(server_url::is_loopback);
-    match client.way() {
-        Way::Bridge if let Some(file) = &link.token_file => {
+    match client.connection_method() {
+        ConnectionMethod::Bridge if let Some(file) = &link.token_file => {
             notes.push(format!("the bridge takes the token from {}", escape_for_terminal(file)));
         }
-        Way::Http | Way::Bridge if client.takes_variable() => {
+        ConnectionMethod::Http | ConnectionMethod::Bridge if client.can_read_token_env() => {
             notes.push(format!("set {} to the token where {} starts", link.token_env, client.name));
         }
-        Way::Http | Way::Bridge => {}
-        Way::Public if local.is_some() || !link.url.starts_with("https://") => notes.push(format!(
+        ConnectionMethod::Http | ConnectionMethod::Bridge => {}
+        ConnectionMethod::PublicHttps if local.is_some() || !link.url.starts_with("https://") => notes.push(format!(
             "it calls from elsewhere: the address must be https and reachable from the internet, and {} is not",
             escape_for_terminal(&link.url)
         )),
-        Way::Public => {}
+        ConnectionMethod::PublicHttps => {}
     }
     if local.is_none() && link.url.starts_with("http://") {
         notes.push("the token travels without encryption to another machine: use https".to_owned());
@@ -163,7 +171,12 @@ fn notes(client: &Client, link: &Link) -> Vec<String> {
     notes
 }
 
-fn json_of(client: &'static Client, link: &Link, args: &ConnectArgs, home: &(PathBuf, bool)) -> Map<String, Value> {
+fn json_of(
+    client: &'static ClientProfile,
+    link: &Link,
+    args: &ConnectArgs,
+    home: &(PathBuf, bool),
+) -> Map<String, Value> {
     let file = spot(args, client, home.clone()).ok().map(|spot| spot.file);
     let told = json!({
         "client": client.id, "file": file, "url": link.url, "token_env": link.token_env, "token_file": link.token_file, "entry": link.entry(client),

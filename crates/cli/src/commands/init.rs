@@ -46,7 +46,7 @@ pub fn run(args: &InitArgs) -> Result<CommandExitCode> {
         look(&scan, &home.0, &gateway)?;
     }
     for (spot, found) in scan.elsewhere(&places, &clients).iter().filter(|(_, found)| !found.is_empty()) {
-        let (name, folder) = (spot.client.name, escape_for_terminal(spot.folder().unwrap_or_default()));
+        let (name, folder) = (spot.client.name, escape_for_terminal(spot.project_folder().unwrap_or_default()));
         let count = count_noun(found.len(), "server");
         print_stderr(&format!("{name} has {count} for `{folder}`; `--project {folder}` looks there"));
     }

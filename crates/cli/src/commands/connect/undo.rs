@@ -7,13 +7,13 @@ use serde_json::json;
 
 use super::write::{JOURNAL, of_file};
 use crate::cli::ConnectArgs;
-use crate::clients::{Journal, Spot, Standing};
+use crate::client_config::{ClientConfigLocation, Journal, Standing};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::prompt;
 use crate::stdout_output;
 
-pub fn run(args: &ConnectArgs, spot: &Spot, data: &Path) -> Result<CommandExitCode> {
+pub fn run(args: &ConnectArgs, spot: &ClientConfigLocation, data: &Path) -> Result<CommandExitCode> {
     let path = std::path::absolute(&spot.file)?;
     let name = escape_for_terminal(&path.display().to_string());
     let journal_file = data.join(JOURNAL);

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::target::Peek;
 use crate::app::{self, StoreHandles};
 use crate::cli::ConnectArgs;
-use crate::clients::Client;
+use crate::client_config::ClientProfile;
 use crate::config::{self, DURATION_SYNTAX, StoreSection};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{UnreachableError, UsageError};
@@ -52,7 +52,7 @@ impl Watch {
     }
 
     /// Waits for a row of a grant, and says when it came.
-    pub fn end(self, client: &Client, told: &mut Map<String, Value>) -> Result<()> {
+    pub fn end(self, client: &ClientProfile, told: &mut Map<String, Value>) -> Result<()> {
         if !self.json {
             print_stderr(&format!("waiting for the first request of {}; Ctrl-C ends it", client.name));
         }

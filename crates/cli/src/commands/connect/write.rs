@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::notes;
 use crate::cli::ConnectArgs;
-use crate::clients::{Change, Client, Document, Held, Journal, Link, Output, Spot, Trouble, diff, snippet};
+use crate::client_config::{
+    Change, ClientConfigLocation, ClientProfile, Document, Held, Journal, Link, Output, Trouble, diff, snippet,
+};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
 use crate::prompt;
@@ -19,9 +21,9 @@ pub const JOURNAL: &str = "connect.json";
 /// Writes the entry.
 pub fn run(
     args: &ConnectArgs,
-    client: &'static Client,
+    client: &'static ClientProfile,
     link: &Link,
-    spot: &Spot,
+    spot: &ClientConfigLocation,
     data: &Path,
 ) -> Result<Map<String, Value>> {
     let path = std::path::absolute(&spot.file)?;
@@ -38,18 +40,27 @@ pub fn run(
         Some(bytes) => Document::read(client.format, bytes).map_err(|what| of_file(&name, &Trouble(what)))?,
         None => Document::new(client.format),
     };
-    let old = document.entry(&spot.root, &link.name);
+    let old = document.entry(&spot.servers_path, &link.name);
     let entry = link.entry_over(client, old);
     if old == Some(&entry) {
         print_stderr(&format!("`{name}` says so already"));
         return Ok(Map::from_iter([("written".to_owned(), Value::Null)]));
     }
     let shown_change = diff(old, &entry, &link.entry(client));
-    let change =
-        Change { root: spot.root.clone(), name: link.name.clone(), entry: Some(entry), input: link.input(client) };
+    let change = Change {
+        root: spot.servers_path.clone(),
+        name: link.name.clone(),
+        entry: Some(entry),
+        input: link.input(client),
+    };
     let bytes = document.with(std::slice::from_ref(&change)).map_err(|what| of_file(&name, &Trouble(what)))?;
     held.check_writable().map_err(|trouble| of_file(&name, &trouble))?;
-    print_stderr(&format!("{name}: `{}.{}`\n{}", spot.root.join("."), escape_for_terminal(&link.name), shown_change));
+    print_stderr(&format!(
+        "{name}: `{}.{}`\n{}",
+        spot.servers_path.join("."),
+        escape_for_terminal(&link.name),
+        shown_change
+    ));
     if !prompt::confirm(args.yes, "Write it?")? {
         return Err(UsageError("nothing was written".to_owned()).into());
     }

@@ -6,7 +6,7 @@ use gatelodge_gateway::{UpstreamConfig, UpstreamTransport};
 use super::Check;
 use crate::app::EffectiveConfig;
 use crate::cli::DoctorArgs;
-use crate::clients::{ALL, Client, Entry, short};
+use crate::client_config::{ALL, ClientProfile, Entry, shorten_home};
 use crate::commands::connect::target::Peek;
 use crate::commands::connect::{home, places};
 use crate::commands::init::scan::{Seen, scan_everywhere};
@@ -17,7 +17,7 @@ const NAME: &str = "clients";
 /// A finding for each server that a client reaches directly.
 pub fn bypassing(args: &DoctorArgs, picture: &EffectiveConfig) -> Result<Vec<Check>> {
     let (Ok(home), Ok(peek)) = (home(args.home.as_deref()), Peek::at(&args.store)) else { return Ok(Vec::new()) };
-    let clients: Vec<&'static Client> = ALL.iter().collect();
+    let clients: Vec<&'static ClientProfile> = ALL.iter().collect();
     let scan = scan_everywhere(&places(home.clone(), None)?, &clients);
     let gateway = peek.url("");
     let direct: Vec<&Seen> = scan.seen.iter().filter(|seen| !seen.found.is_off && !seen.leads_here(&gateway)).collect();
@@ -25,7 +25,7 @@ pub fn bypassing(args: &DoctorArgs, picture: &EffectiveConfig) -> Result<Vec<Che
         let says = if scan.seen.is_empty() { "none has a server" } else { "none reaches a server past the gateway" };
         return Ok(vec![Check::fine(NAME, says)]);
     }
-    Ok(direct.into_iter().map(|seen| told(seen, picture, &short(&seen.spot.file, &home.0))).collect())
+    Ok(direct.into_iter().map(|seen| told(seen, picture, &shorten_home(&seen.spot.file, &home.0))).collect())
 }
 
 fn told(seen: &Seen, picture: &EffectiveConfig, file: &str) -> Check {
@@ -40,7 +40,8 @@ fn told(seen: &Seen, picture: &EffectiveConfig, file: &str) -> Check {
             Check::wrong(NAME, format!("{what}, which has it as `{}`", server.name), fix)
         }
         None => {
-            let project = seen.spot.folder().map(|folder| format!(" --project {}", escape_for_terminal(folder)));
+            let project =
+                seen.spot.project_folder().map(|folder| format!(" --project {}", escape_for_terminal(folder)));
             let project = project.unwrap_or_default();
             let fix =
                 format!("`gatelodge init --clients {} --servers {name}{project} --rewrite` moves it behind", client.id);

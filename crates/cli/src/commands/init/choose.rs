@@ -4,20 +4,20 @@ use anyhow::Result;
 
 use super::scan::Seen;
 use crate::cli::InitArgs;
-use crate::clients::{self, Client};
+use crate::client_config::{self, ClientProfile};
 use crate::config::suggest_name;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
 use crate::prompt;
 
 /// The clients that were named, or all.
-pub fn clients(named: &[String]) -> Result<Vec<&'static Client>, UsageError> {
+pub fn clients(named: &[String]) -> Result<Vec<&'static ClientProfile>, UsageError> {
     if named.is_empty() {
-        return Ok(clients::ALL.iter().collect());
+        return Ok(client_config::ALL.iter().collect());
     }
-    let known: Vec<&str> = clients::ALL.iter().map(|client| client.id).collect();
+    let known: Vec<&str> = client_config::ALL.iter().map(|client| client.id).collect();
     let find = |id: &String| {
-        clients::find(id).ok_or_else(|| {
+        client_config::find_client(id).ok_or_else(|| {
             UsageError(format!("there is no client `{}`: {}", escape_for_terminal(id), suggest_name(id, &known)))
         })
     };

@@ -7,7 +7,7 @@ use gatelodge_store::ServerName;
 
 use super::scan::{Finding, Seen};
 use super::variable::Variables;
-use crate::clients::{Entry, Value, seems_secret};
+use crate::client_config::{Entry, EntryValue, seems_secret};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::process_environment::find_program_problem;
 use crate::{header_template, server_url};
@@ -53,7 +53,7 @@ pub struct Leave<'a> {
 /// Takes the chosen servers over. `taken` are the names that the configuration has already.
 pub fn import(seen: &[Seen], chosen: &[usize], mut taken: BTreeSet<String>, leave: Leave<'_>) -> Import {
     let mut import = Import::default();
-    let mut known: Vec<(Entry, Vec<(String, Value)>)> = Vec::new();
+    let mut known: Vec<(Entry, Vec<(String, EntryValue)>)> = Vec::new();
     for &at in chosen {
         let Some(one) = seen.get(at) else { continue };
         let Some(entry) = &one.found.entry else { continue };
@@ -84,7 +84,7 @@ pub fn import(seen: &[Seen], chosen: &[usize], mut taken: BTreeSet<String>, leav
 
 /// Why a server cannot be taken over.
 fn check(one: &Seen, entry: &Entry, copy_secrets: bool) -> Result<(), String> {
-    let is_reference = |text: &str| !matches!(one.spot.client.reference.read(text), Value::Literal(_));
+    let is_reference = |text: &str| !matches!(one.spot.client.env_syntax.read(text), EntryValue::Literal(_));
     match entry {
         Entry::Command { words, .. } => {
             let before = [""].into_iter().chain(words.iter().map(String::as_str));
@@ -124,7 +124,7 @@ fn placed(entry: &Entry, one: &Seen, project: Option<&Path>) -> Entry {
 }
 
 /// What the values mean. A header that the gateway sets itself is dropped.
-fn values(one: &Seen, entry: &Entry, remarks: &mut Vec<String>) -> Vec<(String, Value)> {
+fn values(one: &Seen, entry: &Entry, remarks: &mut Vec<String>) -> Vec<(String, EntryValue)> {
     let mut values = Vec::new();
     for (name, value) in entry.values() {
         if matches!(entry, Entry::Remote { .. }) && header_template::check_header(name, "x").is_err() {
@@ -144,8 +144,8 @@ fn values(one: &Seen, entry: &Entry, remarks: &mut Vec<String>) -> Vec<(String, 
         }
         // Codex names variables in fields of their own, which were read in our way to write them.
         let read = match one.spot.client.id {
-            "codex" if header_template::has_variable(value) => Value::Ours(value.clone()),
-            _ => one.spot.client.reference.read(value),
+            "codex" if header_template::has_variable(value) => EntryValue::EnvReference(value.clone()),
+            _ => one.spot.client.env_syntax.read(value),
         };
         values.push((name.clone(), read));
     }

@@ -10,7 +10,7 @@ use super::import::Import;
 use super::render;
 use super::scan::Seen;
 use super::variable::spelled;
-use crate::clients::{Held, Output, TOKEN_ENV};
+use crate::client_config::{Held, Output, TOKEN_ENV};
 use crate::exit_code::UsageError;
 
 /// A grant for one client at one server. A grant in the file has one server.

@@ -6,7 +6,7 @@ use toml_edit::{Key, Value};
 
 use super::import::Server;
 use super::plan::Grant;
-use crate::clients::Entry;
+use crate::client_config::Entry;
 use crate::process_environment::quote_for_shell;
 
 /// The first lines of a configuration that was not there.

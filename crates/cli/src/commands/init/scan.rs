@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::clients::{Client, Document, Entry, Found, Held, Places, Spot};
+use crate::client_config::{ClientConfigLocation, ClientProfile, Document, Entry, Found, Held, UserDirectories};
 
 /// A server in a file.
 #[derive(Debug)]
 pub struct Seen {
     /// Where.
-    pub spot: Spot,
+    pub spot: ClientConfigLocation,
     /// What.
     pub found: Found,
 }
@@ -72,15 +72,21 @@ impl Seen {
 
 impl Scan {
     /// What the files have for folders that were not looked for: each place, with its servers.
-    pub fn elsewhere(&self, places: &Places, clients: &[&'static Client]) -> Vec<(Spot, Vec<Found>)> {
-        let spots: Vec<Spot> = clients.iter().flat_map(|client| places.spots(client)).collect();
+    pub fn elsewhere(
+        &self,
+        places: &UserDirectories,
+        clients: &[&'static ClientProfile],
+    ) -> Vec<(ClientConfigLocation, Vec<Found>)> {
+        let spots: Vec<ClientConfigLocation> =
+            clients.iter().flat_map(|client| places.config_locations(client)).collect();
         let mut all = Vec::new();
-        for spot in spots.iter().filter(|spot| spot.root == spot.client.root) {
+        for spot in spots.iter().filter(|spot| spot.servers_path == spot.client.servers_path) {
             let Some(read) = self.files.get(&spot.file) else { continue };
-            let is_known = |root: &Vec<String>| spots.iter().any(|own| own.file == spot.file && own.root == *root);
+            let is_known =
+                |root: &Vec<String>| spots.iter().any(|own| own.file == spot.file && own.servers_path == *root);
             for root in read.document.roots(spot.client).into_iter().filter(|root| !is_known(root)) {
                 let found = read.document.servers(spot.client, &root);
-                all.push((Spot { root, ..spot.clone() }, found));
+                all.push((ClientConfigLocation { servers_path: root, ..spot.clone() }, found));
             }
         }
         all
@@ -88,10 +94,10 @@ impl Scan {
 }
 
 /// Looks at all files of the clients. One that cannot be read is a finding; the others go on.
-pub fn scan(places: &Places, clients: &[&'static Client]) -> Scan {
+pub fn scan(places: &UserDirectories, clients: &[&'static ClientProfile]) -> Scan {
     let mut scan = Scan::default();
     for client in clients {
-        for spot in places.spots(client) {
+        for spot in places.config_locations(client) {
             look(&mut scan, spot);
         }
     }
@@ -99,7 +105,7 @@ pub fn scan(places: &Places, clients: &[&'static Client]) -> Scan {
 }
 
 /// The same with what the files have for any folder: by default, Claude Code keeps a server for the folder it was added in.
-pub fn scan_everywhere(places: &Places, clients: &[&'static Client]) -> Scan {
+pub fn scan_everywhere(places: &UserDirectories, clients: &[&'static ClientProfile]) -> Scan {
     let mut scan = scan(places, clients);
     for (spot, found) in scan.elsewhere(places, clients) {
         scan.seen.extend(found.into_iter().map(|found| Seen { spot: spot.clone(), found }));
@@ -107,7 +113,7 @@ pub fn scan_everywhere(places: &Places, clients: &[&'static Client]) -> Scan {
     scan
 }
 
-fn look(scan: &mut Scan, spot: Spot) {
+fn look(scan: &mut Scan, spot: ClientConfigLocation) {
     if !scan.files.contains_key(&spot.file) {
         let name = spot.file.display().to_string();
         if scan.findings.iter().any(|finding| finding.subject == name) {
@@ -128,7 +134,7 @@ fn look(scan: &mut Scan, spot: Spot) {
         }
     }
     if let Some(read) = scan.files.get(&spot.file) {
-        let found = read.document.servers(spot.client, &spot.root);
+        let found = read.document.servers(spot.client, &spot.servers_path);
         scan.seen.extend(found.into_iter().map(|found| Seen { spot: spot.clone(), found }));
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::scan::{Scan, Seen};
-use crate::clients::{Entry, short, shown_command};
+use crate::client_config::{Entry, shorten_home, shown_command};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::{server_url, stdout_output};
 
@@ -17,7 +17,7 @@ pub fn table(scan: &Scan, home: &Path, gateway: &str) -> String {
         let names: Vec<String> = names(one).iter().map(|name| escape_for_terminal(name)).collect();
         let off = if one.found.is_off { " (off)" } else { "" };
         let client = one.spot.client.name.to_owned();
-        let file = escape_for_terminal(&short(&one.spot.file, home));
+        let file = escape_for_terminal(&shorten_home(&one.spot.file, home));
         rows.push(vec![
             client,
             file,

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::cli::InitArgs;
-use crate::clients::{Journal, Standing, Step, Undone};
+use crate::client_config::{Journal, Standing, Step, Undone};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::prompt;

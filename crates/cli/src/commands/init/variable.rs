@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::clients::{Entry, Value};
+use crate::client_config::{Entry, EntryValue};
 use crate::header_template;
 
 /// Variables that mean something to every program; a server's own value goes by another name.
@@ -25,18 +25,18 @@ pub struct Variables(BTreeMap<String, Option<Secret>>);
 
 impl Variables {
     /// Takes the values of a server, and gives them back in our own way to write them.
-    pub fn add(&mut self, server: &str, entry: &Entry, values: &[(String, Value)]) -> Vec<(String, String)> {
+    pub fn add(&mut self, server: &str, entry: &Entry, values: &[(String, EntryValue)]) -> Vec<(String, String)> {
         let mut ours = Vec::new();
         for (name, value) in values {
             let text = match value {
-                Value::Ours(text) => {
+                EntryValue::EnvReference(text) => {
                     for variable in header_template::referenced_variables(text) {
                         self.0.entry(variable).or_insert(None);
                     }
                     text.clone()
                 }
-                Value::Literal(text) => self.reference(server, entry, name, Some(Secret(text.clone()))),
-                Value::Foreign => self.reference(server, entry, name, None),
+                EntryValue::Literal(text) => self.reference(server, entry, name, Some(Secret(text.clone()))),
+                EntryValue::ClientOnly => self.reference(server, entry, name, None),
             };
             ours.push((name.clone(), text));
         }
@@ -88,14 +88,14 @@ mod tests {
     fn each_value_gets_a_variable_and_equal_ones_share_it() {
         let command = Entry::Command { words: Vec::new(), env: Vec::new(), cwd: None };
         let remote = Entry::Remote { url: String::new(), headers: Vec::new(), is_sse: false };
-        let value = |name: &str, text: &str| vec![(name.to_owned(), Value::Literal(text.to_owned()))];
+        let value = |name: &str, text: &str| vec![(name.to_owned(), EntryValue::Literal(text.to_owned()))];
         let mut variables = Variables::default();
         assert_eq!(variables.add("a", &command, &value("KEY", "1"))[0].1, "${KEY}");
         assert_eq!(variables.add("b", &command, &value("KEY", "1"))[0].1, "${KEY}");
         assert_eq!(variables.add("c", &command, &value("KEY", "2"))[0].1, "${C_KEY}");
         assert_eq!(variables.add("d", &command, &value("PATH", "/x"))[0].1, "${D_PATH}");
         assert_eq!(variables.add("e-f", &remote, &value("X-Key", "1"))[0].1, "${E_F_X_KEY}");
-        let ours = vec![("Authorization".to_owned(), Value::Ours("Bearer ${KEY2}".to_owned()))];
+        let ours = vec![("Authorization".to_owned(), EntryValue::EnvReference("Bearer ${KEY2}".to_owned()))];
         assert_eq!(variables.add("g", &remote, &ours)[0].1, "Bearer ${KEY2}");
         assert_eq!(variables.to_set(false), ["C_KEY", "D_PATH", "E_F_X_KEY", "KEY", "KEY2"]);
         assert_eq!(variables.to_set(true), ["KEY2"]);

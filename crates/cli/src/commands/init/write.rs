@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::scan::Finding;
-use crate::clients::{Journal, Output, Trouble, make_folder};
+use crate::client_config::{Journal, Output, Trouble, make_folder};
 use crate::exit_code::UsageError;
 
 /// Everything that is to be written.

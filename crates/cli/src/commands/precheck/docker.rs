@@ -7,7 +7,7 @@ use gatelodge_json::JsonLimits;
 use serde_json::Value;
 
 use super::{Asked, named};
-use crate::clients::read_yaml;
+use crate::client_config::read_yaml;
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::UsageError;
 use crate::source_file;

@@ -14,7 +14,10 @@ use gatelodge_catalogue::{IncidentMatch, PackageIndex, PackageRegistry, ToolFact
 
 use super::place;
 use crate::cli::{StackArgs, StackFormat};
-use crate::clients::{self, ALL, Client, Document, Format, Found, Held, PROJECTS, Place, Spot};
+use crate::client_config::{
+    self, ALL, CLAUDE_PROJECTS_KEY, ClientConfigFormat, ClientConfigLocation, ClientConfigPath, ClientProfile,
+    Document, Found, Held,
+};
 use crate::commands::connect::{home, places};
 use crate::commands::init::scan::{Finding, Scan, scan_everywhere};
 use crate::diagnostic_report::escape_for_terminal;
@@ -108,8 +111,8 @@ struct Spotted<'s> {
 /// All servers, and what could not be read.
 pub fn gather(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<Entry>, Vec<String>)> {
     let client = match &args.client {
-        Some(id) => Some(clients::find(id).ok_or_else(|| {
-            let all: Vec<&str> = ALL.iter().filter(|own| !own.files.is_empty()).map(|own| own.id).collect();
+        Some(id) => Some(client_config::find_client(id).ok_or_else(|| {
+            let all: Vec<&str> = ALL.iter().filter(|own| !own.config_paths.is_empty()).map(|own| own.id).collect();
             UsageError(format!("there is no client `{}`; there are {}", escape_for_terminal(id), all.join(", ")))
         })?),
         None => None,
@@ -117,7 +120,7 @@ pub fn gather(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<Entry>, Vec
     if let Some(path) = &args.file {
         return Ok((of_file(path, client, wants_lines(args), index)?, Vec::new()));
     }
-    let asked: Vec<&'static Client> = client.map_or_else(|| ALL.iter().collect(), |client| vec![client]);
+    let asked: Vec<&'static ClientProfile> = client.map_or_else(|| ALL.iter().collect(), |client| vec![client]);
     for (option, folder) in [("--home", &args.home), ("--project", &args.project)] {
         if let Some(folder) = folder.as_deref().filter(|folder| !folder.is_dir()) {
             let what = format!("there is no folder `{}`, which `{option}` names", folder.display());
@@ -135,17 +138,17 @@ pub fn gather(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<Entry>, Vec
     let mut folders: Vec<&str> = here.as_deref().into_iter().collect();
     for seen in &scan.seen {
         let spot = &seen.spot;
-        let own = lines.get(&(&spot.file, &spot.root));
+        let own = lines.get(&(&spot.file, &spot.servers_path));
         let line = own.and_then(|own| own.get(&seen.found.name)).copied().unwrap_or(1);
         let is_of_project = project.as_ref().is_some_and(|project| spot.file.starts_with(project));
         let file = if is_of_project { place::below_here(&spot.file) } else { None };
-        let folder = spot.folder().or(here.as_deref().filter(|_| is_of_project));
+        let folder = spot.project_folder().or(here.as_deref().filter(|_| is_of_project));
         let project = folder.map(|folder| place_of(folder, &mut folders));
         let spotted = Spotted { client: spot.client.id, project, file: file.as_deref(), line };
         add(&mut entries, &seen.found, &spotted, index);
     }
     let told = |own: &Finding| {
-        let mut spots = asked.iter().flat_map(|client| places.spots(client));
+        let mut spots = asked.iter().flat_map(|client| places.config_locations(client));
         let spot = spots.find(|spot| spot.file.display().to_string() == own.subject);
         let subject = spot.map(|spot| {
             let path = called(&spot);
@@ -160,7 +163,7 @@ pub fn gather(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<Entry>, Vec
 /// The lines of all entries, by their files and places. Each file is read once.
 fn lines(scan: &Scan) -> HashMap<(&PathBuf, &Vec<String>), HashMap<String, usize>> {
     let mut roots: HashMap<&PathBuf, Vec<&Vec<String>>> = HashMap::new();
-    for Spot { file, root, .. } in scan.seen.iter().map(|seen| &seen.spot) {
+    for ClientConfigLocation { file, servers_path: root, .. } in scan.seen.iter().map(|seen| &seen.spot) {
         let own = roots.entry(file).or_default();
         // Those of one place come one after another.
         if own.last() != Some(&root) {
@@ -185,8 +188,8 @@ fn place_of<'s>(folder: &'s str, folders: &mut Vec<&'s str>) -> usize {
 }
 
 /// A file as its client calls it. Where it is on this machine is nobody's business.
-fn called(spot: &Spot) -> &'static str {
-    let place = spot.client.files.iter().find(|place| spot.file.ends_with(place.path));
+fn called(spot: &ClientConfigLocation) -> &'static str {
+    let place = spot.client.config_paths.iter().find(|place| spot.file.ends_with(place.path));
     place.map_or("", |place| place.path)
 }
 
@@ -204,8 +207,13 @@ fn wants_lines(args: &StackArgs) -> bool {
     args.format == Some(StackFormat::Sarif)
 }
 
-fn of_file(path: &Path, client: Option<&'static Client>, lines: bool, index: &PackageIndex) -> Result<Vec<Entry>> {
-    if let Some(client) = client.filter(|client| client.files.is_empty()) {
+fn of_file(
+    path: &Path,
+    client: Option<&'static ClientProfile>,
+    lines: bool,
+    index: &PackageIndex,
+) -> Result<Vec<Entry>> {
+    if let Some(client) = client.filter(|client| client.config_paths.is_empty()) {
         return Err(UsageError(format!("`{}` has no file that could be looked at", client.id)).into());
     }
     let told = |why: String| ExitError(CommandExitCode::Findings, format!("`{}`: {why}", path.display()));
@@ -256,15 +264,16 @@ fn of_file(path: &Path, client: Option<&'static Client>, lines: bool, index: &Pa
 
 /// Whether a place in a file is one of Claude Code's for a folder; no other client has any.
 fn is_of_project(root: &[String]) -> bool {
-    root.first().map(String::as_str) == Some(PROJECTS)
+    root.first().map(String::as_str) == Some(CLAUDE_PROJECTS_KEY)
 }
 
 /// That the servers of a file are where other clients have them than the one that was named.
-fn elsewhere(client: &Client, bytes: &[u8]) -> Option<String> {
-    let all: Vec<(&Client, bool)> = ALL.iter().filter(|own| !own.files.is_empty()).map(|own| (own, false)).collect();
+fn elsewhere(client: &ClientProfile, bytes: &[u8]) -> Option<String> {
+    let all: Vec<(&ClientProfile, bool)> =
+        ALL.iter().filter(|own| !own.config_paths.is_empty()).map(|own| (own, false)).collect();
     let documents = documents(&all, bytes);
     // What has the name of such a place alone may be a setting.
-    let has_some = |own: &Client| {
+    let has_some = |own: &ClientProfile| {
         let Some(Ok(document)) = documents.get(&own.format) else { return false };
         let roots = document.roots(own);
         roots.iter().flat_map(|root| document.servers(own, root)).any(|found| found.entry.is_some())
@@ -276,42 +285,46 @@ fn elsewhere(client: &Client, bytes: &[u8]) -> Option<String> {
 }
 
 /// A file in each language that it may be in, read once.
-fn documents(readers: &[(&Client, bool)], bytes: &[u8]) -> BTreeMap<Format, Result<Document, String>> {
-    let formats: BTreeSet<Format> = readers.iter().map(|(own, _)| own.format).collect();
+fn documents(
+    readers: &[(&ClientProfile, bool)],
+    bytes: &[u8],
+) -> BTreeMap<ClientConfigFormat, Result<Document, String>> {
+    let formats: BTreeSet<ClientConfigFormat> = readers.iter().map(|(own, _)| own.format).collect();
     formats.into_iter().map(|format| (format, Document::read(format, bytes))).collect()
 }
 
 /// The clients that may read a file, and whether it is theirs by its name. A form is known by where its servers stand, so
 /// all count that have one; which of several that have the same reads the file, nobody says.
-fn readers(client: Option<&'static Client>, path: &Path) -> Vec<(&'static Client, bool)> {
+fn readers(client: Option<&'static ClientProfile>, path: &Path) -> Vec<(&'static ClientProfile, bool)> {
     if let Some(client) = client {
         return vec![(client, true)];
     }
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let is_named =
-        |own: &Client| own.files.iter().any(|place| whole.ends_with(place.path) || is_only(own, place, &whole));
-    let fitting = ALL.iter().filter(|own| !own.files.is_empty() && fits(own, path));
+    let is_named = |own: &ClientProfile| {
+        own.config_paths.iter().any(|place| whole.ends_with(place.path) || is_only(own, place, &whole))
+    };
+    let fitting = ALL.iter().filter(|own| !own.config_paths.is_empty() && fits(own, path));
     let mut readers: Vec<_> = fitting.map(|own| (own, is_named(own))).collect();
     readers.sort_by_key(|(_, is_named)| !is_named);
     readers
 }
 
 /// Whether a file has the name of a client's own, in whichever folder, and no other client calls its own so.
-fn is_only(client: &Client, place: &Place, path: &Path) -> bool {
-    let last = |place: &Place| place.path.rsplit('/').next().unwrap_or_default();
-    let mut others = ALL.iter().filter(|other| other.id != client.id).flat_map(|other| other.files);
+fn is_only(client: &ClientProfile, place: &ClientConfigPath, path: &Path) -> bool {
+    let last = |place: &ClientConfigPath| place.path.rsplit('/').next().unwrap_or_default();
+    let mut others = ALL.iter().filter(|other| other.id != client.id).flat_map(|other| other.config_paths);
     path.ends_with(last(place)) && others.all(|other| last(other) != last(place))
 }
 
 /// Whether two clients have their servers at the same place.
-fn is_alike(one: &Client, other: &Client) -> bool {
-    one.format == other.format && one.root == other.root
+fn is_alike(one: &ClientProfile, other: &ClientProfile) -> bool {
+    one.format == other.format && one.servers_path == other.servers_path
 }
 
 /// Whether a file can be in a client's language, by its name.
-fn fits(client: &Client, path: &Path) -> bool {
+fn fits(client: &ClientProfile, path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    client.files.iter().any(|place| {
+    client.config_paths.iter().any(|place| {
         let own = place.path.rsplit('.').next().unwrap_or_default();
         own == extension || matches!((own, extension), ("json", "jsonc") | ("jsonc", "json") | ("yaml", "yml"))
     }) || extension.is_empty()

@@ -4,7 +4,7 @@ use gatelodge_catalogue::{
     IncidentMatch, IndexedServer, PackageIndex, PackageName, PackageRegistry, VersionComparison,
 };
 
-use crate::clients::{Entry as Written, Found};
+use crate::client_config::{Entry as Written, Found};
 
 /// By what two entries of one name are the same server.
 #[derive(Debug, PartialEq, Eq)]

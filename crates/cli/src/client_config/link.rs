@@ -3,8 +3,8 @@
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
-use super::reference::{Reference, input_id};
-use super::table::{Client, Shape};
+use super::client_table::{ClientProfile, EntryShape};
+use super::env_reference::{EnvReferenceSyntax, vscode_input_id};
 use crate::process_environment::quote_for_shell;
 
 /// The variable that holds a token where nobody names another.
@@ -56,38 +56,38 @@ pub struct Link {
 
 impl Link {
     /// The entry for a client; none for one that has no file and no request to put it in.
-    pub fn entry(&self, client: &Client) -> Value {
-        let bearer = client.reference.bearer(&self.token_env).unwrap_or_default();
+    pub fn entry(&self, client: &ClientProfile) -> Value {
+        let bearer = client.env_syntax.bearer_header(&self.token_env).unwrap_or_default();
         let (url, token) = (&self.url, &self.token_env);
-        match client.shape {
-            Shape::Http { kind: Some(kind), url: key } => {
+        match client.entry_shape {
+            EntryShape::Http { kind: Some(kind), url: key } => {
                 json!({"type": kind, key: url, "headers": {"Authorization": bearer}})
             }
-            Shape::Http { kind: None, url: key } => json!({key: url, "headers": {"Authorization": bearer}}),
-            Shape::Codex => json!({"url": url, "bearer_token_env_var": token}),
-            Shape::OpenCode => {
+            EntryShape::Http { kind: None, url: key } => json!({key: url, "headers": {"Authorization": bearer}}),
+            EntryShape::Codex => json!({"url": url, "bearer_token_env_var": token}),
+            EntryShape::OpenCode => {
                 json!({"type": "remote", "url": url, "headers": {"Authorization": bearer}, "enabled": true})
             }
-            Shape::Goose => json!({
+            EntryShape::Goose => json!({
                 "name": self.name, "type": "streamable_http", "enabled": true, "uri": url,
                 "env_keys": [token], "headers": {"Authorization": bearer}, "timeout": 300,
             }),
-            Shape::Continue => json!({
+            EntryShape::Continue => json!({
                 "name": self.name, "type": "streamable-http", "url": url,
                 "requestOptions": {"headers": {"Authorization": bearer}},
             }),
-            Shape::Bridge => json!({"command": self.program, "args": self.bridge()}),
-            Shape::Anthropic => json!({
+            EntryShape::Bridge => json!({"command": self.program, "args": self.bridge()}),
+            EntryShape::Anthropic => json!({
                 "mcp_servers": [{"type": "url", "url": url, "name": self.name, "authorization_token": placeholder(token)}],
                 "tools": [{"type": "mcp_toolset", "mcp_server_name": self.name}],
             }),
-            Shape::OpenAi => json!({
+            EntryShape::OpenAi => json!({
                 "tools": [{
                     "type": "mcp", "server_label": self.name, "server_url": url,
                     "authorization": placeholder(token), "require_approval": "never",
                 }],
             }),
-            Shape::Screen => json!({
+            EntryShape::WebForm => json!({
                 "Admin Settings > External Tools > +": {
                     "Type": "MCP (Streamable HTTP)", "URL": url, "Auth": "Bearer", "Token": placeholder(token),
                 },
@@ -96,7 +96,7 @@ impl Link {
     }
 
     /// The entry in place of another one: how to reach the server is ours, everything else stays.
-    pub fn entry_over(&self, client: &Client, old: Option<&Value>) -> Value {
+    pub fn entry_over(&self, client: &ClientProfile, old: Option<&Value>) -> Value {
         let mut entry = self.entry(client);
         if let (Some(Value::Object(old)), Value::Object(new)) = (old, &mut entry) {
             let kept = old.iter().filter(|(name, _)| !REACH.contains(&name.as_str()) && !new.contains_key(*name));
@@ -107,20 +107,20 @@ impl Link {
     }
 
     /// What VS Code has to ask for, beside the entry.
-    pub fn input(&self, client: &Client) -> Option<Value> {
-        (client.reference == Reference::Input).then(|| {
+    pub fn input(&self, client: &ClientProfile) -> Option<Value> {
+        (client.env_syntax == EnvReferenceSyntax::Input).then(|| {
             let description = format!("Gatelodge token for {}", self.name);
-            json!({"type": "promptString", "id": input_id(&self.token_env), "description": description, "password": true})
+            json!({"type": "promptString", "id": vscode_input_id(&self.token_env), "description": description, "password": true})
         })
     }
 
     /// The client's own command or link that does the same.
-    pub fn install(&self, client: &Client) -> Option<String> {
+    pub fn install(&self, client: &ClientProfile) -> Option<String> {
         let (name, url, token) =
             (quote_for_shell(&self.name), quote_for_shell(&self.url), quote_for_shell(&self.token_env));
         let header = quote_for_shell(&format!(
             "Authorization: {}",
-            client.reference.bearer(&self.token_env).unwrap_or_default()
+            client.env_syntax.bearer_header(&self.token_env).unwrap_or_default()
         ));
         match client.id {
             // The header may have many values, so it goes last.

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::client_config_locations::{OperatingSystem, UserDirectories};
+use super::client_table::{ALL, ClientConfigFormat, ClientProfile, ConnectionMethod};
 use super::link::{Link, TOKEN_ENV};
-use super::place::{Places, System};
 use super::snippet::snippet;
-use super::table::{ALL, Client, Format, Way};
 
 const HEAD: &str = "# Clients
 
@@ -33,15 +33,15 @@ pub fn page() -> String {
     let mut out = HEAD.to_owned();
     out.push_str("\n| client | | way | file |\n|---|---|---|---|\n");
     for client in ALL {
-        let way = match client.way() {
-            Way::Http => "HTTP",
-            Way::Bridge => "bridge",
-            Way::Public => "public HTTPS",
+        let way = match client.connection_method() {
+            ConnectionMethod::Http => "HTTP",
+            ConnectionMethod::Bridge => "bridge",
+            ConnectionMethod::PublicHttps => "public HTTPS",
         };
         let file = match client.format {
-            Format::Json | Format::Toml => "written",
-            Format::Yaml => "read; changed by hand",
-            Format::None => "none",
+            ClientConfigFormat::Json | ClientConfigFormat::Toml => "written",
+            ClientConfigFormat::Yaml => "read; changed by hand",
+            ClientConfigFormat::NoFile => "none",
         };
         out.push_str(&format!("| {} | `{}` | {way} | {file} |\n", client.name, client.id));
     }
@@ -49,19 +49,19 @@ pub fn page() -> String {
     out
 }
 
-fn section(client: &'static Client, out: &mut String) {
+fn section(client: &'static ClientProfile, out: &mut String) {
     out.push_str(&format!("\n## {}\n\n", client.name));
-    let files = files(client, System::Linux);
+    let files = files(client, OperatingSystem::Linux);
     if !files.is_empty() {
         out.push_str(&format!("Files: {}.\n", listed(&files)));
     }
-    for (system, name) in [(System::Mac, "macOS"), (System::Windows, "Windows")] {
+    for (system, name) in [(OperatingSystem::Mac, "macOS"), (OperatingSystem::Windows, "Windows")] {
         let there = self::files(client, system);
         if there != files {
             out.push_str(&format!("On {name}: {}.\n", listed(&there)));
         }
     }
-    let url = if client.way() == Way::Public {
+    let url = if client.connection_method() == ConnectionMethod::PublicHttps {
         "https://gate.example.com/mcp/books"
     } else {
         "http://127.0.0.1:7420/mcp/books"
@@ -76,13 +76,13 @@ fn section(client: &'static Client, out: &mut String) {
     for sentence in client.note.split_inclusive(". ") {
         out.push_str(&format!("{}\n", sentence.trim_end()));
     }
-    if client.way() == Way::Public {
+    if client.connection_method() == ConnectionMethod::PublicHttps {
         out.push_str("It calls from elsewhere, so the gateway must be reachable from the internet, by HTTPS.\n");
     }
     let language = match client.format {
-        Format::Json | Format::None => "json",
-        Format::Toml => "toml",
-        Format::Yaml => "yaml",
+        ClientConfigFormat::Json | ClientConfigFormat::NoFile => "json",
+        ClientConfigFormat::Toml => "toml",
+        ClientConfigFormat::Yaml => "yaml",
     };
     out.push_str(&format!("\n```{language}\n{}```\n", snippet(client, &link)));
     if let Some(install) = link.install(client) {
@@ -90,9 +90,9 @@ fn section(client: &'static Client, out: &mut String) {
     }
 }
 
-fn files(client: &'static Client, system: System) -> Vec<String> {
-    let places = Places::below(system, PathBuf::from("~"), Some(PathBuf::from(".")));
-    let spots = places.spots(client).into_iter().filter(|spot| spot.root == client.root);
+fn files(client: &'static ClientProfile, system: OperatingSystem) -> Vec<String> {
+    let places = UserDirectories::under_home(system, PathBuf::from("~"), Some(PathBuf::from(".")));
+    let spots = places.config_locations(client).into_iter().filter(|spot| spot.servers_path == client.servers_path);
     spots.map(|spot| spot.file.display().to_string()).collect()
 }
 

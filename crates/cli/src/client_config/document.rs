@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
+use super::client_config_locations::CLAUDE_PROJECTS_KEY;
+use super::client_table::{ClientConfigFormat, ClientProfile};
 use super::entry::Found;
-use super::place::PROJECTS;
-use super::table::{Client, Format};
 use super::{jsonc, toml, yaml};
 
 const MARK: char = '\u{feff}';
@@ -15,7 +15,7 @@ const MARK: char = '\u{feff}';
 /// A configuration that could be read.
 #[derive(Debug, Clone)]
 pub struct Document {
-    format: Format,
+    format: ClientConfigFormat,
     has_mark: bool,
     text: String,
     value: Value,
@@ -46,7 +46,7 @@ impl Document {
     ///
     /// # Errors
     /// What is wrong, with its line, and nothing of the text.
-    pub fn read(format: Format, bytes: &[u8]) -> Result<Self, String> {
+    pub fn read(format: ClientConfigFormat, bytes: &[u8]) -> Result<Self, String> {
         let text = str::from_utf8(bytes).map_err(|error| {
             let line = bytes.iter().take(error.valid_up_to()).filter(|byte| **byte == b'\n').count() + 1;
             format!("line {line} is not UTF-8")
@@ -58,10 +58,10 @@ impl Document {
         let value = match format {
             // An empty file has no servers, and clients take it for one that says nothing.
             _ if text.trim().is_empty() => json!({}),
-            Format::Json => jsonc::read(&text)?,
-            Format::Toml => toml::read(&text)?,
-            Format::Yaml => yaml::read(&text)?,
-            Format::None => json!({}),
+            ClientConfigFormat::Json => jsonc::read(&text)?,
+            ClientConfigFormat::Toml => toml::read(&text)?,
+            ClientConfigFormat::Yaml => yaml::read(&text)?,
+            ClientConfigFormat::NoFile => json!({}),
         };
         if value.is_object() {
             Ok(Self { format, has_mark, text, value })
@@ -71,13 +71,13 @@ impl Document {
     }
 
     /// A configuration that is not there yet.
-    pub fn new(format: Format) -> Self {
-        let text = if format == Format::Json { "{}\n" } else { "" };
+    pub fn new(format: ClientConfigFormat) -> Self {
+        let text = if format == ClientConfigFormat::Json { "{}\n" } else { "" };
         Self { format, has_mark: false, text: text.to_owned(), value: json!({}) }
     }
 
     /// The servers at a place in it.
-    pub fn servers(&self, client: &Client, root: &[String]) -> Vec<Found> {
+    pub fn servers(&self, client: &ClientProfile, root: &[String]) -> Vec<Found> {
         match self.below(root) {
             Some(Value::Object(entries)) => {
                 entries.iter().map(|(name, value)| Found::read(client, name, value)).collect()
@@ -95,11 +95,11 @@ impl Document {
     /// text is read once for all.
     pub fn lines(&self, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
         let places = match self.format {
-            Format::Json => jsonc::places(&self.text, roots),
-            Format::Toml => toml::places(&self.text, roots),
+            ClientConfigFormat::Json => jsonc::places(&self.text, roots),
+            ClientConfigFormat::Toml => toml::places(&self.text, roots),
             // It has lines, and clients with such a file have one place.
-            Format::Yaml => return roots.iter().map(|root| yaml::lines(&self.text, root)).collect(),
-            Format::None => vec![HashMap::new(); roots.len()],
+            ClientConfigFormat::Yaml => return roots.iter().map(|root| yaml::lines(&self.text, root)).collect(),
+            ClientConfigFormat::NoFile => vec![HashMap::new(); roots.len()],
         };
         let ends: Vec<usize> = self.text.match_indices('\n').map(|(at, _)| at).collect();
         let line_of = |place: usize| ends.partition_point(|end| *end < place) + 1;
@@ -113,12 +113,12 @@ impl Document {
     }
 
     /// Where servers stand in it that a client would read: its own root, and below each project that it knows.
-    pub fn roots(&self, client: &Client) -> Vec<Vec<String>> {
+    pub fn roots(&self, client: &ClientProfile) -> Vec<Vec<String>> {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-        let projects = self.value.get(PROJECTS).and_then(Value::as_object);
+        let projects = self.value.get(CLAUDE_PROJECTS_KEY).and_then(Value::as_object);
         let projects = projects.into_iter().flat_map(Map::keys).filter(|_| client.id == "claude-code");
-        let mut roots = vec![names(client.root)];
-        roots.extend(projects.map(|project| names(&[PROJECTS, project, "mcpServers"])));
+        let mut roots = vec![names(client.servers_path)];
+        roots.extend(projects.map(|project| names(&[CLAUDE_PROJECTS_KEY, project, "mcpServers"])));
         roots.retain(|root| matches!(self.below(root), Some(Value::Object(_) | Value::Array(_))));
         roots
     }
@@ -134,9 +134,9 @@ impl Document {
     /// It cannot be done without touching something else.
     pub fn with(&self, changes: &[Change]) -> Result<Vec<u8>, String> {
         let text = match self.format {
-            Format::Json => jsonc::put(&self.text, changes)?,
-            Format::Toml => toml::put(&self.text, changes)?,
-            Format::Yaml | Format::None => return Err("this file is changed by hand".into()),
+            ClientConfigFormat::Json => jsonc::put(&self.text, changes)?,
+            ClientConfigFormat::Toml => toml::put(&self.text, changes)?,
+            ClientConfigFormat::Yaml | ClientConfigFormat::NoFile => return Err("this file is changed by hand".into()),
         };
         // INVARIANT: what is written differs from what was read in our entries alone. The editors promise it; this holds
         // them to it.
@@ -198,14 +198,14 @@ fn drop_empty(value: &mut Value, root: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::find;
+    use super::super::find_client;
     use super::*;
 
     fn change(root: &str, name: &str, entry: Value) -> Change {
         Change { root: vec![root.to_owned()], name: name.to_owned(), entry: Some(entry), input: None }
     }
 
-    fn put(format: Format, text: &str, change: Change) -> String {
+    fn put(format: ClientConfigFormat, text: &str, change: Change) -> String {
         let document = Document::read(format, text.as_bytes()).expect("a document");
         String::from_utf8(document.with(&[change]).expect("a change")).expect("UTF-8")
     }
@@ -213,16 +213,16 @@ mod tests {
     #[test]
     fn json_keeps_comments_tabs_line_ends_and_the_mark() {
         let text = "\u{feff}{\r\n\t// mine\r\n\t\"mcpServers\": {\r\n\t\t\"a\": { \"command\": \"x\" }, // first\r\n\t\t\"b\": {\"url\": \"u\"},\r\n\t},\r\n}\r\n";
-        let out = put(Format::Json, text, change("mcpServers", "a", json!({"url": "new"})));
+        let out = put(ClientConfigFormat::Json, text, change("mcpServers", "a", json!({"url": "new"})));
         let expected = "\u{feff}{\r\n\t// mine\r\n\t\"mcpServers\": {\r\n\t\t\"a\": {\r\n\t\t\t\"url\": \"new\"\r\n\t\t}, // first\r\n\t\t\"b\": {\"url\": \"u\"},\r\n\t},\r\n}\r\n";
         assert_eq!(out, expected);
     }
 
     #[test]
     fn json_takes_new_entries_where_there_were_none() {
-        let out = put(Format::Json, "", change("servers", "a", json!({"url": "new"})));
+        let out = put(ClientConfigFormat::Json, "", change("servers", "a", json!({"url": "new"})));
         assert_eq!(out.trim_end(), "{\n  \"servers\": {\n    \"a\": {\n      \"url\": \"new\"\n    }\n  }\n}");
-        let out = put(Format::Json, "{\"x\": 1}", change("servers", "a", json!({"url": "new"})));
+        let out = put(ClientConfigFormat::Json, "{\"x\": 1}", change("servers", "a", json!({"url": "new"})));
         assert_eq!(
             serde_json::from_str::<Value>(&out).expect("JSON"),
             json!({"x": 1, "servers": {"a": {"url": "new"}}})
@@ -232,13 +232,13 @@ mod tests {
     #[test]
     fn toml_keeps_comments_and_line_ends() {
         let text = "# mine\r\nmodel = \"x\" # why\r\n\r\n# about a\r\n[mcp_servers.a]\r\ncommand = \"x\"\r\n[mcp_servers.a.env]\r\nK = \"v\"\r\n\r\n[other]\r\ny = 1\r\n";
-        let out = put(Format::Toml, text, change("mcp_servers", "a", json!({"url": "new"})));
+        let out = put(ClientConfigFormat::Toml, text, change("mcp_servers", "a", json!({"url": "new"})));
         let expected = "# mine\r\nmodel = \"x\" # why\r\n\r\n# about a\r\n[mcp_servers.a]\r\nurl = \"new\"\r\n\r\n[other]\r\ny = 1\r\n";
         assert_eq!(out, expected);
-        let out = put(Format::Toml, "x = 1\n", change("mcp_servers", "a.b", json!({"url": "new"})));
+        let out = put(ClientConfigFormat::Toml, "x = 1\n", change("mcp_servers", "a.b", json!({"url": "new"})));
         assert_eq!(out, "x = 1\n\n[mcp_servers.\"a.b\"]\nurl = \"new\"\n");
         let out = put(
-            Format::Toml,
+            ClientConfigFormat::Toml,
             "[mcp_servers]\na = { url = \"old\" } # here\n",
             change("mcp_servers", "a", json!({"url": "new"})),
         );
@@ -249,60 +249,81 @@ mod tests {
     fn an_entry_can_be_taken_away() {
         let gone = |root: &str| Change { root: vec![root.to_owned()], name: "a".to_owned(), entry: None, input: None };
         let text = "{\n  \"servers\": {\n    \"a\": {}, // ours\n    \"b\": {} // mine\n  }\n}\n";
-        let out = put(Format::Json, text, gone("servers"));
+        let out = put(ClientConfigFormat::Json, text, gone("servers"));
         assert!(out.contains("\"b\": {} // mine") && !out.contains("\"a\""), "{out}");
-        assert_eq!(put(Format::Toml, "x = 1\n\n[s.a]\ny = 1\n\n[t]\n", gone("s")), "x = 1\n\n[t]\n");
+        assert_eq!(put(ClientConfigFormat::Toml, "x = 1\n\n[s.a]\ny = 1\n\n[t]\n", gone("s")), "x = 1\n\n[t]\n");
     }
 
     #[test]
     fn what_cannot_be_read_is_told_by_its_line_without_its_text() {
         for (format, text, line) in [
-            (Format::Json, "{\n \"k\": hunter2\n}", "line 2"),
-            (Format::Toml, "a = 1\nk = hunter2\n", "line 2"),
-            (Format::Yaml, "a: 1\nk: [hunter2\n", "line"),
+            (ClientConfigFormat::Json, "{\n \"k\": hunter2\n}", "line 2"),
+            (ClientConfigFormat::Toml, "a = 1\nk = hunter2\n", "line 2"),
+            (ClientConfigFormat::Yaml, "a: 1\nk: [hunter2\n", "line"),
         ] {
             let told = Document::read(format, text.as_bytes()).expect_err("a fault");
             assert!(told.contains(line) && !told.contains("hunter2"), "{told}");
         }
-        assert!(Document::read(Format::Json, b"[1]").is_err());
-        assert_eq!(Document::read(Format::Json, b"{}\n\xff").expect_err("a fault"), "line 2 is not UTF-8");
+        assert!(Document::read(ClientConfigFormat::Json, b"[1]").is_err());
+        assert_eq!(Document::read(ClientConfigFormat::Json, b"{}\n\xff").expect_err("a fault"), "line 2 is not UTF-8");
     }
 
     #[test]
     fn a_name_that_is_there_twice_is_not_guessed_at() {
         let text = r#"{"mcpServers": {"a": {"url": "1"}, "a": {"url": "2"}}}"#;
-        let document = Document::read(Format::Json, text.as_bytes()).expect("a document");
+        let document = Document::read(ClientConfigFormat::Json, text.as_bytes()).expect("a document");
         let told = document.with(&[change("mcpServers", "a", json!({}))]).expect_err("a fault");
         assert!(told.contains("twice"), "{told}");
     }
 
     #[test]
     fn an_entry_is_found_by_its_line_in_each_language() {
-        let line = |format: Format, text: &str, root: &str, name: &str| {
+        let line = |format: ClientConfigFormat, text: &str, root: &str, name: &str| {
             let lines = Document::read(format, text.as_bytes()).expect("a document").lines(&[vec![root.to_owned()]]);
             lines[0].get(name).copied().unwrap_or(1)
         };
         let json = "\u{feff}{\n  // \"b\": here not\n  \"b\": {},\n  \"servers\": {\n    \"a\": {\"b\": 1},\n\n    \"b\":\n {}\n  }\n}";
-        assert_eq!((line(Format::Json, json, "servers", "a"), line(Format::Json, json, "servers", "b")), (5, 7));
+        assert_eq!(
+            (
+                line(ClientConfigFormat::Json, json, "servers", "a"),
+                line(ClientConfigFormat::Json, json, "servers", "b")
+            ),
+            (5, 7)
+        );
         let json = "{\"mcpServers\": [\n{\"name\": \"a\"},\n{\"name\": \"b\"}]}";
-        assert_eq!(line(Format::Json, json, "mcpServers", "b"), 3);
+        assert_eq!(line(ClientConfigFormat::Json, json, "mcpServers", "b"), 3);
         let toml = "a = 1\r\n[s.a]\r\nx = 1\r\n[s.a.env]\r\n\r\n[s.\"b c\"]\r\nx = 1\r\n";
-        assert_eq!((line(Format::Toml, toml, "s", "a"), line(Format::Toml, toml, "s", "b c")), (2, 6));
+        assert_eq!(
+            (line(ClientConfigFormat::Toml, toml, "s", "a"), line(ClientConfigFormat::Toml, toml, "s", "b c")),
+            (2, 6)
+        );
         let yaml = "a: {b: [1, {c: 2}]}\nextensions:\n  a:\n    cmd: x\n\n  'b':\n    cmd: y\n";
-        assert_eq!((line(Format::Yaml, yaml, "extensions", "a"), line(Format::Yaml, yaml, "extensions", "b")), (3, 6));
+        assert_eq!(
+            (
+                line(ClientConfigFormat::Yaml, yaml, "extensions", "a"),
+                line(ClientConfigFormat::Yaml, yaml, "extensions", "b")
+            ),
+            (3, 6)
+        );
         let yaml = "mcpServers:\n  - name: a\n    url: x\n  - url: y\n    name: b\n";
-        assert_eq!((line(Format::Yaml, yaml, "mcpServers", "b"), line(Format::Yaml, yaml, "mcpServers", "c")), (4, 1));
+        assert_eq!(
+            (
+                line(ClientConfigFormat::Yaml, yaml, "mcpServers", "b"),
+                line(ClientConfigFormat::Yaml, yaml, "mcpServers", "c")
+            ),
+            (4, 1)
+        );
     }
 
     #[test]
     fn yaml_is_read_in_maps_and_lists() {
         let text = "extensions:\n  a:\n    cmd: npx\n    args: [-y, 'x']\n    envs: {K: v}\n    enabled: false\n";
-        let document = Document::read(Format::Yaml, text.as_bytes()).expect("a document");
-        let found = document.servers(find("goose").expect("a client"), &["extensions".to_owned()]);
+        let document = Document::read(ClientConfigFormat::Yaml, text.as_bytes()).expect("a document");
+        let found = document.servers(find_client("goose").expect("a client"), &["extensions".to_owned()]);
         assert!(found[0].is_off && found[0].entry.is_some());
         let text = "mcpServers:\n  - name: b\n    url: http://x/\n";
-        let document = Document::read(Format::Yaml, text.as_bytes()).expect("a document");
-        let found = document.servers(find("continue").expect("a client"), &["mcpServers".to_owned()]);
+        let document = Document::read(ClientConfigFormat::Yaml, text.as_bytes()).expect("a document");
+        let found = document.servers(find_client("continue").expect("a client"), &["mcpServers".to_owned()]);
         assert_eq!((found.len(), found[0].name.as_str()), (1, "b"));
         assert!(document.with(&[]).is_err());
     }

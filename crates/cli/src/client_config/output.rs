@@ -1,8 +1,8 @@
 //! A file and what shall stand in it.
 
+use super::client_table::ClientProfile;
 use super::file::{Held, Trouble, hash};
 use super::journal::Step;
-use super::table::Client;
 
 /// A file and what shall stand in it.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub struct Output {
     /// Its new text.
     pub bytes: Vec<u8>,
     /// The client whose file it is; none for one of ours.
-    pub client: Option<&'static Client>,
+    pub client: Option<&'static ClientProfile>,
     /// The entries in it that change.
     pub entries: Vec<Vec<String>>,
 }

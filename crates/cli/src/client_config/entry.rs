@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::table::{Client, Switch};
+use super::client_table::{ClientProfile, DisableField};
 
 /// How a client reaches a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,11 +44,11 @@ pub struct Found {
 
 impl Found {
     /// Reads an entry of a client.
-    pub fn read(client: &Client, name: &str, value: &Value) -> Self {
-        let is_off = match client.switch {
-            Switch::None => false,
-            Switch::Disabled => value.get("disabled") == Some(&Value::Bool(true)),
-            Switch::Enabled => value.get("enabled") == Some(&Value::Bool(false)),
+    pub fn read(client: &ClientProfile, name: &str, value: &Value) -> Self {
+        let is_off = match client.disable_field {
+            DisableField::None => false,
+            DisableField::Disabled => value.get("disabled") == Some(&Value::Bool(true)),
+            DisableField::Enabled => value.get("enabled") == Some(&Value::Bool(false)),
         };
         let fields = value.as_object().filter(|fields| !is_double(fields));
         let entry = fields.and_then(|fields| command(fields).or_else(|| remote(client, fields)));
@@ -128,7 +128,7 @@ fn command_of(inner: &Map<String, Value>, outer: &Map<String, Value>) -> Option<
     command(&fields)
 }
 
-fn remote(client: &Client, fields: &Map<String, Value>) -> Option<Entry> {
+fn remote(client: &ClientProfile, fields: &Map<String, Value>) -> Option<Entry> {
     let (named, url) = there(fields, &ADDRESSES)?;
     let url = url.as_str()?.to_owned();
     let kind = ["type", "transport"].iter().find_map(|name| fields.get(*name)?.as_str());
@@ -168,11 +168,11 @@ fn text(value: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::find;
+    use super::super::find_client;
     use super::*;
 
     fn read(client: &str, value: &Value) -> Option<Entry> {
-        Found::read(find(client).expect("a client"), "x", value).entry
+        Found::read(find_client(client).expect("a client"), "x", value).entry
     }
 
     #[test]

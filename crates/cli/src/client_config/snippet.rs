@@ -2,34 +2,35 @@
 
 use serde_json::{Map, Value, json};
 
+use super::client_table::{ClientConfigFormat, ClientProfile, EntryShape};
 use super::document::{Change, Document};
 use super::link::Link;
-use super::table::{Client, Format, Shape};
 
 /// The part of a client's configuration that leads to the gateway, laid out to be pasted.
-pub fn snippet(client: &Client, link: &Link) -> String {
+pub fn snippet(client: &ClientProfile, link: &Link) -> String {
     let entry = link.entry(client);
     match client.format {
-        Format::Json => pretty(&around(client, link, entry)),
-        Format::Toml => {
-            let root = client.root.iter().map(|&name| name.to_owned()).collect();
+        ClientConfigFormat::Json => pretty(&around(client, link, entry)),
+        ClientConfigFormat::Toml => {
+            let root = client.servers_path.iter().map(|&name| name.to_owned()).collect();
             let change = Change { root, name: link.name.clone(), entry: Some(entry), input: None };
-            let text = Document::new(Format::Toml).with(&[change]).unwrap_or_default();
+            let text = Document::new(ClientConfigFormat::Toml).with(&[change]).unwrap_or_default();
             String::from_utf8_lossy(&text).trim_start().to_owned()
         }
-        Format::Yaml => {
+        ClientConfigFormat::Yaml => {
             let mut out = String::new();
             yaml(&around(client, link, entry), 0, &mut out);
             out
         }
-        Format::None => pretty(&entry),
+        ClientConfigFormat::NoFile => pretty(&entry),
     }
 }
 
 /// The entry below the names that lead to it.
-fn around(client: &Client, link: &Link, entry: Value) -> Value {
-    let servers = if client.shape == Shape::Continue { json!([entry]) } else { json!({link.name.clone(): entry}) };
-    let whole = client.root.iter().rev().fold(servers, |inner, &name| json!({name: inner}));
+fn around(client: &ClientProfile, link: &Link, entry: Value) -> Value {
+    let servers =
+        if client.entry_shape == EntryShape::Continue { json!([entry]) } else { json!({link.name.clone(): entry}) };
+    let whole = client.servers_path.iter().rev().fold(servers, |inner, &name| json!({name: inner}));
     match (link.input(client), whole) {
         (Some(input), Value::Object(fields)) => {
             let asked = Map::from_iter([("inputs".to_owned(), json!([input]))]);
@@ -93,10 +94,10 @@ mod tests {
     fn what_is_written_for_a_client_is_read_again_as_what_was_meant() {
         let (name, url) = ("books".to_owned(), "http://127.0.0.1:7420/mcp/books".to_owned());
         let link = Link { name, url, token_env: "KEY".to_owned(), token_file: None, program: "gatelodge".to_owned() };
-        for client in ALL.iter().filter(|client| client.format != Format::None) {
+        for client in ALL.iter().filter(|client| client.format != ClientConfigFormat::NoFile) {
             let text = snippet(client, &link);
             let document = Document::read(client.format, text.as_bytes()).expect(client.id);
-            let root: Vec<String> = client.root.iter().map(|&name| name.to_owned()).collect();
+            let root: Vec<String> = client.servers_path.iter().map(|&name| name.to_owned()).collect();
             let found = document.servers(client, &root);
             assert_eq!((found.len(), found[0].name.as_str()), (1, "books"), "{}", client.id);
             let entry = found[0].entry.clone().expect(client.id);

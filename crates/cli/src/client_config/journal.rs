@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::client_table::find_client;
 use super::document::{Change, Document};
 use super::file::{Held, Trouble, hash};
-use super::table::find;
 
 /// Everything one command wrote.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -124,7 +124,7 @@ impl Step {
     /// Takes our entries back in a text that is not the one we wrote.
     fn undo_entries(&self, old: Option<&[u8]>) -> Result<(), Trouble> {
         let held = Held::read(&self.file)?;
-        let (Some(client), Some(bytes)) = (self.client.as_deref().and_then(find), held.bytes()) else {
+        let (Some(client), Some(bytes)) = (self.client.as_deref().and_then(find_client), held.bytes()) else {
             return old.map_or(Ok(()), |old| held.replace(old));
         };
         let now = Document::read(client.format, bytes).map_err(Trouble)?;
