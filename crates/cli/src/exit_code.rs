@@ -4,7 +4,7 @@ use std::process::{ExitCode, Termination};
 
 use gatelodge_store::StoreError;
 
-use crate::client_config::Trouble;
+use crate::client_config::ClientFileError;
 
 /// The exit codes of all commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl CommandExitCode {
         if let Some(ExitError(exit, _)) = error.downcast_ref() {
             return *exit;
         }
-        if error.is::<Trouble>() {
+        if error.is::<ClientFileError>() {
             return Self::Findings;
         }
         if error.downcast_ref::<UsageError>().is_some() {

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::client_config_document::{ClientConfigDocument, EntryChange};
 use super::client_table::find_client;
-use super::document::{Change, Document};
-use super::file::{Held, Trouble, hash};
+use super::file_snapshot::{ClientFileError, FileSnapshot, content_hash};
 
 /// Everything one command wrote.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -61,28 +61,28 @@ pub enum Undone {
 
 impl Journal {
     /// Finds the journal in a file.
-    pub fn find(path: &Path) -> Result<Option<Self>, Trouble> {
-        let told = |what: String| Trouble(format!("the journal `{}` cannot be read: {what}", path.display()));
-        let held = Held::read(path).map_err(|trouble| told(trouble.0))?;
+    pub fn find(path: &Path) -> Result<Option<Self>, ClientFileError> {
+        let told = |what: String| ClientFileError(format!("the journal `{}` cannot be read: {what}", path.display()));
+        let held = FileSnapshot::read(path).map_err(|trouble| told(trouble.0))?;
         let Some(bytes) = held.bytes() else { return Ok(None) };
         serde_json::from_slice(bytes).map(Some).map_err(|error| told(error.to_string()))
     }
 
     /// Keeps the journal; one without steps is taken away.
-    pub fn keep(&self, path: &Path) -> Result<(), Trouble> {
+    pub fn keep(&self, path: &Path) -> Result<(), ClientFileError> {
         if self.steps.is_empty() {
             return remove(path);
         }
-        let text = serde_json::to_vec_pretty(self).map_err(|error| Trouble(error.to_string()))?;
-        let told = |trouble: Trouble| Trouble(format!("the journal `{}`: {trouble}", path.display()));
-        Held::read(path).and_then(|held| held.replace(&text)).map_err(told)
+        let text = serde_json::to_vec_pretty(self).map_err(|error| ClientFileError(error.to_string()))?;
+        let told = |trouble: ClientFileError| ClientFileError(format!("the journal `{}`: {trouble}", path.display()));
+        FileSnapshot::read(path).and_then(|held| held.replace(&text)).map_err(told)
     }
 }
 
 impl Step {
     /// How the file stands.
-    pub fn standing(&self) -> Result<Standing, Trouble> {
-        let now = Held::read(&self.file)?.bytes().map(hash);
+    pub fn standing(&self) -> Result<Standing, ClientFileError> {
+        let now = FileSnapshot::read(&self.file)?.bytes().map(content_hash);
         Ok(if now.as_ref() == Some(&self.after) {
             Standing::Written
         } else if now == self.before {
@@ -94,7 +94,7 @@ impl Step {
 
     /// Takes the file back to what it was, byte for byte, and its backup away. Where it was changed since, the changes
     /// stay: clients write to their own files all day, and people tighten policies.
-    pub fn undo(&self) -> Result<Undone, Trouble> {
+    pub fn undo(&self) -> Result<Undone, ClientFileError> {
         let old = self.old()?;
         let standing = self.standing()?;
         if standing == Standing::Changed && self.client.is_none() && self.file.exists() {
@@ -103,7 +103,7 @@ impl Step {
         match (standing, &old) {
             (Standing::Before, _) => {}
             (Standing::Written, None) => remove(&self.file)?,
-            (Standing::Written, Some(old)) => Held::read(&self.file)?.replace(old)?,
+            (Standing::Written, Some(old)) => FileSnapshot::read(&self.file)?.replace(old)?,
             (Standing::Changed, old) => self.undo_entries(old.as_deref())?,
         }
         self.backup.as_deref().map_or(Ok(()), remove)?;
@@ -111,41 +111,42 @@ impl Step {
     }
 
     /// The old text; none if there was none.
-    fn old(&self) -> Result<Option<Vec<u8>>, Trouble> {
+    fn old(&self) -> Result<Option<Vec<u8>>, ClientFileError> {
         let Some(backup) = &self.backup else { return Ok(None) };
-        let kept = Held::read(backup)?;
-        let bytes = kept.bytes().ok_or_else(|| Trouble(format!("its backup `{}` is gone", backup.display())))?;
-        if Some(hash(bytes)) != self.before {
-            return Err(Trouble(format!("its backup `{}` was changed", backup.display())));
+        let kept = FileSnapshot::read(backup)?;
+        let bytes =
+            kept.bytes().ok_or_else(|| ClientFileError(format!("its backup `{}` is gone", backup.display())))?;
+        if Some(content_hash(bytes)) != self.before {
+            return Err(ClientFileError(format!("its backup `{}` was changed", backup.display())));
         }
         Ok(Some(bytes.to_vec()))
     }
 
     /// Takes our entries back in a text that is not the one we wrote.
-    fn undo_entries(&self, old: Option<&[u8]>) -> Result<(), Trouble> {
-        let held = Held::read(&self.file)?;
+    fn undo_entries(&self, old: Option<&[u8]>) -> Result<(), ClientFileError> {
+        let held = FileSnapshot::read(&self.file)?;
         let (Some(client), Some(bytes)) = (self.client.as_deref().and_then(find_client), held.bytes()) else {
             return old.map_or(Ok(()), |old| held.replace(old));
         };
-        let now = Document::read(client.format, bytes).map_err(Trouble)?;
+        let now = ClientConfigDocument::read(client.format, bytes).map_err(ClientFileError)?;
         let before = match old {
-            Some(old) => Document::read(client.format, old).map_err(Trouble)?,
-            None => Document::new(client.format),
+            Some(old) => ClientConfigDocument::read(client.format, old).map_err(ClientFileError)?,
+            None => ClientConfigDocument::new(client.format),
         };
         let back = |path: &Vec<String>| {
             let (name, root) = path.split_last()?;
-            let entry = before.entry(root, name).cloned();
-            Some(Change { root: root.to_vec(), name: name.clone(), entry, input: None })
+            let entry = before.find_entry(root, name).cloned();
+            Some(EntryChange { servers_path: root.to_vec(), name: name.clone(), entry, vscode_input: None })
         };
-        let changes: Vec<Change> = self.entries.iter().filter_map(back).collect();
-        held.replace(&now.with(&changes).map_err(Trouble)?)
+        let changes: Vec<EntryChange> = self.entries.iter().filter_map(back).collect();
+        held.replace(&now.apply_changes(&changes).map_err(ClientFileError)?)
     }
 }
 
-fn remove(path: &Path) -> Result<(), Trouble> {
+fn remove(path: &Path) -> Result<(), ClientFileError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Trouble(format!("`{}` cannot be removed: {error}", path.display())))
+            Err(ClientFileError(format!("`{}` cannot be removed: {error}", path.display())))
         }
         _ => Ok(()),
     }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::client_config_document::{ClientConfigDocument, EntryChange};
 use super::client_table::{ClientConfigFormat, ClientProfile, EntryShape};
-use super::document::{Change, Document};
 use super::link::Link;
 
 /// The part of a client's configuration that leads to the gateway, laid out to be pasted.
@@ -13,8 +13,9 @@ pub fn snippet(client: &ClientProfile, link: &Link) -> String {
         ClientConfigFormat::Json => pretty(&around(client, link, entry)),
         ClientConfigFormat::Toml => {
             let root = client.servers_path.iter().map(|&name| name.to_owned()).collect();
-            let change = Change { root, name: link.name.clone(), entry: Some(entry), input: None };
-            let text = Document::new(ClientConfigFormat::Toml).with(&[change]).unwrap_or_default();
+            let change =
+                EntryChange { servers_path: root, name: link.name.clone(), entry: Some(entry), vscode_input: None };
+            let text = ClientConfigDocument::new(ClientConfigFormat::Toml).apply_changes(&[change]).unwrap_or_default();
             String::from_utf8_lossy(&text).trim_start().to_owned()
         }
         ClientConfigFormat::Yaml => {
@@ -96,17 +97,17 @@ mod tests {
         let link = Link { name, url, token_env: "KEY".to_owned(), token_file: None, program: "gatelodge".to_owned() };
         for client in ALL.iter().filter(|client| client.format != ClientConfigFormat::NoFile) {
             let text = snippet(client, &link);
-            let document = Document::read(client.format, text.as_bytes()).expect(client.id);
+            let document = ClientConfigDocument::read(client.format, text.as_bytes()).expect(client.id);
             let root: Vec<String> = client.servers_path.iter().map(|&name| name.to_owned()).collect();
             let found = document.servers(client, &root);
             assert_eq!((found.len(), found[0].name.as_str()), (1, "books"), "{}", client.id);
             let entry = found[0].entry.clone().expect(client.id);
             match entry {
-                super::super::Entry::Remote { url, headers, is_sse } => {
+                super::super::ServerEntry::Remote { url, headers, is_sse } => {
                     assert_eq!((url.as_str(), is_sse), (link.url.as_str(), false), "{}", client.id);
                     assert_eq!(headers.len(), 1, "{}", client.id);
                 }
-                super::super::Entry::Command { words, .. } => {
+                super::super::ServerEntry::Command { argv: words, .. } => {
                     assert_eq!(words, ["gatelodge", "bridge", &link.url, "--token-env", "KEY"], "{}", client.id);
                 }
             }

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use super::notes;
 use crate::cli::ConnectArgs;
 use crate::client_config::{
-    Change, ClientConfigLocation, ClientProfile, Document, Held, Journal, Link, Output, Trouble, diff, snippet,
+    ClientConfigDocument, ClientConfigLocation, ClientFileError, ClientProfile, EntryChange, FileSnapshot, Journal,
+    Link, Output, diff, snippet,
 };
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
@@ -35,25 +36,28 @@ pub fn run(
         ))
         .into());
     }
-    let held = Held::read(&path).map_err(|trouble| of_file(&name, &trouble))?;
+    let held = FileSnapshot::read(&path).map_err(|trouble| of_file(&name, &trouble))?;
     let document = match held.bytes() {
-        Some(bytes) => Document::read(client.format, bytes).map_err(|what| of_file(&name, &Trouble(what)))?,
-        None => Document::new(client.format),
+        Some(bytes) => {
+            ClientConfigDocument::read(client.format, bytes).map_err(|what| of_file(&name, &ClientFileError(what)))?
+        }
+        None => ClientConfigDocument::new(client.format),
     };
-    let old = document.entry(&spot.servers_path, &link.name);
+    let old = document.find_entry(&spot.servers_path, &link.name);
     let entry = link.entry_over(client, old);
     if old == Some(&entry) {
         print_stderr(&format!("`{name}` says so already"));
         return Ok(Map::from_iter([("written".to_owned(), Value::Null)]));
     }
     let shown_change = diff(old, &entry, &link.entry(client));
-    let change = Change {
-        root: spot.servers_path.clone(),
+    let change = EntryChange {
+        servers_path: spot.servers_path.clone(),
         name: link.name.clone(),
         entry: Some(entry),
-        input: link.input(client),
+        vscode_input: link.input(client),
     };
-    let bytes = document.with(std::slice::from_ref(&change)).map_err(|what| of_file(&name, &Trouble(what)))?;
+    let bytes =
+        document.apply_changes(std::slice::from_ref(&change)).map_err(|what| of_file(&name, &ClientFileError(what)))?;
     held.check_writable().map_err(|trouble| of_file(&name, &trouble))?;
     print_stderr(&format!(
         "{name}: `{}.{}`\n{}",
@@ -72,7 +76,7 @@ pub fn run(
 }
 
 /// Keeps the old text, notes what is done, and does it. If it cannot be done, nothing stays behind.
-fn keep(output: &Output, data: &Path) -> Result<Option<PathBuf>, Trouble> {
+fn keep(output: &Output, data: &Path) -> Result<Option<PathBuf>, ClientFileError> {
     let journal_file = data.join(JOURNAL);
     let mut journal = Journal::find(&journal_file)?.unwrap_or_default();
     let step = output.step()?;
@@ -89,6 +93,6 @@ fn keep(output: &Output, data: &Path) -> Result<Option<PathBuf>, Trouble> {
 }
 
 /// The error for a file that cannot be used as it is.
-pub fn of_file(name: &str, trouble: &Trouble) -> anyhow::Error {
-    Trouble(format!("`{name}`: {trouble}")).into()
+pub fn of_file(name: &str, trouble: &ClientFileError) -> anyhow::Error {
+    ClientFileError(format!("`{name}`: {trouble}")).into()
 }

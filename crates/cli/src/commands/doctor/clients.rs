@@ -6,7 +6,7 @@ use gatelodge_gateway::{UpstreamConfig, UpstreamTransport};
 use super::Check;
 use crate::app::EffectiveConfig;
 use crate::cli::DoctorArgs;
-use crate::client_config::{ALL, ClientProfile, Entry, shorten_home};
+use crate::client_config::{ALL, ClientProfile, ServerEntry, shorten_home};
 use crate::commands::connect::target::Peek;
 use crate::commands::connect::{home, places};
 use crate::commands::init::scan::{Seen, scan_everywhere};
@@ -20,7 +20,8 @@ pub fn bypassing(args: &DoctorArgs, picture: &EffectiveConfig) -> Result<Vec<Che
     let clients: Vec<&'static ClientProfile> = ALL.iter().collect();
     let scan = scan_everywhere(&places(home.clone(), None)?, &clients);
     let gateway = peek.url("");
-    let direct: Vec<&Seen> = scan.seen.iter().filter(|seen| !seen.found.is_off && !seen.leads_here(&gateway)).collect();
+    let direct: Vec<&Seen> =
+        scan.seen.iter().filter(|seen| !seen.found.is_disabled && !seen.leads_here(&gateway)).collect();
     if direct.is_empty() {
         let says = if scan.seen.is_empty() { "none has a server" } else { "none reaches a server past the gateway" };
         return Ok(vec![Check::fine(NAME, says)]);
@@ -53,10 +54,10 @@ fn told(seen: &Seen, picture: &EffectiveConfig, file: &str) -> Check {
 /// Whether an entry runs the same program, or asks the same address, as a server of the gateway.
 fn is_same(seen: &Seen, server: &UpstreamConfig) -> bool {
     match (&seen.found.entry, &server.transport) {
-        (Some(Entry::Remote { url, .. }), UpstreamTransport::Http(http)) => {
+        (Some(ServerEntry::Remote { url, .. }), UpstreamTransport::Http(http)) => {
             url.trim_end_matches('/') == http.url.to_string().trim_end_matches('/')
         }
-        (Some(Entry::Command { words, .. }), UpstreamTransport::Process(child)) => {
+        (Some(ServerEntry::Command { argv: words, .. }), UpstreamTransport::Process(child)) => {
             words.split_first().is_some_and(|(program, rest)| *program == child.program && rest == child.arguments)
         }
         _ => false,

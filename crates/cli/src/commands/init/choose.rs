@@ -27,7 +27,7 @@ pub fn clients(named: &[String]) -> Result<Vec<&'static ClientProfile>, UsageErr
 /// The servers to be taken over, by their places; none if nobody chose.
 pub fn servers(args: &InitArgs, seen: &[Seen], gateway: &str) -> Result<Option<Vec<usize>>, UsageError> {
     let can_be = |one: &Seen| one.found.entry.is_some() && !one.leads_here(gateway);
-    let all = || indices(seen, |one| can_be(one) && !one.found.is_off);
+    let all = || indices(seen, |one| can_be(one) && !one.found.is_disabled);
     if args.all {
         return Ok(Some(all()));
     }

@@ -7,7 +7,7 @@ use gatelodge_store::ServerName;
 
 use super::scan::{Finding, Seen};
 use super::variable::Variables;
-use crate::client_config::{Entry, EntryValue, seems_secret};
+use crate::client_config::{EntryValue, ServerEntry, seems_secret};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::process_environment::find_program_problem;
 use crate::{header_template, server_url};
@@ -21,7 +21,7 @@ pub struct Server {
     /// Its name with us.
     pub name: String,
     /// How it is reached.
-    pub entry: Entry,
+    pub entry: ServerEntry,
     /// Its variables or headers, in our own way to write them.
     pub values: Vec<(String, String)>,
     /// Which of the seen it stands for.
@@ -53,7 +53,7 @@ pub struct Leave<'a> {
 /// Takes the chosen servers over. `taken` are the names that the configuration has already.
 pub fn import(seen: &[Seen], chosen: &[usize], mut taken: BTreeSet<String>, leave: Leave<'_>) -> Import {
     let mut import = Import::default();
-    let mut known: Vec<(Entry, Vec<(String, EntryValue)>)> = Vec::new();
+    let mut known: Vec<(ServerEntry, Vec<(String, EntryValue)>)> = Vec::new();
     for &at in chosen {
         let Some(one) = seen.get(at) else { continue };
         let Some(entry) = &one.found.entry else { continue };
@@ -66,7 +66,7 @@ pub fn import(seen: &[Seen], chosen: &[usize], mut taken: BTreeSet<String>, leav
             import.servers.get_mut(same).into_iter().for_each(|server| server.seen.push(at));
             continue;
         }
-        if let Entry::Command { words, cwd, .. } = &definition.0
+        if let ServerEntry::Command { argv: words, cwd, .. } = &definition.0
             && let Some(why) = words
                 .first()
                 .and_then(|program| find_program_problem(program, Path::new(cwd.as_deref().unwrap_or_default())))
@@ -83,10 +83,10 @@ pub fn import(seen: &[Seen], chosen: &[usize], mut taken: BTreeSet<String>, leav
 }
 
 /// Why a server cannot be taken over.
-fn check(one: &Seen, entry: &Entry, copy_secrets: bool) -> Result<(), String> {
+fn check(one: &Seen, entry: &ServerEntry, copy_secrets: bool) -> Result<(), String> {
     let is_reference = |text: &str| !matches!(one.spot.client.env_syntax.read(text), EntryValue::Literal(_));
     match entry {
-        Entry::Command { words, .. } => {
+        ServerEntry::Command { argv: words, .. } => {
             let before = [""].into_iter().chain(words.iter().map(String::as_str));
             if before.zip(words).any(|(before, word)| seems_secret(before, word)) && !copy_secrets {
                 return Err(
@@ -98,11 +98,11 @@ fn check(one: &Seen, entry: &Entry, copy_secrets: bool) -> Result<(), String> {
             }
             Ok(())
         }
-        Entry::Remote { is_sse: true, .. } => Err("it speaks the old transport with two event streams".into()),
-        Entry::Remote { url, .. } if is_reference(url) => {
+        ServerEntry::Remote { is_sse: true, .. } => Err("it speaks the old transport with two event streams".into()),
+        ServerEntry::Remote { url, .. } if is_reference(url) => {
             Err("its address has a `${…}` that only the client knows; write it out, and come again".into())
         }
-        Entry::Remote { url, .. } => {
+        ServerEntry::Remote { url, .. } => {
             server_url::parse_server_url(url).map_err(|fault| format!("{}; {}", fault.message(), fault.help()))?;
             if seems_secret("", url) && !copy_secrets {
                 return Err("its address seems to hold a secret; send that as a header, or add `--copy-secrets`".into());
@@ -113,21 +113,21 @@ fn check(one: &Seen, entry: &Entry, copy_secrets: bool) -> Result<(), String> {
 }
 
 /// The entry with the folder it is run in: a project's servers are started in the project.
-fn placed(entry: &Entry, one: &Seen, project: Option<&Path>) -> Entry {
+fn placed(entry: &ServerEntry, one: &Seen, project: Option<&Path>) -> ServerEntry {
     match (entry, project) {
-        (Entry::Command { words, env, cwd: None }, Some(project)) if one.spot.file.starts_with(project) => {
+        (ServerEntry::Command { argv: words, env, cwd: None }, Some(project)) if one.spot.file.starts_with(project) => {
             let cwd = Some(project.display().to_string());
-            Entry::Command { words: words.clone(), env: env.clone(), cwd }
+            ServerEntry::Command { argv: words.clone(), env: env.clone(), cwd }
         }
         _ => entry.clone(),
     }
 }
 
 /// What the values mean. A header that the gateway sets itself is dropped.
-fn values(one: &Seen, entry: &Entry, remarks: &mut Vec<String>) -> Vec<(String, EntryValue)> {
+fn values(one: &Seen, entry: &ServerEntry, remarks: &mut Vec<String>) -> Vec<(String, EntryValue)> {
     let mut values = Vec::new();
-    for (name, value) in entry.values() {
-        if matches!(entry, Entry::Remote { .. }) && header_template::check_header(name, "x").is_err() {
+    for (name, value) in entry.variables_or_headers() {
+        if matches!(entry, ServerEntry::Remote { .. }) && header_template::check_header(name, "x").is_err() {
             remarks.push(format!(
                 "{}: the header `{}` is left out; the gateway sets its own",
                 one.subject(),

@@ -10,7 +10,7 @@ use super::import::Import;
 use super::render;
 use super::scan::Seen;
 use super::variable::spelled;
-use crate::client_config::{Held, Output, TOKEN_ENV};
+use crate::client_config::{FileSnapshot, Output, TOKEN_ENV};
 use crate::exit_code::UsageError;
 
 /// A grant for one client at one server. A grant in the file has one server.
@@ -42,7 +42,7 @@ pub struct Plan {
 /// A configuration as it is, and the names in it.
 #[derive(Debug)]
 pub struct Present {
-    held: Held,
+    held: FileSnapshot,
     text: String,
     table: toml::Table,
 }
@@ -52,7 +52,7 @@ impl Present {
     pub fn read(path: &Path) -> Result<Self> {
         let path = &std::path::absolute(path)?;
         let bad = |what: String| UsageError(format!("`{}`: {what}", path.display()));
-        let held = Held::read(path).map_err(|trouble| bad(trouble.0))?;
+        let held = FileSnapshot::read(path).map_err(|trouble| bad(trouble.0))?;
         let text =
             String::from_utf8(held.bytes().unwrap_or_default().to_vec()).map_err(|_| bad("it is not UTF-8".into()))?;
         let table =
@@ -78,7 +78,7 @@ pub fn plan(present: Present, import: &Import, seen: &[Seen], copy_secrets: bool
     let grants = grants(import, seen, &present.names("grants", "label"), &home.join("tokens"));
     let mut outputs = Vec::new();
     let mut put = |name: &str, text: String| -> Result<()> {
-        let held = Held::read(&home.join(name)).with_context(|| format!("cannot write `{name}`"))?;
+        let held = FileSnapshot::read(&home.join(name)).with_context(|| format!("cannot write `{name}`"))?;
         if held.bytes().is_some() {
             return Err(UsageError(format!(
                 "`{}` is there already; move it, or name another `--config`",

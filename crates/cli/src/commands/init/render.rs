@@ -6,7 +6,7 @@ use toml_edit::{Key, Value};
 
 use super::import::Server;
 use super::plan::Grant;
-use crate::client_config::Entry;
+use crate::client_config::ServerEntry;
 use crate::process_environment::quote_for_shell;
 
 /// The first lines of a configuration that was not there.
@@ -17,13 +17,13 @@ pub fn server(server: &Server, policy_file: &str) -> String {
     let name = text(&server.name);
     let mut out = format!("\n[[servers]]\nname = {name}\n");
     let values = match &server.entry {
-        Entry::Command { words, cwd, .. } => {
+        ServerEntry::Command { argv: words, cwd, .. } => {
             let words: Vec<String> = words.iter().map(|word| text(word)).collect();
             out.push_str(&format!("command = [{}]\n", words.join(", ")));
             cwd.iter().for_each(|cwd| out.push_str(&format!("directory = {}\n", text(cwd))));
             "env"
         }
-        Entry::Remote { url, .. } => {
+        ServerEntry::Remote { url, .. } => {
             out.push_str(&format!("url = {}\n", text(url)));
             "headers"
         }

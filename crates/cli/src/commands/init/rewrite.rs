@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::import::Import;
 use super::plan::Grant;
 use super::scan::{Finding, Scan};
-use crate::client_config::{Change, ClientProfile, Link, Output, diff, snippet};
+use crate::client_config::{ClientProfile, EntryChange, Link, Output, diff, snippet};
 use crate::diagnostic_report::escape_for_terminal;
 
 /// What will happen to the clients' files.
@@ -35,7 +35,7 @@ pub struct Gateway<'a> {
 /// Plans the changes, file by file.
 pub fn rewrite(scan: &mut Scan, import: &Import, grants: &[Grant], gateway: &Gateway<'_>) -> Rewrite {
     let mut rewrite = Rewrite::default();
-    let mut changes: BTreeMap<PathBuf, (&'static ClientProfile, Vec<Change>)> = BTreeMap::new();
+    let mut changes: BTreeMap<PathBuf, (&'static ClientProfile, Vec<EntryChange>)> = BTreeMap::new();
     for server in &import.servers {
         for one in server.seen.iter().filter_map(|&at| scan.seen.get(at)) {
             let (client, name) = (one.spot.client, &one.found.name);
@@ -48,21 +48,23 @@ pub fn rewrite(scan: &mut Scan, import: &Import, grants: &[Grant], gateway: &Gat
                 rewrite.by_hand.push(format!("# {}\n{}", one.spot.file.display(), snippet(client, &link)));
                 continue;
             }
-            let old = scan.files.get(&one.spot.file).and_then(|read| read.document.entry(&one.spot.servers_path, name));
+            let old =
+                scan.files.get(&one.spot.file).and_then(|read| read.document.find_entry(&one.spot.servers_path, name));
             let entry = link.entry_over(client, old);
             let head = format!("{}: `{}.{name}`", one.spot.file.display(), one.spot.servers_path.join("."));
             rewrite.shown.push(format!("{}\n{}", escape_for_terminal(&head), diff(old, &entry, &link.entry(client))));
             let (root, input) = (one.spot.servers_path.clone(), link.input(client));
-            let change = Change { root, name: name.clone(), entry: Some(entry), input };
+            let change =
+                EntryChange { servers_path: root, name: name.clone(), entry: Some(entry), vscode_input: input };
             changes.entry(one.spot.file.clone()).or_insert((client, Vec::new())).1.push(change);
         }
     }
     for (file, (client, changes)) in changes {
         let Some(read) = scan.files.remove(&file) else { continue };
         let writable = read.held.check_writable().map_err(|trouble| trouble.0);
-        match writable.and_then(|()| read.document.with(&changes)) {
+        match writable.and_then(|()| read.document.apply_changes(&changes)) {
             Ok(bytes) => {
-                let entries = changes.iter().map(Change::path).collect();
+                let entries = changes.iter().map(EntryChange::path).collect();
                 rewrite.outputs.push(Output { held: read.held, bytes, client: Some(client), entries });
             }
             Err(message) => rewrite.findings.push(Finding::new(file.display().to_string(), message)),

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::client_config::{ClientConfigLocation, ClientProfile, Document, Entry, Found, Held, UserDirectories};
+use crate::client_config::{
+    ClientConfigDocument, ClientConfigLocation, ClientProfile, FileSnapshot, NamedServerEntry, ServerEntry,
+    UserDirectories,
+};
 
 /// A server in a file.
 #[derive(Debug)]
@@ -11,16 +14,16 @@ pub struct Seen {
     /// Where.
     pub spot: ClientConfigLocation,
     /// What.
-    pub found: Found,
+    pub found: NamedServerEntry,
 }
 
 /// A file that could be read.
 #[derive(Debug)]
 pub struct Read {
     /// As it was.
-    pub held: Held,
+    pub held: FileSnapshot,
     /// What it says.
-    pub document: Document,
+    pub document: ClientConfigDocument,
 }
 
 /// Something that could not be used, while the rest was.
@@ -59,8 +62,8 @@ impl Seen {
     /// Whether it leads to a gateway of ours already.
     pub fn leads_here(&self, gateway: &str) -> bool {
         match &self.found.entry {
-            Some(Entry::Remote { url, .. }) => url.starts_with(gateway),
-            Some(Entry::Command { words, .. }) => {
+            Some(ServerEntry::Remote { url, .. }) => url.starts_with(gateway),
+            Some(ServerEntry::Command { argv: words, .. }) => {
                 let is_ours = |program: &String| Path::new(program).file_stem().is_some_and(|name| name == "gatelodge");
                 words.first().is_some_and(is_ours)
                     && words.get(1).is_some_and(|word| word == "bridge" || word == "wrap")
@@ -76,7 +79,7 @@ impl Scan {
         &self,
         places: &UserDirectories,
         clients: &[&'static ClientProfile],
-    ) -> Vec<(ClientConfigLocation, Vec<Found>)> {
+    ) -> Vec<(ClientConfigLocation, Vec<NamedServerEntry>)> {
         let spots: Vec<ClientConfigLocation> =
             clients.iter().flat_map(|client| places.config_locations(client)).collect();
         let mut all = Vec::new();
@@ -84,7 +87,7 @@ impl Scan {
             let Some(read) = self.files.get(&spot.file) else { continue };
             let is_known =
                 |root: &Vec<String>| spots.iter().any(|own| own.file == spot.file && own.servers_path == *root);
-            for root in read.document.roots(spot.client).into_iter().filter(|root| !is_known(root)) {
+            for root in read.document.servers_paths(spot.client).into_iter().filter(|root| !is_known(root)) {
                 let found = read.document.servers(spot.client, &root);
                 all.push((ClientConfigLocation { servers_path: root, ..spot.clone() }, found));
             }
@@ -119,9 +122,9 @@ fn look(scan: &mut Scan, spot: ClientConfigLocation) {
         if scan.findings.iter().any(|finding| finding.subject == name) {
             return;
         }
-        let read = Held::read(&spot.file).map_err(|trouble| trouble.0);
+        let read = FileSnapshot::read(&spot.file).map_err(|trouble| trouble.0);
         let read = read.and_then(|held| match held.bytes() {
-            Some(bytes) => Document::read(spot.client.format, bytes).map(|document| Some((held, document))),
+            Some(bytes) => ClientConfigDocument::read(spot.client.format, bytes).map(|document| Some((held, document))),
             None => Ok(None),
         });
         match read {

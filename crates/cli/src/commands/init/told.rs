@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::scan::{Scan, Seen};
-use crate::client_config::{Entry, shorten_home, shown_command};
+use crate::client_config::{ServerEntry, shorten_home, shown_command};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::{server_url, stdout_output};
 
@@ -15,7 +15,7 @@ pub fn table(scan: &Scan, home: &Path, gateway: &str) -> String {
     let mut rows = vec![head.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>()];
     for one in &scan.seen {
         let names: Vec<String> = names(one).iter().map(|name| escape_for_terminal(name)).collect();
-        let off = if one.found.is_off { " (off)" } else { "" };
+        let off = if one.found.is_disabled { " (off)" } else { "" };
         let client = one.spot.client.name.to_owned();
         let file = escape_for_terminal(&shorten_home(&one.spot.file, home));
         rows.push(vec![
@@ -33,7 +33,7 @@ pub fn table(scan: &Scan, home: &Path, gateway: &str) -> String {
 pub fn found(scan: &Scan, gateway: &str) -> Value {
     let one = |one: &Seen| {
         json!({
-            "client": one.spot.client.id, "file": one.spot.file, "server": one.found.name, "off": one.found.is_off,
+            "client": one.spot.client.id, "file": one.spot.file, "server": one.found.name, "off": one.found.is_disabled,
             "runs": runs(one, gateway), "names": names(one), "is_ours": one.leads_here(gateway),
         })
     };
@@ -45,8 +45,8 @@ fn runs(one: &Seen, gateway: &str) -> String {
         return "the gateway".to_owned();
     }
     match &one.found.entry {
-        Some(Entry::Command { words, .. }) => shown_command(words),
-        Some(Entry::Remote { url, .. }) => match server_url::parse_server_url(url) {
+        Some(ServerEntry::Command { argv: words, .. }) => shown_command(words),
+        Some(ServerEntry::Remote { url, .. }) => match server_url::parse_server_url(url) {
             Ok(_) => shown_command(std::slice::from_ref(url)),
             Err(_) => "*** (no address)".to_owned(),
         },
@@ -55,6 +55,6 @@ fn runs(one: &Seen, gateway: &str) -> String {
 }
 
 fn names(one: &Seen) -> Vec<&str> {
-    let values = one.found.entry.as_ref().map(Entry::values).unwrap_or_default();
+    let values = one.found.entry.as_ref().map(ServerEntry::variables_or_headers).unwrap_or_default();
     values.iter().map(|(name, _)| name.as_str()).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::client_config::{Entry, EntryValue};
+use crate::client_config::{EntryValue, ServerEntry};
 use crate::header_template;
 
 /// Variables that mean something to every program; a server's own value goes by another name.
@@ -25,7 +25,7 @@ pub struct Variables(BTreeMap<String, Option<Secret>>);
 
 impl Variables {
     /// Takes the values of a server, and gives them back in our own way to write them.
-    pub fn add(&mut self, server: &str, entry: &Entry, values: &[(String, EntryValue)]) -> Vec<(String, String)> {
+    pub fn add(&mut self, server: &str, entry: &ServerEntry, values: &[(String, EntryValue)]) -> Vec<(String, String)> {
         let mut ours = Vec::new();
         for (name, value) in values {
             let text = match value {
@@ -55,11 +55,11 @@ impl Variables {
     }
 
     /// A reference to a variable that is free, or has this very value.
-    fn reference(&mut self, server: &str, entry: &Entry, name: &str, secret: Option<Secret>) -> String {
+    fn reference(&mut self, server: &str, entry: &ServerEntry, name: &str, secret: Option<Secret>) -> String {
         let own = spelled(name);
         let long = spelled(&format!("{server}_{name}"));
         // The name of a header says nothing of whose it is.
-        let is_usable = matches!(entry, Entry::Command { .. }) && !COMMON.contains(&own.as_str());
+        let is_usable = matches!(entry, ServerEntry::Command { .. }) && !COMMON.contains(&own.as_str());
         let numbered = (2..).map(|number| format!("{long}_{number}"));
         let names = is_usable.then_some(own).into_iter().chain([long.clone()]).chain(numbered);
         let is_free = |name: &String| match self.0.get(name) {
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn each_value_gets_a_variable_and_equal_ones_share_it() {
-        let command = Entry::Command { words: Vec::new(), env: Vec::new(), cwd: None };
-        let remote = Entry::Remote { url: String::new(), headers: Vec::new(), is_sse: false };
+        let command = ServerEntry::Command { argv: Vec::new(), env: Vec::new(), cwd: None };
+        let remote = ServerEntry::Remote { url: String::new(), headers: Vec::new(), is_sse: false };
         let value = |name: &str, text: &str| vec![(name.to_owned(), EntryValue::Literal(text.to_owned()))];
         let mut variables = Variables::default();
         assert_eq!(variables.add("a", &command, &value("KEY", "1"))[0].1, "${KEY}");

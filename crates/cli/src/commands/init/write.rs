@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::scan::Finding;
-use crate::client_config::{Journal, Output, Trouble, make_folder};
+use crate::client_config::{ClientFileError, Journal, Output, create_private_directory};
 use crate::exit_code::UsageError;
 
 /// Everything that is to be written.
@@ -45,7 +45,7 @@ pub fn write(work: Work, journal_file: &Path) -> Result<Done> {
     }
     journal.keep(journal_file).map_err(|trouble| take_back_all(&journal, journal_file, trouble.0))?;
     for folder in &journal.folders {
-        make_folder(folder).map_err(|error| take_back_all(&journal, journal_file, error.to_string()))?;
+        create_private_directory(folder).map_err(|error| take_back_all(&journal, journal_file, error.to_string()))?;
     }
     for (is_ours, output) in outputs {
         match output.held.replace(&output.bytes) {
@@ -69,7 +69,7 @@ fn forget(journal: &mut Journal, file: &Path) {
     journal.steps.retain(|step| step.file != file);
 }
 
-fn take_back(journal: &Journal, journal_file: &Path, output: &Output, trouble: &Trouble) -> anyhow::Error {
+fn take_back(journal: &Journal, journal_file: &Path, output: &Output, trouble: &ClientFileError) -> anyhow::Error {
     take_back_all(journal, journal_file, format!("`{}`: {trouble}", output.held.path().display()))
 }
 
@@ -84,6 +84,6 @@ fn take_back_all(journal: &Journal, journal_file: &Path, why: String) -> anyhow:
     UsageError(format!("{why}; nothing was written")).into()
 }
 
-fn finding(output: &Output, trouble: &Trouble) -> Finding {
+fn finding(output: &Output, trouble: &ClientFileError) -> Finding {
     Finding::new(output.held.path().display().to_string(), trouble.0.clone())
 }

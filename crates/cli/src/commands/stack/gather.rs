@@ -15,8 +15,8 @@ use gatelodge_catalogue::{IncidentMatch, PackageIndex, PackageRegistry, ToolFact
 use super::place;
 use crate::cli::{StackArgs, StackFormat};
 use crate::client_config::{
-    self, ALL, CLAUDE_PROJECTS_KEY, ClientConfigFormat, ClientConfigLocation, ClientConfigPath, ClientProfile,
-    Document, Found, Held,
+    self, ALL, CLAUDE_PROJECTS_KEY, ClientConfigDocument, ClientConfigFormat, ClientConfigLocation, ClientConfigPath,
+    ClientProfile, FileSnapshot, NamedServerEntry,
 };
 use crate::commands::connect::{home, places};
 use crate::commands::init::scan::{Finding, Scan, scan_everywhere};
@@ -174,7 +174,7 @@ fn lines(scan: &Scan) -> HashMap<(&PathBuf, &Vec<String>), HashMap<String, usize
     for (file, own) in roots {
         let Some(read) = scan.files.get(file) else { continue };
         let whole: Vec<Vec<String>> = own.iter().map(|&root| root.clone()).collect();
-        all.extend(own.into_iter().map(|root| (file, root)).zip(read.document.lines(&whole)));
+        all.extend(own.into_iter().map(|root| (file, root)).zip(read.document.entry_lines(&whole)));
     }
     all
 }
@@ -217,7 +217,7 @@ fn of_file(
         return Err(UsageError(format!("`{}` has no file that could be looked at", client.id)).into());
     }
     let told = |why: String| ExitError(CommandExitCode::Findings, format!("`{}`: {why}", path.display()));
-    let held = Held::read(path).map_err(|trouble| told(trouble.0))?;
+    let held = FileSnapshot::read(path).map_err(|trouble| told(trouble.0))?;
     let bytes = held.bytes().ok_or_else(|| UsageError(format!("there is no file `{}`", path.display())))?;
     if bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii().is_empty() {
         return Err(told("it is empty".to_owned()).into());
@@ -225,26 +225,26 @@ fn of_file(
     let file = place::named(path);
     let readers = readers(client, path);
     let documents = documents(&readers, bytes);
-    if documents.values().flatten().any(Document::is_empty) {
+    if documents.values().flatten().any(ClientConfigDocument::is_empty) {
         return Ok(Vec::new());
     }
     let (mut entries, mut count) = (Vec::new(), 0);
     let mut known: HashSet<Vec<String>> = HashSet::new();
     for (own, is_named) in &readers {
         let Some(Ok(document)) = documents.get(&own.format) else { continue };
-        let mut roots = document.roots(own);
+        let mut roots = document.servers_paths(own);
         roots.retain(|root| !known.contains(root));
-        let found: Vec<Vec<Found>> = roots.iter().map(|root| document.servers(own, root)).collect();
+        let found: Vec<Vec<NamedServerEntry>> = roots.iter().map(|root| document.servers(own, root)).collect();
         count += found.iter().map(Vec::len).sum::<usize>();
         bounded(count)?;
-        let all = if lines { document.lines(&roots) } else { vec![HashMap::new(); roots.len()] };
+        let all = if lines { document.entry_lines(&roots) } else { vec![HashMap::new(); roots.len()] };
         let is_alone = readers.iter().all(|(other, _)| own.id == other.id || !is_alike(own, other));
         let is_known = *is_named || is_alone || roots.iter().any(|root| is_of_project(root));
         let client = if is_known { own.id } else { NOBODYS };
         for ((root, found), lines) in roots.into_iter().zip(found).zip(all) {
             let project = is_of_project(&root).then_some(known.len());
             for mut found in found {
-                found.is_off &= is_known;
+                found.is_disabled &= is_known;
                 let line = lines.get(&found.name).copied().unwrap_or(1);
                 add(&mut entries, &found, &Spotted { client, project, file: Some(&file), line }, index);
             }
@@ -275,7 +275,7 @@ fn elsewhere(client: &ClientProfile, bytes: &[u8]) -> Option<String> {
     // What has the name of such a place alone may be a setting.
     let has_some = |own: &ClientProfile| {
         let Some(Ok(document)) = documents.get(&own.format) else { return false };
-        let roots = document.roots(own);
+        let roots = document.servers_paths(own);
         roots.iter().flat_map(|root| document.servers(own, root)).any(|found| found.entry.is_some())
     };
     let mut others = all.iter().filter(|(own, _)| has_some(own)).map(|(own, _)| own.id);
@@ -288,9 +288,9 @@ fn elsewhere(client: &ClientProfile, bytes: &[u8]) -> Option<String> {
 fn documents(
     readers: &[(&ClientProfile, bool)],
     bytes: &[u8],
-) -> BTreeMap<ClientConfigFormat, Result<Document, String>> {
+) -> BTreeMap<ClientConfigFormat, Result<ClientConfigDocument, String>> {
     let formats: BTreeSet<ClientConfigFormat> = readers.iter().map(|(own, _)| own.format).collect();
-    formats.into_iter().map(|format| (format, Document::read(format, bytes))).collect()
+    formats.into_iter().map(|format| (format, ClientConfigDocument::read(format, bytes))).collect()
 }
 
 /// The clients that may read a file, and whether it is theirs by its name. A form is known by where its servers stand, so
@@ -331,12 +331,12 @@ fn fits(client: &ClientProfile, path: &Path) -> bool {
 }
 
 /// Adds a server; one that several clients have is there once, unless what they have under its name differs.
-fn add(entries: &mut Vec<Entry>, found: &Found, spotted: &Spotted<'_>, index: &PackageIndex) {
+fn add(entries: &mut Vec<Entry>, found: &NamedServerEntry, spotted: &Spotted<'_>, index: &PackageIndex) {
     let known = look_up(found, index);
     let (name, client) = (escape_for_terminal(&found.name), spotted.client);
-    let seat = (!found.is_off).then(|| Seat::of(spotted.client, spotted.project));
+    let seat = (!found.is_disabled).then(|| Seat::of(spotted.client, spotted.project));
     let is_same = |own: &&mut Entry| {
-        own.name == name && own.is_off == found.is_off && own.what == known.what && own.identity == known.identity
+        own.name == name && own.is_off == found.is_disabled && own.what == known.what && own.identity == known.identity
     };
     if let Some(own) = entries.iter_mut().find(is_same) {
         if !own.clients.iter().any(|known| known == client) {
@@ -358,7 +358,7 @@ fn add(entries: &mut Vec<Entry>, found: &Found, spotted: &Spotted<'_>, index: &P
         is_guess: known.is_guess,
         reading: known.reading,
         started: known.started,
-        is_off: found.is_off,
+        is_off: found.is_disabled,
         tools: known.server.map(|server| server.facts().tools),
         concerns: known.concerns,
         identity: known.identity,

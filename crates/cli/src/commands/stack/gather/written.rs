@@ -4,7 +4,7 @@ use gatelodge_catalogue::{
     IncidentMatch, IndexedServer, PackageIndex, PackageName, PackageRegistry, VersionComparison,
 };
 
-use crate::client_config::{Entry as Written, Found};
+use crate::client_config::{NamedServerEntry, ServerEntry as Written};
 
 /// By what two entries of one name are the same server.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,12 +38,12 @@ pub struct LookedUp<'i> {
 }
 
 /// Looks an entry up in the index.
-pub fn look_up<'i>(found: &Found, index: &'i PackageIndex) -> LookedUp<'i> {
+pub fn look_up<'i>(found: &NamedServerEntry, index: &'i PackageIndex) -> LookedUp<'i> {
     let named = match &found.entry {
-        Some(Written::Command { words, env, .. }) => {
-            let variables = env.iter().map(|(name, _)| name).chain(&found.handed);
+        Some(Written::Command { argv: words, env, .. }) => {
+            let variables = env.iter().map(|(name, _)| name).chain(&found.forwarded_variables);
             let own = PackageName::of_command(words, variables.map(String::as_str));
-            own.map(|own| PackageName { is_guess: own.is_guess || found.is_elsewhere, ..own })
+            own.map(|own| PackageName { is_guess: own.is_guess || found.has_external_context, ..own })
         }
         Some(Written::Remote { .. }) | None => None,
     };
@@ -58,7 +58,7 @@ pub fn look_up<'i>(found: &Found, index: &'i PackageIndex) -> LookedUp<'i> {
     let known = server.and_then(|server| Some((server, named?)));
     let Some((server, named)) = known else {
         let identity = match &found.entry {
-            Some(Written::Command { words, .. }) => Identity::Words(words.clone()),
+            Some(Written::Command { argv: words, .. }) => Identity::Words(words.clone()),
             Some(Written::Remote { url, .. }) => Identity::Address(url.clone()),
             None => Identity::Nothing,
         };

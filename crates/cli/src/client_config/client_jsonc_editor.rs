@@ -8,10 +8,10 @@ use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::Value;
 
-use super::document::Change;
+use super::client_config_document::EntryChange;
 
 /// What clients take: comments and trailing commas, and nothing else that JSON has not.
-const OPTIONS: ParseOptions = ParseOptions {
+const JSONC_PARSE_OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
     allow_loose_object_property_names: false,
@@ -30,45 +30,46 @@ pub fn read(text: &str) -> Result<Value, String> {
 }
 
 /// Where the entries below some roots begin, as places in the text.
-pub fn places(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
-    let mut walk = Walk {
-        wanted: roots.iter().enumerate().map(|(at, root)| (root.as_slice(), at)).collect(),
-        deepest: roots.iter().map(Vec::len).max().unwrap_or_default(),
-        found: vec![HashMap::new(); roots.len()],
+pub fn entry_offsets(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
+    let mut walk = EntryOffsetFinder {
+        roots: roots.iter().enumerate().map(|(at, root)| (root.as_slice(), at)).collect(),
+        max_depth: roots.iter().map(Vec::len).max().unwrap_or_default(),
+        offsets: vec![HashMap::new(); roots.len()],
     };
-    let whole = parse_to_ast(text, &CollectOptions::default(), &OPTIONS).ok().and_then(|parsed| parsed.value);
+    let whole =
+        parse_to_ast(text, &CollectOptions::default(), &JSONC_PARSE_OPTIONS).ok().and_then(|parsed| parsed.value);
     if let Some(whole) = whole {
-        walk.on(&whole, &mut Vec::new());
+        walk.walk_node(&whole, &mut Vec::new());
     }
-    walk.found
+    walk.offsets
 }
 
 /// A walk as deep as roots are, once for all of them: one by one, each name of a long table would be looked for from its
 /// beginning.
-struct Walk<'r> {
-    wanted: HashMap<&'r [String], usize>,
-    deepest: usize,
-    found: Vec<HashMap<String, usize>>,
+struct EntryOffsetFinder<'r> {
+    roots: HashMap<&'r [String], usize>,
+    max_depth: usize,
+    offsets: Vec<HashMap<String, usize>>,
 }
 
-impl Walk<'_> {
-    fn on(&mut self, node: &Node<'_>, path: &mut Vec<String>) {
-        if let Some(own) = self.wanted.get(path.as_slice()).and_then(|at| self.found.get_mut(*at)) {
-            for (name, place) in entries(node) {
+impl EntryOffsetFinder<'_> {
+    fn walk_node(&mut self, node: &Node<'_>, path: &mut Vec<String>) {
+        if let Some(own) = self.roots.get(path.as_slice()).and_then(|at| self.offsets.get_mut(*at)) {
+            for (name, place) in named_children(node) {
                 own.entry(name).or_insert(place);
             }
         }
-        let table = node.as_object().filter(|_| path.len() < self.deepest);
+        let table = node.as_object().filter(|_| path.len() < self.max_depth);
         for property in table.into_iter().flat_map(|table| &table.properties) {
             path.push(property.name.as_str().to_owned());
-            self.on(&property.value, path);
+            self.walk_node(&property.value, path);
             path.pop();
         }
     }
 }
 
 /// The entries of a table by their names, or of a list by the names inside.
-fn entries(node: &Node<'_>) -> Vec<(String, usize)> {
+fn named_children(node: &Node<'_>) -> Vec<(String, usize)> {
     match node {
         Node::Object(table) => table.properties.iter().map(|own| (own.name.as_str().to_owned(), own.start())).collect(),
         Node::Array(list) => {
@@ -82,7 +83,7 @@ fn entries(node: &Node<'_>) -> Vec<(String, usize)> {
     }
 }
 
-pub fn put(text: &str, changes: &[Change]) -> Result<String, String> {
+pub fn apply_changes(text: &str, changes: &[EntryChange]) -> Result<String, String> {
     let root = parse(text)?;
     if root.to_string() != text {
         return Err("it cannot be taken apart without loss".into());
@@ -90,59 +91,59 @@ pub fn put(text: &str, changes: &[Change]) -> Result<String, String> {
     let top = root.object_value_or_create().ok_or("it is not a table of settings")?;
     for change in changes {
         let mut table = top.clone();
-        for name in &change.root {
-            once(&table, name)?;
+        for name in &change.servers_path {
+            check_unique_key(&table, name)?;
             table = table.object_value_or_create(name).ok_or_else(|| format!("`{name}` is not a table"))?;
         }
-        once(&table, &change.name)?;
+        check_unique_key(&table, &change.name)?;
         match (table.get(&change.name), &change.entry) {
-            (Some(old), Some(new)) => old.set_value(input(new)),
-            (None, Some(new)) => drop(table.append(&change.name, input(new))),
+            (Some(old), Some(new)) => old.set_value(cst_value(new)),
+            (None, Some(new)) => drop(table.append(&change.name, cst_value(new))),
             (Some(old), None) => old.remove(),
             (None, None) => {}
         }
-        if let Some(question) = &change.input {
-            ask(&top, question)?;
+        if let Some(question) = &change.vscode_input {
+            add_vscode_input(&top, question)?;
         }
     }
     Ok(root.to_string())
 }
 
 fn parse(text: &str) -> Result<CstRootNode, String> {
-    CstRootNode::parse(text, &OPTIONS).map_err(|error| {
+    CstRootNode::parse(text, &JSONC_PARSE_OPTIONS).map_err(|error| {
         let what = error.kind().to_string();
         format!("line {}, column {}: {}", error.line_display(), error.column_display(), what.to_lowercase())
     })
 }
 
 /// A client takes the first of two or the last; we do not guess.
-fn once(table: &CstObject, name: &str) -> Result<(), String> {
+fn check_unique_key(table: &CstObject, name: &str) -> Result<(), String> {
     let is_it = |found: Option<String>| found.as_deref() == Some(name);
     let count = table.properties().iter().filter(|property| is_it(property.decoded_name())).count();
     if count > 1 { Err(format!("`{name}` is there twice")) } else { Ok(()) }
 }
 
 /// Adds a question that is not asked yet.
-fn ask(top: &CstObject, question: &Value) -> Result<(), String> {
-    once(top, "inputs")?;
+fn add_vscode_input(top: &CstObject, question: &Value) -> Result<(), String> {
+    check_unique_key(top, "inputs")?;
     let inputs = top.array_value_or_create("inputs").ok_or("`inputs` is not a list")?;
     let is_asked = |known: &Value| known.get("id") == question.get("id");
     if !inputs.elements().iter().filter_map(|known| known.to_serde_value()).any(|known| is_asked(&known)) {
         inputs.ensure_multiline();
-        inputs.append(input(question));
+        inputs.append(cst_value(question));
     }
     Ok(())
 }
 
-fn input(value: &Value) -> CstInputValue {
+fn cst_value(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
         Value::Bool(value) => CstInputValue::Bool(*value),
         Value::Number(number) => CstInputValue::Number(number.to_string()),
         Value::String(text) => CstInputValue::String(text.clone()),
-        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(cst_value).collect()),
         Value::Object(fields) => {
-            CstInputValue::Object(fields.iter().map(|(name, value)| (name.clone(), input(value))).collect())
+            CstInputValue::Object(fields.iter().map(|(name, value)| (name.clone(), cst_value(value))).collect())
         }
     }
 }

@@ -6,42 +6,42 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::client_config_locations::CLAUDE_PROJECTS_KEY;
+use super::client_server_entry::NamedServerEntry;
 use super::client_table::{ClientConfigFormat, ClientProfile};
-use super::entry::Found;
-use super::{jsonc, toml, yaml};
+use super::{client_jsonc_editor, client_toml_editor, client_yaml_reader};
 
-const MARK: char = '\u{feff}';
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// A configuration that could be read.
 #[derive(Debug, Clone)]
-pub struct Document {
+pub struct ClientConfigDocument {
     format: ClientConfigFormat,
-    has_mark: bool,
+    has_byte_order_mark: bool,
     text: String,
     value: Value,
 }
 
 /// What shall stand in a configuration under a name, in place of what does.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct EntryChange {
     /// The names on the way to the servers.
-    pub root: Vec<String>,
+    pub servers_path: Vec<String>,
     /// The name of the entry.
     pub name: String,
     /// What it shall say; none takes it away.
     pub entry: Option<Value>,
     /// A question that VS Code shall ask, unless it does already.
-    pub input: Option<Value>,
+    pub vscode_input: Option<Value>,
 }
 
-impl Change {
+impl EntryChange {
     /// Where the entry stands, its own name last.
     pub fn path(&self) -> Vec<String> {
-        [self.root.as_slice(), std::slice::from_ref(&self.name)].concat()
+        [self.servers_path.as_slice(), std::slice::from_ref(&self.name)].concat()
     }
 }
 
-impl Document {
+impl ClientConfigDocument {
     /// Reads a configuration.
     ///
     /// # Errors
@@ -51,20 +51,20 @@ impl Document {
             let line = bytes.iter().take(error.valid_up_to()).filter(|byte| **byte == b'\n').count() + 1;
             format!("line {line} is not UTF-8")
         })?;
-        let (has_mark, text) = match text.strip_prefix(MARK) {
+        let (has_mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
             Some(text) => (true, text.to_owned()),
             None => (false, text.to_owned()),
         };
         let value = match format {
             // An empty file has no servers, and clients take it for one that says nothing.
             _ if text.trim().is_empty() => json!({}),
-            ClientConfigFormat::Json => jsonc::read(&text)?,
-            ClientConfigFormat::Toml => toml::read(&text)?,
-            ClientConfigFormat::Yaml => yaml::read(&text)?,
+            ClientConfigFormat::Json => client_jsonc_editor::read(&text)?,
+            ClientConfigFormat::Toml => client_toml_editor::read(&text)?,
+            ClientConfigFormat::Yaml => client_yaml_reader::read(&text)?,
             ClientConfigFormat::NoFile => json!({}),
         };
         if value.is_object() {
-            Ok(Self { format, has_mark, text, value })
+            Ok(Self { format, has_byte_order_mark: has_mark, text, value })
         } else {
             Err("it is not a table of settings".into())
         }
@@ -73,19 +73,19 @@ impl Document {
     /// A configuration that is not there yet.
     pub fn new(format: ClientConfigFormat) -> Self {
         let text = if format == ClientConfigFormat::Json { "{}\n" } else { "" };
-        Self { format, has_mark: false, text: text.to_owned(), value: json!({}) }
+        Self { format, has_byte_order_mark: false, text: text.to_owned(), value: json!({}) }
     }
 
     /// The servers at a place in it.
-    pub fn servers(&self, client: &ClientProfile, root: &[String]) -> Vec<Found> {
-        match self.below(root) {
+    pub fn servers(&self, client: &ClientProfile, root: &[String]) -> Vec<NamedServerEntry> {
+        match self.find_value(root) {
             Some(Value::Object(entries)) => {
-                entries.iter().map(|(name, value)| Found::read(client, name, value)).collect()
+                entries.iter().map(|(name, value)| NamedServerEntry::read(client, name, value)).collect()
             }
             // Continue has a list, with the name inside.
             Some(Value::Array(items)) => {
                 let name = |item: &Value| item.get("name").and_then(Value::as_str).unwrap_or("unnamed").to_owned();
-                items.iter().map(|item| Found::read(client, &name(item), item)).collect()
+                items.iter().map(|item| NamedServerEntry::read(client, &name(item), item)).collect()
             }
             _ => Vec::new(),
         }
@@ -93,12 +93,14 @@ impl Document {
 
     /// The lines on which the entries at some places begin, by their names; one that cannot be told is not there. The
     /// text is read once for all.
-    pub fn lines(&self, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
+    pub fn entry_lines(&self, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
         let places = match self.format {
-            ClientConfigFormat::Json => jsonc::places(&self.text, roots),
-            ClientConfigFormat::Toml => toml::places(&self.text, roots),
+            ClientConfigFormat::Json => client_jsonc_editor::entry_offsets(&self.text, roots),
+            ClientConfigFormat::Toml => client_toml_editor::entry_offsets(&self.text, roots),
             // It has lines, and clients with such a file have one place.
-            ClientConfigFormat::Yaml => return roots.iter().map(|root| yaml::lines(&self.text, root)).collect(),
+            ClientConfigFormat::Yaml => {
+                return roots.iter().map(|root| client_yaml_reader::entry_lines(&self.text, root)).collect();
+            }
             ClientConfigFormat::NoFile => vec![HashMap::new(); roots.len()],
         };
         let ends: Vec<usize> = self.text.match_indices('\n').map(|(at, _)| at).collect();
@@ -113,29 +115,29 @@ impl Document {
     }
 
     /// Where servers stand in it that a client would read: its own root, and below each project that it knows.
-    pub fn roots(&self, client: &ClientProfile) -> Vec<Vec<String>> {
+    pub fn servers_paths(&self, client: &ClientProfile) -> Vec<Vec<String>> {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let projects = self.value.get(CLAUDE_PROJECTS_KEY).and_then(Value::as_object);
         let projects = projects.into_iter().flat_map(Map::keys).filter(|_| client.id == "claude-code");
         let mut roots = vec![names(client.servers_path)];
         roots.extend(projects.map(|project| names(&[CLAUDE_PROJECTS_KEY, project, "mcpServers"])));
-        roots.retain(|root| matches!(self.below(root), Some(Value::Object(_) | Value::Array(_))));
+        roots.retain(|root| matches!(self.find_value(root), Some(Value::Object(_) | Value::Array(_))));
         roots
     }
 
     /// What stands under a name now.
-    pub fn entry(&self, root: &[String], name: &str) -> Option<&Value> {
-        self.below(root)?.get(name)
+    pub fn find_entry(&self, root: &[String], name: &str) -> Option<&Value> {
+        self.find_value(root)?.get(name)
     }
 
     /// The text with other entries; nothing else of it changes.
     ///
     /// # Errors
     /// It cannot be done without touching something else.
-    pub fn with(&self, changes: &[Change]) -> Result<Vec<u8>, String> {
+    pub fn apply_changes(&self, changes: &[EntryChange]) -> Result<Vec<u8>, String> {
         let text = match self.format {
-            ClientConfigFormat::Json => jsonc::put(&self.text, changes)?,
-            ClientConfigFormat::Toml => toml::put(&self.text, changes)?,
+            ClientConfigFormat::Json => client_jsonc_editor::apply_changes(&self.text, changes)?,
+            ClientConfigFormat::Toml => client_toml_editor::apply_changes(&self.text, changes)?,
             ClientConfigFormat::Yaml | ClientConfigFormat::NoFile => return Err("this file is changed by hand".into()),
         };
         // INVARIANT: what is written differs from what was read in our entries alone. The editors promise it; this holds
@@ -143,28 +145,28 @@ impl Document {
         let mut after = Self::read(self.format, text.as_bytes())?.value;
         let mut expected = self.value.clone();
         for change in changes {
-            apply(&mut expected, change);
+            apply_change(&mut expected, change);
         }
         for change in changes.iter().filter(|change| change.entry.is_none()) {
-            drop_empty(&mut after, &change.root);
-            drop_empty(&mut expected, &change.root);
+            remove_empty_tables(&mut after, &change.servers_path);
+            remove_empty_tables(&mut expected, &change.servers_path);
         }
         if after != expected {
             return Err("it cannot be changed without touching something else in it".into());
         }
-        let mark = if self.has_mark { MARK.to_string() } else { String::new() };
+        let mark = if self.has_byte_order_mark { BYTE_ORDER_MARK.to_string() } else { String::new() };
         Ok(format!("{mark}{text}").into_bytes())
     }
 
-    fn below(&self, root: &[String]) -> Option<&Value> {
+    fn find_value(&self, root: &[String]) -> Option<&Value> {
         root.iter().try_fold(&self.value, |value, name| value.get(name))
     }
 }
 
 /// What a change means, without any text.
-fn apply(value: &mut Value, change: &Change) {
+fn apply_change(value: &mut Value, change: &EntryChange) {
     let mut table = &mut *value;
-    for name in &change.root {
+    for name in &change.servers_path {
         let Value::Object(fields) = table else { return };
         table = fields.entry(name).or_insert_with(|| Value::Object(Map::new()));
     }
@@ -174,7 +176,7 @@ fn apply(value: &mut Value, change: &Change) {
             None => drop(fields.shift_remove(&change.name)),
         }
     }
-    if let (Some(input), Value::Object(fields)) = (&change.input, value) {
+    if let (Some(input), Value::Object(fields)) = (&change.vscode_input, value) {
         let inputs = fields.entry("inputs").or_insert_with(|| json!([]));
         if let Value::Array(inputs) = inputs
             && !inputs.iter().any(|known| known.get("id") == input.get("id"))
@@ -185,11 +187,11 @@ fn apply(value: &mut Value, change: &Change) {
 }
 
 /// Drops a table that has nothing left in it. TOML has none where there is no entry, JSON has an empty one.
-fn drop_empty(value: &mut Value, root: &[String]) {
+fn remove_empty_tables(value: &mut Value, root: &[String]) {
     let Some((first, rest)) = root.split_first() else { return };
     let Value::Object(fields) = value else { return };
     if let Some(inner) = fields.get_mut(first) {
-        drop_empty(inner, rest);
+        remove_empty_tables(inner, rest);
         if inner.as_object().is_some_and(Map::is_empty) {
             fields.shift_remove(first);
         }
@@ -201,13 +203,18 @@ mod tests {
     use super::super::find_client;
     use super::*;
 
-    fn change(root: &str, name: &str, entry: Value) -> Change {
-        Change { root: vec![root.to_owned()], name: name.to_owned(), entry: Some(entry), input: None }
+    fn change(root: &str, name: &str, entry: Value) -> EntryChange {
+        EntryChange {
+            servers_path: vec![root.to_owned()],
+            name: name.to_owned(),
+            entry: Some(entry),
+            vscode_input: None,
+        }
     }
 
-    fn put(format: ClientConfigFormat, text: &str, change: Change) -> String {
-        let document = Document::read(format, text.as_bytes()).expect("a document");
-        String::from_utf8(document.with(&[change]).expect("a change")).expect("UTF-8")
+    fn put(format: ClientConfigFormat, text: &str, change: EntryChange) -> String {
+        let document = ClientConfigDocument::read(format, text.as_bytes()).expect("a document");
+        String::from_utf8(document.apply_changes(&[change]).expect("a change")).expect("UTF-8")
     }
 
     #[test]
@@ -247,7 +254,12 @@ mod tests {
 
     #[test]
     fn an_entry_can_be_taken_away() {
-        let gone = |root: &str| Change { root: vec![root.to_owned()], name: "a".to_owned(), entry: None, input: None };
+        let gone = |root: &str| EntryChange {
+            servers_path: vec![root.to_owned()],
+            name: "a".to_owned(),
+            entry: None,
+            vscode_input: None,
+        };
         let text = "{\n  \"servers\": {\n    \"a\": {}, // ours\n    \"b\": {} // mine\n  }\n}\n";
         let out = put(ClientConfigFormat::Json, text, gone("servers"));
         assert!(out.contains("\"b\": {} // mine") && !out.contains("\"a\""), "{out}");
@@ -261,25 +273,30 @@ mod tests {
             (ClientConfigFormat::Toml, "a = 1\nk = hunter2\n", "line 2"),
             (ClientConfigFormat::Yaml, "a: 1\nk: [hunter2\n", "line"),
         ] {
-            let told = Document::read(format, text.as_bytes()).expect_err("a fault");
+            let told = ClientConfigDocument::read(format, text.as_bytes()).expect_err("a fault");
             assert!(told.contains(line) && !told.contains("hunter2"), "{told}");
         }
-        assert!(Document::read(ClientConfigFormat::Json, b"[1]").is_err());
-        assert_eq!(Document::read(ClientConfigFormat::Json, b"{}\n\xff").expect_err("a fault"), "line 2 is not UTF-8");
+        assert!(ClientConfigDocument::read(ClientConfigFormat::Json, b"[1]").is_err());
+        assert_eq!(
+            ClientConfigDocument::read(ClientConfigFormat::Json, b"{}\n\xff").expect_err("a fault"),
+            "line 2 is not UTF-8"
+        );
     }
 
     #[test]
     fn a_name_that_is_there_twice_is_not_guessed_at() {
         let text = r#"{"mcpServers": {"a": {"url": "1"}, "a": {"url": "2"}}}"#;
-        let document = Document::read(ClientConfigFormat::Json, text.as_bytes()).expect("a document");
-        let told = document.with(&[change("mcpServers", "a", json!({}))]).expect_err("a fault");
+        let document = ClientConfigDocument::read(ClientConfigFormat::Json, text.as_bytes()).expect("a document");
+        let told = document.apply_changes(&[change("mcpServers", "a", json!({}))]).expect_err("a fault");
         assert!(told.contains("twice"), "{told}");
     }
 
     #[test]
     fn an_entry_is_found_by_its_line_in_each_language() {
         let line = |format: ClientConfigFormat, text: &str, root: &str, name: &str| {
-            let lines = Document::read(format, text.as_bytes()).expect("a document").lines(&[vec![root.to_owned()]]);
+            let lines = ClientConfigDocument::read(format, text.as_bytes())
+                .expect("a document")
+                .entry_lines(&[vec![root.to_owned()]]);
             lines[0].get(name).copied().unwrap_or(1)
         };
         let json = "\u{feff}{\n  // \"b\": here not\n  \"b\": {},\n  \"servers\": {\n    \"a\": {\"b\": 1},\n\n    \"b\":\n {}\n  }\n}";
@@ -318,13 +335,13 @@ mod tests {
     #[test]
     fn yaml_is_read_in_maps_and_lists() {
         let text = "extensions:\n  a:\n    cmd: npx\n    args: [-y, 'x']\n    envs: {K: v}\n    enabled: false\n";
-        let document = Document::read(ClientConfigFormat::Yaml, text.as_bytes()).expect("a document");
+        let document = ClientConfigDocument::read(ClientConfigFormat::Yaml, text.as_bytes()).expect("a document");
         let found = document.servers(find_client("goose").expect("a client"), &["extensions".to_owned()]);
-        assert!(found[0].is_off && found[0].entry.is_some());
+        assert!(found[0].is_disabled && found[0].entry.is_some());
         let text = "mcpServers:\n  - name: b\n    url: http://x/\n";
-        let document = Document::read(ClientConfigFormat::Yaml, text.as_bytes()).expect("a document");
+        let document = ClientConfigDocument::read(ClientConfigFormat::Yaml, text.as_bytes()).expect("a document");
         let found = document.servers(find_client("continue").expect("a client"), &["mcpServers".to_owned()]);
         assert_eq!((found.len(), found[0].name.as_str()), (1, "b"));
-        assert!(document.with(&[]).is_err());
+        assert!(document.apply_changes(&[]).is_err());
     }
 }

@@ -5,15 +5,16 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 use toml_edit::{Document as Parsed, DocumentMut, InlineTable, Item, Table, TableLike, Value as TomlValue};
 
-use super::document::Change;
+use super::client_config_document::EntryChange;
 
 pub fn read(text: &str) -> Result<Value, String> {
-    let table: toml::Table = toml::from_str(text).map_err(|error| fault(text, error.span(), error.message()))?;
+    let table: toml::Table =
+        toml::from_str(text).map_err(|error| parse_error_text(text, error.span(), error.message()))?;
     serde_json::to_value(table).map_err(|_| "it has a value that cannot be read".to_owned())
 }
 
 /// Where the entries below some roots begin, as places in the text.
-pub fn places(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
+pub fn entry_offsets(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
     let Ok(whole) = Parsed::parse(text) else { return vec![HashMap::new(); roots.len()] };
     let below = |root: &Vec<String>| {
         let mut table: &dyn TableLike = whole.as_table();
@@ -26,18 +27,18 @@ pub fn places(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> 
     roots.iter().map(|root| below(root).unwrap_or_default()).collect()
 }
 
-pub fn put(text: &str, changes: &[Change]) -> Result<String, String> {
+pub fn apply_changes(text: &str, changes: &[EntryChange]) -> Result<String, String> {
     // The editor writes plain line ends; a text that has others throughout gets them back.
     let has_returns = text.contains('\n') && text.matches('\n').count() == text.matches("\r\n").count();
     let plain = if has_returns { text.replace("\r\n", "\n") } else { text.to_owned() };
     let mut document: DocumentMut =
-        plain.parse().map_err(|error: toml_edit::TomlError| fault(text, error.span(), error.message()))?;
+        plain.parse().map_err(|error: toml_edit::TomlError| parse_error_text(text, error.span(), error.message()))?;
     if document.to_string() != plain {
         return Err("it cannot be taken apart without loss".into());
     }
     for change in changes {
         let mut table: &mut dyn TableLike = document.as_table_mut();
-        for name in &change.root {
+        for name in &change.servers_path {
             let item = table.entry(name).or_insert_with(|| {
                 let mut made = Table::new();
                 made.set_implicit(true);
@@ -46,7 +47,7 @@ pub fn put(text: &str, changes: &[Change]) -> Result<String, String> {
             table = item.as_table_like_mut().ok_or_else(|| format!("`{name}` is not a table"))?;
         }
         match &change.entry {
-            Some(entry) => set(table, &change.name, entry)?,
+            Some(entry) => set_entry(table, &change.name, entry)?,
             None => drop(table.remove(&change.name)),
         }
     }
@@ -55,7 +56,7 @@ pub fn put(text: &str, changes: &[Change]) -> Result<String, String> {
 }
 
 /// Puts an entry in the form that the old one had; what is said about it in a comment stays.
-fn set(table: &mut dyn TableLike, name: &str, entry: &Value) -> Result<(), String> {
+fn set_entry(table: &mut dyn TableLike, name: &str, entry: &Value) -> Result<(), String> {
     let fields = entry.as_object().ok_or("an entry is a table")?;
     let known = read_fields(table.get(name));
     let fill = |table: &mut dyn TableLike| {
@@ -64,7 +65,7 @@ fn set(table: &mut dyn TableLike, name: &str, entry: &Value) -> Result<(), Strin
         for (name, value) in fields {
             // What stays the same keeps its comment and its layout.
             if known.get(name) != Some(value) {
-                table.insert(name, Item::Value(item(value)));
+                table.insert(name, Item::Value(toml_value(value)));
             }
         }
     };
@@ -95,22 +96,22 @@ fn read_fields(entry: Option<&Item>) -> Map<String, Value> {
 }
 
 /// A value of ours: a text, a list or a table of texts.
-fn item(value: &Value) -> TomlValue {
+fn toml_value(value: &Value) -> TomlValue {
     match value {
         Value::Null => TomlValue::from(""),
         Value::Bool(value) => TomlValue::from(*value),
         Value::Number(number) => TomlValue::from(number.as_i64().unwrap_or_default()),
         Value::String(text) => TomlValue::from(text.as_str()),
-        Value::Array(items) => items.iter().map(item).collect(),
+        Value::Array(items) => items.iter().map(toml_value).collect(),
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, value)| (name.as_str(), item(value)));
+            let fields = fields.iter().map(|(name, value)| (name.as_str(), toml_value(value)));
             TomlValue::InlineTable(InlineTable::from_iter(fields))
         }
     }
 }
 
 /// What is wrong, without the text it is about.
-fn fault(text: &str, span: Option<std::ops::Range<usize>>, message: &str) -> String {
+fn parse_error_text(text: &str, span: Option<std::ops::Range<usize>>, message: &str) -> String {
     let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
     format!("line {}: {}", before.matches('\n').count() + 1, message.lines().next().unwrap_or_default())
 }

@@ -9,26 +9,26 @@ use serde_json::{Map, Value};
 const MAX_DEPTH: usize = 64;
 
 pub fn read(text: &str) -> Result<Value, String> {
-    let mut reader = Reader { parser: Parser::new_from_str(text) };
+    let mut reader = ClientYamlReader { parser: Parser::new_from_str(text) };
     loop {
-        match reader.next()? {
+        match reader.next_event()? {
             Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
             Event::StreamEnd | Event::DocumentEnd => return Err("it is empty".into()),
-            event => return reader.value(event, 0),
+            event => return reader.read_value(event, 0),
         }
     }
 }
 
 /// The lines on which the entries below a root begin.
-pub fn lines(text: &str, root: &[String]) -> HashMap<String, usize> {
-    let mut reader = Reader { parser: Parser::new_from_str(text) };
+pub fn entry_lines(text: &str, root: &[String]) -> HashMap<String, usize> {
+    let mut reader = ClientYamlReader { parser: Parser::new_from_str(text) };
     let mut found = HashMap::new();
     loop {
-        match reader.next() {
+        match reader.next_event() {
             Ok(Event::StreamStart | Event::DocumentStart(_) | Event::Nothing) => {}
             Ok(event @ Event::MappingStart(..)) => {
                 // What comes behind a fault cannot be told.
-                let _ = reader.find(event, root, &mut found);
+                let _ = reader.collect_lines(event, root, &mut found);
                 return found;
             }
             _ => return found,
@@ -36,12 +36,12 @@ pub fn lines(text: &str, root: &[String]) -> HashMap<String, usize> {
     }
 }
 
-struct Reader<'a> {
+struct ClientYamlReader<'a> {
     parser: Parser<'a, StrInput<'a>>,
 }
 
-impl<'a> Reader<'a> {
-    fn next(&mut self) -> Result<Event<'a>, String> {
+impl<'a> ClientYamlReader<'a> {
+    fn next_event(&mut self) -> Result<Event<'a>, String> {
         match self.parser.next_event() {
             Some(Ok((event, _))) => Ok(event),
             Some(Err(error)) => Err(format!("line {}: {}", error.marker().line(), error.info())),
@@ -50,22 +50,22 @@ impl<'a> Reader<'a> {
     }
 
     /// Finds the entries at the end of a path, below what has begun.
-    fn find(&mut self, begun: Event<'a>, path: &[String], found: &mut HashMap<String, usize>) -> Option<()> {
+    fn collect_lines(&mut self, begun: Event<'a>, path: &[String], found: &mut HashMap<String, usize>) -> Option<()> {
         match (begun, path.split_first()) {
             (Event::MappingStart(..), way) => loop {
                 let (event, span) = self.parser.next_event()?.ok()?;
                 let Event::Scalar(name, ..) = event else { return None };
-                let value = self.next().ok()?;
+                let value = self.next_event().ok()?;
                 match way {
-                    Some((first, rest)) if name == first.as_str() => return self.find(value, rest, found),
+                    Some((first, rest)) if name == first.as_str() => return self.collect_lines(value, rest, found),
                     Some(_) => {}
                     None => drop(found.entry(name.into_owned()).or_insert(span.start.line())),
                 }
-                self.value(value, 0).ok()?;
+                self.read_value(value, 0).ok()?;
             },
             (Event::SequenceStart(..), None) => loop {
                 let (event, span) = self.parser.next_event()?.ok()?;
-                let item = self.value(event, 0).ok()?;
+                let item = self.read_value(event, 0).ok()?;
                 if let Some(name) = item.get("name").and_then(Value::as_str) {
                     found.entry(name.to_owned()).or_insert(span.start.line());
                 }
@@ -74,46 +74,46 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn value(&mut self, event: Event<'a>, depth: usize) -> Result<Value, String> {
+    fn read_value(&mut self, event: Event<'a>, depth: usize) -> Result<Value, String> {
         if depth > MAX_DEPTH {
             return Err("it is nested too deeply".into());
         }
         match event {
-            Event::Scalar(text, ScalarStyle::Plain, _, _) => Ok(plain(&text)),
+            Event::Scalar(text, ScalarStyle::Plain, _, _) => Ok(plain_scalar(&text)),
             Event::Scalar(text, _, _, _) => Ok(Value::String(text.into_owned())),
-            Event::SequenceStart(..) => self.list(depth),
-            Event::MappingStart(..) => self.map(depth),
+            Event::SequenceStart(..) => self.read_list(depth),
+            Event::MappingStart(..) => self.read_map(depth),
             Event::Alias(_) => Err("it has an alias, which is not followed here".into()),
             _ => Err("a value is missing".into()),
         }
     }
 
-    fn list(&mut self, depth: usize) -> Result<Value, String> {
+    fn read_list(&mut self, depth: usize) -> Result<Value, String> {
         let mut items = Vec::new();
         loop {
-            match self.next()? {
+            match self.next_event()? {
                 Event::SequenceEnd => return Ok(Value::Array(items)),
-                event => items.push(self.value(event, depth + 1)?),
+                event => items.push(self.read_value(event, depth + 1)?),
             }
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<Value, String> {
+    fn read_map(&mut self, depth: usize) -> Result<Value, String> {
         let mut fields = Map::new();
         loop {
-            let name = match self.next()? {
+            let name = match self.next_event()? {
                 Event::MappingEnd => return Ok(Value::Object(fields)),
                 Event::Scalar(name, _, _, _) => name.into_owned(),
                 _ => return Err("a name is not a text".into()),
             };
-            let event = self.next()?;
-            fields.insert(name, self.value(event, depth + 1)?);
+            let event = self.next_event()?;
+            fields.insert(name, self.read_value(event, depth + 1)?);
         }
     }
 }
 
 /// What a word without quotes is, by the core schema.
-fn plain(text: &str) -> Value {
+fn plain_scalar(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => Value::Bool(true),

@@ -6,11 +6,11 @@ use super::client_table::{ClientProfile, DisableField};
 
 /// How a client reaches a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum ServerEntry {
     /// It starts a program.
     Command {
         /// The program and its arguments.
-        words: Vec<String>,
+        argv: Vec<String>,
         /// Its variables, as they are written.
         env: Vec<(String, String)>,
         /// Where it runs.
@@ -29,37 +29,43 @@ pub enum Entry {
 
 /// An entry with its name.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct NamedServerEntry {
     /// Its name in the file.
     pub name: String,
     /// What it says; none if it is not plainly a command or an address.
-    pub entry: Option<Entry>,
+    pub entry: Option<ServerEntry>,
     /// Whether the client has it switched off.
-    pub is_off: bool,
+    pub is_disabled: bool,
     /// Whether it starts in a folder, or with a file of variables, that nobody looks into.
-    pub is_elsewhere: bool,
+    pub has_external_context: bool,
     /// The names of variables that the client hands on to it, beside those that stand in the entry.
-    pub handed: Vec<String>,
+    pub forwarded_variables: Vec<String>,
 }
 
-impl Found {
+impl NamedServerEntry {
     /// Reads an entry of a client.
     pub fn read(client: &ClientProfile, name: &str, value: &Value) -> Self {
-        let is_off = match client.disable_field {
+        let is_disabled = match client.disable_field {
             DisableField::None => false,
             DisableField::Disabled => value.get("disabled") == Some(&Value::Bool(true)),
             DisableField::Enabled => value.get("enabled") == Some(&Value::Bool(false)),
         };
-        let fields = value.as_object().filter(|fields| !is_double(fields));
-        let entry = fields.and_then(|fields| command(fields).or_else(|| remote(client, fields)));
-        let is_elsewhere = value.as_object().is_some_and(is_elsewhere);
-        Self { name: name.to_owned(), entry, is_off, is_elsewhere, handed: handed(value) }
+        let fields = value.as_object().filter(|fields| !is_ambiguous(fields));
+        let entry = fields.and_then(|fields| read_command(fields).or_else(|| read_remote(client, fields)));
+        let has_external_context = value.as_object().is_some_and(has_external_context);
+        Self {
+            name: name.to_owned(),
+            entry,
+            is_disabled,
+            has_external_context,
+            forwarded_variables: forwarded_variables(value),
+        }
     }
 }
 
-impl Entry {
+impl ServerEntry {
     /// The variables or headers, as they are written.
-    pub fn values(&self) -> &[(String, String)] {
+    pub fn variables_or_headers(&self) -> &[(String, String)] {
         match self {
             Self::Command { env, .. } => env,
             Self::Remote { headers, .. } => headers,
@@ -68,99 +74,99 @@ impl Entry {
 }
 
 /// How clients spell a program, its variables, and an address.
-const COMMANDS: [&str; 2] = ["command", "cmd"];
-const VARIABLES: [&str; 3] = ["env", "environment", "envs"];
-const ADDRESSES: [&str; 4] = ["httpUrl", "serverUrl", "url", "uri"];
+const COMMAND_KEYS: [&str; 2] = ["command", "cmd"];
+const ENV_KEYS: [&str; 3] = ["env", "environment", "envs"];
+const URL_KEYS: [&str; 4] = ["httpUrl", "serverUrl", "url", "uri"];
 /// How they spell the folder that a program starts in, and a file of variables.
-const ELSEWHERE: [&str; 5] = ["cwd", "workingDirectory", "working_directory", "envFile", "env_file"];
+const EXTERNAL_CONTEXT_KEYS: [&str; 5] = ["cwd", "workingDirectory", "working_directory", "envFile", "env_file"];
 /// How they spell a list of variables that are handed on.
-const HANDED: [&str; 2] = ["env_vars", "env_keys"];
+const FORWARDED_ENV_KEYS: [&str; 2] = ["env_vars", "env_keys"];
 
-fn is_elsewhere(fields: &Map<String, Value>) -> bool {
-    let inner = COMMANDS.iter().find_map(|name| fields.get(*name)?.as_object());
-    there(fields, &ELSEWHERE).is_some() || inner.is_some_and(is_elsewhere)
+fn has_external_context(fields: &Map<String, Value>) -> bool {
+    let inner = COMMAND_KEYS.iter().find_map(|name| fields.get(*name)?.as_object());
+    find_first_key(fields, &EXTERNAL_CONTEXT_KEYS).is_some() || inner.is_some_and(has_external_context)
 }
 
-fn handed(value: &Value) -> Vec<String> {
-    let lists = HANDED.iter().filter_map(|name| value.get(*name)?.as_array());
+fn forwarded_variables(value: &Value) -> Vec<String> {
+    let lists = FORWARDED_ENV_KEYS.iter().filter_map(|name| value.get(*name)?.as_array());
     let name = |own: &Value| own.as_str().or_else(|| own.get("name")?.as_str()).map(str::to_owned);
     lists.flatten().filter_map(name).collect()
 }
 
 /// Whether an entry says one thing twice, or both of a command and an address: which of them its client goes by, nobody can
 /// tell, and the other may be what somebody judges it by.
-fn is_double(fields: &Map<String, Value>) -> bool {
+fn is_ambiguous(fields: &Map<String, Value>) -> bool {
     let count = |names: &[&str]| {
         let is_there = |name: &&&str| fields.get(**name).is_some_and(|value| !value.is_null());
         names.iter().filter(is_there).count()
     };
     // Zed once had a table for the command, with all of it inside.
-    let inner = COMMANDS.iter().find_map(|name| fields.get(*name)?.as_object());
+    let inner = COMMAND_KEYS.iter().find_map(|name| fields.get(*name)?.as_object());
     let is_inside = inner.is_some_and(|inner| {
         let has = |names: &[&str]| names.iter().any(|name| inner.contains_key(*name));
-        has(&COMMANDS) || has(&VARIABLES) && count(&VARIABLES) > 0 || is_double(inner)
+        has(&COMMAND_KEYS) || has(&ENV_KEYS) && count(&ENV_KEYS) > 0 || is_ambiguous(inner)
     });
-    is_inside || count(&COMMANDS) + count(&ADDRESSES) > 1 || count(&VARIABLES) > 1
+    is_inside || count(&COMMAND_KEYS) + count(&URL_KEYS) > 1 || count(&ENV_KEYS) > 1
 }
 
-fn command(fields: &Map<String, Value>) -> Option<Entry> {
-    let mut words = match there(fields, &COMMANDS)?.1 {
+fn read_command(fields: &Map<String, Value>) -> Option<ServerEntry> {
+    let mut words = match find_first_key(fields, &COMMAND_KEYS)?.1 {
         Value::String(program) => vec![program.clone()],
         // OpenCode has the arguments in the same list.
-        Value::Array(words) => texts(words),
+        Value::Array(words) => value_texts(words),
         // Zed once had a table here.
-        Value::Object(inner) => return command_of(inner, fields),
+        Value::Object(inner) => return read_nested_command(inner, fields),
         _ => return None,
     };
-    words.extend(fields.get("args").and_then(Value::as_array).map(|args| texts(args)).unwrap_or_default());
-    let env = there(fields, &VARIABLES).map(|(_, env)| env);
+    words.extend(fields.get("args").and_then(Value::as_array).map(|args| value_texts(args)).unwrap_or_default());
+    let env = find_first_key(fields, &ENV_KEYS).map(|(_, env)| env);
     let cwd = fields.get("cwd").and_then(Value::as_str).map(str::to_owned);
     let is_command = words.first().is_some_and(|program| !program.is_empty());
-    is_command.then(|| Entry::Command { words, env: pairs(env), cwd })
+    is_command.then(|| ServerEntry::Command { argv: words, env: read_string_pairs(env), cwd })
 }
 
-fn command_of(inner: &Map<String, Value>, outer: &Map<String, Value>) -> Option<Entry> {
+fn read_nested_command(inner: &Map<String, Value>, outer: &Map<String, Value>) -> Option<ServerEntry> {
     let mut fields = inner.clone();
     fields.insert("command".to_owned(), Value::String(inner.get("path")?.as_str()?.to_owned()));
     if let Some(env) = outer.get("env") {
         fields.entry("env").or_insert_with(|| env.clone());
     }
-    command(&fields)
+    read_command(&fields)
 }
 
-fn remote(client: &ClientProfile, fields: &Map<String, Value>) -> Option<Entry> {
-    let (named, url) = there(fields, &ADDRESSES)?;
+fn read_remote(client: &ClientProfile, fields: &Map<String, Value>) -> Option<ServerEntry> {
+    let (named, url) = find_first_key(fields, &URL_KEYS)?;
     let url = url.as_str()?.to_owned();
     let kind = ["type", "transport"].iter().find_map(|name| fields.get(*name)?.as_str());
     // In Gemini's file `url` is the old transport and `httpUrl` the new one.
     let is_sse = kind == Some("sse") || (client.id == "gemini" && named == "url" && kind.is_none());
     let options = fields.get("requestOptions").and_then(|options| options.get("headers"));
-    let mut headers = pairs(fields.get("headers").or(fields.get("http_headers")).or(options));
-    for (header, variable) in pairs(fields.get("env_http_headers")) {
+    let mut headers = read_string_pairs(fields.get("headers").or(fields.get("http_headers")).or(options));
+    for (header, variable) in read_string_pairs(fields.get("env_http_headers")) {
         headers.push((header, format!("${{{variable}}}")));
     }
     if let Some(variable) = fields.get("bearer_token_env_var").and_then(Value::as_str) {
         headers.push(("Authorization".to_owned(), format!("Bearer ${{{variable}}}")));
     }
-    Some(Entry::Remote { url, headers, is_sse })
+    Some(ServerEntry::Remote { url, headers, is_sse })
 }
 
 /// The first of these that says something.
-fn there<'f, 'n>(fields: &'f Map<String, Value>, names: &[&'n str]) -> Option<(&'n str, &'f Value)> {
+fn find_first_key<'f, 'n>(fields: &'f Map<String, Value>, names: &[&'n str]) -> Option<(&'n str, &'f Value)> {
     names.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !value.is_null())?)))
 }
 
 /// Words of a command; numbers and such as they are written.
-fn texts(values: &[Value]) -> Vec<String> {
-    values.iter().map(text).collect()
+fn value_texts(values: &[Value]) -> Vec<String> {
+    values.iter().map(value_text).collect()
 }
 
-fn pairs(value: Option<&Value>) -> Vec<(String, String)> {
+fn read_string_pairs(value: Option<&Value>) -> Vec<(String, String)> {
     let fields = value.and_then(Value::as_object);
-    fields.into_iter().flatten().map(|(name, value)| (name.clone(), text(value))).collect()
+    fields.into_iter().flatten().map(|(name, value)| (name.clone(), value_text(value))).collect()
 }
 
-fn text(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -171,14 +177,14 @@ mod tests {
     use super::super::find_client;
     use super::*;
 
-    fn read(client: &str, value: &Value) -> Option<Entry> {
-        Found::read(find_client(client).expect("a client"), "x", value).entry
+    fn read(client: &str, value: &Value) -> Option<ServerEntry> {
+        NamedServerEntry::read(find_client(client).expect("a client"), "x", value).entry
     }
 
     #[test]
     fn commands_are_read_in_every_spelling() {
-        let words = |entry: Option<Entry>| match entry {
-            Some(Entry::Command { words, env, .. }) => (words.join(" "), env.len()),
+        let words = |entry: Option<ServerEntry>| match entry {
+            Some(ServerEntry::Command { argv: words, env, .. }) => (words.join(" "), env.len()),
             _ => panic!("a command"),
         };
         for (client, value) in [
@@ -218,12 +224,12 @@ mod tests {
             ("vscode", json!({"type": "sse", "url": "http://a/"}), true),
             ("goose", json!({"type": "streamable_http", "uri": "http://a/"}), false),
         ] {
-            let expected = Entry::Remote { url: "http://a/".to_owned(), headers: Vec::new(), is_sse: sse };
+            let expected = ServerEntry::Remote { url: "http://a/".to_owned(), headers: Vec::new(), is_sse: sse };
             assert_eq!(read(client, &value), Some(expected), "{client} {value}");
         }
         let codex =
             read("codex", &json!({"url": "http://a/", "bearer_token_env_var": "K", "env_http_headers": {"X": "V"}}));
-        let headers = codex.expect("an entry").values().to_vec();
+        let headers = codex.expect("an entry").variables_or_headers().to_vec();
         assert_eq!(headers[0], ("X".to_owned(), "${V}".to_owned()));
         assert_eq!(headers[1], ("Authorization".to_owned(), "Bearer ${K}".to_owned()));
     }
