@@ -36,7 +36,7 @@ pub struct ConnectArgs {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// The variable that holds the token where the client starts.
-    #[arg(long, value_name = "NAME", default_value = client_config::TOKEN_ENV)]
+    #[arg(long, value_name = "NAME", default_value = client_config::DEFAULT_TOKEN_ENV)]
     pub token_env: String,
     /// For a client that starts the bridge: the file that holds the token [default: the one that `init` made]
     #[arg(long, value_name = "FILE", conflicts_with = "token_env")]

@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::ConnectArgs;
 use crate::client_config::{
-    self, ClientConfigLocation, ClientProfile, ConnectionMethod, Link, OperatingSystem, UserDirectories, shorten_home,
-    snippet,
+    self, ClientConfigLocation, ClientProfile, ConnectionMethod, GatewayEntry, OperatingSystem, UserDirectories,
+    config_snippet, shorten_home,
 };
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
@@ -34,7 +34,7 @@ pub fn run(args: &ConnectArgs) -> Result<CommandExitCode> {
     let name = args.name.clone().or_else(|| server.clone()).unwrap_or_else(|| "gatelodge".to_owned());
     let program = args.program.clone().unwrap_or_else(this_program);
     let token_file = token_file(args, client, &peek, server.as_deref())?;
-    let link = Link { name, url, token_env: args.token_env.clone(), token_file, program };
+    let link = GatewayEntry { name, url, token_env: args.token_env.clone(), token_file, program };
     let mut told = json_of(client, &link, args, &home);
     // Taken before anything is written, so that no request is missed.
     let watch = if args.wait { Some(wait::Watch::begin(args, server, &peek)?) } else { None };
@@ -77,7 +77,7 @@ fn token_file(args: &ConnectArgs, client: &ClientProfile, peek: &Peek, server: O
             return Err(UsageError(message).into());
         }
         Some(file) => Some(file.clone()),
-        None if is_bridge && args.token_env == client_config::TOKEN_ENV => peek.token_file(client.id, server),
+        None if is_bridge && args.token_env == client_config::DEFAULT_TOKEN_ENV => peek.token_file(client.id, server),
         None => None,
     };
     Ok(file.map(std::path::absolute).transpose()?.map(|file| file.display().to_string()))
@@ -126,8 +126,13 @@ fn spot(args: &ConnectArgs, client: &'static ClientProfile, home: (PathBuf, bool
     }
 }
 
-fn print(client: &'static ClientProfile, link: &Link, args: &ConnectArgs, home: &(PathBuf, bool)) -> Result<()> {
-    stdout_output::print(&snippet(client, link))?;
+fn print(
+    client: &'static ClientProfile,
+    link: &GatewayEntry,
+    args: &ConnectArgs,
+    home: &(PathBuf, bool),
+) -> Result<()> {
+    stdout_output::print(&config_snippet(client, link))?;
     if let Ok(spot) = spot(args, client, home.clone()) {
         print_stderr(&format!(
             "{}: this goes into {}",
@@ -137,7 +142,7 @@ fn print(client: &'static ClientProfile, link: &Link, args: &ConnectArgs, home: 
     } else {
         print_stderr(&format!("{}: this is what it takes", client.name));
     }
-    if let Some(install) = link.install(client) {
+    if let Some(install) = link.install_command(client) {
         print_stderr(&format!("or: {install}"));
     }
     notes(client, link).iter().for_each(|note| print_stderr(note));
@@ -145,7 +150,7 @@ fn print(client: &'static ClientProfile, link: &Link, args: &ConnectArgs, home: 
 }
 
 /// What has to be known beside the entry.
-fn notes(client: &ClientProfile, link: &Link) -> Vec<String> {
+fn notes(client: &ClientProfile, link: &GatewayEntry) -> Vec<String> {
     let mut notes = Vec::new();
     let local = server_url::parse_server_url(&link.url).ok().filter(server_url::is_loopback);
     match client.connection_method() {
@@ -173,14 +178,14 @@ fn notes(client: &ClientProfile, link: &Link) -> Vec<String> {
 
 fn json_of(
     client: &'static ClientProfile,
-    link: &Link,
+    link: &GatewayEntry,
     args: &ConnectArgs,
     home: &(PathBuf, bool),
 ) -> Map<String, Value> {
     let file = spot(args, client, home.clone()).ok().map(|spot| spot.file);
     let told = json!({
-        "client": client.id, "file": file, "url": link.url, "token_env": link.token_env, "token_file": link.token_file, "entry": link.entry(client),
-        "snippet": snippet(client, link), "install": link.install(client), "notes": notes(client, link),
+        "client": client.id, "file": file, "url": link.url, "token_env": link.token_env, "token_file": link.token_file, "entry": link.client_entry(client),
+        "snippet": config_snippet(client, link), "install": link.install_command(client), "notes": notes(client, link),
     });
     if let Value::Object(told) = told { told } else { Map::new() }
 }

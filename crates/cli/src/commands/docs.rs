@@ -14,7 +14,7 @@ pub fn run(args: &DocsArgs) -> Result<CommandExitCode> {
     match args.page {
         DocsPage::Config => stdout_output::print(&config::config_page())?,
         DocsPage::Cli => stdout_output::print(&commands_page())?,
-        DocsPage::Clients => stdout_output::print(&client_config::page())?,
+        DocsPage::Clients => stdout_output::print(&client_config::clients_page())?,
     }
     Ok(CommandExitCode::Success)
 }

@@ -119,7 +119,7 @@ fn look(scan: &Scan, home: &std::path::Path, gateway: &str) -> Result<()> {
 /// Says what will be written.
 fn announce(plan: &Plan, import: &Import) {
     print_stderr("\nto be written:");
-    plan.outputs.iter().for_each(|output| print_stderr(&format!("  {}", output.held.path().display())));
+    plan.outputs.iter().for_each(|output| print_stderr(&format!("  {}", output.snapshot.path().display())));
     let names: Vec<&str> = import.servers.iter().map(|server| server.name.as_str()).collect();
     print_stderr(&format!("servers: {}", names.join(", ")));
     print_stderr("their policies ALLOW EVERYTHING and record it, up to 120 calls a minute, until you tighten them\n");

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::write::{JOURNAL, of_file};
 use crate::cli::ConnectArgs;
-use crate::client_config::{ClientConfigLocation, Journal, Standing};
+use crate::client_config::{ClientConfigLocation, UndoFileState, UndoJournal};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::prompt;
@@ -17,12 +17,12 @@ pub fn run(args: &ConnectArgs, spot: &ClientConfigLocation, data: &Path) -> Resu
     let path = std::path::absolute(&spot.file)?;
     let name = escape_for_terminal(&path.display().to_string());
     let journal_file = data.join(JOURNAL);
-    let mut journal = Journal::find(&journal_file)?.unwrap_or_default();
+    let mut journal = UndoJournal::load(&journal_file)?.unwrap_or_default();
     let Some(at) = journal.steps.iter().rposition(|step| step.file == path) else {
         return Err(UsageError(format!("`connect` wrote nothing into `{name}`")).into());
     };
     let step = journal.steps.remove(at);
-    if step.standing().map_err(|trouble| of_file(&name, &trouble))? == Standing::Changed && !args.force {
+    if step.file_state().map_err(|trouble| of_file(&name, &trouble))? == UndoFileState::Modified && !args.force {
         let what = format!("`{name}` was changed since; `--force` takes our entry back, and keeps the changes");
         return Err(ExitError(CommandExitCode::Findings, what).into());
     }
@@ -30,7 +30,7 @@ pub fn run(args: &ConnectArgs, spot: &ClientConfigLocation, data: &Path) -> Resu
         return Err(UsageError("nothing was taken back".to_owned()).into());
     }
     step.undo().map_err(|trouble| of_file(&name, &trouble))?;
-    journal.keep(&journal_file)?;
+    journal.save(&journal_file)?;
     print_stderr(&format!("`{name}` is as it was"));
     if args.json {
         stdout_output::print_json(&json!({"restored": path}))?;

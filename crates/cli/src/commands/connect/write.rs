@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::notes;
 use crate::cli::ConnectArgs;
 use crate::client_config::{
-    ClientConfigDocument, ClientConfigLocation, ClientFileError, ClientProfile, EntryChange, FileSnapshot, Journal,
-    Link, Output, diff, snippet,
+    ClientConfigDocument, ClientConfigLocation, ClientFileError, ClientProfile, EntryChange, FileSnapshot,
+    GatewayEntry, PlannedWrite, UndoJournal, config_snippet, entry_diff,
 };
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
@@ -23,14 +23,14 @@ pub const JOURNAL: &str = "connect.json";
 pub fn run(
     args: &ConnectArgs,
     client: &'static ClientProfile,
-    link: &Link,
+    link: &GatewayEntry,
     spot: &ClientConfigLocation,
     data: &Path,
 ) -> Result<Map<String, Value>> {
     let path = std::path::absolute(&spot.file)?;
     let name = escape_for_terminal(&path.display().to_string());
     if !client.is_writable() {
-        stdout_output::print(&snippet(client, link))?;
+        stdout_output::print(&config_snippet(client, link))?;
         return Err(UsageError(format!(
             "this goes into `{name}` by hand: nobody can change such a file and keep all of it"
         ))
@@ -44,17 +44,17 @@ pub fn run(
         None => ClientConfigDocument::new(client.format),
     };
     let old = document.find_entry(&spot.servers_path, &link.name);
-    let entry = link.entry_over(client, old);
+    let entry = link.merged_entry(client, old);
     if old == Some(&entry) {
         print_stderr(&format!("`{name}` says so already"));
         return Ok(Map::from_iter([("written".to_owned(), Value::Null)]));
     }
-    let shown_change = diff(old, &entry, &link.entry(client));
+    let shown_change = entry_diff(old, &entry, &link.client_entry(client));
     let change = EntryChange {
         servers_path: spot.servers_path.clone(),
         name: link.name.clone(),
         entry: Some(entry),
-        vscode_input: link.input(client),
+        vscode_input: link.vscode_input(client),
     };
     let bytes =
         document.apply_changes(std::slice::from_ref(&change)).map_err(|what| of_file(&name, &ClientFileError(what)))?;
@@ -68,7 +68,7 @@ pub fn run(
     if !prompt::confirm(args.yes, "Write it?")? {
         return Err(UsageError("nothing was written".to_owned()).into());
     }
-    let output = Output { held, bytes, client: Some(client), entries: vec![change.path()] };
+    let output = PlannedWrite { snapshot: held, new_bytes: bytes, client: Some(client), entries: vec![change.path()] };
     let backup = keep(&output, data).map_err(|trouble| of_file(&name, &trouble))?;
     print_stderr(&format!("wrote `{name}`; `gatelodge connect {} --undo` takes it back", client.id));
     notes(client, link).iter().for_each(|note| print_stderr(note));
@@ -76,17 +76,17 @@ pub fn run(
 }
 
 /// Keeps the old text, notes what is done, and does it. If it cannot be done, nothing stays behind.
-fn keep(output: &Output, data: &Path) -> Result<Option<PathBuf>, ClientFileError> {
+fn keep(output: &PlannedWrite, data: &Path) -> Result<Option<PathBuf>, ClientFileError> {
     let journal_file = data.join(JOURNAL);
-    let mut journal = Journal::find(&journal_file)?.unwrap_or_default();
-    let step = output.step()?;
+    let mut journal = UndoJournal::load(&journal_file)?.unwrap_or_default();
+    let step = output.prepare_undo_step()?;
     let backup = step.backup.clone();
     journal.steps.push(step);
-    let done = journal.keep(&journal_file).and_then(|()| output.held.replace(&output.bytes));
+    let done = journal.save(&journal_file).and_then(|()| output.snapshot.replace(&output.new_bytes));
     if let Err(trouble) = done {
         backup.iter().for_each(|backup| drop(std::fs::remove_file(backup)));
         journal.steps.pop();
-        let _ = journal.keep(&journal_file);
+        let _ = journal.save(&journal_file);
         return Err(trouble);
     }
     Ok(backup)

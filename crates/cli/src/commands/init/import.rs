@@ -7,7 +7,7 @@ use gatelodge_store::ServerName;
 
 use super::scan::{Finding, Seen};
 use super::variable::Variables;
-use crate::client_config::{EntryValue, ServerEntry, seems_secret};
+use crate::client_config::{EntryValue, ServerEntry, is_likely_secret};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::process_environment::find_program_problem;
 use crate::{header_template, server_url};
@@ -88,7 +88,7 @@ fn check(one: &Seen, entry: &ServerEntry, copy_secrets: bool) -> Result<(), Stri
     match entry {
         ServerEntry::Command { argv: words, .. } => {
             let before = [""].into_iter().chain(words.iter().map(String::as_str));
-            if before.zip(words).any(|(before, word)| seems_secret(before, word)) && !copy_secrets {
+            if before.zip(words).any(|(before, word)| is_likely_secret(before, word)) && !copy_secrets {
                 return Err(
                     "its command seems to hold a secret; put that into a variable, or add `--copy-secrets`".into()
                 );
@@ -104,7 +104,7 @@ fn check(one: &Seen, entry: &ServerEntry, copy_secrets: bool) -> Result<(), Stri
         }
         ServerEntry::Remote { url, .. } => {
             server_url::parse_server_url(url).map_err(|fault| format!("{}; {}", fault.message(), fault.help()))?;
-            if seems_secret("", url) && !copy_secrets {
+            if is_likely_secret("", url) && !copy_secrets {
                 return Err("its address seems to hold a secret; send that as a header, or add `--copy-secrets`".into());
             }
             Ok(())

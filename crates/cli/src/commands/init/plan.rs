@@ -10,7 +10,7 @@ use super::import::Import;
 use super::render;
 use super::scan::Seen;
 use super::variable::spelled;
-use crate::client_config::{FileSnapshot, Output, TOKEN_ENV};
+use crate::client_config::{DEFAULT_TOKEN_ENV, FileSnapshot, PlannedWrite};
 use crate::exit_code::UsageError;
 
 /// A grant for one client at one server. A grant in the file has one server.
@@ -32,7 +32,7 @@ pub struct Plan {
     /// The grants.
     pub grants: Vec<Grant>,
     /// The files; the configuration is the last, so that what it names is there before it.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<PlannedWrite>,
     /// Folders that are not there yet.
     pub folders: Vec<PathBuf>,
     /// Where the tokens are.
@@ -86,7 +86,7 @@ pub fn plan(present: Present, import: &Import, seen: &[Seen], copy_secrets: bool
             ))
             .into());
         }
-        outputs.push(Output::ours(held, text));
+        outputs.push(PlannedWrite::own_file(held, text));
         Ok(())
     };
     let mut sections = if present.text.is_empty() { render::HEAD.to_owned() } else { present.text.clone() };
@@ -110,7 +110,7 @@ pub fn plan(present: Present, import: &Import, seen: &[Seen], copy_secrets: bool
         .map_err(|_| UsageError("the configuration has its sections in a form that cannot be added to".into()))?;
     let text =
         if present.text.contains("\r\n") { sections.replace("\r\n", "\n").replace('\n', "\r\n") } else { sections };
-    outputs.push(Output::ours(present.held, text));
+    outputs.push(PlannedWrite::own_file(present.held, text));
     let tokens = home.join("tokens");
     let folders = [home.clone(), home.join("policies"), tokens.clone()];
     Ok(Plan { grants, outputs, folders: folders.into_iter().filter(|folder| !folder.exists()).collect(), tokens })
@@ -132,7 +132,7 @@ fn grants(import: &Import, seen: &[Seen], taken: &BTreeSet<String>, tokens: &Pat
                     && grants.iter().all(|grant| grant.label != *label)
             };
             let label = [plain.clone()].into_iter().chain(numbered).find(is_free).unwrap_or_default();
-            let variable = format!("{TOKEN_ENV}_{}", spelled(&label));
+            let variable = format!("{DEFAULT_TOKEN_ENV}_{}", spelled(&label));
             grants.push(Grant { label, client: client.id, server: server.name.clone(), variable });
         }
     }

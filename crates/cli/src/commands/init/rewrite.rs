@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use super::import::Import;
 use super::plan::Grant;
 use super::scan::{Finding, Scan};
-use crate::client_config::{ClientProfile, EntryChange, Link, Output, diff, snippet};
+use crate::client_config::{ClientProfile, EntryChange, GatewayEntry, PlannedWrite, config_snippet, entry_diff};
 use crate::diagnostic_report::escape_for_terminal;
 
 /// What will happen to the clients' files.
 #[derive(Debug, Default)]
 pub struct Rewrite {
     /// The files with their new texts.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<PlannedWrite>,
     /// What changes, for people.
     pub shown: Vec<String>,
     /// What has to be written by hand.
@@ -43,17 +43,22 @@ pub fn rewrite(scan: &mut Scan, import: &Import, grants: &[Grant], gateway: &Gat
             let Some(grant) = granted else { continue };
             let (url, token_env) = ((gateway.url)(&server.name), grant.variable.clone());
             let token_file = Some(gateway.tokens.join(&grant.label).display().to_string());
-            let link = Link { name: name.clone(), url, token_env, token_file, program: gateway.program.to_owned() };
+            let link =
+                GatewayEntry { name: name.clone(), url, token_env, token_file, program: gateway.program.to_owned() };
             if !client.is_writable() {
-                rewrite.by_hand.push(format!("# {}\n{}", one.spot.file.display(), snippet(client, &link)));
+                rewrite.by_hand.push(format!("# {}\n{}", one.spot.file.display(), config_snippet(client, &link)));
                 continue;
             }
             let old =
                 scan.files.get(&one.spot.file).and_then(|read| read.document.find_entry(&one.spot.servers_path, name));
-            let entry = link.entry_over(client, old);
+            let entry = link.merged_entry(client, old);
             let head = format!("{}: `{}.{name}`", one.spot.file.display(), one.spot.servers_path.join("."));
-            rewrite.shown.push(format!("{}\n{}", escape_for_terminal(&head), diff(old, &entry, &link.entry(client))));
-            let (root, input) = (one.spot.servers_path.clone(), link.input(client));
+            rewrite.shown.push(format!(
+                "{}\n{}",
+                escape_for_terminal(&head),
+                entry_diff(old, &entry, &link.client_entry(client))
+            ));
+            let (root, input) = (one.spot.servers_path.clone(), link.vscode_input(client));
             let change =
                 EntryChange { servers_path: root, name: name.clone(), entry: Some(entry), vscode_input: input };
             changes.entry(one.spot.file.clone()).or_insert((client, Vec::new())).1.push(change);
@@ -65,7 +70,12 @@ pub fn rewrite(scan: &mut Scan, import: &Import, grants: &[Grant], gateway: &Gat
         match writable.and_then(|()| read.document.apply_changes(&changes)) {
             Ok(bytes) => {
                 let entries = changes.iter().map(EntryChange::path).collect();
-                rewrite.outputs.push(Output { held: read.held, bytes, client: Some(client), entries });
+                rewrite.outputs.push(PlannedWrite {
+                    snapshot: read.held,
+                    new_bytes: bytes,
+                    client: Some(client),
+                    entries,
+                });
             }
             Err(message) => rewrite.findings.push(Finding::new(file.display().to_string(), message)),
         }

@@ -7,17 +7,18 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::cli::InitArgs;
-use crate::client_config::{Journal, Standing, Step, Undone};
+use crate::client_config::{UndoFileState, UndoJournal, UndoOutcome, UndoStep};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::prompt;
 use crate::stdout_output;
 
 pub fn run(args: &InitArgs, journal_file: &Path) -> Result<CommandExitCode> {
-    let Some(mut journal) = Journal::find(journal_file)? else {
+    let Some(mut journal) = UndoJournal::load(journal_file)? else {
         return Err(UsageError(format!("`init` wrote nothing for `{}`", args.config.display())).into());
     };
-    let is_changed = |step: &&Step| !matches!(step.standing(), Ok(Standing::Written | Standing::Before));
+    let is_changed =
+        |step: &&UndoStep| !matches!(step.file_state(), Ok(UndoFileState::AsWritten | UndoFileState::Original));
     let changed: Vec<String> = journal
         .steps
         .iter()
@@ -47,8 +48,8 @@ pub fn run(args: &InitArgs, journal_file: &Path) -> Result<CommandExitCode> {
             continue;
         }
         match step.undo() {
-            Ok(Undone::Back) => restored.push(step.file),
-            Ok(Undone::Left) => print_stderr(&format!(
+            Ok(UndoOutcome::Restored) => restored.push(step.file),
+            Ok(UndoOutcome::LeftModified) => print_stderr(&format!(
                 "{}: it was changed, and stays",
                 escape_for_terminal(&step.file.display().to_string())
             )),
@@ -61,7 +62,7 @@ pub fn run(args: &InitArgs, journal_file: &Path) -> Result<CommandExitCode> {
     let exit = if left.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings };
     left.reverse();
     journal.steps = left;
-    journal.keep(journal_file)?;
+    journal.save(journal_file)?;
     remove_folders(&journal);
     if args.json {
         stdout_output::print_json(&json!({"restored": restored}))?;
@@ -75,7 +76,7 @@ fn config(args: &InitArgs) -> std::path::PathBuf {
 }
 
 /// Removes folders that were made, unless somebody has put something into them.
-pub fn remove_folders(journal: &Journal) {
+pub fn remove_folders(journal: &UndoJournal) {
     for folder in journal.folders.iter().rev() {
         let _ = std::fs::remove_dir(folder);
     }

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use super::client_config_locations::{OperatingSystem, UserDirectories};
+use super::client_config_snippet::config_snippet;
 use super::client_table::{ALL, ClientConfigFormat, ClientProfile, ConnectionMethod};
-use super::link::{Link, TOKEN_ENV};
-use super::snippet::snippet;
+use super::gateway_entry::{DEFAULT_TOKEN_ENV, GatewayEntry};
 
-const HEAD: &str = "# Clients
+const PAGE_INTRODUCTION: &str = "# Clients
 
 `gatelodge connect CLIENT --server NAME` prints what a client needs to reach a server through the gateway.
 `--write` puts it into the client's own file: it shows what changes, asks, and makes a backup beside the file.
@@ -29,8 +29,8 @@ Paths are those on Linux; macOS and Windows follow where they differ.
 ";
 
 /// The page.
-pub fn page() -> String {
-    let mut out = HEAD.to_owned();
+pub fn clients_page() -> String {
+    let mut out = PAGE_INTRODUCTION.to_owned();
     out.push_str("\n| client | | way | file |\n|---|---|---|---|\n");
     for client in ALL {
         let way = match client.connection_method() {
@@ -45,20 +45,20 @@ pub fn page() -> String {
         };
         out.push_str(&format!("| {} | `{}` | {way} | {file} |\n", client.name, client.id));
     }
-    ALL.iter().for_each(|client| section(client, &mut out));
+    ALL.iter().for_each(|client| write_section(client, &mut out));
     out
 }
 
-fn section(client: &'static ClientProfile, out: &mut String) {
+fn write_section(client: &'static ClientProfile, out: &mut String) {
     out.push_str(&format!("\n## {}\n\n", client.name));
-    let files = files(client, OperatingSystem::Linux);
+    let files = file_paths(client, OperatingSystem::Linux);
     if !files.is_empty() {
-        out.push_str(&format!("Files: {}.\n", listed(&files)));
+        out.push_str(&format!("Files: {}.\n", join_quoted(&files)));
     }
     for (system, name) in [(OperatingSystem::Mac, "macOS"), (OperatingSystem::Windows, "Windows")] {
-        let there = self::files(client, system);
+        let there = self::file_paths(client, system);
         if there != files {
-            out.push_str(&format!("On {name}: {}.\n", listed(&there)));
+            out.push_str(&format!("On {name}: {}.\n", join_quoted(&there)));
         }
     }
     let url = if client.connection_method() == ConnectionMethod::PublicHttps {
@@ -66,10 +66,10 @@ fn section(client: &'static ClientProfile, out: &mut String) {
     } else {
         "http://127.0.0.1:7420/mcp/books"
     };
-    let link = Link {
+    let link = GatewayEntry {
         name: "books".to_owned(),
         url: url.to_owned(),
-        token_env: TOKEN_ENV.to_owned(),
+        token_env: DEFAULT_TOKEN_ENV.to_owned(),
         token_file: None,
         program: "gatelodge".to_owned(),
     };
@@ -84,18 +84,18 @@ fn section(client: &'static ClientProfile, out: &mut String) {
         ClientConfigFormat::Toml => "toml",
         ClientConfigFormat::Yaml => "yaml",
     };
-    out.push_str(&format!("\n```{language}\n{}```\n", snippet(client, &link)));
-    if let Some(install) = link.install(client) {
+    out.push_str(&format!("\n```{language}\n{}```\n", config_snippet(client, &link)));
+    if let Some(install) = link.install_command(client) {
         out.push_str(&format!("\n```text\n{install}\n```\n"));
     }
 }
 
-fn files(client: &'static ClientProfile, system: OperatingSystem) -> Vec<String> {
+fn file_paths(client: &'static ClientProfile, system: OperatingSystem) -> Vec<String> {
     let places = UserDirectories::under_home(system, PathBuf::from("~"), Some(PathBuf::from(".")));
     let spots = places.config_locations(client).into_iter().filter(|spot| spot.servers_path == client.servers_path);
     spots.map(|spot| spot.file.display().to_string()).collect()
 }
 
-fn listed(files: &[String]) -> String {
+fn join_quoted(files: &[String]) -> String {
     files.iter().map(|file| format!("`{file}`")).collect::<Vec<_>>().join(", ")
 }

@@ -12,9 +12,9 @@ use super::file_snapshot::{ClientFileError, FileSnapshot, content_hash};
 
 /// Everything one command wrote.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Journal {
+pub struct UndoJournal {
     /// The files, in the order in which they are written.
-    pub steps: Vec<Step>,
+    pub steps: Vec<UndoStep>,
     /// Folders that were made for them.
     #[serde(default)]
     pub folders: Vec<PathBuf>,
@@ -22,15 +22,17 @@ pub struct Journal {
 
 /// One file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Step {
+pub struct UndoStep {
     /// Which.
     pub file: PathBuf,
     /// Where its old text is kept; none if it was not there.
     pub backup: Option<PathBuf>,
     /// The hash of the old text.
-    pub before: Option<String>,
+    #[serde(rename = "before")]
+    pub old_hash: Option<String>,
     /// The hash of the new one.
-    pub after: String,
+    #[serde(rename = "after")]
+    pub new_hash: String,
     /// The client whose file it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
@@ -41,27 +43,27 @@ pub struct Step {
 
 /// How a file stands to what the journal says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum UndoFileState {
     /// As it was written.
-    Written,
+    AsWritten,
     /// As it was before.
-    Before,
+    Original,
     /// Somebody changed it since.
-    Changed,
+    Modified,
 }
 
 /// What became of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Undone {
+pub enum UndoOutcome {
     /// It is as it was, or at least our entries are.
-    Back,
+    Restored,
     /// It is one of ours, somebody has changed it, and it stays.
-    Left,
+    LeftModified,
 }
 
-impl Journal {
+impl UndoJournal {
     /// Finds the journal in a file.
-    pub fn find(path: &Path) -> Result<Option<Self>, ClientFileError> {
+    pub fn load(path: &Path) -> Result<Option<Self>, ClientFileError> {
         let told = |what: String| ClientFileError(format!("the journal `{}` cannot be read: {what}", path.display()));
         let held = FileSnapshot::read(path).map_err(|trouble| told(trouble.0))?;
         let Some(bytes) = held.bytes() else { return Ok(None) };
@@ -69,9 +71,9 @@ impl Journal {
     }
 
     /// Keeps the journal; one without steps is taken away.
-    pub fn keep(&self, path: &Path) -> Result<(), ClientFileError> {
+    pub fn save(&self, path: &Path) -> Result<(), ClientFileError> {
         if self.steps.is_empty() {
-            return remove(path);
+            return remove_if_exists(path);
         }
         let text = serde_json::to_vec_pretty(self).map_err(|error| ClientFileError(error.to_string()))?;
         let told = |trouble: ClientFileError| ClientFileError(format!("the journal `{}`: {trouble}", path.display()));
@@ -79,44 +81,44 @@ impl Journal {
     }
 }
 
-impl Step {
+impl UndoStep {
     /// How the file stands.
-    pub fn standing(&self) -> Result<Standing, ClientFileError> {
+    pub fn file_state(&self) -> Result<UndoFileState, ClientFileError> {
         let now = FileSnapshot::read(&self.file)?.bytes().map(content_hash);
-        Ok(if now.as_ref() == Some(&self.after) {
-            Standing::Written
-        } else if now == self.before {
-            Standing::Before
+        Ok(if now.as_ref() == Some(&self.new_hash) {
+            UndoFileState::AsWritten
+        } else if now == self.old_hash {
+            UndoFileState::Original
         } else {
-            Standing::Changed
+            UndoFileState::Modified
         })
     }
 
     /// Takes the file back to what it was, byte for byte, and its backup away. Where it was changed since, the changes
     /// stay: clients write to their own files all day, and people tighten policies.
-    pub fn undo(&self) -> Result<Undone, ClientFileError> {
-        let old = self.old()?;
-        let standing = self.standing()?;
-        if standing == Standing::Changed && self.client.is_none() && self.file.exists() {
-            return Ok(Undone::Left);
+    pub fn undo(&self) -> Result<UndoOutcome, ClientFileError> {
+        let old = self.backup_bytes()?;
+        let standing = self.file_state()?;
+        if standing == UndoFileState::Modified && self.client.is_none() && self.file.exists() {
+            return Ok(UndoOutcome::LeftModified);
         }
         match (standing, &old) {
-            (Standing::Before, _) => {}
-            (Standing::Written, None) => remove(&self.file)?,
-            (Standing::Written, Some(old)) => FileSnapshot::read(&self.file)?.replace(old)?,
-            (Standing::Changed, old) => self.undo_entries(old.as_deref())?,
+            (UndoFileState::Original, _) => {}
+            (UndoFileState::AsWritten, None) => remove_if_exists(&self.file)?,
+            (UndoFileState::AsWritten, Some(old)) => FileSnapshot::read(&self.file)?.replace(old)?,
+            (UndoFileState::Modified, old) => self.undo_entries(old.as_deref())?,
         }
-        self.backup.as_deref().map_or(Ok(()), remove)?;
-        Ok(Undone::Back)
+        self.backup.as_deref().map_or(Ok(()), remove_if_exists)?;
+        Ok(UndoOutcome::Restored)
     }
 
     /// The old text; none if there was none.
-    fn old(&self) -> Result<Option<Vec<u8>>, ClientFileError> {
+    fn backup_bytes(&self) -> Result<Option<Vec<u8>>, ClientFileError> {
         let Some(backup) = &self.backup else { return Ok(None) };
         let kept = FileSnapshot::read(backup)?;
         let bytes =
             kept.bytes().ok_or_else(|| ClientFileError(format!("its backup `{}` is gone", backup.display())))?;
-        if Some(content_hash(bytes)) != self.before {
+        if Some(content_hash(bytes)) != self.old_hash {
             return Err(ClientFileError(format!("its backup `{}` was changed", backup.display())));
         }
         Ok(Some(bytes.to_vec()))
@@ -143,7 +145,7 @@ impl Step {
     }
 }
 
-fn remove(path: &Path) -> Result<(), ClientFileError> {
+fn remove_if_exists(path: &Path) -> Result<(), ClientFileError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(ClientFileError(format!("`{}` cannot be removed: {error}", path.display())))

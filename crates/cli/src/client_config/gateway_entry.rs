@@ -8,10 +8,10 @@ use super::env_reference::{EnvReferenceSyntax, vscode_input_id};
 use crate::process_environment::quote_for_shell;
 
 /// The variable that holds a token where nobody names another.
-pub const TOKEN_ENV: &str = "GATELODGE_TOKEN";
+pub const DEFAULT_TOKEN_ENV: &str = "GATELODGE_TOKEN";
 
 /// Fields that say how a server is reached, in the words of all clients.
-const REACH: &[&str] = &[
+const CONNECTION_KEYS: &[&str] = &[
     "type",
     "transport",
     "source",
@@ -41,7 +41,7 @@ const REACH: &[&str] = &[
 
 /// One server behind the gateway, as a client shall reach it. The token is only ever named by its variable or its file.
 #[derive(Debug, Clone)]
-pub struct Link {
+pub struct GatewayEntry {
     /// The name of the entry.
     pub name: String,
     /// Where the gateway has the server.
@@ -54,9 +54,9 @@ pub struct Link {
     pub program: String,
 }
 
-impl Link {
+impl GatewayEntry {
     /// The entry for a client; none for one that has no file and no request to put it in.
-    pub fn entry(&self, client: &ClientProfile) -> Value {
+    pub fn client_entry(&self, client: &ClientProfile) -> Value {
         let bearer = client.env_syntax.bearer_header(&self.token_env).unwrap_or_default();
         let (url, token) = (&self.url, &self.token_env);
         match client.entry_shape {
@@ -76,30 +76,31 @@ impl Link {
                 "name": self.name, "type": "streamable-http", "url": url,
                 "requestOptions": {"headers": {"Authorization": bearer}},
             }),
-            EntryShape::Bridge => json!({"command": self.program, "args": self.bridge()}),
+            EntryShape::Bridge => json!({"command": self.program, "args": self.bridge_arguments()}),
             EntryShape::Anthropic => json!({
-                "mcp_servers": [{"type": "url", "url": url, "name": self.name, "authorization_token": placeholder(token)}],
+                "mcp_servers": [{"type": "url", "url": url, "name": self.name, "authorization_token": token_placeholder(token)}],
                 "tools": [{"type": "mcp_toolset", "mcp_server_name": self.name}],
             }),
             EntryShape::OpenAi => json!({
                 "tools": [{
                     "type": "mcp", "server_label": self.name, "server_url": url,
-                    "authorization": placeholder(token), "require_approval": "never",
+                    "authorization": token_placeholder(token), "require_approval": "never",
                 }],
             }),
             EntryShape::WebForm => json!({
                 "Admin Settings > External Tools > +": {
-                    "Type": "MCP (Streamable HTTP)", "URL": url, "Auth": "Bearer", "Token": placeholder(token),
+                    "Type": "MCP (Streamable HTTP)", "URL": url, "Auth": "Bearer", "Token": token_placeholder(token),
                 },
             }),
         }
     }
 
     /// The entry in place of another one: how to reach the server is ours, everything else stays.
-    pub fn entry_over(&self, client: &ClientProfile, old: Option<&Value>) -> Value {
-        let mut entry = self.entry(client);
+    pub fn merged_entry(&self, client: &ClientProfile, old: Option<&Value>) -> Value {
+        let mut entry = self.client_entry(client);
         if let (Some(Value::Object(old)), Value::Object(new)) = (old, &mut entry) {
-            let kept = old.iter().filter(|(name, _)| !REACH.contains(&name.as_str()) && !new.contains_key(*name));
+            let kept =
+                old.iter().filter(|(name, _)| !CONNECTION_KEYS.contains(&name.as_str()) && !new.contains_key(*name));
             let kept: Vec<_> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
             new.extend(kept);
         }
@@ -107,7 +108,7 @@ impl Link {
     }
 
     /// What VS Code has to ask for, beside the entry.
-    pub fn input(&self, client: &ClientProfile) -> Option<Value> {
+    pub fn vscode_input(&self, client: &ClientProfile) -> Option<Value> {
         (client.env_syntax == EnvReferenceSyntax::Input).then(|| {
             let description = format!("Gatelodge token for {}", self.name);
             json!({"type": "promptString", "id": vscode_input_id(&self.token_env), "description": description, "password": true})
@@ -115,7 +116,7 @@ impl Link {
     }
 
     /// The client's own command or link that does the same.
-    pub fn install(&self, client: &ClientProfile) -> Option<String> {
+    pub fn install_command(&self, client: &ClientProfile) -> Option<String> {
         let (name, url, token) =
             (quote_for_shell(&self.name), quote_for_shell(&self.url), quote_for_shell(&self.token_env));
         let header = quote_for_shell(&format!(
@@ -131,13 +132,13 @@ impl Link {
                 Some(format!("claude mcp add --scope project --transport http {name} {url} --header {header}"))
             }
             "cursor" => {
-                let config = BASE64.encode(self.entry(client).to_string().as_bytes());
+                let config = BASE64.encode(self.client_entry(client).to_string().as_bytes());
                 let link = "cursor://anysphere.cursor-deeplink/mcp/install";
-                Some(format!("{link}?name={}&config={}", encoded(&self.name), encoded(&config)))
+                Some(format!("{link}?name={}&config={}", encode_query_value(&self.name), encode_query_value(&config)))
             }
             "vscode" => {
-                let mut whole = json!({"name": self.name, "inputs": [self.input(client)]});
-                if let (Some(whole), Value::Object(entry)) = (whole.as_object_mut(), self.entry(client)) {
+                let mut whole = json!({"name": self.name, "inputs": [self.vscode_input(client)]});
+                if let (Some(whole), Value::Object(entry)) = (whole.as_object_mut(), self.client_entry(client)) {
                     whole.extend(entry);
                 }
                 Some(format!("code --add-mcp {}", quote_for_shell(&whole.to_string())))
@@ -149,11 +150,11 @@ impl Link {
     }
 
     /// The arguments of the bridge.
-    fn bridge(&self) -> Vec<&str> {
+    fn bridge_arguments(&self) -> Vec<&str> {
         let mut arguments = vec!["bridge", self.url.as_str()];
         match &self.token_file {
             Some(file) => arguments.extend(["--token-file", file.as_str()]),
-            None if self.token_env != TOKEN_ENV => arguments.extend(["--token-env", self.token_env.as_str()]),
+            None if self.token_env != DEFAULT_TOKEN_ENV => arguments.extend(["--token-env", self.token_env.as_str()]),
             None => {}
         }
         arguments
@@ -161,12 +162,12 @@ impl Link {
 }
 
 /// Where a person puts the token in by hand.
-fn placeholder(variable: &str) -> String {
+fn token_placeholder(variable: &str) -> String {
     format!("<the token in {variable}>")
 }
 
 /// A text as it stands in the query of a link.
-fn encoded(text: &str) -> String {
+fn encode_query_value(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {

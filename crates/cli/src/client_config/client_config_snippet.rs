@@ -4,13 +4,13 @@ use serde_json::{Map, Value, json};
 
 use super::client_config_document::{ClientConfigDocument, EntryChange};
 use super::client_table::{ClientConfigFormat, ClientProfile, EntryShape};
-use super::link::Link;
+use super::gateway_entry::GatewayEntry;
 
 /// The part of a client's configuration that leads to the gateway, laid out to be pasted.
-pub fn snippet(client: &ClientProfile, link: &Link) -> String {
-    let entry = link.entry(client);
+pub fn config_snippet(client: &ClientProfile, link: &GatewayEntry) -> String {
+    let entry = link.client_entry(client);
     match client.format {
-        ClientConfigFormat::Json => pretty(&around(client, link, entry)),
+        ClientConfigFormat::Json => pretty_json(&wrap_in_servers_path(client, link, entry)),
         ClientConfigFormat::Toml => {
             let root = client.servers_path.iter().map(|&name| name.to_owned()).collect();
             let change =
@@ -20,19 +20,19 @@ pub fn snippet(client: &ClientProfile, link: &Link) -> String {
         }
         ClientConfigFormat::Yaml => {
             let mut out = String::new();
-            yaml(&around(client, link, entry), 0, &mut out);
+            write_yaml(&wrap_in_servers_path(client, link, entry), 0, &mut out);
             out
         }
-        ClientConfigFormat::NoFile => pretty(&entry),
+        ClientConfigFormat::NoFile => pretty_json(&entry),
     }
 }
 
 /// The entry below the names that lead to it.
-fn around(client: &ClientProfile, link: &Link, entry: Value) -> Value {
+fn wrap_in_servers_path(client: &ClientProfile, link: &GatewayEntry, entry: Value) -> Value {
     let servers =
         if client.entry_shape == EntryShape::Continue { json!([entry]) } else { json!({link.name.clone(): entry}) };
     let whole = client.servers_path.iter().rev().fold(servers, |inner, &name| json!({name: inner}));
-    match (link.input(client), whole) {
+    match (link.vscode_input(client), whole) {
         (Some(input), Value::Object(fields)) => {
             let asked = Map::from_iter([("inputs".to_owned(), json!([input]))]);
             Value::Object(asked.into_iter().chain(fields).collect())
@@ -41,25 +41,25 @@ fn around(client: &ClientProfile, link: &Link, entry: Value) -> Value {
     }
 }
 
-fn pretty(value: &Value) -> String {
+fn pretty_json(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
 /// Lays a value out as YAML. Texts are quoted as in JSON, which YAML takes too; so none is taken for something else.
-fn yaml(value: &Value, depth: usize, out: &mut String) {
+fn write_yaml(value: &Value, depth: usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                let name = if is_plain(name) { name.clone() } else { json!(name).to_string() };
+                let name = if is_plain_key(name) { name.clone() } else { json!(name).to_string() };
                 out.push_str(&format!("{indent}{name}:"));
-                below(value, depth, out);
+                write_yaml_value(value, depth, out);
             }
         }
         Value::Array(items) => {
             for item in items {
                 let mut text = String::new();
-                yaml(item, depth + 1, &mut text);
+                write_yaml(item, depth + 1, &mut text);
                 // The first line of an item stands beside its dash.
                 out.push_str(&format!("{indent}- {}\n", text.trim()));
             }
@@ -68,16 +68,16 @@ fn yaml(value: &Value, depth: usize, out: &mut String) {
     }
 }
 
-fn below(value: &Value, depth: usize, out: &mut String) {
+fn write_yaml_value(value: &Value, depth: usize, out: &mut String) {
     if value.is_object() || value.is_array() {
         out.push('\n');
-        yaml(value, depth + 1, out);
+        write_yaml(value, depth + 1, out);
     } else {
         out.push_str(&format!(" {value}\n"));
     }
 }
 
-fn is_plain(name: &str) -> bool {
+fn is_plain_key(name: &str) -> bool {
     let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic());
     let is_word = !matches!(
         name.to_ascii_lowercase().as_str(),
@@ -94,9 +94,10 @@ mod tests {
     #[test]
     fn what_is_written_for_a_client_is_read_again_as_what_was_meant() {
         let (name, url) = ("books".to_owned(), "http://127.0.0.1:7420/mcp/books".to_owned());
-        let link = Link { name, url, token_env: "KEY".to_owned(), token_file: None, program: "gatelodge".to_owned() };
+        let link =
+            GatewayEntry { name, url, token_env: "KEY".to_owned(), token_file: None, program: "gatelodge".to_owned() };
         for client in ALL.iter().filter(|client| client.format != ClientConfigFormat::NoFile) {
-            let text = snippet(client, &link);
+            let text = config_snippet(client, &link);
             let document = ClientConfigDocument::read(client.format, text.as_bytes()).expect(client.id);
             let root: Vec<String> = client.servers_path.iter().map(|&name| name.to_owned()).collect();
             let found = document.servers(client, &root);

@@ -6,74 +6,74 @@ use serde_json::{Map, Value, json};
 use crate::header_template::is_credential_header;
 use crate::{diagnostic_report, server_url};
 
-const HIDDEN: &str = "***";
+const REDACTED_TEXT: &str = "***";
 /// From this length on, a word of letters and digits mixed may be a key.
-const KEY_LENGTH: usize = 20;
+const MIN_KEY_LENGTH: usize = 20;
 /// Fields whose text says what kind of entry it is.
-const PLAIN: &[&str] = &["type", "transport", "command", "cmd", "cwd", "name", "bearer_token_env_var"];
+const SAFE_TEXT_KEYS: &[&str] = &["type", "transport", "command", "cmd", "cwd", "name", "bearer_token_env_var"];
 /// Fields whose text is an address.
-const ADDRESSES: &[&str] = &["url", "httpUrl", "serverUrl", "uri"];
+const URL_KEYS: &[&str] = &["url", "httpUrl", "serverUrl", "uri"];
 
 /// A command on one line.
-pub fn command(words: &[String]) -> String {
+pub fn redact_command(words: &[String]) -> String {
     let mut before = "";
     let mut out = Vec::new();
     for word in words {
-        out.push(argument(before, word));
+        out.push(redact_argument(before, word));
         before = word;
     }
     out.join(" ")
 }
 
 /// A word of a command, by the one before it.
-fn argument(before: &str, word: &str) -> String {
-    if !seems_secret(before, word) {
+fn redact_argument(before: &str, word: &str) -> String {
+    if !is_likely_secret(before, word) {
         return diagnostic_report::escape_for_terminal(word);
     }
     match word.split_once('=') {
         Some((name, _)) if name.starts_with('-') => {
-            format!("{}={HIDDEN}", diagnostic_report::escape_for_terminal(name))
+            format!("{}={REDACTED_TEXT}", diagnostic_report::escape_for_terminal(name))
         }
-        _ => HIDDEN.to_owned(),
+        _ => REDACTED_TEXT.to_owned(),
     }
 }
 
 /// Whether a word of a command, or an address, looks as if it held a credential.
-pub fn seems_secret(before: &str, word: &str) -> bool {
-    if names_value(word) || word.split('=').any(looks_like_key) {
+pub fn is_likely_secret(before: &str, word: &str) -> bool {
+    if has_secret_assignment(word) || word.split('=').any(is_key_like) {
         return true;
     }
-    let names_next = before.starts_with('-') && !before.contains('=') && tells(before);
+    let names_next = before.starts_with('-') && !before.contains('=') && is_secret_name(before);
     let is_short_password = before == "-p" && word.parse::<u16>().is_err();
     if (names_next || is_short_password) && !word.starts_with('-') {
         return true;
     }
     if word.contains("://") {
         let authority = word.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
-        let in_path = word.split(['/', '?']).any(looks_like_key);
+        let in_path = word.split(['/', '?']).any(is_key_like);
         return authority.contains('@') || word.contains('?') || in_path;
     }
     let is_header = before == "-H" || before == "--header";
     // A whole command line in one word may hold anything.
-    let is_line = word.contains(' ') && tells(word);
-    is_header || is_line || looks_like_key(word)
+    let is_line = word.contains(' ') && is_secret_name(word);
+    is_header || is_line || is_key_like(word)
 }
 
 /// Whether a text tells a name that holds a secret, and its value behind it: `TOKEN_PREFIX=x`, `"token":"x"`, `Pwd=x;`.
-fn names_value(word: &str) -> bool {
+fn has_secret_assignment(word: &str) -> bool {
     let parts: Vec<&str> = word.split(['=', ':']).collect();
     parts.windows(2).any(|pair| match pair {
         [name, value] => {
             let name = name.rsplit([' ', ';', ',', '{', '&', '?']).next().unwrap_or_default();
             let has_value = !value.trim_matches(['"', '\'', ' ', '}']).is_empty() && !value.starts_with("//");
-            has_value && tells(name)
+            has_value && is_secret_name(name)
         }
         _ => false,
     })
 }
 
 /// Whether a name is one that holds secrets.
-fn tells(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let telling = ["auth", "pwd", "pass", "pin", "cred", "pat"];
     let words = name.split(|character: char| !character.is_ascii_alphanumeric());
@@ -84,22 +84,22 @@ fn tells(name: &str) -> bool {
 }
 
 /// Long, with digits and letters, and without what paths and packages have.
-fn looks_like_key(word: &str) -> bool {
+fn is_key_like(word: &str) -> bool {
     let is_dense = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'+' | b'='));
     let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
-    word.len() >= KEY_LENGTH && is_dense && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
+    word.len() >= MIN_KEY_LENGTH && is_dense && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
 }
 
 /// What a change does to an entry, line by line: what is ours in full, of the rest only what may be seen.
-pub fn diff(old: Option<&Value>, new: &Value, ours: &Value) -> String {
+pub fn entry_diff(old: Option<&Value>, new: &Value, ours: &Value) -> String {
     let mut out = String::new();
     let mut put = |sign: char, value: &Value| {
         format!("{value:#}").lines().for_each(|line| out.push_str(&format!("{sign} {line}\n")));
     };
     if let Some(old) = old {
-        put('-', &masked(old));
+        put('-', &redact_entry(old));
     }
-    let mut seen = masked(new);
+    let mut seen = redact_entry(new);
     if let (Value::Object(seen), Value::Object(ours)) = (&mut seen, ours) {
         seen.extend(ours.clone());
     }
@@ -108,36 +108,37 @@ pub fn diff(old: Option<&Value>, new: &Value, ours: &Value) -> String {
 }
 
 /// An entry with every value hidden that may be a secret.
-fn masked(entry: &Value) -> Value {
-    let Some(fields) = entry.as_object() else { return json!(HIDDEN) };
-    fields.iter().map(|(name, value)| (name.clone(), field(name, value))).collect::<Map<_, _>>().into()
+fn redact_entry(entry: &Value) -> Value {
+    let Some(fields) = entry.as_object() else { return json!(REDACTED_TEXT) };
+    fields.iter().map(|(name, value)| (name.clone(), redact_field(name, value))).collect::<Map<_, _>>().into()
 }
 
-fn field(name: &str, value: &Value) -> Value {
+fn redact_field(name: &str, value: &Value) -> Value {
     match value {
-        Value::String(text) if name == "command" || name == "cmd" => json!(argument("", text)),
-        Value::String(text) if PLAIN.contains(&name) => json!(diagnostic_report::escape_for_terminal(text)),
-        Value::String(text) if ADDRESSES.contains(&name) => {
-            json!(if seems_secret("", text) { HIDDEN.to_owned() } else { server_url::redact_url(text) })
+        Value::String(text) if name == "command" || name == "cmd" => json!(redact_argument("", text)),
+        Value::String(text) if SAFE_TEXT_KEYS.contains(&name) => json!(diagnostic_report::escape_for_terminal(text)),
+        Value::String(text) if URL_KEYS.contains(&name) => {
+            json!(if is_likely_secret("", text) { REDACTED_TEXT.to_owned() } else { server_url::redact_url(text) })
         }
         Value::Array(words) if name == "args" || name == "command" => {
-            let words: Vec<String> = words.iter().map(|word| word.as_str().unwrap_or(HIDDEN).to_owned()).collect();
+            let words: Vec<String> =
+                words.iter().map(|word| word.as_str().unwrap_or(REDACTED_TEXT).to_owned()).collect();
             let before = [""].into_iter().chain(words.iter().map(String::as_str));
-            before.zip(&words).map(|(before, word)| argument(before, word)).collect()
+            before.zip(&words).map(|(before, word)| redact_argument(before, word)).collect()
         }
         Value::Bool(_) | Value::Null | Value::Number(_) => value.clone(),
-        Value::Object(_) => hidden(value),
-        Value::String(_) | Value::Array(_) => json!(HIDDEN),
+        Value::Object(_) => redact_values(value),
+        Value::String(_) | Value::Array(_) => json!(REDACTED_TEXT),
     }
 }
 
 /// The names that are inside, without what they hold.
-fn hidden(value: &Value) -> Value {
+fn redact_values(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), hidden(value))).collect::<Map<_, _>>().into()
+            fields.iter().map(|(name, value)| (name.clone(), redact_values(value))).collect::<Map<_, _>>().into()
         }
-        _ => json!(HIDDEN),
+        _ => json!(REDACTED_TEXT),
     }
 }
 
@@ -160,7 +161,7 @@ mod tests {
             ("--password", "hunter2"),
             ("", "postgres://u:p@h/db"),
         ] {
-            assert!(seems_secret(before, word), "{before} {word}");
+            assert!(is_likely_secret(before, word), "{before} {word}");
         }
         for (before, word) in [
             ("-y", "@modelcontextprotocol/server-filesystem"),
@@ -172,12 +173,12 @@ mod tests {
             ("run", "mcp/github:latest"),
             ("", "C:\\Users\\ada\\notes"),
         ] {
-            assert!(!seems_secret(before, word), "{before} {word}");
+            assert!(!is_likely_secret(before, word), "{before} {word}");
         }
     }
 
     fn shown(words: &[&str]) -> String {
-        command(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
+        redact_command(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
@@ -201,7 +202,7 @@ mod tests {
             json!({"command": "npx", "args": ["-y", "a"], "env": {"KEY": "hunter2"}, "other": "hunter2", "n": [1]});
         let expected =
             json!({"command": "npx", "args": ["-y", "a"], "env": {"KEY": "***"}, "other": "***", "n": "***"});
-        assert_eq!(masked(&entry), expected);
-        assert_eq!(masked(&json!("hunter2")), json!("***"));
+        assert_eq!(redact_entry(&entry), expected);
+        assert_eq!(redact_entry(&json!("hunter2")), json!("***"));
     }
 }
