@@ -1,40 +1,49 @@
 //! What can be asked on the command line. The comments here are the help texts.
 
-mod call;
-mod catalogue;
-mod connect;
-mod grant;
-mod index;
-mod init;
-mod local;
-mod log;
-mod pharo;
-mod policy;
-mod run;
-mod server;
-mod stack;
+mod audit_args;
+mod call_args;
+mod catalogue_args;
+mod connect_args;
+mod gateway_args;
+mod grant_args;
+mod index_args;
+mod init_args;
+mod pharo_args;
+mod policy_args;
+mod server_args;
+mod stack_args;
+mod stdio_args;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-pub use call::CallArgs;
-pub use catalogue::{CatalogueCommand, ClassifyArgs, MovedArgs, PostureName, ScanArgs};
-pub use connect::ConnectArgs;
-pub use grant::{AttachArgs, CreateArgs, DetachArgs, GrantCommand, LifeArgs, RotateArgs, TokenArgs};
-pub use index::{AttacksArgs, CatalogueMcpArgs, ChangesArgs, FromArgs, SearchArgs, ShowArgs, UpdateArgs};
-pub use init::InitArgs;
-pub use local::{BridgeArgs, WrapArgs};
-pub use log::{AuditCommand, CallsArgs, DoctorArgs, ExportArgs, HeadArgs, LogName, PruneArgs, StatusArgs, VerifyArgs};
-pub use pharo::PharoArgs;
-pub use policy::{
-    CheckArgs, DraftArgs, ExplainArgs, FmtArgs, FormatName, ImportArgs, PolicyCommand, PutArgs, RollbackArgs,
-    ShowPolicyArgs, TestArgs,
+pub use audit_args::{
+    AuditCommand, AuditLogArg, CallsArgs, DoctorArgs, ExportLogArgs, LogHeadArgs, PruneLogArgs, StatusArgs,
+    VerifyLogArgs,
 };
-pub use run::{ServeArgs, UpArgs};
-pub use server::{AcceptArgs, AddServerArgs, ClassArgs, ListArgs, NamedArgs, ServerCommand};
-pub use stack::{PrecheckArgs, StackArgs, StackFormat};
+pub use call_args::CallArgs;
+pub use catalogue_args::{CatalogueCommand, ClassifyToolsArgs, MovedArgs, PostureArg, ScanArgs};
+pub use connect_args::ConnectArgs;
+pub use gateway_args::{ServeArgs, UpArgs};
+pub use grant_args::{
+    AttachServerArgs, CreateGrantArgs, DetachServerArgs, GenerateTokenArgs, GrantCommand, RotateGrantArgs,
+    TokenLifetimeArgs,
+};
+pub use index_args::{
+    AttackPatternsArgs, CatalogueMcpArgs, IndexChangesArgs, IndexSourceArgs, SearchIndexArgs, ShowPackageArgs,
+    UpdateIndexArgs,
+};
+pub use init_args::InitArgs;
+pub use pharo_args::PharoArgs;
+pub use policy_args::{
+    CheckPolicyArgs, DraftPolicyArgs, ExplainPolicyArgs, FormatPolicyArgs, ImportPolicyArgs, PolicyCommand,
+    PolicyFormatArg, PutPolicyArgs, RollbackPolicyArgs, ShowPolicyArgs, TestPolicyArgs,
+};
+pub use server_args::{AcceptToolsArgs, AddServerArgs, ListArgs, NamedItemArgs, OverrideCategoryArgs, ServerCommand};
+pub use stack_args::{PrecheckArgs, StackArgs, StackFormat};
+pub use stdio_args::{BridgeArgs, WrapArgs};
 
 /// Gatelodge: what AI agents may ask of MCP servers.
 ///
@@ -45,12 +54,12 @@ pub use stack::{PrecheckArgs, StackArgs, StackFormat};
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 /// The commands, by noun. Where a verb has arguments of its own, the comment on those is its help.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     Up(UpArgs),
     Serve(ServeArgs),
     Wrap(WrapArgs),
@@ -85,7 +94,7 @@ pub enum Command {
 }
 
 /// Reads the command line, and whether it asks for JSON.
-pub fn read() -> Result<(Cli, bool), clap::Error> {
+pub fn parse_arguments() -> Result<(Cli, bool), clap::Error> {
     let matches = Cli::command().try_get_matches()?;
     let mut verb = &matches;
     while let Some((_, below)) = verb.subcommand() {
@@ -97,7 +106,7 @@ pub fn read() -> Result<(Cli, bool), clap::Error> {
 }
 
 /// Whether JSON is asked for on a command line that cannot be read.
-pub fn is_json_written() -> bool {
+pub fn is_json_requested() -> bool {
     let words: Vec<OsString> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
     // Other commands have formats of what they write, not of what they tell.
     let is_stack = words.first().is_some_and(|word| word == "stack");

@@ -21,7 +21,7 @@ mod stdout_output;
 
 use std::process::{ExitCode, Termination};
 
-use cli::{Cli, Command};
+use cli::{Cli, CliCommand};
 use exit_code::CommandExitCode;
 
 /// A call takes many small pieces of memory and gives them back on the same thread; the system's allocator is slower at that.
@@ -37,10 +37,10 @@ fn main() -> ExitCode {
 }
 
 fn run_command() -> CommandExitCode {
-    let (Cli { command }, json) = match cli::read() {
+    let (Cli { command }, json) = match cli::parse_arguments() {
         Ok(read) => read,
         Err(error) => {
-            if error.use_stderr() && cli::is_json_written() {
+            if error.use_stderr() && cli::is_json_requested() {
                 let text = error.to_string();
                 let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
                 let _ = stdout_output::print_error_json(first, CommandExitCode::Usage);
@@ -50,26 +50,26 @@ fn run_command() -> CommandExitCode {
         }
     };
     let outcome = match command {
-        Command::Up(args) => commands::up::run(args),
-        Command::Serve(args) => commands::serve::run(args),
-        Command::Wrap(args) => commands::wrap::run(args),
-        Command::Bridge(args) => commands::bridge::run(args),
-        Command::Init(args) => commands::init::run(&args),
-        Command::Connect(args) => commands::connect::run(&args),
-        Command::Call(args) => commands::call::run(&args),
-        Command::Server(command) => commands::server::run(command),
-        Command::Grant(command) => commands::grant::run(command),
-        Command::Policy(command) => commands::policy::run(command),
-        Command::Catalogue(command) => commands::catalogue::run(command),
-        Command::Scan(args) => commands::scan::run(args),
-        Command::Precheck(args) => commands::precheck::run(&args),
-        Command::Stack(args) => commands::stack::run(&args),
-        Command::Calls(args) => commands::calls::run(args),
-        Command::Audit(command) => commands::audit::run(command),
-        Command::Pharo(args) => commands::pharo::run(args),
-        Command::Status(args) => commands::status::run(args),
-        Command::Doctor(args) => commands::doctor::run(&args),
-        Command::Docs(args) => commands::docs::run(&args),
+        CliCommand::Up(args) => commands::up::run(args),
+        CliCommand::Serve(args) => commands::serve::run(args),
+        CliCommand::Wrap(args) => commands::wrap::run(args),
+        CliCommand::Bridge(args) => commands::bridge::run(args),
+        CliCommand::Init(args) => commands::init::run(&args),
+        CliCommand::Connect(args) => commands::connect::run(&args),
+        CliCommand::Call(args) => commands::call::run(&args),
+        CliCommand::Server(command) => commands::server::run(command),
+        CliCommand::Grant(command) => commands::grant::run(command),
+        CliCommand::Policy(command) => commands::policy::run(command),
+        CliCommand::Catalogue(command) => commands::catalogue::run(command),
+        CliCommand::Scan(args) => commands::scan::run(args),
+        CliCommand::Precheck(args) => commands::precheck::run(&args),
+        CliCommand::Stack(args) => commands::stack::run(&args),
+        CliCommand::Calls(args) => commands::calls::run(args),
+        CliCommand::Audit(command) => commands::audit::run(command),
+        CliCommand::Pharo(args) => commands::pharo::run(args),
+        CliCommand::Status(args) => commands::status::run(args),
+        CliCommand::Doctor(args) => commands::doctor::run(&args),
+        CliCommand::Docs(args) => commands::docs::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         let exit = CommandExitCode::of_error(&error);

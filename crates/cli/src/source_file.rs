@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow};
 use gatelodge_json::JsonLimits;
 use gatelodge_policy::DocumentFormat;
 
-use crate::cli::FormatName;
+use crate::cli::PolicyFormatArg;
 use crate::exit_code::UsageError;
 
 /// A text and where it came from.
@@ -93,11 +93,11 @@ fn read_source_error(path: &Path, error: &std::io::Error) -> ReadSourceError {
 
 impl NamedSource {
     /// The language: as asked, else by the file's name, else by the first character.
-    pub fn policy_format(&self, asked: Option<FormatName>) -> DocumentFormat {
+    pub fn policy_format(&self, asked: Option<PolicyFormatArg>) -> DocumentFormat {
         let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());
         match (asked, extension) {
-            (Some(FormatName::Json), _) | (None, Some("json" | "jsonc")) => DocumentFormat::Json,
-            (Some(FormatName::Yaml), _) | (None, Some("yaml" | "yml")) => DocumentFormat::Yaml,
+            (Some(PolicyFormatArg::Json), _) | (None, Some("json" | "jsonc")) => DocumentFormat::Json,
+            (Some(PolicyFormatArg::Yaml), _) | (None, Some("yaml" | "yml")) => DocumentFormat::Yaml,
             (None, _) => {
                 let first = self.text.iter().find(|byte| !byte.is_ascii_whitespace());
                 if matches!(first, None | Some(b'{' | b'[' | b'/' | b'"')) {

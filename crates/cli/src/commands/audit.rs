@@ -5,7 +5,7 @@ use gatelodge_store::ChainReport;
 use serde_json::json;
 
 use crate::admin_context::{self, StoreMode};
-use crate::cli::{AuditCommand, ExportArgs, HeadArgs, LogName, PruneArgs, VerifyArgs};
+use crate::cli::{AuditCommand, AuditLogArg, ExportLogArgs, LogHeadArgs, PruneLogArgs, VerifyLogArgs};
 use crate::config::{DURATION_SYNTAX, parse_duration};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
@@ -21,7 +21,7 @@ pub fn run(command: AuditCommand) -> Result<CommandExitCode> {
     }
 }
 
-fn verify(args: VerifyArgs) -> Result<CommandExitCode> {
+fn verify(args: VerifyLogArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let calls = desk.stores.ledger.verify(args.heads.clone()).await?;
         let admin = desk.stores.admin_log.verify(args.admin_head).await?;
@@ -54,14 +54,14 @@ fn words(verified: &ChainReport) -> String {
     walked + &missed.unwrap_or_default()
 }
 
-fn export(args: ExportArgs) -> Result<CommandExitCode> {
+fn export(args: ExportLogArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let mut after = args.after.unwrap_or_default();
         // A page at a time: a log may be larger than the memory.
         loop {
             let page = match args.log {
-                LogName::Calls => desk.stores.ledger.page_after(after).await?,
-                LogName::Admin => desk.stores.admin_log.page_after(after).await?,
+                AuditLogArg::Calls => desk.stores.ledger.page_after(after).await?,
+                AuditLogArg::Admin => desk.stores.admin_log.page_after(after).await?,
             };
             let Some(last) = page.last() else { return Ok(CommandExitCode::Success) };
             after = last.seq;
@@ -71,19 +71,19 @@ fn export(args: ExportArgs) -> Result<CommandExitCode> {
     })
 }
 
-fn head(args: HeadArgs) -> Result<CommandExitCode> {
+fn head(args: LogHeadArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let (calls, admin) = (desk.stores.ledger.head().await?, desk.stores.admin_log.head().await?);
         match (args.json, args.log) {
             (true, _) => stdout_output::print_json(&json!({"calls": calls, "admin": admin}))?,
-            (false, LogName::Calls) => stdout_output::print(&format!("{calls}\n"))?,
-            (false, LogName::Admin) => stdout_output::print(&format!("{admin}\n"))?,
+            (false, AuditLogArg::Calls) => stdout_output::print(&format!("{calls}\n"))?,
+            (false, AuditLogArg::Admin) => stdout_output::print(&format!("{admin}\n"))?,
         }
         Ok(CommandExitCode::Success)
     })
 }
 
-fn prune(args: PruneArgs) -> Result<CommandExitCode> {
+fn prune(args: PruneLogArgs) -> Result<CommandExitCode> {
     let length = parse_duration(&args.older).ok_or_else(|| {
         UsageError(format!("`{}` is not a length of time: write {DURATION_SYNTAX}", escape_for_terminal(&args.older)))
     })?;

@@ -34,7 +34,7 @@ pub fn run(args: &CallArgs) -> Result<CommandExitCode> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let opened = McpClient::open(url, headers, args.era, Duration::from_secs(args.timeout)).await;
+        let opened = McpClient::open(url, headers, args.protocol, Duration::from_secs(args.timeout)).await;
         let mut client = match opened {
             Ok(client) => client,
             Err(error) => return failed(&error, args),

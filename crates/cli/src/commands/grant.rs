@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::admin_context::{self, AdminContext, StoreMode};
-use crate::cli::{GrantCommand, LifeArgs, NamedArgs, TokenArgs};
+use crate::cli::{GenerateTokenArgs, GrantCommand, NamedItemArgs, TokenLifetimeArgs};
 use crate::config::{self, FILE_GRANT_ID_PREFIX};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
@@ -30,7 +30,7 @@ pub fn run(command: GrantCommand) -> Result<CommandExitCode> {
     }
 }
 
-fn revoke(args: NamedArgs) -> Result<CommandExitCode> {
+fn revoke(args: NamedItemArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let grant = find(&desk, &args.name).await?;
         let entry = desk.admin_log_entry("grant.revoke", &grant.label, json!({"id": grant.id}));
@@ -46,7 +46,7 @@ fn revoke(args: NamedArgs) -> Result<CommandExitCode> {
     })
 }
 
-fn token(args: &TokenArgs) -> Result<CommandExitCode> {
+fn token(args: &GenerateTokenArgs) -> Result<CommandExitCode> {
     let token = GrantToken::random()?;
     if args.json {
         stdout_output::print_json(&json!({"token": token.reveal(), "token_hash": token.hash()}))?;
@@ -80,7 +80,7 @@ async fn find(desk: &AdminContext, name: &str) -> Result<Grant> {
 }
 
 /// When a token made now ends.
-fn expiry(life: &LifeArgs, now: Timestamp) -> Result<Option<Timestamp>, UsageError> {
+fn expiry(life: &TokenLifetimeArgs, now: Timestamp) -> Result<Option<Timestamp>, UsageError> {
     if life.no_expiry {
         return Ok(None);
     }

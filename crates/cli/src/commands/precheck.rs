@@ -32,8 +32,8 @@ struct Asked {
 }
 
 pub fn run(args: &PrecheckArgs) -> Result<CommandExitCode> {
-    let index = open::index(&args.from)?;
-    let asked = asked(&index, &args.what)?;
+    let index = open::index(&args.index_source)?;
+    let asked = asked(&index, &args.target)?;
     let verdict = asked.iter().map(|own| own.advice.verdict).max().unwrap_or(PrecheckVerdict::AskFirst);
     match args.json {
         true => stdout_output::print_json(&json!({

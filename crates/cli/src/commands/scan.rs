@@ -13,7 +13,7 @@ use serde_json::json;
 use super::catalogue::known;
 use super::server::test;
 use super::wrap;
-use crate::cli::{PostureName, ScanArgs};
+use crate::cli::{PostureArg, ScanArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::mcp_client::{McpClient, McpClientError, ProtocolChoice, ServerProbe};
@@ -118,13 +118,13 @@ fn list_all(server: &str, known: &[(&ToolEntry<'_>, Classification)], json: bool
 fn policy(
     server: &str,
     known: &[(&ToolEntry<'_>, Classification)],
-    posture: PostureName,
+    posture: PostureArg,
     args: &ScanArgs,
 ) -> Result<()> {
     let posture = match posture {
-        PostureName::Recommended => Strictness::Recommended,
-        PostureName::Strict => Strictness::Strict,
-        PostureName::Permissive => Strictness::Permissive,
+        PostureArg::Recommended => Strictness::Recommended,
+        PostureArg::Strict => Strictness::Strict,
+        PostureArg::Permissive => Strictness::Permissive,
     };
     let tools: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
     let text = policy_scaffold(server, &tools, posture)

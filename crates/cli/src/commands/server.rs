@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{self, StoredConfig, load_stored_config};
-use crate::cli::{NamedArgs, ServerCommand};
+use crate::cli::{NamedItemArgs, ServerCommand};
 use crate::diagnostic_report::print_stderr;
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::server_url;
@@ -54,7 +54,7 @@ struct Told {
     grants: Vec<String>,
 }
 
-fn remove(args: NamedArgs) -> Result<CommandExitCode> {
+fn remove(args: NamedItemArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let name = name(&args.name)?;
         if desk.entries().servers.iter().any(|server| server.name == name) {

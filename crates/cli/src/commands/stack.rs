@@ -136,7 +136,7 @@ fn look(args: &StackArgs) -> Result<Told, (String, anyhow::Error)> {
     // Where the index lies is no concern of those whom a report is sent to.
     let no_index =
         |error| ("the index of packages cannot be used; the error of the command says why".to_owned(), error);
-    let index = open::index(&args.from).map_err(no_index)?;
+    let index = open::index(&args.index_source).map_err(no_index)?;
     let gathered = gather::gather(args, &index).map_err(|error| (escape_for_terminal(&format!("{error:#}")), error));
     let (entries, unread) = gathered?;
     Ok(Told::new(entries, unread, index.metadata().date.clone()))

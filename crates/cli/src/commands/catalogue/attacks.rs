@@ -4,12 +4,12 @@ use anyhow::Result;
 use gatelodge_catalogue::{AttackPattern, Incident, attack_patterns, incidents};
 use serde_json::json;
 
-use crate::cli::AttacksArgs;
+use crate::cli::AttackPatternsArgs;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 
-pub fn run(args: &AttacksArgs) -> Result<CommandExitCode> {
+pub fn run(args: &AttackPatternsArgs) -> Result<CommandExitCode> {
     match &args.slug {
         None if args.json => {
             stdout_output::print_json(&json!({"attacks": attack_patterns(), "incidents": incidents()}))?

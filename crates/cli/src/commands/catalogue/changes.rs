@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::feed::{self, Page};
 use super::open;
-use crate::cli::ChangesArgs;
+use crate::cli::IndexChangesArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError};
 use crate::stdout_output;
 
-pub fn run(args: &ChangesArgs) -> Result<CommandExitCode> {
+pub fn run(args: &IndexChangesArgs) -> Result<CommandExitCode> {
     let (index, log) = open::places(&args.store)?;
     open::settle(&index, &log);
     if let Some(url) = &args.post {
@@ -28,7 +28,7 @@ pub fn run(args: &ChangesArgs) -> Result<CommandExitCode> {
 }
 
 /// The events behind a cursor, of the level that was asked for.
-fn page(log: &std::path::Path, cursor: u64, args: &ChangesArgs, limit: usize) -> Result<Page> {
+fn page(log: &std::path::Path, cursor: u64, args: &IndexChangesArgs, limit: usize) -> Result<Page> {
     let page = feed::behind(log, cursor, args.level.unwrap_or(RiskLevel::Low), limit);
     let page = page.with_context(|| format!("cannot read `{}`", log.display()))?;
     page.map_err(|ahead| ExitError(CommandExitCode::Findings, ahead.to_string()).into())

@@ -5,11 +5,11 @@ use gatelodge_catalogue::{ReadToolError, ServerContext, ToolEntry, classify, rea
 use serde_json::json;
 
 use super::known;
-use crate::cli::ClassifyArgs;
+use crate::cli::ClassifyToolsArgs;
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 
-pub fn run(args: &ClassifyArgs) -> Result<CommandExitCode> {
+pub fn run(args: &ClassifyToolsArgs) -> Result<CommandExitCode> {
     let source = known::read(&args.file)?;
     let documents = read_tools(&source.text);
     let mut items: Vec<Result<ToolEntry<'_>, ReadToolError>> = Vec::new();

@@ -17,11 +17,11 @@ use tools::Desk;
 
 pub fn run(args: &CatalogueMcpArgs) -> Result<CommandExitCode> {
     // Where there is no directory to keep them in, nothing has changed yet.
-    let changes = open::places(&args.from.store).ok().map(|(index, changes)| {
+    let changes = open::places(&args.index_source.store).ok().map(|(index, changes)| {
         open::settle(&index, &changes);
         changes
     });
-    let desk = Desk { index: open::index(&args.from)?, changes, is_named: args.from.index.is_some() };
+    let desk = Desk { index: open::index(&args.index_source)?, changes, is_named: args.index_source.index.is_some() };
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     let max = JsonLimits::REQUEST.max_bytes as u64;
     let mut line = Vec::new();

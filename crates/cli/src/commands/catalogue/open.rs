@@ -11,13 +11,13 @@ use gatelodge_catalogue::{
 };
 
 use super::feed;
-use crate::cli::{FromArgs, StoreArgs};
+use crate::cli::{IndexSourceArgs, StoreArgs};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::{admin_context, config, server_url};
 
 /// Opens the index: the one that was named, the one in the data directory, or the one that came with the program.
-pub fn index(from: &FromArgs) -> Result<PackageIndex> {
+pub fn index(from: &IndexSourceArgs) -> Result<PackageIndex> {
     if let Some(path) = &from.index {
         let bytes = read(path).map_err(|error| UsageError(format!("cannot read `{}`: {error}", path.display())))?;
         return PackageIndex::open(&bytes).map_err(|error| {

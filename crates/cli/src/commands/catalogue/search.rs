@@ -7,13 +7,13 @@ use gatelodge_catalogue::{
 use serde_json::{Value, json};
 
 use super::open;
-use crate::cli::SearchArgs;
+use crate::cli::SearchIndexArgs;
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 
-pub fn run(args: &SearchArgs) -> Result<CommandExitCode> {
-    let index = open::index(&args.from)?;
+pub fn run(args: &SearchIndexArgs) -> Result<CommandExitCode> {
+    let index = open::index(&args.index_source)?;
     let mut query = IndexQuery::from_words(&args.words.join(" "));
     query.is_prefix = args.prefix;
     query.category = args.category;

@@ -8,13 +8,13 @@ use gatelodge_catalogue::{
 use serde_json::{Value, json};
 
 use super::{known, open, search};
-use crate::cli::{PostureName, ShowArgs};
+use crate::cli::{PostureArg, ShowPackageArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError};
 use crate::stdout_output;
 
-pub fn run(args: &ShowArgs) -> Result<CommandExitCode> {
-    let index = open::index(&args.from)?;
+pub fn run(args: &ShowPackageArgs) -> Result<CommandExitCode> {
+    let index = open::index(&args.index_source)?;
     let (named, server) = open::server(&index, &args.package)?;
     let (doubt, unread) = (open::doubt(&index, &named, &server), open::unread(&named, &server));
     doubt.iter().chain(&unread).for_each(|doubt| print_stderr(doubt));
@@ -35,12 +35,12 @@ pub fn run(args: &ShowArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-impl From<PostureName> for Strictness {
-    fn from(name: PostureName) -> Self {
+impl From<PostureArg> for Strictness {
+    fn from(name: PostureArg) -> Self {
         match name {
-            PostureName::Recommended => Self::Recommended,
-            PostureName::Strict => Self::Strict,
-            PostureName::Permissive => Self::Permissive,
+            PostureArg::Recommended => Self::Recommended,
+            PostureArg::Strict => Self::Strict,
+            PostureArg::Permissive => Self::Permissive,
         }
     }
 }
@@ -104,7 +104,7 @@ fn for_people(server: &IndexedServer<'_>) -> String {
     out
 }
 
-fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowArgs) -> Result<()> {
+fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowPackageArgs) -> Result<()> {
     let known = CataloguedServer::of(server);
     known.with_classifications(|tools| {
         let found = tools.iter().find(|(tool, _)| tool.name == name);

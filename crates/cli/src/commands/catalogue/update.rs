@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::feed::{self, Kept};
 use super::open;
-use crate::cli::UpdateArgs;
+use crate::cli::UpdateIndexArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{admin_context, mcp_client, server_url, source_file, stdout_output};
@@ -20,7 +20,7 @@ const TIME: Duration = Duration::from_secs(600);
 /// An index with less than this share of the servers is more likely a mistake than news.
 const LEAST_SHARE: usize = 2;
 
-pub fn run(args: &UpdateArgs) -> Result<CommandExitCode> {
+pub fn run(args: &UpdateIndexArgs) -> Result<CommandExitCode> {
     let (place, log) = open::places(&args.store)?;
     let (name, bytes) = match &args.from {
         Some(from) => (format!("`{}`", server_url::redact_url(from)), fetch(from, Duration::from_secs(args.timeout))?),
@@ -62,7 +62,7 @@ pub fn run(args: &UpdateArgs) -> Result<CommandExitCode> {
 }
 
 /// Why an index is not taken unless it is meant: all of it, so that what is told to do is enough.
-fn doubt(before: &IndexMetadata, after: &IndexMetadata, args: &UpdateArgs) -> Option<String> {
+fn doubt(before: &IndexMetadata, after: &IndexMetadata, args: &UpdateIndexArgs) -> Option<String> {
     let (mut why, mut options) = (Vec::new(), Vec::new());
     if after.date < before.date && !args.allow_older {
         why.push(format!("is of {}, and the one in use of {}", after.date, before.date));

@@ -6,14 +6,14 @@ use serde_json::json;
 
 use super::{find, words};
 use crate::admin_context::{self, AdminContext, StoreMode};
-use crate::cli::{AttachArgs, DetachArgs};
+use crate::cli::{AttachServerArgs, DetachServerArgs};
 use crate::commands::server;
 use crate::config::suggest_name;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 
-pub fn run(args: AttachArgs) -> Result<CommandExitCode> {
+pub fn run(args: AttachServerArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let grant = find(&desk, &args.name).await?;
         let attachment = attachment(&desk, &args.server, args.policy.as_deref(), args.observe).await?;
@@ -27,7 +27,7 @@ pub fn run(args: AttachArgs) -> Result<CommandExitCode> {
     })
 }
 
-pub fn detach(args: DetachArgs) -> Result<CommandExitCode> {
+pub fn detach(args: DetachServerArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let grant = find(&desk, &args.name).await?;
         let server = server::name(&args.server)?;

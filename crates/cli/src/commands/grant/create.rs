@@ -11,13 +11,13 @@ use serde_json::json;
 use super::attach::attachment;
 use super::{expiry, find};
 use crate::admin_context::{self, StoreMode};
-use crate::cli::{CreateArgs, RotateArgs};
+use crate::cli::{CreateGrantArgs, RotateGrantArgs};
 use crate::config::{is_valid_label, revision_list};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 
-pub fn run(args: CreateArgs) -> Result<CommandExitCode> {
+pub fn run(args: CreateGrantArgs) -> Result<CommandExitCode> {
     if !is_valid_label(&args.label) {
         return Err(UsageError(
             "a label has 1 to 128 characters, without control characters, `file:` in front or a token in it".to_owned(),
@@ -36,7 +36,7 @@ pub fn run(args: CreateArgs) -> Result<CommandExitCode> {
         };
         let now = desk.clock.now();
         let minimum_revision = minimum_revision.map(|revision| revision.to_string());
-        let expires_at = expiry(&args.life, now)?;
+        let expires_at = expiry(&args.lifetime, now)?;
         let token = GrantToken::random()?;
         let detail = json!({"attachments": attachments, "expires_at": expires_at, "labels": labels,
             "minimum_revision": minimum_revision});
@@ -62,10 +62,10 @@ pub fn run(args: CreateArgs) -> Result<CommandExitCode> {
     })
 }
 
-pub fn rotate(args: RotateArgs) -> Result<CommandExitCode> {
+pub fn rotate(args: RotateGrantArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let grant = find(&desk, &args.name).await?;
-        let expires_at = expiry(&args.life, desk.clock.now())?;
+        let expires_at = expiry(&args.lifetime, desk.clock.now())?;
         let token = GrantToken::random()?;
         let entry =
             desk.admin_log_entry("grant.rotate", &grant.label, json!({"id": grant.id, "expires_at": expires_at}));

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::words;
 use crate::admin_context::{self, AdminContext, StoreMode};
-use crate::cli::{ListArgs, NamedArgs};
+use crate::cli::{ListArgs, NamedItemArgs};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
@@ -38,7 +38,7 @@ pub fn run(args: ListArgs) -> Result<CommandExitCode> {
     })
 }
 
-pub fn show(args: NamedArgs) -> Result<CommandExitCode> {
+pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let is_it = |told: &Told| told.label == args.name || told.id == args.name;
         // Of an ended grant and a living one of the same label the living one is meant.

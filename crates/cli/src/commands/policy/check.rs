@@ -7,12 +7,12 @@ use gatelodge_policy::{Diagnostic, DiagnosticCode, Severity, ToolList, lint};
 
 use super::findings::{Findings, offer_yaml, refuse_two_inputs};
 use super::print_json;
-use crate::cli::CheckArgs;
+use crate::cli::CheckPolicyArgs;
 use crate::diagnostic_report;
 use crate::exit_code::CommandExitCode;
 use crate::source_file;
 
-pub fn run(args: &CheckArgs) -> Result<CommandExitCode> {
+pub fn run(args: &CheckPolicyArgs) -> Result<CommandExitCode> {
     refuse_two_inputs(args.files.iter().chain(&args.tools).map(AsRef::as_ref))?;
     let mut findings = Findings::default();
     let tools = args.tools.as_deref().and_then(|path| tools(path, &mut findings));

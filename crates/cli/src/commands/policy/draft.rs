@@ -10,13 +10,13 @@ use jiff::Timestamp;
 use self::gather::{Found, Gathered, Wanted};
 use super::print;
 use crate::admin_context::{self, AdminContext, StoreMode};
-use crate::cli::DraftArgs;
+use crate::cli::DraftPolicyArgs;
 use crate::config::{DURATION_SYNTAX, parse_duration, parse_timestamp, suggest_name};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{source_file, stdout_output};
 
-pub fn run(args: DraftArgs) -> Result<CommandExitCode> {
+pub fn run(args: DraftPolicyArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let since = args.since.as_deref().map(|text| since(text, desk.clock.now())).transpose()?;
         let wanted = Wanted { grant: &args.grant, server: args.server.as_deref(), since };
@@ -89,7 +89,7 @@ fn only<'g>(gathered: &'g Gathered, grant: &str) -> Result<Option<(&'g str, &'g 
     }
 }
 
-fn nothing(args: &DraftArgs, gathered: &Gathered) -> String {
+fn nothing(args: &DraftPolicyArgs, gathered: &Gathered) -> String {
     let grant = escape_for_terminal(&args.grant);
     let server =
         args.server.as_ref().map(|server| format!(" at `{}`", escape_for_terminal(server))).unwrap_or_default();
@@ -114,7 +114,7 @@ fn write(grant: &str, server: &str, found: &Found) -> Result<DraftPolicy> {
     })
 }
 
-fn next(args: &DraftArgs, server: &str) -> String {
+fn next(args: &DraftPolicyArgs, server: &str) -> String {
     let file = args.out.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
     format!("read it, then `gatelodge policy put {server} {file}`")
 }

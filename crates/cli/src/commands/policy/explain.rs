@@ -9,12 +9,12 @@ use gatelodge_policy::{CallFile, Diagnostic, Explanation, Policy, explain};
 
 use super::findings::{Findings, refuse_two_inputs};
 use super::{print, print_json};
-use crate::cli::ExplainArgs;
+use crate::cli::ExplainPolicyArgs;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
 use crate::source_file::NamedSource;
 
-pub fn run(args: &ExplainArgs) -> Result<CommandExitCode> {
+pub fn run(args: &ExplainPolicyArgs) -> Result<CommandExitCode> {
     refuse_two_inputs([args.policy.as_path(), Path::new(&args.call)])?;
     let mut findings = Findings::default();
     let policy = findings.read(&args.policy).and_then(|source| findings.load(&source, args.format));

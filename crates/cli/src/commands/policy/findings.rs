@@ -7,7 +7,7 @@ use anyhow::Result;
 use gatelodge_policy::{Diagnostic, DiagnosticCode, DocumentFormat, Policy, Severity, parse};
 
 use super::print_json;
-use crate::cli::FormatName;
+use crate::cli::PolicyFormatArg;
 use crate::diagnostic_report::{self, DiagnosticJson};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::source_file::{self, NamedSource, ReadSourceError};
@@ -36,7 +36,7 @@ impl Findings {
     }
 
     /// Loads a policy; none if it has faults, which are findings then.
-    pub fn load(&mut self, source: &NamedSource, asked: Option<FormatName>) -> Option<Policy> {
+    pub fn load(&mut self, source: &NamedSource, asked: Option<PolicyFormatArg>) -> Option<Policy> {
         let format = source.policy_format(asked);
         let loaded = parse(&source.text, format);
         loaded.map_err(|faults| self.add(source, offer_yaml(source, format, faults))).ok()

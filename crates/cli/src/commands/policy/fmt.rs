@@ -7,11 +7,11 @@ use gatelodge_policy::DocumentFormat;
 
 use super::findings::{Findings, offer_yaml};
 use super::print;
-use crate::cli::FmtArgs;
+use crate::cli::FormatPolicyArgs;
 use crate::diagnostic_report;
 use crate::exit_code::{CommandExitCode, UsageError};
 
-pub fn run(args: &FmtArgs) -> Result<CommandExitCode> {
+pub fn run(args: &FormatPolicyArgs) -> Result<CommandExitCode> {
     let mut findings = Findings::default();
     let formatted = findings.read(&args.file).and_then(|source| {
         let language = source.policy_format(None);

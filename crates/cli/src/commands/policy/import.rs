@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::findings::Findings;
 use super::{print, print_json};
-use crate::cli::ImportArgs;
+use crate::cli::ImportPolicyArgs;
 use crate::diagnostic_report;
 use crate::exit_code::CommandExitCode;
 
-pub fn run(args: &ImportArgs) -> Result<CommandExitCode> {
+pub fn run(args: &ImportPolicyArgs) -> Result<CommandExitCode> {
     let mut findings = Findings::default();
     let imported = findings.read(&args.file).and_then(|source| {
         let imported =

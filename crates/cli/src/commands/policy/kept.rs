@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::name;
 use crate::admin_context::{self, StoreMode};
-use crate::cli::{ListArgs, NamedArgs, ShowPolicyArgs};
+use crate::cli::{ListArgs, NamedItemArgs, ShowPolicyArgs};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
@@ -57,7 +57,7 @@ pub fn show(args: ShowPolicyArgs) -> Result<CommandExitCode> {
     })
 }
 
-pub fn versions(args: NamedArgs) -> Result<CommandExitCode> {
+pub fn versions(args: NamedItemArgs) -> Result<CommandExitCode> {
     let name = name(&args.name)?;
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let versions = desk.stores.policies.versions(&name).await?;

@@ -7,13 +7,13 @@ use serde_json::json;
 
 use super::name;
 use crate::admin_context::{self, AdminContext, StoreMode};
-use crate::cli::{PutArgs, RollbackArgs};
+use crate::cli::{PutPolicyArgs, RollbackPolicyArgs};
 use crate::diagnostic_report::{self, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::source_file;
 use crate::{process_environment, stdout_output};
 
-pub fn run(args: PutArgs) -> Result<CommandExitCode> {
+pub fn run(args: PutPolicyArgs) -> Result<CommandExitCode> {
     let name = name(&args.name)?;
     let source = source_file::read_source(&args.file)?;
     let format = source.policy_format(args.format);
@@ -31,7 +31,7 @@ pub fn run(args: PutArgs) -> Result<CommandExitCode> {
     })
 }
 
-pub fn rollback(args: RollbackArgs) -> Result<CommandExitCode> {
+pub fn rollback(args: RollbackPolicyArgs) -> Result<CommandExitCode> {
     let name = name(&args.name)?;
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let old = desk.stores.policies.get(&name, Some(PolicyVersion(args.version))).await?;

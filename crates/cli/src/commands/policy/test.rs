@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::findings::{Findings, offer_yaml, refuse_two_inputs, unreadable_at};
 use super::{print, print_json};
-use crate::cli::TestArgs;
+use crate::cli::TestPolicyArgs;
 use crate::diagnostic_report::{DiagnosticJson, escape_for_terminal};
 use crate::exit_code::CommandExitCode;
 use crate::source_file::{self, NamedSource};
@@ -28,7 +28,7 @@ struct FileReport {
 /// A policy, or its faults; none if it cannot be read.
 type Loaded = Option<Result<Policy, Vec<Diagnostic>>>;
 
-pub fn run(args: &TestArgs) -> Result<CommandExitCode> {
+pub fn run(args: &TestPolicyArgs) -> Result<CommandExitCode> {
     refuse_two_inputs(args.files.iter().map(AsRef::as_ref))?;
     let reports: Vec<FileReport> = args.files.iter().map(|path| run_file(path)).collect();
     let cases = || reports.iter().flat_map(|report| &report.cases);

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::drift::{Drift, What, drifts, headline, lapse, told};
 use crate::admin_context::{self, AdminContext, StoreMode};
-use crate::cli::{AcceptArgs, NamedArgs};
+use crate::cli::{AcceptToolsArgs, NamedItemArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 
-pub fn diff(args: NamedArgs) -> Result<CommandExitCode> {
+pub fn diff(args: NamedItemArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let (name, known) = known(&desk, &args.name).await?;
         let drifts = drifts(&desk, &name, &known).await?;
@@ -37,7 +37,7 @@ pub fn diff(args: NamedArgs) -> Result<CommandExitCode> {
     })
 }
 
-pub fn accept(args: AcceptArgs) -> Result<CommandExitCode> {
+pub fn accept(args: AcceptToolsArgs) -> Result<CommandExitCode> {
     if args.tools.is_empty() && !args.all {
         return Err(UsageError("name the tools to accept, or say `--all`".to_owned()).into());
     }
@@ -94,7 +94,7 @@ fn change(drift: &Drift) -> Value {
 }
 
 /// The drifts that are meant, and the names that are none of them.
-fn choose<'d>(drifts: &'d [Drift], args: &AcceptArgs) -> (Vec<&'d Drift>, Vec<String>) {
+fn choose<'d>(drifts: &'d [Drift], args: &AcceptToolsArgs) -> (Vec<&'d Drift>, Vec<String>) {
     let open: Vec<&Drift> = drifts.iter().filter(|drift| drift.what != What::Gone).collect();
     if args.all {
         return (open, Vec::new());

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::accept::known;
 use crate::admin_context::{self, StoreMode};
-use crate::cli::ClassArgs;
+use crate::cli::OverrideCategoryArgs;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
@@ -15,7 +15,7 @@ use crate::stdout_output;
 /// The most that is kept of a reason.
 const LONGEST_WHY: usize = 1_000;
 
-pub fn run(args: ClassArgs) -> Result<CommandExitCode> {
+pub fn run(args: OverrideCategoryArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let (name, known) = known(&desk, &args.name).await?;
         let tool = escape_for_terminal(&args.tool);

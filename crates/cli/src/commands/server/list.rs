@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::risks::{Risk, risks};
 use super::{Told, all, elsewhere, find};
 use crate::admin_context::{self, StoreMode};
-use crate::cli::{ListArgs, NamedArgs};
+use crate::cli::{ListArgs, NamedItemArgs};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
@@ -21,7 +21,7 @@ pub fn run(args: ListArgs) -> Result<CommandExitCode> {
     })
 }
 
-pub fn show(args: NamedArgs) -> Result<CommandExitCode> {
+pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let name = super::name(&args.name)?;
         let server_tools = desk.stores.tool_pins.server_tools(&name).await?;

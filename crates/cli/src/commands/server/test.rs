@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{load_stored_config, merge_config};
-use crate::cli::{NamedArgs, StoreArgs};
+use crate::cli::{NamedItemArgs, StoreArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::mcp_client::{McpClient, McpClientError, ProtocolChoice, ServerProbe, probe_command};
@@ -30,7 +30,7 @@ pub struct Offered {
     pub tools: Vec<String>,
 }
 
-pub fn run(args: NamedArgs) -> Result<CommandExitCode> {
+pub fn run(args: NamedItemArgs) -> Result<CommandExitCode> {
     with(&args.store, &args.name, async |server| tell(&server, args.json).await)
 }
 

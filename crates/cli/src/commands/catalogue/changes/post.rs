@@ -14,7 +14,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::super::feed::Page;
-use crate::cli::ChangesArgs;
+use crate::cli::IndexChangesArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{admin_context, app, mcp_client, process_environment, server_url, source_file, stdout_output};
@@ -28,7 +28,7 @@ const SHORTEST: usize = 16;
 /// What stands before a secret that is written in Base64.
 const ENCODED: &str = "whsec_";
 
-pub fn run(args: &ChangesArgs, url: &str, log: &Path) -> Result<CommandExitCode> {
+pub fn run(args: &IndexChangesArgs, url: &str, log: &Path) -> Result<CommandExitCode> {
     let shown = server_url::redact_url(url);
     let uri = server_url::parse_server_url(url)
         .map_err(|fault| UsageError(format!("`{shown}` {}; {}", fault.message(), fault.help())))?;
@@ -74,7 +74,7 @@ fn undelivered(error: &anyhow::Error, shown: &str, count: usize, cursor: u64) ->
 }
 
 /// The secret, which stands in no argument.
-fn secret(args: &ChangesArgs) -> Result<Vec<u8>> {
+fn secret(args: &IndexChangesArgs) -> Result<Vec<u8>> {
     let text = match (&args.secret_env, &args.secret_file) {
         (Some(name), _) => process_environment::find_variable(name)
             .ok_or_else(|| UsageError(format!("the variable `{name}` is not set")))?,
@@ -98,7 +98,7 @@ fn secret(args: &ChangesArgs) -> Result<Vec<u8>> {
 }
 
 /// Sends a page until it is taken, as often as may be.
-async fn deliver(uri: &Uri, page: &Page, secret: &[u8], args: &ChangesArgs) -> Result<()> {
+async fn deliver(uri: &Uri, page: &Page, secret: &[u8], args: &IndexChangesArgs) -> Result<()> {
     let body = super::told(page).to_string();
     let time = Duration::from_secs(args.timeout);
     let mut wait = Duration::from_secs(1);

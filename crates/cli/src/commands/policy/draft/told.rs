@@ -4,7 +4,7 @@ use gatelodge_policy::DraftPolicy;
 use serde_json::{Value, json};
 
 use super::gather::{Found, Gathered, Wanted};
-use crate::cli::DraftArgs;
+use crate::cli::DraftPolicyArgs;
 use crate::diagnostic_report::escape_for_terminal;
 
 /// More lines than this are counted, not shown.
@@ -68,7 +68,7 @@ pub fn calls(count: u64) -> String {
 }
 
 /// Everything, for programs.
-pub fn json(args: &DraftArgs, server: &str, found: &Found, drafted: &DraftPolicy, notes: &[String]) -> Value {
+pub fn json(args: &DraftPolicyArgs, server: &str, found: &Found, drafted: &DraftPolicy, notes: &[String]) -> Value {
     let used: Vec<Value> = drafted
         .blocks
         .iter()

@@ -26,7 +26,7 @@ pub struct CallArgs {
     pub token_env: String,
     /// Which form of the protocol to speak.
     #[arg(long, value_name = "ERA", default_value = "auto")]
-    pub era: ProtocolChoice,
+    pub protocol: ProtocolChoice,
     /// Call it so many times, one after the other, until one is refused.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub times: u32,

@@ -7,12 +7,12 @@ use gatelodge_catalogue::{RiskLevel, RiskSignalKind};
 use gatelodge_policy::Category;
 
 use super::StoreArgs;
-use super::catalogue::PostureName;
+use super::catalogue_args::PostureArg;
 
 /// Which index: the one that is named, else the one that `catalogue update` put into the data directory, else the one
 /// that came with the program.
 #[derive(Debug, Clone, Args)]
-pub struct FromArgs {
+pub struct IndexSourceArgs {
     /// The index to look into, in place of the usual one.
     #[arg(long, value_name = "FILE")]
     pub index: Option<PathBuf>,
@@ -31,20 +31,20 @@ pub struct FromArgs {
   gatelodge catalogue search --prefix delete_ --json
 
 Exit code: 0 found or not, 1 the configuration has faults, 2 usage, 5 the index cannot be used.")]
-pub struct SearchArgs {
+pub struct SearchIndexArgs {
     /// Parts of names.
     pub words: Vec<String>,
     /// Names must begin with the words.
     #[arg(long)]
     pub prefix: bool,
     /// Only tools of a category: read, write, execute, destructive, financial, unknown.
-    #[arg(long, value_parser = category)]
+    #[arg(long, value_parser = parse_category)]
     pub category: Option<Category>,
     /// Only tools of a level: low, medium, high, critical.
-    #[arg(long, value_parser = level)]
+    #[arg(long, value_parser = parse_level)]
     pub level: Option<RiskLevel>,
     /// Only tools whose definition shows something, as `takes_code`; docs/catalogue.md has the list.
-    #[arg(long, value_parser = signal)]
+    #[arg(long, value_parser = parse_signal)]
     pub signal: Option<RiskSignalKind>,
     /// Leave out so many of the first.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -56,7 +56,7 @@ pub struct SearchArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub from: FromArgs,
+    pub index_source: IndexSourceArgs,
 }
 
 /// Shows what the index knows of a server or of one of its tools: grade, categories, reasons, the rule that fits.
@@ -67,19 +67,19 @@ pub struct SearchArgs {
   gatelodge catalogue show mcp-server-git --policy strict > git.json
 
 Exit code: 0 shown, 1 it is not in the index, 2 usage, 5 the index cannot be used.")]
-pub struct ShowArgs {
+pub struct ShowPackageArgs {
     /// The package; `npm:` or `pypi:` before it says where it is published.
     pub package: String,
     /// One of its tools.
     pub tool: Option<String>,
     /// Print a policy in place of what is known: for the whole server, or for the tool alone.
     #[arg(long, value_name = "POSTURE", conflicts_with = "json")]
-    pub policy: Option<PostureName>,
+    pub policy: Option<PostureArg>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub from: FromArgs,
+    pub index_source: IndexSourceArgs,
 }
 
 /// Lists the attack patterns; or tells one: how it works, its signs, what bounds it, a policy, and where it happened.
@@ -89,7 +89,7 @@ pub struct ShowArgs {
   gatelodge catalogue attacks lethal-trifecta
 
 Exit code: 0 told, 2 there is no such pattern.")]
-pub struct AttacksArgs {
+pub struct AttackPatternsArgs {
     /// The pattern.
     pub slug: Option<String>,
     /// Print JSON.
@@ -109,7 +109,7 @@ pub struct AttacksArgs {
   gatelodge catalogue update --built-in
 
 Exit code: 0 in use, 1 it is no index, older or much smaller, 2 usage, 4 unreachable, 5 it cannot be written.")]
-pub struct UpdateArgs {
+pub struct UpdateIndexArgs {
     /// A file, or an address that answers with one; redirections are not followed.
     #[arg(long, value_name = "FILE|URL", required_unless_present = "built_in")]
     pub from: Option<String>,
@@ -144,12 +144,12 @@ pub struct UpdateArgs {
 
 Exit code: 0 told or posted, 1 the cursor is one of other changes, 2 usage, 4 the address does not take them, 5 the
 events cannot be read or what was taken not be kept.")]
-pub struct ChangesArgs {
+pub struct IndexChangesArgs {
     /// Only events behind this cursor [default: all; with `--post`, those that the address has not taken]
     #[arg(long, value_name = "CURSOR")]
     pub since: Option<u64>,
     /// Only tools of this level or a higher one: low, medium, high, critical.
-    #[arg(long, value_parser = level)]
+    #[arg(long, value_parser = parse_level)]
     pub level: Option<RiskLevel>,
     /// Tell at most so many.
     #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "post")]
@@ -187,23 +187,23 @@ pub struct ChangesArgs {
 Exit code: 0 the client has gone, 1 the configuration has faults, 2 usage, 5 the index cannot be used.")]
 pub struct CatalogueMcpArgs {
     #[command(flatten)]
-    pub from: FromArgs,
+    pub index_source: IndexSourceArgs,
 }
 
-fn category(text: &str) -> Result<Category, String> {
+fn parse_category(text: &str) -> Result<Category, String> {
     Category::from_word(&text.to_ascii_lowercase())
         .ok_or_else(|| "a category is read, write, execute, destructive, financial or unknown".to_owned())
 }
 
 /// A level, in any case of letters.
-pub fn level(text: &str) -> Result<RiskLevel, String> {
+pub fn parse_level(text: &str) -> Result<RiskLevel, String> {
     RiskLevel::ALL
         .into_iter()
         .find(|level| level.as_str().eq_ignore_ascii_case(text))
         .ok_or_else(|| "a level is low, medium, high or critical".to_owned())
 }
 
-fn signal(text: &str) -> Result<RiskSignalKind, String> {
+fn parse_signal(text: &str) -> Result<RiskSignalKind, String> {
     RiskSignalKind::from_word(&text.to_ascii_lowercase().replace('-', "_")).ok_or_else(|| {
         let all: Vec<&str> = RiskSignalKind::ALL.iter().map(|kind| kind.as_str()).collect();
         format!("a signal is one of {}", all.join(", "))

@@ -11,15 +11,15 @@ pub enum ServerCommand {
     /// Lists all servers.
     List(ListArgs),
     /// Shows one server, who may reach it, and what its tools can do, the riskiest first.
-    Show(NamedArgs),
+    Show(NamedItemArgs),
     /// Removes a server, and what grants have for it.
-    Remove(NamedArgs),
+    Remove(NamedItemArgs),
     /// Connects to a server, and tells what it offers.
-    Test(NamedArgs),
+    Test(NamedItemArgs),
     /// Shows what a server offers now that is not as it was accepted, and whom it concerns.
-    Diff(NamedArgs),
-    Accept(AcceptArgs),
-    Classify(ClassArgs),
+    Diff(NamedItemArgs),
+    Accept(AcceptToolsArgs),
+    Classify(OverrideCategoryArgs),
 }
 
 /// Says what a tool can do, where you know better than the catalogue. Policies and the call log go by it.
@@ -33,7 +33,7 @@ pub enum ServerCommand {
   gatelodge server classify books create_draft --undo
 
 Categories: read, write, execute, destructive, financial, unknown.")]
-pub struct ClassArgs {
+pub struct OverrideCategoryArgs {
     /// The server.
     pub name: String,
     /// The tool, as it was accepted.
@@ -67,7 +67,7 @@ pub struct ClassArgs {
   gatelodge server accept books --all
 
 Exit code: 0 accepted, 1 some cannot be accepted, 2 there is no such tool.")]
-pub struct AcceptArgs {
+pub struct AcceptToolsArgs {
     /// The server.
     pub name: String,
     /// The tools.
@@ -125,7 +125,7 @@ pub struct ListArgs {
 
 /// Which one, in which store.
 #[derive(Debug, Args)]
-pub struct NamedArgs {
+pub struct NamedItemArgs {
     /// Its name.
     pub name: String,
     /// Print JSON.

@@ -51,15 +51,15 @@ pub struct CallsArgs {
 /// The verbs of `audit`.
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
-    Verify(VerifyArgs),
-    Export(ExportArgs),
-    Head(HeadArgs),
-    Prune(PruneArgs),
+    Verify(VerifyLogArgs),
+    Export(ExportLogArgs),
+    Head(LogHeadArgs),
+    Prune(PruneLogArgs),
 }
 
 /// Which of the two logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogName {
+pub enum AuditLogArg {
     /// What agents did.
     Calls,
     /// What people changed.
@@ -73,7 +73,7 @@ pub enum LogName {
   gatelodge audit verify --head \"$(cat head.txt)\"       later: was anything before it changed?
 
 Exit code: 0 both hold, 1 one does not, or its head was missing; the row where it breaks is named.")]
-pub struct VerifyArgs {
+pub struct VerifyLogArgs {
     /// A head of the call log that was kept elsewhere; may be given many times.
     #[arg(long = "head", value_name = "SEQ:HASH")]
     pub heads: Vec<ChainHead>,
@@ -91,10 +91,10 @@ pub struct VerifyArgs {
 ///
 /// Each has its number, its hash and the hash before, so that a copy can be verified elsewhere; docs/operations.md says how.
 #[derive(Debug, Args)]
-pub struct ExportArgs {
+pub struct ExportLogArgs {
     /// Which log.
     #[arg(long, value_name = "LOG", default_value = "calls")]
-    pub log: LogName,
+    pub log: AuditLogArg,
     /// Only rows behind this number.
     #[arg(long, value_name = "SEQ")]
     pub after: Option<u64>,
@@ -104,10 +104,10 @@ pub struct ExportArgs {
 
 /// Prints the number and the hash of the last row. Whoever keeps it elsewhere can tell later that nothing was changed.
 #[derive(Debug, Args)]
-pub struct HeadArgs {
+pub struct LogHeadArgs {
     /// Which log.
     #[arg(long, value_name = "LOG", default_value = "calls")]
-    pub log: LogName,
+    pub log: AuditLogArg,
     /// Print both heads as JSON.
     #[arg(long)]
     pub json: bool,
@@ -117,7 +117,7 @@ pub struct HeadArgs {
 
 /// Removes rows of the call log that are older than a time. The last one's hash stays as the anchor of the chain.
 #[derive(Debug, Args)]
-pub struct PruneArgs {
+pub struct PruneLogArgs {
     /// Older than this: `90d`.
     #[arg(long, value_name = "TIME")]
     pub older: String,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use gatelodge_catalogue::RiskLevel;
 
-use super::index::{FromArgs, level};
+use super::index_args::{IndexSourceArgs, parse_level};
 
 /// Says what to do about a server before one connects to it: `proceed`, `connect-with-rule` or `ask-first`, with the
 /// reasons and the rule.
@@ -28,12 +28,12 @@ Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage, 4 the registry 
 pub struct PrecheckArgs {
     /// A package; an address, of a server or of its entry in an MCP registry; or a file: a `server.json`, an MCP bundle
     /// (`.mcpb`), a Docker catalogue (`.yaml`).
-    pub what: String,
+    pub target: String,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub from: FromArgs,
+    pub index_source: IndexSourceArgs,
 }
 
 /// Shows everything that the agents of your MCP clients could call, what it adds up to, and a policy for each server.
@@ -65,7 +65,7 @@ pub struct StackArgs {
     #[arg(long)]
     pub format: Option<StackFormat>,
     /// End with code 1 if something has this level or a higher one: low, medium, high, critical.
-    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     pub fail_on: Option<RiskLevel>,
     /// Write a recommended policy for each known server into this folder.
     #[arg(long, value_name = "DIR")]
@@ -77,7 +77,7 @@ pub struct StackArgs {
     #[arg(long, value_name = "DIR")]
     pub home: Option<PathBuf>,
     #[command(flatten)]
-    pub from: FromArgs,
+    pub index_source: IndexSourceArgs,
 }
 
 /// Forms of a report.

@@ -5,17 +5,19 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::StoreArgs;
-use super::index::{AttacksArgs, CatalogueMcpArgs, ChangesArgs, SearchArgs, ShowArgs, UpdateArgs};
+use super::index_args::{
+    AttackPatternsArgs, CatalogueMcpArgs, IndexChangesArgs, SearchIndexArgs, ShowPackageArgs, UpdateIndexArgs,
+};
 
 /// The verbs of `catalogue`.
 #[derive(Debug, Subcommand)]
 pub enum CatalogueCommand {
-    Search(SearchArgs),
-    Show(ShowArgs),
-    Attacks(AttacksArgs),
-    Classify(ClassifyArgs),
-    Update(UpdateArgs),
-    Changes(ChangesArgs),
+    Search(SearchIndexArgs),
+    Show(ShowPackageArgs),
+    Attacks(AttackPatternsArgs),
+    Classify(ClassifyToolsArgs),
+    Update(UpdateIndexArgs),
+    Changes(IndexChangesArgs),
     Mcp(CatalogueMcpArgs),
     Crawl(MovedArgs),
     Eval(MovedArgs),
@@ -37,7 +39,7 @@ A line of input:
 All but `name` may be missing. Tools of one server are siblings.
 
 Exit code: 0 all classified, 1 some are no tools, 2 the input cannot be read."#)]
-pub struct ClassifyArgs {
+pub struct ClassifyToolsArgs {
     /// The tools; `-` is standard input.
     #[arg(default_value = "-")]
     pub file: PathBuf,
@@ -78,7 +80,7 @@ pub struct ScanArgs {
     pub token_env: Option<String>,
     /// Write a policy in place of the list.
     #[arg(long, value_name = "POSTURE")]
-    pub policy: Option<PostureName>,
+    pub policy: Option<PostureArg>,
     /// Write the policy to a new file.
     #[arg(long, value_name = "FILE", requires = "policy")]
     pub out: Option<PathBuf>,
@@ -94,7 +96,7 @@ pub struct ScanArgs {
 
 /// How much a policy trusts.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum PostureName {
+pub enum PostureArg {
     /// Reads pass, changes and runs are limited, money waits for a person, what destroys is hidden.
     Recommended,
     /// Only reads pass; the rest waits for a person or is hidden.

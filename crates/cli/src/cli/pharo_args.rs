@@ -34,10 +34,10 @@ pub struct PharoArgs {
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
     /// How long the image may take for an answer: 500ms, 30s, 2m.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     pub timeout: Duration,
     /// The same for imports, exports, installations and test runs. With `--compat` there is one time for all.
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time, conflicts_with = "compat")]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_timeout, conflicts_with = "compat")]
     pub long_timeout: Duration,
     /// Listen for clients at this address, in place of the standard streams.
     #[arg(long, value_name = "ADDRESS")]
@@ -55,9 +55,9 @@ pub struct PharoArgs {
 }
 
 /// The timer cannot count much further, and nobody waits that long.
-const LONGEST: Duration = Duration::from_secs(86_400);
+const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 
-fn time(text: &str) -> Result<Duration, String> {
+fn parse_timeout(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).ok_or_else(|| format!("write {DURATION_SYNTAX}"))?;
-    if time > LONGEST { Err("the longest is `24h`".to_owned()) } else { Ok(time) }
+    if time > MAX_TIMEOUT { Err("the longest is `24h`".to_owned()) } else { Ok(time) }
 }

@@ -2,22 +2,22 @@
 
 use clap::{Args, Subcommand};
 
-use super::{ListArgs, NamedArgs, StoreArgs};
+use super::{ListArgs, NamedItemArgs, StoreArgs};
 
 /// The verbs of `grant`.
 #[derive(Debug, Subcommand)]
 pub enum GrantCommand {
-    Create(CreateArgs),
+    Create(CreateGrantArgs),
     /// Lists all grants, ended ones too.
     List(ListArgs),
     /// Shows one grant.
-    Show(NamedArgs),
-    Rotate(RotateArgs),
+    Show(NamedItemArgs),
+    Rotate(RotateGrantArgs),
     /// Ends a grant at once.
-    Revoke(NamedArgs),
-    Attach(AttachArgs),
-    Detach(DetachArgs),
-    Token(TokenArgs),
+    Revoke(NamedItemArgs),
+    Attach(AttachServerArgs),
+    Detach(DetachServerArgs),
+    Token(GenerateTokenArgs),
 }
 
 /// Makes a grant: a token, and what it lets its bearer reach.
@@ -27,7 +27,7 @@ pub enum GrantCommand {
 #[command(after_help = "Examples:
   gatelodge grant create ci --server books --policy books
   GATELODGE_TOKEN=$(gatelodge grant create me --server books --policy books --expires 7d)")]
-pub struct CreateArgs {
+pub struct CreateGrantArgs {
     /// What people call it.
     pub label: String,
     /// The server it may reach.
@@ -46,7 +46,7 @@ pub struct CreateArgs {
     #[arg(long, value_name = "REVISION")]
     pub minimum_revision: Option<String>,
     #[command(flatten)]
-    pub life: LifeArgs,
+    pub lifetime: TokenLifetimeArgs,
     /// Print the grant with its token as JSON.
     #[arg(long)]
     pub json: bool,
@@ -56,7 +56,7 @@ pub struct CreateArgs {
 
 /// How long a token lives.
 #[derive(Debug, Args)]
-pub struct LifeArgs {
+pub struct TokenLifetimeArgs {
     /// How long the token lives (`90d`), or until when (`2027-01-31`).
     #[arg(long, value_name = "WHEN", default_value = "90d")]
     pub expires: String,
@@ -67,11 +67,11 @@ pub struct LifeArgs {
 
 /// Gives a grant another token. Its counters go on.
 #[derive(Debug, Args)]
-pub struct RotateArgs {
+pub struct RotateGrantArgs {
     /// Its label or id.
     pub name: String,
     #[command(flatten)]
-    pub life: LifeArgs,
+    pub lifetime: TokenLifetimeArgs,
     /// Print the grant with its token as JSON.
     #[arg(long)]
     pub json: bool,
@@ -84,7 +84,7 @@ pub struct RotateArgs {
 #[command(after_help = "Examples:
   gatelodge grant attach ci --server books --policy books
   gatelodge grant attach ci --server books --policy stricter --observe    what would be refused?")]
-pub struct AttachArgs {
+pub struct AttachServerArgs {
     /// The grant's label or id.
     pub name: String,
     /// The server it may reach.
@@ -105,7 +105,7 @@ pub struct AttachArgs {
 
 /// Takes a server from a grant.
 #[derive(Debug, Args)]
-pub struct DetachArgs {
+pub struct DetachServerArgs {
     /// The grant's label or id.
     pub name: String,
     /// The server it shall no longer reach.
@@ -122,7 +122,7 @@ pub struct DetachArgs {
 ///
 /// In a configuration: name a variable that holds the token as `token_env`, or write the hash as `token_hash`.
 #[derive(Debug, Args)]
-pub struct TokenArgs {
+pub struct GenerateTokenArgs {
     /// Print `{"token", "token_hash"}`.
     #[arg(long)]
     pub json: bool,

@@ -4,31 +4,31 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{ListArgs, NamedArgs, StoreArgs};
+use super::{ListArgs, NamedItemArgs, StoreArgs};
 
 /// The verbs of `policy`.
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
-    Check(CheckArgs),
-    Test(TestArgs),
-    Explain(ExplainArgs),
-    Import(ImportArgs),
-    Draft(DraftArgs),
+    Check(CheckPolicyArgs),
+    Test(TestPolicyArgs),
+    Explain(ExplainPolicyArgs),
+    Import(ImportPolicyArgs),
+    Draft(DraftPolicyArgs),
     /// Prints the JSON Schema of policies, for editors.
     Schema,
-    Fmt(FmtArgs),
-    Put(PutArgs),
+    Fmt(FormatPolicyArgs),
+    Put(PutPolicyArgs),
     /// Lists the policies that are kept.
     List(ListArgs),
     Show(ShowPolicyArgs),
     /// Lists all versions of a policy.
-    Versions(NamedArgs),
-    Rollback(RollbackArgs),
+    Versions(NamedItemArgs),
+    Rollback(RollbackPolicyArgs),
 }
 
 /// Where and what a policy is.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum FormatName {
+pub enum PolicyFormatArg {
     /// JSON, comments allowed.
     Json,
     /// YAML.
@@ -45,7 +45,7 @@ pub enum FormatName {
   gatelodge policy check --tools tools.json policy.yaml    also check against a server's tools/list result
 
 Exit code: 0 fine or warnings only, 1 errors, 2 a file cannot be read; the others are checked all the same.")]
-pub struct CheckArgs {
+pub struct CheckPolicyArgs {
     /// The policies; `-` is standard input.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
@@ -57,7 +57,7 @@ pub struct CheckArgs {
     pub strict: bool,
     /// In which language the policies are written; else the file's name or its first character tells.
     #[arg(long, value_name = "LANGUAGE")]
-    pub format: Option<FormatName>,
+    pub format: Option<PolicyFormatArg>,
     /// Print the findings as JSON.
     #[arg(long)]
     pub json: bool,
@@ -79,7 +79,7 @@ pub struct CheckArgs {
       expect: {decision: deny, code: deny_if, rule: /tools/create_charge/deny_if/0}
 
 Exit code: 0 all as expected, 1 some not, 2 a file cannot be read; the others are run all the same.")]
-pub struct TestArgs {
+pub struct TestPolicyArgs {
     /// The case files.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
@@ -103,7 +103,7 @@ A call with everything:
 `accepted` is `yes`, `new`, `changed` or `not_offered`.
 
 Exit code: 0 whatever the decision is, 1 the policy or the call has faults, 2 a file cannot be read."#)]
-pub struct ExplainArgs {
+pub struct ExplainPolicyArgs {
     /// The policy; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     pub policy: PathBuf,
@@ -112,7 +112,7 @@ pub struct ExplainArgs {
     pub call: String,
     /// In which language the policy is written; else the file's name or its first character tells.
     #[arg(long, value_name = "LANGUAGE")]
-    pub format: Option<FormatName>,
+    pub format: Option<PolicyFormatArg>,
     /// Print `{"decision", "code", "rule", "message", "charges", "trace"}`, or a list of findings as `check --json`.
     #[arg(long)]
     pub json: bool,
@@ -125,7 +125,7 @@ pub struct ExplainArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   gatelodge policy import intercept.yaml > policy.json")]
-pub struct ImportArgs {
+pub struct ImportPolicyArgs {
     /// The Intercept policy; `-` is standard input.
     pub file: PathBuf,
     /// Print the policy and the notes as one JSON object, or a list of findings as `check --json`.
@@ -144,7 +144,7 @@ pub struct ImportArgs {
   gatelodge policy draft --from-calls --grant ci --since 14d --out books.json
 
 Exit code: 0 a policy was drafted, 1 nothing was sent, 2 there is no such grant, or it called several servers.")]
-pub struct DraftArgs {
+pub struct DraftPolicyArgs {
     /// Draft from the call log.
     #[arg(long, required = true)]
     pub from_calls: bool,
@@ -176,7 +176,7 @@ pub struct DraftArgs {
   gatelodge policy fmt policy.json            print it
   gatelodge policy fmt --write policy.json    change the file
   gatelodge policy fmt --check policy.json    exit with 1 if it would change")]
-pub struct FmtArgs {
+pub struct FormatPolicyArgs {
     /// The policy; `-` is standard input.
     pub file: PathBuf,
     /// Change the file in place; JSON only.
@@ -194,14 +194,14 @@ pub struct FmtArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   gatelodge policy put books policy.json")]
-pub struct PutArgs {
+pub struct PutPolicyArgs {
     /// The name that grants refer to.
     pub name: String,
     /// The policy; `-` is standard input.
     pub file: PathBuf,
     /// In which language it is written; else the file's name or its first character tells.
     #[arg(long, value_name = "LANGUAGE")]
-    pub format: Option<FormatName>,
+    pub format: Option<PolicyFormatArg>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -228,7 +228,7 @@ pub struct ShowPolicyArgs {
 /// Puts an older version back in force. It becomes a new version, so that the log can name it.
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
-pub struct RollbackArgs {
+pub struct RollbackPolicyArgs {
     /// The policy's name.
     pub name: String,
     /// The version to put back.
