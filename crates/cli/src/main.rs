@@ -6,7 +6,7 @@ mod cli;
 mod client_config;
 mod commands;
 mod config;
-mod demo;
+mod demo_server;
 mod diagnostic_report;
 mod exit_code;
 mod header_template;

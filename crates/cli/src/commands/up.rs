@@ -13,7 +13,7 @@ use crate::admin_context::{self, AdminContext};
 use crate::app::{self, GatewayStartup};
 use crate::cli::UpArgs;
 use crate::config::{self, ConfigEntries, GatewaySection, StoreSection};
-use crate::demo::{self, Demo};
+use crate::demo_server::{self, DemoServer};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{process_environment, stdout_output};
 
@@ -40,8 +40,8 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
     let listen = GatewaySection { listen: args.listen, admin_listen: args.admin, ..GatewaySection::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
-        let demo = Demo::bind().await?;
-        let entries = ConfigEntries { servers: vec![demo.upstream()?], ..ConfigEntries::default() };
+        let demo = DemoServer::bind().await?;
+        let entries = ConfigEntries { servers: vec![demo.upstream_config()?], ..ConfigEntries::default() };
         put_policy(&desk).await.context("cannot keep the policy")?;
         let token = put_grant(&desk).await.context("cannot make the grant")?;
         let plan = GatewayStartup { gateway: listen, store: desk.store_config.clone(), entries, file: None };
@@ -57,20 +57,23 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
 
 /// Puts the policy where it is not yet; whoever changed it since keeps the change.
 async fn put_policy(desk: &AdminContext) -> Result<()> {
-    let name = demo::NAME.parse()?;
+    let name = demo_server::DEMO_NAME.parse()?;
     match desk.stores.policies.get(&name, None).await {
         Ok(_) => Ok(()),
         Err(StoreError::NotFound(_)) => {
             let policy = StoredPolicy {
                 name,
                 version: PolicyVersion(0),
-                text: demo::POLICY.to_owned(),
+                text: demo_server::DEMO_POLICY.to_owned(),
                 is_yaml: false,
                 restores: None,
                 created_at: desk.clock.now(),
                 created_by: process_environment::current_user(),
             };
-            desk.stores.policies.put(policy, desk.admin_log_entry("policy.put", demo::NAME, json!({}))).await?;
+            desk.stores
+                .policies
+                .put(policy, desk.admin_log_entry("policy.put", demo_server::DEMO_NAME, json!({})))
+                .await?;
             Ok(())
         }
         Err(fault) => Err(fault.into()),
@@ -80,15 +83,15 @@ async fn put_policy(desk: &AdminContext) -> Result<()> {
 /// Gives the grant a new token; it stays the same grant, so what it has used stays used.
 async fn put_grant(desk: &AdminContext) -> Result<GrantToken> {
     let token = GrantToken::random()?;
-    let (server, policy) = (demo::NAME.parse()?, Some(demo::NAME.parse()?));
-    match desk.stores.grants.get(demo::NAME).await {
+    let (server, policy) = (demo_server::DEMO_NAME.parse()?, Some(demo_server::DEMO_NAME.parse()?));
+    match desk.stores.grants.get(demo_server::DEMO_NAME).await {
         Ok(grant) => {
-            let entry = desk.admin_log_entry("grant.rotate", demo::NAME, json!({"id": grant.id}));
+            let entry = desk.admin_log_entry("grant.rotate", demo_server::DEMO_NAME, json!({"id": grant.id}));
             desk.stores.grants.rotate(&grant.id, token.hash(), None, entry).await?;
         }
         Err(StoreError::NotFound(_)) => {
             let grant = NewGrant {
-                label: demo::NAME.to_owned(),
+                label: demo_server::DEMO_NAME.to_owned(),
                 labels: Default::default(),
                 token: token.hash(),
                 attachments: vec![GrantAttachment { server, policy, mode: EnforcementMode::Enforce }],
@@ -96,7 +99,10 @@ async fn put_grant(desk: &AdminContext) -> Result<GrantToken> {
                 expires_at: None,
                 minimum_revision: None,
             };
-            desk.stores.grants.create(grant, desk.admin_log_entry("grant.create", demo::NAME, json!({}))).await?;
+            desk.stores
+                .grants
+                .create(grant, desk.admin_log_entry("grant.create", demo_server::DEMO_NAME, json!({})))
+                .await?;
         }
         Err(fault) => return Err(fault.into()),
     }
@@ -105,7 +111,7 @@ async fn put_grant(desk: &AdminContext) -> Result<GrantToken> {
 
 fn tell(address: SocketAddr, token: &GrantToken, store: &StoreSection) {
     let (program, token) = (process_environment::own_program_command(), token.reveal());
-    let url = format!("http://{address}/mcp/{}", demo::NAME);
+    let url = format!("http://{address}/mcp/{}", demo_server::DEMO_NAME);
     let data = process_environment::quote_for_shell(&store.data.display().to_string());
     let text = format!(
         r#"Gatelodge is up.

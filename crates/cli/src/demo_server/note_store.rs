@@ -4,42 +4,42 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The notes, and what was paid.
-pub struct Notes {
-    kept: Mutex<Kept>,
+pub struct NoteStore {
+    state: Mutex<NoteStoreState>,
 }
 
-struct Kept {
+struct NoteStoreState {
     notes: BTreeMap<String, String>,
     payments: u32,
 }
 
-impl Default for Notes {
+impl Default for NoteStore {
     fn default() -> Self {
         let first = [("plans", "Tea with Ada on Tuesday."), ("shopping", "Tea, ink, a new gate.")];
         let notes = first.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
-        Self { kept: Mutex::new(Kept { notes, payments: 0 }) }
+        Self { state: Mutex::new(NoteStoreState { notes, payments: 0 }) }
     }
 }
 
-impl Notes {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+impl NoteStore {
+    fn lock_state(&self) -> MutexGuard<'_, NoteStoreState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All names, one a line.
     pub fn list(&self) -> String {
-        self.kept().notes.keys().cloned().collect::<Vec<_>>().join("\n")
+        self.lock_state().notes.keys().cloned().collect::<Vec<_>>().join("\n")
     }
 
     /// One note.
     pub fn read(&self, name: &str) -> Result<String, String> {
-        self.kept().notes.get(name).cloned().ok_or_else(|| format!("there is no note `{name}`"))
+        self.lock_state().notes.get(name).cloned().ok_or_else(|| format!("there is no note `{name}`"))
     }
 
     /// The names of notes that hold a text.
     pub fn search(&self, query: &str) -> String {
         let query = query.to_lowercase();
-        let kept = self.kept();
+        let kept = self.lock_state();
         let found = kept.notes.iter().filter(|(_, text)| text.to_lowercase().contains(&query));
         let found: Vec<_> = found.map(|(name, text)| format!("{name}: {text}")).collect();
         if found.is_empty() { "nothing found".to_owned() } else { found.join("\n") }
@@ -47,19 +47,19 @@ impl Notes {
 
     /// Writes a note, in place of what was there.
     pub fn write(&self, name: &str, text: &str) -> String {
-        self.kept().notes.insert(name.to_owned(), text.to_owned());
+        self.lock_state().notes.insert(name.to_owned(), text.to_owned());
         format!("note `{name}` is written")
     }
 
     /// Deletes a note.
     pub fn delete(&self, name: &str) -> Result<String, String> {
-        let gone = self.kept().notes.remove(name);
+        let gone = self.lock_state().notes.remove(name);
         gone.map(|_| format!("note `{name}` is deleted")).ok_or_else(|| format!("there is no note `{name}`"))
     }
 
     /// Pretends to pay.
     pub fn pay(&self, to: &str, amount: &str) -> String {
-        let mut kept = self.kept();
+        let mut kept = self.lock_state();
         kept.payments += 1;
         format!("payment {}: {amount} to {to}", kept.payments)
     }

@@ -2,10 +2,10 @@
 
 use gatelodge_json::JsonValue;
 
-use super::notes::Notes;
+use super::note_store::NoteStore;
 
 /// The `tools/list` result's entries, as the server says them.
-pub const TOOLS: &str = r#"[
+pub const TOOL_DEFINITIONS: &str = r#"[
 {"name":"list_notes","description":"Lists the names of all notes.","inputSchema":{"type":"object","properties":{},"additionalProperties":false},"annotations":{"readOnlyHint":true}},
 {"name":"read_note","description":"Reads a note.","inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},
 {"name":"search_notes","description":"Finds notes that hold a text.","inputSchema":{"type":"object","properties":{"query":{"type":"string"}},"required":["query"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},
@@ -16,7 +16,7 @@ pub const TOOLS: &str = r#"[
 ]"#;
 
 /// Runs a tool; none if there is no such one. An error is the tool's own.
-pub fn run(notes: &Notes, name: &str, arguments: Option<JsonValue<'_>>) -> Option<Result<String, String>> {
+pub fn run_tool(notes: &NoteStore, name: &str, arguments: Option<JsonValue<'_>>) -> Option<Result<String, String>> {
     let text = |key: &str| {
         let value = arguments.and_then(|arguments| arguments.get(key)).and_then(|value| value.as_str());
         value.map(|value| value.into_owned()).ok_or_else(|| format!("`{key}` is missing, or no text"))

@@ -4,74 +4,81 @@ use gatelodge_json::quote_into;
 use gatelodge_mcp::{ClientRequest, Method, RequestId, Revision, code, error_response, result_response};
 use http::StatusCode;
 
-use super::notes::Notes;
-use super::tools;
+use super::demo_tools;
+use super::note_store::NoteStore;
 
-const SERVER: &str = concat!(r#"{"name":"gatelodge-demo","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+const SERVER_INFO: &str = concat!(r#"{"name":"gatelodge-demo","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 const CAPABILITIES: &str = r#"{"tools":{},"resources":{},"prompts":{}}"#;
 const GUIDE: &str = "note://guide";
 const GUIDE_TEXT: &str = "Notes are plain text. Payments are pretended.";
 
 /// Answers one request.
-pub fn answer(notes: &Notes, request: &ClientRequest<'_>) -> (StatusCode, String) {
+pub fn handle_request(notes: &NoteStore, request: &ClientRequest<'_>) -> (StatusCode, String) {
     let is_stateless = request.meta().protocol_version().is_some();
     let id = request.id();
     let answered = match request.method() {
-        Method::Initialize => Some(Ok(initialized(request))),
+        Method::Initialize => Some(Ok(initialize_result(request))),
         Method::Discover => Some(Ok(format!(
             r#"{{"supportedVersions":["{}"],"capabilities":{CAPABILITIES},"instructions":"A demonstration."{}}}"#,
             Revision::R2026_07_28,
-            caching(true)
+            cache_members(true)
         ))),
         Method::Ping => Some(Ok("{}".to_owned())),
-        Method::ToolsList => Some(Ok(format!(r#"{{"tools":{}{}}}"#, tools::TOOLS, caching(is_stateless)))),
-        Method::ToolsCall => Some(called(notes, request)),
+        Method::ToolsList => {
+            Some(Ok(format!(r#"{{"tools":{}{}}}"#, demo_tools::TOOL_DEFINITIONS, cache_members(is_stateless))))
+        }
+        Method::ToolsCall => Some(call_tool(notes, request)),
         Method::ResourcesList => {
             let listed = format!(r#"[{{"uri":"{GUIDE}","name":"guide","mimeType":"text/plain"}}]"#);
-            Some(Ok(format!(r#"{{"resources":{listed}{}}}"#, caching(is_stateless))))
+            Some(Ok(format!(r#"{{"resources":{listed}{}}}"#, cache_members(is_stateless))))
         }
-        Method::ResourceTemplatesList => Some(Ok(format!(r#"{{"resourceTemplates":[]{}}}"#, caching(is_stateless)))),
-        Method::ResourcesRead => Some(resource(request, is_stateless)),
+        Method::ResourceTemplatesList => {
+            Some(Ok(format!(r#"{{"resourceTemplates":[]{}}}"#, cache_members(is_stateless))))
+        }
+        Method::ResourcesRead => Some(read_resource(request, is_stateless)),
         Method::PromptsList => {
             let listed = r#"[{"name":"tidy_up","description":"Asks to tidy the notes."}]"#;
-            Some(Ok(format!(r#"{{"prompts":{listed}{}}}"#, caching(is_stateless))))
+            Some(Ok(format!(r#"{{"prompts":{listed}{}}}"#, cache_members(is_stateless))))
         }
-        Method::PromptsGet => Some(prompt(request)),
+        Method::PromptsGet => Some(get_prompt(request)),
         _ => None,
     };
     match answered {
-        Some(Ok(text)) => (StatusCode::OK, result_response(id, &finished(text, is_stateless))),
+        Some(Ok(text)) => (StatusCode::OK, result_response(id, &add_stateless_members(text, is_stateless))),
         Some(Err(why)) => (StatusCode::OK, error_response(Some(id), code::INVALID_PARAMS, &why, None)),
-        None => unknown(id, is_stateless),
+        None => method_not_found(id, is_stateless),
     }
 }
 
-fn unknown(id: &RequestId<'_>, is_stateless: bool) -> (StatusCode, String) {
+fn method_not_found(id: &RequestId<'_>, is_stateless: bool) -> (StatusCode, String) {
     let status = if is_stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
     (status, error_response(Some(id), code::METHOD_NOT_FOUND, "the demo server does not know this method", None))
 }
 
 /// What a stateless result has to say beside what it is about.
-fn finished(text: String, is_stateless: bool) -> String {
+fn add_stateless_members(text: String, is_stateless: bool) -> String {
     let Some(members) = text.strip_suffix('}').filter(|_| is_stateless) else { return text };
     let comma = if members.ends_with('{') { "" } else { "," };
-    format!(r#"{members}{comma}"resultType":"complete","_meta":{{"io.modelcontextprotocol/serverInfo":{SERVER}}}}}"#)
+    format!(
+        r#"{members}{comma}"resultType":"complete","_meta":{{"io.modelcontextprotocol/serverInfo":{SERVER_INFO}}}}}"#
+    )
 }
 
-fn caching(is_stateless: bool) -> &'static str {
+fn cache_members(is_stateless: bool) -> &'static str {
     if is_stateless { r#","ttlMs":0,"cacheScope":"private""# } else { "" }
 }
 
-fn initialized(request: &ClientRequest<'_>) -> String {
+fn initialize_result(request: &ClientRequest<'_>) -> String {
     let asked = request.params().and_then(|params| params.get("protocolVersion")).and_then(|version| version.as_str());
     let asked = asked.and_then(|version| version.parse::<Revision>().ok());
     let spoken = asked.filter(|revision| *revision < Revision::R2026_07_28).unwrap_or(Revision::R2025_11_25);
-    format!(r#"{{"protocolVersion":"{spoken}","capabilities":{CAPABILITIES},"serverInfo":{SERVER}}}"#)
+    format!(r#"{{"protocolVersion":"{spoken}","capabilities":{CAPABILITIES},"serverInfo":{SERVER_INFO}}}"#)
 }
 
-fn called(notes: &Notes, request: &ClientRequest<'_>) -> Result<String, String> {
+fn call_tool(notes: &NoteStore, request: &ClientRequest<'_>) -> Result<String, String> {
     let call = request.tool_call().map_err(|fault| fault.message)?;
-    let done = tools::run(notes, &call.name, call.arguments).ok_or_else(|| format!("unknown tool `{}`", call.name))?;
+    let done = demo_tools::run_tool(notes, &call.name, call.arguments)
+        .ok_or_else(|| format!("unknown tool `{}`", call.name))?;
     let (text, is_error) = match done {
         Ok(text) => (text, false),
         Err(text) => (text, true),
@@ -82,16 +89,16 @@ fn called(notes: &Notes, request: &ClientRequest<'_>) -> Result<String, String> 
     Ok(out)
 }
 
-fn resource(request: &ClientRequest<'_>, is_stateless: bool) -> Result<String, String> {
+fn read_resource(request: &ClientRequest<'_>, is_stateless: bool) -> Result<String, String> {
     let uri = request.resource_uri().map_err(|fault| fault.message)?;
     if uri != GUIDE {
         return Err("there is no such resource".to_owned());
     }
     let contents = format!(r#"[{{"uri":"{GUIDE}","mimeType":"text/plain","text":"{GUIDE_TEXT}"}}]"#);
-    Ok(format!(r#"{{"contents":{contents}{}}}"#, caching(is_stateless)))
+    Ok(format!(r#"{{"contents":{contents}{}}}"#, cache_members(is_stateless)))
 }
 
-fn prompt(request: &ClientRequest<'_>) -> Result<String, String> {
+fn get_prompt(request: &ClientRequest<'_>) -> Result<String, String> {
     let prompt = request.prompt().map_err(|fault| fault.message)?;
     if prompt.name != "tidy_up" {
         return Err("there is no such prompt".to_owned());
