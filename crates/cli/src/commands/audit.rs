@@ -28,23 +28,29 @@ fn verify(args: VerifyLogArgs) -> Result<CommandExitCode> {
         let holds = calls.chain_break.is_none() && admin.chain_break.is_none();
         let is_fine = holds && calls.missing_head_marker.is_none() && admin.missing_head_marker.is_none();
         if args.json {
-            stdout_output::print_json(&json!({"holds": holds, "calls": told(&calls), "admin": told(&admin)}))?;
+            stdout_output::print_json(
+                &json!({"holds": holds, "calls": verification_json(&calls), "admin": verification_json(&admin)}),
+            )?;
         } else {
-            stdout_output::print(&format!("call log   {}\nadmin log  {}\n", words(&calls), words(&admin)))?;
+            stdout_output::print(&format!(
+                "call log   {}\nadmin log  {}\n",
+                verification_text(&calls),
+                verification_text(&admin)
+            ))?;
         }
         Ok(if is_fine { CommandExitCode::Success } else { CommandExitCode::Findings })
     })
 }
 
-fn told(verified: &ChainReport) -> serde_json::Value {
+fn verification_json(verified: &ChainReport) -> serde_json::Value {
     let chain_break = verified.chain_break.map(|chain_break| chain_break.to_string());
     json!({"rows": verified.rows, "head": verified.head, "broken": chain_break, "missed_head": verified.missing_head_marker})
 }
 
-fn words(verified: &ChainReport) -> String {
+fn verification_text(verified: &ChainReport) -> String {
     let walked = match &verified.chain_break {
         None => format!("holds: {} rows, head {}", verified.rows, verified.head),
-        Some(chain_break) => format!("BROKEN after {} good rows: {broken}", verified.rows),
+        Some(chain_break) => format!("BROKEN after {} good rows: {chain_break}", verified.rows),
     };
     let missed = verified.missing_head_marker.as_ref().map(|note| {
         let note = escape_for_terminal(&note.display().to_string());
@@ -65,7 +71,7 @@ fn export(args: ExportLogArgs) -> Result<CommandExitCode> {
             };
             let Some(last) = page.last() else { return Ok(CommandExitCode::Success) };
             after = last.seq;
-            let lines: Vec<String> = page.iter().map(|row| row.line() + "\n").collect();
+            let lines: Vec<String> = page.iter().map(|row| row.to_json_line() + "\n").collect();
             stdout_output::print_raw(&lines.concat())?;
         }
     })
@@ -93,7 +99,7 @@ fn prune(args: PruneLogArgs) -> Result<CommandExitCode> {
         let rows = desk.stores.ledger.prune(before).await?;
         if rows > 0 {
             // The rows are in another file: this entry is a second step. The call log has a row on it of its own.
-            let entry = desk.entry("audit.prune", "calls", json!({"before": before, "rows": rows}));
+            let entry = desk.admin_log_entry("audit.prune", "calls", json!({"before": before, "rows": rows}));
             let noted = desk.stores.admin_log.append(entry).await;
             noted.context("the rows are removed, but the admin log could not be written")?;
         }

@@ -21,32 +21,33 @@ use crate::cli::BridgeArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{header_template, process_environment, server_url};
 
-const NAME: &str = "gateway";
-const ALL: &str =
+const UPSTREAM_NAME: &str = "gateway";
+const ALLOW_ALL_POLICY: &str =
     r#"{"version":"1","default":"allow","client_requests":{"sampling":"allow","roots":"allow","elicitation":"allow"}}"#;
 /// What was done is written down at the gateway; here it goes after this long.
-const KEPT: Duration = Duration::from_secs(60);
+const RECORD_RETENTION: Duration = Duration::from_secs(60);
 
 /// A token is far shorter; whoever names another file by mistake is told so.
-const LONGEST_TOKEN: u64 = 4_096;
+const MAX_TOKEN_FILE_BYTES: u64 = 4_096;
 /// What the group and all others may do with a file.
-const FOR_OTHERS: u32 = 0o077;
+const GROUP_AND_OTHER_MODE_BITS: u32 = 0o077;
 
 pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
     app::start_log(&args.log)?;
     let url = server_url::parse_server_url(&args.url)
         .map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
-    let token = token(&args)?;
+    let token = read_token(&args)?;
     let token = header_template::expand_header("authorization", "Bearer ${TOKEN}", &|_| Some(token.clone()))
         .map_err(|_| UsageError("the token cannot be sent: it is one line of plain text".to_owned()))?;
-    let policy =
-        parse(ALL.as_bytes(), DocumentFormat::Json).map_err(|_| anyhow::anyhow!("the built-in policy is broken"))?;
-    let policy = ActivePolicy { name: NAME.parse()?, version: PolicyVersion(0), policy };
+    let policy = parse(ALLOW_ALL_POLICY.as_bytes(), DocumentFormat::Json)
+        .map_err(|_| anyhow::anyhow!("the built-in policy is broken"))?;
+    let policy = ActivePolicy { name: UPSTREAM_NAME.parse()?, version: PolicyVersion(0), policy };
     let door = ServerAccess { policy: Some(Arc::new(policy)), mode: EnforcementMode::Observe };
     // What is withheld is withheld there; in observe mode nothing is here.
     let accepting = PinningSettings::default();
     let way = UpstreamTransport::Http(UpstreamHttpConfig { url, headers: vec![token] });
-    let server = UpstreamConfig { name: NAME.parse()?, transport: way, log_arguments: false, pinning: accepting };
+    let server =
+        UpstreamConfig { name: UPSTREAM_NAME.parse()?, transport: way, log_arguments: false, pinning: accepting };
     let clock = app::system_clock();
     let ledger = Arc::new(MemoryStore::new(Arc::clone(&clock)));
     let local = StdioGateway {
@@ -59,12 +60,12 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
         clock: Arc::clone(&clock),
         server,
         server_access: door,
-        client_label: NAME.to_owned(),
+        client_label: UPSTREAM_NAME.to_owned(),
     };
     app::run_local(local, async {
         loop {
-            tokio::time::sleep(KEPT).await;
-            if let Ok(before) = clock.now().checked_sub(KEPT) {
+            tokio::time::sleep(RECORD_RETENTION).await;
+            if let Ok(before) = clock.now().checked_sub(RECORD_RETENTION) {
                 let _ = ledger.prune(before).await;
             }
         }
@@ -73,9 +74,10 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
 }
 
 /// The token, from where it was said to be.
-fn token(args: &BridgeArgs) -> Result<String, UsageError> {
+fn read_token(args: &BridgeArgs) -> Result<String, UsageError> {
     if let Some(path) = &args.token_file {
-        let token = of_file(path).map_err(|why| UsageError(format!("the token's file `{}`: {why}", path.display())))?;
+        let token =
+            token_from_file(path).map_err(|why| UsageError(format!("the token's file `{}`: {why}", path.display())))?;
         return Ok(token);
     }
     let variable = crate::diagnostic_report::escape_for_terminal(&args.token_env);
@@ -86,23 +88,23 @@ fn token(args: &BridgeArgs) -> Result<String, UsageError> {
 }
 
 /// Looks at the file that was opened, not at its name: in between it could become another.
-fn of_file(path: &Path) -> Result<String, String> {
+fn token_from_file(path: &Path) -> Result<String, String> {
     let file = File::open(path).map_err(|error| format!("it cannot be read: {error}"))?;
     let metadata = file.metadata().map_err(|error| format!("it cannot be looked at: {error}"))?;
     if !metadata.is_file() {
         return Err("it is not a file".to_owned());
     }
     let mode = metadata.mode() & 0o777;
-    if mode & FOR_OTHERS != 0 {
+    if mode & GROUP_AND_OTHER_MODE_BITS != 0 {
         let name = process_environment::quote_for_shell(&path.display().to_string());
         return Err(format!("others may use it, its mode is {mode:03o}; make it yours alone: chmod 600 {name}"));
     }
     let mut text = String::new();
-    let read = file.take(LONGEST_TOKEN + 1).read_to_string(&mut text);
+    let read = file.take(MAX_TOKEN_FILE_BYTES + 1).read_to_string(&mut text);
     let length = read.map_err(|error| format!("it cannot be read: {error}"))?;
     match text.trim() {
         "" => Err("it is empty; it must hold the token of a grant".to_owned()),
-        token if length as u64 <= LONGEST_TOKEN && !token.contains(char::is_whitespace) => Ok(token.to_owned()),
+        token if length as u64 <= MAX_TOKEN_FILE_BYTES && !token.contains(char::is_whitespace) => Ok(token.to_owned()),
         _ => Err("it must hold the token of a grant and nothing else".to_owned()),
     }
 }

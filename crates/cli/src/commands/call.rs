@@ -13,7 +13,7 @@ use crate::mcp_client::{McpClient, McpClientError};
 use crate::{process_environment, server_url, stdout_output};
 
 /// What stands before a refusal's text, and how the command then ends.
-const REFUSALS: &[(&str, CommandExitCode)] = &[
+const REFUSAL_EXIT_CODES: &[(&str, CommandExitCode)] = &[
     ("[POLICY DENIED]", CommandExitCode::Denied),
     ("[GATEWAY]", CommandExitCode::InternalError),
     ("[UPSTREAM]", CommandExitCode::Unreachable),
@@ -37,29 +37,29 @@ pub fn run(args: &CallArgs) -> Result<CommandExitCode> {
         let opened = McpClient::open(url, headers, args.protocol, Duration::from_secs(args.timeout)).await;
         let mut client = match opened {
             Ok(client) => client,
-            Err(error) => return failed(&error, args),
+            Err(error) => return report_failure(&error, args),
         };
         let exit = match &args.tool {
-            Some(tool) => call(&mut client, tool, &arguments, args).await,
-            None => list(&mut client, args).await,
+            Some(tool) => call_tool(&mut client, tool, &arguments, args).await,
+            None => list_tools(&mut client, args).await,
         };
         client.close().await;
         exit
     })
 }
 
-async fn call(client: &mut McpClient, tool: &str, arguments: &Value, args: &CallArgs) -> Result<CommandExitCode> {
+async fn call_tool(client: &mut McpClient, tool: &str, arguments: &Value, args: &CallArgs) -> Result<CommandExitCode> {
     for _ in 0..args.times {
         let result = match client.call(tool, arguments).await {
             Ok(result) => result,
-            Err(error) => return failed(&error, args),
+            Err(error) => return report_failure(&error, args),
         };
         if args.json {
             stdout_output::print_json(&result)?;
         } else {
-            stdout_output::print(&format!("{}\n", text_of(&result)))?;
+            stdout_output::print(&format!("{}\n", result_text(&result)))?;
         }
-        let exit = exit_of(&result);
+        let exit = result_exit_code(&result);
         if exit != CommandExitCode::Success {
             return Ok(exit);
         }
@@ -67,10 +67,10 @@ async fn call(client: &mut McpClient, tool: &str, arguments: &Value, args: &Call
     Ok(CommandExitCode::Success)
 }
 
-async fn list(client: &mut McpClient, args: &CallArgs) -> Result<CommandExitCode> {
+async fn list_tools(client: &mut McpClient, args: &CallArgs) -> Result<CommandExitCode> {
     let tools = match client.list_tools().await {
         Ok(tools) => tools,
-        Err(error) => return failed(&error, args),
+        Err(error) => return report_failure(&error, args),
     };
     if args.json {
         stdout_output::print_json(&tools)?;
@@ -84,7 +84,7 @@ async fn list(client: &mut McpClient, args: &CallArgs) -> Result<CommandExitCode
 }
 
 /// Says why there is no result.
-fn failed(error: &McpClientError, args: &CallArgs) -> Result<CommandExitCode> {
+fn report_failure(error: &McpClientError, args: &CallArgs) -> Result<CommandExitCode> {
     let url = server_url::redact_url(&args.url);
     let why = escape_for_terminal(&error.to_string());
     let (what, exit) = match error {
@@ -113,17 +113,17 @@ fn failed(error: &McpClientError, args: &CallArgs) -> Result<CommandExitCode> {
     Ok(exit)
 }
 
-fn exit_of(result: &Value) -> CommandExitCode {
+fn result_exit_code(result: &Value) -> CommandExitCode {
     if result.get("isError") != Some(&Value::Bool(true)) {
         return CommandExitCode::Success;
     }
-    let text = text_of(result);
-    let known = REFUSALS.iter().find(|(mark, _)| text.starts_with(mark));
+    let text = result_text(result);
+    let known = REFUSAL_EXIT_CODES.iter().find(|(mark, _)| text.starts_with(mark));
     known.map_or(CommandExitCode::Findings, |(_, exit)| *exit)
 }
 
 /// What a result says in words; of other content its kind.
-fn text_of(result: &Value) -> String {
+fn result_text(result: &Value) -> String {
     let content = result.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
     let words = content.iter().map(|item| match item.get("text").and_then(Value::as_str) {
         Some(text) => text.lines().map(escape_for_terminal).collect::<Vec<_>>().join("\n"),

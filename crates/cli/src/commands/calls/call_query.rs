@@ -8,37 +8,37 @@ use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallRecord, Ledger, Rec
 use crate::cli::CallsArgs;
 
 /// How many rows are read at a time.
-const PAGE: usize = 500;
+const PAGE_ROWS: usize = 500;
 
 /// Which calls are wanted.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct CallQuery {
     filter: CallLogFilter,
     /// Also what no rule speaks of.
-    all: bool,
+    includes_passed: bool,
     /// How many at most.
-    last: usize,
+    max_calls: usize,
 }
 
 /// A call: its first row, and the one that says how it ended.
 #[derive(Debug)]
-pub struct Call {
+pub struct LoggedCall {
     pub row: CallLogRow,
     pub outcome: Option<CallLogRow>,
 }
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub struct CallQueryResult {
     /// The calls, oldest first.
-    pub calls: Vec<Call>,
+    pub calls: Vec<LoggedCall>,
     /// The number of the last row that was looked at.
-    pub newest: u64,
+    pub last_seq: u64,
     /// How many rows were read for it.
     pub rows_read: usize,
 }
 
-impl Wanted {
+impl CallQuery {
     pub fn of(args: &CallsArgs) -> Self {
         let filter = CallLogFilter {
             grant: args.grant.clone(),
@@ -48,35 +48,35 @@ impl Wanted {
             refused_only: args.refused,
             ..CallLogFilter::default()
         };
-        Self { filter, all: args.all, last: args.last }
+        Self { filter, includes_passed: args.all, max_calls: args.last }
     }
 
     /// Whatever a filter admits.
     #[cfg(test)]
     pub fn all(filter: CallLogFilter) -> Self {
-        Self { filter, all: true, last: usize::MAX }
+        Self { filter, includes_passed: true, max_calls: usize::MAX }
     }
 
     /// Whether a call that begins with this row is wanted.
-    pub fn admits(&self, row: &CallLogRow) -> bool {
-        (self.all || row.record.kind != RecordKind::Unchecked) && self.filter.admits(row)
+    pub fn matches(&self, row: &CallLogRow) -> bool {
+        (self.includes_passed || row.record.kind != RecordKind::Unchecked) && self.filter.admits(row)
     }
 }
 
 /// Finds the newest calls. An outcome has only the call's id; going back, it comes before its intent, and waits there.
-pub async fn newest(ledger: &dyn Ledger, wanted: &Wanted) -> Result<Gathered> {
-    let mut found = Gathered { newest: ledger.head().await?.seq, ..Gathered::default() };
+pub async fn newest_calls(ledger: &dyn Ledger, wanted: &CallQuery) -> Result<CallQueryResult> {
+    let mut found = CallQueryResult { last_seq: ledger.head().await?.seq, ..CallQueryResult::default() };
     // Outcomes whose intents are further back: no more than there were calls in flight at that moment.
     let mut outcomes: HashMap<CallId, CallLogRow> = HashMap::new();
-    let mut before = Some(found.newest.saturating_add(1));
-    while found.calls.len() < wanted.last {
-        let page = ledger.rows(CallLogFilter { before, limit: PAGE, ..CallLogFilter::default() }).await?;
+    let mut before = Some(found.last_seq.saturating_add(1));
+    while found.calls.len() < wanted.max_calls {
+        let page = ledger.rows(CallLogFilter { before, limit: PAGE_ROWS, ..CallLogFilter::default() }).await?;
         found.rows_read += page.len();
         before = page.first().map(|row| row.seq);
         if before.is_none() {
             // Of these the intents are removed already.
-            let alone = outcomes.into_values().filter(|row| wanted.admits(row));
-            found.calls.extend(alone.map(|row| Call { row, outcome: None }));
+            let alone = outcomes.into_values().filter(|row| wanted.matches(row));
+            found.calls.extend(alone.map(|row| LoggedCall { row, outcome: None }));
             break;
         }
         for row in page.into_iter().rev() {
@@ -85,20 +85,20 @@ pub async fn newest(ledger: &dyn Ledger, wanted: &Wanted) -> Result<Gathered> {
                 continue;
             }
             let outcome = outcomes.remove(&row.record.call);
-            if wanted.admits(&row) && found.calls.len() < wanted.last {
-                found.calls.push(Call { row, outcome });
+            if wanted.matches(&row) && found.calls.len() < wanted.max_calls {
+                found.calls.push(LoggedCall { row, outcome });
             }
         }
     }
     found.calls.sort_by_key(|call| std::cmp::Reverse(call.row.seq));
-    found.calls.truncate(wanted.last);
+    found.calls.truncate(wanted.max_calls);
     found.calls.reverse();
     Ok(found)
 }
 
-impl Call {
+impl LoggedCall {
     /// The call in one record: what it was, and how it ended.
-    pub fn merged(&self) -> CallRecord {
+    pub fn merged_record(&self) -> CallRecord {
         let mut record = self.row.record.clone();
         if let Some(CallLogRow { record: outcome, .. }) = &self.outcome {
             record.outcome = outcome.outcome;
@@ -152,26 +152,26 @@ mod tests {
         store
     }
 
-    fn wanted(last: usize) -> Wanted {
-        Wanted { filter: CallLogFilter::default(), all: false, last }
+    fn wanted(last: usize) -> CallQuery {
+        CallQuery { filter: CallLogFilter::default(), includes_passed: false, max_calls: last }
     }
 
     #[tokio::test]
     async fn the_newest_calls_are_found_without_reading_the_log() {
         let store = filled().await;
-        let found = newest(&store, &wanted(50)).await.expect("calls");
+        let found = newest_calls(&store, &wanted(50)).await.expect("calls");
         assert_eq!(found.calls.len(), 50);
         assert!(found.calls.iter().all(|call| !call.is_open()), "each has its outcome");
         assert!(found.calls.is_sorted_by_key(|call| call.row.seq));
-        assert_eq!(found.calls.last().expect("a call").outcome.as_ref().expect("an end").seq, found.newest);
-        assert!(found.rows_read <= PAGE, "{} rows", found.rows_read);
+        assert_eq!(found.calls.last().expect("a call").outcome.as_ref().expect("an end").seq, found.last_seq);
+        assert!(found.rows_read <= PAGE_ROWS, "{} rows", found.rows_read);
     }
 
     #[tokio::test]
     async fn however_many_calls_are_asked_for_each_row_is_read_once() {
         let store = filled().await;
         let filter = CallLogFilter { grant: Some("rare".into()), ..CallLogFilter::default() };
-        let found = newest(&store, &Wanted { filter, ..wanted(1_000) }).await.expect("calls");
+        let found = newest_calls(&store, &CallQuery { filter, ..wanted(1_000) }).await.expect("calls");
         assert_eq!(found.calls.len(), CALLS / 1_000);
         assert!(found.calls.iter().all(|call| !call.is_open()), "each has its outcome");
         assert_eq!(found.rows_read, 2 * CALLS);

@@ -5,25 +5,25 @@ use gatelodge_store::{CallOutcome, CallRecord, RecordKind};
 use crate::diagnostic_report::escape_for_terminal;
 
 /// A call on one line, and why on the next.
-pub fn text(record: &CallRecord) -> String {
+pub fn call_text(record: &CallRecord) -> String {
     let word = |text: Option<&str>| escape_for_terminal(text.unwrap_or("-"));
     let at = record.at.strftime("%Y-%m-%d %H:%M:%S");
     let server = record.server.as_ref().map_or("-", |server| server.as_str());
     let target = record.target.as_deref().or(record.method.as_deref());
     let (who, what) = (word(record.label.as_deref()), word(target));
-    let mut out = format!("{at}Z  {who}  {server}/{what}  {}  {}\n", verdict(record), record.call);
-    if let Some(why) = why(record) {
+    let mut out = format!("{at}Z  {who}  {server}/{what}  {}  {}\n", outcome_summary(record), record.call);
+    if let Some(why) = reason_text(record) {
         out.push_str(&format!("  {}\n", escape_for_terminal(&why)));
     }
     out
 }
 
 /// How the call went, in a few words.
-fn verdict(record: &CallRecord) -> String {
+fn outcome_summary(record: &CallRecord) -> String {
     let sent = || {
         let time = record.timings.map(|timings| format!(" in {:.1} ms", timings.upstream as f64 / 1_000.0));
         match record.outcome {
-            Some(outcome) => format!("{}{}", outcome_words(outcome), time.unwrap_or_default()),
+            Some(outcome) => format!("{}{}", outcome_text(outcome), time.unwrap_or_default()),
             None => "sent, no outcome".to_owned(),
         }
     };
@@ -37,7 +37,7 @@ fn verdict(record: &CallRecord) -> String {
     }
 }
 
-fn outcome_words(outcome: CallOutcome) -> &'static str {
+fn outcome_text(outcome: CallOutcome) -> &'static str {
     match outcome {
         CallOutcome::Ok => "ok",
         CallOutcome::ToolError => "the tool failed",
@@ -50,7 +50,7 @@ fn outcome_words(outcome: CallOutcome) -> &'static str {
 }
 
 /// Why it was refused, would have been, or failed: code, rule, and what the caller was told.
-fn why(record: &CallRecord) -> Option<String> {
+fn reason_text(record: &CallRecord) -> Option<String> {
     let code = record.code.as_deref()?;
     let rule = record.rule.as_deref().map(|rule| format!(" by {rule}")).unwrap_or_default();
     let policy = record.policy.as_ref().map(|policy| {
@@ -75,10 +75,10 @@ mod tests {
         let at = "2026-11-15T12:00:00Z".parse().expect("a time");
         let mut record = CallRecord::new(RecordKind::Refused, CallId::new(at, [7; 10]), at);
         record.code = Some("limit".into());
-        assert!(!text(&record).contains("room again"));
+        assert!(!call_text(&record).contains("room again"));
         record.retry_after_seconds = Some(3_600);
-        assert!(text(&record).ends_with("  limit; room again in 3600 s\n"), "{}", text(&record));
+        assert!(call_text(&record).ends_with("  limit; room again in 3600 s\n"), "{}", call_text(&record));
         record.message = Some("2 per day, room again in 3600 s".into());
-        assert_eq!(text(&record).matches("room again").count(), 1);
+        assert_eq!(call_text(&record).matches("room again").count(), 1);
     }
 }
