@@ -1,15 +1,15 @@
 //! `gatelodge catalogue …`: what tools can do.
 
-mod attacks;
-mod changes;
-mod classify;
-mod feed;
-pub mod known;
+pub mod classification_io;
+mod classify_tools;
+pub mod index_access;
+mod index_change_feed;
+mod index_changes;
 mod mcp;
-pub mod open;
-mod search;
-pub mod show;
-mod update;
+mod search_index;
+mod show_attacks;
+pub mod show_package;
+mod update_index;
 
 use anyhow::Result;
 
@@ -23,13 +23,13 @@ const INSTALL_INDEXER: &str = "`cargo install --path tools/indexer` in the sourc
 
 pub fn run(command: CatalogueCommand) -> Result<CommandExitCode> {
     match command {
-        CatalogueCommand::Search(args) => search::run(&args),
-        CatalogueCommand::Show(args) => show::run(&args),
-        CatalogueCommand::Attacks(args) => attacks::run(&args),
-        CatalogueCommand::Update(args) => update::run(&args),
-        CatalogueCommand::Changes(args) => changes::run(&args),
+        CatalogueCommand::Search(args) => search_index::run(&args),
+        CatalogueCommand::Show(args) => show_package::run(&args),
+        CatalogueCommand::Attacks(args) => show_attacks::run(&args),
+        CatalogueCommand::Update(args) => update_index::run(&args),
+        CatalogueCommand::Changes(args) => index_changes::run(&args),
         CatalogueCommand::Mcp(args) => mcp::run(&args),
-        CatalogueCommand::Classify(args) => classify::run(&args),
+        CatalogueCommand::Classify(args) => classify_tools::run(&args),
         CatalogueCommand::Crawl(args) => Err(moved("crawl", &args)),
         CatalogueCommand::Eval(args) => Err(moved("eval", &args)),
         CatalogueCommand::Index(args) => Err(moved("index", &args)),

@@ -15,7 +15,7 @@ use gatelodge_catalogue::{
 use serde_json::{Value, json};
 
 use self::named::Named;
-use super::catalogue::{open, show};
+use super::catalogue::{index_access, show_package};
 use crate::cli::PrecheckArgs;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
@@ -32,7 +32,7 @@ struct Asked {
 }
 
 pub fn run(args: &PrecheckArgs) -> Result<CommandExitCode> {
-    let index = open::index(&args.index_source)?;
+    let index = index_access::open_index(&args.index_source)?;
     let asked = asked(&index, &args.target)?;
     let verdict = asked.iter().map(|own| own.advice.verdict).max().unwrap_or(PrecheckVerdict::AskFirst);
     match args.json {
@@ -84,12 +84,12 @@ fn of_package(index: &PackageIndex, named: &PackageName) -> Asked {
                 name: format!("{}:{}", server.source().as_str(), escape_for_terminal(server.package())),
                 grade: Some(grade_server(&known.tools).letter),
                 version: Some(escape_for_terminal(server.version())),
-                rule: show::policy(&known, Strictness::Recommended).ok(),
-                advice: open::advise(index, named, &server, &known.tools),
+                rule: show_package::server_policy(&known, Strictness::Recommended).ok(),
+                advice: index_access::advise(index, named, &server, &known.tools),
             }
         }
         None => {
-            let (name, advice) = (escape_for_terminal(&named.name), open::advise_unknown(index, named));
+            let (name, advice) = (escape_for_terminal(&named.name), index_access::advise_unknown(index, named));
             Asked { name, advice, grade: None, version: None, rule: None }
         }
     }
@@ -106,7 +106,9 @@ impl Asked {
         own.advice.reasons.extend(named.concern());
         if !named.tools.is_empty() {
             own.advice.reasons.extend(precheck(&named.tools).reasons);
-            own.rule = show::policy(&CataloguedServer::from_facts(name, named.tools), Strictness::Recommended).ok();
+            own.rule =
+                show_package::server_policy(&CataloguedServer::from_facts(name, named.tools), Strictness::Recommended)
+                    .ok();
         }
         own
     }

@@ -10,7 +10,7 @@ use gatelodge_gateway::UpstreamConfig;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::json;
 
-use super::catalogue::known;
+use super::catalogue::classification_io;
 use super::server::test;
 use super::wrap;
 use crate::cli::{PostureArg, ScanArgs};
@@ -99,17 +99,19 @@ fn tell(told: &ServerProbe, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Re
         None => list_all(&told.server, &known, args.json)?,
     }
     let exit = if errors.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings };
-    known::refuse_each(errors.into_iter().map(|error| error.why).collect());
+    classification_io::report_messages(errors.into_iter().map(|error| error.why).collect());
     Ok(exit)
 }
 
 fn list_all(server: &str, known: &[(&ToolEntry<'_>, Classification)], json: bool) -> Result<()> {
     if json {
-        let lines =
-            known.iter().map(|(item, known)| stdout_output::json_line(&known::told(server, &item.tool, known)?));
+        let lines = known.iter().map(|(item, known)| {
+            stdout_output::json_line(&classification_io::classification_json(server, &item.tool, known)?)
+        });
         return stdout_output::print(&lines.collect::<Result<String>>()?);
     }
-    let rows: Vec<_> = known.iter().map(|(item, known)| known::row(&item.tool, known)).collect();
+    let rows: Vec<_> =
+        known.iter().map(|(item, known)| classification_io::classification_row(&item.tool, known)).collect();
     stdout_output::print(&stdout_output::format_table(&rows))?;
     print_stderr(&format!("{}; `--policy recommended` writes a policy for them", count_noun(known.len(), "tool")));
     Ok(())

@@ -20,7 +20,7 @@ use gatelodge_catalogue::{
 };
 use serde_json::{Value, json};
 
-use super::catalogue::{open, show};
+use super::catalogue::{index_access, show_package};
 use crate::cli::{StackArgs, StackFormat};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::CommandExitCode;
@@ -136,7 +136,7 @@ fn look(args: &StackArgs) -> Result<Told, (String, anyhow::Error)> {
     // Where the index lies is no concern of those whom a report is sent to.
     let no_index =
         |error| ("the index of packages cannot be used; the error of the command says why".to_owned(), error);
-    let index = open::index(&args.index_source).map_err(no_index)?;
+    let index = index_access::open_index(&args.index_source).map_err(no_index)?;
     let gathered = gather::gather(args, &index).map_err(|error| (escape_for_terminal(&format!("{error:#}")), error));
     let (entries, unread) = gathered?;
     Ok(Told::new(entries, unread, index.metadata().date.clone()))
@@ -146,7 +146,7 @@ fn look(args: &StackArgs) -> Result<Told, (String, anyhow::Error)> {
 fn policy(entry: &Entry) -> Option<String> {
     let package = entry.package.as_ref()?;
     let known = CataloguedServer::from_facts(package, entry.tools.clone()?);
-    show::policy(&known, Strictness::Recommended).ok()
+    show_package::server_policy(&known, Strictness::Recommended).ok()
 }
 
 /// Writes policies where no file is, and says what became of each.

@@ -10,18 +10,22 @@ use anyhow::{Context, Result};
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{code, error_response, to_single_line};
 
-use super::open;
+use super::index_access;
 use crate::cli::CatalogueMcpArgs;
 use crate::exit_code::CommandExitCode;
 use tools::Desk;
 
 pub fn run(args: &CatalogueMcpArgs) -> Result<CommandExitCode> {
     // Where there is no directory to keep them in, nothing has changed yet.
-    let changes = open::places(&args.index_source.store).ok().map(|(index, changes)| {
-        open::settle(&index, &changes);
+    let changes = index_access::index_paths(&args.index_source.store).ok().map(|(index, changes)| {
+        index_access::publish_staged_changes(&index, &changes);
         changes
     });
-    let desk = Desk { index: open::index(&args.index_source)?, changes, is_named: args.index_source.index.is_some() };
+    let desk = Desk {
+        index: index_access::open_index(&args.index_source)?,
+        changes,
+        is_named: args.index_source.index.is_some(),
+    };
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     let max = JsonLimits::REQUEST.max_bytes as u64;
     let mut line = Vec::new();

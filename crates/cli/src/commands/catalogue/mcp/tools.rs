@@ -10,7 +10,7 @@ use gatelodge_catalogue::{
 use gatelodge_policy::Category;
 use serde_json::{Map, Value, json};
 
-use super::super::{feed, known, open, search, show};
+use super::super::{classification_io, index_access, index_change_feed, search_index, show_package};
 use crate::diagnostic_report::escape_for_terminal;
 
 /// The most of anything that is told at once.
@@ -119,20 +119,21 @@ fn find<'i>(desk: &'i Desk, text: &str) -> Result<(PackageName, Option<IndexedSe
 fn check_server(desk: &Desk, text: &str, given: &Given<'_>) -> Result<Value, String> {
     let (named, server) = find(desk, text)?;
     let Some(server) = server else {
-        let advice = open::advise_unknown(&desk.index, &named);
+        let advice = index_access::advise_unknown(&desk.index, &named);
         return Ok(
             json!({"server": escape_for_terminal(text), "is_known": false, "verdict": advice.verdict, "reasons": advice.reasons}),
         );
     };
     let known = CataloguedServer::of(&server);
-    let (grade, advice) = (grade_server(&known.tools), open::advise(&desk.index, &named, &server, &known.tools));
+    let (grade, advice) =
+        (grade_server(&known.tools), index_access::advise(&desk.index, &named, &server, &known.tools));
     let skip = usize::try_from(given.number("skip", 0)?).unwrap_or(usize::MAX);
     let limit = given.number("limit", USUAL_TOOLS)?.clamp(1, MOST) as usize;
     let mut tools: Vec<&ToolFacts> = known.tools.iter().collect();
     tools.sort_by_key(|tool| Reverse(RiskLevel::of(tool.category)));
     let part: Vec<Value> = tools.iter().skip(skip).take(limit).map(|tool| row(tool)).collect();
     let next = skip.saturating_add(part.len());
-    let mut told = search::server(&server);
+    let mut told = search_index::server_json(&server);
     if let Value::Object(told) = &mut told {
         let more = json!({"is_known": true, "verdict": advice.verdict, "reasons": advice.reasons, "grade_reasons": grade.reasons,
             "tokens": known.estimated_tokens(), "tools": part, "index_date": desk.index.metadata().date});
@@ -155,7 +156,7 @@ fn row(tool: &ToolFacts) -> Value {
 
 /// The policy that fits, or where to get it if it would fill a model's context.
 fn short_policy(server: &IndexedServer<'_>, known: &CataloguedServer) -> Value {
-    let policy = show::policy(known, Strictness::Recommended).ok();
+    let policy = show_package::server_policy(known, Strictness::Recommended).ok();
     match policy {
         Some(policy) if policy.len() > LONGEST_POLICY => {
             let package = format!("{}:{}", server.source().as_str(), escape_for_terminal(server.package()));
@@ -177,23 +178,24 @@ fn search_all(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     let limit = given.number("limit", 20)?.clamp(1, MOST) as usize;
     let found = desk.index.search(&query, 0, limit);
     Ok(json!({
-        "servers": found.servers.iter().map(search::server).collect::<Vec<_>>(), "server_count": found.server_count,
-        "tools": found.tools.iter().map(search::tool).collect::<Vec<_>>(), "tool_count": found.tool_count,
+        "servers": found.servers.iter().map(search_index::server_json).collect::<Vec<_>>(), "server_count": found.server_count,
+        "tools": found.tools.iter().map(search_index::tool_json).collect::<Vec<_>>(), "tool_count": found.tool_count,
     }))
 }
 
 fn check_tool(desk: &Desk, server: &str, name: &str) -> Result<Value, String> {
     let (named, server) = find(desk, server)?;
     let server = server.ok_or_else(|| {
-        let reasons = open::advise_unknown(&desk.index, &named).reasons.join("; ");
+        let reasons = index_access::advise_unknown(&desk.index, &named).reasons.join("; ");
         format!("{reasons}; `search_registry` looks for parts of names")
     })?;
     let known = CataloguedServer::of(&server);
-    let advice = open::advise(&desk.index, &named, &server, &known.tools);
+    let advice = index_access::advise(&desk.index, &named, &server, &known.tools);
     known.with_classifications(|tools| {
         let found = tools.iter().find(|(tool, _)| tool.name == name);
         let (tool, own) = found.ok_or("the server has no such tool; `check_mcp_server` lists them")?;
-        let mut told = known::told(server.package(), tool, own).map_err(|error| error.to_string())?;
+        let mut told =
+            classification_io::classification_json(server.package(), tool, own).map_err(|error| error.to_string())?;
         if let Value::Object(told) = &mut told {
             let more = json!({"source": server.source(), "version": escape_for_terminal(server.version()),
                 "verdict": advice.verdict, "reasons": advice.reasons});
@@ -215,8 +217,8 @@ fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
         let tools = server.map(|server| server.facts().tools);
         has_case |= named.incidents(server.as_ref()).iter().any(|own| own.is_affected);
         counsels.push(match (server, &tools) {
-            (Some(server), Some(tools)) => open::advise(&desk.index, &named, &server, tools),
-            _ => open::advise_unknown(&desk.index, &named),
+            (Some(server), Some(tools)) => index_access::advise(&desk.index, &named, &server, tools),
+            _ => index_access::advise_unknown(&desk.index, &named),
         });
         members.push(StackMember { name: escape_for_terminal(name), tools, is_package_guessed: false });
     }
@@ -239,8 +241,8 @@ fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     let Some(log) = desk.changes.as_deref() else {
         return Ok(json!({"events": [], "cursor": cursor, "has_more": false, "left_out": 0}));
     };
-    let page =
-        feed::behind(log, cursor, least, limit).map_err(|error| format!("the changes cannot be read: {error}"))?;
+    let page = index_change_feed::events_after(log, cursor, least, limit)
+        .map_err(|error| format!("the changes cannot be read: {error}"))?;
     let page = page.map_err(|ahead| ahead.to_string())?;
     Ok(json!({"events": page.events, "cursor": page.cursor, "has_more": page.has_more, "left_out": page.left_out}))
 }

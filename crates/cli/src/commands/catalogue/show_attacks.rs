@@ -30,14 +30,14 @@ pub fn run(args: &AttackPatternsArgs) -> Result<CommandExitCode> {
             let cases: Vec<&Incident> = incidents().iter().filter(|own| own.attacks.contains(slug)).collect();
             match args.json {
                 true => stdout_output::print_json(&json!({"attack": pattern, "incidents": cases}))?,
-                false => stdout_output::print(&text(pattern, &cases))?,
+                false => stdout_output::print(&pattern_text(pattern, &cases))?,
             }
         }
     }
     Ok(CommandExitCode::Success)
 }
 
-fn text(pattern: &AttackPattern, cases: &[&Incident]) -> String {
+fn pattern_text(pattern: &AttackPattern, cases: &[&Incident]) -> String {
     let mut out = format!("{}\n\n{}\n\n{}\n\n", pattern.name, pattern.summary, pattern.mechanism);
     out.push_str(&format!("Signs: {}\n\nWhat bounds it:\n", pattern.signs));
     pattern.mitigations.iter().for_each(|bound| out.push_str(&format!("  - {bound}\n")));

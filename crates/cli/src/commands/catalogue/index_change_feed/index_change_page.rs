@@ -6,12 +6,12 @@ use std::path::Path;
 use gatelodge_catalogue::RiskLevel;
 use serde_json::Value;
 
-use super::lines;
+use super::feed_lines;
 use crate::diagnostic_report::escape_for_terminal;
 
 /// Some events.
 #[derive(Debug)]
-pub struct Page {
+pub struct IndexChangePage {
     /// The events, with their foreign texts made visible.
     pub events: Vec<Value>,
     /// The cursor for the next ones.
@@ -27,16 +27,21 @@ pub struct Page {
 #[error(
     "the cursor is {cursor}, and the last event here is {newest}: these are other changes than those it was told with; begin again with 0"
 )]
-pub struct Ahead {
+pub struct CursorAheadError {
     cursor: u64,
     newest: u64,
 }
 
 /// The events behind a cursor that are of a level at least.
-pub fn behind(log: &Path, cursor: u64, least: RiskLevel, limit: usize) -> io::Result<Result<Page, Ahead>> {
-    let mut page = Page { events: Vec::new(), cursor, has_more: false, left_out: 0 };
+pub fn events_after(
+    log: &Path,
+    cursor: u64,
+    least: RiskLevel,
+    limit: usize,
+) -> io::Result<Result<IndexChangePage, CursorAheadError>> {
+    let mut page = IndexChangePage { events: Vec::new(), cursor, has_more: false, left_out: 0 };
     let (mut first, mut newest): (Option<u64>, u64) = (None, 0);
-    for line in lines(log)? {
+    for line in feed_lines(log)? {
         let line = line?;
         // Most lines lie before the cursor, and need not be read further than their number.
         let number = line.strip_prefix("{\"cursor\":").and_then(|rest| rest.split(',').next()?.parse().ok());
@@ -59,11 +64,11 @@ pub fn behind(log: &Path, cursor: u64, least: RiskLevel, limit: usize) -> io::Re
         page.cursor = own;
         let level = event.get("level").and_then(Value::as_str).unwrap_or_default();
         if RiskLevel::ALL.into_iter().any(|known| known.as_str() == level && known >= least) {
-            page.events.push(visible(event));
+            page.events.push(escape_event(event));
         }
     }
     if cursor > newest {
-        return Ok(Err(Ahead { cursor, newest }));
+        return Ok(Err(CursorAheadError { cursor, newest }));
     }
     // Numbers have no gaps, so what was dropped is what lies before the first that is kept.
     page.left_out = first.unwrap_or_default().saturating_sub(1).saturating_sub(cursor);
@@ -71,7 +76,7 @@ pub fn behind(log: &Path, cursor: u64, least: RiskLevel, limit: usize) -> io::Re
 }
 
 /// An event with its foreign texts made visible.
-fn visible(mut event: Value) -> Value {
+fn escape_event(mut event: Value) -> Value {
     for name in ["package", "version", "tool"] {
         if let Some(Value::String(text)) = event.get_mut(name) {
             *text = escape_for_terminal(text);

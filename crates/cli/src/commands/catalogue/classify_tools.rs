@@ -4,13 +4,13 @@ use anyhow::Result;
 use gatelodge_catalogue::{ReadToolError, ServerContext, ToolEntry, classify, read_tools};
 use serde_json::json;
 
-use super::known;
+use super::classification_io;
 use crate::cli::ClassifyToolsArgs;
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 
 pub fn run(args: &ClassifyToolsArgs) -> Result<CommandExitCode> {
-    let source = known::read(&args.file)?;
+    let source = classification_io::read_tool_definitions(&args.file)?;
     let documents = read_tools(&source.text);
     let mut items: Vec<Result<ToolEntry<'_>, ReadToolError>> = Vec::new();
     for (number, document) in &documents {
@@ -19,7 +19,7 @@ pub fn run(args: &ClassifyToolsArgs) -> Result<CommandExitCode> {
             Err(error) => items.push(Err(error.clone())),
         }
     }
-    let servers = known::servers(items.iter().flatten());
+    let servers = classification_io::group_servers(items.iter().flatten());
     let (mut out, mut rows, mut errors) = (String::new(), Vec::new(), Vec::new());
     let nobody = ServerContext::default();
     for item in items {
@@ -27,8 +27,12 @@ pub fn run(args: &ClassifyToolsArgs) -> Result<CommandExitCode> {
             Ok(item) => {
                 let answer = classify(&item.tool, servers.get(&item.server_key()).unwrap_or(&nobody));
                 match args.json {
-                    true => out.push_str(&stdout_output::json_line(&known::told(&item.server, &item.tool, &answer)?)?),
-                    false => rows.push(known::row(&item.tool, &answer)),
+                    true => out.push_str(&stdout_output::json_line(&classification_io::classification_json(
+                        &item.server,
+                        &item.tool,
+                        &answer,
+                    )?)?),
+                    false => rows.push(classification_io::classification_row(&item.tool, &answer)),
                 }
             }
             Err(error) => {
@@ -42,6 +46,6 @@ pub fn run(args: &ClassifyToolsArgs) -> Result<CommandExitCode> {
     }
     out.push_str(&stdout_output::format_table(&rows));
     stdout_output::print(&out)?;
-    known::refuse(&errors);
+    classification_io::report_errors(&errors);
     Ok(if errors.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings })
 }

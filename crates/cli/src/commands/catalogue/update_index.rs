@@ -8,22 +8,24 @@ use anyhow::{Context, Result};
 use gatelodge_catalogue::{IndexMetadata, PackageIndex, index_hash};
 use serde_json::json;
 
-use super::feed::{self, Kept};
-use super::open;
+use super::index_access;
+use super::index_change_feed::{self, FeedUpdateSummary};
 use crate::cli::UpdateIndexArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{admin_context, mcp_client, server_url, source_file, stdout_output};
 
 /// A slow line brings eight megabytes in this time.
-const TIME: Duration = Duration::from_secs(600);
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(600);
 /// An index with less than this share of the servers is more likely a mistake than news.
-const LEAST_SHARE: usize = 2;
+const MIN_SIZE_DIVISOR: usize = 2;
 
 pub fn run(args: &UpdateIndexArgs) -> Result<CommandExitCode> {
-    let (place, log) = open::places(&args.store)?;
+    let (place, log) = index_access::index_paths(&args.store)?;
     let (name, bytes) = match &args.from {
-        Some(from) => (format!("`{}`", server_url::redact_url(from)), fetch(from, Duration::from_secs(args.timeout))?),
+        Some(from) => {
+            (format!("`{}`", server_url::redact_url(from)), load_index_bytes(from, Duration::from_secs(args.timeout))?)
+        }
         None => ("the index of the program".to_owned(), PackageIndex::built_in().to_vec()),
     };
     let refused = |why: String| ExitError(CommandExitCode::Findings, format!("{name} {why}; the old index stays"));
@@ -36,39 +38,39 @@ pub fn run(args: &UpdateIndexArgs) -> Result<CommandExitCode> {
     let held = File::create(&lock).and_then(|file| file.lock().map(|()| file));
     let _held = held.with_context(|| format!("cannot lock `{}`", lock.display()))?;
     // What an update that was killed left: changes of the index in use are told, the rest goes.
-    open::settle(&place, &log);
-    feed::sweep(&place, &log);
+    index_access::publish_staged_changes(&place, &log);
+    index_change_feed::remove_stale_files(&place, &log);
     // One that cannot be read any more has nothing to compare with, and is what an update mends.
-    let old = open::kept_quietly(&args.store)
+    let old = index_access::open_installed_quietly(&args.store)
         .or_else(|_| PackageIndex::open(PackageIndex::built_in()).map_err(anyhow::Error::from))?;
     let (before, after) = (old.metadata(), new.metadata());
-    if let Some(why) = doubt(before, after, args) {
+    if let Some(why) = rejection_reason(before, after, args) {
         return Err(refused(why).into());
     }
     // Changes are written first and told last: whenever it is killed, they are told if their index is in use, and once.
     let hash = index_hash(&bytes);
-    let kept = feed::keep(&log, &after.date, &old, &new, &hash)?;
+    let kept = index_change_feed::stage_changes(&log, &after.date, &old, &new, &hash)?;
     source_file::replace_file(&place, &bytes)?;
-    feed::settle(&log, &hash).with_context(|| format!("cannot write `{}`", log.display()))?;
+    index_change_feed::publish_staged(&log, &hash).with_context(|| format!("cannot write `{}`", log.display()))?;
     match args.json {
         true => {
             let told = json!({"date": after.date, "servers": after.servers, "tools": after.tools, "changes": kept.changes,
                 "feed": kept, "before": {"date": before.date, "servers": before.servers, "tools": before.tools}});
             stdout_output::print_json(&told)?;
         }
-        false => print_stderr(&sentence(before, after, &kept)),
+        false => print_stderr(&update_summary(before, after, &kept)),
     }
     Ok(CommandExitCode::Success)
 }
 
 /// Why an index is not taken unless it is meant: all of it, so that what is told to do is enough.
-fn doubt(before: &IndexMetadata, after: &IndexMetadata, args: &UpdateIndexArgs) -> Option<String> {
+fn rejection_reason(before: &IndexMetadata, after: &IndexMetadata, args: &UpdateIndexArgs) -> Option<String> {
     let (mut why, mut options) = (Vec::new(), Vec::new());
     if after.date < before.date && !args.allow_older {
         why.push(format!("is of {}, and the one in use of {}", after.date, before.date));
         options.push("`--allow-older`");
     }
-    let is_small = after.servers == 0 || after.servers < before.servers.div_ceil(LEAST_SHARE);
+    let is_small = after.servers == 0 || after.servers < before.servers.div_ceil(MIN_SIZE_DIVISOR);
     if is_small && !args.allow_smaller {
         why.push(format!("has {}, and the one in use {}", count_noun(after.servers, "server"), before.servers));
         options.push("`--allow-smaller`");
@@ -77,7 +79,7 @@ fn doubt(before: &IndexMetadata, after: &IndexMetadata, args: &UpdateIndexArgs) 
     (!why.is_empty()).then(|| format!("{}; {} {take} it", why.join("; it "), options.join(" and ")))
 }
 
-fn sentence(before: &IndexMetadata, after: &IndexMetadata, kept: &Kept) -> String {
+fn update_summary(before: &IndexMetadata, after: &IndexMetadata, kept: &FeedUpdateSummary) -> String {
     let mut told = format!(
         "in use: {} and {} of {}, before {} and {} of {}; {} changed",
         count_noun(after.servers, "server"),
@@ -92,7 +94,7 @@ fn sentence(before: &IndexMetadata, after: &IndexMetadata, kept: &Kept) -> Strin
         told.push_str(&format!(
             " on {}: {} are told one by one, {} are counted by server",
             count_noun(kept.servers, "server"),
-            kept.told,
+            kept.listed,
             kept.counted
         ));
     }
@@ -105,9 +107,9 @@ fn sentence(before: &IndexMetadata, after: &IndexMetadata, kept: &Kept) -> Strin
     told
 }
 
-fn fetch(from: &str, silence: Duration) -> Result<Vec<u8>> {
+fn load_index_bytes(from: &str, silence: Duration) -> Result<Vec<u8>> {
     if !from.contains("://") {
-        let read = open::read(Path::new(from));
+        let read = index_access::read_index_file(Path::new(from));
         return read
             .map_err(|error| UsageError(format!("cannot read `{}`: {error}", server_url::redact_url(from))).into());
     }
@@ -115,7 +117,7 @@ fn fetch(from: &str, silence: Duration) -> Result<Vec<u8>> {
         UsageError(format!("`{}` {}; {}", server_url::redact_url(from), error.message(), error.help()))
     })?;
     admin_context::block_on(async {
-        let file = mcp_client::download_bytes(url, TIME, silence, PackageIndex::MAX_FILE_BYTES).await;
+        let file = mcp_client::download_bytes(url, DOWNLOAD_TIMEOUT, silence, PackageIndex::MAX_FILE_BYTES).await;
         let file =
             file.map_err(|error| UnreachableError(format!("cannot fetch the index: {error}; the old one stays")))?;
         Ok(file.to_vec())

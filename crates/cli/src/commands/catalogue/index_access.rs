@@ -10,36 +10,37 @@ use gatelodge_catalogue::{
     PrecheckVerdict, ToolFacts, VersionComparison, index_hash, precheck,
 };
 
-use super::feed;
+use super::index_change_feed;
 use crate::cli::{IndexSourceArgs, StoreArgs};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::{admin_context, config, server_url};
 
 /// Opens the index: the one that was named, the one in the data directory, or the one that came with the program.
-pub fn index(from: &IndexSourceArgs) -> Result<PackageIndex> {
+pub fn open_index(from: &IndexSourceArgs) -> Result<PackageIndex> {
     if let Some(path) = &from.index {
-        let bytes = read(path).map_err(|error| UsageError(format!("cannot read `{}`: {error}", path.display())))?;
+        let bytes =
+            read_index_file(path).map_err(|error| UsageError(format!("cannot read `{}`: {error}", path.display())))?;
         return PackageIndex::open(&bytes).map_err(|error| {
             ExitError(CommandExitCode::InternalError, format!("`{}` cannot be used: {error}", path.display())).into()
         });
     }
-    kept(&from.store)
+    open_installed(&from.store)
 }
 
 /// The same without one that was named. Whether the program came with a newer one is told.
-pub fn kept(store: &StoreArgs) -> Result<PackageIndex> {
-    let index = kept_quietly(store)?;
-    tell_age(&index);
+pub fn open_installed(store: &StoreArgs) -> Result<PackageIndex> {
+    let index = open_installed_quietly(store)?;
+    warn_if_outdated(&index);
     Ok(index)
 }
 
 /// The same for who puts another in its place.
-pub fn kept_quietly(store: &StoreArgs) -> Result<PackageIndex> {
-    let Some(path) = place(store)?.map(|data| data.join(INDEX_FILE)) else { return built_in() };
-    let bytes = match read(&path) {
+pub fn open_installed_quietly(store: &StoreArgs) -> Result<PackageIndex> {
+    let Some(path) = data_directory(store)?.map(|data| data.join(INDEX_FILE)) else { return open_built_in() };
+    let bytes = match read_index_file(&path) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return built_in(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return open_built_in(),
         Err(error) => {
             return Err(
                 ExitError(CommandExitCode::InternalError, format!("cannot read `{}`: {error}", path.display())).into()
@@ -55,7 +56,7 @@ pub fn kept_quietly(store: &StoreArgs) -> Result<PackageIndex> {
 
 /// Says that the program came with a newer index than the one in use. That stays in use: somebody put it there, perhaps
 /// with servers of their own, and an update keeps what changed between the two.
-fn tell_age(index: &PackageIndex) {
+fn warn_if_outdated(index: &PackageIndex) {
     let own = PackageIndex::built_in_date().unwrap_or_default();
     if index.metadata().date < own {
         let of = &index.metadata().date;
@@ -65,7 +66,7 @@ fn tell_age(index: &PackageIndex) {
     }
 }
 
-fn built_in() -> Result<PackageIndex> {
+fn open_built_in() -> Result<PackageIndex> {
     let opened = PackageIndex::open(PackageIndex::built_in());
     opened.map_err(|error| {
         ExitError(CommandExitCode::InternalError, format!("the index of the program cannot be used: {error}")).into()
@@ -73,7 +74,7 @@ fn built_in() -> Result<PackageIndex> {
 }
 
 /// The data directory; none where there is no home.
-fn place(store: &StoreArgs) -> Result<Option<PathBuf>> {
+fn data_directory(store: &StoreArgs) -> Result<Option<PathBuf>> {
     if store.config.is_none() && store.data.is_none() {
         return Ok(config::default_data_directory());
     }
@@ -83,36 +84,36 @@ fn place(store: &StoreArgs) -> Result<Option<PathBuf>> {
 }
 
 /// Where a newer index goes, and where changes are kept.
-pub fn places(store: &StoreArgs) -> Result<(PathBuf, PathBuf)> {
-    let data = place(store)?.ok_or_else(|| {
+pub fn index_paths(store: &StoreArgs) -> Result<(PathBuf, PathBuf)> {
+    let data = data_directory(store)?.ok_or_else(|| {
         UsageError("there is no home directory to keep the index in; name a directory with `--data`".to_owned())
     })?;
     Ok((data.join(INDEX_FILE), data.join(CHANGES_FILE)))
 }
 
 /// Tells the changes of the index in use that wait to be told. Where that fails, they go on waiting.
-pub fn settle(index: &Path, log: &Path) {
-    if let Ok(bytes) = read(index) {
-        let _ = feed::settle(log, &index_hash(&bytes));
+pub fn publish_staged_changes(index: &Path, log: &Path) {
+    if let Ok(bytes) = read_index_file(index) {
+        let _ = index_change_feed::publish_staged(log, &index_hash(&bytes));
     }
 }
 
 /// Reads a file, never more than an index may have and one byte.
-pub fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+pub fn read_index_file(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(PackageIndex::MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Finds a package that was named; an error says what is close to it.
-pub fn server<'i>(index: &'i PackageIndex, package: &str) -> Result<(PackageName, IndexedServer<'i>)> {
+pub fn require_package<'i>(index: &'i PackageIndex, package: &str) -> Result<(PackageName, IndexedServer<'i>)> {
     let named = PackageName::read(package).ok_or_else(|| {
         let package = server_url::redact_url(package);
         UsageError(format!("`{package}` is no name of a package; say it as `npm:@scope/name` or `pypi:name`"))
     })?;
     let server = index.find(named.source, &named.name).ok_or_else(|| {
-        let alike =
-            alike(index, &named).map(|alike| format!(" ({alike}, which is another package, has a name like it)"));
+        let alike = similar_package(index, &named)
+            .map(|alike| format!(" ({alike}, which is another package, has a name like it)"));
         let (package, alike) = (escape_for_terminal(package), alike.unwrap_or_default());
         let help = "`gatelodge catalogue search` looks for parts of names";
         ExitError(CommandExitCode::Findings, format!("`{package}` is not in the index{alike}; {help}"))
@@ -128,19 +129,19 @@ pub fn advise(
     tools: &[ToolFacts],
 ) -> PrecheckResult {
     let advice = precheck(tools);
-    let mut advice = match unread(named, server) {
+    let mut advice = match version_mismatch(named, server) {
         Some(why) => advice.at_least(PrecheckVerdict::ConnectWithRule, why),
         None => advice,
     };
-    if let Some(why) = alone(index, named, server) {
+    if let Some(why) = single_source_warning(index, named, server) {
         advice = advice.at_least(PrecheckVerdict::ConnectWithRule, why);
     }
-    advice.reasons.extend(doubt(index, named, server));
+    advice.reasons.extend(ambiguous_source_warning(index, named, server));
     advice.with_incidents(&named.incidents(Some(server)))
 }
 
 /// What is to be said where another version is named than was read, or it cannot be told which.
-pub fn unread(named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
+pub fn version_mismatch(named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
     let read = format!("the index has read version {}", escape_for_terminal(server.version()));
     match named.compare_version(server.source(), server.version()) {
         VersionComparison::Same => None,
@@ -153,7 +154,7 @@ pub fn unread(named: &PackageName, server: &IndexedServer<'_>) -> Option<String>
 
 /// What is to be said where no source was named and one has a package of the name: the other may have one that nobody
 /// has read, and that may be the one that is meant.
-fn alone(index: &PackageIndex, named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
+fn single_source_warning(index: &PackageIndex, named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
     let is_told = named.source.is_some() || index.same_name_elsewhere(server).is_some();
     let (own, other) = match server.source() {
         PackageRegistry::Pypi => (PackageRegistry::Pypi, PackageRegistry::Npm),
@@ -168,7 +169,11 @@ fn alone(index: &PackageIndex, named: &PackageName, server: &IndexedServer<'_>) 
 }
 
 /// What is to be said where no source was named and both have a package of the name.
-pub fn doubt(index: &PackageIndex, named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
+pub fn ambiguous_source_warning(
+    index: &PackageIndex,
+    named: &PackageName,
+    server: &IndexedServer<'_>,
+) -> Option<String> {
     let other = index.same_name_elsewhere(server).filter(|_| named.source.is_none())?;
     let name =
         |server: &IndexedServer<'_>| format!("{}:{}", server.source().as_str(), escape_for_terminal(server.package()));
@@ -183,7 +188,7 @@ pub fn doubt(index: &PackageIndex, named: &PackageName, server: &IndexedServer<'
 pub fn advise_unknown(index: &PackageIndex, named: &PackageName) -> PrecheckResult {
     let advice = PrecheckResult::unknown("it is not in the index, so nothing is known of its tools");
     let mut advice = advice.with_incidents(&named.incidents(None));
-    advice.reasons.extend(alike(index, named).map(|alike| {
+    advice.reasons.extend(similar_package(index, named).map(|alike| {
         format!("{alike} has a name like this one: it is another package, perhaps a stranger's, and not meant as a replacement")
     }));
     advice
@@ -191,18 +196,19 @@ pub fn advise_unknown(index: &PackageIndex, named: &PackageName) -> PrecheckResu
 
 /// A package of the index whose name could be mistaken for one that is not in it, with its source and the version that
 /// was read. What differs by more than a slip of the hand is another name.
-fn alike(index: &PackageIndex, named: &PackageName) -> Option<String> {
+fn similar_package(index: &PackageIndex, named: &PackageName) -> Option<String> {
     /// In shorter names, one letter makes another word.
-    const SHORTEST: usize = 6;
+    const MIN_NAME_LENGTH: usize = 6;
     /// In longer ones, two letters may be a slip.
-    const LONG: usize = 14;
-    let (scope, name) = parts(&named.name);
-    let most = if name.len() >= LONG { 2 } else { 1 };
+    const LONG_NAME_LENGTH: usize = 14;
+    let (scope, name) = split_scope(&named.name);
+    let most = if name.len() >= LONG_NAME_LENGTH { 2 } else { 1 };
     let servers = index.servers().filter(|own| named.source.is_none_or(|source| source == own.source()));
     let alike = servers.filter_map(|server| {
-        let (own_scope, own) = parts(server.package());
-        let fits =
-            own_scope == scope && own.len().min(name.len()) >= SHORTEST && own.len().abs_diff(name.len()) <= most;
+        let (own_scope, own) = split_scope(server.package());
+        let fits = own_scope == scope
+            && own.len().min(name.len()) >= MIN_NAME_LENGTH
+            && own.len().abs_diff(name.len()) <= most;
         let distance = fits.then(|| strsim::osa_distance(own, name)).filter(|distance| *distance <= most)?;
         Some((distance, server))
     });
@@ -216,6 +222,6 @@ fn alike(index: &PackageIndex, named: &PackageName) -> Option<String> {
 }
 
 /// The scope of a name, and what stands behind it.
-fn parts(name: &str) -> (&str, &str) {
+fn split_scope(name: &str) -> (&str, &str) {
     name.rsplit_once('/').unwrap_or(("", name))
 }

@@ -6,14 +6,14 @@ use gatelodge_catalogue::{
 };
 use serde_json::{Value, json};
 
-use super::open;
+use super::index_access;
 use crate::cli::SearchIndexArgs;
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 
 pub fn run(args: &SearchIndexArgs) -> Result<CommandExitCode> {
-    let index = open::index(&args.index_source)?;
+    let index = index_access::open_index(&args.index_source)?;
     let mut query = IndexQuery::from_words(&args.words.join(" "));
     query.is_prefix = args.prefix;
     query.category = args.category;
@@ -22,8 +22,8 @@ pub fn run(args: &SearchIndexArgs) -> Result<CommandExitCode> {
     let found = index.search(&query, args.skip, args.limit);
     if args.json {
         stdout_output::print_json(&json!({
-            "servers": found.servers.iter().map(server).collect::<Vec<_>>(), "server_count": found.server_count,
-            "tools": found.tools.iter().map(tool).collect::<Vec<_>>(), "tool_count": found.tool_count,
+            "servers": found.servers.iter().map(server_json).collect::<Vec<_>>(), "server_count": found.server_count,
+            "tools": found.tools.iter().map(tool_json).collect::<Vec<_>>(), "tool_count": found.tool_count,
             "index": index.metadata(),
         }))?;
         return Ok(CommandExitCode::Success);
@@ -41,7 +41,7 @@ pub fn run(args: &SearchIndexArgs) -> Result<CommandExitCode> {
 }
 
 /// A server on its own line, for programs.
-pub fn server(server: &IndexedServer<'_>) -> Value {
+pub fn server_json(server: &IndexedServer<'_>) -> Value {
     let facts = server.facts();
     json!({
         "source": server.source(), "package": escape_for_terminal(server.package()), "version": escape_for_terminal(server.version()),
@@ -51,7 +51,7 @@ pub fn server(server: &IndexedServer<'_>) -> Value {
 }
 
 /// A tool on its own line, for programs.
-pub fn tool(tool: &IndexedTool<'_>) -> Value {
+pub fn tool_json(tool: &IndexedTool<'_>) -> Value {
     json!({
         "name": escape_for_terminal(tool.name()), "package": tool.server().map(|server| escape_for_terminal(server.package())),
         "source": tool.server().map(|server| server.source()), "category": category_name(tool.category()),
@@ -63,7 +63,7 @@ pub fn tool(tool: &IndexedTool<'_>) -> Value {
 fn server_row(server: &IndexedServer<'_>) -> Vec<String> {
     let facts = server.facts();
     let level = server.tools().map(|tool| tool.level()).max().unwrap_or(RiskLevel::Low);
-    let source = source(server);
+    let source = source_name(server);
     let name = format!("{source}:{}", escape_for_terminal(server.package()));
     let grade = format!("grade {}", grade_server(&facts.tools).letter);
     vec![
@@ -76,12 +76,13 @@ fn server_row(server: &IndexedServer<'_>) -> Vec<String> {
 }
 
 /// The word for where a server is published.
-pub fn source(server: &IndexedServer<'_>) -> &'static str {
+pub fn source_name(server: &IndexedServer<'_>) -> &'static str {
     server.source().as_str()
 }
 
 fn tool_row(tool: &IndexedTool<'_>) -> Vec<String> {
-    let package = tool.server().map(|server| format!("{}:{}", source(&server), escape_for_terminal(server.package())));
+    let package =
+        tool.server().map(|server| format!("{}:{}", source_name(&server), escape_for_terminal(server.package())));
     let category = told_category(tool.category(), tool.confidence());
     vec![tool.level().as_str().to_owned(), category, escape_for_terminal(tool.name()), package.unwrap_or_default()]
 }

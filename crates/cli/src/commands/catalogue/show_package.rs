@@ -7,30 +7,33 @@ use gatelodge_catalogue::{
 };
 use serde_json::{Value, json};
 
-use super::{known, open, search};
+use super::{classification_io, index_access, search_index};
 use crate::cli::{PostureArg, ShowPackageArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError};
 use crate::stdout_output;
 
 pub fn run(args: &ShowPackageArgs) -> Result<CommandExitCode> {
-    let index = open::index(&args.index_source)?;
-    let (named, server) = open::server(&index, &args.package)?;
-    let (doubt, unread) = (open::doubt(&index, &named, &server), open::unread(&named, &server));
+    let index = index_access::open_index(&args.index_source)?;
+    let (named, server) = index_access::require_package(&index, &args.package)?;
+    let (doubt, unread) = (
+        index_access::ambiguous_source_warning(&index, &named, &server),
+        index_access::version_mismatch(&named, &server),
+    );
     doubt.iter().chain(&unread).for_each(|doubt| print_stderr(doubt));
     if let Some(name) = &args.tool {
         show_tool(&server, name, args)?;
     } else if let Some(posture) = args.policy {
-        stdout_output::print(&policy(&CataloguedServer::of(&server), posture.into())?)?;
+        stdout_output::print(&server_policy(&CataloguedServer::of(&server), posture.into())?)?;
     } else if args.json {
-        let mut all = told(&index, &server)?;
+        let mut all = package_json(&index, &server)?;
         if let Value::Object(all) = &mut all {
             all.extend(doubt.map(|doubt| ("doubt".to_owned(), doubt.into())));
             all.extend(unread.map(|unread| ("unread".to_owned(), unread.into())));
         }
         stdout_output::print_json(&all)?;
     } else {
-        stdout_output::print(&for_people(&server))?;
+        stdout_output::print(&package_text(&server))?;
     }
     Ok(CommandExitCode::Success)
 }
@@ -46,37 +49,38 @@ impl From<PostureArg> for Strictness {
 }
 
 /// A ready policy for a server.
-pub fn policy(known: &CataloguedServer, posture: Strictness) -> Result<String> {
+pub fn server_policy(known: &CataloguedServer, posture: Strictness) -> Result<String> {
     known.with_classifications(|tools| {
         let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
-        policy_of(&known.name, &tools, posture)
+        tools_policy(&known.name, &tools, posture)
     })
 }
 
-fn policy_of(server: &str, tools: &[(&ToolSpec<'_>, &Classification)], posture: Strictness) -> Result<String> {
+fn tools_policy(server: &str, tools: &[(&ToolSpec<'_>, &Classification)], posture: Strictness) -> Result<String> {
     starter_policy(server, tools, posture)
         .map_err(|error| ExitError(CommandExitCode::Findings, error.to_string()).into())
 }
 
 /// All that is known of a server, for programs.
-pub fn told(index: &PackageIndex, server: &IndexedServer<'_>) -> Result<Value> {
+pub fn package_json(index: &PackageIndex, server: &IndexedServer<'_>) -> Result<Value> {
     let known = CataloguedServer::of(server);
     let name = escape_for_terminal(server.package());
-    let mut all = search::server(server);
-    let tools: Result<Vec<Value>> =
-        known.with_classifications(|tools| tools.iter().map(|(tool, own)| known::told(&name, tool, own)).collect());
+    let mut all = search_index::server_json(server);
+    let tools: Result<Vec<Value>> = known.with_classifications(|tools| {
+        tools.iter().map(|(tool, own)| classification_io::classification_json(&name, tool, own)).collect()
+    });
     if let Value::Object(all) = &mut all {
         all.insert("reasons".to_owned(), json!(grade_server(&known.tools).reasons));
         all.insert("precheck".to_owned(), serde_json::to_value(precheck_indexed(server, &known.tools))?);
         all.insert("tokens".to_owned(), known.estimated_tokens().into());
         all.insert("tools".to_owned(), tools?.into());
-        all.insert("policy".to_owned(), policy(&known, Strictness::Recommended)?.into());
+        all.insert("policy".to_owned(), server_policy(&known, Strictness::Recommended)?.into());
         all.insert("index".to_owned(), serde_json::to_value(index.metadata())?);
     }
     Ok(all)
 }
 
-fn for_people(server: &IndexedServer<'_>) -> String {
+fn package_text(server: &IndexedServer<'_>) -> String {
     let known = CataloguedServer::of(server);
     let grade = grade_server(&known.tools);
     let date = server.date().map(|date| format!(", {}", escape_for_terminal(date))).unwrap_or_default();
@@ -98,7 +102,8 @@ fn for_people(server: &IndexedServer<'_>) -> String {
         tools.sort_by(|(one, first), (other, second)| {
             second.level.cmp(&first.level).then_with(|| one.name.cmp(&other.name))
         });
-        let rows: Vec<_> = tools.into_iter().map(|(tool, own)| known::row(tool, own)).collect();
+        let rows: Vec<_> =
+            tools.into_iter().map(|(tool, own)| classification_io::classification_row(tool, own)).collect();
         out.push_str(&stdout_output::format_table(&rows));
     });
     out
@@ -119,10 +124,10 @@ fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowPackageArgs) -> 
             )
         })?;
         if let Some(posture) = args.policy {
-            return stdout_output::print(&policy_of(&known.name, &[(tool, own)], posture.into())?);
+            return stdout_output::print(&tools_policy(&known.name, &[(tool, own)], posture.into())?);
         }
         if args.json {
-            return stdout_output::print_json(&known::told(server.package(), tool, own)?);
+            return stdout_output::print_json(&classification_io::classification_json(server.package(), tool, own)?);
         }
         let level = RiskLevel::as_str(own.level);
         let mut out = format!("{} on {}\n", escape_for_terminal(&tool.name), escape_for_terminal(server.package()));

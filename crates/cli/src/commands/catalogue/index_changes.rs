@@ -1,46 +1,46 @@
 //! `catalogue changes`: the change events behind a cursor, told or posted.
 
-mod post;
+mod webhook_delivery;
 
 use anyhow::{Context, Result};
 use gatelodge_catalogue::RiskLevel;
 use serde_json::{Value, json};
 
-use super::feed::{self, Page};
-use super::open;
+use super::index_access;
+use super::index_change_feed::{self, IndexChangePage};
 use crate::cli::IndexChangesArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError};
 use crate::stdout_output;
 
 pub fn run(args: &IndexChangesArgs) -> Result<CommandExitCode> {
-    let (index, log) = open::places(&args.store)?;
-    open::settle(&index, &log);
+    let (index, log) = index_access::index_paths(&args.store)?;
+    index_access::publish_staged_changes(&index, &log);
     if let Some(url) = &args.post {
-        return post::run(args, url, &log);
+        return webhook_delivery::run(args, url, &log);
     }
-    let page = page(&log, args.since.unwrap_or_default(), args, args.limit)?;
+    let page = load_page(&log, args.since.unwrap_or_default(), args, args.limit)?;
     match args.json {
-        true => stdout_output::print_json(&told(&page))?,
-        false => print(&page)?,
+        true => stdout_output::print_json(&page_json(&page))?,
+        false => print_page(&page)?,
     }
     Ok(CommandExitCode::Success)
 }
 
 /// The events behind a cursor, of the level that was asked for.
-fn page(log: &std::path::Path, cursor: u64, args: &IndexChangesArgs, limit: usize) -> Result<Page> {
-    let page = feed::behind(log, cursor, args.level.unwrap_or(RiskLevel::Low), limit);
+fn load_page(log: &std::path::Path, cursor: u64, args: &IndexChangesArgs, limit: usize) -> Result<IndexChangePage> {
+    let page = index_change_feed::events_after(log, cursor, args.level.unwrap_or(RiskLevel::Low), limit);
     let page = page.with_context(|| format!("cannot read `{}`", log.display()))?;
     page.map_err(|ahead| ExitError(CommandExitCode::Findings, ahead.to_string()).into())
 }
 
 /// A page for programs.
-fn told(page: &Page) -> Value {
+fn page_json(page: &IndexChangePage) -> Value {
     json!({"events": page.events, "cursor": page.cursor, "has_more": page.has_more, "left_out": page.left_out})
 }
 
-fn print(page: &Page) -> Result<()> {
-    let rows: Vec<Vec<String>> = page.events.iter().map(row).collect();
+fn print_page(page: &IndexChangePage) -> Result<()> {
+    let rows: Vec<Vec<String>> = page.events.iter().map(event_row).collect();
     stdout_output::print(&stdout_output::format_table(&rows))?;
     if page.left_out > 0 {
         print_stderr(&format!("{} before these are not kept any more", count_noun(page.left_out as usize, "event")));
@@ -50,7 +50,7 @@ fn print(page: &Page) -> Result<()> {
     Ok(())
 }
 
-fn row(event: &Value) -> Vec<String> {
+fn event_row(event: &Value) -> Vec<String> {
     let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let cursor = event.get("cursor").map(ToString::to_string).unwrap_or_default();
     let package = format!("{}:{} {}", text("source"), text("package"), text("version"));

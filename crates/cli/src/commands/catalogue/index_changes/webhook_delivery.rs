@@ -13,20 +13,20 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::super::feed::Page;
+use super::super::index_change_feed::IndexChangePage;
 use crate::cli::IndexChangesArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{admin_context, app, mcp_client, process_environment, server_url, source_file, stdout_output};
 
 /// What was taken is kept in this file beside the events.
-const FILE: &str = "catalogue-posted.json";
+const CURSORS_FILE_NAME: &str = "catalogue-posted.json";
 /// Events of one request.
-const EACH: usize = 100;
+const EVENTS_PER_REQUEST: usize = 100;
 /// A shorter secret can be guessed.
-const SHORTEST: usize = 16;
+const MIN_SECRET_BYTES: usize = 16;
 /// What stands before a secret that is written in Base64.
-const ENCODED: &str = "whsec_";
+const BASE64_SECRET_PREFIX: &str = "whsec_";
 
 pub fn run(args: &IndexChangesArgs, url: &str, log: &Path) -> Result<CommandExitCode> {
     let shown = server_url::redact_url(url);
@@ -35,12 +35,12 @@ pub fn run(args: &IndexChangesArgs, url: &str, log: &Path) -> Result<CommandExit
     if uri.scheme_str() == Some("http") && !server_url::is_loopback(&uri) {
         return Err(UsageError(format!("`{shown}` is not encrypted; use `https://`")).into());
     }
-    let secret = secret(args)?;
-    let mut kept = Kept::open(log, url)?;
+    let secret = load_secret(args)?;
+    let mut kept = DeliveryCursors::open(log, url)?;
     let mut cursor = args.since.or(kept.cursor()).unwrap_or_default();
     let mut count = 0;
     loop {
-        let page = super::page(log, cursor, args, EACH)?;
+        let page = super::load_page(log, cursor, args, EVENTS_PER_REQUEST)?;
         if page.left_out > 0 {
             print_stderr(&format!(
                 "{} are not kept any more, and are not posted",
@@ -49,11 +49,11 @@ pub fn run(args: &IndexChangesArgs, url: &str, log: &Path) -> Result<CommandExit
         }
         if !page.events.is_empty() {
             admin_context::block_on(deliver(&uri, &page, &secret, args))
-                .map_err(|error| undelivered(&error, &shown, count, cursor))?;
+                .map_err(|error| delivery_error(&error, &shown, count, cursor))?;
         }
         count += page.events.len();
         cursor = page.cursor;
-        kept.keep(cursor)?;
+        kept.save(cursor)?;
         if !page.has_more {
             break;
         }
@@ -65,7 +65,7 @@ pub fn run(args: &IndexChangesArgs, url: &str, log: &Path) -> Result<CommandExit
     Ok(CommandExitCode::Success)
 }
 
-fn undelivered(error: &anyhow::Error, shown: &str, count: usize, cursor: u64) -> anyhow::Error {
+fn delivery_error(error: &anyhow::Error, shown: &str, count: usize, cursor: u64) -> anyhow::Error {
     let before = format!("{} were taken before", count_noun(count, "event"));
     UnreachableError(format!(
         "`{shown}` does not take the events behind cursor {cursor}: {error}; {before}, the others are posted next time"
@@ -74,7 +74,7 @@ fn undelivered(error: &anyhow::Error, shown: &str, count: usize, cursor: u64) ->
 }
 
 /// The secret, which stands in no argument.
-fn secret(args: &IndexChangesArgs) -> Result<Vec<u8>> {
+fn load_secret(args: &IndexChangesArgs) -> Result<Vec<u8>> {
     let text = match (&args.secret_env, &args.secret_file) {
         (Some(name), _) => process_environment::find_variable(name)
             .ok_or_else(|| UsageError(format!("the variable `{name}` is not set")))?,
@@ -85,26 +85,26 @@ fn secret(args: &IndexChangesArgs) -> Result<Vec<u8>> {
         (None, None) => return Err(UsageError("`--post` needs `--secret-env` or `--secret-file`".to_owned()).into()),
     };
     let text = text.trim();
-    let secret = match text.strip_prefix(ENCODED) {
+    let secret = match text.strip_prefix(BASE64_SECRET_PREFIX) {
         Some(encoded) => BASE64
             .decode(encoded.as_bytes())
-            .map_err(|_| UsageError(format!("behind `{ENCODED}` the secret is not Base64")))?,
+            .map_err(|_| UsageError(format!("behind `{BASE64_SECRET_PREFIX}` the secret is not Base64")))?,
         None => text.as_bytes().to_vec(),
     };
-    match secret.len() >= SHORTEST {
+    match secret.len() >= MIN_SECRET_BYTES {
         true => Ok(secret),
-        false => Err(UsageError(format!("the secret has less than {SHORTEST} bytes")).into()),
+        false => Err(UsageError(format!("the secret has less than {MIN_SECRET_BYTES} bytes")).into()),
     }
 }
 
 /// Sends a page until it is taken, as often as may be.
-async fn deliver(uri: &Uri, page: &Page, secret: &[u8], args: &IndexChangesArgs) -> Result<()> {
-    let body = super::told(page).to_string();
+async fn deliver(uri: &Uri, page: &IndexChangePage, secret: &[u8], args: &IndexChangesArgs) -> Result<()> {
+    let body = super::page_json(page).to_string();
     let time = Duration::from_secs(args.timeout);
     let mut wait = Duration::from_secs(1);
     for left in (0..=args.retries).rev() {
         // Each try has a time of its own, so that one that was waited for is not taken for an old one.
-        let headers = headers(&body, page.cursor, secret, app::system_clock().now().as_second())?;
+        let headers = signed_headers(&body, page.cursor, secret, app::system_clock().now().as_second())?;
         let why = match mcp_client::post_for_status(uri.clone(), body.clone(), &headers, time).await {
             Ok(200..=299) => return Ok(()),
             Ok(status @ (408 | 425 | 429 | 500..=599)) => format!("it answers {status}"),
@@ -121,7 +121,7 @@ async fn deliver(uri: &Uri, page: &Page, secret: &[u8], args: &IndexChangesArgs)
 }
 
 /// The id, the time and the signature, in the form of Standard Webhooks. The id is the same for the same events.
-fn headers(body: &str, cursor: u64, secret: &[u8], second: i64) -> Result<HeaderMap> {
+fn signed_headers(body: &str, cursor: u64, secret: &[u8], second: i64) -> Result<HeaderMap> {
     let id = format!("{cursor}-{}", HEXLOWER.encode(Sha256::digest(body).get(..8).unwrap_or_default()));
     let mut mac =
         Hmac::<Sha256>::new_from_slice(secret).map_err(|_| UsageError("the secret cannot be used".to_owned()))?;
@@ -136,17 +136,17 @@ fn headers(body: &str, cursor: u64, secret: &[u8], second: i64) -> Result<Header
 }
 
 /// What each address has taken. Whoever holds it is alone.
-struct Kept {
+struct DeliveryCursors {
     path: PathBuf,
     /// The address, as a hash: there may be a secret in it.
-    key: String,
-    all: BTreeMap<String, u64>,
-    _held: File,
+    endpoint_hash: String,
+    cursors: BTreeMap<String, u64>,
+    _lock: File,
 }
 
-impl Kept {
+impl DeliveryCursors {
     fn open(log: &Path, url: &str) -> Result<Self> {
-        let path = log.with_file_name(FILE);
+        let path = log.with_file_name(CURSORS_FILE_NAME);
         let lock = path.with_extension("lock");
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
@@ -163,16 +163,16 @@ impl Kept {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
         };
-        Ok(Self { path, key: HEXLOWER.encode(&Sha256::digest(url)), all, _held: held })
+        Ok(Self { path, endpoint_hash: HEXLOWER.encode(&Sha256::digest(url)), cursors: all, _lock: held })
     }
 
     fn cursor(&self) -> Option<u64> {
-        self.all.get(&self.key).copied()
+        self.cursors.get(&self.endpoint_hash).copied()
     }
 
-    fn keep(&mut self, cursor: u64) -> Result<()> {
-        self.all.insert(self.key.clone(), cursor);
-        source_file::replace_file(&self.path, &serde_json::to_vec(&self.all)?)
+    fn save(&mut self, cursor: u64) -> Result<()> {
+        self.cursors.insert(self.endpoint_hash.clone(), cursor);
+        source_file::replace_file(&self.path, &serde_json::to_vec(&self.cursors)?)
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn signatures_are_those_of_standard_webhooks() {
-        let headers = headers("{}", 7, b"0123456789abcdef", 1_700_000_000).expect("headers");
+        let headers = signed_headers("{}", 7, b"0123456789abcdef", 1_700_000_000).expect("headers");
         let text = |name: &str| headers.get(name).expect("a header").to_str().expect("text").to_owned();
         assert_eq!(text("webhook-id"), "7-44136fa355b3678a");
         assert_eq!(text("webhook-timestamp"), "1700000000");

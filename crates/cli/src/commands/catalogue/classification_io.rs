@@ -13,7 +13,7 @@ use crate::exit_code::UsageError;
 use crate::source_file::{self, NamedSource};
 
 /// Reads what is to be classified.
-pub fn read(path: &Path) -> Result<NamedSource> {
+pub fn read_tool_definitions(path: &Path) -> Result<NamedSource> {
     let source =
         source_file::try_read_reply(path).map_err(|error| UsageError(format!("{}; {}", error.message, error.help)))?;
     if source.text.len() > JsonLimits::REPLY.max_bytes {
@@ -27,7 +27,7 @@ pub fn read(path: &Path) -> Result<NamedSource> {
 }
 
 /// The servers of some tools, by family.
-pub fn servers<'t>(tools: impl IntoIterator<Item = &'t ToolEntry<'t>>) -> BTreeMap<String, ServerContext> {
+pub fn group_servers<'t>(tools: impl IntoIterator<Item = &'t ToolEntry<'t>>) -> BTreeMap<String, ServerContext> {
     let mut families: BTreeMap<String, (String, Vec<&str>)> = BTreeMap::new();
     for item in tools {
         let family = families.entry(item.server_key()).or_insert_with(|| (item.server.to_string(), Vec::new()));
@@ -37,24 +37,24 @@ pub fn servers<'t>(tools: impl IntoIterator<Item = &'t ToolEntry<'t>>) -> BTreeM
 }
 
 /// Tells what is no tool.
-pub fn refuse(errors: &[ReadToolError]) {
-    refuse_each(errors.iter().map(ToString::to_string).collect());
+pub fn report_errors(errors: &[ReadToolError]) {
+    report_messages(errors.iter().map(ToString::to_string).collect());
 }
 
 /// The same, each in its own words.
-pub fn refuse_each(errors: Vec<String>) {
+pub fn report_messages(errors: Vec<String>) {
     /// Nobody reads more.
-    const MOST: usize = 20;
-    for error in errors.iter().take(MOST) {
+    const MAX_PRINTED_ERRORS: usize = 20;
+    for error in errors.iter().take(MAX_PRINTED_ERRORS) {
         print_stderr(&format!("not classified: {}", escape_for_terminal(error)));
     }
-    if errors.len() > MOST {
-        print_stderr(&format!("and {} more", errors.len() - MOST));
+    if errors.len() > MAX_PRINTED_ERRORS {
+        print_stderr(&format!("and {} more", errors.len() - MAX_PRINTED_ERRORS));
     }
 }
 
 /// All that is known of a tool, for programs.
-pub fn told(server: &str, tool: &ToolSpec<'_>, known: &Classification) -> Result<Value> {
+pub fn classification_json(server: &str, tool: &ToolSpec<'_>, known: &Classification) -> Result<Value> {
     let mut all = json!({"server": server, "name": tool.name});
     if let (Value::Object(all), Value::Object(known)) = (&mut all, serde_json::to_value(known)?) {
         all.extend(known);
@@ -63,7 +63,7 @@ pub fn told(server: &str, tool: &ToolSpec<'_>, known: &Classification) -> Result
 }
 
 /// A line of a table, for people.
-pub fn row(tool: &ToolSpec<'_>, known: &Classification) -> Vec<String> {
+pub fn classification_row(tool: &ToolSpec<'_>, known: &Classification) -> Vec<String> {
     let why = known.evidence.first().cloned().unwrap_or_else(|| "nothing in its definition says".to_owned());
     let confidence = format!("{:.2}", known.confidence);
     let (level, category) = (known.level.as_str().to_owned(), known.qualified_category_name());
