@@ -1,11 +1,11 @@
 //! `gatelodge catalogue …`: what tools can do.
 
+mod catalogue_mcp;
 pub mod classification_io;
 mod classify_tools;
 pub mod index_access;
 mod index_change_feed;
 mod index_changes;
-mod mcp;
 mod search_index;
 mod show_attacks;
 pub mod show_package;
@@ -28,7 +28,7 @@ pub fn run(command: CatalogueCommand) -> Result<CommandExitCode> {
         CatalogueCommand::Attacks(args) => show_attacks::run(&args),
         CatalogueCommand::Update(args) => update_index::run(&args),
         CatalogueCommand::Changes(args) => index_changes::run(&args),
-        CatalogueCommand::Mcp(args) => mcp::run(&args),
+        CatalogueCommand::Mcp(args) => catalogue_mcp::run(&args),
         CatalogueCommand::Classify(args) => classify_tools::run(&args),
         CatalogueCommand::Crawl(args) => Err(moved("crawl", &args)),
         CatalogueCommand::Eval(args) => Err(moved("eval", &args)),

@@ -8,9 +8,9 @@ use gatelodge_mcp::{
 };
 use serde_json::Value;
 
-use super::tools::{self, Desk};
+use super::catalogue_tools::{self, CatalogueServer};
 
-const SERVER: &str = concat!(
+const SERVER_INFO: &str = concat!(
     r#"{"name":"gatelodge-catalogue","title":"Catalogue of MCP servers","version":""#,
     env!("CARGO_PKG_VERSION"),
     r#""}"#
@@ -19,7 +19,7 @@ const INSTRUCTIONS: &str = "What published MCP servers let an agent do. Ask chec
     its verdict is proceed, connect-with-rule or ask-first. Nothing here vouches for a server.";
 
 /// The answer; none to what wants none.
-pub fn answer(desk: &Desk, line: &[u8]) -> Option<String> {
+pub fn answer(desk: &CatalogueServer, line: &[u8]) -> Option<String> {
     if line.is_empty() {
         return None;
     }
@@ -32,7 +32,7 @@ pub fn answer(desk: &Desk, line: &[u8]) -> Option<String> {
     }
 }
 
-fn to_request(desk: &Desk, request: &ClientRequest<'_>) -> String {
+fn to_request(desk: &CatalogueServer, request: &ClientRequest<'_>) -> String {
     let era = if names_stateless(request) {
         match check_meta(request, &Revision::ALL) {
             Ok(revision) => revision.generation(),
@@ -48,7 +48,9 @@ fn to_request(desk: &Desk, request: &ClientRequest<'_>) -> String {
         (Method::Initialize, ProtocolGeneration::Stateful) => answered(&initialized(request)),
         (Method::Ping, ProtocolGeneration::Stateful) => answered("{}"),
         (Method::Discover, ProtocolGeneration::Stateless) => answered(&discovered()),
-        (Method::ToolsList, _) => answered(&format!(r#"{{"tools":{}{}}}"#, tools::LIST, caching(era))),
+        (Method::ToolsList, _) => {
+            answered(&format!(r#"{{"tools":{}{}}}"#, catalogue_tools::TOOL_DEFINITIONS, caching(era)))
+        }
         (Method::ResourcesList, ProtocolGeneration::Stateful) => answered(r#"{"resources":[]}"#),
         (Method::ResourceTemplatesList, ProtocolGeneration::Stateful) => answered(r#"{"resourceTemplates":[]}"#),
         (Method::PromptsList, ProtocolGeneration::Stateful) => answered(r#"{"prompts":[]}"#),
@@ -60,7 +62,7 @@ fn to_request(desk: &Desk, request: &ClientRequest<'_>) -> String {
     }
 }
 
-fn called(desk: &Desk, request: &ClientRequest<'_>, era: ProtocolGeneration) -> String {
+fn called(desk: &CatalogueServer, request: &ClientRequest<'_>, era: ProtocolGeneration) -> String {
     let call = match request.tool_call() {
         Ok(call) => call,
         Err(fault) => return error_response(Some(request.id()), fault.code, &fault.message, None),
@@ -70,7 +72,7 @@ fn called(desk: &Desk, request: &ClientRequest<'_>, era: ProtocolGeneration) -> 
         Some(Err(fault)) => return error_response(Some(request.id()), code::INVALID_PARAMS, &fault.to_string(), None),
         None => Value::Object(serde_json::Map::new()),
     };
-    match tools::call(desk, &call.name, &arguments) {
+    match catalogue_tools::call_tool(desk, &call.name, &arguments) {
         None => {
             let what =
                 format!("there is no tool {}; `tools/list` names them", gatelodge_mcp::quote_excerpt(&call.name));
@@ -101,7 +103,9 @@ fn finished(text: &str, era: ProtocolGeneration) -> String {
         return text.to_owned();
     };
     let comma = if members.ends_with('{') { "" } else { "," };
-    format!(r#"{members}{comma}"resultType":"complete","_meta":{{"io.modelcontextprotocol/serverInfo":{SERVER}}}}}"#)
+    format!(
+        r#"{members}{comma}"resultType":"complete","_meta":{{"io.modelcontextprotocol/serverInfo":{SERVER_INFO}}}}}"#
+    )
 }
 
 fn caching(era: ProtocolGeneration) -> &'static str {
@@ -114,7 +118,8 @@ fn initialized(request: &ClientRequest<'_>) -> String {
         .and_then(|asked| asked.parse().ok())
         .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful);
     let spoken = spoken.unwrap_or(Revision::R2025_11_25);
-    let mut out = format!(r#"{{"protocolVersion":"{spoken}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER},"#);
+    let mut out =
+        format!(r#"{{"protocolVersion":"{spoken}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER_INFO},"#);
     out.push_str(r#""instructions":"#);
     quote_into(INSTRUCTIONS, &mut out);
     out.push('}');

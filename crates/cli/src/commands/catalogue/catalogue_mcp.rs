@@ -1,8 +1,8 @@
 //! `catalogue mcp`: the catalogue as an MCP server over the standard streams. One message at a time: each answer is a look
 //! into memory.
 
-mod answer;
-mod tools;
+mod catalogue_methods;
+mod catalogue_tools;
 
 use std::io::{BufRead, Read, Write};
 
@@ -13,7 +13,7 @@ use gatelodge_mcp::{code, error_response, to_single_line};
 use super::index_access;
 use crate::cli::CatalogueMcpArgs;
 use crate::exit_code::CommandExitCode;
-use tools::Desk;
+use catalogue_tools::CatalogueServer;
 
 pub fn run(args: &CatalogueMcpArgs) -> Result<CommandExitCode> {
     // Where there is no directory to keep them in, nothing has changed yet.
@@ -21,10 +21,10 @@ pub fn run(args: &CatalogueMcpArgs) -> Result<CommandExitCode> {
         index_access::publish_staged_changes(&index, &changes);
         changes
     });
-    let desk = Desk {
+    let desk = CatalogueServer {
         index: index_access::open_index(&args.index_source)?,
-        changes,
-        is_named: args.index_source.index.is_some(),
+        change_log: changes,
+        is_custom_index: args.index_source.index.is_some(),
     };
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     let max = JsonLimits::REQUEST.max_bytes as u64;
@@ -39,7 +39,7 @@ pub fn run(args: &CatalogueMcpArgs) -> Result<CommandExitCode> {
         let is_whole = line.ends_with(b"\n") || read as u64 <= max;
         let said = match (is_rest, is_whole) {
             // What is too long is told once, at its end, and the rest of it dropped.
-            (false, true) => answer::answer(&desk, line.trim_ascii_end()),
+            (false, true) => catalogue_methods::answer(&desk, line.trim_ascii_end()),
             (_, false) => None,
             (true, true) => {
                 let what = format!("a message has more than {max} bytes");

@@ -14,14 +14,14 @@ use super::super::{classification_io, index_access, index_change_feed, search_in
 use crate::diagnostic_report::escape_for_terminal;
 
 /// The most of anything that is told at once.
-const MOST: u64 = 100;
+const MAX_ITEMS: u64 = 100;
 /// Tools of a server that are told if nobody says how many.
-const USUAL_TOOLS: u64 = 25;
+const DEFAULT_TOOL_LIMIT: u64 = 25;
 /// A longer policy is not told to a model.
-const LONGEST_POLICY: usize = 12_000;
+const MAX_POLICY_BYTES: usize = 12_000;
 
 /// The `tools` of a list.
-pub const LIST: &str = r#"[
+pub const TOOL_DEFINITIONS: &str = r#"[
 {"name":"check_mcp_server","title":"Check a server","description":"Tells what a published MCP server lets an agent do, before it is added: verdict (proceed, connect-with-rule, ask-first) with reasons, grade, its tools with the riskiest first, and a policy if it is short. Of many tools a part is told: `tool_count` says how many there are, and `next_skip` is the `skip` that tells the next ones. A server that is not in the index is ask-first.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"A package, as `npm:@scope/name@1.2.3` or `pypi:name==1.2.3`; the source and the version may be left out."},"skip":{"type":"integer","minimum":0,"description":"Leave out so many of the riskiest tools."},"limit":{"type":"integer","minimum":1,"maximum":100}},"required":["server"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"search_registry","title":"Search servers and tools","description":"Finds servers and tools of the index by parts of their names, by category, level or signal.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Parts of names, parted by spaces."},"category":{"type":"string","enum":["read","write","execute","destructive","financial","unknown"]},"level":{"type":"string","enum":["low","medium","high","critical"]},"signal":{"type":"string","description":"What a definition shows, as `takes_code`."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"check_tool","title":"Check a tool","description":"Tells one tool's category, level, confidence, reasons, signals, attack patterns, OWASP classes and the rule that fits; and of its server the version that was read, and `verdict` with `reasons` as `check_mcp_server` has them.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"The package it is of."},"tool":{"type":"string","description":"Its name."}},"required":["server","tool"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
@@ -30,44 +30,46 @@ pub const LIST: &str = r#"[
 ]"#;
 
 /// What the tools look into.
-pub struct Desk {
+pub struct CatalogueServer {
     pub index: PackageIndex,
     /// Where changes are kept.
-    pub changes: Option<PathBuf>,
+    pub change_log: Option<PathBuf>,
     /// Whether the index was named; the changes are then those of another.
-    pub is_named: bool,
+    pub is_custom_index: bool,
 }
 
 /// Calls a tool; none if there is no such one.
-pub fn call(desk: &Desk, name: &str, arguments: &Value) -> Option<Result<Value, String>> {
-    let given = Given::of(arguments);
+pub fn call_tool(desk: &CatalogueServer, name: &str, arguments: &Value) -> Option<Result<Value, String>> {
+    let given = CatalogueToolArguments::of(arguments);
     let called = match name {
         "check_mcp_server" => given
-            .only(&["server", "skip", "limit"])
-            .and_then(|given| check_server(desk, &given.text("server")?, &given)),
-        "search_registry" => {
-            given.only(&["query", "category", "level", "signal", "limit"]).and_then(|given| search_all(desk, &given))
-        }
+            .reject_unknown(&["server", "skip", "limit"])
+            .and_then(|given| check_server(desk, &given.required_text("server")?, &given)),
+        "search_registry" => given
+            .reject_unknown(&["query", "category", "level", "signal", "limit"])
+            .and_then(|given| search_index(desk, &given)),
         "check_tool" => given
-            .only(&["server", "tool"])
-            .and_then(|given| check_tool(desk, &given.text("server")?, &given.text("tool")?)),
-        "check_mcp_stack" => given.only(&["servers"]).and_then(|given| check_stack(desk, &given)),
-        "get_change_events" => given.only(&["cursor", "level", "limit"]).and_then(|given| changes(desk, &given)),
+            .reject_unknown(&["server", "tool"])
+            .and_then(|given| check_tool(desk, &given.required_text("server")?, &given.required_text("tool")?)),
+        "check_mcp_stack" => given.reject_unknown(&["servers"]).and_then(|given| check_stack(desk, &given)),
+        "get_change_events" => {
+            given.reject_unknown(&["cursor", "level", "limit"]).and_then(|given| change_events(desk, &given))
+        }
         _ => return None,
     };
     Some(called)
 }
 
 /// The arguments of a call.
-struct Given<'a>(Option<&'a Map<String, Value>>);
+struct CatalogueToolArguments<'a>(Option<&'a Map<String, Value>>);
 
-impl<'a> Given<'a> {
+impl<'a> CatalogueToolArguments<'a> {
     fn of(arguments: &'a Value) -> Self {
         Self(arguments.as_object())
     }
 
     /// Refuses what is not known: a misspelled condition must not count as none.
-    fn only(self, names: &[&str]) -> Result<Self, String> {
+    fn reject_unknown(self, names: &[&str]) -> Result<Self, String> {
         match self.0.into_iter().flatten().find(|(name, _)| !names.contains(&name.as_str())) {
             Some((name, _)) => {
                 Err(format!("there is no argument `{}`; there are {}", escape_for_terminal(name), names.join(", ")))
@@ -88,36 +90,38 @@ impl<'a> Given<'a> {
         }
     }
 
-    fn text(&self, name: &str) -> Result<String, String> {
+    fn required_text(&self, name: &str) -> Result<String, String> {
         self.find_text(name)?.ok_or_else(|| format!("`{name}` is missing"))
     }
 
-    fn number(&self, name: &str, usual: u64) -> Result<u64, String> {
+    fn number_or(&self, name: &str, usual: u64) -> Result<u64, String> {
         match self.get(name) {
             None | Some(Value::Null) => Ok(usual),
             Some(value) => value.as_u64().ok_or_else(|| format!("`{name}` is a whole number")),
         }
     }
 
-    fn word<T>(&self, name: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, String> {
+    fn parse_word<T>(&self, name: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, String> {
         let Some(text) = self.find_text(name)? else { return Ok(None) };
         read(&text.to_ascii_lowercase()).map(Some).ok_or_else(|| format!("`{name}` is none of the known words"))
     }
 
     fn level(&self) -> Result<Option<RiskLevel>, String> {
-        self.word("level", |word| RiskLevel::ALL.into_iter().find(|level| level.as_str().eq_ignore_ascii_case(word)))
+        self.parse_word("level", |word| {
+            RiskLevel::ALL.into_iter().find(|level| level.as_str().eq_ignore_ascii_case(word))
+        })
     }
 }
 
-fn find<'i>(desk: &'i Desk, text: &str) -> Result<(PackageName, Option<IndexedServer<'i>>), String> {
+fn find_server<'i>(desk: &'i CatalogueServer, text: &str) -> Result<(PackageName, Option<IndexedServer<'i>>), String> {
     let named = PackageName::read(text)
         .ok_or("a server is named as a package: `npm:@scope/name` or `pypi:name`; addresses are not in the index")?;
     let server = desk.index.find(named.source, &named.name);
     Ok((named, server))
 }
 
-fn check_server(desk: &Desk, text: &str, given: &Given<'_>) -> Result<Value, String> {
-    let (named, server) = find(desk, text)?;
+fn check_server(desk: &CatalogueServer, text: &str, given: &CatalogueToolArguments<'_>) -> Result<Value, String> {
+    let (named, server) = find_server(desk, text)?;
     let Some(server) = server else {
         let advice = index_access::advise_unknown(&desk.index, &named);
         return Ok(
@@ -127,11 +131,11 @@ fn check_server(desk: &Desk, text: &str, given: &Given<'_>) -> Result<Value, Str
     let known = CataloguedServer::of(&server);
     let (grade, advice) =
         (grade_server(&known.tools), index_access::advise(&desk.index, &named, &server, &known.tools));
-    let skip = usize::try_from(given.number("skip", 0)?).unwrap_or(usize::MAX);
-    let limit = given.number("limit", USUAL_TOOLS)?.clamp(1, MOST) as usize;
+    let skip = usize::try_from(given.number_or("skip", 0)?).unwrap_or(usize::MAX);
+    let limit = given.number_or("limit", DEFAULT_TOOL_LIMIT)?.clamp(1, MAX_ITEMS) as usize;
     let mut tools: Vec<&ToolFacts> = known.tools.iter().collect();
     tools.sort_by_key(|tool| Reverse(RiskLevel::of(tool.category)));
-    let part: Vec<Value> = tools.iter().skip(skip).take(limit).map(|tool| row(tool)).collect();
+    let part: Vec<Value> = tools.iter().skip(skip).take(limit).map(|tool| tool_row_json(tool)).collect();
     let next = skip.saturating_add(part.len());
     let mut told = search_index::server_json(&server);
     if let Value::Object(told) = &mut told {
@@ -149,7 +153,7 @@ fn check_server(desk: &Desk, text: &str, given: &Given<'_>) -> Result<Value, Str
 }
 
 /// A tool of a list.
-fn row(tool: &ToolFacts) -> Value {
+fn tool_row_json(tool: &ToolFacts) -> Value {
     json!({"name": escape_for_terminal(&tool.name), "category": category_name(tool.category), "level": RiskLevel::of(tool.category),
         "confidence": tool.confidence, "optional": tool.optional})
 }
@@ -158,7 +162,7 @@ fn row(tool: &ToolFacts) -> Value {
 fn short_policy(server: &IndexedServer<'_>, known: &CataloguedServer) -> Value {
     let policy = show_package::server_policy(known, Strictness::Recommended).ok();
     match policy {
-        Some(policy) if policy.len() > LONGEST_POLICY => {
+        Some(policy) if policy.len() > MAX_POLICY_BYTES => {
             let package = format!("{}:{}", server.source().as_str(), escape_for_terminal(server.package()));
             format!(
                 "It has {} bytes. `gatelodge catalogue show {package} --policy recommended` prints it; `check_tool` gives the rule of one tool.",
@@ -170,12 +174,12 @@ fn short_policy(server: &IndexedServer<'_>, known: &CataloguedServer) -> Value {
     }
 }
 
-fn search_all(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
+fn search_index(desk: &CatalogueServer, given: &CatalogueToolArguments<'_>) -> Result<Value, String> {
     let mut query = IndexQuery::from_words(&given.find_text("query")?.unwrap_or_default());
-    query.category = given.word("category", Category::from_word)?;
+    query.category = given.parse_word("category", Category::from_word)?;
     query.level = given.level()?;
-    query.signal = given.word("signal", RiskSignalKind::from_word)?;
-    let limit = given.number("limit", 20)?.clamp(1, MOST) as usize;
+    query.signal = given.parse_word("signal", RiskSignalKind::from_word)?;
+    let limit = given.number_or("limit", 20)?.clamp(1, MAX_ITEMS) as usize;
     let found = desk.index.search(&query, 0, limit);
     Ok(json!({
         "servers": found.servers.iter().map(search_index::server_json).collect::<Vec<_>>(), "server_count": found.server_count,
@@ -183,8 +187,8 @@ fn search_all(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     }))
 }
 
-fn check_tool(desk: &Desk, server: &str, name: &str) -> Result<Value, String> {
-    let (named, server) = find(desk, server)?;
+fn check_tool(desk: &CatalogueServer, server: &str, name: &str) -> Result<Value, String> {
+    let (named, server) = find_server(desk, server)?;
     let server = server.ok_or_else(|| {
         let reasons = index_access::advise_unknown(&desk.index, &named).reasons.join("; ");
         format!("{reasons}; `search_registry` looks for parts of names")
@@ -205,15 +209,15 @@ fn check_tool(desk: &Desk, server: &str, name: &str) -> Result<Value, String> {
     })
 }
 
-fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
+fn check_stack(desk: &CatalogueServer, given: &CatalogueToolArguments<'_>) -> Result<Value, String> {
     let names = given.get("servers").and_then(Value::as_array).ok_or("`servers` is a list of texts")?;
-    if names.len() as u64 > MOST {
-        return Err(format!("at most {MOST} servers are looked at together"));
+    if names.len() as u64 > MAX_ITEMS {
+        return Err(format!("at most {MAX_ITEMS} servers are looked at together"));
     }
     let (mut members, mut counsels, mut has_case) = (Vec::new(), Vec::new(), false);
     for name in names {
         let name = name.as_str().ok_or("`servers` is a list of texts")?;
-        let (named, server) = find(desk, name)?;
+        let (named, server) = find_server(desk, name)?;
         let tools = server.map(|server| server.facts().tools);
         has_case |= named.incidents(server.as_ref()).iter().any(|own| own.is_affected);
         counsels.push(match (server, &tools) {
@@ -231,14 +235,14 @@ fn check_stack(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
     Ok(json!({"stack": sum, "servers": servers.collect::<Vec<_>>()}))
 }
 
-fn changes(desk: &Desk, given: &Given<'_>) -> Result<Value, String> {
-    let cursor = given.number("cursor", 0)?;
-    let limit = given.number("limit", MOST)?.clamp(1, MOST) as usize;
+fn change_events(desk: &CatalogueServer, given: &CatalogueToolArguments<'_>) -> Result<Value, String> {
+    let cursor = given.number_or("cursor", 0)?;
+    let limit = given.number_or("limit", MAX_ITEMS)?.clamp(1, MAX_ITEMS) as usize;
     let least = given.level()?.unwrap_or(RiskLevel::Low);
-    if desk.is_named {
+    if desk.is_custom_index {
         return Err("no changes are kept of this index, which was named with `--index`".to_owned());
     }
-    let Some(log) = desk.changes.as_deref() else {
+    let Some(log) = desk.change_log.as_deref() else {
         return Ok(json!({"events": [], "cursor": cursor, "has_more": false, "left_out": 0}));
     };
     let page = index_change_feed::events_after(log, cursor, least, limit)
