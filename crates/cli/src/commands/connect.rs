@@ -1,9 +1,9 @@
 //! `gatelodge connect`: a client's configuration, printed or written.
 
-pub mod target;
-mod undo;
-mod wait;
-mod write;
+mod first_request;
+pub mod gateway_target;
+mod undo_connect;
+mod write_entry;
 
 use std::path::{Path, PathBuf};
 
@@ -19,32 +19,32 @@ use crate::client_config::{
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{process_environment, server_url, stdout_output};
-use target::Peek;
+use gateway_target::GatewayTarget;
 
 pub fn run(args: &ConnectArgs) -> Result<CommandExitCode> {
     let client =
         client_config::find_client(&args.client).ok_or_else(|| UsageError("there is no such client".into()))?;
-    let home = home(args.home.as_deref())?;
-    let peek = Peek::at(&args.store)?;
+    let home = home_directory(args.home.as_deref())?;
+    let peek = GatewayTarget::load(&args.store)?;
     if args.undo {
-        return undo::run(args, &spot(args, client, home)?, &peek.data);
+        return undo_connect::run(args, &choose_location(args, client, home)?, &peek.data);
     }
-    check_variable(&args.token_env)?;
-    let (server, url) = peek.target(args)?;
+    check_token_env(&args.token_env)?;
+    let (server, url) = peek.resolve_server(args)?;
     let name = args.name.clone().or_else(|| server.clone()).unwrap_or_else(|| "gatelodge".to_owned());
-    let program = args.program.clone().unwrap_or_else(this_program);
-    let token_file = token_file(args, client, &peek, server.as_deref())?;
+    let program = args.program.clone().unwrap_or_else(own_program_path);
+    let token_file = resolve_token_file(args, client, &peek, server.as_deref())?;
     let link = GatewayEntry { name, url, token_env: args.token_env.clone(), token_file, program };
-    let mut told = json_of(client, &link, args, &home);
+    let mut told = connection_json(client, &link, args, &home);
     // Taken before anything is written, so that no request is missed.
-    let watch = if args.wait { Some(wait::Watch::begin(args, server, &peek)?) } else { None };
+    let watch = if args.wait { Some(first_request::FirstRequestWatch::start(args, server, &peek)?) } else { None };
     if args.write {
-        told.extend(write::run(args, client, &link, &spot(args, client, home)?, &peek.data)?);
+        told.extend(write_entry::run(args, client, &link, &choose_location(args, client, home)?, &peek.data)?);
     } else if !args.json {
-        print(client, &link, args, &home)?;
+        print_snippet(client, &link, args, &home)?;
     }
     if let Some(watch) = watch {
-        watch.end(client, &mut told)?;
+        watch.wait(client, &mut told)?;
     }
     if args.json {
         stdout_output::print_json(&told)?;
@@ -53,7 +53,7 @@ pub fn run(args: &ConnectArgs) -> Result<CommandExitCode> {
 }
 
 /// Some clients hand the name to a shell, and some people hand us the token itself.
-fn check_variable(name: &str) -> Result<(), UsageError> {
+fn check_token_env(name: &str) -> Result<(), UsageError> {
     if GrantToken::parse(name).is_ok() {
         return Err(UsageError(
             "this is the token itself; put it into a variable, and name that as `--token-env`".into(),
@@ -69,7 +69,12 @@ fn check_variable(name: &str) -> Result<(), UsageError> {
 }
 
 /// The file from which the bridge shall take the token: as asked, else the one that `init` made for this client.
-fn token_file(args: &ConnectArgs, client: &ClientProfile, peek: &Peek, server: Option<&str>) -> Result<Option<String>> {
+fn resolve_token_file(
+    args: &ConnectArgs,
+    client: &ClientProfile,
+    peek: &GatewayTarget,
+    server: Option<&str>,
+) -> Result<Option<String>> {
     let is_bridge = client.connection_method() == ConnectionMethod::Bridge;
     let file = match &args.token_file {
         Some(_) if !is_bridge => {
@@ -84,7 +89,7 @@ fn token_file(args: &ConnectArgs, client: &ClientProfile, peek: &Peek, server: O
 }
 
 /// The home directory to look in; one that was named stands alone.
-pub fn home(named: Option<&Path>) -> Result<(PathBuf, bool)> {
+pub fn home_directory(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     if let Some(home) = named {
         return Ok((std::path::absolute(home)?, true));
     }
@@ -94,7 +99,7 @@ pub fn home(named: Option<&Path>) -> Result<(PathBuf, bool)> {
 }
 
 /// Where clients have their files, below a home that was named or by what the environment says.
-pub fn places((home, is_named): (PathBuf, bool), project: Option<&Path>) -> Result<UserDirectories> {
+pub fn user_directories((home, is_named): (PathBuf, bool), project: Option<&Path>) -> Result<UserDirectories> {
     let project = project.map(std::path::absolute).transpose()?;
     Ok(if is_named {
         UserDirectories::under_home(OperatingSystem::current(), home, project)
@@ -104,11 +109,15 @@ pub fn places((home, is_named): (PathBuf, bool), project: Option<&Path>) -> Resu
 }
 
 /// The place in the file that is meant: the first one there is, else the most usual.
-fn spot(args: &ConnectArgs, client: &'static ClientProfile, home: (PathBuf, bool)) -> Result<ClientConfigLocation> {
-    let mut spots = places(home.clone(), args.project.as_deref())?.config_locations(client);
+fn choose_location(
+    args: &ConnectArgs,
+    client: &'static ClientProfile,
+    home: (PathBuf, bool),
+) -> Result<ClientConfigLocation> {
+    let mut spots = user_directories(home.clone(), args.project.as_deref())?.config_locations(client);
     if spots.is_empty() {
         // It has files in projects only; the one at hand is meant.
-        spots = places(home, Some(Path::new(".")))?.config_locations(client);
+        spots = user_directories(home, Some(Path::new(".")))?.config_locations(client);
     }
     if let Some(project) = &args.project {
         // Whoever names a project means its file; it may be that the client has none.
@@ -126,14 +135,14 @@ fn spot(args: &ConnectArgs, client: &'static ClientProfile, home: (PathBuf, bool
     }
 }
 
-fn print(
+fn print_snippet(
     client: &'static ClientProfile,
     link: &GatewayEntry,
     args: &ConnectArgs,
     home: &(PathBuf, bool),
 ) -> Result<()> {
     stdout_output::print(&config_snippet(client, link))?;
-    if let Ok(spot) = spot(args, client, home.clone()) {
+    if let Ok(spot) = choose_location(args, client, home.clone()) {
         print_stderr(&format!(
             "{}: this goes into {}",
             client.name,
@@ -145,12 +154,12 @@ fn print(
     if let Some(install) = link.install_command(client) {
         print_stderr(&format!("or: {install}"));
     }
-    notes(client, link).iter().for_each(|note| print_stderr(note));
+    connection_notes(client, link).iter().for_each(|note| print_stderr(note));
     Ok(())
 }
 
 /// What has to be known beside the entry.
-fn notes(client: &ClientProfile, link: &GatewayEntry) -> Vec<String> {
+fn connection_notes(client: &ClientProfile, link: &GatewayEntry) -> Vec<String> {
     let mut notes = Vec::new();
     let local = server_url::parse_server_url(&link.url).ok().filter(server_url::is_loopback);
     match client.connection_method() {
@@ -176,21 +185,21 @@ fn notes(client: &ClientProfile, link: &GatewayEntry) -> Vec<String> {
     notes
 }
 
-fn json_of(
+fn connection_json(
     client: &'static ClientProfile,
     link: &GatewayEntry,
     args: &ConnectArgs,
     home: &(PathBuf, bool),
 ) -> Map<String, Value> {
-    let file = spot(args, client, home.clone()).ok().map(|spot| spot.file);
+    let file = choose_location(args, client, home.clone()).ok().map(|spot| spot.file);
     let told = json!({
         "client": client.id, "file": file, "url": link.url, "token_env": link.token_env, "token_file": link.token_file, "entry": link.client_entry(client),
-        "snippet": config_snippet(client, link), "install": link.install_command(client), "notes": notes(client, link),
+        "snippet": config_snippet(client, link), "install": link.install_command(client), "notes": connection_notes(client, link),
     });
     if let Value::Object(told) = told { told } else { Map::new() }
 }
 
 /// This program, by its full path: programs of the desktop look in other places than a shell.
-pub fn this_program() -> String {
+pub fn own_program_path() -> String {
     std::env::current_exe().map_or_else(|_| "gatelodge".to_owned(), |path| path.display().to_string())
 }

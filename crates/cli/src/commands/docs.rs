@@ -8,7 +8,7 @@ use crate::exit_code::CommandExitCode;
 use crate::{client_config, config, stdout_output};
 
 /// How wide help texts are on the page.
-const WIDTH: usize = 100;
+const HELP_WIDTH: usize = 100;
 
 pub fn run(args: &DocsArgs) -> Result<CommandExitCode> {
     match args.page {
@@ -27,23 +27,23 @@ fn commands_page() -> String {
         With `--json`, results are JSON; an error that ended a command is told on standard output, too, as\n\
         `{\"error\": {\"message\": \"…\", \"exit_code\": 2}}`.\n"
             .to_owned();
-    let mut root = Cli::command().term_width(WIDTH);
+    let mut root = Cli::command().term_width(HELP_WIDTH);
     root.build();
     for command in root.get_subcommands() {
-        put(command, &mut out);
+        write_command(command, &mut out);
     }
     out
 }
 
-fn put(command: &Command, out: &mut String) {
+fn write_command(command: &Command, out: &mut String) {
     if command.is_hide_set() {
         return;
     }
     if !command.has_subcommands() {
         let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
-        let help = command.clone().term_width(WIDTH).render_long_help().to_string();
+        let help = command.clone().term_width(HELP_WIDTH).render_long_help().to_string();
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
         out.push_str(&format!("\n## `{name}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
     }
-    command.get_subcommands().for_each(|command| put(command, out));
+    command.get_subcommands().for_each(|command| write_command(command, out));
 }

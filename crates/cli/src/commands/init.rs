@@ -17,7 +17,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::cli::{InitArgs, StoreArgs};
-use crate::commands::connect::{home, places, target::Peek, this_program};
+use crate::commands::connect::{gateway_target::GatewayTarget, home_directory, own_program_path, user_directories};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::process_environment::quote_for_shell;
@@ -35,13 +35,13 @@ pub fn run(args: &InitArgs) -> Result<CommandExitCode> {
         return undo::run(args, &journal_file);
     }
     let clients = choose::clients(&args.clients)?;
-    let home = home(args.home.as_deref())?;
+    let home = home_directory(args.home.as_deref())?;
     let project = args.project.as_ref().map(std::path::absolute).transpose()?;
-    let places = places(home.clone(), project.as_deref())?;
+    let places = user_directories(home.clone(), project.as_deref())?;
     let mut scan = scan::scan(&places, &clients);
     let written = args.config.exists().then(|| args.config.clone());
-    let peek = Peek::at(&StoreArgs { config: written, data: None })?;
-    let gateway = peek.url("");
+    let peek = GatewayTarget::load(&StoreArgs { config: written, data: None })?;
+    let gateway = peek.server_url("");
     if !args.json {
         look(&scan, &home.0, &gateway)?;
     }
@@ -69,7 +69,7 @@ pub fn run(args: &InitArgs) -> Result<CommandExitCode> {
 
 /// Where things are, and what is to be told in the end.
 struct Reach {
-    peek: Peek,
+    peek: GatewayTarget,
     journal_file: PathBuf,
     ended: Ended,
 }
@@ -84,8 +84,8 @@ fn move_over(args: &InitArgs, mut scan: Scan, mut import: Import, plan: Plan, re
         return end(args, ended);
     }
     announce(&plan, &import);
-    let program = args.program.clone().unwrap_or_else(this_program);
-    let gateway = Gateway { url: &|server| peek.url(server), program: &program, tokens: &plan.tokens };
+    let program = args.program.clone().unwrap_or_else(own_program_path);
+    let gateway = Gateway { url: &|server| peek.server_url(server), program: &program, tokens: &plan.tokens };
     let mut rewrite = rewrite::rewrite(&mut scan, &import, &plan.grants, &gateway);
     ended.is_rewritten = may_rewrite(args, &rewrite)?;
     if !prompt::confirm(args.yes, "Write all this?")? {

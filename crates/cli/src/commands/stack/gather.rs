@@ -18,7 +18,7 @@ use crate::client_config::{
     self, ALL, CLAUDE_PROJECTS_KEY, ClientConfigDocument, ClientConfigFormat, ClientConfigLocation, ClientConfigPath,
     ClientProfile, FileSnapshot, NamedServerEntry,
 };
-use crate::commands::connect::{home, places};
+use crate::commands::connect::{home_directory, user_directories};
 use crate::commands::init::scan::{Finding, Scan, scan_everywhere};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
@@ -127,8 +127,8 @@ pub fn gather(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<Entry>, Vec
             return Err(UsageError(what).into());
         }
     }
-    let home = home(args.home.as_deref())?;
-    let places = places(home.clone(), args.project.as_deref())?;
+    let home = home_directory(args.home.as_deref())?;
+    let places = user_directories(home.clone(), args.project.as_deref())?;
     let project = args.project.as_deref().map(std::path::absolute).transpose()?;
     let scan = scan_everywhere(&places, &asked);
     bounded(scan.seen.len())?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 
-use super::notes;
+use super::connection_notes;
 use crate::cli::ConnectArgs;
 use crate::client_config::{
     ClientConfigDocument, ClientConfigLocation, ClientFileError, ClientProfile, EntryChange, FileSnapshot,
@@ -17,7 +17,7 @@ use crate::prompt;
 use crate::stdout_output;
 
 /// Where it is noted what `connect` wrote, in the data directory.
-pub const JOURNAL: &str = "connect.json";
+pub const UNDO_JOURNAL_NAME: &str = "connect.json";
 
 /// Writes the entry.
 pub fn run(
@@ -36,11 +36,10 @@ pub fn run(
         ))
         .into());
     }
-    let held = FileSnapshot::read(&path).map_err(|trouble| of_file(&name, &trouble))?;
+    let held = FileSnapshot::read(&path).map_err(|trouble| file_error(&name, &trouble))?;
     let document = match held.bytes() {
-        Some(bytes) => {
-            ClientConfigDocument::read(client.format, bytes).map_err(|what| of_file(&name, &ClientFileError(what)))?
-        }
+        Some(bytes) => ClientConfigDocument::read(client.format, bytes)
+            .map_err(|what| file_error(&name, &ClientFileError(what)))?,
         None => ClientConfigDocument::new(client.format),
     };
     let old = document.find_entry(&spot.servers_path, &link.name);
@@ -56,9 +55,10 @@ pub fn run(
         entry: Some(entry),
         vscode_input: link.vscode_input(client),
     };
-    let bytes =
-        document.apply_changes(std::slice::from_ref(&change)).map_err(|what| of_file(&name, &ClientFileError(what)))?;
-    held.check_writable().map_err(|trouble| of_file(&name, &trouble))?;
+    let bytes = document
+        .apply_changes(std::slice::from_ref(&change))
+        .map_err(|what| file_error(&name, &ClientFileError(what)))?;
+    held.check_writable().map_err(|trouble| file_error(&name, &trouble))?;
     print_stderr(&format!(
         "{name}: `{}.{}`\n{}",
         spot.servers_path.join("."),
@@ -69,15 +69,15 @@ pub fn run(
         return Err(UsageError("nothing was written".to_owned()).into());
     }
     let output = PlannedWrite { snapshot: held, new_bytes: bytes, client: Some(client), entries: vec![change.path()] };
-    let backup = keep(&output, data).map_err(|trouble| of_file(&name, &trouble))?;
+    let backup = write_with_undo(&output, data).map_err(|trouble| file_error(&name, &trouble))?;
     print_stderr(&format!("wrote `{name}`; `gatelodge connect {} --undo` takes it back", client.id));
-    notes(client, link).iter().for_each(|note| print_stderr(note));
+    connection_notes(client, link).iter().for_each(|note| print_stderr(note));
     Ok(Map::from_iter([("written".to_owned(), json!(path)), ("backup".to_owned(), json!(backup))]))
 }
 
 /// Keeps the old text, notes what is done, and does it. If it cannot be done, nothing stays behind.
-fn keep(output: &PlannedWrite, data: &Path) -> Result<Option<PathBuf>, ClientFileError> {
-    let journal_file = data.join(JOURNAL);
+fn write_with_undo(output: &PlannedWrite, data: &Path) -> Result<Option<PathBuf>, ClientFileError> {
+    let journal_file = data.join(UNDO_JOURNAL_NAME);
     let mut journal = UndoJournal::load(&journal_file)?.unwrap_or_default();
     let step = output.prepare_undo_step()?;
     let backup = step.backup.clone();
@@ -93,6 +93,6 @@ fn keep(output: &PlannedWrite, data: &Path) -> Result<Option<PathBuf>, ClientFil
 }
 
 /// The error for a file that cannot be used as it is.
-pub fn of_file(name: &str, trouble: &ClientFileError) -> anyhow::Error {
+pub fn file_error(name: &str, trouble: &ClientFileError) -> anyhow::Error {
     ClientFileError(format!("`{name}`: {trouble}")).into()
 }

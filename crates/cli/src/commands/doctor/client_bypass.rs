@@ -3,42 +3,44 @@
 use anyhow::Result;
 use gatelodge_gateway::{UpstreamConfig, UpstreamTransport};
 
-use super::Check;
+use super::CheckResult;
 use crate::app::EffectiveConfig;
 use crate::cli::DoctorArgs;
 use crate::client_config::{ALL, ClientProfile, ServerEntry, shorten_home};
-use crate::commands::connect::target::Peek;
-use crate::commands::connect::{home, places};
+use crate::commands::connect::gateway_target::GatewayTarget;
+use crate::commands::connect::{home_directory, user_directories};
 use crate::commands::init::scan::{Seen, scan_everywhere};
 use crate::diagnostic_report::escape_for_terminal;
 
-const NAME: &str = "clients";
+const CHECK_NAME: &str = "clients";
 
 /// A finding for each server that a client reaches directly.
-pub fn bypassing(args: &DoctorArgs, picture: &EffectiveConfig) -> Result<Vec<Check>> {
-    let (Ok(home), Ok(peek)) = (home(args.home.as_deref()), Peek::at(&args.store)) else { return Ok(Vec::new()) };
+pub fn check_bypasses(args: &DoctorArgs, picture: &EffectiveConfig) -> Result<Vec<CheckResult>> {
+    let (Ok(home), Ok(peek)) = (home_directory(args.home.as_deref()), GatewayTarget::load(&args.store)) else {
+        return Ok(Vec::new());
+    };
     let clients: Vec<&'static ClientProfile> = ALL.iter().collect();
-    let scan = scan_everywhere(&places(home.clone(), None)?, &clients);
-    let gateway = peek.url("");
+    let scan = scan_everywhere(&user_directories(home.clone(), None)?, &clients);
+    let gateway = peek.server_url("");
     let direct: Vec<&Seen> =
         scan.seen.iter().filter(|seen| !seen.found.is_disabled && !seen.leads_here(&gateway)).collect();
     if direct.is_empty() {
         let says = if scan.seen.is_empty() { "none has a server" } else { "none reaches a server past the gateway" };
-        return Ok(vec![Check::fine(NAME, says)]);
+        return Ok(vec![CheckResult::fine(CHECK_NAME, says)]);
     }
-    Ok(direct.into_iter().map(|seen| told(seen, picture, &shorten_home(&seen.spot.file, &home.0))).collect())
+    Ok(direct.into_iter().map(|seen| bypass_check(seen, picture, &shorten_home(&seen.spot.file, &home.0))).collect())
 }
 
-fn told(seen: &Seen, picture: &EffectiveConfig, file: &str) -> Check {
+fn bypass_check(seen: &Seen, picture: &EffectiveConfig, file: &str) -> CheckResult {
     let (client, name) = (seen.spot.client, escape_for_terminal(&seen.found.name));
     let what = format!("{} reaches `{name}` past the gateway, by {}", client.name, escape_for_terminal(file));
-    match picture.servers.iter().find(|server| is_same(seen, server)) {
+    match picture.servers.iter().find(|server| is_same_server(seen, server)) {
         Some(server) => {
             let fix = format!(
                 "`gatelodge connect {} --server {} --write`, then take `{name}` out of the file",
                 client.id, server.name
             );
-            Check::wrong(NAME, format!("{what}, which has it as `{}`", server.name), fix)
+            CheckResult::wrong(CHECK_NAME, format!("{what}, which has it as `{}`", server.name), fix)
         }
         None => {
             let project =
@@ -46,13 +48,13 @@ fn told(seen: &Seen, picture: &EffectiveConfig, file: &str) -> Check {
             let project = project.unwrap_or_default();
             let fix =
                 format!("`gatelodge init --clients {} --servers {name}{project} --rewrite` moves it behind", client.id);
-            Check::warning(NAME, what, fix)
+            CheckResult::warning(CHECK_NAME, what, fix)
         }
     }
 }
 
 /// Whether an entry runs the same program, or asks the same address, as a server of the gateway.
-fn is_same(seen: &Seen, server: &UpstreamConfig) -> bool {
+fn is_same_server(seen: &Seen, server: &UpstreamConfig) -> bool {
     match (&seen.found.entry, &server.transport) {
         (Some(ServerEntry::Remote { url, .. }), UpstreamTransport::Http(http)) => {
             url.trim_end_matches('/') == http.url.to_string().trim_end_matches('/')

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use gatelodge_store::{CallLogFilter, CallLogRow};
 use serde_json::{Map, Value, json};
 
-use super::target::Peek;
+use super::gateway_target::GatewayTarget;
 use crate::app::{self, StoreHandles};
 use crate::cli::ConnectArgs;
 use crate::client_config::ClientProfile;
@@ -16,19 +16,19 @@ use crate::exit_code::{UnreachableError, UsageError};
 use crate::{admin_context, stdout_output};
 
 /// How often the log is looked at.
-const LOOK: Duration = Duration::from_millis(250);
+const LOG_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The log as it stood when the wait began.
-pub struct Watch {
+pub struct FirstRequestWatch {
     stores: StoreHandles,
     filter: CallLogFilter,
-    time: Duration,
+    timeout: Duration,
     json: bool,
 }
 
-impl Watch {
+impl FirstRequestWatch {
     /// Notes where the log ends.
-    pub fn begin(args: &ConnectArgs, server: Option<String>, peek: &Peek) -> Result<Self> {
+    pub fn start(args: &ConnectArgs, server: Option<String>, peek: &GatewayTarget) -> Result<Self> {
         let bad = || {
             UsageError(format!(
                 "`{}` is not a length of time: write {DURATION_SYNTAX}",
@@ -48,15 +48,15 @@ impl Watch {
             limit: usize::MAX,
             ..CallLogFilter::default()
         };
-        Ok(Self { stores, filter, time, json: args.json })
+        Ok(Self { stores, filter, timeout: time, json: args.json })
     }
 
     /// Waits for a row of a grant, and says when it came.
-    pub fn end(self, client: &ClientProfile, told: &mut Map<String, Value>) -> Result<()> {
+    pub fn wait(self, client: &ClientProfile, told: &mut Map<String, Value>) -> Result<()> {
         if !self.json {
             print_stderr(&format!("waiting for the first request of {}; Ctrl-C ends it", client.name));
         }
-        let Some(row) = admin_context::block_on(self.first())? else {
+        let Some(row) = admin_context::block_on(self.poll_first_request())? else {
             let help = "is the token set where the client starts, and was the client started anew?";
             return Err(UnreachableError(format!("no request came in time; {help}")).into());
         };
@@ -73,10 +73,10 @@ impl Watch {
         Ok(())
     }
 
-    async fn first(&self) -> Result<Option<CallLogRow>> {
+    async fn poll_first_request(&self) -> Result<Option<CallLogRow>> {
         let start = Instant::now();
-        let mut looks = tokio::time::interval(LOOK);
-        while start.elapsed() < self.time {
+        let mut looks = tokio::time::interval(LOG_POLL_INTERVAL);
+        while start.elapsed() < self.timeout {
             tokio::select! {
                 _ = looks.tick() => {}
                 interrupted = tokio::signal::ctrl_c() => {

@@ -14,7 +14,7 @@ use crate::exit_code::UsageError;
 use crate::{app, server_url, source_file};
 
 /// What there is, as far as one can see.
-pub struct Peek {
+pub struct GatewayTarget {
     /// Where agents connect.
     pub listen: SocketAddr,
     /// The servers.
@@ -22,12 +22,12 @@ pub struct Peek {
     /// Where things are kept.
     pub data: PathBuf,
     /// The grants of the configuration that have their token in a file: label, server, file.
-    tokens: Vec<(String, String, PathBuf)>,
+    token_files: Vec<(String, String, PathBuf)>,
 }
 
-impl Peek {
+impl GatewayTarget {
     /// Looks at the configuration that is named, and at the gateway that runs.
-    pub fn at(args: &StoreArgs) -> Result<Self> {
+    pub fn load(args: &StoreArgs) -> Result<Self> {
         let mut table = toml::Table::new();
         let mut home = PathBuf::new();
         if let Some(path) = &args.config {
@@ -57,18 +57,18 @@ impl Peek {
             let field = |name: &str| grant.get(name)?.as_str();
             Some((field("label")?.to_owned(), field("server")?.to_owned(), home.join(field("token_file")?)))
         });
-        Ok(Self { listen, servers, data, tokens: tokens.collect() })
+        Ok(Self { listen, servers, data, token_files: tokens.collect() })
     }
 
     /// The file with the token of the grant that `init` made for a client at a server.
     pub fn token_file(&self, client: &str, server: Option<&str>) -> Option<PathBuf> {
         let label = format!("{client}-{}", server?);
-        let found = self.tokens.iter().find(|(own, at, _)| *own == label && Some(at.as_str()) == server);
+        let found = self.token_files.iter().find(|(own, at, _)| *own == label && Some(at.as_str()) == server);
         found.map(|(_, _, file)| file.clone()).filter(|file| file.exists())
     }
 
     /// The server that is meant, and its address.
-    pub fn target(&self, args: &ConnectArgs) -> Result<(Option<String>, String), UsageError> {
+    pub fn resolve_server(&self, args: &ConnectArgs) -> Result<(Option<String>, String), UsageError> {
         if let Some(url) = &args.url {
             let fault =
                 |fault: server_url::ServerUrlError| UsageError(format!("{}; {}", fault.message(), fault.help()));
@@ -95,17 +95,17 @@ impl Peek {
                 return Err(UsageError(format!("name one of the servers with `--server`: {}", many.join(", "))));
             }
         };
-        Ok((Some(server.clone()), self.url(server)))
+        Ok((Some(server.clone()), self.server_url(server)))
     }
 
     /// The address of a server behind the gateway, for programs on this machine.
-    pub fn url(&self, server: &str) -> String {
-        format!("http://{}/mcp/{server}", reachable(self.listen))
+    pub fn server_url(&self, server: &str) -> String {
+        format!("http://{}/mcp/{server}", loopback_if_unspecified(self.listen))
     }
 }
 
 /// Whoever listens everywhere is reached here, too.
-fn reachable(listen: SocketAddr) -> SocketAddr {
+fn loopback_if_unspecified(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),

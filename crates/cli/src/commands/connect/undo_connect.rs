@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::json;
 
-use super::write::{JOURNAL, of_file};
+use super::write_entry::{UNDO_JOURNAL_NAME, file_error};
 use crate::cli::ConnectArgs;
 use crate::client_config::{ClientConfigLocation, UndoFileState, UndoJournal};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
@@ -16,20 +16,20 @@ use crate::stdout_output;
 pub fn run(args: &ConnectArgs, spot: &ClientConfigLocation, data: &Path) -> Result<CommandExitCode> {
     let path = std::path::absolute(&spot.file)?;
     let name = escape_for_terminal(&path.display().to_string());
-    let journal_file = data.join(JOURNAL);
+    let journal_file = data.join(UNDO_JOURNAL_NAME);
     let mut journal = UndoJournal::load(&journal_file)?.unwrap_or_default();
     let Some(at) = journal.steps.iter().rposition(|step| step.file == path) else {
         return Err(UsageError(format!("`connect` wrote nothing into `{name}`")).into());
     };
     let step = journal.steps.remove(at);
-    if step.file_state().map_err(|trouble| of_file(&name, &trouble))? == UndoFileState::Modified && !args.force {
+    if step.file_state().map_err(|trouble| file_error(&name, &trouble))? == UndoFileState::Modified && !args.force {
         let what = format!("`{name}` was changed since; `--force` takes our entry back, and keeps the changes");
         return Err(ExitError(CommandExitCode::Findings, what).into());
     }
     if !prompt::confirm(args.yes, &format!("Put `{name}` back as it was?"))? {
         return Err(UsageError("nothing was taken back".to_owned()).into());
     }
-    step.undo().map_err(|trouble| of_file(&name, &trouble))?;
+    step.undo().map_err(|trouble| file_error(&name, &trouble))?;
     journal.save(&journal_file)?;
     print_stderr(&format!("`{name}` is as it was"));
     if args.json {
