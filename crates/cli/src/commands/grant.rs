@@ -1,8 +1,8 @@
 //! `gatelodge grant …`: the verbs.
 
-mod attach;
-mod create;
-pub mod list;
+mod attach_server;
+mod create_grant;
+pub mod list_grants;
 
 use anyhow::Result;
 use gatelodge_store::{EnforcementMode, Grant, GrantAttachment, GrantToken, StoreError};
@@ -19,20 +19,20 @@ use crate::stdout_output;
 /// Runs a verb of `grant`.
 pub fn run(command: GrantCommand) -> Result<CommandExitCode> {
     match command {
-        GrantCommand::Create(args) => create::run(args),
-        GrantCommand::List(args) => list::run(args),
-        GrantCommand::Show(args) => list::show(args),
-        GrantCommand::Rotate(args) => create::rotate(args),
+        GrantCommand::Create(args) => create_grant::run(args),
+        GrantCommand::List(args) => list_grants::run(args),
+        GrantCommand::Show(args) => list_grants::show(args),
+        GrantCommand::Rotate(args) => create_grant::rotate(args),
         GrantCommand::Revoke(args) => revoke(args),
-        GrantCommand::Attach(args) => attach::run(args),
-        GrantCommand::Detach(args) => attach::detach(args),
-        GrantCommand::Token(args) => token(&args),
+        GrantCommand::Attach(args) => attach_server::run(args),
+        GrantCommand::Detach(args) => attach_server::detach(args),
+        GrantCommand::Token(args) => generate_token(&args),
     }
 }
 
 fn revoke(args: NamedItemArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let grant = find(&desk, &args.name).await?;
+        let grant = load_editable_grant(&desk, &args.name).await?;
         let entry = desk.admin_log_entry("grant.revoke", &grant.label, json!({"id": grant.id}));
         desk.stores.grants.revoke(&grant.id, desk.clock.now(), entry).await?;
         if args.json {
@@ -46,7 +46,7 @@ fn revoke(args: NamedItemArgs) -> Result<CommandExitCode> {
     })
 }
 
-fn token(args: &GenerateTokenArgs) -> Result<CommandExitCode> {
+fn generate_token(args: &GenerateTokenArgs) -> Result<CommandExitCode> {
     let token = GrantToken::random()?;
     if args.json {
         stdout_output::print_json(&json!({"token": token.reveal(), "token_hash": token.hash()}))?;
@@ -58,7 +58,7 @@ fn token(args: &GenerateTokenArgs) -> Result<CommandExitCode> {
 }
 
 /// Finds a grant that may be changed.
-async fn find(desk: &AdminContext, name: &str) -> Result<Grant> {
+async fn load_editable_grant(desk: &AdminContext, name: &str) -> Result<Grant> {
     let is_in_file =
         desk.config_entries().grants.iter().any(|grant| grant.label.as_ref() == name || grant.id.0.as_ref() == name);
     if is_in_file || name.starts_with(FILE_GRANT_ID_PREFIX) {
@@ -80,7 +80,7 @@ async fn find(desk: &AdminContext, name: &str) -> Result<Grant> {
 }
 
 /// When a token made now ends.
-fn expiry(life: &TokenLifetimeArgs, now: Timestamp) -> Result<Option<Timestamp>, UsageError> {
+fn token_expiry(life: &TokenLifetimeArgs, now: Timestamp) -> Result<Option<Timestamp>, UsageError> {
     if life.no_expiry {
         return Ok(None);
     }
@@ -100,7 +100,7 @@ fn expiry(life: &TokenLifetimeArgs, now: Timestamp) -> Result<Option<Timestamp>,
 }
 
 /// What an attachment says, for people.
-fn words(attachment: &GrantAttachment) -> String {
+fn attachment_text(attachment: &GrantAttachment) -> String {
     let policy = match &attachment.policy {
         Some(policy) => format!("by `{policy}`"),
         None => "WITHOUT a policy: every call is refused".to_owned(),

@@ -6,7 +6,7 @@ use anyhow::Result;
 use gatelodge_store::ChainHead;
 use serde::Serialize;
 
-use super::grant::list;
+use super::grant::list_grants;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{self, GatewayStatusFile, load_stored_config, merge_config};
 use crate::cli::StatusArgs;
@@ -116,7 +116,7 @@ async fn look(desk: &AdminContext) -> Result<Status> {
             (picture.servers.iter().map(|server| server.name.to_string()).collect(), picture.warnings)
         }
     };
-    let grants = list::all(desk).await?;
+    let grants = list_grants::all_grants(desk).await?;
     let labels = |state: &str| -> Vec<String> {
         grants.iter().filter(|grant| grant.state == state).map(|grant| escape_for_terminal(&grant.label)).collect()
     };
@@ -138,7 +138,7 @@ async fn look(desk: &AdminContext) -> Result<Status> {
     })
 }
 
-fn observing(grants: &[list::Told]) -> Vec<String> {
+fn observing(grants: &[list_grants::GrantView]) -> Vec<String> {
     let mut found = Vec::new();
     for grant in grants.iter().filter(|grant| grant.state == "live") {
         let attached =

@@ -4,7 +4,7 @@ use anyhow::Result;
 use gatelodge_store::{EnforcementMode, GrantAttachment, PolicyName, ServerName};
 use serde_json::json;
 
-use super::{find, words};
+use super::{attachment_text, load_editable_grant};
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{AttachServerArgs, DetachServerArgs};
 use crate::commands::server;
@@ -15,21 +15,25 @@ use crate::stdout_output;
 
 pub fn run(args: AttachServerArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let grant = find(&desk, &args.name).await?;
-        let attachment = attachment(&desk, &args.server, args.policy.as_deref(), args.observe).await?;
+        let grant = load_editable_grant(&desk, &args.name).await?;
+        let attachment = build_attachment(&desk, &args.server, args.policy.as_deref(), args.observe).await?;
         let entry = desk.admin_log_entry("grant.attach", &grant.label, json!(attachment));
         desk.stores.grants.attach(&grant.id, attachment.clone(), entry).await?;
         if args.json {
             stdout_output::print_json(&json!({"id": grant.id, "label": grant.label, "attached": attachment}))?;
         }
-        print_stderr(&format!("grant `{}` reaches {}", escape_for_terminal(&grant.label), words(&attachment)));
+        print_stderr(&format!(
+            "grant `{}` reaches {}",
+            escape_for_terminal(&grant.label),
+            attachment_text(&attachment)
+        ));
         Ok(CommandExitCode::Success)
     })
 }
 
 pub fn detach(args: DetachServerArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let grant = find(&desk, &args.name).await?;
+        let grant = load_editable_grant(&desk, &args.name).await?;
         let server = server::name(&args.server)?;
         let entry = desk.admin_log_entry("grant.detach", &grant.label, json!({"server": server}));
         desk.stores.grants.detach(&grant.id, &server, entry).await?;
@@ -42,15 +46,15 @@ pub fn detach(args: DetachServerArgs) -> Result<CommandExitCode> {
 }
 
 /// An attachment whose server and policy are there.
-pub async fn attachment(
+pub async fn build_attachment(
     desk: &AdminContext,
     server: &str,
     policy: Option<&str>,
     observe: bool,
 ) -> Result<GrantAttachment> {
-    let server = known_server(desk, server).await?;
+    let server = check_server(desk, server).await?;
     let policy = match policy {
-        Some(policy) => Some(known_policy(desk, policy).await?),
+        Some(policy) => Some(check_policy(desk, policy).await?),
         None => None,
     };
     Ok(GrantAttachment {
@@ -60,7 +64,7 @@ pub async fn attachment(
     })
 }
 
-async fn known_server(desk: &AdminContext, name: &str) -> Result<ServerName> {
+async fn check_server(desk: &AdminContext, name: &str) -> Result<ServerName> {
     let stored = desk.stores.servers.list().await?;
     let of_file = desk.config_entries().servers.into_iter().map(|server| server.name);
     let known: Vec<ServerName> = of_file.chain(stored.into_iter().map(|server| server.name)).collect();
@@ -76,7 +80,7 @@ async fn known_server(desk: &AdminContext, name: &str) -> Result<ServerName> {
     Ok(server::name(name)?)
 }
 
-async fn known_policy(desk: &AdminContext, name: &str) -> Result<PolicyName> {
+async fn check_policy(desk: &AdminContext, name: &str) -> Result<PolicyName> {
     let stored = desk.stores.policies.list().await?;
     let entries = desk.config_entries();
     let of_file = entries.policies.iter().map(|policy| policy.name.as_str());

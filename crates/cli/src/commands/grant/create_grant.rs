@@ -8,8 +8,8 @@ use gatelodge_store::{GrantToken, NewGrant};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::attach::attachment;
-use super::{expiry, find};
+use super::attach_server::build_attachment;
+use super::{load_editable_grant, token_expiry};
 use crate::admin_context::{self, StoreMode};
 use crate::cli::{CreateGrantArgs, RotateGrantArgs};
 use crate::config::{is_valid_label, revision_list};
@@ -24,19 +24,19 @@ pub fn run(args: CreateGrantArgs) -> Result<CommandExitCode> {
         )
         .into());
     }
-    let labels = facts(&args.labels)?;
-    let minimum_revision = args.minimum_revision.as_deref().map(revision).transpose()?;
+    let labels = parse_labels(&args.labels)?;
+    let minimum_revision = args.minimum_revision.as_deref().map(parse_revision).transpose()?;
     admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |desk| {
-        if desk.entries().grants.iter().any(|grant| *grant.label == *args.label) {
+        if desk.config_entries().grants.iter().any(|grant| *grant.label == *args.label) {
             return Err(admin_context::defined_in_file_error("grant", &escape_for_terminal(&args.label)));
         }
         let attachments = match &args.server {
-            Some(server) => vec![attachment(&desk, server, args.policy.as_deref(), args.observe).await?],
+            Some(server) => vec![build_attachment(&desk, server, args.policy.as_deref(), args.observe).await?],
             None => Vec::new(),
         };
         let now = desk.clock.now();
         let minimum_revision = minimum_revision.map(|revision| revision.to_string());
-        let expires_at = expiry(&args.lifetime, now)?;
+        let expires_at = token_expiry(&args.lifetime, now)?;
         let token = GrantToken::random()?;
         let detail = json!({"attachments": attachments, "expires_at": expires_at, "labels": labels,
             "minimum_revision": minimum_revision});
@@ -51,7 +51,7 @@ pub fn run(args: CreateGrantArgs) -> Result<CommandExitCode> {
             minimum_revision,
         };
         let id = desk.stores.grants.create(new, desk.admin_log_entry("grant.create", &args.label, detail)).await?;
-        tell(&token, &args.label, id.0.as_ref(), expires_at, args.json)?;
+        print_token(&token, &args.label, id.0.as_ref(), expires_at, args.json)?;
         if args.server.is_none() {
             print_stderr(&format!(
                 "it reaches nothing yet: gatelodge grant attach {} --server NAME --policy NAME",
@@ -64,20 +64,20 @@ pub fn run(args: CreateGrantArgs) -> Result<CommandExitCode> {
 
 pub fn rotate(args: RotateGrantArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let grant = find(&desk, &args.name).await?;
-        let expires_at = expiry(&args.lifetime, desk.clock.now())?;
+        let grant = load_editable_grant(&desk, &args.name).await?;
+        let expires_at = token_expiry(&args.lifetime, desk.clock.now())?;
         let token = GrantToken::random()?;
         let entry =
             desk.admin_log_entry("grant.rotate", &grant.label, json!({"id": grant.id, "expires_at": expires_at}));
         desk.stores.grants.rotate(&grant.id, token.hash(), expires_at, entry).await?;
-        tell(&token, &grant.label, grant.id.0.as_ref(), expires_at, args.json)?;
+        print_token(&token, &grant.label, grant.id.0.as_ref(), expires_at, args.json)?;
         print_stderr("the old token has ended; a running gateway refuses it within a second");
         Ok(CommandExitCode::Success)
     })
 }
 
 /// Shows the token, this once.
-fn tell(token: &GrantToken, label: &str, id: &str, expires_at: Option<Timestamp>, json: bool) -> Result<()> {
+fn print_token(token: &GrantToken, label: &str, id: &str, expires_at: Option<Timestamp>, json: bool) -> Result<()> {
     if json {
         return stdout_output::print_json(
             &json!({"id": id, "label": label, "token": token.reveal(), "expires_at": expires_at}),
@@ -91,7 +91,7 @@ fn tell(token: &GrantToken, label: &str, id: &str, expires_at: Option<Timestamp>
     stdout_output::print(&format!("{}\n", token.reveal()))
 }
 
-fn revision(text: &str) -> Result<Revision, UsageError> {
+fn parse_revision(text: &str) -> Result<Revision, UsageError> {
     let unknown = |_| {
         UsageError(format!(
             "`{}` is not a revision of the protocol; there are {}",
@@ -102,7 +102,7 @@ fn revision(text: &str) -> Result<Revision, UsageError> {
     text.parse().map_err(unknown)
 }
 
-fn facts(written: &[String]) -> Result<BTreeMap<String, String>, UsageError> {
+fn parse_labels(written: &[String]) -> Result<BTreeMap<String, String>, UsageError> {
     let mut facts = BTreeMap::new();
     for fact in written {
         let (key, value) = fact
