@@ -116,7 +116,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Makes a gateway with nothing in force: every request is refused until [`Gateway::apply_config`].
+    /// Makes a gateway with nothing in force: every request is refused until [`GatewayAccess::apply_config`].
     pub fn new(stores: GatewayStores, clock: Arc<dyn Clock>, settings: GatewaySettings) -> Arc<Self> {
         Self::with_workers(WorkerRoundRobin::default(), stores, clock, settings)
     }
@@ -187,7 +187,7 @@ impl Gateway {
         self.config_snapshot.load()
     }
 
-    /// Serves callers, and people on `admin`, until [`Gateway::stop`]; then waits for calls to end, within bounds.
+    /// Serves callers, and people on `admin`, until [`GatewayAccess::stop`]; then waits for calls to end, within bounds.
     ///
     /// # Errors
     /// A listener is not one.
@@ -212,7 +212,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Stops accepting; [`Gateway::spawn_request`] ends when calls have.
+    /// Stops accepting; [`GatewayAccess::spawn_request`] ends when calls have.
     pub fn stop(&self) {
         self.shutdown.send_replace(true);
     }
@@ -315,7 +315,7 @@ impl Gateway {
         self.weak_self.upgrade()
     }
 
-    /// Starts a task that the end of [`Gateway::spawn_request`] waits for.
+    /// Starts a task that the end of [`GatewayAccess::spawn_request`] waits for.
     pub(crate) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
         self.spawn_on(&Handle::current(), task);
     }

@@ -9,7 +9,7 @@ use crate::cli::DoctorArgs;
 use crate::client_config::{ALL, ClientProfile, ServerEntry, shorten_home};
 use crate::commands::connect::gateway_target::GatewayTarget;
 use crate::commands::connect::{home_directory, user_directories};
-use crate::commands::init::scan::{Seen, scan_everywhere};
+use crate::commands::init::client_scan::{ScannedServer, scan_all_projects};
 use crate::diagnostic_report::escape_for_terminal;
 
 const CHECK_NAME: &str = "clients";
@@ -20,19 +20,22 @@ pub fn check_bypasses(args: &DoctorArgs, picture: &EffectiveConfig) -> Result<Ve
         return Ok(Vec::new());
     };
     let clients: Vec<&'static ClientProfile> = ALL.iter().collect();
-    let scan = scan_everywhere(&user_directories(home.clone(), None)?, &clients);
+    let scan = scan_all_projects(&user_directories(home.clone(), None)?, &clients);
     let gateway = peek.server_url("");
-    let direct: Vec<&Seen> =
-        scan.seen.iter().filter(|seen| !seen.found.is_disabled && !seen.leads_here(&gateway)).collect();
+    let direct: Vec<&ScannedServer> =
+        scan.servers.iter().filter(|seen| !seen.named_entry.is_disabled && !seen.is_gateway_entry(&gateway)).collect();
     if direct.is_empty() {
-        let says = if scan.seen.is_empty() { "none has a server" } else { "none reaches a server past the gateway" };
+        let says = if scan.servers.is_empty() { "none has a server" } else { "none reaches a server past the gateway" };
         return Ok(vec![CheckResult::fine(CHECK_NAME, says)]);
     }
-    Ok(direct.into_iter().map(|seen| bypass_check(seen, picture, &shorten_home(&seen.spot.file, &home.0))).collect())
+    Ok(direct
+        .into_iter()
+        .map(|seen| bypass_check(seen, picture, &shorten_home(&seen.location.file, &home.0)))
+        .collect())
 }
 
-fn bypass_check(seen: &Seen, picture: &EffectiveConfig, file: &str) -> CheckResult {
-    let (client, name) = (seen.spot.client, escape_for_terminal(&seen.found.name));
+fn bypass_check(seen: &ScannedServer, picture: &EffectiveConfig, file: &str) -> CheckResult {
+    let (client, name) = (seen.location.client, escape_for_terminal(&seen.named_entry.name));
     let what = format!("{} reaches `{name}` past the gateway, by {}", client.name, escape_for_terminal(file));
     match picture.servers.iter().find(|server| is_same_server(seen, server)) {
         Some(server) => {
@@ -44,7 +47,7 @@ fn bypass_check(seen: &Seen, picture: &EffectiveConfig, file: &str) -> CheckResu
         }
         None => {
             let project =
-                seen.spot.project_folder().map(|folder| format!(" --project {}", escape_for_terminal(folder)));
+                seen.location.project_folder().map(|folder| format!(" --project {}", escape_for_terminal(folder)));
             let project = project.unwrap_or_default();
             let fix =
                 format!("`gatelodge init --clients {} --servers {name}{project} --rewrite` moves it behind", client.id);
@@ -54,8 +57,8 @@ fn bypass_check(seen: &Seen, picture: &EffectiveConfig, file: &str) -> CheckResu
 }
 
 /// Whether an entry runs the same program, or asks the same address, as a server of the gateway.
-fn is_same_server(seen: &Seen, server: &UpstreamConfig) -> bool {
-    match (&seen.found.entry, &server.transport) {
+fn is_same_server(seen: &ScannedServer, server: &UpstreamConfig) -> bool {
+    match (&seen.named_entry.entry, &server.transport) {
         (Some(ServerEntry::Remote { url, .. }), UpstreamTransport::Http(http)) => {
             url.trim_end_matches('/') == http.url.to_string().trim_end_matches('/')
         }

@@ -19,7 +19,7 @@ use crate::client_config::{
     ClientProfile, FileSnapshot, NamedServerEntry,
 };
 use crate::commands::connect::{home_directory, user_directories};
-use crate::commands::init::scan::{Finding, Scan, scan_everywhere};
+use crate::commands::init::client_scan::{ClientConfigProblem, ClientScan, scan_all_projects};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use written::{Identity, look_up};
@@ -130,24 +130,24 @@ pub fn gather(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<Entry>, Vec
     let home = home_directory(args.home.as_deref())?;
     let places = user_directories(home.clone(), args.project.as_deref())?;
     let project = args.project.as_deref().map(std::path::absolute).transpose()?;
-    let scan = scan_everywhere(&places, &asked);
-    bounded(scan.seen.len())?;
+    let scan = scan_all_projects(&places, &asked);
+    bounded(scan.servers.len())?;
     let mut entries = Vec::new();
     let lines = if wants_lines(args) { lines(&scan) } else { HashMap::new() };
     let here = project.as_ref().map(|project| project.display().to_string());
     let mut folders: Vec<&str> = here.as_deref().into_iter().collect();
-    for seen in &scan.seen {
-        let spot = &seen.spot;
+    for seen in &scan.servers {
+        let spot = &seen.location;
         let own = lines.get(&(&spot.file, &spot.servers_path));
-        let line = own.and_then(|own| own.get(&seen.found.name)).copied().unwrap_or(1);
+        let line = own.and_then(|own| own.get(&seen.named_entry.name)).copied().unwrap_or(1);
         let is_of_project = project.as_ref().is_some_and(|project| spot.file.starts_with(project));
         let file = if is_of_project { place::below_here(&spot.file) } else { None };
         let folder = spot.project_folder().or(here.as_deref().filter(|_| is_of_project));
         let project = folder.map(|folder| place_of(folder, &mut folders));
         let spotted = Spotted { client: spot.client.id, project, file: file.as_deref(), line };
-        add(&mut entries, &seen.found, &spotted, index);
+        add(&mut entries, &seen.named_entry, &spotted, index);
     }
-    let told = |own: &Finding| {
+    let told = |own: &ClientConfigProblem| {
         let mut spots = asked.iter().flat_map(|client| places.config_locations(client));
         let spot = spots.find(|spot| spot.file.display().to_string() == own.subject);
         let subject = spot.map(|spot| {
@@ -157,13 +157,13 @@ pub fn gather(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<Entry>, Vec
         });
         format!("{}: {}", subject.unwrap_or_else(|| "a file of a client".to_owned()), own.message)
     };
-    Ok((entries, scan.findings.iter().map(told).collect()))
+    Ok((entries, scan.problems.iter().map(told).collect()))
 }
 
 /// The lines of all entries, by their files and places. Each file is read once.
-fn lines(scan: &Scan) -> HashMap<(&PathBuf, &Vec<String>), HashMap<String, usize>> {
+fn lines(scan: &ClientScan) -> HashMap<(&PathBuf, &Vec<String>), HashMap<String, usize>> {
     let mut roots: HashMap<&PathBuf, Vec<&Vec<String>>> = HashMap::new();
-    for ClientConfigLocation { file, servers_path: root, .. } in scan.seen.iter().map(|seen| &seen.spot) {
+    for ClientConfigLocation { file, servers_path: root, .. } in scan.servers.iter().map(|seen| &seen.location) {
         let own = roots.entry(file).or_default();
         // Those of one place come one after another.
         if own.last() != Some(&root) {

@@ -7,13 +7,13 @@ use crate::client_config::{EntryValue, ServerEntry};
 use crate::header_template;
 
 /// Variables that mean something to every program; a server's own value goes by another name.
-const COMMON: &[&str] = &["PATH", "HOME", "USER", "SHELL", "LANG", "PWD", "TMPDIR", "TMP", "TEMP"];
+const COMMON_VARIABLES: &[&str] = &["PATH", "HOME", "USER", "SHELL", "LANG", "PWD", "TMPDIR", "TMP", "TEMP"];
 
 /// A value that may be a secret. It is printed by nothing.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub String);
+pub struct SecretValue(pub String);
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
@@ -21,11 +21,16 @@ impl fmt::Debug for Secret {
 
 /// The variables by name, each with the value it had in a client's file; none where only the person knows it.
 #[derive(Debug, Default)]
-pub struct Variables(BTreeMap<String, Option<Secret>>);
+pub struct ServerVariables(BTreeMap<String, Option<SecretValue>>);
 
-impl Variables {
+impl ServerVariables {
     /// Takes the values of a server, and gives them back in our own way to write them.
-    pub fn add(&mut self, server: &str, entry: &ServerEntry, values: &[(String, EntryValue)]) -> Vec<(String, String)> {
+    pub fn add_server_values(
+        &mut self,
+        server: &str,
+        entry: &ServerEntry,
+        values: &[(String, EntryValue)],
+    ) -> Vec<(String, String)> {
         let mut ours = Vec::new();
         for (name, value) in values {
             let text = match value {
@@ -35,8 +40,10 @@ impl Variables {
                     }
                     text.clone()
                 }
-                EntryValue::Literal(text) => self.reference(server, entry, name, Some(Secret(text.clone()))),
-                EntryValue::ClientOnly => self.reference(server, entry, name, None),
+                EntryValue::Literal(text) => {
+                    self.allocate_reference(server, entry, name, Some(SecretValue(text.clone())))
+                }
+                EntryValue::ClientOnly => self.allocate_reference(server, entry, name, None),
             };
             ours.push((name.clone(), text));
         }
@@ -44,22 +51,28 @@ impl Variables {
     }
 
     /// The names that a person has to set, in order: all, or those whose values nobody here knows.
-    pub fn to_set(&self, are_copied: bool) -> Vec<&str> {
-        let is_left = |secret: &Option<Secret>| !are_copied || secret.is_none();
+    pub fn required_names(&self, are_copied: bool) -> Vec<&str> {
+        let is_left = |secret: &Option<SecretValue>| !are_copied || secret.is_none();
         self.0.iter().filter(|(_, secret)| is_left(secret)).map(|(name, _)| name.as_str()).collect()
     }
 
     /// Those whose values are known.
-    pub fn known(&self) -> impl Iterator<Item = (&str, &Secret)> {
+    pub fn known_values(&self) -> impl Iterator<Item = (&str, &SecretValue)> {
         self.0.iter().filter_map(|(name, secret)| Some((name.as_str(), secret.as_ref()?)))
     }
 
     /// A reference to a variable that is free, or has this very value.
-    fn reference(&mut self, server: &str, entry: &ServerEntry, name: &str, secret: Option<Secret>) -> String {
-        let own = spelled(name);
-        let long = spelled(&format!("{server}_{name}"));
+    fn allocate_reference(
+        &mut self,
+        server: &str,
+        entry: &ServerEntry,
+        name: &str,
+        secret: Option<SecretValue>,
+    ) -> String {
+        let own = variable_name(name);
+        let long = variable_name(&format!("{server}_{name}"));
         // The name of a header says nothing of whose it is.
-        let is_usable = matches!(entry, ServerEntry::Command { .. }) && !COMMON.contains(&own.as_str());
+        let is_usable = matches!(entry, ServerEntry::Command { .. }) && !COMMON_VARIABLES.contains(&own.as_str());
         let numbered = (2..).map(|number| format!("{long}_{number}"));
         let names = is_usable.then_some(own).into_iter().chain([long.clone()]).chain(numbered);
         let is_free = |name: &String| match self.0.get(name) {
@@ -74,7 +87,7 @@ impl Variables {
 }
 
 /// A text as the name of a variable.
-pub fn spelled(text: &str) -> String {
+pub fn variable_name(text: &str) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
     let name: String = text.chars().map(letter).collect();
     if name.starts_with(|first: char| first.is_ascii_digit()) || name.is_empty() { format!("_{name}") } else { name }
@@ -89,17 +102,17 @@ mod tests {
         let command = ServerEntry::Command { argv: Vec::new(), env: Vec::new(), cwd: None };
         let remote = ServerEntry::Remote { url: String::new(), headers: Vec::new(), is_sse: false };
         let value = |name: &str, text: &str| vec![(name.to_owned(), EntryValue::Literal(text.to_owned()))];
-        let mut variables = Variables::default();
-        assert_eq!(variables.add("a", &command, &value("KEY", "1"))[0].1, "${KEY}");
-        assert_eq!(variables.add("b", &command, &value("KEY", "1"))[0].1, "${KEY}");
-        assert_eq!(variables.add("c", &command, &value("KEY", "2"))[0].1, "${C_KEY}");
-        assert_eq!(variables.add("d", &command, &value("PATH", "/x"))[0].1, "${D_PATH}");
-        assert_eq!(variables.add("e-f", &remote, &value("X-Key", "1"))[0].1, "${E_F_X_KEY}");
+        let mut variables = ServerVariables::default();
+        assert_eq!(variables.add_server_values("a", &command, &value("KEY", "1"))[0].1, "${KEY}");
+        assert_eq!(variables.add_server_values("b", &command, &value("KEY", "1"))[0].1, "${KEY}");
+        assert_eq!(variables.add_server_values("c", &command, &value("KEY", "2"))[0].1, "${C_KEY}");
+        assert_eq!(variables.add_server_values("d", &command, &value("PATH", "/x"))[0].1, "${D_PATH}");
+        assert_eq!(variables.add_server_values("e-f", &remote, &value("X-Key", "1"))[0].1, "${E_F_X_KEY}");
         let ours = vec![("Authorization".to_owned(), EntryValue::EnvReference("Bearer ${KEY2}".to_owned()))];
-        assert_eq!(variables.add("g", &remote, &ours)[0].1, "Bearer ${KEY2}");
-        assert_eq!(variables.to_set(false), ["C_KEY", "D_PATH", "E_F_X_KEY", "KEY", "KEY2"]);
-        assert_eq!(variables.to_set(true), ["KEY2"]);
-        assert_eq!(variables.known().count(), 4);
+        assert_eq!(variables.add_server_values("g", &remote, &ours)[0].1, "Bearer ${KEY2}");
+        assert_eq!(variables.required_names(false), ["C_KEY", "D_PATH", "E_F_X_KEY", "KEY", "KEY2"]);
+        assert_eq!(variables.required_names(true), ["KEY2"]);
+        assert_eq!(variables.known_values().count(), 4);
         assert!(!format!("{variables:?}").contains("/x"));
     }
 }

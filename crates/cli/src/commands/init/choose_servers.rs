@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::scan::Seen;
+use super::client_scan::ScannedServer;
 use crate::cli::InitArgs;
 use crate::client_config::{self, ClientProfile};
 use crate::config::suggest_name;
@@ -11,7 +11,7 @@ use crate::exit_code::UsageError;
 use crate::prompt;
 
 /// The clients that were named, or all.
-pub fn clients(named: &[String]) -> Result<Vec<&'static ClientProfile>, UsageError> {
+pub fn choose_clients(named: &[String]) -> Result<Vec<&'static ClientProfile>, UsageError> {
     if named.is_empty() {
         return Ok(client_config::ALL.iter().collect());
     }
@@ -25,9 +25,13 @@ pub fn clients(named: &[String]) -> Result<Vec<&'static ClientProfile>, UsageErr
 }
 
 /// The servers to be taken over, by their places; none if nobody chose.
-pub fn servers(args: &InitArgs, seen: &[Seen], gateway: &str) -> Result<Option<Vec<usize>>, UsageError> {
-    let can_be = |one: &Seen| one.found.entry.is_some() && !one.leads_here(gateway);
-    let all = || indices(seen, |one| can_be(one) && !one.found.is_disabled);
+pub fn choose_servers(
+    args: &InitArgs,
+    seen: &[ScannedServer],
+    gateway: &str,
+) -> Result<Option<Vec<usize>>, UsageError> {
+    let can_be = |one: &ScannedServer| one.named_entry.entry.is_some() && !one.is_gateway_entry(gateway);
+    let all = || matching_indices(seen, |one| can_be(one) && !one.named_entry.is_disabled);
     if args.all {
         return Ok(Some(all()));
     }
@@ -48,7 +52,7 @@ pub fn servers(args: &InitArgs, seen: &[Seen], gateway: &str) -> Result<Option<V
             _ => names.extend(answer.split(',').map(|name| name.trim().to_owned())),
         }
     }
-    let known: Vec<&str> = seen.iter().filter(|one| can_be(one)).map(|one| one.found.name.as_str()).collect();
+    let known: Vec<&str> = seen.iter().filter(|one| can_be(one)).map(|one| one.named_entry.name.as_str()).collect();
     if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(UsageError(format!(
             "no client has a server `{}`: {}",
@@ -56,9 +60,9 @@ pub fn servers(args: &InitArgs, seen: &[Seen], gateway: &str) -> Result<Option<V
             suggest_name(unknown, &known)
         )));
     }
-    Ok(Some(indices(seen, |one| can_be(one) && names.contains(&one.found.name))))
+    Ok(Some(matching_indices(seen, |one| can_be(one) && names.contains(&one.named_entry.name))))
 }
 
-fn indices(seen: &[Seen], is_chosen: impl Fn(&Seen) -> bool) -> Vec<usize> {
+fn matching_indices(seen: &[ScannedServer], is_chosen: impl Fn(&ScannedServer) -> bool) -> Vec<usize> {
     seen.iter().enumerate().filter(|(_, one)| is_chosen(one)).map(|(at, _)| at).collect()
 }

@@ -38,9 +38,9 @@ pub fn run(args: &InitArgs, journal_file: &Path) -> Result<CommandExitCode> {
     }
     let (mut restored, mut left) = (Vec::new(), Vec::new());
     // A configuration that stays names our policies and tokens; without them it could not be served.
-    let config_stays = journal.steps.iter().filter(|step| step.file == config(args)).any(|step| is_changed(&step));
+    let config_stays = journal.steps.iter().filter(|step| step.file == config_path(args)).any(|step| is_changed(&step));
     for step in journal.steps.drain(..).rev() {
-        if config_stays && step.client.is_none() && step.file != config(args) {
+        if config_stays && step.client.is_none() && step.file != config_path(args) {
             print_stderr(&format!(
                 "{}: it stays, because the configuration does",
                 escape_for_terminal(&step.file.display().to_string())
@@ -63,7 +63,7 @@ pub fn run(args: &InitArgs, journal_file: &Path) -> Result<CommandExitCode> {
     left.reverse();
     journal.steps = left;
     journal.save(journal_file)?;
-    remove_folders(&journal);
+    remove_created_folders(&journal);
     if args.json {
         stdout_output::print_json(&json!({"restored": restored}))?;
     }
@@ -71,12 +71,12 @@ pub fn run(args: &InitArgs, journal_file: &Path) -> Result<CommandExitCode> {
     Ok(exit)
 }
 
-fn config(args: &InitArgs) -> std::path::PathBuf {
+fn config_path(args: &InitArgs) -> std::path::PathBuf {
     std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone())
 }
 
 /// Removes folders that were made, unless somebody has put something into them.
-pub fn remove_folders(journal: &UndoJournal) {
+pub fn remove_created_folders(journal: &UndoJournal) {
     for folder in journal.folders.iter().rev() {
         let _ = std::fs::remove_dir(folder);
     }

@@ -4,27 +4,27 @@ use std::path::Path;
 
 use toml_edit::{Key, Value};
 
-use super::import::Server;
-use super::plan::Grant;
+use super::import_servers::ImportedServer;
+use super::init_plan::PlannedGrant;
 use crate::client_config::ServerEntry;
 use crate::process_environment::quote_for_shell;
 
 /// The first lines of a configuration that was not there.
-pub const HEAD: &str = "# Written by `gatelodge init`; all settings are in docs/config.md.\n";
+pub const CONFIG_HEADER: &str = "# Written by `gatelodge init`; all settings are in docs/config.md.\n";
 
 /// A server and its policy, as sections of the configuration.
-pub fn server(server: &Server, policy_file: &str) -> String {
-    let name = text(&server.name);
+pub fn server_section(server: &ImportedServer, policy_file: &str) -> String {
+    let name = toml_string(&server.name);
     let mut out = format!("\n[[servers]]\nname = {name}\n");
     let values = match &server.entry {
         ServerEntry::Command { argv: words, cwd, .. } => {
-            let words: Vec<String> = words.iter().map(|word| text(word)).collect();
+            let words: Vec<String> = words.iter().map(|word| toml_string(word)).collect();
             out.push_str(&format!("command = [{}]\n", words.join(", ")));
-            cwd.iter().for_each(|cwd| out.push_str(&format!("directory = {}\n", text(cwd))));
+            cwd.iter().for_each(|cwd| out.push_str(&format!("directory = {}\n", toml_string(cwd))));
             "env"
         }
         ServerEntry::Remote { url, .. } => {
-            out.push_str(&format!("url = {}\n", text(url)));
+            out.push_str(&format!("url = {}\n", toml_string(url)));
             "headers"
         }
     };
@@ -32,26 +32,26 @@ pub fn server(server: &Server, policy_file: &str) -> String {
         let fields: Vec<String> = server
             .values
             .iter()
-            .map(|(name, value)| format!("{} = {}", Key::new(name).display_repr(), text(value)))
+            .map(|(name, value)| format!("{} = {}", Key::new(name).display_repr(), toml_string(value)))
             .collect();
         out.push_str(&format!("{values} = {{ {} }}\n", fields.join(", ")));
     }
     out.push_str(&format!(
         "\n[[policies]]\nname = {name}\n# Everything is allowed and recorded, until you tighten it.\nfile = {}\n",
-        text(policy_file)
+        toml_string(policy_file)
     ));
     out
 }
 
 /// A grant, as a section of the configuration.
-pub fn grant(grant: &Grant) -> String {
-    let (label, file) = (text(&grant.label), text(&format!("tokens/{}", grant.label)));
-    let server = text(&grant.server);
+pub fn grant_section(grant: &PlannedGrant) -> String {
+    let (label, file) = (toml_string(&grant.label), toml_string(&format!("tokens/{}", grant.label)));
+    let server = toml_string(&grant.server);
     format!("\n[[grants]]\nlabel = {label}\ntoken_file = {file}\nserver = {server}\npolicy = {server}\n")
 }
 
 /// A policy to begin with. One that denies is of no use on the first day, and one that guesses is worse.
-pub fn policy(server: &str) -> String {
+pub fn starter_policy(server: &str) -> String {
     format!(
         r#"// The first policy of `{server}`: EVERYTHING IS ALLOWED, and everything is recorded.
 // Once agents have worked for a while, make one of what they did:
@@ -67,7 +67,7 @@ pub fn policy(server: &str) -> String {
 }
 
 /// Lines for a shell that put the tokens into the variables clients take them from. The tokens stay in their files.
-pub fn exports(grants: &[Grant], tokens: &Path) -> String {
+pub fn export_script(grants: &[PlannedGrant], tokens: &Path) -> String {
     let mut out = "# Written by `gatelodge init`. Where clients start: . tokens/export.sh\n".to_owned();
     for grant in grants {
         let file = quote_for_shell(&tokens.join(&grant.label).display().to_string());
@@ -77,7 +77,7 @@ pub fn exports(grants: &[Grant], tokens: &Path) -> String {
 }
 
 /// Values that clients had in their files, for the gateway's environment.
-pub fn secrets<'v>(values: impl Iterator<Item = (&'v str, &'v str)>) -> String {
+pub fn env_file_text<'v>(values: impl Iterator<Item = (&'v str, &'v str)>) -> String {
     let mut out =
         "# Written by `gatelodge init --copy-secrets`. Where the gateway starts: set -a; . gatelodge.env\n".to_owned();
     for (name, value) in values {
@@ -87,6 +87,6 @@ pub fn secrets<'v>(values: impl Iterator<Item = (&'v str, &'v str)>) -> String {
 }
 
 /// A text as TOML writes it.
-fn text(value: &str) -> String {
+fn toml_string(value: &str) -> String {
     Value::from(value).to_string()
 }

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use gatelodge_store::GrantToken;
 
-use super::import::Import;
-use super::render;
-use super::scan::Seen;
-use super::variable::spelled;
+use super::client_scan::ScannedServer;
+use super::import_servers::ServerImport;
+use super::render_config;
+use super::server_variables::variable_name;
 use crate::client_config::{DEFAULT_TOKEN_ENV, FileSnapshot, PlannedWrite};
 use crate::exit_code::UsageError;
 
 /// A grant for one client at one server. A grant in the file has one server.
 #[derive(Debug)]
-pub struct Grant {
+pub struct PlannedGrant {
     /// What people call it, and what the file of its token is called.
     pub label: String,
     /// The client, by its word.
@@ -28,26 +28,26 @@ pub struct Grant {
 
 /// Our own files.
 #[derive(Debug)]
-pub struct Plan {
+pub struct InitPlan {
     /// The grants.
-    pub grants: Vec<Grant>,
+    pub grants: Vec<PlannedGrant>,
     /// The files; the configuration is the last, so that what it names is there before it.
-    pub outputs: Vec<PlannedWrite>,
+    pub writes: Vec<PlannedWrite>,
     /// Folders that are not there yet.
     pub folders: Vec<PathBuf>,
     /// Where the tokens are.
-    pub tokens: PathBuf,
+    pub token_directory: PathBuf,
 }
 
 /// A configuration as it is, and the names in it.
 #[derive(Debug)]
-pub struct Present {
-    held: FileSnapshot,
+pub struct ExistingConfig {
+    snapshot: FileSnapshot,
     text: String,
     table: toml::Table,
 }
 
-impl Present {
+impl ExistingConfig {
     /// Reads the configuration; one that is not there has nothing in it.
     pub fn read(path: &Path) -> Result<Self> {
         let path = &std::path::absolute(path)?;
@@ -57,25 +57,30 @@ impl Present {
             String::from_utf8(held.bytes().unwrap_or_default().to_vec()).map_err(|_| bad("it is not UTF-8".into()))?;
         let table =
             toml::from_str(&text).map_err(|_| bad("it is not TOML; `gatelodge serve --check` tells more".into()))?;
-        Ok(Self { held, text, table })
+        Ok(Self { snapshot: held, text, table })
     }
 
     /// The names that a kind of section has.
-    pub fn names(&self, section: &str, field: &str) -> BTreeSet<String> {
+    pub fn section_names(&self, section: &str, field: &str) -> BTreeSet<String> {
         let sections = self.table.get(section).and_then(toml::Value::as_array);
         sections.into_iter().flatten().filter_map(|one| one.get(field)?.as_str().map(str::to_owned)).collect()
     }
 
     /// The names that a server cannot have: each gets a policy of the same name.
-    pub fn taken(&self) -> BTreeSet<String> {
-        self.names("servers", "name").into_iter().chain(self.names("policies", "name")).collect()
+    pub fn reserved_names(&self) -> BTreeSet<String> {
+        self.section_names("servers", "name").into_iter().chain(self.section_names("policies", "name")).collect()
     }
 }
 
 /// Plans our own files.
-pub fn plan(present: Present, import: &Import, seen: &[Seen], copy_secrets: bool) -> Result<Plan> {
-    let home = present.held.path().parent().unwrap_or(Path::new("/")).to_owned();
-    let grants = grants(import, seen, &present.names("grants", "label"), &home.join("tokens"));
+pub fn plan_files(
+    present: ExistingConfig,
+    import: &ServerImport,
+    seen: &[ScannedServer],
+    copy_secrets: bool,
+) -> Result<InitPlan> {
+    let home = present.snapshot.path().parent().unwrap_or(Path::new("/")).to_owned();
+    let grants = plan_grants(import, seen, &present.section_names("grants", "label"), &home.join("tokens"));
     let mut outputs = Vec::new();
     let mut put = |name: &str, text: String| -> Result<()> {
         let held = FileSnapshot::read(&home.join(name)).with_context(|| format!("cannot write `{name}`"))?;
@@ -89,38 +94,51 @@ pub fn plan(present: Present, import: &Import, seen: &[Seen], copy_secrets: bool
         outputs.push(PlannedWrite::own_file(held, text));
         Ok(())
     };
-    let mut sections = if present.text.is_empty() { render::HEAD.to_owned() } else { present.text.clone() };
+    let mut sections =
+        if present.text.is_empty() { render_config::CONFIG_HEADER.to_owned() } else { present.text.clone() };
     for server in &import.servers {
         let file = format!("policies/{}.json", server.name);
-        put(&file, render::policy(&server.name))?;
-        sections.push_str(&render::server(server, &file));
+        put(&file, render_config::starter_policy(&server.name))?;
+        sections.push_str(&render_config::server_section(server, &file));
     }
     for grant in &grants {
         put(&format!("tokens/{}", grant.label), format!("{}\n", GrantToken::random()?.reveal()))?;
-        sections.push_str(&render::grant(grant));
+        sections.push_str(&render_config::grant_section(grant));
     }
-    put("tokens/export.sh", render::exports(&grants, &home.join("tokens")))?;
-    if copy_secrets && import.variables.known().next().is_some() {
+    put("tokens/export.sh", render_config::export_script(&grants, &home.join("tokens")))?;
+    if copy_secrets && import.variables.known_values().next().is_some() {
         put(
             "gatelodge.env",
-            render::secrets(import.variables.known().map(|(name, secret)| (name, secret.0.as_str()))),
+            render_config::env_file_text(
+                import.variables.known_values().map(|(name, secret)| (name, secret.0.as_str())),
+            ),
         )?;
     }
     toml::from_str::<toml::Table>(&sections)
         .map_err(|_| UsageError("the configuration has its sections in a form that cannot be added to".into()))?;
     let text =
         if present.text.contains("\r\n") { sections.replace("\r\n", "\n").replace('\n', "\r\n") } else { sections };
-    outputs.push(PlannedWrite::own_file(present.held, text));
+    outputs.push(PlannedWrite::own_file(present.snapshot, text));
     let tokens = home.join("tokens");
     let folders = [home.clone(), home.join("policies"), tokens.clone()];
-    Ok(Plan { grants, outputs, folders: folders.into_iter().filter(|folder| !folder.exists()).collect(), tokens })
+    Ok(InitPlan {
+        grants,
+        writes: outputs,
+        folders: folders.into_iter().filter(|folder| !folder.exists()).collect(),
+        token_directory: tokens,
+    })
 }
 
 /// One for each client and server, under labels that are free.
-fn grants(import: &Import, seen: &[Seen], taken: &BTreeSet<String>, tokens: &Path) -> Vec<Grant> {
-    let mut grants: Vec<Grant> = Vec::new();
+fn plan_grants(
+    import: &ServerImport,
+    seen: &[ScannedServer],
+    taken: &BTreeSet<String>,
+    tokens: &Path,
+) -> Vec<PlannedGrant> {
+    let mut grants: Vec<PlannedGrant> = Vec::new();
     for server in &import.servers {
-        for client in server.seen.iter().filter_map(|&at| seen.get(at)).map(|one| one.spot.client) {
+        for client in server.scanned_indices.iter().filter_map(|&at| seen.get(at)).map(|one| one.location.client) {
             if grants.iter().any(|grant| grant.client == client.id && grant.server == server.name) {
                 continue;
             }
@@ -132,8 +150,8 @@ fn grants(import: &Import, seen: &[Seen], taken: &BTreeSet<String>, tokens: &Pat
                     && grants.iter().all(|grant| grant.label != *label)
             };
             let label = [plain.clone()].into_iter().chain(numbered).find(is_free).unwrap_or_default();
-            let variable = format!("{DEFAULT_TOKEN_ENV}_{}", spelled(&label));
-            grants.push(Grant { label, client: client.id, server: server.name.clone(), variable });
+            let variable = format!("{DEFAULT_TOKEN_ENV}_{}", variable_name(&label));
+            grants.push(PlannedGrant { label, client: client.id, server: server.name.clone(), variable });
         }
     }
     grants

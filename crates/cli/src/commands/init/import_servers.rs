@@ -5,19 +5,19 @@ use std::path::Path;
 
 use gatelodge_store::ServerName;
 
-use super::scan::{Finding, Seen};
-use super::variable::Variables;
+use super::client_scan::{ClientConfigProblem, ScannedServer};
+use super::server_variables::ServerVariables;
 use crate::client_config::{EntryValue, ServerEntry, is_likely_secret};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::process_environment::find_program_problem;
 use crate::{header_template, server_url};
 
 /// The longest part of a name that leaves room for a number behind it.
-const MAX_NAME: usize = 60;
+const MAX_NAME_STEM_BYTES: usize = 60;
 
 /// A server as it will stand in our configuration.
 #[derive(Debug)]
-pub struct Server {
+pub struct ImportedServer {
     /// Its name with us.
     pub name: String,
     /// How it is reached.
@@ -25,25 +25,25 @@ pub struct Server {
     /// Its variables or headers, in our own way to write them.
     pub values: Vec<(String, String)>,
     /// Which of the seen it stands for.
-    pub seen: Vec<usize>,
+    pub scanned_indices: Vec<usize>,
 }
 
 /// The servers, and what is to be said about them.
 #[derive(Debug, Default)]
-pub struct Import {
+pub struct ServerImport {
     /// The servers.
-    pub servers: Vec<Server>,
+    pub servers: Vec<ImportedServer>,
     /// What the gateway has to find in its environment.
-    pub variables: Variables,
+    pub variables: ServerVariables,
     /// What happened on the way that nobody has to mend.
-    pub remarks: Vec<String>,
+    pub notes: Vec<String>,
     /// What was left out.
-    pub findings: Vec<Finding>,
+    pub problems: Vec<ClientConfigProblem>,
 }
 
 /// What an import may do.
 #[derive(Debug, Clone, Copy)]
-pub struct Leave<'a> {
+pub struct ImportOptions<'a> {
     /// Secrets may be copied.
     pub copy_secrets: bool,
     /// The folder of the project whose files were looked at.
@@ -51,19 +51,25 @@ pub struct Leave<'a> {
 }
 
 /// Takes the chosen servers over. `taken` are the names that the configuration has already.
-pub fn import(seen: &[Seen], chosen: &[usize], mut taken: BTreeSet<String>, leave: Leave<'_>) -> Import {
-    let mut import = Import::default();
+pub fn import_servers(
+    seen: &[ScannedServer],
+    chosen: &[usize],
+    mut taken: BTreeSet<String>,
+    leave: ImportOptions<'_>,
+) -> ServerImport {
+    let mut import = ServerImport::default();
     let mut known: Vec<(ServerEntry, Vec<(String, EntryValue)>)> = Vec::new();
     for &at in chosen {
         let Some(one) = seen.get(at) else { continue };
-        let Some(entry) = &one.found.entry else { continue };
-        if let Err(message) = check(one, entry, leave.copy_secrets) {
-            import.findings.push(Finding::new(one.subject(), message));
+        let Some(entry) = &one.named_entry.entry else { continue };
+        if let Err(message) = check_importable(one, entry, leave.copy_secrets) {
+            import.problems.push(ClientConfigProblem::new(one.description(), message));
             continue;
         }
-        let definition = (placed(entry, one, leave.project), values(one, entry, &mut import.remarks));
+        let definition =
+            (with_working_directory(entry, one, leave.project), read_values(one, entry, &mut import.notes));
         if let Some(same) = known.iter().position(|other| *other == definition) {
-            import.servers.get_mut(same).into_iter().for_each(|server| server.seen.push(at));
+            import.servers.get_mut(same).into_iter().for_each(|server| server.scanned_indices.push(at));
             continue;
         }
         if let ServerEntry::Command { argv: words, cwd, .. } = &definition.0
@@ -72,19 +78,19 @@ pub fn import(seen: &[Seen], chosen: &[usize], mut taken: BTreeSet<String>, leav
                 .and_then(|program| find_program_problem(program, Path::new(cwd.as_deref().unwrap_or_default())))
         {
             // The client cannot run it either, so it is taken over as it is.
-            import.remarks.push(format!("{}: {why}", one.subject()));
+            import.notes.push(format!("{}: {why}", one.description()));
         }
-        let name = name(&one.found.name, &mut taken, &mut import.remarks);
-        let values = import.variables.add(&name, &definition.0, &definition.1);
-        import.servers.push(Server { name, entry: definition.0.clone(), values, seen: vec![at] });
+        let name = unique_name(&one.named_entry.name, &mut taken, &mut import.notes);
+        let values = import.variables.add_server_values(&name, &definition.0, &definition.1);
+        import.servers.push(ImportedServer { name, entry: definition.0.clone(), values, scanned_indices: vec![at] });
         known.push(definition);
     }
     import
 }
 
 /// Why a server cannot be taken over.
-fn check(one: &Seen, entry: &ServerEntry, copy_secrets: bool) -> Result<(), String> {
-    let is_reference = |text: &str| !matches!(one.spot.client.env_syntax.read(text), EntryValue::Literal(_));
+fn check_importable(one: &ScannedServer, entry: &ServerEntry, copy_secrets: bool) -> Result<(), String> {
+    let is_reference = |text: &str| !matches!(one.location.client.env_syntax.read(text), EntryValue::Literal(_));
     match entry {
         ServerEntry::Command { argv: words, .. } => {
             let before = [""].into_iter().chain(words.iter().map(String::as_str));
@@ -113,9 +119,11 @@ fn check(one: &Seen, entry: &ServerEntry, copy_secrets: bool) -> Result<(), Stri
 }
 
 /// The entry with the folder it is run in: a project's servers are started in the project.
-fn placed(entry: &ServerEntry, one: &Seen, project: Option<&Path>) -> ServerEntry {
+fn with_working_directory(entry: &ServerEntry, one: &ScannedServer, project: Option<&Path>) -> ServerEntry {
     match (entry, project) {
-        (ServerEntry::Command { argv: words, env, cwd: None }, Some(project)) if one.spot.file.starts_with(project) => {
+        (ServerEntry::Command { argv: words, env, cwd: None }, Some(project))
+            if one.location.file.starts_with(project) =>
+        {
             let cwd = Some(project.display().to_string());
             ServerEntry::Command { argv: words.clone(), env: env.clone(), cwd }
         }
@@ -124,13 +132,13 @@ fn placed(entry: &ServerEntry, one: &Seen, project: Option<&Path>) -> ServerEntr
 }
 
 /// What the values mean. A header that the gateway sets itself is dropped.
-fn values(one: &Seen, entry: &ServerEntry, remarks: &mut Vec<String>) -> Vec<(String, EntryValue)> {
+fn read_values(one: &ScannedServer, entry: &ServerEntry, remarks: &mut Vec<String>) -> Vec<(String, EntryValue)> {
     let mut values = Vec::new();
     for (name, value) in entry.variables_or_headers() {
         if matches!(entry, ServerEntry::Remote { .. }) && header_template::check_header(name, "x").is_err() {
             remarks.push(format!(
                 "{}: the header `{}` is left out; the gateway sets its own",
-                one.subject(),
+                one.description(),
                 escape_for_terminal(name)
             ));
             continue;
@@ -138,14 +146,14 @@ fn values(one: &Seen, entry: &ServerEntry, remarks: &mut Vec<String>) -> Vec<(St
         if value.contains(":-") && value.contains("${") {
             remarks.push(format!(
                 "{}: `{}` has a default, which is left out; set the variable",
-                one.subject(),
+                one.description(),
                 escape_for_terminal(name)
             ));
         }
         // Codex names variables in fields of their own, which were read in our way to write them.
-        let read = match one.spot.client.id {
+        let read = match one.location.client.id {
             "codex" if header_template::has_variable(value) => EntryValue::EnvReference(value.clone()),
-            _ => one.spot.client.env_syntax.read(value),
+            _ => one.location.client.env_syntax.read(value),
         };
         values.push((name.clone(), read));
     }
@@ -153,8 +161,8 @@ fn values(one: &Seen, entry: &ServerEntry, remarks: &mut Vec<String>) -> Vec<(St
 }
 
 /// A name that a server can have, and that no other has.
-fn name(written: &str, taken: &mut BTreeSet<String>, remarks: &mut Vec<String>) -> String {
-    let plain = plain(written);
+fn unique_name(written: &str, taken: &mut BTreeSet<String>, remarks: &mut Vec<String>) -> String {
+    let plain = normalize_name(written);
     let numbered = (2..).map(|number| format!("{plain}-{number}"));
     let free = [plain.clone()].into_iter().chain(numbered).find(|name| !taken.contains(name)).unwrap_or_default();
     if free != plain {
@@ -169,12 +177,12 @@ fn name(written: &str, taken: &mut BTreeSet<String>, remarks: &mut Vec<String>) 
 }
 
 /// The nearest text that can be a name.
-fn plain(written: &str) -> String {
+fn normalize_name(written: &str) -> String {
     let letters = written.to_lowercase();
     let letters = letters.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' });
     let parts: String = letters.collect();
     let joined = parts.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
-    let short = joined.get(..joined.len().min(MAX_NAME)).unwrap_or_default().trim_end_matches('-');
+    let short = joined.get(..joined.len().min(MAX_NAME_STEM_BYTES)).unwrap_or_default().trim_end_matches('-');
     if short.parse::<ServerName>().is_ok() { short.to_owned() } else { "server".to_owned() }
 }
 
@@ -192,18 +200,18 @@ mod tests {
             ("…", "server"),
             ("", "server"),
         ] {
-            assert_eq!(plain(written), expected, "{written}");
+            assert_eq!(normalize_name(written), expected, "{written}");
         }
-        assert!(plain(&"a-".repeat(99)).parse::<ServerName>().is_ok());
+        assert!(normalize_name(&"a-".repeat(99)).parse::<ServerName>().is_ok());
     }
 
     #[test]
     fn names_that_are_taken_get_a_number_and_a_word() {
         let mut taken = BTreeSet::from(["a".to_owned()]);
         let mut remarks = Vec::new();
-        assert_eq!(name("a", &mut taken, &mut remarks), "a-2");
-        assert_eq!(name("A", &mut taken, &mut remarks), "a-3");
-        assert_eq!(name("b", &mut taken, &mut remarks), "b");
+        assert_eq!(unique_name("a", &mut taken, &mut remarks), "a-2");
+        assert_eq!(unique_name("A", &mut taken, &mut remarks), "a-3");
+        assert_eq!(unique_name("b", &mut taken, &mut remarks), "b");
         assert_eq!(remarks.len(), 2);
     }
 }

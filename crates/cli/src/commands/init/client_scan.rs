@@ -10,25 +10,25 @@ use crate::client_config::{
 
 /// A server in a file.
 #[derive(Debug)]
-pub struct Seen {
+pub struct ScannedServer {
     /// Where.
-    pub spot: ClientConfigLocation,
+    pub location: ClientConfigLocation,
     /// What.
-    pub found: NamedServerEntry,
+    pub named_entry: NamedServerEntry,
 }
 
 /// A file that could be read.
 #[derive(Debug)]
-pub struct Read {
+pub struct ScannedFile {
     /// As it was.
-    pub held: FileSnapshot,
+    pub snapshot: FileSnapshot,
     /// What it says.
     pub document: ClientConfigDocument,
 }
 
 /// Something that could not be used, while the rest was.
 #[derive(Debug, serde::Serialize)]
-pub struct Finding {
+pub struct ClientConfigProblem {
     /// The file, or the server in it.
     pub subject: String,
     /// Why.
@@ -37,31 +37,35 @@ pub struct Finding {
 
 /// Everything that was found.
 #[derive(Debug, Default)]
-pub struct Scan {
+pub struct ClientScan {
     /// The servers, by client and file.
-    pub seen: Vec<Seen>,
+    pub servers: Vec<ScannedServer>,
     /// The files, by their paths.
-    pub files: BTreeMap<PathBuf, Read>,
+    pub files: BTreeMap<PathBuf, ScannedFile>,
     /// What could not be read.
-    pub findings: Vec<Finding>,
+    pub problems: Vec<ClientConfigProblem>,
 }
 
-impl Finding {
+impl ClientConfigProblem {
     /// A finding about something.
     pub fn new(subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self { subject: subject.into(), message: message.into() }
     }
 }
 
-impl Seen {
+impl ScannedServer {
     /// The server and its file, for people.
-    pub fn subject(&self) -> String {
-        format!("{} in {}", crate::diagnostic_report::escape_for_terminal(&self.found.name), self.spot.file.display())
+    pub fn description(&self) -> String {
+        format!(
+            "{} in {}",
+            crate::diagnostic_report::escape_for_terminal(&self.named_entry.name),
+            self.location.file.display()
+        )
     }
 
     /// Whether it leads to a gateway of ours already.
-    pub fn leads_here(&self, gateway: &str) -> bool {
-        match &self.found.entry {
+    pub fn is_gateway_entry(&self, gateway: &str) -> bool {
+        match &self.named_entry.entry {
             Some(ServerEntry::Remote { url, .. }) => url.starts_with(gateway),
             Some(ServerEntry::Command { argv: words, .. }) => {
                 let is_ours = |program: &String| Path::new(program).file_stem().is_some_and(|name| name == "gatelodge");
@@ -73,9 +77,9 @@ impl Seen {
     }
 }
 
-impl Scan {
+impl ClientScan {
     /// What the files have for folders that were not looked for: each place, with its servers.
-    pub fn elsewhere(
+    pub fn other_project_servers(
         &self,
         places: &UserDirectories,
         clients: &[&'static ClientProfile],
@@ -97,29 +101,30 @@ impl Scan {
 }
 
 /// Looks at all files of the clients. One that cannot be read is a finding; the others go on.
-pub fn scan(places: &UserDirectories, clients: &[&'static ClientProfile]) -> Scan {
-    let mut scan = Scan::default();
+pub fn scan_clients(places: &UserDirectories, clients: &[&'static ClientProfile]) -> ClientScan {
+    let mut scan = ClientScan::default();
     for client in clients {
         for spot in places.config_locations(client) {
-            look(&mut scan, spot);
+            scan_location(&mut scan, spot);
         }
     }
     scan
 }
 
 /// The same with what the files have for any folder: by default, Claude Code keeps a server for the folder it was added in.
-pub fn scan_everywhere(places: &UserDirectories, clients: &[&'static ClientProfile]) -> Scan {
-    let mut scan = scan(places, clients);
-    for (spot, found) in scan.elsewhere(places, clients) {
-        scan.seen.extend(found.into_iter().map(|found| Seen { spot: spot.clone(), found }));
+pub fn scan_all_projects(places: &UserDirectories, clients: &[&'static ClientProfile]) -> ClientScan {
+    let mut scan = scan_clients(places, clients);
+    for (spot, found) in scan.other_project_servers(places, clients) {
+        scan.servers
+            .extend(found.into_iter().map(|found| ScannedServer { location: spot.clone(), named_entry: found }));
     }
     scan
 }
 
-fn look(scan: &mut Scan, spot: ClientConfigLocation) {
+fn scan_location(scan: &mut ClientScan, spot: ClientConfigLocation) {
     if !scan.files.contains_key(&spot.file) {
         let name = spot.file.display().to_string();
-        if scan.findings.iter().any(|finding| finding.subject == name) {
+        if scan.problems.iter().any(|finding| finding.subject == name) {
             return;
         }
         let read = FileSnapshot::read(&spot.file).map_err(|trouble| trouble.0);
@@ -128,16 +133,19 @@ fn look(scan: &mut Scan, spot: ClientConfigLocation) {
             None => Ok(None),
         });
         match read {
-            Ok(Some((held, document))) => drop(scan.files.insert(spot.file.clone(), Read { held, document })),
+            Ok(Some((held, document))) => {
+                drop(scan.files.insert(spot.file.clone(), ScannedFile { snapshot: held, document }))
+            }
             Ok(None) => return,
             Err(message) => {
-                scan.findings.push(Finding::new(name, message));
+                scan.problems.push(ClientConfigProblem::new(name, message));
                 return;
             }
         }
     }
     if let Some(read) = scan.files.get(&spot.file) {
         let found = read.document.servers(spot.client, &spot.servers_path);
-        scan.seen.extend(found.into_iter().map(|found| Seen { spot: spot.clone(), found }));
+        scan.servers
+            .extend(found.into_iter().map(|found| ScannedServer { location: spot.clone(), named_entry: found }));
     }
 }
