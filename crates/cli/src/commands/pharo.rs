@@ -1,6 +1,6 @@
 //! `gatelodge pharo`: the MCP server for a Pharo image.
 
-mod screen;
+mod screenshot;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,30 +17,31 @@ use crate::{diagnostic_report, process_environment};
 /// The most bytes of an image's answer. A result carries it twice, and a gateway takes 64 MiB. At worst both are three
 /// times as long, where two bytes (U+0085) are escaped by six, and a picture of 8 MiB comes on top, in Base64: 59 MiB.
 /// With `--compat` there is no picture, and `1e15` is written out: 61 MiB.
-const MAX_ANSWER: usize = 8 << 20;
+const MAX_IMAGE_RESPONSE_BYTES: usize = 8 << 20;
 /// The interop server in the image reads the same one.
 const PORT_VARIABLE: &str = "PHARO_SIS_PORT";
-const USUAL_PORT: u16 = 8086;
+const DEFAULT_PORT: u16 = 8086;
 /// How often a caller who wants it hears that a call is under way; clients give up after a minute of silence.
-const BEAT: Duration = Duration::from_secs(2);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 /// Time for calls under way when the client has closed its end: some close it right after their last request.
-const LAST_CALLS: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for the client to read the last answers after that.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
-    check(&args)?;
+    check_loopback(&args)?;
     // A host that is called this machine must be this machine, whoever may reach the server itself.
-    let may_be_remote = args.beyond_loopback && !is_called_local(&args.host);
-    let port = port(args.port)?;
-    let image = PharoImage { host: args.host, port, allow_remote: may_be_remote, max_response_bytes: MAX_ANSWER };
+    let may_be_remote = args.beyond_loopback && !is_local_name(&args.host);
+    let port = resolve_port(args.port)?;
+    let image =
+        PharoImage { host: args.host, port, allow_remote: may_be_remote, max_response_bytes: MAX_IMAGE_RESPONSE_BYTES };
     let settings = Settings {
         time: args.timeout,
         long_time: args.long_timeout,
-        beat: BEAT,
-        last_calls: LAST_CALLS,
-        last_words: LAST_WORDS,
-        read_picture: (!may_be_remote).then_some(screen::read),
+        beat: PROGRESS_INTERVAL,
+        last_calls: DRAIN_TIMEOUT,
+        last_words: FLUSH_TIMEOUT,
+        read_picture: (!may_be_remote).then_some(screenshot::read_png),
         is_compat: args.compat,
     };
     let pharo = Arc::new(Pharo::new(image, settings));
@@ -69,10 +70,10 @@ pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
 }
 
 /// The port: what was asked for, what the image's own variable says, or the usual one.
-fn port(asked: Option<u16>) -> Result<u16, UsageError> {
+fn resolve_port(asked: Option<u16>) -> Result<u16, UsageError> {
     // Clients' configurations often set a variable to nothing.
     let named = || process_environment::find_variable(PORT_VARIABLE).filter(|port| !port.is_empty());
-    let Some(text) = asked.is_none().then(named).flatten() else { return Ok(asked.unwrap_or(USUAL_PORT)) };
+    let Some(text) = asked.is_none().then(named).flatten() else { return Ok(asked.unwrap_or(DEFAULT_PORT)) };
     text.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
         let text = diagnostic_report::escape_for_terminal(&text);
         UsageError(format!("the variable `{PORT_VARIABLE}` is `{text}`, which is no port; correct it, or say --port"))
@@ -80,8 +81,8 @@ fn port(asked: Option<u16>) -> Result<u16, UsageError> {
 }
 
 /// What lies beyond this machine must be asked for.
-fn check(args: &PharoArgs) -> Result<(), UsageError> {
-    if address(&args.host).is_none() && args.host.contains(|letter: char| !is_of_name(letter)) {
+fn check_loopback(args: &PharoArgs) -> Result<(), UsageError> {
+    if parse_ip(&args.host).is_none() && args.host.contains(|letter: char| !is_host_char(letter)) {
         let host = diagnostic_report::escape_for_terminal(&args.host);
         return Err(UsageError(format!("`{host}` is no host; --host takes a name or an address, and --port the port")));
     }
@@ -93,7 +94,7 @@ fn check(args: &PharoArgs) -> Result<(), UsageError> {
             "anybody who reaches {address} could run code in the image; listen at 127.0.0.1, or say --beyond-loopback"
         )));
     }
-    match address(&args.host) {
+    match parse_ip(&args.host) {
         Some(address) if !address.is_loopback() => Err(UsageError(format!(
             "{address} is not this machine, and what is sent there can be read on the way; say --beyond-loopback if it is meant"
         ))),
@@ -101,17 +102,17 @@ fn check(args: &PharoArgs) -> Result<(), UsageError> {
     }
 }
 
-fn is_of_name(letter: char) -> bool {
+fn is_host_char(letter: char) -> bool {
     letter.is_alphanumeric() || matches!(letter, '-' | '.' | '_')
 }
 
-fn address(host: &str) -> Option<IpAddr> {
+fn parse_ip(host: &str) -> Option<IpAddr> {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host.parse().ok().map(|address: IpAddr| address.to_canonical())
 }
 
 /// Whether a host is this machine by what it is called. Where another name leads is seen when it is asked.
-fn is_called_local(host: &str) -> bool {
+fn is_local_name(host: &str) -> bool {
     let name = host.trim_end_matches('.').to_ascii_lowercase();
-    address(host).map_or(name == "localhost" || name.ends_with(".localhost"), |address| address.is_loopback())
+    parse_ip(host).map_or(name == "localhost" || name.ends_with(".localhost"), |address| address.is_loopback())
 }

@@ -9,15 +9,15 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
 /// The most bytes of a picture that is passed on.
-const MAX_BYTES: u64 = 8 << 20;
+const MAX_PNG_BYTES: u64 = 8 << 20;
 /// How every PNG file begins. Whatever else the image names is not read further: its path is the image's word.
-const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+const PNG_SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// The bytes of the picture.
 ///
 /// # Errors
 /// Why it cannot be had, in words.
-pub fn read(path: &str) -> Result<Vec<u8>, String> {
+pub fn read_png(path: &str) -> Result<Vec<u8>, String> {
     if !path.starts_with('/') {
         return Err("its path is not absolute".to_owned());
     }
@@ -33,14 +33,14 @@ pub fn read(path: &str) -> Result<Vec<u8>, String> {
         return Err("it is not a file".to_owned());
     }
     let mut bytes = Vec::new();
-    let mut begin = (&file).take(PNG.len() as u64);
+    let mut begin = (&file).take(PNG_SIGNATURE.len() as u64);
     begin.read_to_end(&mut bytes).map_err(cannot)?;
-    if bytes != PNG {
+    if bytes != PNG_SIGNATURE {
         return Err("it is not a PNG picture".to_owned());
     }
-    (&file).take(MAX_BYTES).read_to_end(&mut bytes).map_err(cannot)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(format!("it has more than {MAX_BYTES} bytes"));
+    (&file).take(MAX_PNG_BYTES).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > MAX_PNG_BYTES {
+        return Err(format!("it has more than {MAX_PNG_BYTES} bytes"));
     }
     Ok(bytes)
 }
@@ -63,13 +63,13 @@ mod tests {
     }
 
     fn read_at(path: &Path) -> Result<Vec<u8>, String> {
-        read(path.to_str().expect("UTF-8"))
+        read_png(path.to_str().expect("UTF-8"))
     }
 
     #[test]
     fn a_png_is_read_whole() {
         let house = house();
-        let picture = [PNG, b"and what follows"].concat();
+        let picture = [PNG_SIGNATURE, b"and what follows"].concat();
         assert_eq!(read_at(&file(&house, &picture)), Ok(picture));
     }
 
@@ -86,7 +86,7 @@ mod tests {
         let house = house();
         let other = Err("it is not a file".to_owned());
         assert_eq!(read_at(house.path()), other);
-        assert_eq!(read("/dev/zero"), other);
+        assert_eq!(read_png("/dev/zero"), other);
         let missing = read_at(&house.path().join("gone.png")).expect_err("nothing is there");
         assert!(missing.starts_with("it cannot be read here: No such file"), "{missing}");
     }
@@ -95,7 +95,7 @@ mod tests {
     fn a_link_is_not_followed() {
         let house = house();
         let link = house.path().join("link.png");
-        std::os::unix::fs::symlink(file(&house, PNG), &link).expect("a link");
+        std::os::unix::fs::symlink(file(&house, PNG_SIGNATURE), &link).expect("a link");
         assert_eq!(read_at(&link), Err("it is a link".to_owned()));
     }
 
@@ -110,20 +110,20 @@ mod tests {
     #[test]
     fn a_picture_that_is_too_large_is_refused() {
         let house = house();
-        let path = file(&house, PNG);
+        let path = file(&house, PNG_SIGNATURE);
         let of_size = |bytes: u64| {
             File::options().write(true).open(&path).and_then(|file| file.set_len(bytes)).expect("a larger file");
             read_at(&path)
         };
-        assert_eq!(of_size(MAX_BYTES).map(|picture| picture.len() as u64), Ok(MAX_BYTES));
-        assert_eq!(of_size(MAX_BYTES + 1), Err("it has more than 8388608 bytes".to_owned()));
+        assert_eq!(of_size(MAX_PNG_BYTES).map(|picture| picture.len() as u64), Ok(MAX_PNG_BYTES));
+        assert_eq!(of_size(MAX_PNG_BYTES + 1), Err("it has more than 8388608 bytes".to_owned()));
     }
 
     #[test]
     fn a_relative_path_is_refused() {
         for path in ["screen.png", "../screen.png", "./screen.png", "", "~/screen.png"] {
-            assert_eq!(read(path), Err("its path is not absolute".to_owned()), "{path}");
+            assert_eq!(read_png(path), Err("its path is not absolute".to_owned()), "{path}");
         }
-        assert!(read("/tmp/\0.png").is_err());
+        assert!(read_png("/tmp/\0.png").is_err());
     }
 }
