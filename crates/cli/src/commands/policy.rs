@@ -1,15 +1,15 @@
 //! `gatelodge policy …`: the verbs.
 
-mod check;
-mod draft;
-mod explain;
-pub mod findings;
-mod fmt;
-mod import;
-mod kept;
-mod put;
-mod schema;
-mod test;
+mod check_policy;
+mod draft_policy;
+mod explain_policy;
+pub mod file_diagnostics;
+mod format_policy;
+mod import_policy;
+mod list_policies;
+mod print_policy_schema;
+mod put_policy;
+mod test_policy;
 
 use anyhow::Result;
 use gatelodge_store::PolicyName;
@@ -22,23 +22,23 @@ use crate::stdout_output::{print, print_json};
 /// Runs a verb of `policy`.
 pub fn run(command: PolicyCommand) -> Result<CommandExitCode> {
     match command {
-        PolicyCommand::Check(args) => check::run(&args),
-        PolicyCommand::Test(args) => test::run(&args),
-        PolicyCommand::Explain(args) => explain::run(&args),
-        PolicyCommand::Import(args) => import::run(&args),
-        PolicyCommand::Draft(args) => draft::run(args),
-        PolicyCommand::Schema => schema::run(),
-        PolicyCommand::Fmt(args) => fmt::run(&args),
-        PolicyCommand::Put(args) => put::run(args),
-        PolicyCommand::List(args) => kept::list(args),
-        PolicyCommand::Show(args) => kept::show(args),
-        PolicyCommand::Versions(args) => kept::versions(args),
-        PolicyCommand::Rollback(args) => put::rollback(args),
+        PolicyCommand::Check(args) => check_policy::run(&args),
+        PolicyCommand::Test(args) => test_policy::run(&args),
+        PolicyCommand::Explain(args) => explain_policy::run(&args),
+        PolicyCommand::Import(args) => import_policy::run(&args),
+        PolicyCommand::Draft(args) => draft_policy::run(args),
+        PolicyCommand::Schema => print_policy_schema::run(),
+        PolicyCommand::Fmt(args) => format_policy::run(&args),
+        PolicyCommand::Put(args) => put_policy::run(args),
+        PolicyCommand::List(args) => list_policies::list_policies(args),
+        PolicyCommand::Show(args) => list_policies::show_policy(args),
+        PolicyCommand::Versions(args) => list_policies::list_versions(args),
+        PolicyCommand::Rollback(args) => put_policy::rollback(args),
     }
 }
 
 /// Reads a policy's name.
-fn name(text: &str) -> Result<PolicyName, UsageError> {
+fn parse_policy_name(text: &str) -> Result<PolicyName, UsageError> {
     text.parse().map_err(|error| {
         UsageError(format!("`{}` is not a policy's name: {error}", diagnostic_report::escape_for_terminal(text)))
     })

@@ -13,7 +13,7 @@ use gatelodge_policy::Policy;
 use gatelodge_store::{EnforcementMode, PolicyName, PolicyVersion, ServerName};
 use sha2::{Digest, Sha256};
 
-use super::policy::findings::Findings;
+use super::policy::file_diagnostics::FileDiagnostics;
 use crate::app::{self, StdioGateway};
 use crate::cli::WrapArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
@@ -30,11 +30,11 @@ const MAX_STEM: usize = 40;
 const GRACE: Duration = Duration::from_secs(1);
 
 pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
-    let mut findings = Findings::default();
+    let mut findings = FileDiagnostics::default();
     let policy = findings.read(&args.policy).and_then(|source| findings.load(&source, None));
     let Some(policy) = policy else {
-        findings.tell(false)?;
-        return Ok(findings.exit());
+        findings.print(false)?;
+        return Ok(findings.exit_code());
     };
     let server = server_of(&args.command, args.name.as_deref())?;
     refuse_missing(&args.command)?;

@@ -15,21 +15,21 @@ use crate::source_file::{self, NamedSource, ReadSourceError};
 /// The findings of all files, in the order in which these were looked at. One that is faulty keeps no other from being
 /// looked at.
 #[derive(Debug, Default)]
-pub struct Findings {
+pub struct FileDiagnostics {
     pub files: Vec<(NamedSource, Vec<Diagnostic>)>,
 }
 
-impl Findings {
+impl FileDiagnostics {
     /// Reads a file; none if it cannot be read, which is a finding then.
     pub fn read(&mut self, path: &Path) -> Option<NamedSource> {
         let read = source_file::try_read_source(path);
-        self.or_unreadable(read)
+        self.record_unreadable(read)
     }
 
     /// Keeps why a file cannot be read.
-    pub fn or_unreadable(&mut self, read: Result<NamedSource, ReadSourceError>) -> Option<NamedSource> {
+    pub fn record_unreadable(&mut self, read: Result<NamedSource, ReadSourceError>) -> Option<NamedSource> {
         read.map_err(|unreadable| {
-            let fault = unreadable_at(0..0, &unreadable);
+            let fault = unreadable_diagnostic(0..0, &unreadable);
             self.add(&NamedSource { name: unreadable.name, text: Vec::new() }, vec![fault]);
         })
         .ok()
@@ -39,7 +39,7 @@ impl Findings {
     pub fn load(&mut self, source: &NamedSource, asked: Option<PolicyFormatArg>) -> Option<Policy> {
         let format = source.policy_format(asked);
         let loaded = parse(&source.text, format);
-        loaded.map_err(|faults| self.add(source, offer_yaml(source, format, faults))).ok()
+        loaded.map_err(|faults| self.add(source, suggest_yaml(source, format, faults))).ok()
     }
 
     /// Keeps what was found in a file, if only that it has no faults.
@@ -48,7 +48,7 @@ impl Findings {
     }
 
     /// The findings for programs.
-    pub fn told(&self) -> Vec<DiagnosticJson<'_>> {
+    pub fn to_json_diagnostics(&self) -> Vec<DiagnosticJson<'_>> {
         let mut told = Vec::new();
         for (source, faults) in &self.files {
             told.extend(faults.iter().map(|fault| DiagnosticJson::new(source, fault)));
@@ -57,16 +57,16 @@ impl Findings {
     }
 
     /// Tells the findings: for programs on standard output, for people on standard error.
-    pub fn tell(&self, json: bool) -> Result<()> {
+    pub fn print(&self, json: bool) -> Result<()> {
         if json {
-            return print_json(&self.told());
+            return print_json(&self.to_json_diagnostics());
         }
         self.files.iter().for_each(|(source, faults)| diagnostic_report::print_diagnostics(source, faults));
         Ok(())
     }
 
     /// How a command with these findings ends.
-    pub fn exit(&self) -> CommandExitCode {
+    pub fn exit_code(&self) -> CommandExitCode {
         let mut faults = self.files.iter().flat_map(|(_, faults)| faults);
         if faults.clone().any(|fault| fault.code == DiagnosticCode::UnreadableFile) {
             return CommandExitCode::Usage;
@@ -80,7 +80,7 @@ impl Findings {
 }
 
 /// The finding that a file cannot be read, at the place that names it.
-pub fn unreadable_at(span: Range<usize>, unreadable: &ReadSourceError) -> Diagnostic {
+pub fn unreadable_diagnostic(span: Range<usize>, unreadable: &ReadSourceError) -> Diagnostic {
     Diagnostic {
         code: DiagnosticCode::UnreadableFile,
         severity: Severity::Error,
@@ -92,7 +92,7 @@ pub fn unreadable_at(span: Range<usize>, unreadable: &ReadSourceError) -> Diagno
 }
 
 /// Offers another name where YAML is taken for JSON.
-pub fn offer_yaml(source: &NamedSource, format: DocumentFormat, mut faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
+pub fn suggest_yaml(source: &NamedSource, format: DocumentFormat, mut faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let first = source.text.iter().find(|byte| !byte.is_ascii_whitespace());
     if let [fault] = faults.as_mut_slice()
         && format == DocumentFormat::Json
@@ -108,7 +108,7 @@ pub fn offer_yaml(source: &NamedSource, format: DocumentFormat, mut faults: Vec<
 }
 
 /// Refuses to take standard input for two things.
-pub fn refuse_two_inputs<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<()> {
+pub fn refuse_repeated_stdin<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<()> {
     if paths.into_iter().filter(|path| *path == Path::new("-")).count() > 1 {
         let message = "standard input can be read once: `-` stands twice; name a file for all but one";
         return Err(UsageError(message.into()).into());

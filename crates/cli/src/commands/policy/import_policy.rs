@@ -4,22 +4,22 @@ use anyhow::Result;
 use gatelodge_json::LineColumn;
 use serde_json::json;
 
-use super::findings::Findings;
+use super::file_diagnostics::FileDiagnostics;
 use super::{print, print_json};
 use crate::cli::ImportPolicyArgs;
 use crate::diagnostic_report;
 use crate::exit_code::CommandExitCode;
 
 pub fn run(args: &ImportPolicyArgs) -> Result<CommandExitCode> {
-    let mut findings = Findings::default();
+    let mut findings = FileDiagnostics::default();
     let imported = findings.read(&args.file).and_then(|source| {
         let imported =
             gatelodge_policy::import_intercept(&source.text).map_err(|faults| findings.add(&source, faults)).ok()?;
         Some((source, imported))
     });
     let Some((source, imported)) = imported else {
-        findings.tell(args.json)?;
-        return Ok(findings.exit());
+        findings.print(args.json)?;
+        return Ok(findings.exit_code());
     };
     if args.json {
         let notes: Vec<_> = imported

@@ -7,7 +7,7 @@ use anyhow::Result;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{CallFile, Diagnostic, Explanation, Policy, explain};
 
-use super::findings::{Findings, refuse_two_inputs};
+use super::file_diagnostics::{FileDiagnostics, refuse_repeated_stdin};
 use super::{print, print_json};
 use crate::cli::ExplainPolicyArgs;
 use crate::diagnostic_report::escape_for_terminal;
@@ -15,27 +15,27 @@ use crate::exit_code::CommandExitCode;
 use crate::source_file::NamedSource;
 
 pub fn run(args: &ExplainPolicyArgs) -> Result<CommandExitCode> {
-    refuse_two_inputs([args.policy.as_path(), Path::new(&args.call)])?;
-    let mut findings = Findings::default();
+    refuse_repeated_stdin([args.policy.as_path(), Path::new(&args.call)])?;
+    let mut findings = FileDiagnostics::default();
     let policy = findings.read(&args.policy).and_then(|source| findings.load(&source, args.format));
-    let explanation = call_source(&args.call, &mut findings).and_then(|source| {
+    let explanation = read_call(&args.call, &mut findings).and_then(|source| {
         // The call's faults are told beside those of the policy.
-        judge(policy.as_ref(), &source).map_err(|faults| findings.add(&source, faults)).ok().flatten()
+        explain_source(policy.as_ref(), &source).map_err(|faults| findings.add(&source, faults)).ok().flatten()
     });
     let Some(explanation) = explanation else {
-        findings.tell(args.json)?;
-        return Ok(findings.exit());
+        findings.print(args.json)?;
+        return Ok(findings.exit_code());
     };
     if args.json {
         print_json(&explanation)?
     } else {
-        print(&told(&explanation))?
+        print(&explanation_text(&explanation))?
     }
     Ok(CommandExitCode::Success)
 }
 
 /// A call is named by a file, or written where its name would stand.
-fn call_source(call: &str, findings: &mut Findings) -> Option<NamedSource> {
+fn read_call(call: &str, findings: &mut FileDiagnostics) -> Option<NamedSource> {
     if call.trim_start().starts_with('{') {
         return Some(NamedSource { name: "<call>".into(), text: call.as_bytes().to_vec() });
     }
@@ -43,7 +43,7 @@ fn call_source(call: &str, findings: &mut Findings) -> Option<NamedSource> {
 }
 
 /// Judges a call, if there is a policy to judge it by.
-fn judge(policy: Option<&Policy>, source: &NamedSource) -> Result<Option<Explanation>, Vec<Diagnostic>> {
+fn explain_source(policy: Option<&Policy>, source: &NamedSource) -> Result<Option<Explanation>, Vec<Diagnostic>> {
     let document =
         read(&source.text, &JsonLimits::REQUEST).map_err(|fault| vec![Diagnostic::from_call_error(&fault)])?;
     let call = CallFile::new(document.root())?;
@@ -51,7 +51,7 @@ fn judge(policy: Option<&Policy>, source: &NamedSource) -> Result<Option<Explana
     Ok(policy.map(|policy| explain(policy, &call.call(), at)))
 }
 
-fn told(explanation: &Explanation) -> String {
+fn explanation_text(explanation: &Explanation) -> String {
     let mut out = String::new();
     let code = explanation.code.map(|code| format!(" ({code})")).unwrap_or_default();
     let rule = explanation.rule.as_ref().map(|rule| format!(" by {}", escape_for_terminal(rule))).unwrap_or_default();

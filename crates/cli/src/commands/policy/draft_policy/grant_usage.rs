@@ -9,13 +9,13 @@ use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord
 use jiff::Timestamp;
 
 /// How many rows are read at a time.
-const PAGE: usize = 500;
+const PAGE_ROWS: usize = 500;
 /// A name of so many characters was cut by the log, which ends it with a `…`.
-const CUT: usize = 513;
+const TRUNCATED_NAME_CHARS: usize = 513;
 
 /// Whose calls are wanted.
 #[derive(Debug)]
-pub struct Wanted<'a> {
+pub struct UsageQuery<'a> {
     /// The grant's label or id.
     pub grant: &'a str,
     pub server: Option<&'a str>,
@@ -24,11 +24,11 @@ pub struct Wanted<'a> {
 
 /// What the log says of a grant.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub struct GrantUsage {
     /// By server, of those that are wanted.
-    pub servers: BTreeMap<String, Found>,
+    pub servers: BTreeMap<String, ServerUsage>,
     /// All servers that the grant called, at any time.
-    pub others: BTreeSet<String>,
+    pub called_servers: BTreeSet<String>,
     /// The ids of the grants; several may have had one label.
     pub grants: BTreeSet<String>,
     /// Whether any row is of the grant.
@@ -36,12 +36,12 @@ pub struct Gathered {
     /// The time of the oldest row that is kept, of anybody.
     pub oldest: Option<Timestamp>,
     /// How many rows were removed from the log.
-    pub removed: u64,
+    pub pruned_rows: u64,
 }
 
 /// What was found of one server.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ServerUsage {
     pub draft: DraftBuilder,
     /// How many calls were sent.
     pub sent: u64,
@@ -52,19 +52,19 @@ pub struct Found {
 }
 
 /// Reads the log. An outcome has only the call's id; going back, it comes before its intent.
-pub async fn gather(ledger: &dyn Ledger, wanted: &Wanted<'_>) -> Result<Gathered> {
-    let mut gathered = Gathered::default();
+pub async fn collect_usage(ledger: &dyn Ledger, wanted: &UsageQuery<'_>) -> Result<GrantUsage> {
+    let mut gathered = GrantUsage::default();
     let mut not_sent: HashSet<CallId> = HashSet::new();
     let mut before = Some(ledger.head().await?.seq.saturating_add(1));
     loop {
-        let page = ledger.rows(CallLogFilter { before, limit: PAGE, ..CallLogFilter::default() }).await?;
+        let page = ledger.rows(CallLogFilter { before, limit: PAGE_ROWS, ..CallLogFilter::default() }).await?;
         let Some(first) = page.first() else { return Ok(gathered) };
         before = Some(first.seq);
         for row in page.iter().rev() {
             let CallLogRow { record, .. } = row;
             gathered.oldest = Some(gathered.oldest.map_or(record.at, |oldest| oldest.min(record.at)));
             match record.kind {
-                RecordKind::Pruned => gathered.removed += record.count.unwrap_or_default(),
+                RecordKind::Pruned => gathered.pruned_rows += record.count.unwrap_or_default(),
                 RecordKind::Outcome if record.outcome == Some(CallOutcome::NotSent) => {
                     not_sent.insert(record.call);
                 }
@@ -78,30 +78,32 @@ pub async fn gather(ledger: &dyn Ledger, wanted: &Wanted<'_>) -> Result<Gathered
     }
 }
 
-impl Gathered {
-    fn add(&mut self, record: &CallRecord, wanted: &Wanted<'_>, is_unsent: bool) {
+impl GrantUsage {
+    fn add(&mut self, record: &CallRecord, wanted: &UsageQuery<'_>, is_unsent: bool) {
         let grant = record.grant.as_ref().map(|id| id.0.as_ref());
         if grant != Some(wanted.grant) && record.label.as_deref() != Some(wanted.grant) {
             return;
         }
         self.has_rows = true;
         let Some(server) = record.server.as_ref().map(|server| server.as_str()) else { return };
-        let Some(method) = record.method.as_deref().filter(|method| is_judged(method, record.kind)) else { return };
-        self.others.insert(server.to_owned());
+        let Some(method) = record.method.as_deref().filter(|method| is_policy_relevant(method, record.kind)) else {
+            return;
+        };
+        self.called_servers.insert(server.to_owned());
         if wanted.server.is_some_and(|wanted| wanted != server) || wanted.since.is_some_and(|since| record.at < since) {
             return;
         }
         self.grants.extend(grant.map(str::to_owned));
         let found = self.servers.entry(server.to_owned()).or_default();
-        match why_not(record, is_unsent) {
-            Some(why) => *found.left_out.entry((what(record, method), why)).or_default() += 1,
-            None => found.take(record, method),
+        match exclusion_reason(record, is_unsent) {
+            Some(why) => *found.left_out.entry((call_description(record, method), why)).or_default() += 1,
+            None => found.add_sent(record, method),
         }
     }
 }
 
 /// Whether a row is about something that a policy speaks of. Of what merely passed, that is what a server asked.
-fn is_judged(method: &str, kind: RecordKind) -> bool {
+fn is_policy_relevant(method: &str, kind: RecordKind) -> bool {
     let is_asked = ClientRequest::of_method(method).is_some();
     match kind {
         RecordKind::Unchecked => is_asked,
@@ -110,9 +112,12 @@ fn is_judged(method: &str, kind: RecordKind) -> bool {
 }
 
 /// Why a call is no reason to allow the next one.
-fn why_not(record: &CallRecord, is_unsent: bool) -> Option<String> {
+fn exclusion_reason(record: &CallRecord, is_unsent: bool) -> Option<String> {
     let code = record.code.as_deref().unwrap_or("no reason given");
-    let is_cut = record.target.as_ref().is_some_and(|target| target.ends_with('…') && target.chars().count() >= CUT);
+    let is_cut = record
+        .target
+        .as_ref()
+        .is_some_and(|target| target.ends_with('…') && target.chars().count() >= TRUNCATED_NAME_CHARS);
     if record.kind == RecordKind::Refused {
         Some(format!("refused: {code}"))
     } else if is_unsent {
@@ -126,15 +131,15 @@ fn why_not(record: &CallRecord, is_unsent: bool) -> Option<String> {
     }
 }
 
-fn what(record: &CallRecord, method: &str) -> String {
+fn call_description(record: &CallRecord, method: &str) -> String {
     match &record.target {
         Some(target) => format!("{method} {target}"),
         None => method.to_owned(),
     }
 }
 
-impl Found {
-    fn take(&mut self, record: &CallRecord, method: &str) {
+impl ServerUsage {
+    fn add_sent(&mut self, record: &CallRecord, method: &str) {
         self.sent += 1;
         if let (Some("not_accepted" | "definition_changed"), Some(target)) = (record.code.as_deref(), &record.target) {
             self.unaccepted.insert(target.to_string());

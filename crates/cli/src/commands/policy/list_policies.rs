@@ -4,17 +4,17 @@ use anyhow::Result;
 use gatelodge_store::{PolicyVersion, StoredPolicy};
 use serde_json::{Value, json};
 
-use super::name;
+use super::parse_policy_name;
 use crate::admin_context::{self, StoreMode};
 use crate::cli::{ListArgs, NamedItemArgs, ShowPolicyArgs};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 
-pub fn list(args: ListArgs) -> Result<CommandExitCode> {
+pub fn list_policies(args: ListArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let stored = desk.stores.policies.list().await?;
-        let entries = desk.entries();
+        let entries = desk.config_entries();
         let mut of_file: Vec<&str> = entries.policies.iter().map(|policy| policy.name.as_str()).collect();
         of_file.sort_unstable();
         let of_store = stored.iter().filter(|policy| !of_file.contains(&policy.name.as_str()));
@@ -41,10 +41,10 @@ pub fn list(args: ListArgs) -> Result<CommandExitCode> {
     })
 }
 
-pub fn show(args: ShowPolicyArgs) -> Result<CommandExitCode> {
-    let name = name(&args.name)?;
+pub fn show_policy(args: ShowPolicyArgs) -> Result<CommandExitCode> {
+    let name = parse_policy_name(&args.name)?;
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        if desk.entries().policies.iter().any(|policy| policy.name == name) {
+        if desk.config_entries().policies.iter().any(|policy| policy.name == name) {
             return Err(admin_context::defined_in_file_error("policy", name.as_str()));
         }
         let policy = desk.stores.policies.get(&name, args.version.map(PolicyVersion)).await?;
@@ -57,12 +57,12 @@ pub fn show(args: ShowPolicyArgs) -> Result<CommandExitCode> {
     })
 }
 
-pub fn versions(args: NamedItemArgs) -> Result<CommandExitCode> {
-    let name = name(&args.name)?;
+pub fn list_versions(args: NamedItemArgs) -> Result<CommandExitCode> {
+    let name = parse_policy_name(&args.name)?;
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let versions = desk.stores.policies.versions(&name).await?;
         if args.json {
-            stdout_output::print_json(&versions.iter().map(told).collect::<Vec<_>>())?;
+            stdout_output::print_json(&versions.iter().map(version_json).collect::<Vec<_>>())?;
             return Ok(CommandExitCode::Success);
         }
         let row = |policy: &StoredPolicy| {
@@ -76,7 +76,7 @@ pub fn versions(args: NamedItemArgs) -> Result<CommandExitCode> {
 }
 
 /// A version without its text.
-fn told(policy: &StoredPolicy) -> Value {
+fn version_json(policy: &StoredPolicy) -> Value {
     json!({"version": policy.version, "restores": policy.restores, "created_at": policy.created_at,
            "created_by": policy.created_by})
 }

@@ -7,7 +7,7 @@ use gatelodge_json::LineColumn;
 use gatelodge_policy::{CaseFile, CaseReport, Diagnostic, Explanation, Policy, PolicySource};
 use serde::Serialize;
 
-use super::findings::{Findings, offer_yaml, refuse_two_inputs, unreadable_at};
+use super::file_diagnostics::{FileDiagnostics, refuse_repeated_stdin, suggest_yaml, unreadable_diagnostic};
 use super::{print, print_json};
 use crate::cli::TestPolicyArgs;
 use crate::diagnostic_report::{DiagnosticJson, escape_for_terminal};
@@ -16,59 +16,59 @@ use crate::source_file::{self, NamedSource};
 
 /// What came of one case file.
 #[derive(Debug, Default)]
-struct FileReport {
+struct CaseFileReport {
     name: String,
     /// The case file; none if it cannot be read.
     source: Option<NamedSource>,
     cases: Vec<CaseReport>,
     /// The faults of the case file, of its calls, and of its policies.
-    findings: Findings,
+    findings: FileDiagnostics,
 }
 
 /// A policy, or its faults; none if it cannot be read.
-type Loaded = Option<Result<Policy, Vec<Diagnostic>>>;
+type PolicyLoadResult = Option<Result<Policy, Vec<Diagnostic>>>;
 
 pub fn run(args: &TestPolicyArgs) -> Result<CommandExitCode> {
-    refuse_two_inputs(args.files.iter().map(AsRef::as_ref))?;
-    let reports: Vec<FileReport> = args.files.iter().map(|path| run_file(path)).collect();
+    refuse_repeated_stdin(args.files.iter().map(AsRef::as_ref))?;
+    let reports: Vec<CaseFileReport> = args.files.iter().map(|path| run_file(path)).collect();
     let cases = || reports.iter().flat_map(|report| &report.cases);
     let passed = cases().filter(|case| case.has_passed()).count();
     let failed = cases().count() - passed;
     if args.json {
-        print_json(&reports.iter().map(FileReport::told).collect::<Vec<_>>())?;
+        print_json(&reports.iter().map(CaseFileReport::json).collect::<Vec<_>>())?;
     } else {
         for report in &reports {
-            report.findings.tell(false)?;
-            print(&report.shown())?;
+            report.findings.print(false)?;
+            print(&report.failures_text())?;
         }
         if passed + failed > 0 {
             print(&format!("{passed} passed, {failed} failed\n"))?;
         }
     }
-    let exits = reports.iter().map(|report| report.findings.exit());
+    let exits = reports.iter().map(|report| report.findings.exit_code());
     let worst = exits.max_by_key(|exit| *exit as u8).unwrap_or(CommandExitCode::Success);
     Ok(if worst == CommandExitCode::Success && failed > 0 { CommandExitCode::Findings } else { worst })
 }
 
-fn run_file(path: &Path) -> FileReport {
-    let mut report = FileReport { name: path.display().to_string(), ..FileReport::default() };
+fn run_file(path: &Path) -> CaseFileReport {
+    let mut report = CaseFileReport { name: path.display().to_string(), ..CaseFileReport::default() };
     let Some(source) = report.findings.read(path) else { return report };
     report.name.clone_from(&source.name);
     let format = source.policy_format(None);
     match CaseFile::read(&source.text, format) {
         Ok(file) => run_cases(path, &source, &file, &mut report),
-        Err(faults) => report.findings.add(&source, offer_yaml(&source, format, faults)),
+        Err(faults) => report.findings.add(&source, suggest_yaml(&source, format, faults)),
     }
     report.source = Some(source);
     report
 }
 
-fn run_cases(path: &Path, source: &NamedSource, file: &CaseFile, report: &mut FileReport) {
+fn run_cases(path: &Path, source: &NamedSource, file: &CaseFile, report: &mut CaseFileReport) {
     let mut of_file = Vec::new();
     // Each policy with the text that its faults are in.
     let (mut texts, mut policies) = (Vec::new(), Vec::new());
     for wanted in file.sources() {
-        let (text, loaded) = load(path, source, wanted, &mut of_file);
+        let (text, loaded) = load_policy(path, source, wanted, &mut of_file);
         texts.push(text);
         policies.push(loaded);
     }
@@ -76,7 +76,7 @@ fn run_cases(path: &Path, source: &NamedSource, file: &CaseFile, report: &mut Fi
     of_file.extend(report.cases.iter().flat_map(|case| case.diagnostics.clone()));
     // Policies that must not load are part of many a case; told is what a case did not expect.
     let is_told = |at: usize| report.cases.iter().any(|case| case.policy_index == Some(at) && !case.has_passed());
-    let mut findings = Findings::default();
+    let mut findings = FileDiagnostics::default();
     for (at, (text, loaded)) in texts.iter().zip(policies).enumerate() {
         match (text, loaded) {
             (Some(text), Some(Err(faults))) if is_told(at) => findings.add(text, faults),
@@ -92,12 +92,12 @@ fn run_cases(path: &Path, source: &NamedSource, file: &CaseFile, report: &mut Fi
 }
 
 /// Loads a policy, and gives the text of its file, if it has one of its own.
-fn load(
+fn load_policy(
     cases: &Path,
     source: &NamedSource,
     wanted: &PolicySource,
     faults: &mut Vec<Diagnostic>,
-) -> (Option<NamedSource>, Loaded) {
+) -> (Option<NamedSource>, PolicyLoadResult) {
     match wanted {
         PolicySource::Inline(policy) => (None, Some(policy.load())),
         PolicySource::Path(name, span) => {
@@ -105,11 +105,11 @@ fn load(
                 Ok(policy) => {
                     let format = policy.policy_format(None);
                     let loaded = gatelodge_policy::parse(&policy.text, format);
-                    let loaded = loaded.map_err(|faults| offer_yaml(&policy, format, faults));
+                    let loaded = loaded.map_err(|faults| suggest_yaml(&policy, format, faults));
                     (Some(policy), Some(loaded))
                 }
                 Err(unreadable) => {
-                    let fault = unreadable_at(span.clone(), &unreadable);
+                    let fault = unreadable_diagnostic(span.clone(), &unreadable);
                     let help = format!("write a path that begins where `{}` is", source.name);
                     faults.push(Diagnostic { help: Some(help), ..fault });
                     (None, None)
@@ -121,14 +121,14 @@ fn load(
 
 /// A case file for programs.
 #[derive(Debug, Serialize)]
-struct ToldFile<'a> {
+struct CaseFileJson<'a> {
     file: &'a str,
     faults: Vec<DiagnosticJson<'a>>,
-    cases: Vec<ToldCase<'a>>,
+    cases: Vec<CaseJson<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct ToldCase<'a> {
+struct CaseJson<'a> {
     name: &'a str,
     line: usize,
     passed: bool,
@@ -137,20 +137,20 @@ struct ToldCase<'a> {
     explanation: Option<&'a Explanation>,
 }
 
-impl FileReport {
-    fn told(&self) -> ToldFile<'_> {
-        let cases = self.cases.iter().map(|case| ToldCase {
+impl CaseFileReport {
+    fn json(&self) -> CaseFileJson<'_> {
+        let cases = self.cases.iter().map(|case| CaseJson {
             name: &case.name,
             line: self.line(case),
             passed: case.has_passed(),
             differences: &case.differences,
             explanation: case.explanation.as_ref(),
         });
-        ToldFile { file: &self.name, faults: self.findings.told(), cases: cases.collect() }
+        CaseFileJson { file: &self.name, faults: self.findings.to_json_diagnostics(), cases: cases.collect() }
     }
 
     /// The failed cases for people.
-    fn shown(&self) -> String {
+    fn failures_text(&self) -> String {
         let mut out = String::new();
         for case in self.cases.iter().filter(|case| !case.has_passed()) {
             out.push_str(&format!(

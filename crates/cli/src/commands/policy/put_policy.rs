@@ -5,7 +5,7 @@ use gatelodge_policy::{CounterIdentity, DocumentFormat, Policy, Severity, lint, 
 use gatelodge_store::{PolicyName, PolicyVersion, StoreError, StoredPolicy};
 use serde_json::json;
 
-use super::name;
+use super::parse_policy_name;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{PutPolicyArgs, RollbackPolicyArgs};
 use crate::diagnostic_report::{self, escape_for_terminal, print_stderr};
@@ -14,7 +14,7 @@ use crate::source_file;
 use crate::{process_environment, stdout_output};
 
 pub fn run(args: PutPolicyArgs) -> Result<CommandExitCode> {
-    let name = name(&args.name)?;
+    let name = parse_policy_name(&args.name)?;
     let source = source_file::read_source(&args.file)?;
     let format = source.policy_format(args.format);
     let found = lint(&source.text, format, None);
@@ -26,31 +26,36 @@ pub fn run(args: PutPolicyArgs) -> Result<CommandExitCode> {
         return Err(UsageError("the policy is not UTF-8".into()).into());
     };
     admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |desk| {
-        let put = Put { name, text, format, restores: None };
-        keep(&desk, put, "policy.put", args.json).await
+        let put = NewPolicyVersion { name, text, format, restores: None };
+        store_version(&desk, put, "policy.put", args.json).await
     })
 }
 
 pub fn rollback(args: RollbackPolicyArgs) -> Result<CommandExitCode> {
-    let name = name(&args.name)?;
+    let name = parse_policy_name(&args.name)?;
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let old = desk.stores.policies.get(&name, Some(PolicyVersion(args.version))).await?;
         let format = if old.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
-        let put = Put { name, text: old.text, format, restores: Some(old.version) };
-        keep(&desk, put, "policy.rollback", args.json).await
+        let put = NewPolicyVersion { name, text: old.text, format, restores: Some(old.version) };
+        store_version(&desk, put, "policy.rollback", args.json).await
     })
 }
 
 /// What is to be kept.
-struct Put {
+struct NewPolicyVersion {
     name: PolicyName,
     text: String,
     format: DocumentFormat,
     restores: Option<PolicyVersion>,
 }
 
-async fn keep(desk: &AdminContext, put: Put, action: &str, json: bool) -> Result<CommandExitCode> {
-    let Put { name, text, format, restores } = put;
+async fn store_version(
+    desk: &AdminContext,
+    put: NewPolicyVersion,
+    action: &str,
+    json: bool,
+) -> Result<CommandExitCode> {
+    let NewPolicyVersion { name, text, format, restores } = put;
     if desk.config_entries().policies.iter().any(|policy| policy.name == name) {
         return Err(admin_context::defined_in_file_error("policy", name.as_str()));
     }
@@ -70,7 +75,7 @@ async fn keep(desk: &AdminContext, put: Put, action: &str, json: bool) -> Result
         }
         return Ok(CommandExitCode::Success);
     }
-    let changes = old.as_ref().map(|old| changes(old, &new)).unwrap_or_default();
+    let changes = old.as_ref().map(|old| counter_changes(old, &new)).unwrap_or_default();
     let policy = StoredPolicy {
         name: name.clone(),
         version: PolicyVersion(0),
@@ -95,7 +100,7 @@ async fn keep(desk: &AdminContext, put: Put, action: &str, json: bool) -> Result
 }
 
 /// What becomes of the counters of the version that was in force.
-fn changes(old: &StoredPolicy, new: &Policy) -> Vec<String> {
+fn counter_changes(old: &StoredPolicy, new: &Policy) -> Vec<String> {
     let format = if old.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
     let Ok(old) = parse(old.text.as_bytes(), format) else { return Vec::new() };
     let (old, new) = (old.counters(), new.counters());
@@ -103,7 +108,9 @@ fn changes(old: &StoredPolicy, new: &Policy) -> Vec<String> {
     for shape in new.iter().filter(|shape| !old.contains(shape)) {
         let name = escape_for_terminal(&shape.name);
         match old.iter().find(|old| old.name == shape.name) {
-            Some(before) => changes.push(format!("counter `{name}` starts at zero: {}", difference(before, shape))),
+            Some(before) => {
+                changes.push(format!("counter `{name}` starts at zero: {}", counter_difference(before, shape)))
+            }
             None => changes.push(format!("counter `{name}` is new and starts at zero")),
         }
     }
@@ -113,7 +120,7 @@ fn changes(old: &StoredPolicy, new: &Policy) -> Vec<String> {
     changes
 }
 
-fn difference(before: &CounterIdentity, after: &CounterIdentity) -> String {
+fn counter_difference(before: &CounterIdentity, after: &CounterIdentity) -> String {
     let parts = [
         ("window", before.window.to_string(), after.window.to_string()),
         ("scope", before.scope.as_str().to_owned(), after.scope.as_str().to_owned()),

@@ -5,23 +5,23 @@ use std::path::Path;
 use anyhow::{Result, anyhow};
 use gatelodge_policy::DocumentFormat;
 
-use super::findings::{Findings, offer_yaml};
+use super::file_diagnostics::{FileDiagnostics, suggest_yaml};
 use super::print;
 use crate::cli::FormatPolicyArgs;
 use crate::diagnostic_report;
 use crate::exit_code::{CommandExitCode, UsageError};
 
 pub fn run(args: &FormatPolicyArgs) -> Result<CommandExitCode> {
-    let mut findings = Findings::default();
+    let mut findings = FileDiagnostics::default();
     let formatted = findings.read(&args.file).and_then(|source| {
         let language = source.policy_format(None);
         let formatted = gatelodge_policy::format(&source.text, language);
-        let refuse = |faults| findings.add(&source, offer_yaml(&source, language, faults));
+        let refuse = |faults| findings.add(&source, suggest_yaml(&source, language, faults));
         Some((formatted.map_err(refuse).ok()?, source, language))
     });
     let Some((formatted, source, language)) = formatted else {
-        findings.tell(false)?;
-        return Ok(findings.exit());
+        findings.print(false)?;
+        return Ok(findings.exit_code());
     };
     let name = diagnostic_report::escape_for_terminal(&source.name);
     let is_input = args.file == Path::new("-");
@@ -30,14 +30,17 @@ pub fn run(args: &FormatPolicyArgs) -> Result<CommandExitCode> {
         if !is_same {
             diagnostic_report::print_stderr(&format!(
                 "{name}: {}",
-                advice(&name, language, is_input, formatted.comments_lost)
+                format_advice(&name, language, is_input, formatted.comments_lost)
             ));
         }
         return Ok(if is_same { CommandExitCode::Success } else { CommandExitCode::Findings });
     }
     if !args.write {
         if formatted.comments_lost > 0 {
-            diagnostic_report::print_stderr(&format!("{name}: {} lost in JSON", comments(formatted.comments_lost)));
+            diagnostic_report::print_stderr(&format!(
+                "{name}: {} lost in JSON",
+                comment_count_text(formatted.comments_lost)
+            ));
         }
         print(&formatted.text)?;
         return Ok(CommandExitCode::Success);
@@ -50,18 +53,19 @@ pub fn run(args: &FormatPolicyArgs) -> Result<CommandExitCode> {
         refuse_read_only(&args.file)?;
         let path = args.file.display();
         let help = "it is as it was: see that there is room in its folder, and that you may write there";
-        replace(&args.file, &formatted.text).map_err(|error| anyhow!("cannot write `{path}`: {error}; {help}"))?;
+        replace_policy(&args.file, &formatted.text)
+            .map_err(|error| anyhow!("cannot write `{path}`: {error}; {help}"))?;
     }
     Ok(CommandExitCode::Success)
 }
 
 /// What to do about a text that is not laid out.
-fn advice(name: &str, language: DocumentFormat, is_input: bool, comments_lost: usize) -> String {
+fn format_advice(name: &str, language: DocumentFormat, is_input: bool, comments_lost: usize) -> String {
     match language {
         DocumentFormat::Yaml => {
             let lost = match comments_lost {
                 0 => String::new(),
-                count => format!("; {} lost in it", comments(count)),
+                count => format!("; {} lost in it", comment_count_text(count)),
             };
             format!(
                 "the usual layout is JSON, and this is YAML; `gatelodge policy fmt` without `--check` prints it as JSON{lost}"
@@ -72,7 +76,7 @@ fn advice(name: &str, language: DocumentFormat, is_input: bool, comments_lost: u
     }
 }
 
-fn comments(count: usize) -> String {
+fn comment_count_text(count: usize) -> String {
     if count == 1 { "1 YAML comment is".to_owned() } else { format!("{count} YAML comments are") }
 }
 
@@ -88,7 +92,7 @@ fn refuse_read_only(path: &Path) -> Result<()> {
 }
 
 /// Writes a new file beside the old one and puts it in its place, so that a full disk costs nobody a policy.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+fn replace_policy(path: &Path, text: &str) -> std::io::Result<()> {
     // A link stays a link: what it names is replaced.
     let path = path.canonicalize()?;
     let mut name = path.file_name().unwrap_or_default().to_os_string();

@@ -3,19 +3,19 @@
 use gatelodge_policy::DraftPolicy;
 use serde_json::{Value, json};
 
-use super::gather::{Found, Gathered, Wanted};
+use super::grant_usage::{GrantUsage, ServerUsage, UsageQuery};
 use crate::cli::DraftPolicyArgs;
 use crate::diagnostic_report::escape_for_terminal;
 
 /// More lines than this are counted, not shown.
-const MOST_LINES: usize = 20;
+const MAX_PRINTED_LINES: usize = 20;
 
 /// What has to be known before a draft is believed.
-pub fn notes(gathered: &Gathered, wanted: &Wanted<'_>) -> Vec<String> {
+pub fn draft_notes(gathered: &GrantUsage, wanted: &UsageQuery<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     let oldest = gathered.oldest.filter(|oldest| wanted.since.is_none_or(|since| since < *oldest));
-    if let Some(oldest) = oldest.filter(|_| gathered.removed > 0) {
-        let removed = gathered.removed;
+    if let Some(oldest) = oldest.filter(|_| gathered.pruned_rows > 0) {
+        let removed = gathered.pruned_rows;
         notes.push(format!("the log was pruned of {removed} rows: what was done before {oldest} is not in the draft"));
     }
     if gathered.grants.len() > 1 {
@@ -36,39 +36,45 @@ pub fn notes(gathered: &Gathered, wanted: &Wanted<'_>) -> Vec<String> {
 }
 
 /// What was not sent, of all servers.
-pub fn refused(gathered: &Gathered) -> Vec<String> {
-    bounded(gathered.servers.values().flat_map(lines).collect())
+pub fn unsent_lines(gathered: &GrantUsage) -> Vec<String> {
+    truncate_lines(gathered.servers.values().flat_map(exclusion_lines).collect())
 }
 
 /// What the draft does not cover, and why.
-pub fn left_out(found: &Found, drafted: &DraftPolicy) -> Vec<String> {
-    let of_draft = drafted.uncovered.iter().map(|left| line(&left.description, left.calls, left.reason));
-    bounded(lines(found).chain(of_draft).collect())
+pub fn excluded_lines(found: &ServerUsage, drafted: &DraftPolicy) -> Vec<String> {
+    let of_draft = drafted.uncovered.iter().map(|left| exclusion_line(&left.description, left.calls, left.reason));
+    truncate_lines(exclusion_lines(found).chain(of_draft).collect())
 }
 
-fn lines(found: &Found) -> impl Iterator<Item = String> {
-    found.left_out.iter().map(|((what, why), count)| line(what, *count, why))
+fn exclusion_lines(found: &ServerUsage) -> impl Iterator<Item = String> {
+    found.left_out.iter().map(|((what, why), count)| exclusion_line(what, *count, why))
 }
 
-fn line(what: &str, count: u64, why: &str) -> String {
-    format!("left out: {} ({}): {}", escape_for_terminal(what), calls(count), escape_for_terminal(why))
+fn exclusion_line(what: &str, count: u64, why: &str) -> String {
+    format!("left out: {} ({}): {}", escape_for_terminal(what), call_count_text(count), escape_for_terminal(why))
 }
 
-fn bounded(mut lines: Vec<String>) -> Vec<String> {
-    let rest = lines.len().saturating_sub(MOST_LINES);
+fn truncate_lines(mut lines: Vec<String>) -> Vec<String> {
+    let rest = lines.len().saturating_sub(MAX_PRINTED_LINES);
     if rest > 0 {
-        lines.truncate(MOST_LINES);
+        lines.truncate(MAX_PRINTED_LINES);
         lines.push(format!("and {rest} more; `--json` names all"));
     }
     lines
 }
 
-pub fn calls(count: u64) -> String {
+pub fn call_count_text(count: u64) -> String {
     if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
 }
 
 /// Everything, for programs.
-pub fn json(args: &DraftPolicyArgs, server: &str, found: &Found, drafted: &DraftPolicy, notes: &[String]) -> Value {
+pub fn draft_json(
+    args: &DraftPolicyArgs,
+    server: &str,
+    found: &ServerUsage,
+    drafted: &DraftPolicy,
+    notes: &[String],
+) -> Value {
     let used: Vec<Value> = drafted
         .blocks
         .iter()

@@ -1,13 +1,13 @@
 //! `policy draft`: the smallest policy that covers what a grant did, from the call log.
 
-mod gather;
-mod told;
+mod draft_report;
+mod grant_usage;
 
 use anyhow::Result;
 use gatelodge_policy::DraftPolicy;
 use jiff::Timestamp;
 
-use self::gather::{Found, Gathered, Wanted};
+use self::grant_usage::{GrantUsage, ServerUsage, UsageQuery};
 use super::print;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::DraftPolicyArgs;
@@ -18,29 +18,31 @@ use crate::{source_file, stdout_output};
 
 pub fn run(args: DraftPolicyArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let since = args.since.as_deref().map(|text| since(text, desk.clock.now())).transpose()?;
-        let wanted = Wanted { grant: &args.grant, server: args.server.as_deref(), since };
-        let gathered = gather::gather(desk.stores.ledger.as_ref(), &wanted).await?;
+        let since = args.since.as_deref().map(|text| parse_since(text, desk.clock.now())).transpose()?;
+        let wanted = UsageQuery { grant: &args.grant, server: args.server.as_deref(), since };
+        let gathered = grant_usage::collect_usage(desk.stores.ledger.as_ref(), &wanted).await?;
         if !gathered.has_rows {
-            refuse_unknown(&desk, &args.grant).await?;
+            refuse_unknown_grant(&desk, &args.grant).await?;
         }
-        let notes = told::notes(&gathered, &wanted);
-        let Some((server, found)) = only(&gathered, &args.grant)? else {
-            notes.iter().chain(&told::refused(&gathered)).for_each(|note| print_stderr(note));
-            print_stderr(&nothing(&args, &gathered));
+        let notes = draft_report::draft_notes(&gathered, &wanted);
+        let Some((server, found)) = single_server(&gathered, &args.grant)? else {
+            notes.iter().chain(&draft_report::unsent_lines(&gathered)).for_each(|note| print_stderr(note));
+            print_stderr(&nothing_to_draft_text(&args, &gathered));
             return Ok(CommandExitCode::Findings);
         };
-        let drafted = write(&args.grant, server, found)?;
+        let drafted = write_draft(&args.grant, server, found)?;
         if let Some(path) = &args.out {
             source_file::write_new_file(path, &drafted.policy)?;
         }
         if args.json {
-            stdout_output::print_json(&told::json(&args, server, found, &drafted, &notes))?;
+            stdout_output::print_json(&draft_report::draft_json(&args, server, found, &drafted, &notes))?;
             return Ok(CommandExitCode::Success);
         }
-        notes.iter().chain(&told::left_out(found, &drafted)).for_each(|note| print_stderr(note));
+        notes.iter().chain(&draft_report::excluded_lines(found, &drafted)).for_each(|note| print_stderr(note));
         match &args.out {
-            Some(file) => print_stderr(&format!("the draft is in `{}`; next: {}", file.display(), next(&args, server))),
+            Some(file) => {
+                print_stderr(&format!("the draft is in `{}`; next: {}", file.display(), next_step(&args, server)))
+            }
             None => print(&drafted.policy)?,
         }
         Ok(CommandExitCode::Success)
@@ -48,7 +50,7 @@ pub fn run(args: DraftPolicyArgs) -> Result<CommandExitCode> {
 }
 
 /// Reads a length of time back from now, a date, or a time.
-fn since(text: &str, now: Timestamp) -> Result<Timestamp, UsageError> {
+fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp, UsageError> {
     let back = parse_duration(text).and_then(|length| now.checked_sub(length).ok());
     let form = "a date as `2026-11-15`, a time as `2026-11-15T12:00:00Z`, or a length back from now";
     back.or_else(|| parse_timestamp(text)).ok_or_else(|| {
@@ -57,7 +59,7 @@ fn since(text: &str, now: Timestamp) -> Result<Timestamp, UsageError> {
 }
 
 /// Refuses a grant that is nowhere; one of `wrap`, or one that stood in a file, may be in the log alone.
-async fn refuse_unknown(desk: &AdminContext, name: &str) -> Result<()> {
+async fn refuse_unknown_grant(desk: &AdminContext, name: &str) -> Result<()> {
     let of_file =
         desk.config_entries().grants.iter().map(|grant| (grant.id.to_string(), grant.label.to_string())).collect();
     let mut known: Vec<(String, String)> = of_file;
@@ -72,7 +74,7 @@ async fn refuse_unknown(desk: &AdminContext, name: &str) -> Result<()> {
 }
 
 /// The one server with calls that were sent. A policy is for one server: of several, one has to be named.
-fn only<'g>(gathered: &'g Gathered, grant: &str) -> Result<Option<(&'g str, &'g Found)>, UsageError> {
+fn single_server<'g>(gathered: &'g GrantUsage, grant: &str) -> Result<Option<(&'g str, &'g ServerUsage)>, UsageError> {
     let mut sent = gathered.servers.iter().filter(|(_, found)| found.sent > 0);
     match (sent.next(), sent.next()) {
         (first, None) => Ok(first.map(|(server, found)| (server.as_str(), found))),
@@ -81,7 +83,7 @@ fn only<'g>(gathered: &'g Gathered, grant: &str) -> Result<Option<(&'g str, &'g 
                 .servers
                 .iter()
                 .filter(|(_, found)| found.sent > 0)
-                .map(|(server, found)| format!("`{server}` ({})", told::calls(found.sent)))
+                .map(|(server, found)| format!("`{server}` ({})", draft_report::call_count_text(found.sent)))
                 .collect();
             let (grant, names) = (escape_for_terminal(grant), names.join(", "));
             Err(UsageError(format!("`{grant}` called more than one server; name one with `--server`: {names}")))
@@ -89,7 +91,7 @@ fn only<'g>(gathered: &'g Gathered, grant: &str) -> Result<Option<(&'g str, &'g 
     }
 }
 
-fn nothing(args: &DraftPolicyArgs, gathered: &Gathered) -> String {
+fn nothing_to_draft_text(args: &DraftPolicyArgs, gathered: &GrantUsage) -> String {
     let grant = escape_for_terminal(&args.grant);
     let server =
         args.server.as_ref().map(|server| format!(" at `{}`", escape_for_terminal(server))).unwrap_or_default();
@@ -97,7 +99,7 @@ fn nothing(args: &DraftPolicyArgs, gathered: &Gathered) -> String {
     let help =
         "let it work in observe mode for a while: `gatelodge grant attach LABEL --server NAME --policy NAME --observe`";
     let other: Vec<&str> = gathered
-        .others
+        .called_servers
         .iter()
         .filter(|name| Some(name.as_str()) != args.server.as_deref())
         .map(String::as_str)
@@ -106,7 +108,7 @@ fn nothing(args: &DraftPolicyArgs, gathered: &Gathered) -> String {
     format!("nothing of `{grant}` was sent{server}{since}{other}; there is nothing to draft from: {help}")
 }
 
-fn write(grant: &str, server: &str, found: &Found) -> Result<DraftPolicy> {
+fn write_draft(grant: &str, server: &str, found: &ServerUsage) -> Result<DraftPolicy> {
     let origin = format!("what `{grant}` did at `{server}`");
     found.draft.write(&origin).map_err(|faults| {
         let why = faults.first().map(|fault| fault.message.clone()).unwrap_or_default();
@@ -114,7 +116,7 @@ fn write(grant: &str, server: &str, found: &Found) -> Result<DraftPolicy> {
     })
 }
 
-fn next(args: &DraftPolicyArgs, server: &str) -> String {
+fn next_step(args: &DraftPolicyArgs, server: &str) -> String {
     let file = args.out.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
     format!("read it, then `gatelodge policy put {server} {file}`")
 }
