@@ -7,58 +7,60 @@ use anyhow::Result;
 use gatelodge_catalogue::{Bounds, Form, PackageIndex, PackageName, Skip, ToolFacts, Want, unpack};
 use serde_json::Value;
 
-use super::{Asked, named, of_package};
+use super::{PrecheckedServer, check_package, claimed_tools};
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::UsageError;
 
 /// A longer manifest is none.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_MANIFEST_BYTES: usize = 1 << 20;
 /// The forms of the manifest that are known; `0.1` calls it `dxt_version`.
-const VERSIONS: [&str; 4] = ["0.1", "0.2", "0.3", "0.4"];
+const MANIFEST_VERSIONS: [&str; 4] = ["0.1", "0.2", "0.3", "0.4"];
 
-const UNREAD: &str =
+const UNREAD_BUNDLE_REASON: &str =
     "what is in the bundle was not read, and is not in the index; what is told of its tools is what its manifest says";
 
 /// What to do about the server of a bundle.
-pub fn asked(index: &PackageIndex, path: &Path) -> Result<Asked> {
-    let manifest = manifest(path)?;
+pub fn check_bundle(index: &PackageIndex, path: &Path) -> Result<PrecheckedServer> {
+    let manifest = read_manifest(path)?;
     let name = manifest.get("name").and_then(Value::as_str).unwrap_or("a bundle without a name");
     let config = manifest.get("server").and_then(|server| server.get("mcp_config"));
-    let named = named::tools(name, manifest.get("tools"));
-    let package = config.and_then(started);
+    let named = claimed_tools::read_claimed_tools(name, manifest.get("tools"));
+    let package = config.and_then(launched_package);
     let known = package.as_ref().and_then(|own| Some((own, index.find(own.source, &own.name)?)));
     let mut own = match known {
         Some((package, server)) => {
             let is_new = |tool: &ToolFacts| !server.tools().any(|own| own.name() == tool.name);
-            let is_more = named.left_out > 0 || named.tools.iter().any(is_new);
-            let own = of_package(index, package);
-            let own = Asked { name: format!("{} ({})", escape_for_terminal(name), own.name), ..own };
+            let is_more = named.skipped > 0 || named.tools.iter().any(is_new);
+            let own = check_package(index, package);
+            let own = PrecheckedServer { name: format!("{} ({})", escape_for_terminal(name), own.name), ..own };
             match is_more {
-                true => own.doubted("its manifest names tools that the index has not found in the package it starts"),
+                true => {
+                    own.with_doubt("its manifest names tools that the index has not found in the package it starts")
+                }
                 false => own,
             }
         }
-        None => Asked::claimed(name, named, UNREAD),
+        None => PrecheckedServer::from_claims(name, named, UNREAD_BUNDLE_REASON),
     };
     if let (Some(package), None) = (&package, known) {
         own.advice = own.advice.with_incidents(&package.incidents(None));
     }
     if config.is_some_and(|config| config.get("platform_overrides").is_some()) {
-        own = own.doubted("on some systems it is started in another way");
+        own = own.with_doubt("on some systems it is started in another way");
     }
     if manifest.get("tools_generated") == Some(&Value::Bool(true)) {
-        own = own.doubted("it makes more tools when it runs");
+        own = own.with_doubt("it makes more tools when it runs");
     }
     let version = ["manifest_version", "dxt_version"].iter().find_map(|name| manifest.get(*name)?.as_str());
-    if !version.is_some_and(|version| VERSIONS.contains(&version)) {
-        own = own.doubted("its manifest is of a form that is not known here");
+    if !version.is_some_and(|version| MANIFEST_VERSIONS.contains(&version)) {
+        own = own.with_doubt("its manifest is of a form that is not known here");
     }
-    own.advice.reasons.extend(settings(&manifest));
+    own.advice.reasons.extend(settings_reason(&manifest));
     Ok(own)
 }
 
 /// The package that it starts; none where it starts what is in the bundle, or nobody can tell.
-fn started(config: &Value) -> Option<PackageName> {
+fn launched_package(config: &Value) -> Option<PackageName> {
     let mut words = vec![config.get("command")?.as_str()?.to_owned()];
     for word in config.get("args").and_then(Value::as_array).into_iter().flatten() {
         words.push(word.as_str()?.to_owned());
@@ -68,17 +70,18 @@ fn started(config: &Value) -> Option<PackageName> {
 }
 
 /// How many settings it asks for.
-fn settings(manifest: &Value) -> Option<String> {
+fn settings_reason(manifest: &Value) -> Option<String> {
     let all = manifest.get("user_config").and_then(Value::as_object).filter(|all| !all.is_empty())?;
     let is_secret = |own: &&Value| own.get("sensitive") == Some(&Value::Bool(true));
     let secret = all.values().filter(is_secret).count();
     Some(format!("it asks for {}, {secret} of them secret", count_noun(all.len(), "setting")))
 }
 
-fn manifest(path: &Path) -> Result<Value> {
+fn read_manifest(path: &Path) -> Result<Value> {
     let refused = |why: String| UsageError(format!("`{}` {why}", escape_for_terminal(&path.display().to_string())));
     let file = File::open(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
-    let bounds = Bounds { file: MOST_BYTES, kept: 2 * MOST_BYTES, stream: 4 << 20, ..Bounds::default() };
+    let bounds =
+        Bounds { file: MAX_MANIFEST_BYTES, kept: 2 * MAX_MANIFEST_BYTES, stream: 4 << 20, ..Bounds::default() };
     let want = |path: &str| if path == "manifest.json" { Want::Yes } else { Want::No };
     let unpacked = unpack(file, Form::Zip, &bounds, want);
     let skipped = |why: Skip| unpacked.skipped.contains_key(&why);

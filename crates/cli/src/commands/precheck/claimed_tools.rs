@@ -8,43 +8,43 @@ use serde_json::{Map, Value, json};
 use crate::diagnostic_report::count_noun;
 
 /// The tools that a list names.
-pub struct Named {
+pub struct ClaimedTools {
     pub tools: Vec<ToolFacts>,
     /// How many of them cannot be told: without a name, with one that is too long, or beyond the most that are looked at.
-    pub left_out: usize,
+    pub skipped: usize,
 }
 
-impl Named {
+impl ClaimedTools {
     /// That some cannot be told.
-    pub fn concern(&self) -> Option<String> {
-        let count = count_noun(self.left_out, "tool");
-        (self.left_out > 0)
+    pub fn skipped_reason(&self) -> Option<String> {
+        let count = count_noun(self.skipped, "tool");
+        (self.skipped > 0)
             .then(|| format!("{count} that it names cannot be judged, by a name that is none or too long"))
     }
 }
 
 /// The facts of the tools that a list names.
-pub fn tools(server: &str, list: Option<&Value>) -> Named {
+pub fn read_claimed_tools(server: &str, list: Option<&Value>) -> ClaimedTools {
     let list = list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let found: Vec<FoundTool> = list.iter().filter_map(tool).collect();
+    let found: Vec<FoundTool> = list.iter().filter_map(read_tool).collect();
     // Tools are judged among their siblings; where the server is published counts for nothing.
     let release =
         Release { source: PackageRegistry::Npm, package: server.to_owned(), version: String::new(), date: None };
     let tools = facts(&release, &found).tools;
     let names: HashSet<&str> = found.iter().map(|tool| tool.name.as_str()).collect();
     let left_out = (list.len() - found.len()) + (names.len() - tools.len());
-    Named { tools, left_out }
+    ClaimedTools { tools, skipped: left_out }
 }
 
-fn tool(tool: &Value) -> Option<FoundTool> {
+fn read_tool(tool: &Value) -> Option<FoundTool> {
     let text = |name: &str| tool.get(name).and_then(Value::as_str).map(str::to_owned);
     let annotations = tool.get("annotations").and_then(Value::as_object).cloned().unwrap_or_default();
     let (name, description) = (text("name")?, text("description"));
-    Some(FoundTool { name, description, input_schema: schema(tool), annotations, optional: false })
+    Some(FoundTool { name, description, input_schema: input_schema(tool), annotations, optional: false })
 }
 
 /// What a tool takes: a schema, or the list of arguments that Docker's catalogues have.
-fn schema(tool: &Value) -> Value {
+fn input_schema(tool: &Value) -> Value {
     if let Some(schema) = tool.get("inputSchema").filter(|schema| schema.is_object()) {
         return schema.clone();
     }
