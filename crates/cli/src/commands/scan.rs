@@ -11,7 +11,7 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::json;
 
 use super::catalogue::classification_io;
-use super::server::test;
+use super::server::test_server;
 use super::wrap;
 use crate::cli::{PostureArg, ScanArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
@@ -20,28 +20,28 @@ use crate::mcp_client::{McpClient, McpClientError, ProtocolChoice, ServerProbe};
 use crate::{admin_context, process_environment, server_url, source_file, stdout_output};
 
 /// How long a server may take to answer.
-const TIME: Duration = Duration::from_secs(30);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn run(args: ScanArgs) -> Result<CommandExitCode> {
     if let Some(url) = &args.url {
-        return admin_context::block_on(async { tell(&of_url(url, &args).await?, &args, str::to_owned) });
+        return admin_context::block_on(async { print_scan(&probe_url(url, &args).await?, &args, str::to_owned) });
     }
     if let Some(name) = &args.name {
-        return test::with(&args.store, name, async |server| of_server(&server, &args).await);
+        return test_server::with_server(&args.store, name, async |server| scan_server(&server, &args).await);
     }
     wrap::refuse_missing(&args.command)?;
     let server = wrap::server_of(&args.command, None)?;
-    admin_context::block_on(of_server(&server, &args))
+    admin_context::block_on(scan_server(&server, &args))
 }
 
-async fn of_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<CommandExitCode> {
-    let mut told = test::ask(server).await.map_err(|error| test::failed(server, &error))?;
+async fn scan_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<CommandExitCode> {
+    let mut told = test_server::probe_server(server).await.map_err(|error| test_server::probe_error(server, &error))?;
     told.server = server.name.to_string();
     let secrets = server.secret_redactor();
-    tell(&told, args, |text| secrets.redact_text(text))
+    print_scan(&told, args, |text| secrets.redact_text(text))
 }
 
-async fn of_url(url: &str, args: &ScanArgs) -> Result<ServerProbe> {
+async fn probe_url(url: &str, args: &ScanArgs) -> Result<ServerProbe> {
     let address = server_url::parse_server_url(url)
         .map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
     let mut headers = HeaderMap::new();
@@ -54,7 +54,7 @@ async fn of_url(url: &str, args: &ScanArgs) -> Result<ServerProbe> {
         headers.insert(AUTHORIZATION, value);
     }
     let asked = async {
-        let mut client = McpClient::open(address, headers, ProtocolChoice::Auto, TIME).await?;
+        let mut client = McpClient::open(address, headers, ProtocolChoice::Auto, PROBE_TIMEOUT).await?;
         let tools = client.list_tools().await?;
         let told = ServerProbe { server: client.server_label.clone(), revision: client.revision.clone(), tools };
         client.close().await;
@@ -74,7 +74,7 @@ async fn of_url(url: &str, args: &ScanArgs) -> Result<ServerProbe> {
 }
 
 /// Classifies what a server told, and says it; `cut` takes secrets out.
-fn tell(told: &ServerProbe, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Result<CommandExitCode> {
+fn print_scan(told: &ServerProbe, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Result<CommandExitCode> {
     // Cut before anything is read: what is not there cannot be said.
     let list = cut(&json!({"server": told.server, "tools": told.tools}).to_string());
     let documents = read_tools(list.as_bytes());
@@ -95,15 +95,15 @@ fn tell(told: &ServerProbe, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Re
         second.level.cmp(&first.level).then_with(|| one.tool.name.cmp(&other.tool.name))
     });
     match args.policy {
-        Some(posture) => policy(&told.server, &known, posture, args)?,
-        None => list_all(&told.server, &known, args.json)?,
+        Some(posture) => write_policy(&told.server, &known, posture, args)?,
+        None => print_tools(&told.server, &known, args.json)?,
     }
     let exit = if errors.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings };
     classification_io::report_messages(errors.into_iter().map(|error| error.why).collect());
     Ok(exit)
 }
 
-fn list_all(server: &str, known: &[(&ToolEntry<'_>, Classification)], json: bool) -> Result<()> {
+fn print_tools(server: &str, known: &[(&ToolEntry<'_>, Classification)], json: bool) -> Result<()> {
     if json {
         let lines = known.iter().map(|(item, known)| {
             stdout_output::json_line(&classification_io::classification_json(server, &item.tool, known)?)
@@ -117,7 +117,7 @@ fn list_all(server: &str, known: &[(&ToolEntry<'_>, Classification)], json: bool
     Ok(())
 }
 
-fn policy(
+fn write_policy(
     server: &str,
     known: &[(&ToolEntry<'_>, Classification)],
     posture: PostureArg,

@@ -1,12 +1,12 @@
 //! `gatelodge server …`: the verbs.
 
-mod accept;
-mod add;
-mod classify;
+mod accept_tools;
+mod add_server;
 mod drift;
-mod list;
-mod risks;
-pub mod test;
+mod list_servers;
+mod override_category;
+pub mod test_server;
+mod tool_risks;
 
 use anyhow::Result;
 use gatelodge_gateway::UpstreamTransport;
@@ -26,20 +26,20 @@ use crate::stdout_output;
 /// Runs a verb of `server`.
 pub fn run(command: ServerCommand) -> Result<CommandExitCode> {
     match command {
-        ServerCommand::Add(args) => add::run(args),
-        ServerCommand::List(args) => list::run(args),
-        ServerCommand::Show(args) => list::show(args),
+        ServerCommand::Add(args) => add_server::run(args),
+        ServerCommand::List(args) => list_servers::run(args),
+        ServerCommand::Show(args) => list_servers::show(args),
         ServerCommand::Remove(args) => remove(args),
-        ServerCommand::Test(args) => test::run(args),
-        ServerCommand::Diff(args) => accept::diff(args),
-        ServerCommand::Accept(args) => accept::accept(args),
-        ServerCommand::Classify(args) => classify::run(args),
+        ServerCommand::Test(args) => test_server::run(args),
+        ServerCommand::Diff(args) => accept_tools::diff_tools(args),
+        ServerCommand::Accept(args) => accept_tools::accept_tools(args),
+        ServerCommand::Classify(args) => override_category::run(args),
     }
 }
 
 /// A server as it is told: never with the values of its headers.
 #[derive(Debug, Serialize)]
-struct Told {
+struct ServerView {
     name: String,
     url: String,
     /// The names of the headers.
@@ -48,7 +48,8 @@ struct Told {
     variables: Vec<String>,
     /// Whether the call log keeps the arguments of its calls.
     log_arguments: bool,
-    from: &'static str,
+    #[serde(rename = "from")]
+    source: &'static str,
     created_at: Option<Timestamp>,
     /// Grants that may reach it.
     grants: Vec<String>,
@@ -56,11 +57,11 @@ struct Told {
 
 fn remove(args: NamedItemArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let name = name(&args.name)?;
-        if desk.entries().servers.iter().any(|server| server.name == name) {
+        let name = parse_server_name(&args.name)?;
+        if desk.config_entries().servers.iter().any(|server| server.name == name) {
             return Err(admin_context::defined_in_file_error("server", name.as_str()));
         }
-        let entry = desk.entry("server.remove", name.as_str(), json!({}));
+        let entry = desk.admin_log_entry("server.remove", name.as_str(), json!({}));
         desk.stores.servers.remove(&name, entry).await?;
         if args.json {
             stdout_output::print_json(&json!({"name": name, "removed": true}))?;
@@ -71,14 +72,14 @@ fn remove(args: NamedItemArgs) -> Result<CommandExitCode> {
 }
 
 /// Reads a server's name.
-pub fn name(text: &str) -> Result<ServerName, UsageError> {
+pub fn parse_server_name(text: &str) -> Result<ServerName, UsageError> {
     text.parse().map_err(|error| {
         UsageError(format!("`{}` is not a server's name: {error}", crate::diagnostic_report::escape_for_terminal(text)))
     })
 }
 
 /// All servers: those of the file first.
-async fn all(desk: &AdminContext) -> Result<Vec<Told>> {
+async fn all_servers(desk: &AdminContext) -> Result<Vec<ServerView>> {
     let stored = load_stored_config(&desk.stores).await?;
     let entries = desk.config_entries();
     let of_file = entries.servers.iter().map(|server| {
@@ -93,42 +94,42 @@ async fn all(desk: &AdminContext) -> Result<Vec<Told>> {
         };
         let grants = entries.grants.iter().filter(|grant| grant.servers.contains_key(&server.name));
         let mut grants: Vec<String> = grants.map(|grant| grant.label.to_string()).collect();
-        grants.extend(grants_of(&stored, &server.name));
+        grants.extend(grant_labels(&stored, &server.name));
         let (variables, log_arguments) = (Vec::new(), server.log_arguments);
         let name = server.name.to_string();
-        Told { name, url: place, headers, variables, log_arguments, from: "file", created_at: None, grants }
+        ServerView { name, url: place, headers, variables, log_arguments, source: "file", created_at: None, grants }
     });
-    let mut all: Vec<Told> = of_file.collect();
+    let mut all: Vec<ServerView> = of_file.collect();
     for server in &stored.servers {
         if !all.iter().any(|told| told.name == server.name.as_str()) {
-            all.push(told(server, &stored));
+            all.push(view_of_stored(server, &stored));
         }
     }
     // The demonstration's server is in its process alone.
     for name in app::running_note(&desk.store_config.data).map(|note| note.servers).unwrap_or_default() {
         if !all.iter().any(|told| told.name == name) {
-            all.push(elsewhere(name, "in the running gateway alone", "process"));
+            all.push(view_of_unlisted(name, "in the running gateway alone", "process"));
         }
     }
     Ok(all)
 }
 
 /// A server that stands in no list: where it is says `place`.
-fn elsewhere(name: String, place: &str, from: &'static str) -> Told {
-    Told {
+fn view_of_unlisted(name: String, place: &str, from: &'static str) -> ServerView {
+    ServerView {
         name,
         url: place.to_owned(),
         headers: Vec::new(),
         variables: Vec::new(),
         log_arguments: false,
-        from,
+        source: from,
         created_at: None,
         grants: Vec::new(),
     }
 }
 
-fn told(server: &StoredServer, stored: &StoredConfig) -> Told {
-    Told {
+fn view_of_stored(server: &StoredServer, stored: &StoredConfig) -> ServerView {
+    ServerView {
         name: server.name.to_string(),
         url: server_url::redact_url(&server.url),
         headers: server.headers.keys().cloned().collect(),
@@ -138,19 +139,19 @@ fn told(server: &StoredServer, stored: &StoredConfig) -> Told {
             .flat_map(|value| crate::header_template::referenced_variables(value))
             .collect(),
         log_arguments: server.log_arguments,
-        from: "store",
+        source: "store",
         created_at: Some(server.created_at),
-        grants: grants_of(stored, &server.name),
+        grants: grant_labels(stored, &server.name),
     }
 }
 
-fn grants_of(stored: &StoredConfig, server: &ServerName) -> Vec<String> {
+fn grant_labels(stored: &StoredConfig, server: &ServerName) -> Vec<String> {
     let live = stored.grants.iter().filter(|grant| grant.revoked_at.is_none());
     let reaching = live.filter(|grant| grant.attachments.iter().any(|attachment| attachment.server == *server));
     reaching.map(|grant| grant.label.clone()).collect()
 }
 
-fn find(all: Vec<Told>, name: &str) -> Result<Told> {
+fn require_server(all: Vec<ServerView>, name: &str) -> Result<ServerView> {
     let found = all.into_iter().find(|told| told.name == name);
     found.ok_or_else(|| {
         StoreError::NotFound(format!("server `{}`", crate::diagnostic_report::escape_for_terminal(name))).into()

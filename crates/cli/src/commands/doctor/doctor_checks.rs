@@ -15,7 +15,7 @@ use crate::app::{
     self, EffectiveConfig, GatewayStatusFile, StoreHandles, StoredConfig, load_stored_config, merge_config,
     open_file_limit,
 };
-use crate::commands::server::test::{cut, reach};
+use crate::commands::server::test_server::{probe_redacted, redact_text};
 use crate::config::{ConfigEntries, GatewaySection, StoreSection};
 use crate::diagnostic_report::count_noun;
 use crate::{admin_context, header_template, process_environment};
@@ -192,7 +192,7 @@ async fn reached(server: &UpstreamConfig, is_at_all: bool) -> CheckResult {
             "install it where the gateway runs, or write its full path in `command`",
         );
     }
-    let error = match reach(server).await {
+    let error = match probe_redacted(server).await {
         Ok(offered) => {
             let tools = count_noun(offered.tools.len(), "tool");
             let long = offered.tools.iter().find(|tool| is_at_all && !fits_tool_name_limit(&server.name, tool));
@@ -208,7 +208,7 @@ async fn reached(server: &UpstreamConfig, is_at_all: bool) -> CheckResult {
                 None => CheckResult::fine(name, format!("`{}` offers {tools}", server.name)),
             };
         }
-        Err(error) => cut(server, &error.to_string()),
+        Err(error) => redact_text(server, &error.to_string()),
     };
     unanswered(server, &error)
 }

@@ -34,7 +34,7 @@ pub fn run(args: AttachServerArgs) -> Result<CommandExitCode> {
 pub fn detach(args: DetachServerArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let grant = load_editable_grant(&desk, &args.name).await?;
-        let server = server::name(&args.server)?;
+        let server = server::parse_server_name(&args.server)?;
         let entry = desk.admin_log_entry("grant.detach", &grant.label, json!({"server": server}));
         desk.stores.grants.detach(&grant.id, &server, entry).await?;
         if args.json {
@@ -77,7 +77,7 @@ async fn check_server(desk: &AdminContext, name: &str) -> Result<ServerName> {
         ))
         .into());
     }
-    Ok(server::name(name)?)
+    Ok(server::parse_server_name(name)?)
 }
 
 async fn check_policy(desk: &AdminContext, name: &str) -> Result<PolicyName> {

@@ -5,7 +5,7 @@ use gatelodge_policy::Category;
 use gatelodge_store::CategoryOverride;
 use serde_json::json;
 
-use super::accept::known;
+use super::accept_tools::known_tools;
 use crate::admin_context::{self, StoreMode};
 use crate::cli::OverrideCategoryArgs;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
@@ -13,11 +13,11 @@ use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 
 /// The most that is kept of a reason.
-const LONGEST_WHY: usize = 1_000;
+const MAX_REASON_BYTES: usize = 1_000;
 
 pub fn run(args: OverrideCategoryArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let (name, known) = known(&desk, &args.name).await?;
+        let (name, known) = known_tools(&desk, &args.name).await?;
         let tool = escape_for_terminal(&args.tool);
         if args.undo {
             let entry = desk.admin_log_entry("server.unclassify", name.as_str(), json!({"tool": args.tool}));
@@ -32,8 +32,8 @@ pub fn run(args: OverrideCategoryArgs) -> Result<CommandExitCode> {
             let help = format!("`gatelodge server show {name}` lists those that were");
             return Err(UsageError(format!("no tool `{tool}` of `{name}` was accepted; {help}")).into());
         };
-        let category = category(args.category.as_deref().unwrap_or_default())?;
-        let why = reason(args.why.as_deref().unwrap_or_default())?;
+        let category = parse_category(args.category.as_deref().unwrap_or_default())?;
+        let why = check_reason(args.why.as_deref().unwrap_or_default())?;
         let fingerprint = (!args.even_if_changed).then(|| pin.definition.fingerprint.clone());
         let detail = json!({"tool": args.tool, "category": category.as_str(), "why": why, "fingerprint": fingerprint});
         let entry = desk.admin_log_entry("server.classify", name.as_str(), detail.clone());
@@ -55,15 +55,17 @@ pub fn run(args: OverrideCategoryArgs) -> Result<CommandExitCode> {
     })
 }
 
-fn category(word: &str) -> Result<Category, UsageError> {
+fn parse_category(word: &str) -> Result<Category, UsageError> {
     let wanted = || format!("`{}` is no category; there are {}", escape_for_terminal(word), Category::WORDS.join(", "));
     Category::from_word(&word.to_ascii_lowercase()).ok_or_else(|| UsageError(wanted()))
 }
 
-fn reason(why: &str) -> Result<String, UsageError> {
+fn check_reason(why: &str) -> Result<String, UsageError> {
     match why.trim() {
         "" => Err(UsageError("say why, for those who read it later: `--why TEXT`".to_owned())),
-        why if why.len() > LONGEST_WHY => Err(UsageError(format!("a reason has at most {LONGEST_WHY} bytes"))),
+        why if why.len() > MAX_REASON_BYTES => {
+            Err(UsageError(format!("a reason has at most {MAX_REASON_BYTES} bytes")))
+        }
         why => Ok(why.to_owned()),
     }
 }

@@ -12,9 +12,9 @@ use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 
-pub fn diff(args: NamedItemArgs) -> Result<CommandExitCode> {
+pub fn diff_tools(args: NamedItemArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let (name, known) = known(&desk, &args.name).await?;
+        let (name, known) = known_tools(&desk, &args.name).await?;
         let drifts = drifts(&desk, &name, &known).await?;
         if args.json {
             stdout_output::print_json(&json!({"server": name, "accepted": known.pinned.len(), "drifts": drifts}))?;
@@ -37,14 +37,14 @@ pub fn diff(args: NamedItemArgs) -> Result<CommandExitCode> {
     })
 }
 
-pub fn accept(args: AcceptToolsArgs) -> Result<CommandExitCode> {
+pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
     if args.tools.is_empty() && !args.all {
         return Err(UsageError("name the tools to accept, or say `--all`".to_owned()).into());
     }
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let (name, known) = known(&desk, &args.name).await?;
+        let (name, known) = known_tools(&desk, &args.name).await?;
         let drifts = drifts(&desk, &name, &known).await?;
-        let (chosen, mut unknown) = choose(&drifts, &args);
+        let (chosen, mut unknown) = choose_drifts(&drifts, &args);
         // What is already as it was accepted needs nothing.
         unknown.retain(|tool| !known.offered.iter().any(|offered| offered.name == *tool));
         if let Some(tool) = unknown.first() {
@@ -68,7 +68,7 @@ pub fn accept(args: AcceptToolsArgs) -> Result<CommandExitCode> {
         }
         if args.json {
             let refused: Vec<&str> = refused.iter().map(|drift| drift.tool.as_str()).collect();
-            let changes: Vec<Value> = accepted.iter().map(|drift| change(drift)).collect();
+            let changes: Vec<Value> = accepted.iter().map(|drift| change_json(drift)).collect();
             stdout_output::print_json(
                 &json!({"server": name, "accepted": names, "refused": refused, "changes": changes}),
             )?;
@@ -87,14 +87,14 @@ pub fn accept(args: AcceptToolsArgs) -> Result<CommandExitCode> {
 }
 
 /// What accepting a tool changes, for programs.
-fn change(drift: &Drift) -> Value {
+fn change_json(drift: &Drift) -> Value {
     let word = |category: Option<Category>| category.map(Category::as_str);
     json!({"tool": drift.tool, "category": word(drift.category), "category_before": word(drift.category_before),
         "lapses": drift.lapses})
 }
 
 /// The drifts that are meant, and the names that are none of them.
-fn choose<'d>(drifts: &'d [Drift], args: &AcceptToolsArgs) -> (Vec<&'d Drift>, Vec<String>) {
+fn choose_drifts<'d>(drifts: &'d [Drift], args: &AcceptToolsArgs) -> (Vec<&'d Drift>, Vec<String>) {
     let open: Vec<&Drift> = drifts.iter().filter(|drift| drift.what != What::Gone).collect();
     if args.all {
         return (open, Vec::new());
@@ -105,12 +105,12 @@ fn choose<'d>(drifts: &'d [Drift], args: &AcceptToolsArgs) -> (Vec<&'d Drift>, V
 }
 
 /// What is known of a server. One that was wrapped stands nowhere, and is known all the same.
-pub(super) async fn known(desk: &AdminContext, name: &str) -> Result<(ServerName, ServerTools)> {
-    let name = super::name(name)?;
+pub(super) async fn known_tools(desk: &AdminContext, name: &str) -> Result<(ServerName, ServerTools)> {
+    let name = super::parse_server_name(name)?;
     if let Some(known) = desk.stores.tool_pins.server_tools(&name).await? {
         return Ok((name, known));
     }
-    super::find(super::all(desk).await?, name.as_str())?;
+    super::require_server(super::all_servers(desk).await?, name.as_str())?;
     let help = "a gateway asks it when the first agent comes";
     Err(UsageError(format!("nobody has asked `{name}` for its tools yet; {help}")).into())
 }

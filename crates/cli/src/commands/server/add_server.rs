@@ -13,12 +13,12 @@ use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{header_template, process_environment, server_url, stdout_output};
 
 pub fn run(args: AddServerArgs) -> Result<CommandExitCode> {
-    let name = super::name(&args.name)?;
+    let name = super::parse_server_name(&args.name)?;
     let url = server_url::parse_server_url(&args.url)
         .map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
-    let headers = read_headers(&args.headers)?;
+    let headers = parse_headers(&args.headers)?;
     admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |desk| {
-        if desk.entries().servers.iter().any(|server| server.name == name) {
+        if desk.config_entries().servers.iter().any(|server| server.name == name) {
             return Err(admin_context::defined_in_file_error("server", name.as_str()));
         }
         let names: Vec<&String> = headers.keys().collect();
@@ -37,10 +37,10 @@ pub fn run(args: AddServerArgs) -> Result<CommandExitCode> {
             accept_new,
             created_at,
         };
-        desk.stores.servers.add(server, desk.entry("server.add", name.as_str(), detail)).await?;
+        desk.stores.servers.add(server, desk.admin_log_entry("server.add", name.as_str(), detail)).await?;
         if args.json {
-            let told = super::all(&desk).await?;
-            stdout_output::print_json(&super::find(told, name.as_str())?)?;
+            let told = super::all_servers(&desk).await?;
+            stdout_output::print_json(&super::require_server(told, name.as_str())?)?;
         }
         print_stderr(&format!("server `{name}` is added; a running gateway has it at /mcp/{name} within a second"));
         for variable in headers.values().flat_map(|value| header_template::referenced_variables(value)) {
@@ -56,7 +56,7 @@ pub fn run(args: AddServerArgs) -> Result<CommandExitCode> {
     })
 }
 
-fn read_headers(written: &[String]) -> Result<BTreeMap<String, String>, UsageError> {
+fn parse_headers(written: &[String]) -> Result<BTreeMap<String, String>, UsageError> {
     let mut read = BTreeMap::new();
     for header in written {
         // The text itself may be a secret, and is not repeated.

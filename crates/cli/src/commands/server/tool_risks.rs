@@ -11,9 +11,9 @@ use crate::diagnostic_report::escape_for_terminal;
 
 /// One tool, for people.
 #[derive(Debug, Serialize)]
-pub struct Risk {
+pub struct ToolRisk {
     pub tool: String,
-    #[serde(serialize_with = "as_word")]
+    #[serde(serialize_with = "serialize_category")]
     pub category: Category,
     pub level: RiskLevel,
     /// How sure the catalogue is; none where somebody said it, or where the definition cannot be read.
@@ -21,20 +21,22 @@ pub struct Risk {
     /// What it rests on.
     pub evidence: Vec<String>,
     /// Who said otherwise, when and why.
-    pub said: Option<Value>,
+    #[serde(rename = "said")]
+    pub category_override: Option<Value>,
     /// Who said something of an earlier definition; it does not count.
-    pub lapsed: Option<Value>,
+    #[serde(rename = "lapsed")]
+    pub lapsed_override: Option<Value>,
 }
 
 /// The accepted tools, by level, then by name.
-pub fn risks(server: &ServerName, known: &ServerTools) -> Vec<Risk> {
-    let mut risks: Vec<Risk> =
-        categorize_accepted_tools(server, known).into_iter().map(|(tool, class)| risk(tool, class)).collect();
+pub fn tool_risks(server: &ServerName, known: &ServerTools) -> Vec<ToolRisk> {
+    let mut risks: Vec<ToolRisk> =
+        categorize_accepted_tools(server, known).into_iter().map(|(tool, class)| tool_risk(tool, class)).collect();
     risks.sort_by(|one, other| other.level.cmp(&one.level).then_with(|| one.tool.cmp(&other.tool)));
     risks
 }
 
-fn risk(tool: String, class: ToolCategorization) -> Risk {
+fn tool_risk(tool: String, class: ToolCategorization) -> ToolRisk {
     let category = class.category();
     let (judged, confidence, evidence) = match class.classification {
         Ok(judged) => (judged.category, Some(judged.confidence), judged.evidence),
@@ -50,21 +52,29 @@ fn risk(tool: String, class: ToolCategorization) -> Risk {
         |said| json!({"by": said.set_by, "at": said.set_at, "why": said.reason, "category": said.category.as_str()}),
     );
     let confidence = confidence.filter(|_| said.is_none());
-    Risk { tool, category, level: RiskLevel::of(category), confidence, evidence, said, lapsed }
+    ToolRisk {
+        tool,
+        category,
+        level: RiskLevel::of(category),
+        confidence,
+        evidence,
+        category_override: said,
+        lapsed_override: lapsed,
+    }
 }
 
-impl Risk {
+impl ToolRisk {
     /// As rows of a table.
     pub fn rows(&self) -> Vec<Vec<String>> {
         let sure = self.confidence.map(|sure| format!("{:.0} %", sure * 100.0)).unwrap_or_default();
         let text = |said: &Value, member: &str| {
             escape_for_terminal(said.get(member).and_then(Value::as_str).unwrap_or_default())
         };
-        let mut because = match &self.said {
+        let mut because = match &self.category_override {
             Some(said) => format!("{} says so: {}", text(said, "by"), text(said, "why")),
             None => self.evidence.join("; "),
         };
-        if let Some(lapsed) = &self.lapsed {
+        if let Some(lapsed) = &self.lapsed_override {
             let (by, category) = (text(lapsed, "by"), text(lapsed, "category"));
             because.push_str(&format!("; {by} said {category} of an earlier definition, which does not count here"));
         }
@@ -73,7 +83,7 @@ impl Risk {
     }
 }
 
-fn as_word<S: Serializer>(category: &Category, to: S) -> Result<S::Ok, S::Error> {
+fn serialize_category<S: Serializer>(category: &Category, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(category.as_str())
 }
 
@@ -83,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    fn known(text: &str, said_of: Option<&str>) -> Vec<Risk> {
+    fn known(text: &str, said_of: Option<&str>) -> Vec<ToolRisk> {
         let definition = |name: &str, text: &str| PinnedDefinition {
             definition: ToolDefinition { name: name.to_owned(), fingerprint: "f".to_owned(), text: text.to_owned() },
             accepted_at: jiff::Timestamp::UNIX_EPOCH,
@@ -100,7 +110,7 @@ mod tests {
         });
         let known =
             ServerTools { pinned: accepted, offered: Vec::new(), category_overrides: said.into_iter().collect() };
-        risks(&"desk".parse::<ServerName>().expect("a name"), &known)
+        tool_risks(&"desk".parse::<ServerName>().expect("a name"), &known)
     }
 
     #[test]

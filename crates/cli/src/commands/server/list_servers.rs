@@ -3,8 +3,8 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::risks::{Risk, risks};
-use super::{Told, all, elsewhere, find};
+use super::tool_risks::{ToolRisk, tool_risks};
+use super::{ServerView, all_servers, require_server, view_of_unlisted};
 use crate::admin_context::{self, StoreMode};
 use crate::cli::{ListArgs, NamedItemArgs};
 use crate::diagnostic_report::escape_for_terminal;
@@ -13,9 +13,9 @@ use crate::stdout_output;
 
 pub fn run(args: ListArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let all = all(&desk).await?;
+        let all = all_servers(&desk).await?;
         let none = "there are no servers; add one with `gatelodge server add NAME URL`";
-        let row = |told: &Told| vec![vec![told.name.clone(), told.url.clone(), told.from.to_owned()]];
+        let row = |told: &ServerView| vec![vec![told.name.clone(), told.url.clone(), told.source.to_owned()]];
         stdout_output::print_list(&all, args.json, none, row)?;
         Ok(CommandExitCode::Success)
     })
@@ -23,15 +23,15 @@ pub fn run(args: ListArgs) -> Result<CommandExitCode> {
 
 pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let name = super::name(&args.name)?;
+        let name = super::parse_server_name(&args.name)?;
         let server_tools = desk.stores.tool_pins.server_tools(&name).await?;
-        let told = match (find(all(&desk).await?, &args.name), &server_tools) {
-            (Err(_), Some(_)) => elsewhere(args.name.clone(), "where `gatelodge wrap` runs it", "wrap"),
+        let told = match (require_server(all_servers(&desk).await?, &args.name), &server_tools) {
+            (Err(_), Some(_)) => view_of_unlisted(args.name.clone(), "where `gatelodge wrap` runs it", "wrap"),
             (told, _) => told?,
         };
-        let tools = server_tools.map(|server_tools| risks(&name, &server_tools)).unwrap_or_default();
+        let tools = server_tools.map(|server_tools| tool_risks(&name, &server_tools)).unwrap_or_default();
         if args.json {
-            stdout_output::print_json(&Shown { server: &told, tools: &tools })?;
+            stdout_output::print_json(&ServerDetails { server: &told, tools: &tools })?;
             return Ok(CommandExitCode::Success);
         }
         let list = |names: &[String]| {
@@ -44,14 +44,14 @@ pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
             vec!["variables".to_owned(), list(&told.variables)],
             vec!["arguments".to_owned(), if told.log_arguments { "logged" } else { "not logged" }.to_owned()],
             vec!["grants".to_owned(), list(&told.grants)],
-            vec!["from".to_owned(), told.from.to_owned()],
+            vec!["from".to_owned(), told.source.to_owned()],
         ];
         if let Some(at) = told.created_at {
             rows.push(vec!["added".to_owned(), at.to_string()]);
         }
         stdout_output::print(&stdout_output::format_table(&rows))?;
         if !tools.is_empty() {
-            let rows: Vec<Vec<String>> = tools.iter().flat_map(Risk::rows).collect();
+            let rows: Vec<Vec<String>> = tools.iter().flat_map(ToolRisk::rows).collect();
             stdout_output::print(&format!(
                 "\nwhat its accepted tools can do, the riskiest first:\n{}",
                 stdout_output::format_table(&rows)
@@ -63,8 +63,8 @@ pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
 
 /// A server and its tools, as JSON.
 #[derive(Serialize)]
-struct Shown<'s> {
+struct ServerDetails<'s> {
     #[serde(flatten)]
-    server: &'s Told,
-    tools: &'s [Risk],
+    server: &'s ServerView,
+    tools: &'s [ToolRisk],
 }

@@ -17,13 +17,13 @@ use crate::mcp_client::{McpClient, McpClientError, ProtocolChoice, ServerProbe, 
 use crate::{process_environment, stdout_output};
 
 /// How long a server may take.
-const TIME: Duration = Duration::from_secs(10);
+const HTTP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long one that has to be started may take.
-const START_TIME: Duration = Duration::from_secs(25);
+const START_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// What a server said.
 #[derive(Debug, Serialize)]
-pub struct Offered {
+pub struct ServerTestReport {
     server: String,
     revision: String,
     /// The names of its tools.
@@ -31,11 +31,11 @@ pub struct Offered {
 }
 
 pub fn run(args: NamedItemArgs) -> Result<CommandExitCode> {
-    with(&args.store, &args.name, async |server| tell(&server, args.json).await)
+    with_server(&args.store, &args.name, async |server| print_report(&server, args.json).await)
 }
 
 /// Does one thing with a server that is configured. One of the file needs no store.
-pub fn with(
+pub fn with_server(
     args: &StoreArgs,
     name: &str,
     work: impl AsyncFnOnce(UpstreamConfig) -> Result<CommandExitCode>,
@@ -44,12 +44,14 @@ pub fn with(
     let servers = config.map(|config| config.entries.servers).unwrap_or_default();
     match servers.into_iter().find(|server| server.name.as_str() == name) {
         Some(server) => admin_context::block_on(work(server)),
-        None => admin_context::with_store(args, StoreMode::Existing, async |desk| work(find(&desk, name).await?).await),
+        None => admin_context::with_store(args, StoreMode::Existing, async |desk| {
+            work(load_server(&desk, name).await?).await
+        }),
     }
 }
 
-async fn tell(server: &UpstreamConfig, json: bool) -> Result<CommandExitCode> {
-    match reach(server).await {
+async fn print_report(server: &UpstreamConfig, json: bool) -> Result<CommandExitCode> {
+    match probe_redacted(server).await {
         Ok(offered) if json => stdout_output::print_json(&offered)?,
         Ok(offered) => {
             let (name, revision) = (&offered.server, &offered.revision);
@@ -57,12 +59,12 @@ async fn tell(server: &UpstreamConfig, json: bool) -> Result<CommandExitCode> {
             stdout_output::print(&format!("{name}, revision {revision}, {tools}\n"))?;
             offered.tools.iter().try_for_each(|tool| stdout_output::print(&format!("  {tool}\n")))?;
         }
-        Err(error) => return Err(failed(server, &error)),
+        Err(error) => return Err(probe_error(server, &error)),
     }
     Ok(CommandExitCode::Success)
 }
 
-async fn find(desk: &AdminContext, name: &str) -> Result<UpstreamConfig> {
+async fn load_server(desk: &AdminContext, name: &str) -> Result<UpstreamConfig> {
     let picture = merge_config(
         &desk.config_entries(),
         &load_stored_config(&desk.stores).await?,
@@ -77,23 +79,27 @@ async fn find(desk: &AdminContext, name: &str) -> Result<UpstreamConfig> {
 }
 
 /// Greets a server and tells what it offers, without its secrets.
-pub async fn reach(server: &UpstreamConfig) -> Result<Offered, McpClientError> {
-    let told = ask(server).await?;
+pub async fn probe_redacted(server: &UpstreamConfig) -> Result<ServerTestReport, McpClientError> {
+    let told = probe_server(server).await?;
     let names = told.tools.iter().map(|tool| tool.get("name").and_then(Value::as_str).unwrap_or("?"));
-    let tools = names.map(|name| cut(server, name)).collect();
-    Ok(Offered { server: cut(server, &told.server), revision: cut(server, &told.revision), tools })
+    let tools = names.map(|name| redact_text(server, name)).collect();
+    Ok(ServerTestReport {
+        server: redact_text(server, &told.server),
+        revision: redact_text(server, &told.revision),
+        tools,
+    })
 }
 
 /// Greets a server and lists its tools, with what the gateway sends or gives it.
-pub async fn ask(server: &UpstreamConfig) -> Result<ServerProbe, McpClientError> {
+pub async fn probe_server(server: &UpstreamConfig) -> Result<ServerProbe, McpClientError> {
     match &server.transport {
-        UpstreamTransport::Process(child) => probe_command(child, START_TIME).await,
+        UpstreamTransport::Process(child) => probe_command(child, START_TIMEOUT).await,
         UpstreamTransport::Http(http) => {
             let mut headers = HeaderMap::new();
             for header in &http.headers {
                 headers.insert(header.name.clone(), header.value.clone());
             }
-            let mut client = McpClient::open(http.url.clone(), headers, ProtocolChoice::Auto, TIME).await?;
+            let mut client = McpClient::open(http.url.clone(), headers, ProtocolChoice::Auto, HTTP_TIMEOUT).await?;
             let tools = client.list_tools().await?;
             let told = ServerProbe { server: client.server_label.clone(), revision: client.revision.clone(), tools };
             client.close().await;
@@ -103,16 +109,17 @@ pub async fn ask(server: &UpstreamConfig) -> Result<ServerProbe, McpClientError>
 }
 
 /// The error for a server that did not tell what it offers.
-pub fn failed(server: &UpstreamConfig, error: &McpClientError) -> anyhow::Error {
-    ExitError(exit_of(error), format!("server `{}`: {}", server.name, cut(server, &error.to_string()))).into()
+pub fn probe_error(server: &UpstreamConfig, error: &McpClientError) -> anyhow::Error {
+    ExitError(probe_exit_code(error), format!("server `{}`: {}", server.name, redact_text(server, &error.to_string())))
+        .into()
 }
 
 /// Takes the server's secrets out of what it said.
-pub fn cut(server: &UpstreamConfig, text: &str) -> String {
+pub fn redact_text(server: &UpstreamConfig, text: &str) -> String {
     escape_for_terminal(&server.secret_redactor().redact_text(text))
 }
 
-fn exit_of(error: &McpClientError) -> CommandExitCode {
+fn probe_exit_code(error: &McpClientError) -> CommandExitCode {
     match error {
         McpClientError::Unreachable(_) => CommandExitCode::Unreachable,
         McpClientError::Status(..) | McpClientError::Protocol(_) | McpClientError::Rpc(_) => CommandExitCode::Findings,
