@@ -2,10 +2,10 @@
 
 mod accept_tools;
 mod add_server;
-mod drift;
 mod list_servers;
 mod override_category;
 pub mod test_server;
+mod tool_drift;
 mod tool_risks;
 
 use anyhow::Result;

@@ -5,7 +5,7 @@ use gatelodge_policy::Category;
 use gatelodge_store::{ServerName, ServerTools};
 use serde_json::{Value, json};
 
-use super::drift::{Drift, What, drifts, headline, lapse, told};
+use super::tool_drift::{DriftKind, ToolDrift, drift_headline, drift_text, find_drifts, lapsed_override_text};
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{AcceptToolsArgs, NamedItemArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
@@ -15,7 +15,7 @@ use crate::stdout_output;
 pub fn diff_tools(args: NamedItemArgs) -> Result<CommandExitCode> {
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let (name, known) = known_tools(&desk, &args.name).await?;
-        let drifts = drifts(&desk, &name, &known).await?;
+        let drifts = find_drifts(&desk, &name, &known).await?;
         if args.json {
             stdout_output::print_json(&json!({"server": name, "accepted": known.pinned.len(), "drifts": drifts}))?;
         } else if drifts.is_empty() {
@@ -24,12 +24,12 @@ pub fn diff_tools(args: NamedItemArgs) -> Result<CommandExitCode> {
                 count_noun(known.pinned.len(), "tool")
             ))?;
         } else {
-            drifts.iter().try_for_each(|drift| stdout_output::print(&told(drift)))?;
-            if drifts.iter().any(|drift| drift.what != What::Gone) {
+            drifts.iter().try_for_each(|drift| stdout_output::print(&drift_text(drift)))?;
+            if drifts.iter().any(|drift| drift.kind != DriftKind::Gone) {
                 print_stderr(&format!("accept with `gatelodge server accept {name} TOOL…`, or `--all`"));
             }
         }
-        Ok(if drifts.iter().all(|drift| drift.what == What::Gone) {
+        Ok(if drifts.iter().all(|drift| drift.kind == DriftKind::Gone) {
             CommandExitCode::Success
         } else {
             CommandExitCode::Findings
@@ -43,17 +43,17 @@ pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
     }
     admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
         let (name, known) = known_tools(&desk, &args.name).await?;
-        let drifts = drifts(&desk, &name, &known).await?;
+        let drifts = find_drifts(&desk, &name, &known).await?;
         let (chosen, mut unknown) = choose_drifts(&drifts, &args);
         // What is already as it was accepted needs nothing.
         unknown.retain(|tool| !known.offered.iter().any(|offered| offered.name == *tool));
         if let Some(tool) = unknown.first() {
             return Err(UsageError(format!("`{name}` offers no tool `{}`", escape_for_terminal(tool))).into());
         }
-        let (refused, accepted): (Vec<&Drift>, Vec<&Drift>) =
-            chosen.into_iter().partition(|drift| drift.refused.is_some());
+        let (refused, accepted): (Vec<&ToolDrift>, Vec<&ToolDrift>) =
+            chosen.into_iter().partition(|drift| drift.rejection.is_some());
         for drift in &refused {
-            let why = drift.refused.as_deref().unwrap_or_default();
+            let why = drift.rejection.as_deref().unwrap_or_default();
             print_stderr(&format!(
                 "`{}` is not accepted: {why}; have the server rename one of them",
                 escape_for_terminal(&drift.tool)
@@ -75,8 +75,8 @@ pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
         } else {
             stdout_output::print(&format!("accepted {} of `{name}`\n", count_noun(names.len(), "tool")))?;
             for drift in &accepted {
-                stdout_output::print(&format!("  {}\n", headline(drift)))?;
-                if let Some(lapse) = lapse(drift) {
+                stdout_output::print(&format!("  {}\n", drift_headline(drift)))?;
+                if let Some(lapse) = lapsed_override_text(drift) {
                     let help = format!("gatelodge server classify {name} TOOL --as CATEGORY --why TEXT");
                     stdout_output::print(&format!("    {lapse}; say it again with `{help}`\n"))?;
                 }
@@ -87,15 +87,15 @@ pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
 }
 
 /// What accepting a tool changes, for programs.
-fn change_json(drift: &Drift) -> Value {
+fn change_json(drift: &ToolDrift) -> Value {
     let word = |category: Option<Category>| category.map(Category::as_str);
     json!({"tool": drift.tool, "category": word(drift.category), "category_before": word(drift.category_before),
-        "lapses": drift.lapses})
+        "lapses": drift.lapsed_override})
 }
 
 /// The drifts that are meant, and the names that are none of them.
-fn choose_drifts<'d>(drifts: &'d [Drift], args: &AcceptToolsArgs) -> (Vec<&'d Drift>, Vec<String>) {
-    let open: Vec<&Drift> = drifts.iter().filter(|drift| drift.what != What::Gone).collect();
+fn choose_drifts<'d>(drifts: &'d [ToolDrift], args: &AcceptToolsArgs) -> (Vec<&'d ToolDrift>, Vec<String>) {
+    let open: Vec<&ToolDrift> = drifts.iter().filter(|drift| drift.kind != DriftKind::Gone).collect();
     if args.all {
         return (open, Vec::new());
     }

@@ -1,8 +1,8 @@
 //! What a server offers now, against what was accepted of it.
 
-mod difference;
-mod reach;
-mod words;
+mod definition_diff;
+mod drift_text;
+mod grant_reach;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,38 +14,42 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use crate::admin_context::AdminContext;
-use difference::difference;
-pub use reach::Reach;
-use reach::{Doors, doors, reached_by};
-pub use words::{headline, lapse, told};
+use definition_diff::definition_diff;
+pub use drift_text::{drift_headline, drift_text, lapsed_override_text};
+pub use grant_reach::GrantReach;
+use grant_reach::{GrantPolicies, grants_reaching, load_grant_policies};
 
 /// One tool that is not as it was accepted.
 #[derive(Debug, Serialize)]
-pub struct Drift {
+pub struct ToolDrift {
     pub tool: String,
-    pub what: What,
+    #[serde(rename = "what")]
+    pub kind: DriftKind,
     /// What it could do if it were accepted as it is, beside all that is offered; none if it is gone.
-    #[serde(serialize_with = "as_word")]
+    #[serde(serialize_with = "serialize_optional_category")]
     pub category: Option<Category>,
     /// What it counts as by the accepted definition; none if there is none.
-    #[serde(serialize_with = "as_word")]
+    #[serde(serialize_with = "serialize_optional_category")]
     pub category_before: Option<Category>,
     /// What somebody said of the accepted definition, and what does not hold for this one.
-    pub lapses: Option<Said>,
+    #[serde(rename = "lapses")]
+    pub lapsed_override: Option<LapsedOverride>,
     /// The fingerprint of what is offered.
     pub fingerprint: Option<String>,
     /// Why it cannot be accepted.
-    pub refused: Option<String>,
+    #[serde(rename = "refused")]
+    pub rejection: Option<String>,
     /// The grants that could call it, and by which rule.
-    pub reached_by: Vec<Reach>,
+    pub reached_by: Vec<GrantReach>,
     /// Line by line, what changed.
-    pub difference: String,
+    #[serde(rename = "difference")]
+    pub diff: String,
 }
 
 /// How a tool differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum DriftKind {
     /// It was never accepted.
     New,
     /// Its definition is another one.
@@ -56,92 +60,95 @@ pub enum What {
 
 /// What somebody said that a tool can do.
 #[derive(Debug, Serialize)]
-pub struct Said {
-    #[serde(serialize_with = "as_word")]
+pub struct LapsedOverride {
+    #[serde(serialize_with = "serialize_optional_category")]
     pub category: Option<Category>,
     pub by: String,
     pub at: Timestamp,
     pub why: String,
 }
 
-fn as_word<S: Serializer>(category: &Option<Category>, to: S) -> Result<S::Ok, S::Error> {
+fn serialize_optional_category<S: Serializer>(category: &Option<Category>, to: S) -> Result<S::Ok, S::Error> {
     category.map(Category::as_str).serialize(to)
 }
 
 /// Both sides of the comparison.
-struct Sides<'k> {
+struct DriftComparison<'k> {
     accepted: BTreeMap<&'k str, &'k ToolDefinition>,
     offered: BTreeSet<&'k str>,
     /// Names that no tool is accepted under.
-    odd: BTreeSet<&'k str>,
+    confusable_names: BTreeSet<&'k str>,
     before: BTreeMap<String, ToolCategorization>,
     after: BTreeMap<String, ToolCategorization>,
-    doors: Doors,
-    desk: &'k AdminContext,
+    grant_policies: GrantPolicies,
+    context: &'k AdminContext,
 }
 
 /// Everything that is not as it was accepted, by name.
-pub async fn drifts(desk: &AdminContext, server: &ServerName, known: &ServerTools) -> Result<Vec<Drift>> {
+pub async fn find_drifts(desk: &AdminContext, server: &ServerName, known: &ServerTools) -> Result<Vec<ToolDrift>> {
     let accepted: BTreeMap<&str, &ToolDefinition> =
         known.pinned.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition)).collect();
     let offered: BTreeSet<&str> = known.offered.iter().map(|tool| tool.name.as_str()).collect();
     let siblings = accepted.keys().chain(&offered).copied();
-    let sides = Sides {
-        odd: confusable_names(offered.iter().copied()),
+    let sides = DriftComparison {
+        confusable_names: confusable_names(offered.iter().copied()),
         before: categorize_accepted_tools(server, known),
         after: categorize_tools(server, siblings, &known.category_overrides, &known.offered),
-        doors: doors(desk, server).await?,
+        grant_policies: load_grant_policies(desk, server).await?,
         accepted,
         offered,
-        desk,
+        context: desk,
     };
-    let differ = known.offered.iter().filter_map(|tool| sides.differs(tool));
+    let differ = known.offered.iter().filter_map(|tool| sides.compare_offered(tool));
     let gone = sides.accepted.values().filter(|tool| !sides.offered.contains(tool.name.as_str()));
-    Ok(differ.chain(gone.map(|tool| sides.gone(tool))).collect())
+    Ok(differ.chain(gone.map(|tool| sides.removed_tool(tool))).collect())
 }
 
-impl Sides<'_> {
-    fn differs(&self, tool: &ToolDefinition) -> Option<Drift> {
+impl DriftComparison<'_> {
+    fn compare_offered(&self, tool: &ToolDefinition) -> Option<ToolDrift> {
         let (name, accepted) = (tool.name.as_str(), self.accepted.get(tool.name.as_str()));
         let what = match accepted {
             Some(accepted) if accepted.fingerprint == tool.fingerprint => return None,
-            Some(_) => What::Changed,
-            None => What::New,
+            Some(_) => DriftKind::Changed,
+            None => DriftKind::New,
         };
         let (before, after) = (self.before.get(name), self.after.get(name));
         let category = after.map_or(Category::Unknown, ToolCategorization::category);
         let held = before.is_some_and(|before| before.category_override.is_some());
-        let is_odd = self.odd.contains(name);
-        Some(Drift {
+        let is_odd = self.confusable_names.contains(name);
+        Some(ToolDrift {
             tool: tool.name.clone(),
-            what,
+            kind: what,
             category: Some(category),
             category_before: before.map(ToolCategorization::category),
-            lapses: after.and_then(|after| after.stale_override.as_ref()).filter(|_| held).map(Said::from),
+            lapsed_override: after
+                .and_then(|after| after.stale_override.as_ref())
+                .filter(|_| held)
+                .map(LapsedOverride::from),
             fingerprint: Some(tool.fingerprint.clone()),
-            refused: is_odd.then(|| "its name cannot be read, or looks like another tool's".to_owned()),
-            reached_by: reached_by(&self.doors, name, category, self.desk),
-            difference: difference(accepted.copied(), Some(tool)),
+            rejection: is_odd.then(|| "its name cannot be read, or looks like another tool's".to_owned()),
+            reached_by: grants_reaching(&self.grant_policies, name, category, self.context),
+            diff: definition_diff(accepted.copied(), Some(tool)),
         })
     }
 
-    fn gone(&self, tool: &ToolDefinition) -> Drift {
+    fn removed_tool(&self, tool: &ToolDefinition) -> ToolDrift {
         let category = self.before.get(&tool.name).map_or(Category::Unknown, ToolCategorization::category);
-        Drift {
+        ToolDrift {
             tool: tool.name.clone(),
-            what: What::Gone,
+            kind: DriftKind::Gone,
             category: None,
             category_before: Some(category),
-            lapses: None,
+            lapsed_override: None,
             fingerprint: None,
-            refused: None,
-            reached_by: reached_by(&self.doors, &tool.name, category, self.desk),
-            difference: String::new(),
+            rejection: None,
+            reached_by: grants_reaching(&self.grant_policies, &tool.name, category, self.context),
+            diff: String::new(),
         }
     }
 }
 
-impl From<&CategoryOverride> for Said {
+impl From<&CategoryOverride> for LapsedOverride {
     fn from(said: &CategoryOverride) -> Self {
         let CategoryOverride { set_by: said_by, set_at: said_at, reason: why, .. } = said;
         Self { category: Some(said.category), by: said_by.clone(), at: *said_at, why: why.clone() }

@@ -14,17 +14,17 @@ use crate::process_environment;
 
 /// Who could call a tool.
 #[derive(Debug, Serialize)]
-pub struct Reach {
+pub struct GrantReach {
     pub grant: String,
     pub policy: String,
     pub rule: Option<String>,
 }
 
 /// The grants that reach a server, and the policy that each goes by.
-pub(super) type Doors = Vec<(String, Arc<ActivePolicy>)>;
+pub(super) type GrantPolicies = Vec<(String, Arc<ActivePolicy>)>;
 
 /// Finds them.
-pub(super) async fn doors(desk: &AdminContext, server: &ServerName) -> Result<Doors> {
+pub(super) async fn load_grant_policies(desk: &AdminContext, server: &ServerName) -> Result<GrantPolicies> {
     let picture = merge_config(
         &desk.config_entries(),
         &load_stored_config(&desk.stores).await?,
@@ -38,7 +38,12 @@ pub(super) async fn doors(desk: &AdminContext, server: &ServerName) -> Result<Do
 }
 
 /// Who could call it if it were accepted, with arguments that no condition minds.
-pub(super) fn reached_by(doors: &Doors, name: &str, category: Category, desk: &AdminContext) -> Vec<Reach> {
+pub(super) fn grants_reaching(
+    doors: &GrantPolicies,
+    name: &str,
+    category: Category,
+    desk: &AdminContext,
+) -> Vec<GrantReach> {
     let tool = CalledTool { name, category, definition: Definition::Accepted, schema: None };
     let reach = |(grant, policy): &(String, Arc<ActivePolicy>)| {
         if !policy.policy.is_tool_visible(&tool) {
@@ -51,7 +56,11 @@ pub(super) fn reached_by(doors: &Doors, name: &str, category: Category, desk: &A
             Decision::Allow(terms) => terms.rule,
             Decision::Deny(reason) => reason.rule,
         };
-        Some(Reach { grant: grant.clone(), policy: policy.name.to_string(), rule: rule.map(|rule| rule.to_string()) })
+        Some(GrantReach {
+            grant: grant.clone(),
+            policy: policy.name.to_string(),
+            rule: rule.map(|rule| rule.to_string()),
+        })
     };
     doors.iter().filter_map(reach).collect()
 }

@@ -2,12 +2,12 @@
 
 use gatelodge_catalogue::category_name;
 
-use super::{Drift, Reach, What};
+use super::{DriftKind, GrantReach, ToolDrift};
 use crate::diagnostic_report::escape_for_terminal;
 
 /// A drift in a line.
-pub fn headline(drift: &Drift) -> String {
-    let reach = |reach: &Reach| {
+pub fn drift_headline(drift: &ToolDrift) -> String {
+    let reach = |reach: &GrantReach| {
         let rule = reach.rule.as_deref().map(|rule| format!(" {}", escape_for_terminal(rule))).unwrap_or_default();
         format!("{} ({}{rule})", escape_for_terminal(&reach.grant), reach.policy)
     };
@@ -15,15 +15,15 @@ pub fn headline(drift: &Drift) -> String {
     let grants = if grants.is_empty() { "no grant".to_owned() } else { grants.join(", ") };
     let tool =
         if drift.tool.is_empty() { "a tool without a name".to_owned() } else { escape_for_terminal(&drift.tool) };
-    format!("{tool}: {}; reached by {grants}", what(drift))
+    format!("{tool}: {}; reached by {grants}", change_text(drift))
 }
 
 /// How it differs, and what it can do before and after.
-fn what(drift: &Drift) -> String {
-    let what = match drift.what {
-        What::New => "new",
-        What::Changed => "changed",
-        What::Gone => "not offered any more",
+fn change_text(drift: &ToolDrift) -> String {
+    let what = match drift.kind {
+        DriftKind::New => "new",
+        DriftKind::Changed => "changed",
+        DriftKind::Gone => "not offered any more",
     };
     match (drift.category_before.map(category_name), drift.category.map(category_name)) {
         (Some(before), Some(now)) if before == now => format!("{what}, {now} as before"),
@@ -34,18 +34,18 @@ fn what(drift: &Drift) -> String {
 }
 
 /// What somebody said and what the change undoes.
-pub fn lapse(drift: &Drift) -> Option<String> {
-    let said = drift.lapses.as_ref()?;
+pub fn lapsed_override_text(drift: &ToolDrift) -> Option<String> {
+    let said = drift.lapsed_override.as_ref()?;
     let (by, why) = (escape_for_terminal(&said.by), escape_for_terminal(&said.why));
     let category = said.category.map_or("", category_name);
     Some(format!("{by} said {category} of the definition before ({why}); this does not hold for the new one"))
 }
 
 /// A drift, over lines.
-pub fn told(drift: &Drift) -> String {
+pub fn drift_text(drift: &ToolDrift) -> String {
     let remark = |remark: String| format!("  {remark}\n");
-    let refused = drift.refused.as_deref().map(|why| remark(format!("withheld: {why}"))).unwrap_or_default();
-    let lapse = lapse(drift).map(remark).unwrap_or_default();
-    let lines: String = drift.difference.lines().map(|line| format!("    {}\n", escape_for_terminal(line))).collect();
-    format!("{}\n{refused}{lapse}{lines}", headline(drift))
+    let refused = drift.rejection.as_deref().map(|why| remark(format!("withheld: {why}"))).unwrap_or_default();
+    let lapse = lapsed_override_text(drift).map(remark).unwrap_or_default();
+    let lines: String = drift.diff.lines().map(|line| format!("    {}\n", escape_for_terminal(line))).collect();
+    format!("{}\n{refused}{lapse}{lines}", drift_headline(drift))
 }

@@ -5,26 +5,27 @@ use serde_json::Value;
 use similar::TextDiff;
 
 /// The difference between two definitions; either may be missing.
-pub(super) fn difference(before: Option<&ToolDefinition>, now: Option<&ToolDefinition>) -> String {
-    let (before, now) = (before.map(laid_out).unwrap_or_default(), now.map(laid_out).unwrap_or_default());
+pub(super) fn definition_diff(before: Option<&ToolDefinition>, now: Option<&ToolDefinition>) -> String {
+    let (before, now) =
+        (before.map(pretty_definition).unwrap_or_default(), now.map(pretty_definition).unwrap_or_default());
     TextDiff::from_lines(&before, &now).unified_diff().context_radius(2).to_string()
 }
 
 /// A definition over lines, members in order, so that only what it says makes a difference.
-fn laid_out(definition: &ToolDefinition) -> String {
+fn pretty_definition(definition: &ToolDefinition) -> String {
     let value: Value = serde_json::from_str(&definition.text).unwrap_or_default();
-    let text = serde_json::to_string_pretty(&sorted(value)).unwrap_or_default();
+    let text = serde_json::to_string_pretty(&sort_members(value)).unwrap_or_default();
     format!("{text}\n")
 }
 
-fn sorted(value: Value) -> Value {
+fn sort_members(value: Value) -> Value {
     match value {
         Value::Object(members) => {
-            let mut members: Vec<_> = members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+            let mut members: Vec<_> = members.into_iter().map(|(name, value)| (name, sort_members(value))).collect();
             members.sort_by(|(one, _), (other, _)| one.cmp(other));
             Value::Object(members.into_iter().collect())
         }
-        Value::Array(elements) => Value::Array(elements.into_iter().map(sorted).collect()),
+        Value::Array(elements) => Value::Array(elements.into_iter().map(sort_members).collect()),
         other => other,
     }
 }
