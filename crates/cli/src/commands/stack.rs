@@ -3,10 +3,10 @@
 //! What comes out of `gather` is all that may be printed of a configuration; it says what that is. A file that was named
 //! and cannot be read is told by the name that was given.
 
-mod gather;
-mod markdown;
-mod place;
-mod sarif;
+mod collect_servers;
+mod markdown_report;
+mod report_path;
+mod sarif_report;
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
@@ -25,19 +25,19 @@ use crate::cli::{StackArgs, StackFormat};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
-use gather::Entry;
+use collect_servers::StackServer;
 
 /// More combinations are counted, not told.
-const MOST_LEAKS: usize = 20;
+const MAX_LEAKS: usize = 20;
 
 /// Everything that is told.
-struct Told {
-    entries: Vec<Entry>,
+struct StackReport {
+    servers: Vec<StackServer>,
     members: Vec<StackMember>,
     /// What those add up to that are switched on.
-    sum: StackSummary,
+    totals: StackSummary,
     /// What agents have together that leaks: the first, and how many there are.
-    leaks: Vec<Leak>,
+    leaks: Vec<LeakCombination>,
     leak_count: usize,
     /// Files of clients that could not be read.
     unread: Vec<String>,
@@ -46,31 +46,31 @@ struct Told {
 
 /// Servers of one agent that have private data, text of strangers and a way out.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Leak {
+struct LeakCombination {
     client: &'static str,
     /// Their places among the entries.
     servers: Vec<usize>,
 }
 
-impl Told {
-    fn new(entries: Vec<Entry>, unread: Vec<String>, date: String) -> Self {
-        let member = |own: &Entry| StackMember {
+impl StackReport {
+    fn new(servers: Vec<StackServer>, unread: Vec<String>, date: String) -> Self {
+        let member = |own: &StackServer| StackMember {
             name: own.name.clone(),
             tools: own.tools.clone(),
             is_package_guessed: own.is_guess,
         };
-        let members: Vec<StackMember> = entries.iter().map(member).collect();
-        let on: Vec<StackMember> = entries.iter().filter(|own| !own.is_off).map(member).collect();
+        let members: Vec<StackMember> = servers.iter().map(member).collect();
+        let on: Vec<StackMember> = servers.iter().filter(|own| !own.is_disabled).map(member).collect();
         let (mut leaks, mut leak_count, mut is_whole) = (Vec::new(), 0_usize, true);
         let mut told = HashSet::new();
-        for (client, own) in gather::agents(&entries) {
+        for (client, own) in collect_servers::agent_servers(&servers) {
             let together: Vec<&StackMember> = own.iter().filter_map(|at| members.get(*at)).collect();
             let (sets, count) = leaking_combinations(&together);
             is_whole &= sets.len() == count;
             leak_count = leak_count.saturating_add(count);
             for set in sets {
                 let servers = set.iter().filter_map(|at| own.get(*at).copied()).collect();
-                let leak = Leak { client, servers };
+                let leak = LeakCombination { client, servers };
                 // Projects of one client share what the user has.
                 if told.insert(leak.clone()) {
                     leaks.push(leak);
@@ -78,53 +78,57 @@ impl Told {
             }
         }
         let leak_count = if is_whole { leaks.len() } else { leak_count };
-        leaks.truncate(MOST_LEAKS);
-        Self { sum: summarize_stack(&on), members, entries, leaks, leak_count, unread, date }
+        leaks.truncate(MAX_LEAKS);
+        Self { totals: summarize_stack(&on), members, servers, leaks, leak_count, unread, date }
     }
 
     /// The names of servers that leak together.
-    fn names(&self, leak: &Leak) -> Vec<&str> {
-        leak.servers.iter().filter_map(|at| self.entries.get(*at)).map(|entry| entry.name.as_str()).collect()
+    fn leak_names(&self, leak: &LeakCombination) -> Vec<&str> {
+        leak.servers.iter().filter_map(|at| self.servers.get(*at)).map(|entry| entry.name.as_str()).collect()
     }
 
     /// Public cases of servers that are switched on, in a version that was part of them or may be.
-    fn cases(&self) -> impl Iterator<Item = (&str, &str)> {
-        let on = self.entries.iter().filter(|entry| !entry.is_off);
+    fn public_cases(&self) -> impl Iterator<Item = (&str, &str)> {
+        let on = self.servers.iter().filter(|entry| !entry.is_disabled);
         let all = on.flat_map(|entry| entry.concerns.iter().map(|own| (entry.name.as_str(), own)));
         all.filter(|(_, own)| own.is_affected).map(|(name, own)| (name, own.message.as_str()))
     }
 
     /// How bad it is, all in all.
-    fn level(&self) -> Option<RiskLevel> {
-        self.sum.overall_level(self.leak_count > 0, self.cases().next().is_some())
+    fn overall_level(&self) -> Option<RiskLevel> {
+        self.totals.overall_level(self.leak_count > 0, self.public_cases().next().is_some())
     }
 
-    fn off_count(&self) -> usize {
-        self.entries.iter().filter(|entry| entry.is_off).count()
+    fn disabled_count(&self) -> usize {
+        self.servers.iter().filter(|entry| entry.is_disabled).count()
     }
 }
 
 pub fn run(args: &StackArgs) -> Result<CommandExitCode> {
     let format = if args.json { StackFormat::Json } else { args.format.unwrap_or(StackFormat::Text) };
-    let told = look(args);
+    let told = build_report(args);
     if let (StackFormat::Sarif, Err((why, _))) = (format, &told) {
         // Nothing at all is no report, and whoever takes it in would fail for another reason.
-        stdout_output::print_json(&sarif::report(&Told::new(Vec::new(), vec![why.clone()], String::new())))?;
+        stdout_output::print_json(&sarif_report::sarif_report(&StackReport::new(
+            Vec::new(),
+            vec![why.clone()],
+            String::new(),
+        )))?;
     }
     let told = told.map_err(|(_, error)| error)?;
     match format {
-        StackFormat::Json => stdout_output::print_json(&json_of(&told))?,
-        StackFormat::Markdown => stdout_output::print(&markdown::page(&told))?,
-        StackFormat::Sarif => stdout_output::print_json(&sarif::report(&told))?,
-        StackFormat::Text => stdout_output::print(&text(&told))?,
+        StackFormat::Json => stdout_output::print_json(&report_json(&told))?,
+        StackFormat::Markdown => stdout_output::print(&markdown_report::markdown_report(&told))?,
+        StackFormat::Sarif => stdout_output::print_json(&sarif_report::sarif_report(&told))?,
+        StackFormat::Text => stdout_output::print(&report_text(&told))?,
     }
     told.unread.iter().for_each(|unread| print_stderr(unread));
     if let Some(folder) = &args.policies {
         write_policies(&told, folder)?;
     }
-    let reaches = told.level().is_some_and(|own| args.fail_on.is_some_and(|level| own >= level));
-    if let Some(level) = told.level().filter(|_| reaches) {
-        let is_raised = told.leak_count > 0 || told.cases().next().is_some();
+    let reaches = told.overall_level().is_some_and(|own| args.fail_on.is_some_and(|level| own >= level));
+    if let Some(level) = told.overall_level().filter(|_| reaches) {
+        let is_raised = told.leak_count > 0 || told.public_cases().next().is_some();
         let why = if is_raised { " by what it leaks or a public case of a package" } else { "" };
         print_stderr(&format!("the stack reaches {}{why}, which `--fail-on` does not let pass", level.as_str()));
     }
@@ -132,29 +136,30 @@ pub fn run(args: &StackArgs) -> Result<CommandExitCode> {
 }
 
 /// What there is; or why that cannot be told, as a report may say it, and the error.
-fn look(args: &StackArgs) -> Result<Told, (String, anyhow::Error)> {
+fn build_report(args: &StackArgs) -> Result<StackReport, (String, anyhow::Error)> {
     // Where the index lies is no concern of those whom a report is sent to.
     let no_index =
         |error| ("the index of packages cannot be used; the error of the command says why".to_owned(), error);
     let index = index_access::open_index(&args.index_source).map_err(no_index)?;
-    let gathered = gather::gather(args, &index).map_err(|error| (escape_for_terminal(&format!("{error:#}")), error));
+    let gathered = collect_servers::collect_servers(args, &index)
+        .map_err(|error| (escape_for_terminal(&format!("{error:#}")), error));
     let (entries, unread) = gathered?;
-    Ok(Told::new(entries, unread, index.metadata().date.clone()))
+    Ok(StackReport::new(entries, unread, index.metadata().date.clone()))
 }
 
 /// The recommended policy of a server that is known.
-fn policy(entry: &Entry) -> Option<String> {
+fn server_policy(entry: &StackServer) -> Option<String> {
     let package = entry.package.as_ref()?;
     let known = CataloguedServer::from_facts(package, entry.tools.clone()?);
     show_package::server_policy(&known, Strictness::Recommended).ok()
 }
 
 /// Writes policies where no file is, and says what became of each.
-fn write_policies(told: &Told, folder: &Path) -> Result<()> {
+fn write_policies(told: &StackReport, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
     let mut count = 0;
-    for entry in &told.entries {
-        let Some(policy) = policy(entry) else { continue };
+    for entry in &told.servers {
+        let Some(policy) = server_policy(entry) else { continue };
         let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
         let name: String = entry.name.chars().take(80).map(plain).collect();
         let path = write_policy(folder, &name, &policy)?;
@@ -168,8 +173,8 @@ fn write_policies(told: &Told, folder: &Path) -> Result<()> {
 /// Writes a policy under the first name that is free; one that says the same already stays.
 fn write_policy(folder: &Path, name: &str, policy: &str) -> Result<PathBuf> {
     /// So many files of one name are more than anybody tells apart.
-    const MOST: usize = 1_000;
-    for number in 1..MOST {
+    const MAX_FILES_PER_NAME: usize = 1_000;
+    for number in 1..MAX_FILES_PER_NAME {
         let name = if number == 1 { format!("{name}.json") } else { format!("{name}-{number}.json") };
         let path = folder.join(name);
         match OpenOptions::new().write(true).create_new(true).open(&path) {
@@ -192,8 +197,8 @@ fn write_policy(folder: &Path, name: &str, policy: &str) -> Result<PathBuf> {
     Err(anyhow!("`{}` has too many policies of this name", folder.display()))
 }
 
-fn json_of(told: &Told) -> Value {
-    let servers = told.entries.iter().zip(&told.members).map(|(entry, member)| {
+fn report_json(told: &StackReport) -> Value {
+    let servers = told.servers.iter().zip(&told.members).map(|(entry, member)| {
         let tools = entry.tools.iter().flatten().map(|tool| {
             json!({"name": escape_for_terminal(&tool.name), "category": gatelodge_catalogue::category_name(tool.category),
                 "level": RiskLevel::of(tool.category), "confidence": tool.confidence, "flow": tool.flow, "optional": tool.optional})
@@ -201,34 +206,34 @@ fn json_of(told: &Told) -> Value {
         let advice = entry.advice();
         json!({
             "name": entry.name, "clients": entry.clients, "package": entry.package, "source": entry.source,
-            "version": entry.version, "is_guess": entry.is_guess, "is_off": entry.is_off, "what": entry.what, "level": member.level(),
+            "version": entry.version, "is_guess": entry.is_guess, "is_off": entry.is_disabled, "what": entry.kind_text, "level": member.level(),
             "grade": member.grade(), "verdict": advice.verdict, "reasons": advice.reasons,
-            "tools": tools.collect::<Vec<_>>(), "policy": policy(entry),
+            "tools": tools.collect::<Vec<_>>(), "policy": server_policy(entry),
         })
     });
-    let leaks = told.leaks.iter().map(|leak| json!({"client": leak.client, "servers": told.names(leak)}));
-    let mut sum = json!(told.sum);
+    let leaks = told.leaks.iter().map(|leak| json!({"client": leak.client, "servers": told.leak_names(leak)}));
+    let mut sum = json!(told.totals);
     if let Value::Object(sum) = &mut sum {
-        sum.insert("level".to_owned(), json!(told.level()));
+        sum.insert("level".to_owned(), json!(told.overall_level()));
         sum.insert("combinations".to_owned(), leaks.collect());
         sum.insert("combination_count".to_owned(), told.leak_count.into());
     }
     json!({"stack": sum, "servers": servers.collect::<Vec<_>>(), "unread": told.unread, "index_date": told.date})
 }
 
-fn text(told: &Told) -> String {
+fn report_text(told: &StackReport) -> String {
     let mut rows = Vec::new();
-    for (entry, member) in told.entries.iter().zip(&told.members) {
+    for (entry, member) in told.servers.iter().zip(&told.members) {
         let known = match (&entry.package, &entry.tools) {
             (Some(package), Some(tools)) => {
                 let likely = if entry.is_guess { "perhaps " } else { "" };
-                format!("{likely}{package}{}, {}", version(entry, str::to_owned), count_noun(tools.len(), "tool"))
+                format!("{likely}{package}{}, {}", version_note(entry, str::to_owned), count_noun(tools.len(), "tool"))
             }
-            _ => format!("{}, not in the index", entry.what),
+            _ => format!("{}, not in the index", entry.kind_text),
         };
         let grade = member.grade().map_or("?".to_owned(), |grade| grade.letter.to_string());
         let level = member.level().as_str().to_owned();
-        let off = if entry.is_off { " (off)" } else { "" };
+        let off = if entry.is_disabled { " (off)" } else { "" };
         let verdict = entry.advice().verdict.as_str().to_owned();
         rows.push(vec![
             level,
@@ -240,14 +245,14 @@ fn text(told: &Told) -> String {
         ]);
     }
     let mut out = stdout_output::format_table(&rows);
-    out.push_str(&format!("\n{}\n", sentence(told)));
+    out.push_str(&format!("\n{}\n", summary_text(told)));
     for unread in &told.unread {
         out.push_str(&format!("  not read: {unread}\n"));
     }
     for leak in &told.leaks {
-        out.push_str(&format!("  together they leak ({}): {}\n", leak.client, told.names(leak).join(" + ")));
+        out.push_str(&format!("  together they leak ({}): {}\n", leak.client, told.leak_names(leak).join(" + ")));
     }
-    for (name, says) in told.cases() {
+    for (name, says) in told.public_cases() {
         out.push_str(&format!("  public case ({name}): {says}\n"));
     }
     out
@@ -255,9 +260,9 @@ fn text(told: &Told) -> String {
 
 /// The version, where it is not sure that the index has read the one that starts. It is foreign, and written as `plain`
 /// writes.
-fn version(entry: &Entry, plain: impl Fn(&str) -> String) -> String {
+fn version_note(entry: &StackServer, plain: impl Fn(&str) -> String) -> String {
     let read = plain(entry.version.as_deref().unwrap_or_default());
-    match (entry.reading, &entry.started) {
+    match (entry.version_match, &entry.launched_version) {
         (VersionComparison::Same, _) => String::new(),
         (VersionComparison::Different, Some(started)) => format!(" read as {read}, started as {started}"),
         (VersionComparison::Different, None) => format!(" read as {read}, started as another"),
@@ -266,14 +271,14 @@ fn version(entry: &Entry, plain: impl Fn(&str) -> String) -> String {
 }
 
 /// What it adds up to, in words.
-fn sentence(told: &Told) -> String {
-    let sum = &told.sum;
-    let off = match told.off_count() {
+fn summary_text(told: &StackReport) -> String {
+    let sum = &told.totals;
+    let off = match told.disabled_count() {
         0 => String::new(),
         1 => " One server is switched off and does not count.".to_owned(),
         count => format!(" {count} servers are switched off and do not count."),
     };
-    let Some(level) = told.level() else {
+    let Some(level) = told.overall_level() else {
         return format!("{}{off}", if off.is_empty() { "No server was found." } else { "No server is switched on." });
     };
     let by_level: Vec<String> = RiskLevel::ALL
@@ -296,11 +301,11 @@ fn sentence(told: &Told) -> String {
         true => "no known tools".to_owned(),
         false => format!("{} ({})", count_noun(sum.tool_count, "tool"), by_level.join(", ")),
     };
-    let on = count_noun(told.entries.len() - told.off_count(), "server");
+    let on = count_noun(told.servers.len() - told.disabled_count(), "server");
     format!("The stack is {}: {on}, {tools}.{unknown}{off}{leaks}", level.as_str())
 }
 
-impl Entry {
+impl StackServer {
     /// What to do about it.
     fn advice(&self) -> PrecheckResult {
         let mut advice = match &self.tools {
@@ -312,16 +317,16 @@ impl Entry {
                 "that it starts this package is a guess by its command and variables; `gatelodge scan` looks at it";
             advice = advice.at_least(PrecheckVerdict::AskFirst, why.to_owned());
         }
-        if let Some(why) = self.unread() {
+        if let Some(why) = self.version_concern() {
             advice = advice.at_least(PrecheckVerdict::ConnectWithRule, why);
         }
         advice.with_incidents(&self.concerns)
     }
 
     /// Why what the index knows may not be what starts.
-    fn unread(&self) -> Option<String> {
+    fn version_concern(&self) -> Option<String> {
         let read = format!("the index has read version {}", self.version.as_deref()?);
-        match (self.reading, &self.started) {
+        match (self.version_match, &self.launched_version) {
             (VersionComparison::Same, _) => None,
             (VersionComparison::Different, Some(started)) => Some(format!("{read}, and {started} is started")),
             (VersionComparison::Different, None) => Some(format!("{read}, and another is started")),

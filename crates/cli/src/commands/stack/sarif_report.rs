@@ -4,62 +4,63 @@ use gatelodge_catalogue::{RiskLevel, category_name};
 use gatelodge_policy::Category;
 use serde_json::{Value, json};
 
-use super::Told;
-use super::gather::Entry;
+use super::StackReport;
+use super::collect_servers::StackServer;
 use crate::diagnostic_report::escape_for_terminal;
 
-pub fn report(told: &Told) -> Value {
+pub fn sarif_report(told: &StackReport) -> Value {
     let mut results = Vec::new();
-    for entry in told.entries.iter().filter(|entry| !entry.is_off) {
-        let name = plain(&entry.name);
+    for entry in told.servers.iter().filter(|entry| !entry.is_disabled) {
+        let name = escape_markdown(&entry.name);
         for concern in entry.concerns.iter().filter(|concern| concern.is_affected) {
-            let text = format!("Of the server `{name}`: {}.", plain(&concern.message));
-            results.push(result("public-case", "error", &text, entry, ""));
+            let text = format!("Of the server `{name}`: {}.", escape_markdown(&concern.message));
+            results.push(sarif_result("public-case", "error", &text, entry, ""));
         }
         let Some(tools) = &entry.tools else {
             let text = format!("The server `{name}` is not in the index: ask first. `gatelodge scan` looks at it.");
-            results.push(result("unknown-server", "warning", &text, entry, ""));
+            results.push(sarif_result("unknown-server", "warning", &text, entry, ""));
             continue;
         };
         if entry.is_guess {
             let text =
                 format!("What the server `{name}` starts is only a guess: ask first. `gatelodge scan` looks at it.");
-            results.push(result("unknown-server", "warning", &text, entry, ""));
+            results.push(sarif_result("unknown-server", "warning", &text, entry, ""));
         }
-        if let Some(why) = entry.unread() {
-            let text = format!("The server `{name}` may have other tools than are known: {}.", plain(&why));
-            results.push(result("unread-version", "note", &text, entry, ""));
+        if let Some(why) = entry.version_concern() {
+            let text = format!("The server `{name}` may have other tools than are known: {}.", escape_markdown(&why));
+            results.push(sarif_result("unread-version", "note", &text, entry, ""));
         }
         for tool in tools.iter().filter(|tool| RiskLevel::of(tool.category) >= RiskLevel::High) {
             let level = RiskLevel::of(tool.category);
             let text = format!(
                 "The tool `{}` of the server `{}` is {} ({} risk).",
-                plain(&escape_for_terminal(&tool.name)),
+                escape_markdown(&escape_for_terminal(&tool.name)),
                 name,
                 category_name(tool.category),
                 level.as_str()
             );
             let kind = if level == RiskLevel::Critical { "error" } else { "warning" };
-            results.push(result(rule_of(tool.category), kind, &text, entry, &escape_for_terminal(&tool.name)));
+            results.push(sarif_result(rule_id(tool.category), kind, &text, entry, &escape_for_terminal(&tool.name)));
         }
     }
     for leak in &told.leaks {
-        let names = told.names(leak).join(", ");
+        let names = told.leak_names(leak).join(", ");
         let text = format!(
             "Together these servers of {} read private data, take in text of strangers, and can send: {}.",
             leak.client,
-            plain(&names)
+            escape_markdown(&names)
         );
-        let first = leak.servers.first().and_then(|at| told.entries.get(*at));
-        results.extend(first.map(|entry| result("lethal-trifecta", "error", &text, entry, &names)));
+        let first = leak.servers.first().and_then(|at| told.servers.get(*at));
+        results.extend(first.map(|entry| sarif_result("lethal-trifecta", "error", &text, entry, &names)));
     }
-    let unread = told.unread.iter().map(|unread| json!({"level": "error", "message": {"text": plain(unread)}}));
+    let unread =
+        told.unread.iter().map(|unread| json!({"level": "error", "message": {"text": escape_markdown(unread)}}));
     let unread: Vec<Value> = unread.collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{
-            "tool": {"driver": {"name": "gatelodge stack", "version": env!("CARGO_PKG_VERSION"), "rules": rules()}},
+            "tool": {"driver": {"name": "gatelodge stack", "version": env!("CARGO_PKG_VERSION"), "rules": rule_definitions()}},
             "results": results,
             "invocations": [{"executionSuccessful": told.unread.is_empty(), "toolExecutionNotifications": unread}],
         }],
@@ -67,11 +68,11 @@ pub fn report(told: &Told) -> Value {
 }
 
 /// A foreign name as text: brackets would make a link of it.
-fn plain(name: &str) -> String {
+fn escape_markdown(name: &str) -> String {
     name.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]")
 }
 
-fn rule_of(category: Category) -> &'static str {
+fn rule_id(category: Category) -> &'static str {
     match category {
         Category::Destructive => "destructive-tool",
         Category::Financial => "financial-tool",
@@ -80,7 +81,7 @@ fn rule_of(category: Category) -> &'static str {
     }
 }
 
-fn rules() -> Value {
+fn rule_definitions() -> Value {
     let rule = |id: &str, says: &str| json!({"id": id, "shortDescription": {"text": says}});
     json!([
         rule("destructive-tool", "A tool takes something away for good."),
@@ -98,7 +99,7 @@ fn rules() -> Value {
 }
 
 /// A finding about a server, and about what of it: a tool, or the servers beside it.
-fn result(rule: &str, level: &str, text: &str, entry: &Entry, of: &str) -> Value {
+fn sarif_result(rule: &str, level: &str, text: &str, entry: &StackServer, of: &str) -> Value {
     // One finding stays the same finding, whatever else is told of it and however the list around it changes.
     let print = format!("{rule}/{}/{of}", entry.name);
     let mut result = json!({

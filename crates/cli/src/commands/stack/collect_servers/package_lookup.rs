@@ -8,7 +8,7 @@ use crate::client_config::{NamedServerEntry, ServerEntry as Written};
 
 /// By what two entries of one name are the same server.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Identity {
+pub enum ServerIdentity {
     /// A package of the index, and which version of it.
     Package {
         source: PackageRegistry,
@@ -19,26 +19,26 @@ pub enum Identity {
         is_guess: bool,
     },
     /// A program and its arguments.
-    Words(Vec<String>),
+    Command(Vec<String>),
     Address(String),
-    Nothing,
+    Unknown,
 }
 
 /// What is known of an entry.
-pub struct LookedUp<'i> {
+pub struct PackageLookup<'i> {
     pub server: Option<IndexedServer<'i>>,
-    pub what: &'static str,
+    pub kind_text: &'static str,
     pub is_guess: bool,
-    pub reading: VersionComparison,
+    pub version_match: VersionComparison,
     /// The version that starts, where it is plain numbers: anything else could be something that is nobody's business.
-    pub started: Option<String>,
-    pub identity: Identity,
+    pub launched_version: Option<String>,
+    pub identity: ServerIdentity,
     /// Public cases of the package. They are told in our own words.
     pub concerns: Vec<IncidentMatch>,
 }
 
 /// Looks an entry up in the index.
-pub fn look_up<'i>(found: &NamedServerEntry, index: &'i PackageIndex) -> LookedUp<'i> {
+pub fn look_up_package<'i>(found: &NamedServerEntry, index: &'i PackageIndex) -> PackageLookup<'i> {
     let named = match &found.entry {
         Some(Written::Command { argv: words, env, .. }) => {
             let variables = env.iter().map(|(name, _)| name).chain(&found.forwarded_variables);
@@ -58,16 +58,16 @@ pub fn look_up<'i>(found: &NamedServerEntry, index: &'i PackageIndex) -> LookedU
     let known = server.and_then(|server| Some((server, named?)));
     let Some((server, named)) = known else {
         let identity = match &found.entry {
-            Some(Written::Command { argv: words, .. }) => Identity::Words(words.clone()),
-            Some(Written::Remote { url, .. }) => Identity::Address(url.clone()),
-            None => Identity::Nothing,
+            Some(Written::Command { argv: words, .. }) => ServerIdentity::Command(words.clone()),
+            Some(Written::Remote { url, .. }) => ServerIdentity::Address(url.clone()),
+            None => ServerIdentity::Unknown,
         };
-        return LookedUp {
+        return PackageLookup {
             server: None,
-            what,
+            kind_text: what,
             is_guess: false,
-            reading: VersionComparison::Same,
-            started: None,
+            version_match: VersionComparison::Same,
+            launched_version: None,
             identity,
             concerns,
         };
@@ -76,13 +76,18 @@ pub fn look_up<'i>(found: &NamedServerEntry, index: &'i PackageIndex) -> LookedU
     let plain = |version: &&String| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let reading = named.compare_version(server.source(), server.version());
     let (source, name) = (server.source(), server.package().to_owned());
-    LookedUp {
+    PackageLookup {
         server: Some(server),
-        what,
+        kind_text: what,
         is_guess,
-        reading,
-        started: named.version.as_ref().filter(|_| reading == VersionComparison::Different).filter(plain).cloned(),
-        identity: Identity::Package { source, name, version: named.version, is_range: named.is_range, is_guess },
+        version_match: reading,
+        launched_version: named
+            .version
+            .as_ref()
+            .filter(|_| reading == VersionComparison::Different)
+            .filter(plain)
+            .cloned(),
+        identity: ServerIdentity::Package { source, name, version: named.version, is_range: named.is_range, is_guess },
         concerns,
     }
 }
