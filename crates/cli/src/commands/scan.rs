@@ -29,8 +29,8 @@ pub fn run(args: ScanArgs) -> Result<CommandExitCode> {
     if let Some(name) = &args.name {
         return test_server::with_server(&args.store, name, async |server| scan_server(&server, &args).await);
     }
-    wrap::refuse_missing(&args.command)?;
-    let server = wrap::server_of(&args.command, None)?;
+    wrap::refuse_missing_program(&args.command)?;
+    let server = wrap::server_from_command(&args.command, None)?;
     admin_context::block_on(scan_server(&server, &args))
 }
 

@@ -18,51 +18,54 @@ use crate::process_environment;
 use crate::stdout_output;
 
 /// How long a gateway may take to say that it is ready.
-const TIME: Duration = Duration::from_secs(3);
+const READY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What is told.
 #[derive(Debug, Serialize)]
-struct Status {
+struct StatusReport {
     data: String,
-    gateway: Running,
+    gateway: GatewayState,
     /// The servers in force, or that would be.
     servers: Vec<String>,
-    grants: Grants,
+    grants: GrantSummary,
     /// Attachments whose policy refuses nothing.
     observing: Vec<String>,
     /// What was left out or overruled.
-    remarks: Vec<String>,
+    #[serde(rename = "remarks")]
+    warnings: Vec<String>,
     /// What the gateway did not take up, one line for each fault.
-    refused: Vec<String>,
+    #[serde(rename = "refused")]
+    config_errors: Vec<String>,
     head: ChainHead,
     admin_head: ChainHead,
 }
 
 #[derive(Debug, Serialize)]
-struct Running {
+struct GatewayState {
     state: &'static str,
     /// What it says of itself, if it answers.
     #[serde(flatten)]
-    note: Option<GatewayStatusFile>,
+    status_file: Option<GatewayStatusFile>,
 }
 
 #[derive(Debug, Serialize)]
-struct Grants {
+struct GrantSummary {
     /// Those that are known here: none of the file's where it has faults.
-    live: usize,
+    #[serde(rename = "live")]
+    active: usize,
     /// How many the running gateway has in force.
     in_force: Option<usize>,
     expired: Vec<String>,
     revoked: Vec<String>,
 }
 
-impl Grants {
-    fn words(&self) -> String {
+impl GrantSummary {
+    fn text(&self) -> String {
         match self.in_force {
-            Some(in_force) if in_force > self.live => {
-                format!("{} live, {in_force} in force in the running gateway", self.live)
+            Some(in_force) if in_force > self.active => {
+                format!("{} live, {in_force} in force in the running gateway", self.active)
             }
-            _ => format!("{} live", self.live),
+            _ => format!("{} live", self.active),
         }
     }
 }
@@ -84,28 +87,28 @@ pub fn run(args: StatusArgs) -> Result<CommandExitCode> {
         }
     }
     admin_context::with_store(&store, StoreMode::Existing, async |desk| {
-        let mut status = look(&desk).await?;
+        let mut status = load_status(&desk).await?;
         if !faults.is_empty() {
-            status.refused.clone_from(&faults);
+            status.config_errors.clone_from(&faults);
         }
         if args.json {
             stdout_output::print_json(&status)?;
         } else {
-            stdout_output::print(&text(&status))?;
+            stdout_output::print(&status_text(&status))?;
         }
-        Ok(if status.refused.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings })
+        Ok(if status.config_errors.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings })
     })
 }
 
-fn refused(faults: &[String]) -> String {
+fn config_errors_text(faults: &[String]) -> String {
     let lines: String = faults.iter().map(|fault| format!("  {}\n", escape_for_terminal(fault))).collect();
     format!("The configuration has faults; a running gateway keeps what it had:\n{lines}")
 }
 
-async fn look(desk: &AdminContext) -> Result<Status> {
-    let gateway = running(desk).await;
+async fn load_status(desk: &AdminContext) -> Result<StatusReport> {
+    let gateway = gateway_state(desk).await;
     // A running gateway knows best what it took up: it has another environment, and perhaps another file.
-    let (servers, remarks) = match &gateway.note {
+    let (servers, remarks) = match &gateway.status_file {
         Some(note) => (note.servers.clone(), note.warnings.clone()),
         None => {
             let picture = merge_config(
@@ -120,25 +123,25 @@ async fn look(desk: &AdminContext) -> Result<Status> {
     let labels = |state: &str| -> Vec<String> {
         grants.iter().filter(|grant| grant.state == state).map(|grant| escape_for_terminal(&grant.label)).collect()
     };
-    Ok(Status {
+    Ok(StatusReport {
         data: desk.store_config.data.display().to_string(),
-        refused: gateway.note.as_ref().map(|note| note.config_errors.clone()).unwrap_or_default(),
-        grants: Grants {
-            live: labels("live").len(),
-            in_force: gateway.note.as_ref().map(|note| note.grants),
+        config_errors: gateway.status_file.as_ref().map(|note| note.config_errors.clone()).unwrap_or_default(),
+        grants: GrantSummary {
+            active: labels("live").len(),
+            in_force: gateway.status_file.as_ref().map(|note| note.grants),
             expired: labels("expired"),
             revoked: labels("revoked"),
         },
         gateway,
         servers,
-        observing: observing(&grants),
-        remarks,
+        observing: observing_attachments(&grants),
+        warnings: remarks,
         head: desk.stores.ledger.head().await?,
         admin_head: desk.stores.admin_log.head().await?,
     })
 }
 
-fn observing(grants: &[list_grants::GrantView]) -> Vec<String> {
+fn observing_attachments(grants: &[list_grants::GrantView]) -> Vec<String> {
     let mut found = Vec::new();
     for grant in grants.iter().filter(|grant| grant.state == "live") {
         let attached =
@@ -149,35 +152,35 @@ fn observing(grants: &[list_grants::GrantView]) -> Vec<String> {
 }
 
 /// Asks at the admin address whether a gateway is ready.
-async fn running(desk: &AdminContext) -> Running {
+async fn gateway_state(desk: &AdminContext) -> GatewayState {
     let note = app::find_note(&desk.store_config.data);
     let configured = desk.config.as_ref().map(|config| config.gateway.admin_listen);
     let Some(address) = note.as_ref().map(|note| note.admin).or(configured) else {
-        return Running { state: "not running", note: None };
+        return GatewayState { state: "not running", status_file: None };
     };
     let url = format!("http://{address}/readyz").parse();
     let answer = match url {
-        Ok(url) => mcp_client::get_status(url, TIME).await.ok(),
+        Ok(url) => mcp_client::get_status(url, READY_TIMEOUT).await.ok(),
         Err(_) => None,
     };
     match answer {
-        Some(200) => Running { state: "ready", note },
-        Some(_) => Running { state: "not ready", note },
-        None => Running { state: "not running", note: None },
+        Some(200) => GatewayState { state: "ready", status_file: note },
+        Some(_) => GatewayState { state: "not ready", status_file: note },
+        None => GatewayState { state: "not running", status_file: None },
     }
 }
 
-fn text(status: &Status) -> String {
+fn status_text(status: &StatusReport) -> String {
     let mut rows = vec![vec!["data".to_owned(), escape_for_terminal(&status.data)]];
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
-    let place = match &status.gateway.note {
+    let place = match &status.gateway.status_file {
         Some(note) => format!(" at http://{}/mcp/<server>, since {}", note.listen, note.loaded_at),
         None => String::new(),
     };
     row("gateway", format!("{}{place}", status.gateway.state));
     let servers = if status.servers.is_empty() { "none".to_owned() } else { status.servers.join(", ") };
     row("servers", servers);
-    row("grants", status.grants.words());
+    row("grants", status.grants.text());
     for (what, labels) in [("expired", &status.grants.expired), ("revoked", &status.grants.revoked)] {
         if !labels.is_empty() {
             row("", format!("{} {what}: {}", labels.len(), labels.join(", ")));
@@ -189,9 +192,9 @@ fn text(status: &Status) -> String {
     for observed in &status.observing {
         out.push_str(&format!("\nOBSERVE ONLY: grant {observed}. Nothing its policy says is refused.\n"));
     }
-    status.remarks.iter().for_each(|remark| out.push_str(&format!("\nnote: {}\n", escape_for_terminal(remark))));
-    if !status.refused.is_empty() {
-        out.push_str(&format!("\n{}", refused(&status.refused)));
+    status.warnings.iter().for_each(|remark| out.push_str(&format!("\nnote: {}\n", escape_for_terminal(remark))));
+    if !status.config_errors.is_empty() {
+        out.push_str(&format!("\n{}", config_errors_text(&status.config_errors)));
     }
     out
 }

@@ -42,10 +42,10 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
     runtime.block_on(async {
         let demo = DemoServer::bind().await?;
         let entries = ConfigEntries { servers: vec![demo.upstream_config()?], ..ConfigEntries::default() };
-        put_policy(&desk).await.context("cannot keep the policy")?;
-        let token = put_grant(&desk).await.context("cannot make the grant")?;
+        ensure_policy(&desk).await.context("cannot keep the policy")?;
+        let token = renew_grant(&desk).await.context("cannot make the grant")?;
         let plan = GatewayStartup { gateway: listen, store: desk.store_config.clone(), entries, file: None };
-        let ready = |address| tell(address, &token, &desk.store_config);
+        let ready = |address| print_instructions(address, &token, &desk.store_config);
         let serving = app::run_gateway(plan, desk.stores.clone(), Arc::clone(&desk.clock), ready);
         tokio::select! {
             ended = serving => ended,
@@ -56,7 +56,7 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
 }
 
 /// Puts the policy where it is not yet; whoever changed it since keeps the change.
-async fn put_policy(desk: &AdminContext) -> Result<()> {
+async fn ensure_policy(desk: &AdminContext) -> Result<()> {
     let name = demo_server::DEMO_NAME.parse()?;
     match desk.stores.policies.get(&name, None).await {
         Ok(_) => Ok(()),
@@ -81,7 +81,7 @@ async fn put_policy(desk: &AdminContext) -> Result<()> {
 }
 
 /// Gives the grant a new token; it stays the same grant, so what it has used stays used.
-async fn put_grant(desk: &AdminContext) -> Result<GrantToken> {
+async fn renew_grant(desk: &AdminContext) -> Result<GrantToken> {
     let token = GrantToken::random()?;
     let (server, policy) = (demo_server::DEMO_NAME.parse()?, Some(demo_server::DEMO_NAME.parse()?));
     match desk.stores.grants.get(demo_server::DEMO_NAME).await {
@@ -109,7 +109,7 @@ async fn put_grant(desk: &AdminContext) -> Result<GrantToken> {
     Ok(token)
 }
 
-fn tell(address: SocketAddr, token: &GrantToken, store: &StoreSection) {
+fn print_instructions(address: SocketAddr, token: &GrantToken, store: &StoreSection) {
     let (program, token) = (process_environment::own_program_command(), token.reveal());
     let url = format!("http://{address}/mcp/{}", demo_server::DEMO_NAME);
     let data = process_environment::quote_for_shell(&store.data.display().to_string());

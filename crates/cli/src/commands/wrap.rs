@@ -20,14 +20,14 @@ use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{admin_context, header_template, process_environment};
 
 /// Variables of ours that are none of the server's business.
-const OURS: &str = "GATELODGE_";
+const OWN_VARIABLE_PREFIX: &str = "GATELODGE_";
 /// Programs that only start another one.
 const LAUNCHERS: [&str; 12] =
     ["npx", "uvx", "uv", "run", "exec", "node", "python", "bunx", "bun", "pnpm", "deno", "docker"];
 /// The most of a program's name that a server's name takes.
-const MAX_STEM: usize = 40;
+const MAX_NAME_STEM_CHARS: usize = 40;
 /// Clients wait little for a server that they close.
-const GRACE: Duration = Duration::from_secs(1);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
     let mut findings = FileDiagnostics::default();
@@ -36,8 +36,8 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
         findings.print(false)?;
         return Ok(findings.exit_code());
     };
-    let server = server_of(&args.command, args.name.as_deref())?;
-    refuse_missing(&args.command)?;
+    let server = server_from_command(&args.command, args.name.as_deref())?;
+    refuse_missing_program(&args.command)?;
     app::start_log(&args.log)?;
     let Ok(config) = admin_context::load_config(&args.store)? else {
         return Err(admin_context::invalid_config_error());
@@ -46,7 +46,7 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
     let clock = app::system_clock();
     let stores = app::open(&store, &clock).map_err(admin_context::open_store_error)?;
     let mode = if args.observe { EnforcementMode::Observe } else { EnforcementMode::Enforce };
-    let door = ServerAccess { policy: Some(Arc::new(live(&args.policy, policy)?)), mode };
+    let door = ServerAccess { policy: Some(Arc::new(active_policy(&args.policy, policy)?)), mode };
     let local =
         StdioGateway { stores: stores.gateway_stores(), clock, server, server_access: door, client_label: args.label };
     app::run_local(local, std::future::pending())?;
@@ -54,19 +54,20 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
 }
 
 /// Says at once that there is no such program: else the client would only hear that the server cannot be reached.
-pub fn refuse_missing(command: &[String]) -> Result<(), UsageError> {
+pub fn refuse_missing_program(command: &[String]) -> Result<(), UsageError> {
     let Some(program) = command.first() else { return Ok(()) };
     process_environment::find_program_problem(program, Path::new("")).map_or(Ok(()), |why| Err(UsageError(why)))
 }
 
-fn live(path: &Path, policy: Policy) -> Result<ActivePolicy> {
+fn active_policy(path: &Path, policy: Policy) -> Result<ActivePolicy> {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let name: PolicyName = plain(&stem).parse().map_err(|error| UsageError(format!("the policy's file: {error}")))?;
+    let name: PolicyName =
+        normalize_name(&stem).parse().map_err(|error| UsageError(format!("the policy's file: {error}")))?;
     Ok(ActivePolicy { name, version: PolicyVersion(0), policy })
 }
 
 /// A server that is run by a command, under a name or one made from the command.
-pub fn server_of(command: &[String], name: Option<&str>) -> Result<UpstreamConfig> {
+pub fn server_from_command(command: &[String], name: Option<&str>) -> Result<UpstreamConfig> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(UsageError("name the server's command behind `--`".to_owned()).into());
     };
@@ -77,7 +78,7 @@ pub fn server_of(command: &[String], name: Option<&str>) -> Result<UpstreamConfi
             crate::diagnostic_report::escape_for_terminal(&name)
         ))
     })?;
-    let environment = process_environment::variables_without_prefix(OURS);
+    let environment = process_environment::variables_without_prefix(OWN_VARIABLE_PREFIX);
     let secrets = environment.iter().filter(|(name, _)| header_template::is_secret_variable(name));
     let child = UpstreamProcessConfig {
         program: program.clone(),
@@ -85,7 +86,7 @@ pub fn server_of(command: &[String], name: Option<&str>) -> Result<UpstreamConfi
         secrets: secrets.map(|(_, value)| value.clone()).collect(),
         env: environment,
         directory: None,
-        grace: GRACE,
+        grace: SHUTDOWN_GRACE,
     };
     Ok(UpstreamConfig {
         name,
@@ -99,17 +100,18 @@ pub fn server_of(command: &[String], name: Option<&str>) -> Result<UpstreamConfi
 /// share what was accepted of them.
 fn default_name(command: &[String]) -> String {
     let is_launcher = |word: &str| LAUNCHERS.iter().any(|launcher| word.starts_with(launcher));
-    let stem =
-        |word: &String| Path::new(word).file_stem().map(|stem| plain(&stem.to_string_lossy())).unwrap_or_default();
+    let stem = |word: &String| {
+        Path::new(word).file_stem().map(|stem| normalize_name(&stem.to_string_lossy())).unwrap_or_default()
+    };
     let words = command.iter().filter(|word| !word.starts_with('-')).map(stem).filter(|word| !word.is_empty());
     let mut words = words.skip_while(|word| is_launcher(word));
-    let name: String = words.next().unwrap_or_else(|| "server".to_owned()).chars().take(MAX_STEM).collect();
+    let name: String = words.next().unwrap_or_else(|| "server".to_owned()).chars().take(MAX_NAME_STEM_CHARS).collect();
     let digits = HEXLOWER.encode(&Sha256::digest(command.join("\0").as_bytes()));
     format!("{}-{}", name.trim_matches('-'), digits.get(..6).unwrap_or_default())
 }
 
 /// A text as names are written: small letters, digits and `-`.
-fn plain(text: &str) -> String {
+fn normalize_name(text: &str) -> String {
     let plain = |character: char| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };
     text.chars().map(plain).collect::<String>().trim_matches('-').to_owned()
 }
