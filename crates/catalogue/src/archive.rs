@@ -15,37 +15,44 @@ use serde::{Deserialize, Serialize};
 use idle::Idle;
 
 /// The longest first line that is looked at.
-const FIRST_LINE: u64 = 256;
+const MAX_SHEBANG_BYTES: u64 = 256;
 
 /// What may be taken from one archive.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct ArchiveLimits {
     /// Entries, of any kind.
-    pub entries: usize,
+    pub max_entries: usize,
     /// Bytes of one file.
-    pub file: usize,
+    pub max_file_bytes: usize,
     /// Bytes of all files that are kept.
-    pub kept: usize,
+    pub max_total_bytes: usize,
     /// Bytes that are unpacked in all, kept or not.
-    pub stream: u64,
+    pub max_stream_bytes: u64,
     /// Folders within folders.
-    pub depth: usize,
+    pub max_path_depth: usize,
 }
 
-impl Default for Bounds {
+impl Default for ArchiveLimits {
     fn default() -> Self {
-        Self { entries: 60_000, file: 4 << 20, kept: 24 << 20, stream: 512 << 20, depth: 32 }
+        Self {
+            max_entries: 60_000,
+            max_file_bytes: 4 << 20,
+            max_total_bytes: 24 << 20,
+            max_stream_bytes: 512 << 20,
+            max_path_depth: 32,
+        }
     }
 }
 
 /// Why a part of an archive was left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Skip {
+pub enum SkipReason {
     /// A file is larger than a source file is.
     LargeFile,
     /// All files together are more than is kept.
-    LargeWhole,
+    #[serde(rename = "large-whole")]
+    LargeTotal,
     /// The stream comes to more than it may.
     LargeStream,
     /// There are more entries than may be.
@@ -62,23 +69,23 @@ pub enum Skip {
     Broken,
 }
 
-impl Skip {
+impl SkipReason {
     /// Whether an honest package has no such thing.
     pub fn is_hostile(self) -> bool {
-        !matches!(self, Self::Link | Self::NotText | Self::LargeFile | Self::LargeWhole)
+        !matches!(self, Self::Link | Self::NotText | Self::LargeFile | Self::LargeTotal)
     }
 }
 
 /// The form of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ArchiveFormat {
     /// A wheel, or a zip of sources.
     Zip,
     /// A tar within gzip.
     TarGz,
 }
 
-impl Form {
+impl ArchiveFormat {
     /// The form that a file's name tells.
     pub fn of(name: &str) -> Option<Self> {
         let ends = |end: &str| name.len() > end.len() && name.to_ascii_lowercase().ends_with(end);
@@ -103,72 +110,85 @@ pub struct SourceFile<'a> {
 
 /// Whether a file is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Want {
+pub enum ExtractDecision {
     /// It is not looked at.
-    No,
+    Skip,
     /// It is.
-    Yes,
+    Extract,
     /// It is, if its first line names a program that runs JavaScript. Else nothing is said of it: it is no source.
-    IfScript,
+    ExtractIfScript,
 }
 
 /// What was taken from an archive.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unpacked {
+pub struct UnpackedArchive {
     /// Path and text of each file, by path.
     pub files: BTreeMap<String, String>,
     /// What was left out, and how often.
-    pub skipped: BTreeMap<Skip, usize>,
+    pub skipped: BTreeMap<SkipReason, usize>,
     /// Paths that came more than once. The last counts, as for programs that unpack to disk.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub repeated: BTreeSet<String>,
+    #[serde(rename = "repeated")]
+    pub duplicate_paths: BTreeSet<String>,
 }
 
-impl Unpacked {
+impl UnpackedArchive {
     /// The files, as readers take them.
-    pub fn sources(&self) -> Vec<SourceFile<'_>> {
+    pub fn source_files(&self) -> Vec<SourceFile<'_>> {
         self.files.iter().map(|(path, text)| SourceFile { path, text }).collect()
     }
 
-    fn skip(&mut self, why: Skip) {
+    fn record_skip(&mut self, why: SkipReason) {
         *self.skipped.entry(why).or_default() += 1;
     }
 }
 
 /// Takes the wanted files from an archive. It always ends, and what it cannot take it counts: an archive of which
 /// anything was skipped is known in part.
-pub fn unpack(archive: impl Read + Seek, form: Form, bounds: &Bounds, wanted: fn(&str) -> Want) -> Unpacked {
+pub fn unpack(
+    archive: impl Read + Seek,
+    form: ArchiveFormat,
+    bounds: &ArchiveLimits,
+    wanted: fn(&str) -> ExtractDecision,
+) -> UnpackedArchive {
     let idle = Idle::default();
-    let mut taking = Taking { out: Unpacked::default(), kept: 0, unpacked: 0, idle: idle.clone(), bounds, wanted };
+    let mut taking = ArchiveExtractor {
+        out: UnpackedArchive::default(),
+        total_bytes: 0,
+        unpacked_bytes: 0,
+        idle: idle.clone(),
+        limits: bounds,
+        select_file: wanted,
+    };
     let end = match form {
-        Form::Zip => zip::take(archive, &mut taking),
-        Form::TarGz => {
+        ArchiveFormat::Zip => zip::extract_zip(archive, &mut taking),
+        ArchiveFormat::TarGz => {
             let stream = idle.plain(MultiGzDecoder::new(idle.packed(archive)));
-            tarball::take(&mut stream.take(bounds.stream), &mut taking)
+            tarball::extract_tar(&mut stream.take(bounds.max_stream_bytes), &mut taking)
         }
     };
     if let Err(why) = end {
-        taking.out.skip(why);
+        taking.out.record_skip(why);
     }
     taking.out
 }
 
 /// An archive while it is gone through.
-struct Taking<'b> {
-    out: Unpacked,
-    kept: usize,
+struct ArchiveExtractor<'b> {
+    out: UnpackedArchive,
+    total_bytes: usize,
     /// Bytes that were unpacked to look at them. Parts of a zip may lie upon each other.
-    unpacked: u64,
+    unpacked_bytes: u64,
     idle: Idle,
-    bounds: &'b Bounds,
-    wanted: fn(&str) -> Want,
+    limits: &'b ArchiveLimits,
+    select_file: fn(&str) -> ExtractDecision,
 }
 
-impl Taking<'_> {
+impl ArchiveExtractor<'_> {
     /// The path of an entry, if it is wanted, and how; what is no path is counted.
-    fn wants(&mut self, path: &[u8]) -> Option<(String, Want)> {
+    fn select_entry(&mut self, path: &[u8]) -> Option<(String, ExtractDecision)> {
         let Ok(path) = std::str::from_utf8(path) else {
-            self.out.skip(Skip::BadPath);
+            self.out.record_skip(SkipReason::BadPath);
             return None;
         };
         let path = path.strip_prefix("./").unwrap_or(path);
@@ -177,73 +197,77 @@ impl Taking<'_> {
             || path.as_bytes().get(1) == Some(&b':')
             || path.split('/').any(|part| part == ".." || part == ".");
         if is_bad {
-            self.out.skip(Skip::BadPath);
+            self.out.record_skip(SkipReason::BadPath);
             return None;
         }
-        if path.split('/').count() > self.bounds.depth {
-            self.out.skip(Skip::DeepPath);
+        if path.split('/').count() > self.limits.max_path_depth {
+            self.out.record_skip(SkipReason::DeepPath);
             return None;
         }
-        let want = (self.wanted)(path);
-        (want != Want::No).then(|| (path.to_owned(), want))
+        let want = (self.select_file)(path);
+        (want != ExtractDecision::Skip).then(|| (path.to_owned(), want))
     }
 
     /// Keeps a file. Reads no more of it than may be kept.
-    fn keep(&mut self, (path, want): (String, Want), mut content: impl Read) -> Result<(), Skip> {
+    fn extract_file(
+        &mut self,
+        (path, want): (String, ExtractDecision),
+        mut content: impl Read,
+    ) -> Result<(), SkipReason> {
         let mut first = Vec::new();
-        if want == Want::IfScript {
+        if want == ExtractDecision::ExtractIfScript {
             // What breaks off here does so below as well, if it is a script.
-            let _ = content.by_ref().take(FIRST_LINE).read_to_end(&mut first);
-            if !is_script(&first) {
-                self.unpacked += first.len() as u64;
+            let _ = content.by_ref().take(MAX_SHEBANG_BYTES).read_to_end(&mut first);
+            if !has_javascript_shebang(&first) {
+                self.unpacked_bytes += first.len() as u64;
                 return Ok(());
             }
         }
-        self.keep_whole(path, first.as_slice().chain(content))
+        self.extract_content(path, first.as_slice().chain(content))
     }
 
-    fn keep_whole(&mut self, path: String, content: impl Read) -> Result<(), Skip> {
-        let most = self.bounds.file.min(self.bounds.kept.saturating_sub(self.kept));
+    fn extract_content(&mut self, path: String, content: impl Read) -> Result<(), SkipReason> {
+        let most = self.limits.max_file_bytes.min(self.limits.max_total_bytes.saturating_sub(self.total_bytes));
         let mut bytes = Vec::new();
         let end = content.take(most as u64 + 1).read_to_end(&mut bytes);
         // What ends broken was unpacked until there.
-        self.unpacked += bytes.len() as u64;
-        if self.unpacked > self.bounds.stream {
-            return Err(Skip::LargeStream);
+        self.unpacked_bytes += bytes.len() as u64;
+        if self.unpacked_bytes > self.limits.max_stream_bytes {
+            return Err(SkipReason::LargeStream);
         }
         if end.is_err() {
-            self.out.skip(Skip::Broken);
+            self.out.record_skip(SkipReason::Broken);
             return Ok(());
         }
         if bytes.len() > most {
-            if most < self.bounds.file {
-                return Err(Skip::LargeWhole);
+            if most < self.limits.max_file_bytes {
+                return Err(SkipReason::LargeTotal);
             }
-            self.out.skip(Skip::LargeFile);
+            self.out.record_skip(SkipReason::LargeFile);
             return Ok(());
         }
         match text::of(&path, &bytes) {
             Some(text) => {
-                self.kept += text.len();
+                self.total_bytes += text.len();
                 if self.out.files.insert(path.clone(), text).is_some() {
-                    self.out.repeated.insert(path);
+                    self.out.duplicate_paths.insert(path);
                 }
             }
-            None => self.out.skip(Skip::NotText),
+            None => self.out.record_skip(SkipReason::NotText),
         }
         Ok(())
     }
 
     /// Counts a link in the place of a file that is wanted. Where that depends on what is in it, it is no source.
-    fn pass_link(&mut self, path: &[u8]) {
-        if self.wants(path).is_some_and(|(_, want)| want == Want::Yes) {
-            self.out.skip(Skip::Link);
+    fn record_link(&mut self, path: &[u8]) {
+        if self.select_entry(path).is_some_and(|(_, want)| want == ExtractDecision::Extract) {
+            self.out.record_skip(SkipReason::Link);
         }
     }
 }
 
 /// Whether a text begins with the name of a program that runs JavaScript, as a shell reads it.
-fn is_script(bytes: &[u8]) -> bool {
+fn has_javascript_shebang(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let words = line.strip_prefix(b"#!").and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();
     let mut programs = words.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));

@@ -39,7 +39,7 @@ mod tool_spec;
 pub mod training;
 mod weights_file;
 
-pub use archive::{Bounds, Form, Skip, SourceFile, Unpacked, Want, unpack};
+pub use archive::{ArchiveFormat, ArchiveLimits, ExtractDecision, SkipReason, SourceFile, UnpackedArchive, unpack};
 pub use attack_pattern::{AttackPattern, attack_patterns};
 pub use classify::{Classification, RiskLevel, category_name, classify, qualified_category_name as told_category};
 pub use data_files::{CHANGES_FILE, INDEX_FILE, index_hash, pending_changes_file};

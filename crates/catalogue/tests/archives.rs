@@ -6,18 +6,18 @@ use std::io::{Cursor, Read, Write};
 
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder};
-use gatelodge_catalogue::{Bounds, Form, Skip, Unpacked, Want, unpack};
+use gatelodge_catalogue::{ArchiveFormat, ArchiveLimits, ExtractDecision, SkipReason, UnpackedArchive, unpack};
 
-fn is_python(path: &str) -> Want {
-    if path.ends_with(".py") { Want::Yes } else { Want::No }
+fn is_python(path: &str) -> ExtractDecision {
+    if path.ends_with(".py") { ExtractDecision::Extract } else { ExtractDecision::Skip }
 }
 
-fn zipped(zip: Vec<u8>) -> Unpacked {
-    unpack(Cursor::new(zip), Form::Zip, &Bounds::default(), is_python)
+fn zipped(zip: Vec<u8>) -> UnpackedArchive {
+    unpack(Cursor::new(zip), ArchiveFormat::Zip, &ArchiveLimits::default(), is_python)
 }
 
-fn tarred(entries: &[Entry]) -> Unpacked {
-    unpack(Cursor::new(gzipped(&tar(entries))), Form::TarGz, &Bounds::default(), is_python)
+fn tarred(entries: &[Entry]) -> UnpackedArchive {
+    unpack(Cursor::new(gzipped(&tar(entries))), ArchiveFormat::TarGz, &ArchiveLimits::default(), is_python)
 }
 
 /// An entry of an archive: its path, its kind in a tar, its content.
@@ -116,17 +116,17 @@ fn a_bomb_is_counted_and_the_rest_is_read() {
     assert!(bomb.len() < 8 << 20);
     let read = zipped(zip(&[(b"bomb.py", 0o644, bomb), (b"good.py", 0o644, plain("g"))]));
     assert_eq!(read.files.keys().collect::<Vec<_>>(), ["good.py"]);
-    assert_eq!(read.skipped[&Skip::LargeFile], 1);
+    assert_eq!(read.skipped[&SkipReason::LargeFile], 1);
 }
 
 #[test]
 fn what_is_unpacked_of_a_zip_is_bounded_though_nothing_of_it_is_kept() {
-    let bounds = Bounds { file: 1_000, stream: 10_000, ..Bounds::default() };
+    let bounds = ArchiveLimits { max_file_bytes: 1_000, max_stream_bytes: 10_000, ..ArchiveLimits::default() };
     let large = || deflated(std::io::repeat(b'a').take(5_000));
     let names: Vec<String> = (0..40).map(|at| format!("{at}.py")).collect();
     let entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), 0o644, large())).collect();
-    let read = unpack(Cursor::new(zip(&entries)), Form::Zip, &bounds, is_python);
-    assert_eq!((read.skipped[&Skip::LargeFile], read.skipped[&Skip::LargeStream]), (9, 1));
+    let read = unpack(Cursor::new(zip(&entries)), ArchiveFormat::Zip, &bounds, is_python);
+    assert_eq!((read.skipped[&SkipReason::LargeFile], read.skipped[&SkipReason::LargeStream]), (9, 1));
 }
 
 #[test]
@@ -136,24 +136,26 @@ fn a_file_of_a_gigabyte_ends_a_stream() {
     out.write_all(&head(b"data.bin", b'0', 1 << 30)).expect("written");
     std::io::copy(&mut std::io::repeat(0).take(1 << 30), &mut out).expect("written");
     out.write_all(&tar(&[entry("last.py", b"l")])).expect("written");
-    let read = unpack(Cursor::new(out.finish().expect("packed")), Form::TarGz, &Bounds::default(), is_python);
+    let read =
+        unpack(Cursor::new(out.finish().expect("packed")), ArchiveFormat::TarGz, &ArchiveLimits::default(), is_python);
     assert_eq!(read.files.keys().collect::<Vec<_>>(), ["first.py"]);
-    assert_eq!(read.skipped[&Skip::LargeStream], 1);
+    assert_eq!(read.skipped[&SkipReason::LargeStream], 1);
 }
 
 #[test]
 fn many_files_together_are_bounded() {
-    let bounds = Bounds { entries: 10, file: 100, kept: 250, ..Bounds::default() };
+    let bounds =
+        ArchiveLimits { max_entries: 10, max_file_bytes: 100, max_total_bytes: 250, ..ArchiveLimits::default() };
     let entries: Vec<Entry> = (0..9).map(|at| entry(&format!("{at}.py"), &[b'a'; 90])).collect();
-    let read = unpack(Cursor::new(gzipped(&tar(&entries))), Form::TarGz, &bounds, is_python);
-    assert_eq!((read.files.len(), read.skipped[&Skip::LargeWhole]), (2, 1));
+    let read = unpack(Cursor::new(gzipped(&tar(&entries))), ArchiveFormat::TarGz, &bounds, is_python);
+    assert_eq!((read.files.len(), read.skipped[&SkipReason::LargeTotal]), (2, 1));
     let entries: Vec<Entry> = (0..20).map(|at| entry(&format!("{at}.py"), b"a")).collect();
-    let read = unpack(Cursor::new(gzipped(&tar(&entries))), Form::TarGz, &bounds, is_python);
-    assert_eq!((read.files.len(), read.skipped[&Skip::ManyEntries]), (10, 1));
+    let read = unpack(Cursor::new(gzipped(&tar(&entries))), ArchiveFormat::TarGz, &bounds, is_python);
+    assert_eq!((read.files.len(), read.skipped[&SkipReason::ManyEntries]), (10, 1));
     let names: Vec<String> = (0..20).map(|at| format!("{at}.py")).collect();
     let entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), 0o644, plain("a"))).collect();
-    let read = unpack(Cursor::new(zip(&entries)), Form::Zip, &bounds, is_python);
-    assert_eq!((read.files.len(), read.skipped[&Skip::ManyEntries]), (10, 1));
+    let read = unpack(Cursor::new(zip(&entries)), ArchiveFormat::Zip, &bounds, is_python);
+    assert_eq!((read.files.len(), read.skipped[&SkipReason::ManyEntries]), (10, 1));
 }
 
 #[test]
@@ -161,14 +163,14 @@ fn paths_that_lead_out_are_counted() {
     let paths: [&[u8]; 6] = [b"../a.py", b"/a.py", b"a/../../b.py", b"a\\b.py", b"C:/a.py", b"\xff\xfe.py"];
     let zip = zip(&paths.map(|path| (path, 0o644, plain("x"))));
     let read = zipped(zip);
-    assert_eq!((read.files.len(), read.skipped[&Skip::BadPath]), (0, 6));
+    assert_eq!((read.files.len(), read.skipped[&SkipReason::BadPath]), (0, 6));
     let entries: Vec<Entry> =
         paths.iter().map(|path| Entry { path: path.to_vec(), kind: b'0', content: b"x".to_vec() }).collect();
     let read = tarred(&entries);
-    assert_eq!((read.files.len(), read.skipped[&Skip::BadPath]), (0, 6));
+    assert_eq!((read.files.len(), read.skipped[&SkipReason::BadPath]), (0, 6));
     let endless = Entry { path: b"long".to_vec(), kind: b'L', content: vec![b'a'; 1 << 20] };
     let read = tarred(&[endless, entry("a.py", b"x")]);
-    assert_eq!((read.files.len(), read.skipped[&Skip::BadPath]), (0, 1));
+    assert_eq!((read.files.len(), read.skipped[&SkipReason::BadPath]), (0, 1));
 }
 
 #[test]
@@ -176,8 +178,8 @@ fn deep_paths_are_counted() {
     let deep = format!("{}a.py", "d/".repeat(500));
     let named = Entry { path: b"long".to_vec(), kind: b'L', content: deep.clone().into_bytes() };
     let read = tarred(&[named, entry("x.py", b"x"), entry("y.py", b"y")]);
-    assert_eq!((read.files.len(), read.skipped[&Skip::DeepPath]), (1, 1));
-    assert_eq!(zipped(zip(&[(deep.as_bytes(), 0o644, plain("x"))])).skipped[&Skip::DeepPath], 1);
+    assert_eq!((read.files.len(), read.skipped[&SkipReason::DeepPath]), (1, 1));
+    assert_eq!(zipped(zip(&[(deep.as_bytes(), 0o644, plain("x"))])).skipped[&SkipReason::DeepPath], 1);
 }
 
 #[test]
@@ -185,9 +187,9 @@ fn links_are_counted_and_not_followed() {
     let link = Entry { path: b"a.py".to_vec(), kind: b'2', content: Vec::new() };
     let hard = Entry { path: b"b.py".to_vec(), kind: b'1', content: Vec::new() };
     let read = tarred(&[link, hard, entry("c.py", b"c")]);
-    assert_eq!((read.files.len(), read.skipped[&Skip::Link]), (1, 2));
+    assert_eq!((read.files.len(), read.skipped[&SkipReason::Link]), (1, 2));
     let read = zipped(zip(&[(b"a.py", 0o120_777, plain("/etc/passwd")), (b"c.py", 0o100_644, plain("c"))]));
-    assert_eq!((read.files.len(), read.skipped[&Skip::Link]), (1, 1));
+    assert_eq!((read.files.len(), read.skipped[&SkipReason::Link]), (1, 1));
 }
 
 #[test]
@@ -203,7 +205,7 @@ fn a_link_in_the_place_of_no_source_is_nothing() {
     let link = || Entry { path: b"a".to_vec(), kind: b'2', content: Vec::new() };
     let read = tarred(&[named(), target(), link(), entry("c.py", b"c")]);
     assert_eq!(
-        (read.files.keys().map(String::as_str).collect::<Vec<_>>(), read.skipped[&Skip::Link]),
+        (read.files.keys().map(String::as_str).collect::<Vec<_>>(), read.skipped[&SkipReason::Link]),
         (vec!["c.py"], 1)
     );
 }
@@ -240,7 +242,9 @@ fn python_is_read_in_the_letters_that_it_says() {
 #[test]
 fn javascript_is_read_whatever_its_bytes_are() {
     let files = [entry("a.js", b"f('\xe4', '\0', \"b\")")];
-    let read = unpack(Cursor::new(gzipped(&tar(&files))), Form::TarGz, &Bounds::default(), |_| Want::Yes);
+    let read = unpack(Cursor::new(gzipped(&tar(&files))), ArchiveFormat::TarGz, &ArchiveLimits::default(), |_| {
+        ExtractDecision::Extract
+    });
     assert_eq!(read.files["a.js"], "f('\u{fffd}', '\u{fffd}', \"b\")");
     assert!(read.skipped.is_empty(), "{:?}", read.skipped);
 }
@@ -251,12 +255,12 @@ fn a_zip_whose_directory_others_may_read_otherwise_is_broken() {
     let second = good.windows(4).rposition(|word| word == b"PK\x01\x02").expect("an entry");
     let mut bent = good.clone();
     bent[second] = b'Q';
-    assert_eq!(zipped(bent).skipped.get(&Skip::Broken), Some(&1));
+    assert_eq!(zipped(bent).skipped.get(&SkipReason::Broken), Some(&1));
     // In front of all, or between the directory and its end.
     let end = good.len() - 22;
     for place in [0, end] {
         let moved = [&good[..place], b"more", &good[place..]].concat();
-        assert_eq!(zipped(moved).skipped.get(&Skip::Broken), Some(&1), "{place}");
+        assert_eq!(zipped(moved).skipped.get(&SkipReason::Broken), Some(&1), "{place}");
     }
 }
 
@@ -275,7 +279,7 @@ fn a_tarball_that_others_may_read_otherwise_is_broken() {
         (b'Q', b""),
     ] {
         let read = tarred(&[pax(kind, content), entry("a.py", b"a")]);
-        assert_eq!(read.skipped.get(&Skip::Broken), Some(&1), "{}", String::from_utf8_lossy(content));
+        assert_eq!(read.skipped.get(&SkipReason::Broken), Some(&1), "{}", String::from_utf8_lossy(content));
     }
     // The same size said twice is one.
     let read = tarred(&[pax(b'x', b"13 path=b.py\n10 size=1\n"), entry("a.py", b"a"), entry("c.py", b"cc")]);
@@ -298,7 +302,7 @@ fn a_tarball_that_others_may_read_otherwise_is_broken() {
 #[test]
 fn what_is_not_text_is_counted() {
     let read = tarred(&[entry("a.py", b"\xff\xfea"), entry("b.py", b"a\0b"), entry("c.py", "ä".as_bytes())]);
-    assert_eq!((read.files.len(), read.skipped[&Skip::NotText]), (1, 2));
+    assert_eq!((read.files.len(), read.skipped[&SkipReason::NotText]), (1, 2));
 }
 
 #[test]
@@ -320,16 +324,16 @@ fn broken_archives_end() {
     }
     let tar = gzipped(&tar(&[entry("a.py", b"text of a file"), entry("b.py", b"text of another")]));
     for at in 0..tar.len() {
-        let cut = unpack(Cursor::new(tar[..at].to_vec()), Form::TarGz, &Bounds::default(), is_python);
+        let cut = unpack(Cursor::new(tar[..at].to_vec()), ArchiveFormat::TarGz, &ArchiveLimits::default(), is_python);
         assert!(!cut.skipped.is_empty() || cut.files.len() == 2, "cut at {at}");
     }
-    assert_eq!(zipped(b"not a zip".to_vec()).skipped[&Skip::Broken], 1);
-    assert_eq!(zipped(vec![b'P'; 100_000]).skipped[&Skip::Broken], 1);
+    assert_eq!(zipped(b"not a zip".to_vec()).skipped[&SkipReason::Broken], 1);
+    assert_eq!(zipped(vec![b'P'; 100_000]).skipped[&SkipReason::Broken], 1);
 }
 
 #[test]
 fn what_is_unpacked_of_a_zip_is_bounded_though_each_part_ends_broken() {
-    let bounds = Bounds { stream: 10 << 20, ..Bounds::default() };
+    let bounds = ArchiveLimits { max_stream_bytes: 10 << 20, ..ArchiveLimits::default() };
     let mut out = DeflateEncoder::new(Vec::new(), Compression::fast());
     out.write_all(&vec![b'a'; 3 << 20]).expect("written");
     out.flush().expect("written");
@@ -337,9 +341,9 @@ fn what_is_unpacked_of_a_zip_is_bounded_though_each_part_ends_broken() {
     let broken = || [out.get_ref().as_slice(), &[0xff; 8]].concat();
     let names: Vec<String> = (0..40).map(|at| format!("{at}.py")).collect();
     let entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), 0o644, broken())).collect();
-    let read = unpack(Cursor::new(zip(&entries)), Form::Zip, &bounds, is_python);
-    assert_eq!(read.skipped.get(&Skip::LargeStream), Some(&1), "{:?}", read.skipped);
-    assert!((1..10).contains(&read.skipped[&Skip::Broken]), "{:?}", read.skipped);
+    let read = unpack(Cursor::new(zip(&entries)), ArchiveFormat::Zip, &bounds, is_python);
+    assert_eq!(read.skipped.get(&SkipReason::LargeStream), Some(&1), "{:?}", read.skipped);
+    assert!((1..10).contains(&read.skipped[&SkipReason::Broken]), "{:?}", read.skipped);
 }
 
 #[test]
@@ -347,11 +351,11 @@ fn a_tarball_goes_on_behind_one_empty_block_and_in_a_second_stream() {
     let first = &tar(&[entry("first.py", b"f")])[..1024];
     let second = tar(&[entry("second.py", b"s")]);
     let one_empty = [first, &[0; 512], &second, &tar(&[entry("behind.py", b"b")])].concat();
-    let read = unpack(Cursor::new(gzipped(&one_empty)), Form::TarGz, &Bounds::default(), is_python);
+    let read = unpack(Cursor::new(gzipped(&one_empty)), ArchiveFormat::TarGz, &ArchiveLimits::default(), is_python);
     assert_eq!(read.files.keys().collect::<Vec<_>>(), ["first.py", "second.py"]);
     assert!(read.skipped.is_empty(), "{:?}", read.skipped);
     let parts = [gzipped(first), gzipped(&second)].concat();
-    let read = unpack(Cursor::new(parts), Form::TarGz, &Bounds::default(), is_python);
+    let read = unpack(Cursor::new(parts), ArchiveFormat::TarGz, &ArchiveLimits::default(), is_python);
     assert_eq!(read.files.keys().collect::<Vec<_>>(), ["first.py", "second.py"]);
     assert!(read.skipped.is_empty(), "{:?}", read.skipped);
 }
@@ -372,15 +376,15 @@ fn blocks_that_hold_nothing_end_an_archive() {
     entries.insert(0, (b"first.py", 0o644, plain("f")));
     let read = zipped(zip(&entries));
     assert_eq!(read.files["first.py"], "f");
-    assert!(read.skipped[&Skip::Broken] >= 5, "{:?}", read.skipped);
+    assert!(read.skipped[&SkipReason::Broken] >= 5, "{:?}", read.skipped);
     // As a stream of its own before that of the files.
     let head = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
     let tar = gzipped(&tar(&[entry("a.py", b"a")]));
     let before = |count| [head.as_slice(), &blocks_of_nothing(count), &[0; 8], &tar].concat();
-    let read = |bytes| unpack(Cursor::new(bytes), Form::TarGz, &Bounds::default(), is_python);
+    let read = |bytes| unpack(Cursor::new(bytes), ArchiveFormat::TarGz, &ArchiveLimits::default(), is_python);
     assert_eq!(read(before(1_000)).files.len(), 1);
     let read = read(before(600_000));
-    assert_eq!((read.files.len(), read.skipped[&Skip::Broken]), (0, 1));
+    assert_eq!((read.files.len(), read.skipped[&SkipReason::Broken]), (0, 1));
 }
 
 #[test]
@@ -389,13 +393,14 @@ fn an_archive_that_is_not_packed_any_smaller_is_read() {
     let bytes = tar(&[entry("noise.bin", &noise), entry("a.py", b"a")]);
     let mut out = GzEncoder::new(Vec::new(), Compression::none());
     out.write_all(&bytes).expect("written");
-    let read = unpack(Cursor::new(out.finish().expect("packed")), Form::TarGz, &Bounds::default(), is_python);
+    let read =
+        unpack(Cursor::new(out.finish().expect("packed")), ArchiveFormat::TarGz, &ArchiveLimits::default(), is_python);
     assert_eq!((read.files.len(), read.skipped.len()), (1, 0), "{:?}", read.skipped);
 }
 
 #[test]
 fn what_has_no_ending_is_taken_if_its_first_line_says_that_it_is_a_script() {
-    let wants = |path: &str| if path.contains('.') { Want::No } else { Want::IfScript };
+    let wants = |path: &str| if path.contains('.') { ExtractDecision::Skip } else { ExtractDecision::ExtractIfScript };
     let entries = [
         entry("bin/start", b"#!/usr/bin/env node\nstart();\n"),
         entry("bin/other", b"#!/usr/local/bin/bun run\n"),
@@ -403,7 +408,7 @@ fn what_has_no_ending_is_taken_if_its_first_line_says_that_it_is_a_script() {
         entry("LICENSE", b"node is free"),
         entry("bin/native", &[0x7f; 5 << 20]),
     ];
-    let read = unpack(Cursor::new(gzipped(&tar(&entries))), Form::TarGz, &Bounds::default(), wants);
+    let read = unpack(Cursor::new(gzipped(&tar(&entries))), ArchiveFormat::TarGz, &ArchiveLimits::default(), wants);
     assert_eq!(read.files.keys().collect::<Vec<_>>(), ["bin/other", "bin/start"]);
     assert_eq!(read.files["bin/start"], "#!/usr/bin/env node\nstart();\n");
     assert!(read.skipped.is_empty(), "{:?}", read.skipped);

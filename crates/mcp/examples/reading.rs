@@ -1,6 +1,6 @@
 //! Says what is judged and what is sent: one text per line in hexadecimal, one answer per line.
 //!
-//! `refused KIND`, or `tree TREE`; behind a request's tree also what would be sent on, and what was judged to be in it.
+//! `refused FILE_TYPE_MASK`, or `tree TREE`; behind a request's tree also what would be sent on, and what was judged to be in it.
 //! A tree is JSON that any reader can write: `{"o":[[key,value],…]}` for an object, `{"n":"text"}` for a number.
 
 #![allow(clippy::expect_used, reason = "the other side of the pipe is a test")]

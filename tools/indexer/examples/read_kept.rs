@@ -9,15 +9,15 @@ use std::fs::File;
 use std::io::BufReader;
 
 use flate2::read::GzDecoder;
-use gatelodge_catalogue::Unpacked;
+use gatelodge_catalogue::UnpackedArchive;
 use gatelodge_indexer::{javascript_tools, python_tools};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let source = arguments.next().ok_or("say `pypi` or `npm`, then files that a crawl kept")?;
     for path in arguments {
-        let kept: Unpacked = serde_json::from_reader(BufReader::new(GzDecoder::new(File::open(&path)?)))?;
-        let files = kept.sources();
+        let kept: UnpackedArchive = serde_json::from_reader(BufReader::new(GzDecoder::new(File::open(&path)?)))?;
+        let files = kept.source_files();
         let found = if source == "pypi" { python_tools(&files) } else { javascript_tools(&files) };
         println!("{}", serde_json::json!({ "path": path, "tools": found.tools, "passed_over": found.passed_over }));
     }

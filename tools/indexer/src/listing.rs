@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use std::collections::HashMap;
 
 use crate::version::Version;
-use gatelodge_catalogue::Form;
+use gatelodge_catalogue::ArchiveFormat;
 
 /// The file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Listed {
     /// Where it is, as the index says it: whole, or as seen from the page.
     pub address: String,
     /// Its form.
-    pub form: Form,
+    pub form: ArchiveFormat,
     /// The SHA-256 of its bytes, in hexadecimal digits, if the index says it.
     pub sha256: Option<String>,
     /// The SHA-512 of its bytes, in base64, if the index says it.
@@ -75,7 +75,7 @@ pub fn newest_pypi(page: &str, package: &str, wanted: Option<&str>) -> Option<Li
         Err(_) => html::anchors(page).map(html::Anchor::into_file).collect(),
     };
     let files = files.into_iter().filter_map(|file| {
-        let (version, form) = (version_of(&file.filename, package)?, Form::of(&file.filename)?);
+        let (version, form) = (version_of(&file.filename, package)?, ArchiveFormat::of(&file.filename)?);
         let order = Version::of(&version)?;
         Some((file, version, order, form))
     });
@@ -147,7 +147,7 @@ pub fn newest_npm(page: &str, wanted: Option<&str>) -> Option<Listed> {
     let sha512 = release.dist.integrity.split_whitespace().find_map(|told| told.strip_prefix("sha512-"));
     let sha512 = sha512.map(|told| told.split('?').next().unwrap_or_default().to_owned());
     let (version, address) = (version.to_owned(), release.dist.tarball);
-    Some(Listed { version, address, form: Form::TarGz, sha256: None, sha512, date })
+    Some(Listed { version, address, form: ArchiveFormat::TarGz, sha256: None, sha512, date })
 }
 
 /// The day of a time: `2026-11-16T14:20:00Z`.
@@ -183,8 +183,8 @@ mod tests {
         assert_eq!(listed.address, "../files/book_mcp-1.10-py3-none-any.whl");
         assert_eq!(listed.date.as_deref(), Some("2026-01-02"));
         assert_eq!(listed.sha256, Some("a".repeat(64)));
-        assert_eq!(listed.form, Form::Zip);
-        assert_eq!(newest_pypi(PAGE, "book-mcp", Some("1.9")).expect("found").form, Form::TarGz);
+        assert_eq!(listed.form, ArchiveFormat::Zip);
+        assert_eq!(newest_pypi(PAGE, "book-mcp", Some("1.9")).expect("found").form, ArchiveFormat::TarGz);
         assert_eq!(newest_pypi(PAGE, "book", None), None);
     }
 

@@ -2,18 +2,20 @@
 
 use std::io::{self, Read};
 
-use super::{Skip, Taking};
+use super::{ArchiveExtractor, SkipReason};
 
-const BLOCK: usize = 512;
+const BLOCK_BYTES: usize = 512;
 /// The longest path in a header of its own.
-const LONGEST_PATH: u64 = 64 << 10;
+const MAX_EXTENDED_HEADER_BYTES: u64 = 64 << 10;
 
 /// Goes through the entries of a tar, to its end or the end of its bounds.
-pub fn take(stream: &mut io::Take<impl Read>, taking: &mut Taking<'_>) -> Result<(), Skip> {
+pub fn extract_tar(stream: &mut io::Take<impl Read>, taking: &mut ArchiveExtractor<'_>) -> Result<(), SkipReason> {
     let (mut count, mut long, mut told, mut is_ending) = (0, None, None, false);
     loop {
         // Some writers leave out the empty blocks at the end.
-        let Some(head) = head(stream)? else { return if count > 0 || is_ending { Ok(()) } else { Err(Skip::Broken) } };
+        let Some(head) = read_header(stream)? else {
+            return if count > 0 || is_ending { Ok(()) } else { Err(SkipReason::Broken) };
+        };
         // One empty block is passed over by who installs it; two of them are the end.
         let was_ending = is_ending;
         is_ending = head.iter().all(|byte| *byte == 0);
@@ -24,119 +26,121 @@ pub fn take(stream: &mut io::Take<impl Read>, taking: &mut Taking<'_>) -> Result
             continue;
         }
         count += 1;
-        if count > taking.bounds.entries {
-            return Err(Skip::ManyEntries);
+        if count > taking.limits.max_entries {
+            return Err(SkipReason::ManyEntries);
         }
-        let size = size(&head).ok_or(Skip::Broken)?;
+        let size = entry_size(&head).ok_or(SkipReason::Broken)?;
         let is_own = matches!(head.get(156), Some(b'L' | b'K' | b'x' | b'g'));
         // Of two sizes others may take the other one.
         if !is_own && told.take().is_some_and(|told| told != size) {
-            return Err(Skip::Broken);
+            return Err(SkipReason::Broken);
         }
-        let padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
+        let padding = (BLOCK_BYTES as u64 - size % BLOCK_BYTES as u64) % BLOCK_BYTES as u64;
         let before = stream.limit();
         match head.get(156) {
             Some(b'0' | 0 | b'7') => {
-                let path = long.take().unwrap_or_else(|| path(&head));
-                if let Some(wanted) = taking.wants(&path) {
-                    taking.keep(wanted, stream.by_ref().take(size))?;
+                let path = long.take().unwrap_or_else(|| entry_path(&head));
+                if let Some(wanted) = taking.select_entry(&path) {
+                    taking.extract_file(wanted, stream.by_ref().take(size))?;
                 }
             }
-            Some(b'1' | b'2') => taking.pass_link(&long.take().unwrap_or_else(|| path(&head))),
-            Some(b'L') => long = Some(until_zero(&bytes(stream, size)?).to_vec()),
+            Some(b'1' | b'2') => taking.record_link(&long.take().unwrap_or_else(|| entry_path(&head))),
+            Some(b'L') => long = Some(trim_at_nul(&read_header_content(stream, size)?).to_vec()),
             Some(b'x') => {
-                let said = pax(&bytes(stream, size)?)?;
+                let said = parse_pax(&read_header_content(stream, size)?)?;
                 (long, told) = (said.path.or(long), said.size.or(told));
             }
             // For all that follow.
-            Some(b'g') if pax(&bytes(stream, size)?)? == Said::default() => {}
+            Some(b'g') if parse_pax(&read_header_content(stream, size)?)? == PaxAttributes::default() => {}
             // Where a link leads.
             Some(b'K') => {}
             // Devices, folders and pipes.
             Some(b'3'..=b'6') => long = None,
-            _ => return Err(Skip::Broken),
+            _ => return Err(SkipReason::Broken),
         }
         let read = before - stream.limit();
-        pass(stream, (size - read.min(size)).saturating_add(padding))?;
+        skip_bytes(stream, (size - read.min(size)).saturating_add(padding))?;
     }
 }
 
 /// The next header; none where the stream ends before it.
-fn head(stream: &mut io::Take<impl Read>) -> Result<Option<[u8; BLOCK]>, Skip> {
-    let mut head = [0; BLOCK];
+fn read_header(stream: &mut io::Take<impl Read>) -> Result<Option<[u8; BLOCK_BYTES]>, SkipReason> {
+    let mut head = [0; BLOCK_BYTES];
     let (first, rest) = head.split_at_mut(1);
     match stream.read(first) {
-        Ok(0) if stream.limit() == 0 => return Err(Skip::LargeStream),
+        Ok(0) if stream.limit() == 0 => return Err(SkipReason::LargeStream),
         Ok(0) => return Ok(None),
         Ok(_) => {}
-        Err(_) => return Err(Skip::Broken),
+        Err(_) => return Err(SkipReason::Broken),
     }
-    stream.read_exact(rest).map_err(|_| if stream.limit() == 0 { Skip::LargeStream } else { Skip::Broken })?;
+    stream
+        .read_exact(rest)
+        .map_err(|_| if stream.limit() == 0 { SkipReason::LargeStream } else { SkipReason::Broken })?;
     Ok(Some(head))
 }
 
 /// Passes over bytes.
-fn pass(stream: &mut io::Take<impl Read>, count: u64) -> Result<(), Skip> {
+fn skip_bytes(stream: &mut io::Take<impl Read>, count: u64) -> Result<(), SkipReason> {
     if count > stream.limit() {
-        return Err(Skip::LargeStream);
+        return Err(SkipReason::LargeStream);
     }
     match io::copy(&mut stream.by_ref().take(count), &mut io::sink()) {
         Ok(passed) if passed == count => Ok(()),
-        _ => Err(Skip::Broken),
+        _ => Err(SkipReason::Broken),
     }
 }
 
 /// The content of a header of its own.
-fn bytes(stream: &mut io::Take<impl Read>, size: u64) -> Result<Vec<u8>, Skip> {
-    if size > LONGEST_PATH {
-        return Err(Skip::BadPath);
+fn read_header_content(stream: &mut io::Take<impl Read>, size: u64) -> Result<Vec<u8>, SkipReason> {
+    if size > MAX_EXTENDED_HEADER_BYTES {
+        return Err(SkipReason::BadPath);
     }
     let mut bytes = Vec::new();
-    stream.by_ref().take(size).read_to_end(&mut bytes).map_err(|_| Skip::Broken)?;
+    stream.by_ref().take(size).read_to_end(&mut bytes).map_err(|_| SkipReason::Broken)?;
     Ok(bytes)
 }
 
 /// A size in octal digits, or in bytes where the first one says so.
-fn size(head: &[u8; BLOCK]) -> Option<u64> {
+fn entry_size(head: &[u8; BLOCK_BYTES]) -> Option<u64> {
     let field = head.get(124..136)?;
     if field.first()? & 0x80 != 0 {
         let last = field.last_chunk::<8>()?;
         return Some(u64::from_be_bytes(*last));
     }
-    let digits = std::str::from_utf8(until_zero(field)).ok()?.trim();
+    let digits = std::str::from_utf8(trim_at_nul(field)).ok()?.trim();
     if digits.is_empty() { Some(0) } else { u64::from_str_radix(digits, 8).ok() }
 }
 
-fn path(head: &[u8; BLOCK]) -> Vec<u8> {
-    let name = until_zero(head.get(..100).unwrap_or_default());
+fn entry_path(head: &[u8; BLOCK_BYTES]) -> Vec<u8> {
+    let name = trim_at_nul(head.get(..100).unwrap_or_default());
     let is_ustar = head.get(257..262) == Some(b"ustar");
-    let prefix = until_zero(head.get(345..500).filter(|_| is_ustar).unwrap_or_default());
+    let prefix = trim_at_nul(head.get(345..500).filter(|_| is_ustar).unwrap_or_default());
     if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() }
 }
 
-fn until_zero(bytes: &[u8]) -> &[u8] {
+fn trim_at_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// What an extended header says of the next entry.
 #[derive(Default, PartialEq, Eq)]
-struct Said {
+struct PaxAttributes {
     path: Option<Vec<u8>>,
     size: Option<u64>,
 }
 
 /// What an extended header says: `27 path=books/shelf.py\n`. One that names a file with holes is broken: what follows
 /// would be another file for others.
-fn pax(mut records: &[u8]) -> Result<Said, Skip> {
-    let mut said = Said::default();
+fn parse_pax(mut records: &[u8]) -> Result<PaxAttributes, SkipReason> {
+    let mut said = PaxAttributes::default();
     while !records.is_empty() {
-        let (record, rest) = pax_record(records).ok_or(Skip::Broken)?;
+        let (record, rest) = split_pax_record(records).ok_or(SkipReason::Broken)?;
         if record.starts_with(b"GNU.sparse.") {
-            return Err(Skip::Broken);
+            return Err(SkipReason::Broken);
         }
         if let Some(size) = record.strip_prefix(b"size=") {
             let size = std::str::from_utf8(size).ok().and_then(|size| size.parse().ok());
-            said.size = Some(size.ok_or(Skip::Broken)?);
+            said.size = Some(size.ok_or(SkipReason::Broken)?);
         }
         said.path = record.strip_prefix(b"path=").map(<[u8]>::to_vec).or(said.path);
         records = rest;
@@ -145,7 +149,7 @@ fn pax(mut records: &[u8]) -> Result<Said, Skip> {
 }
 
 /// The first record, and what follows it.
-fn pax_record(records: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split_pax_record(records: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = records.iter().position(|byte| *byte == b' ')?;
     let length: usize = std::str::from_utf8(records.get(..space)?).ok()?.parse().ok()?;
     Some((records.get(space + 1..length.checked_sub(1)?)?, records.get(length..)?))

@@ -4,46 +4,46 @@ use std::io::{Read, Seek, SeekFrom};
 
 use flate2::read::DeflateDecoder;
 
-use super::{Skip, Taking, Want};
+use super::{ArchiveExtractor, ExtractDecision, SkipReason};
 
 /// The end of the directory, without its comment.
-const END: usize = 22;
+const END_RECORD_BYTES: usize = 22;
 /// The longest comment.
-const COMMENT: usize = 0xffff;
+const MAX_COMMENT_BYTES: usize = 0xffff;
 /// A directory larger than this is none.
-const DIRECTORY: u64 = 16 << 20;
+const MAX_DIRECTORY_BYTES: u64 = 16 << 20;
 
 /// Goes through the entries of a zip.
-pub fn take(mut archive: impl Read + Seek, taking: &mut Taking<'_>) -> Result<(), Skip> {
-    let directory = directory(&mut archive)?;
+pub fn extract_zip(mut archive: impl Read + Seek, taking: &mut ArchiveExtractor<'_>) -> Result<(), SkipReason> {
+    let directory = read_directory(&mut archive)?;
     let (mut at, mut count) = (0, 0);
-    while let Some(entry) = Entry::read(&directory, at) {
-        at = entry.next;
+    while let Some(entry) = ZipEntry::read(&directory, at) {
+        at = entry.next_offset;
         count += 1;
-        if count > taking.bounds.entries {
-            return Err(Skip::ManyEntries);
+        if count > taking.limits.max_entries {
+            return Err(SkipReason::ManyEntries);
         }
         if entry.is_link() {
-            taking.pass_link(entry.name);
+            taking.record_link(entry.name);
             continue;
         }
-        let Some(wanted) = taking.wants(entry.name) else { continue };
-        if keep(&mut archive, &entry, wanted, taking)?.is_none() {
-            taking.out.skip(Skip::Broken);
+        let Some(wanted) = taking.select_entry(entry.name) else { continue };
+        if extract_entry(&mut archive, &entry, wanted, taking)?.is_none() {
+            taking.out.record_skip(SkipReason::Broken);
         }
     }
     // What follows an entry that cannot be read may be one for others.
-    if at == directory.len() { Ok(()) } else { Err(Skip::Broken) }
+    if at == directory.len() { Ok(()) } else { Err(SkipReason::Broken) }
 }
 
-fn keep(
+fn extract_entry(
     archive: &mut (impl Read + Seek),
-    entry: &Entry<'_>,
-    wanted: (String, Want),
-    taking: &mut Taking<'_>,
-) -> Result<Option<()>, Skip> {
+    entry: &ZipEntry<'_>,
+    wanted: (String, ExtractDecision),
+    taking: &mut ArchiveExtractor<'_>,
+) -> Result<Option<()>, SkipReason> {
     let mut head = [0; 30];
-    if archive.seek(SeekFrom::Start(entry.offset)).is_err() || archive.read_exact(&mut head).is_err() {
+    if archive.seek(SeekFrom::Start(entry.header_offset)).is_err() || archive.read_exact(&mut head).is_err() {
         return Ok(None);
     }
     let lengths = [26, 28].map(|at| u16_at(&head, at).unwrap_or_default());
@@ -54,12 +54,12 @@ fn keep(
     if archive.seek(SeekFrom::Current(skip)).is_err() {
         return Ok(None);
     }
-    let packed = archive.take(entry.packed);
+    let packed = archive.take(entry.compressed_size);
     match entry.method {
-        0 => taking.keep(wanted, packed)?,
+        0 => taking.extract_file(wanted, packed)?,
         8 => {
             let idle = taking.idle.clone();
-            taking.keep(wanted, idle.plain(DeflateDecoder::new(idle.packed(packed))))?;
+            taking.extract_file(wanted, idle.plain(DeflateDecoder::new(idle.packed(packed))))?;
         }
         _ => return Ok(None),
     }
@@ -67,25 +67,25 @@ fn keep(
 }
 
 /// The bytes of the directory.
-fn directory(archive: &mut (impl Read + Seek)) -> Result<Vec<u8>, Skip> {
-    let broken = |_| Skip::Broken;
+fn read_directory(archive: &mut (impl Read + Seek)) -> Result<Vec<u8>, SkipReason> {
+    let broken = |_| SkipReason::Broken;
     let length = archive.seek(SeekFrom::End(0)).map_err(broken)?;
-    let from = length.saturating_sub((END + COMMENT) as u64);
+    let from = length.saturating_sub((END_RECORD_BYTES + MAX_COMMENT_BYTES) as u64);
     archive.seek(SeekFrom::Start(from)).map_err(broken)?;
     let mut tail = Vec::new();
-    archive.take((END + COMMENT) as u64).read_to_end(&mut tail).map_err(broken)?;
+    archive.take((END_RECORD_BYTES + MAX_COMMENT_BYTES) as u64).read_to_end(&mut tail).map_err(broken)?;
     let is_end = |window: &[u8]| window.starts_with(b"PK\x05\x06");
-    let end = tail.windows(END).rposition(is_end).ok_or(Skip::Broken)?;
+    let end = tail.windows(END_RECORD_BYTES).rposition(is_end).ok_or(SkipReason::Broken)?;
     let place = from + end as u64;
     let end = tail.get(end..).unwrap_or_default();
-    let size = u32_at(end, 12).ok_or(Skip::Broken)?;
-    let start = u32_at(end, 16).ok_or(Skip::Broken)?;
-    if u64::from(size) > DIRECTORY {
-        return Err(Skip::ManyEntries);
+    let size = u32_at(end, 12).ok_or(SkipReason::Broken)?;
+    let start = u32_at(end, 16).ok_or(SkipReason::Broken)?;
+    if u64::from(size) > MAX_DIRECTORY_BYTES {
+        return Err(SkipReason::ManyEntries);
     }
     // Others look for the directory in front of its end, wherever it is said to be.
     if u64::from(start) + u64::from(size) != place {
-        return Err(Skip::Broken);
+        return Err(SkipReason::Broken);
     }
     archive.seek(SeekFrom::Start(start.into())).map_err(broken)?;
     let mut bytes = Vec::new();
@@ -94,17 +94,17 @@ fn directory(archive: &mut (impl Read + Seek)) -> Result<Vec<u8>, Skip> {
 }
 
 /// An entry of the directory.
-struct Entry<'d> {
+struct ZipEntry<'d> {
     name: &'d [u8],
     method: u16,
-    packed: u64,
-    offset: u64,
+    compressed_size: u64,
+    header_offset: u64,
     /// Rights and kind, as Unix has them, in the upper half.
-    outside: u32,
-    next: usize,
+    external_attributes: u32,
+    next_offset: usize,
 }
 
-impl<'d> Entry<'d> {
+impl<'d> ZipEntry<'d> {
     fn read(directory: &'d [u8], at: usize) -> Option<Self> {
         let entry = directory.get(at..)?;
         if !entry.starts_with(b"PK\x01\x02") {
@@ -120,17 +120,17 @@ impl<'d> Entry<'d> {
         Some(Self {
             name: entry.get(46..46 + name)?,
             method: u16_at(entry, 10)?,
-            packed,
-            offset: u32_at(entry, 42)?.into(),
-            outside: u32_at(entry, 38)?,
-            next: at + 46 + name + extra + comment,
+            compressed_size: packed,
+            header_offset: u32_at(entry, 42)?.into(),
+            external_attributes: u32_at(entry, 38)?,
+            next_offset: at + 46 + name + extra + comment,
         })
     }
 
     fn is_link(&self) -> bool {
-        const KIND: u32 = 0o170_000;
-        const LINK: u32 = 0o120_000;
-        (self.outside >> 16) & KIND == LINK
+        const FILE_TYPE_MASK: u32 = 0o170_000;
+        const SYMLINK_TYPE: u32 = 0o120_000;
+        (self.external_attributes >> 16) & FILE_TYPE_MASK == SYMLINK_TYPE
     }
 }
 

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Bounds, Form, PackageIndex, PackageName, Skip, ToolFacts, Want, unpack};
+use gatelodge_catalogue::{
+    ArchiveFormat, ArchiveLimits, ExtractDecision, PackageIndex, PackageName, SkipReason, ToolFacts, unpack,
+};
 use serde_json::Value;
 
 use super::{PrecheckedServer, check_package, claimed_tools};
@@ -80,19 +82,25 @@ fn settings_reason(manifest: &Value) -> Option<String> {
 fn read_manifest(path: &Path) -> Result<Value> {
     let refused = |why: String| UsageError(format!("`{}` {why}", escape_for_terminal(&path.display().to_string())));
     let file = File::open(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
-    let bounds =
-        Bounds { file: MAX_MANIFEST_BYTES, kept: 2 * MAX_MANIFEST_BYTES, stream: 4 << 20, ..Bounds::default() };
-    let want = |path: &str| if path == "manifest.json" { Want::Yes } else { Want::No };
-    let unpacked = unpack(file, Form::Zip, &bounds, want);
-    let skipped = |why: Skip| unpacked.skipped.contains_key(&why);
+    let bounds = ArchiveLimits {
+        max_file_bytes: MAX_MANIFEST_BYTES,
+        max_total_bytes: 2 * MAX_MANIFEST_BYTES,
+        max_stream_bytes: 4 << 20,
+        ..ArchiveLimits::default()
+    };
+    let want = |path: &str| if path == "manifest.json" { ExtractDecision::Extract } else { ExtractDecision::Skip };
+    let unpacked = unpack(file, ArchiveFormat::Zip, &bounds, want);
+    let skipped = |why: SkipReason| unpacked.skipped.contains_key(&why);
     let text = unpacked.files.get("manifest.json").ok_or_else(|| {
-        let why = if skipped(Skip::Broken) { "is no whole zip" } else { "is no MCP bundle" };
+        let why = if skipped(SkipReason::Broken) { "is no whole zip" } else { "is no MCP bundle" };
         refused(format!("{why}: no `manifest.json` of at most 1 MiB can be read in it"))
     })?;
     // Clients may take another one than the one that is read here, also where that one could not be read.
     let is_left_out =
-        [Skip::LargeFile, Skip::LargeWhole, Skip::NotText, Skip::Broken, Skip::Link].into_iter().any(skipped);
-    if is_left_out || !unpacked.repeated.is_empty() {
+        [SkipReason::LargeFile, SkipReason::LargeTotal, SkipReason::NotText, SkipReason::Broken, SkipReason::Link]
+            .into_iter()
+            .any(skipped);
+    if is_left_out || !unpacked.duplicate_paths.is_empty() {
         return Err(refused("has more than one `manifest.json`".to_owned()).into());
     }
     let manifest: Value =

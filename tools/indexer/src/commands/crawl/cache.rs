@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use gatelodge_catalogue::Unpacked;
+use gatelodge_catalogue::UnpackedArchive;
 
 /// The largest entry, as it is unpacked; our own bounds keep honest ones far below.
 const LARGEST: u64 = 256 << 20;
@@ -43,7 +43,7 @@ impl Cache {
     }
 
     /// What was taken from an archive before. What cannot be read is dropped.
-    pub fn get(&self, hash: &str) -> Option<Unpacked> {
+    pub fn get(&self, hash: &str) -> Option<UnpackedArchive> {
         let path = self.path(hash)?;
         let file = fs::File::open(&path).ok()?;
         let kept = serde_json::from_reader(BufReader::new(GzDecoder::new(file).take(LARGEST))).ok();
@@ -54,7 +54,7 @@ impl Cache {
     }
 
     /// Keeps what was taken, as long as there is room. A cache that fails costs time, nothing else.
-    pub fn put(&self, hash: &str, unpacked: &Unpacked) {
+    pub fn put(&self, hash: &str, unpacked: &UnpackedArchive) {
         let Some(packed) = packed(unpacked) else { return };
         let size = packed.len() as u64;
         let fits = |left: u64| left.checked_sub(size);
@@ -73,7 +73,7 @@ impl Cache {
     }
 }
 
-fn packed(unpacked: &Unpacked) -> Option<Vec<u8>> {
+fn packed(unpacked: &UnpackedArchive) -> Option<Vec<u8>> {
     let mut out = GzEncoder::new(Vec::new(), Compression::new(4));
     serde_json::to_writer(&mut out, unpacked).ok()?;
     out.flush().ok()?;

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use data_encoding::HEXLOWER;
-use gatelodge_catalogue::{Bounds, Form, PackageFacts, PackageRegistry, Release, Skip, Unpacked, Want, facts, unpack};
+use gatelodge_catalogue::{
+    ArchiveFormat, ArchiveLimits, ExtractDecision, PackageFacts, PackageRegistry, Release, SkipReason, UnpackedArchive,
+    facts, unpack,
+};
 use gatelodge_indexer::{Listed, is_python_read, javascript_tools, newest_npm, newest_pypi, python_tools, uses_mcp};
 use http::Uri;
 use serde::{Deserialize, Serialize};
@@ -89,7 +92,7 @@ pub struct Line {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub odd_names: usize,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub skipped: BTreeMap<Skip, usize>,
+    pub skipped: BTreeMap<SkipReason, usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -128,8 +131,8 @@ pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
             Release { source: index.source, package: wanted.name.clone(), version: listed.version, date: listed.date };
         let own = index.clone();
         let unpack = move || archive.unpacked(&own);
-        let size = |unpacked: &Result<Unpacked, Ended>| unpacked.as_ref().map_or(0, text_bytes);
-        let read = move |unpacked: Result<Unpacked, Ended>| {
+        let size = |unpacked: &Result<UnpackedArchive, Ended>| unpacked.as_ref().map_or(0, text_bytes);
+        let read = move |unpacked: Result<UnpackedArchive, Ended>| {
             let mut unpacked = unpacked?;
             let found = found(&release, &mut unpacked);
             Ok((found, unpacked.skipped))
@@ -190,7 +193,7 @@ fn ended(error: FetchError) -> Ended {
 /// An archive that can be read: what it is known by, its form, and itself if its sources are not kept already.
 struct Archive {
     key: String,
-    form: Form,
+    form: ArchiveFormat,
     file: Option<File>,
 }
 
@@ -214,16 +217,16 @@ async fn archive(index: &Index, wanted: &Wanted, listed: &Listed) -> Result<Arch
 
 impl Archive {
     /// Its source files.
-    fn unpacked(&self, index: &Index) -> Result<Unpacked, Ended> {
+    fn unpacked(&self, index: &Index) -> Result<UnpackedArchive, Ended> {
         let failed = |why: &str| (Outcome::Failed, Some(why.to_owned()));
         // What is large is asked for twice, and kept when it was asked for first.
         if let Some(kept) = index.cache.as_ref().and_then(|cache| cache.get(&self.key)) {
             return Ok(kept);
         }
         let file = self.file.as_ref().ok_or_else(|| failed("what was kept of it cannot be read; it was dropped"))?;
-        let (wanted, bounds): (fn(&str) -> Want, _) = match index.source {
-            PackageRegistry::Pypi => (is_python, Bounds { file: 2 << 20, ..Bounds::default() }),
-            PackageRegistry::Npm => (is_javascript, Bounds::default()),
+        let (wanted, bounds): (fn(&str) -> ExtractDecision, _) = match index.source {
+            PackageRegistry::Pypi => (is_python, ArchiveLimits { max_file_bytes: 2 << 20, ..ArchiveLimits::default() }),
+            PackageRegistry::Npm => (is_javascript, ArchiveLimits::default()),
         };
         let mut file = BufReader::new(file);
         file.rewind().map_err(|error| failed(&error.to_string()))?;
@@ -237,7 +240,7 @@ impl Archive {
 }
 
 /// How much text there is to read.
-fn text_bytes(unpacked: &Unpacked) -> usize {
+fn text_bytes(unpacked: &UnpackedArchive) -> usize {
     unpacked.files.values().map(String::len).sum()
 }
 
@@ -262,22 +265,22 @@ pub fn remove_nameless(out: &Path) {
     }
 }
 
-fn is_python(path: &str) -> Want {
-    if is_python_read(path) { Want::Yes } else { Want::No }
+fn is_python(path: &str) -> ExtractDecision {
+    if is_python_read(path) { ExtractDecision::Extract } else { ExtractDecision::Skip }
 }
 
-fn is_javascript(path: &str) -> Want {
+fn is_javascript(path: &str) -> ExtractDecision {
     const ENDS: [&str; 8] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx"];
     let name = path.rsplit('/').next().unwrap_or(path);
     if path.contains("/node_modules/") {
-        return Want::No;
+        return ExtractDecision::Skip;
     }
     // Other data is not looked at, however large it is.
     let is_manifest = matches!(name, "package.json" | "manifest.json");
     match name.contains('.') {
-        true if is_manifest || ENDS.iter().any(|end| name.ends_with(end)) => Want::Yes,
-        true => Want::No,
-        false => Want::IfScript,
+        true if is_manifest || ENDS.iter().any(|end| name.ends_with(end)) => ExtractDecision::Extract,
+        true => ExtractDecision::Skip,
+        false => ExtractDecision::ExtractIfScript,
     }
 }
 
@@ -289,23 +292,23 @@ struct Found {
 }
 
 /// Why what was unpacked is not the whole of a package. The tools of a part would be told as all that it has.
-fn partly(unpacked: &Unpacked) -> Option<Outcome> {
+fn partly(unpacked: &UnpackedArchive) -> Option<Outcome> {
     let is_hostile = unpacked.skipped.keys().any(|skip| skip.is_hostile());
     let outcome = if is_hostile { Outcome::Hostile } else { Outcome::TooLarge };
     (!unpacked.skipped.is_empty()).then_some(outcome)
 }
 
-fn found(release: &Release, unpacked: &mut Unpacked) -> Result<Found, Ended> {
+fn found(release: &Release, unpacked: &mut UnpackedArchive) -> Result<Found, Ended> {
     if let Some(outcome) = partly(unpacked) {
         return Err((outcome, None));
     }
-    let files = unpacked.sources();
+    let files = unpacked.source_files();
     let gatelodge_indexer::Found { mut tools, others, passed_over } = match release.source {
         PackageRegistry::Pypi => python_tools(&files),
         PackageRegistry::Npm => javascript_tools(&files),
     };
     if passed_over > 0 {
-        *unpacked.skipped.entry(Skip::LargeWhole).or_default() += passed_over;
+        *unpacked.skipped.entry(SkipReason::LargeTotal).or_default() += passed_over;
         return Err((Outcome::TooLarge, None));
     }
     if tools.is_empty() {
