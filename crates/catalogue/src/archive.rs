@@ -1,9 +1,9 @@
 //! Packages as they are published: wheels, source archives, tarballs. They are read in memory and never unpacked to
 //! disk, so a path can lead nowhere; whatever is out of bounds is skipped and counted.
 
-mod idle;
+mod decompression_guard;
+mod source_encoding;
 mod tarball;
-mod text;
 mod zip;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use std::io::{Read, Seek};
 use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 
-use idle::Idle;
+use decompression_guard::DecompressionGuard;
 
 /// The longest first line that is looked at.
 const MAX_SHEBANG_BYTES: u64 = 256;
@@ -151,19 +151,19 @@ pub fn unpack(
     bounds: &ArchiveLimits,
     wanted: fn(&str) -> ExtractDecision,
 ) -> UnpackedArchive {
-    let idle = Idle::default();
+    let idle = DecompressionGuard::default();
     let mut taking = ArchiveExtractor {
         out: UnpackedArchive::default(),
         total_bytes: 0,
         unpacked_bytes: 0,
-        idle: idle.clone(),
+        guard: idle.clone(),
         limits: bounds,
         select_file: wanted,
     };
     let end = match form {
         ArchiveFormat::Zip => zip::extract_zip(archive, &mut taking),
         ArchiveFormat::TarGz => {
-            let stream = idle.plain(MultiGzDecoder::new(idle.packed(archive)));
+            let stream = idle.guard_output(MultiGzDecoder::new(idle.guard_input(archive)));
             tarball::extract_tar(&mut stream.take(bounds.max_stream_bytes), &mut taking)
         }
     };
@@ -179,7 +179,7 @@ struct ArchiveExtractor<'b> {
     total_bytes: usize,
     /// Bytes that were unpacked to look at them. Parts of a zip may lie upon each other.
     unpacked_bytes: u64,
-    idle: Idle,
+    guard: DecompressionGuard,
     limits: &'b ArchiveLimits,
     select_file: fn(&str) -> ExtractDecision,
 }
@@ -246,7 +246,7 @@ impl ArchiveExtractor<'_> {
             self.out.record_skip(SkipReason::LargeFile);
             return Ok(());
         }
-        match text::of(&path, &bytes) {
+        match source_encoding::decode_source(&path, &bytes) {
             Some(text) => {
                 self.total_bytes += text.len();
                 if self.out.files.insert(path.clone(), text).is_some() {

@@ -58,8 +58,8 @@ fn extract_entry(
     match entry.method {
         0 => taking.extract_file(wanted, packed)?,
         8 => {
-            let idle = taking.idle.clone();
-            taking.extract_file(wanted, idle.plain(DeflateDecoder::new(idle.packed(packed))))?;
+            let idle = taking.guard.clone();
+            taking.extract_file(wanted, idle.guard_output(DeflateDecoder::new(idle.guard_input(packed))))?;
         }
         _ => return Ok(None),
     }

@@ -5,38 +5,38 @@ use std::io::{self, Read};
 use std::rc::Rc;
 
 /// The most input that may give nothing. What honest archives have of it are the heads of blocks and of streams.
-const MOST_IDLE: u64 = 1 << 20;
+const MAX_UNPRODUCTIVE_BYTES: u64 = 1 << 20;
 
 /// How much was read that has not come out. Parts of a zip share one: they may lie upon each other.
 #[derive(Clone, Default)]
-pub struct Idle(Rc<Cell<u64>>);
+pub struct DecompressionGuard(Rc<Cell<u64>>);
 
 /// What goes into a decoder.
-pub struct Packed<R> {
+pub struct GuardedInput<R> {
     inner: R,
-    idle: Idle,
+    guard: DecompressionGuard,
 }
 
 /// What comes out of it.
-pub struct Plain<R> {
+pub struct GuardedOutput<R> {
     inner: R,
-    idle: Idle,
+    guard: DecompressionGuard,
 }
 
-impl Idle {
-    pub fn packed<R>(&self, inner: R) -> Packed<R> {
-        Packed { inner, idle: self.clone() }
+impl DecompressionGuard {
+    pub fn guard_input<R>(&self, inner: R) -> GuardedInput<R> {
+        GuardedInput { inner, guard: self.clone() }
     }
 
-    pub fn plain<R>(&self, inner: R) -> Plain<R> {
-        Plain { inner, idle: self.clone() }
+    pub fn guard_output<R>(&self, inner: R) -> GuardedOutput<R> {
+        GuardedOutput { inner, guard: self.clone() }
     }
 }
 
-impl<R: Read> Read for Packed<R> {
+impl<R: Read> Read for GuardedInput<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Idle(idle) = &self.idle;
-        if idle.get() > MOST_IDLE {
+        let DecompressionGuard(idle) = &self.guard;
+        if idle.get() > MAX_UNPRODUCTIVE_BYTES {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "blocks that hold nothing"));
         }
         let read = self.inner.read(buffer)?;
@@ -45,10 +45,10 @@ impl<R: Read> Read for Packed<R> {
     }
 }
 
-impl<R: Read> Read for Plain<R> {
+impl<R: Read> Read for GuardedOutput<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        let Idle(idle) = &self.idle;
+        let DecompressionGuard(idle) = &self.guard;
         // What comes out pays for as much input and the heads of its blocks, and not for what follows.
         idle.set(idle.get().saturating_sub(2 * read as u64));
         Ok(read)
