@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// A tool as its package defines it, in the form of `tools/list`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct FoundTool {
+pub struct ExtractedTool {
     /// Its name.
     pub name: String,
     /// What it does, in its author's words. It is classified and not kept.
@@ -22,7 +22,7 @@ pub struct FoundTool {
     pub optional: bool,
 }
 
-impl FoundTool {
+impl ExtractedTool {
     /// How much it says, to choose among several of one name.
     pub fn says(&self) -> (bool, bool, usize) {
         (!self.annotations.is_empty(), self.description.is_some(), self.properties().map_or(0, Map::len))

@@ -13,6 +13,7 @@ mod classify;
 mod confidence_calibration;
 mod data_files;
 mod data_flow;
+mod derive_facts;
 mod description_text;
 mod display_escape;
 mod found_tool;
@@ -24,7 +25,6 @@ mod package_index;
 mod package_name;
 mod precheck;
 mod recommendation;
-mod release;
 mod risk_signals;
 mod server_context;
 mod server_grade;
@@ -44,8 +44,9 @@ pub use attack_pattern::{AttackPattern, attack_patterns};
 pub use classify::{Classification, RiskLevel, category_name, classify, qualified_category_name as told_category};
 pub use data_files::{CHANGES_FILE, INDEX_FILE, index_hash, pending_changes_file};
 pub use data_flow::DataFlow;
+pub use derive_facts::{PackageRelease, derive_facts};
 pub use display_escape::escape_for_display;
-pub use found_tool::FoundTool;
+pub use found_tool::ExtractedTool;
 pub use incident::{AffectedPackage, Incident, IncidentMatch, incidents};
 pub use package_index::{
     CataloguedServer, IndexMetadata, IndexQuery, IndexedServer, IndexedTool, OpenIndexError, PackageFacts,
@@ -55,7 +56,6 @@ pub use package_index::{
 pub use package_name::{PackageName, VersionComparison};
 pub use precheck::{PrecheckResult, PrecheckVerdict, precheck, precheck_indexed};
 pub use recommendation::{RecommendedAction, recommendation_effect, recommended_policy};
-pub use release::{Release, facts};
 pub use risk_signals::{RiskSignal, RiskSignalKind};
 pub use server_context::ServerContext;
 pub use server_grade::{ServerGrade, grade_server};

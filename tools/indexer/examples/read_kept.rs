@@ -10,7 +10,7 @@ use std::io::BufReader;
 
 use flate2::read::GzDecoder;
 use gatelodge_catalogue::UnpackedArchive;
-use gatelodge_indexer::{javascript_tools, python_tools};
+use gatelodge_indexer::{extract_javascript_tools, extract_python_tools};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -18,8 +18,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for path in arguments {
         let kept: UnpackedArchive = serde_json::from_reader(BufReader::new(GzDecoder::new(File::open(&path)?)))?;
         let files = kept.source_files();
-        let found = if source == "pypi" { python_tools(&files) } else { javascript_tools(&files) };
-        println!("{}", serde_json::json!({ "path": path, "tools": found.tools, "passed_over": found.passed_over }));
+        let found = if source == "pypi" { extract_python_tools(&files) } else { extract_javascript_tools(&files) };
+        println!("{}", serde_json::json!({ "path": path, "tools": found.tools, "passed_over": found.unread_parts }));
     }
     Ok(())
 }

@@ -25,24 +25,24 @@ use std::thread;
 
 use gatelodge_catalogue::SourceFile;
 
-use crate::found::Found;
+use crate::tool_extraction::ToolExtraction;
 
 /// Room for expressions as deep as we read them, whatever thread asks.
-const STACK: usize = 256 << 20;
+const READER_STACK_BYTES: usize = 256 << 20;
 
 /// Nodes of a package: one that would bring more is not read. Each takes some 160 bytes.
-const MOST_NODES: usize = 1_500_000;
+const MAX_NODES: usize = 1_500_000;
 /// Letters of dense code that make a node.
-const LETTERS_OF_A_NODE: usize = 3;
+const MIN_BYTES_PER_NODE: usize = 3;
 
 /// The tools that these files of one package define, by name.
-pub fn javascript_tools(files: &[SourceFile<'_>]) -> Found {
-    with_stack(STACK, || read(files))
+pub fn extract_javascript_tools(files: &[SourceFile<'_>]) -> ToolExtraction {
+    run_with_stack(READER_STACK_BYTES, || read_package(files))
 }
 
 /// Reads in a thread of its own. What breaks it off, or does not let it begin, breaks off who asked: it is not the same
 /// as finding nothing.
-fn with_stack<T: Send>(stack: usize, read: impl FnOnce() -> T + Send) -> T {
+fn run_with_stack<T: Send>(stack: usize, read: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let reader = thread::Builder::new().stack_size(stack).spawn_scoped(scope, read);
         let reader = reader.unwrap_or_else(|error| resume_unwind(Box::new(format!("no thread to read in: {error}"))));
@@ -50,38 +50,38 @@ fn with_stack<T: Send>(stack: usize, read: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-fn read(files: &[SourceFile<'_>]) -> Found {
+fn read_package(files: &[SourceFile<'_>]) -> ToolExtraction {
     let named = entry::Named::of(files);
     let chosen = select::sources(files, &named);
     if !select::is_server(files, &chosen.files) {
         return manifest::tools(files);
     }
     let mut syntax = syntax::Syntax::default();
-    let passed_over = if chosen.passed_over > 0 { chosen.passed_over } else { parsed(&mut syntax, &chosen.files) };
+    let passed_over = if chosen.passed_over > 0 { chosen.passed_over } else { parse_files(&mut syntax, &chosen.files) };
     if passed_over > 0 {
-        return Found::in_part(passed_over);
+        return ToolExtraction::incomplete(passed_over);
     }
-    let found = defined(&syntax, &chosen.files, &named);
-    if found.tools.is_empty() && found.passed_over == 0 { manifest::tools(files) } else { found }
+    let found = extract_defined_tools(&syntax, &chosen.files, &named);
+    if found.tools.is_empty() && found.unread_parts == 0 { manifest::tools(files) } else { found }
 }
 
 /// Reads files into the syntax, as long as there is room; gives how many were not read to their end.
-fn parsed(syntax: &mut syntax::Syntax, files: &[SourceFile<'_>]) -> usize {
+fn parse_files(syntax: &mut syntax::Syntax, files: &[SourceFile<'_>]) -> usize {
     for (at, file) in files.iter().enumerate() {
         let nodes = syntax.len() as usize;
-        if nodes > 0 && nodes + file.text.len() / LETTERS_OF_A_NODE > MOST_NODES {
+        if nodes > 0 && nodes + file.text.len() / MIN_BYTES_PER_NODE > MAX_NODES {
             return files.len() - at;
         }
         let Some(tree) = parse::parse(file.path, file.text) else { return files.len() - at };
         lower::lower(syntax, file.path, file.text, tree.root_node());
-        if syntax.len() as usize >= MOST_NODES {
+        if syntax.len() as usize >= MAX_NODES {
             return files.len() - at;
         }
     }
     0
 }
 
-fn defined(syntax: &syntax::Syntax, files: &[SourceFile<'_>], named: &entry::Named) -> Found {
+fn extract_defined_tools(syntax: &syntax::Syntax, files: &[SourceFile<'_>], named: &entry::Named) -> ToolExtraction {
     let mut evaluator = evaluate::Evaluator::new(syntax, named);
     let entries = named.entries(&evaluator);
     // What a program calls that cannot be read, nobody knows.
@@ -90,9 +90,9 @@ fn defined(syntax: &syntax::Syntax, files: &[SourceFile<'_>], named: &entry::Nam
     }
     let met = forms::tools(&mut evaluator);
     if evaluator.is_cut() {
-        return Found::in_part(1);
+        return ToolExtraction::incomplete(1);
     }
-    Found::of(default::by_default(&evaluator, &entries, files, met), tool::richness)
+    ToolExtraction::from_definitions(default::by_default(&evaluator, &entries, files, met), tool::richness)
 }
 
 #[cfg(test)]

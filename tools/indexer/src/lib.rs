@@ -6,12 +6,12 @@
 
 mod category_labels;
 mod classifier_evaluation;
-mod found;
 mod given;
 mod index_writer;
 mod javascript;
 mod listing;
 mod python;
+mod tool_extraction;
 mod training;
 mod version;
 
@@ -19,9 +19,9 @@ pub use category_labels::{CategoryLabel, LabelledTool, read_labelled_tool};
 pub use classifier_evaluation::{
     ClassifierEvaluation, ConfidenceBin, EvaluationRatio, Misclassification, PrecisionRecall,
 };
-pub use found::Found;
 pub use index_writer::{WriteIndexError, write_index};
-pub use javascript::javascript_tools;
+pub use javascript::extract_javascript_tools;
 pub use listing::{Listed, names, newest_npm, newest_pypi};
-pub use python::{is_python_read, python_tools, uses_mcp};
+pub use python::{extract_python_tools, is_python_input, uses_mcp};
+pub use tool_extraction::ToolExtraction;
 pub use training::{HeldOutPrediction, LabelSource, TrainingResult, train};

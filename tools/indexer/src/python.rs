@@ -27,7 +27,7 @@ use std::rc::Rc;
 
 use evaluate::Looking;
 use files::Files;
-use gatelodge_catalogue::{FoundTool, SourceFile};
+use gatelodge_catalogue::{ExtractedTool, SourceFile};
 use reach::Reach;
 use register::{Found, Registered};
 use rename::Renames;
@@ -44,7 +44,7 @@ const SOURCES: usize = 10 << 20;
 const SCOPES: usize = 200_000;
 
 /// The tools that these files of one package define, by name.
-pub fn python_tools(files: &[SourceFile<'_>]) -> crate::found::Found {
+pub fn extract_python_tools(files: &[SourceFile<'_>]) -> crate::tool_extraction::ToolExtraction {
     let chosen = which::chosen(files);
     let imports_mcp = chosen.iter().any(|file| which::imports_mcp(file.text));
     let mut reader = Reader::new(Files::of(&chosen), imports_mcp);
@@ -58,15 +58,15 @@ pub fn python_tools(files: &[SourceFile<'_>]) -> crate::found::Found {
     }
     let passed_over = reader.passed_over();
     if passed_over > 0 {
-        return crate::found::Found::in_part(passed_over);
+        return crate::tool_extraction::ToolExtraction::incomplete(passed_over);
     }
     reader.note_program(files);
     reader.settle();
-    crate::found::Found::of(reader.definitions(), FoundTool::says)
+    crate::tool_extraction::ToolExtraction::from_definitions(reader.definitions(), ExtractedTool::says)
 }
 
 /// Whether a file of a package is read, by its path.
-pub fn is_python_read(path: &str) -> bool {
+pub fn is_python_input(path: &str) -> bool {
     program::is_read(path)
 }
 
@@ -225,7 +225,7 @@ impl<'f> Reader<'f> {
     }
 
     /// What was found, by name.
-    fn definitions(self) -> Vec<FoundTool> {
+    fn definitions(self) -> Vec<ExtractedTool> {
         let mut definitions = Vec::new();
         let is_registered = |tool: &Registered| tool.def.is_some_and(|def| self.registered.contains(&def));
         let collected = self.collected.iter().filter(|tool| !is_registered(tool));
@@ -238,7 +238,7 @@ impl<'f> Reader<'f> {
         for Registered { tool, server, ways, def } in found.chain(collected) {
             let server = server.or_else(|| def.and_then(|def| self.server_of.get(&def).copied()));
             let name = self.mounted_name(&tool.name, server);
-            definitions.push(FoundTool { name, optional: !self.is_open(&ways), ..tool });
+            definitions.push(ExtractedTool { name, optional: !self.is_open(&ways), ..tool });
         }
         // Where they lay in memory must not tell which one of a name comes first.
         definitions.sort_by_cached_key(|tool| (tool.name.clone(), serde_json::to_string(tool).unwrap_or_default()));

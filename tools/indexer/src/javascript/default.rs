@@ -6,7 +6,7 @@ use super::entry::Entries;
 use super::evaluate::Evaluator;
 use super::forms::{Met, Standing};
 use super::syntax::{FileId, Node};
-use gatelodge_catalogue::{FoundTool, SourceFile};
+use gatelodge_catalogue::{ExtractedTool, SourceFile};
 
 /// Each file may be looked for in the texts of all others: in so many, not in more.
 const MOST_SPOKEN_OF: usize = 400;
@@ -34,7 +34,7 @@ pub(super) fn by_default(
     entries: &Entries,
     files: &[SourceFile<'_>],
     met: Vec<Met>,
-) -> Vec<FoundTool> {
+) -> Vec<ExtractedTool> {
     let imports = evaluator.imports();
     let (main, any) = (reached(&imports, &entries.main), reached(&imports, &entries.all));
     let counted = counted(evaluator, &imports, files, [&main, &any], &met);
@@ -54,7 +54,7 @@ pub(super) fn by_default(
         let is_tool = |named: &&Named| named.in_any && (named.is_registered || is_plain(&tool.name));
         let named = names.get(&tool.name).filter(is_tool)?;
         let optional = is_optional(&tool.name, named);
-        Some(FoundTool { optional, ..tool })
+        Some(ExtractedTool { optional, ..tool })
     });
     tools.collect()
 }

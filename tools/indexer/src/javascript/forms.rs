@@ -6,7 +6,7 @@ use super::evaluate::Evaluator;
 use super::syntax::{ClassId, Entry, FileId, Node, NodeId};
 use super::tool::SCHEMA_KEYS;
 use super::value::{Frame, Owner, Value};
-use gatelodge_catalogue::FoundTool;
+use gatelodge_catalogue::ExtractedTool;
 
 /// Functions that register a tool by name, or as an object.
 const REGISTERING: [&str; 5] = ["registerTool", "tool", "addTool", "registerAppTool", "registerToolTask"];
@@ -25,7 +25,7 @@ pub(super) enum Standing {
 /// A tool where it was met.
 #[derive(Debug)]
 pub(super) struct Met {
-    pub tool: FoundTool,
+    pub tool: ExtractedTool,
     pub file: FileId,
     pub standing: Standing,
 }
@@ -211,7 +211,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn met(&self, tool: FoundTool, node: NodeId, standing: Standing) -> Met {
+    fn met(&self, tool: ExtractedTool, node: NodeId, standing: Standing) -> Met {
         Met { tool, file: self.syntax.file_of(node), standing }
     }
 }

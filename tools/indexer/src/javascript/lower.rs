@@ -76,7 +76,7 @@ impl Lowering<'_> {
     /// Reads a statement or an expression.
     fn visit(&mut self, tree: Tree<'_>) -> NodeId {
         // A package with more nodes is not read; the rest of the file need not be.
-        if self.depth >= DEEPEST || self.syntax.len() as usize >= super::MOST_NODES {
+        if self.depth >= DEEPEST || self.syntax.len() as usize >= super::MAX_NODES {
             return self.add(Node::Opaque);
         }
         self.depth += 1;

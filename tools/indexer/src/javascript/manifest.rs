@@ -6,17 +6,17 @@ use super::select::is_own;
 use super::tool;
 use gatelodge_catalogue::SourceFile;
 
-use crate::found::Found;
+use crate::tool_extraction::ToolExtraction;
 
 /// The tools that the manifest names; without their schemas, it is for where the code is silent.
-pub(super) fn tools(files: &[SourceFile<'_>]) -> Found {
+pub(super) fn tools(files: &[SourceFile<'_>]) -> ToolExtraction {
     let manifest = files.iter().filter(|file| is_own(file.path, "manifest.json")).min_by_key(|file| file.path.len());
     let Some(Ok(Json::Object(manifest))) = manifest.map(|file| serde_json::from_str(file.text)) else {
-        return Found::default();
+        return ToolExtraction::default();
     };
     // Other kinds of manifest have the same name and no server.
     if !manifest.contains_key("server") {
-        return Found::default();
+        return ToolExtraction::default();
     }
     let listed = manifest.get("tools").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     let tools = listed.iter().filter_map(|listed| {
@@ -24,5 +24,5 @@ pub(super) fn tools(files: &[SourceFile<'_>]) -> Found {
         found.description = listed.get("description").and_then(Json::as_str).map(str::to_owned);
         Some(found)
     });
-    Found::of(tools.collect(), tool::richness)
+    ToolExtraction::from_definitions(tools.collect(), tool::richness)
 }

@@ -7,42 +7,42 @@ mod schemas;
 
 use serde_json::Value;
 
-use super::javascript_tools;
-use gatelodge_catalogue::{FoundTool, SourceFile};
+use super::extract_javascript_tools;
+use gatelodge_catalogue::{ExtractedTool, SourceFile};
 
 /// What makes a package one that speaks MCP.
 const SDK: &str = "import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';\n";
 
-fn read(files: &[(&str, &str)]) -> Vec<FoundTool> {
+fn read(files: &[(&str, &str)]) -> Vec<ExtractedTool> {
     let files: Vec<_> = files.iter().map(|(path, text)| SourceFile { path, text }).collect();
-    let found = javascript_tools(&files);
-    assert_eq!(found.passed_over, 0);
+    let found = extract_javascript_tools(&files);
+    assert_eq!(found.unread_parts, 0);
     found.tools
 }
 
 /// The tools of a package that is one file.
-fn read_one(text: &str) -> Vec<FoundTool> {
+fn read_one(text: &str) -> Vec<ExtractedTool> {
     let text = format!("{SDK}{text}");
     read(&[("dist/index.js", &text)])
 }
 
-fn names(tools: &[FoundTool]) -> Vec<&str> {
+fn names(tools: &[ExtractedTool]) -> Vec<&str> {
     tools.iter().map(|tool| tool.name.as_str()).collect()
 }
 
-fn only(tools: &[FoundTool]) -> &FoundTool {
+fn only(tools: &[ExtractedTool]) -> &ExtractedTool {
     match tools {
         [tool] => tool,
         _ => panic!("one tool, not {:?}", names(tools)),
     }
 }
 
-fn described(tool: &FoundTool) -> &str {
+fn described(tool: &ExtractedTool) -> &str {
     tool.description.as_deref().unwrap_or_default()
 }
 
 /// The names of a tool's parameters.
-fn parameters(tool: &FoundTool) -> Vec<&str> {
+fn parameters(tool: &ExtractedTool) -> Vec<&str> {
     let properties = tool.input_schema.get("properties").and_then(Value::as_object);
     properties.map(|properties| properties.keys().map(String::as_str).collect()).unwrap_or_default()
 }

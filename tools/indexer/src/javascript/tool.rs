@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::evaluate::Evaluator;
 use super::syntax::NodeId;
 use super::value::{Env, Value};
-use gatelodge_catalogue::FoundTool;
+use gatelodge_catalogue::ExtractedTool;
 
 /// Keys under which a tool's schema stands.
 pub(super) const SCHEMA_KEYS: [&str; 8] =
@@ -14,7 +14,7 @@ const ANNOTATIONS: [&str; 5] = ["title", "readOnlyHint", "destructiveHint", "ide
 
 impl Evaluator<'_> {
     /// What comes after the name: a description, a shape, annotations, or all in one object.
-    pub(super) fn of_arguments(&mut self, name: &str, rest: &[NodeId], env: &Env) -> Option<FoundTool> {
+    pub(super) fn of_arguments(&mut self, name: &str, rest: &[NodeId], env: &Env) -> Option<ExtractedTool> {
         let mut tool = empty(name)?;
         let mut has_schema = false;
         for item in rest {
@@ -68,7 +68,7 @@ impl Evaluator<'_> {
     }
 
     /// Takes what an object or instance says of a tool.
-    fn fill(&mut self, tool: &mut FoundTool, value: &Value) -> bool {
+    fn fill(&mut self, tool: &mut ExtractedTool, value: &Value) -> bool {
         if let Ok(description) = self.member(value, &"description".into()) {
             tool.description = self.text(&description).or(tool.description.take());
         }
@@ -99,7 +99,7 @@ impl Evaluator<'_> {
     }
 
     /// A tool that is an object or an instance with a name.
-    pub(super) fn of_value(&mut self, value: &Value) -> Option<FoundTool> {
+    pub(super) fn of_value(&mut self, value: &Value) -> Option<ExtractedTool> {
         let name = match self.member(value, &"name".into()) {
             Ok(Value::Text(name)) => name,
             _ => return None,
@@ -111,9 +111,9 @@ impl Evaluator<'_> {
 }
 
 /// A tool of that name. One that no tool can have is counted where facts are made of it.
-pub(super) fn empty(name: &str) -> Option<FoundTool> {
+pub(super) fn empty(name: &str) -> Option<ExtractedTool> {
     let fits = name.chars().any(char::is_alphanumeric);
-    fits.then(|| FoundTool {
+    fits.then(|| ExtractedTool {
         name: name.to_owned(),
         description: None,
         input_schema: json!({ "type": "object" }),
@@ -123,6 +123,6 @@ pub(super) fn empty(name: &str) -> Option<FoundTool> {
 }
 
 /// How much a tool says, to choose among several of one name.
-pub(super) fn richness(tool: &FoundTool) -> (usize, usize, bool) {
+pub(super) fn richness(tool: &ExtractedTool) -> (usize, usize, bool) {
     (tool.properties().map_or(0, Map::len), tool.annotations.len(), tool.description.is_some())
 }

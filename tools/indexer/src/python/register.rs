@@ -14,7 +14,7 @@ use super::scope::ScopeId;
 use super::syntax::{Call, Expr};
 use super::text::clean;
 use super::value::{Arguments, Function, Value};
-use gatelodge_catalogue::FoundTool;
+use gatelodge_catalogue::ExtractedTool;
 use server::{is_decorator, is_of_mcp, last};
 
 /// The longest part of a name that is told. An index keeps no name that is as long.
@@ -26,7 +26,7 @@ const MOST_TOOLS: usize = 5_000;
 /// A tool, and the server it was registered at, if that is known.
 #[derive(Debug)]
 pub struct Registered {
-    pub tool: FoundTool,
+    pub tool: ExtractedTool,
     pub server: Option<usize>,
     /// The function it is.
     pub def: Option<usize>,
@@ -38,7 +38,7 @@ pub struct Registered {
 /// nothing that another does not say is none.
 #[derive(Debug, Default)]
 pub struct Found {
-    all: BTreeMap<Key, (Vec<FoundTool>, Ways)>,
+    all: BTreeMap<Key, (Vec<ExtractedTool>, Ways)>,
     count: usize,
     /// Whether there was more than is kept.
     pub is_cut: bool,
@@ -74,8 +74,12 @@ impl Found {
 
     pub fn iter(&self) -> impl Iterator<Item = Registered> {
         self.all.iter().flat_map(|((_, server, def), (tools, ways))| {
-            let of =
-                |tool: &FoundTool| Registered { tool: tool.clone(), server: *server, def: *def, ways: ways.clone() };
+            let of = |tool: &ExtractedTool| Registered {
+                tool: tool.clone(),
+                server: *server,
+                def: *def,
+                ways: ways.clone(),
+            };
             tools.iter().map(of)
         })
     }
@@ -208,7 +212,7 @@ impl Reader<'_> {
     }
 
     /// The tool that a function is; what is said beside it comes first.
-    fn tool_of(&mut self, function: &Value, arguments: &Arguments) -> Option<FoundTool> {
+    fn tool_of(&mut self, function: &Value, arguments: &Arguments) -> Option<ExtractedTool> {
         if arguments.get("enabled", None).is_some_and(|enabled| enabled.truth() == Some(false)) {
             return None;
         }
@@ -232,7 +236,7 @@ impl Reader<'_> {
             input_schema = self.signature(function, arguments.get("exclude_args", None));
         }
         let annotations = claims(arguments.get("annotations", None));
-        Some(FoundTool { name: told(&name)?, description, input_schema, annotations, optional: false })
+        Some(ExtractedTool { name: told(&name)?, description, input_schema, annotations, optional: false })
     }
 
     /// A tool that is described in full: `Tool(name=…, inputSchema=…)`.
@@ -243,7 +247,7 @@ impl Reader<'_> {
         }
     }
 
-    fn tool_described(&mut self, arguments: &Arguments, at: Option<(&Rc<Call>, ScopeId)>) -> Option<FoundTool> {
+    fn tool_described(&mut self, arguments: &Arguments, at: Option<(&Rc<Call>, ScopeId)>) -> Option<ExtractedTool> {
         let name = arguments.get("name", None)?.as_str()?;
         let said = arguments.get("description", None).and_then(Value::as_str).map(|said| clean(said));
         let loosely = |reader: &mut Self| {
@@ -256,7 +260,7 @@ impl Reader<'_> {
         let schema = schema.iter().find_map(|name| arguments.get(name, None)).and_then(Value::to_json);
         let input_schema = schema.filter(Json::is_object).unwrap_or_else(empty_schema);
         let annotations = claims(arguments.get("annotations", None));
-        Some(FoundTool { name: told(name)?, description, input_schema, annotations, optional: false })
+        Some(ExtractedTool { name: told(name)?, description, input_schema, annotations, optional: false })
     }
 
     /// A text with holes that nobody knows: without them.

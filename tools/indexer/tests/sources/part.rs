@@ -1,19 +1,20 @@
 //! What is known of a package in part is not told as the whole.
 
-use gatelodge_catalogue::{FoundTool, PackageFacts, PackageRegistry, Release, RiskLevel, facts};
-use gatelodge_indexer::Found;
+use gatelodge_catalogue::{ExtractedTool, PackageFacts, PackageRegistry, PackageRelease, RiskLevel, derive_facts};
+use gatelodge_indexer::ToolExtraction;
 
 use crate::support::{found_in, names_of};
 
 const HEAD: &str = "from mcp.server.fastmcp import FastMCP\nfrom mcp.types import Tool\nmcp = FastMCP('books')\n";
 
-fn facts_of(found: Found) -> PackageFacts {
-    let release = Release { source: PackageRegistry::Pypi, package: "books".into(), version: "1.0".into(), date: None };
-    let all: Vec<FoundTool> = [found.tools, found.others].concat();
-    facts(&release, &all)
+fn facts_of(found: ToolExtraction) -> PackageFacts {
+    let release =
+        PackageRelease { source: PackageRegistry::Pypi, package: "books".into(), version: "1.0".into(), date: None };
+    let all: Vec<ExtractedTool> = [found.tools, found.alternatives].concat();
+    derive_facts(&release, &all)
 }
 
-fn found(text: &str) -> Found {
+fn found(text: &str) -> ToolExtraction {
     found_in(&[("books/server.py", &format!("{HEAD}{text}"))])
 }
 
@@ -39,7 +40,7 @@ fn the_definition_that_can_do_most_harm_counts_and_not_the_one_that_says_most() 
             ("books/b.py", format!("{HEAD}@mcp.tool()\n{second}")),
         ];
         let found = found_in(&[(files[0].0, &files[0].1), (files[1].0, &files[1].1)]);
-        assert_eq!((found.tools.len(), found.others.len()), (1, 1));
+        assert_eq!((found.tools.len(), found.alternatives.len()), (1, 1));
         let kept = facts_of(found).tools;
         assert_eq!(kept.len(), 1);
         assert!(RiskLevel::of(kept[0].category) >= RiskLevel::High, "{:?}", kept[0].category);
@@ -59,19 +60,19 @@ fn a_python_package_with_more_than_is_looked_at_is_told_as_read_in_part() {
     let names: Vec<String> = (0..6).map(|at| format!("books/{at}.py")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
     let read = found_in(&files);
-    assert_eq!((read.tools.len(), read.passed_over), (0, 1));
+    assert_eq!((read.tools.len(), read.unread_parts), (0, 1));
     let many = |count: usize| (0..count).map(|at| format!("@mcp.tool()\ndef get_{at}(): pass\n")).collect::<String>();
     assert_eq!(found(&many(4_500)).tools.len(), 4_500);
     assert_eq!(facts_of(found(&many(4_500))).tools.len(), 4_000);
-    assert_eq!(found(&many(5_100)).passed_over, 1);
+    assert_eq!(found(&many(5_100)).unread_parts, 1);
     let steps = "for a in range_:\n    for b in range_:\n        for c in range_:\n            for d in range_: f(d)\n";
     let listed = format!("range_ = [{}]\n", "1, ".repeat(200));
-    assert_eq!(found(&format!("{tool}{listed}{steps}{}", many(1))).passed_over, 1);
+    assert_eq!(found(&format!("{tool}{listed}{steps}{}", many(1))).unread_parts, 1);
     let long = format!(
         "for name in [{}]:\n    mcp.tool(name=name)(f)\n",
         (0..2_100).map(|at| format!("'n{at}',")).collect::<String>()
     );
-    assert_eq!(found(&format!("def f(): pass\n{long}")).passed_over, 1);
+    assert_eq!(found(&format!("def f(): pass\n{long}")).unread_parts, 1);
 }
 
 #[test]
@@ -170,7 +171,7 @@ fn names_that_rest_on_one_another_many_times_are_looked_at_once() {
         }
     }
     let read = found(&text);
-    assert_eq!((read.tools.len(), read.passed_over), (1, 0));
+    assert_eq!((read.tools.len(), read.unread_parts), (1, 0));
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn of_definitions_that_say_as_much_every_run_takes_the_same() {
         let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         let read = found_in(&files);
         assert_eq!(read.tools[0].description.as_deref(), Some("Looks up a book."), "{first}");
-        assert_eq!(read.others.len(), 1);
+        assert_eq!(read.alternatives.len(), 1);
     }
 }
 
@@ -194,9 +195,9 @@ fn many_files_of_one_name_and_many_imports_of_it_are_told_as_read_in_part() {
     let mut files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "")).collect();
     let few = format!("{server}import shelf\n");
     files.push(("books/server.py", &few));
-    assert_eq!(found_in(&files).passed_over, 0);
+    assert_eq!(found_in(&files).unread_parts, 0);
     let many = format!("{server}import {}\n", vec!["shelf"; 10_000].join(","));
     files.pop();
     files.push(("books/server.py", &many));
-    assert_eq!(found_in(&files).passed_over, 1);
+    assert_eq!(found_in(&files).unread_parts, 1);
 }

@@ -289,7 +289,7 @@ fn what_never_ends_ends() {
     let nested: String = (0..12).map(|at| format!("{}for x{at} in L:\n", " ".repeat(at))).collect();
     let wide =
         format!("L = list(range(10)) + [{}]\n{nested}{}mcp.tool(name=x0)(f)\n", "1,".repeat(2_000), " ".repeat(12));
-    assert_eq!(found_in(&[("books/server.py", &with_head(&wide))]).passed_over, 1);
+    assert_eq!(found_in(&[("books/server.py", &with_head(&wide))]).unread_parts, 1);
 }
 
 #[test]

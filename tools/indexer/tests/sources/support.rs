@@ -1,24 +1,24 @@
 //! Packages made of a few lines.
 
-use gatelodge_catalogue::{FoundTool, SourceFile};
-use gatelodge_indexer::{Found, python_tools};
+use gatelodge_catalogue::{ExtractedTool, SourceFile};
+use gatelodge_indexer::{ToolExtraction, extract_python_tools};
 
 /// The tools of a package of one file.
-pub fn tools(text: &str) -> Vec<FoundTool> {
+pub fn tools(text: &str) -> Vec<ExtractedTool> {
     tools_of(&[("books/server.py", text)])
 }
 
 /// The tools of a package that is read whole.
-pub fn tools_of(files: &[(&str, &str)]) -> Vec<FoundTool> {
+pub fn tools_of(files: &[(&str, &str)]) -> Vec<ExtractedTool> {
     let found = found_in(files);
-    assert_eq!(found.passed_over, 0);
+    assert_eq!(found.unread_parts, 0);
     found.tools
 }
 
 /// What is found in a package.
-pub fn found_in(files: &[(&str, &str)]) -> Found {
+pub fn found_in(files: &[(&str, &str)]) -> ToolExtraction {
     let files: Vec<SourceFile<'_>> = files.iter().map(|(path, text)| SourceFile { path, text }).collect();
-    python_tools(&files)
+    extract_python_tools(&files)
 }
 
 /// Their names.
@@ -34,7 +34,7 @@ pub fn names_of(files: &[(&str, &str)]) -> Vec<String> {
 /// The names of tools that are there by default, and of those that are not.
 pub fn split(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
     let (optional, default): (Vec<_>, Vec<_>) = tools_of(files).into_iter().partition(|tool| tool.optional);
-    let names = |tools: Vec<FoundTool>| tools.into_iter().map(|tool| tool.name).collect();
+    let names = |tools: Vec<ExtractedTool>| tools.into_iter().map(|tool| tool.name).collect();
     (names(default), names(optional))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use gatelodge_catalogue::{FoundTool, PackageRegistry, Release, ToolFacts, facts};
+use gatelodge_catalogue::{ExtractedTool, PackageRegistry, PackageRelease, ToolFacts, derive_facts};
 use serde_json::{Map, Value, json};
 
 use crate::diagnostic_report::count_noun;
@@ -26,21 +26,21 @@ impl ClaimedTools {
 /// The facts of the tools that a list names.
 pub fn read_claimed_tools(server: &str, list: Option<&Value>) -> ClaimedTools {
     let list = list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let found: Vec<FoundTool> = list.iter().filter_map(read_tool).collect();
+    let found: Vec<ExtractedTool> = list.iter().filter_map(read_tool).collect();
     // Tools are judged among their siblings; where the server is published counts for nothing.
     let release =
-        Release { source: PackageRegistry::Npm, package: server.to_owned(), version: String::new(), date: None };
-    let tools = facts(&release, &found).tools;
+        PackageRelease { source: PackageRegistry::Npm, package: server.to_owned(), version: String::new(), date: None };
+    let tools = derive_facts(&release, &found).tools;
     let names: HashSet<&str> = found.iter().map(|tool| tool.name.as_str()).collect();
     let left_out = (list.len() - found.len()) + (names.len() - tools.len());
     ClaimedTools { tools, skipped: left_out }
 }
 
-fn read_tool(tool: &Value) -> Option<FoundTool> {
+fn read_tool(tool: &Value) -> Option<ExtractedTool> {
     let text = |name: &str| tool.get(name).and_then(Value::as_str).map(str::to_owned);
     let annotations = tool.get("annotations").and_then(Value::as_object).cloned().unwrap_or_default();
     let (name, description) = (text("name")?, text("description"));
-    Some(FoundTool { name, description, input_schema: input_schema(tool), annotations, optional: false })
+    Some(ExtractedTool { name, description, input_schema: input_schema(tool), annotations, optional: false })
 }
 
 /// What a tool takes: a schema, or the list of arguments that Docker's catalogues have.

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::{FoundTool, PackageRegistry, Release};
+use gatelodge_catalogue::{ExtractedTool, PackageRegistry, PackageRelease};
 use serde::{Deserialize, Serialize};
 
 use super::names::{Wanted, spelled};
@@ -24,13 +24,13 @@ pub struct Definition {
     package: String,
     server: String,
     #[serde(flatten)]
-    tool: FoundTool,
+    tool: ExtractedTool,
     #[serde(skip_serializing_if = "Option::is_none")]
     category: Option<&'static str>,
 }
 
 impl Definition {
-    pub fn of(release: &Release, tool: FoundTool) -> Self {
+    pub fn of(release: &PackageRelease, tool: ExtractedTool) -> Self {
         let (name, version) = (&release.package, &release.version);
         let package = match release.source {
             PackageRegistry::Pypi => format!("pypi:{name}=={version}"),

@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use data_encoding::HEXLOWER;
 use gatelodge_catalogue::{
-    ArchiveFormat, ArchiveLimits, ExtractDecision, PackageFacts, PackageRegistry, Release, SkipReason, UnpackedArchive,
-    facts, unpack,
+    ArchiveFormat, ArchiveLimits, ExtractDecision, PackageFacts, PackageRegistry, PackageRelease, SkipReason,
+    UnpackedArchive, derive_facts, unpack,
 };
-use gatelodge_indexer::{Listed, is_python_read, javascript_tools, newest_npm, newest_pypi, python_tools, uses_mcp};
+use gatelodge_indexer::{
+    Listed, extract_javascript_tools, extract_python_tools, is_python_input, newest_npm, newest_pypi, uses_mcp,
+};
 use http::Uri;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -127,8 +129,12 @@ pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
         let listed = listed(index, wanted).await?;
         version = Some(listed.version.clone());
         let archive = archive(index, wanted, &listed).await?;
-        let release =
-            Release { source: index.source, package: wanted.name.clone(), version: listed.version, date: listed.date };
+        let release = PackageRelease {
+            source: index.source,
+            package: wanted.name.clone(),
+            version: listed.version,
+            date: listed.date,
+        };
         let own = index.clone();
         let unpack = move || archive.unpacked(&own);
         let size = |unpacked: &Result<UnpackedArchive, Ended>| unpacked.as_ref().map_or(0, text_bytes);
@@ -266,7 +272,7 @@ pub fn remove_nameless(out: &Path) {
 }
 
 fn is_python(path: &str) -> ExtractDecision {
-    if is_python_read(path) { ExtractDecision::Extract } else { ExtractDecision::Skip }
+    if is_python_input(path) { ExtractDecision::Extract } else { ExtractDecision::Skip }
 }
 
 fn is_javascript(path: &str) -> ExtractDecision {
@@ -298,15 +304,16 @@ fn partly(unpacked: &UnpackedArchive) -> Option<Outcome> {
     (!unpacked.skipped.is_empty()).then_some(outcome)
 }
 
-fn found(release: &Release, unpacked: &mut UnpackedArchive) -> Result<Found, Ended> {
+fn found(release: &PackageRelease, unpacked: &mut UnpackedArchive) -> Result<Found, Ended> {
     if let Some(outcome) = partly(unpacked) {
         return Err((outcome, None));
     }
     let files = unpacked.source_files();
-    let gatelodge_indexer::Found { mut tools, others, passed_over } = match release.source {
-        PackageRegistry::Pypi => python_tools(&files),
-        PackageRegistry::Npm => javascript_tools(&files),
-    };
+    let gatelodge_indexer::ToolExtraction { mut tools, alternatives: others, unread_parts: passed_over } =
+        match release.source {
+            PackageRegistry::Pypi => extract_python_tools(&files),
+            PackageRegistry::Npm => extract_javascript_tools(&files),
+        };
     if passed_over > 0 {
         *unpacked.skipped.entry(SkipReason::LargeTotal).or_default() += passed_over;
         return Err((Outcome::TooLarge, None));
@@ -327,7 +334,7 @@ fn found(release: &Release, unpacked: &mut UnpackedArchive) -> Result<Found, End
     }
     let count = tools.len();
     tools.extend(others);
-    let facts = facts(release, &tools);
+    let facts = derive_facts(release, &tools);
     tools.truncate(count);
     let odd_names = count - facts.tools.len();
     let kept: HashSet<&str> = facts.tools.iter().map(|tool| tool.name.as_str()).collect();

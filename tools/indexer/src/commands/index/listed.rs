@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{FoundTool, PackageFacts, PackageName, Release, ToolEntry, facts, read_tools};
+use gatelodge_catalogue::{
+    ExtractedTool, PackageFacts, PackageName, PackageRelease, ToolEntry, derive_facts, read_tools,
+};
 use serde_json::{Map, Value};
 
 use crate::exit::{Exit, Failed, Usage};
@@ -25,10 +27,10 @@ pub fn facts_of(named: &str) -> Result<PackageFacts> {
             tools.push(tool(&item.map_err(|error| refused(&error.to_string()))?));
         }
     }
-    Ok(facts(&Release { source, package: package.name, version, date: None }, &tools))
+    Ok(derive_facts(&PackageRelease { source, package: package.name, version, date: None }, &tools))
 }
 
-fn tool(item: &ToolEntry<'_>) -> FoundTool {
+fn tool(item: &ToolEntry<'_>) -> ExtractedTool {
     let own = &item.tool;
     let read = |value: Option<gatelodge_json::JsonValue<'_>>| -> Value {
         value.and_then(|value| serde_json::from_str(value.raw()).ok()).unwrap_or_default()
@@ -41,7 +43,7 @@ fn tool(item: &ToolEntry<'_>) -> FoundTool {
     if let Some(title) = item.entry.get("title").and_then(|title| title.as_str()) {
         annotations.entry("title").or_insert(title.into());
     }
-    FoundTool {
+    ExtractedTool {
         name: own.name.to_string(),
         description: own.description.as_ref().map(ToString::to_string),
         input_schema: read(own.schema),

@@ -1,9 +1,9 @@
 //! Which tools are there if nobody changes a setting.
 
 use super::{SDK, read, read_one};
-use gatelodge_catalogue::FoundTool;
+use gatelodge_catalogue::ExtractedTool;
 
-fn split(tools: &[FoundTool]) -> (Vec<&str>, Vec<&str>) {
+fn split(tools: &[ExtractedTool]) -> (Vec<&str>, Vec<&str>) {
     let names = |optional: bool| {
         let own = tools.iter().filter(|tool| tool.optional == optional);
         own.map(|tool| tool.name.as_str()).collect()

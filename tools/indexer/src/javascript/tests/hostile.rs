@@ -3,10 +3,10 @@ use std::time::{Duration, Instant};
 use super::*;
 
 /// Reads within the time that hostile text may cost, which is far above what it does cost.
-fn in_time(text: &str) -> Vec<FoundTool> {
+fn in_time(text: &str) -> Vec<ExtractedTool> {
     let started = Instant::now();
     let text = format!("{SDK}{text}");
-    let found = javascript_tools(&[SourceFile { path: "dist/index.js", text: &text }]);
+    let found = extract_javascript_tools(&[SourceFile { path: "dist/index.js", text: &text }]);
     assert!(started.elapsed() < Duration::from_secs(180), "took {:?}", started.elapsed());
     found.tools
 }
@@ -68,7 +68,7 @@ fn what_grows_with_every_step_is_cut_off() {
 #[test]
 #[should_panic(expected = "no thread to read in")]
 fn a_reader_that_cannot_begin_is_not_one_that_finds_nothing() {
-    super::super::with_stack(1 << 60, Vec::<FoundTool>::new);
+    super::super::run_with_stack(1 << 60, Vec::<ExtractedTool>::new);
 }
 
 #[test]
@@ -78,8 +78,8 @@ fn a_package_with_more_than_is_read_is_told_as_read_in_part() {
         let names: Vec<String> = (0..texts.len()).map(|at| format!("{path}{at}.js")).collect();
         let parts = names.iter().map(String::as_str).zip(texts.iter().map(String::as_str));
         let files = parts.chain([("index.js", tool.as_str())]).map(|(path, text)| SourceFile { path, text });
-        let found = javascript_tools(&files.collect::<Vec<_>>());
-        (found.tools.len(), found.passed_over)
+        let found = extract_javascript_tools(&files.collect::<Vec<_>>());
+        (found.tools.len(), found.unread_parts)
     };
     // By letters, by nodes that more files would bring, and by those of a file alone.
     let remark = |at: usize| format!("/*{at}{}*/", " ".repeat(4 << 20));
@@ -110,8 +110,8 @@ fn tools_of_a_list_that_is_longer_than_is_followed_are_told_as_read_in_part() {
         server.setRequestHandler(ListToolsRequestSchema, () => ({ tools }));";
     let beside = "for (const name of all) console.log(name); server.tool('kept', 'Told', f);";
     let of = |text: String| {
-        let found = javascript_tools(&[SourceFile { path: "dist/index.js", text: &text }]);
-        (found.tools.len(), found.passed_over)
+        let found = extract_javascript_tools(&[SourceFile { path: "dist/index.js", text: &text }]);
+        (found.tools.len(), found.unread_parts)
     };
     assert_eq!(of(listed(2_900) + each), (2_900, 0));
     assert_eq!(of(listed(2_900) + handled), (2_900, 0));

@@ -158,13 +158,13 @@ fn a_registered_name_of_other_letters_is_kept_and_judged_and_one_that_is_only_de
         const twice = { name: "also here", description: "Told", inputSchema: { type: "object" } };
         server.registerTool("also here", {}, f); start(defined, twice);"#,
     );
-    let release = gatelodge_catalogue::Release {
+    let release = gatelodge_catalogue::PackageRelease {
         source: PackageRegistry::Npm,
         package: "x".into(),
         version: "1.0.0".into(),
         date: None,
     };
-    let kept = gatelodge_catalogue::facts(&release, &tools).tools;
+    let kept = gatelodge_catalogue::derive_facts(&release, &tools).tools;
     let kept_names: Vec<&str> = kept.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(kept_names, ["has space", "plain", "read\u{200b}_file", "dеlete_all", "also here"]);
     assert!(kept[2].signals.contains(&RiskSignalKind::HiddenText), "{:?}", kept[2].signals);
@@ -230,14 +230,14 @@ fn of_two_definitions_the_one_that_can_do_most_harm_counts() {
         r#"{SDK} server.tool("get_it", "Looks up a book.", {{ title: z.string(), shelf: z.string() }}, f);
         server.tool("get_it", "Deletes all files for good.", {{}}, f);"#
     );
-    let found = javascript_tools(&[SourceFile { path: "index.js", text: &text }]);
-    assert_eq!((found.tools.len(), found.others.len()), (1, 1));
-    let release = gatelodge_catalogue::Release {
+    let found = extract_javascript_tools(&[SourceFile { path: "index.js", text: &text }]);
+    assert_eq!((found.tools.len(), found.alternatives.len()), (1, 1));
+    let release = gatelodge_catalogue::PackageRelease {
         source: PackageRegistry::Npm,
         package: "x".into(),
         version: "1.0.0".into(),
         date: None,
     };
-    let kept = gatelodge_catalogue::facts(&release, &[found.tools, found.others].concat()).tools;
+    let kept = gatelodge_catalogue::derive_facts(&release, &[found.tools, found.alternatives].concat()).tools;
     assert_eq!((kept.len(), RiskLevel::of(kept[0].category)), (1, RiskLevel::Critical));
 }

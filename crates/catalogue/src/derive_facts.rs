@@ -8,21 +8,21 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use crate::classify::{RiskLevel, classify};
-use crate::found_tool::FoundTool;
+use crate::found_tool::ExtractedTool;
 use crate::package_index::{PackageFacts, PackageRegistry, ParameterFacts, ToolFacts, ToolHints};
 use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
 /// The most tools of one package; what has more makes them up.
-const MOST_TOOLS: usize = 4_000;
+const MAX_TOOLS_PER_PACKAGE: usize = 4_000;
 /// The most parameters of one tool.
-const MOST_PARAMETERS: usize = 256;
+const MAX_PARAMETERS_PER_TOOL: usize = 256;
 /// The longest name that an index keeps.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_BYTES: usize = 256;
 
 /// Which package was read.
 #[derive(Debug, Clone)]
-pub struct Release {
+pub struct PackageRelease {
     /// Where it is published.
     pub source: PackageRegistry,
     /// Its name there.
@@ -36,16 +36,17 @@ pub struct Release {
 /// The facts of a package: its tools among their siblings, without a word of their authors. Of several definitions of
 /// a name the one that can do most harm counts: which of them runs is not known. A name is left out if one of its
 /// definitions cannot be judged.
-pub fn facts(release: &Release, tools: &[FoundTool]) -> PackageFacts {
+pub fn derive_facts(release: &PackageRelease, tools: &[ExtractedTool]) -> PackageFacts {
     let mut seen = HashSet::new();
-    let names = tools.iter().map(|tool| tool.name.as_str()).filter(|name| seen.insert(*name)).take(MOST_TOOLS);
+    let names =
+        tools.iter().map(|tool| tool.name.as_str()).filter(|name| seen.insert(*name)).take(MAX_TOOLS_PER_PACKAGE);
     let names: Vec<&str> = names.collect();
     let server = ServerContext::new(&release.package, None, names.iter().copied());
     let mut by_name: HashMap<&str, Option<ToolFacts>> = HashMap::new();
-    for tool in tools.iter().filter(|tool| (1..=LONGEST_NAME).contains(&tool.name.len())) {
-        let own = tool_facts(tool, &server);
+    for tool in tools.iter().filter(|tool| (1..=MAX_NAME_BYTES).contains(&tool.name.len())) {
+        let own = derive_tool_facts(tool, &server);
         let worst = match by_name.remove(tool.name.as_str()) {
-            Some(known) => known.zip(own).map(|(known, own)| worse(known, own)),
+            Some(known) => known.zip(own).map(|(known, own)| riskier_tool(known, own)),
             None => own,
         };
         by_name.insert(&tool.name, worst);
@@ -60,15 +61,15 @@ pub fn facts(release: &Release, tools: &[FoundTool]) -> PackageFacts {
 }
 
 /// The one of two that can do more harm. It is optional only if both are.
-fn worse(known: ToolFacts, own: ToolFacts) -> ToolFacts {
+fn riskier_tool(known: ToolFacts, own: ToolFacts) -> ToolFacts {
     let optional = known.optional && own.optional;
     let worse = if RiskLevel::of(own.category) > RiskLevel::of(known.category) { own } else { known };
     ToolFacts { optional, ..worse }
 }
 
-fn tool_facts(found: &FoundTool, server: &ServerContext) -> Option<ToolFacts> {
+fn derive_tool_facts(found: &ExtractedTool, server: &ServerContext) -> Option<ToolFacts> {
     // Where it is registered is no part of its definition.
-    let text = serde_json::to_string(&FoundTool { optional: false, ..found.clone() }).ok()?;
+    let text = serde_json::to_string(&ExtractedTool { optional: false, ..found.clone() }).ok()?;
     let document = read(text.as_bytes(), &JsonLimits::REPLY).ok()?;
     let tool = ToolSpec::of(document.root()).ok()?;
     let known = classify(&tool, server);
@@ -77,7 +78,7 @@ fn tool_facts(found: &FoundTool, server: &ServerContext) -> Option<ToolFacts> {
     let hint = |name: &str| found.annotations.get(name).and_then(Json::as_bool);
     Some(ToolFacts {
         name: found.name.clone(),
-        parameters: parameters(&found.input_schema),
+        parameters: parameter_facts(&found.input_schema),
         claims: ToolHints {
             read_only: hint("readOnlyHint"),
             destructive: hint("destructiveHint"),
@@ -93,21 +94,25 @@ fn tool_facts(found: &FoundTool, server: &ServerContext) -> Option<ToolFacts> {
     })
 }
 
-fn parameters(schema: &Json) -> Vec<ParameterFacts> {
+fn parameter_facts(schema: &Json) -> Vec<ParameterFacts> {
     let Some(properties) = schema.get("properties").and_then(Json::as_object) else { return Vec::new() };
     let required = schema.get("required").and_then(Json::as_array);
     let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
-    let all = properties.iter().take(MOST_PARAMETERS);
+    let all = properties.iter().take(MAX_PARAMETERS_PER_TOOL);
     // One whose name says nothing, or goes on without end, is nothing that can be told.
-    let all = all.filter(|(name, _)| !name.is_empty() && name.len() <= LONGEST_NAME);
-    all.map(|(name, schema)| ParameterFacts { name: name.clone(), kind: kind(schema), required: is_required(name) })
-        .collect()
+    let all = all.filter(|(name, _)| !name.is_empty() && name.len() <= MAX_NAME_BYTES);
+    all.map(|(name, schema)| ParameterFacts {
+        name: name.clone(),
+        kind: json_type(schema),
+        required: is_required(name),
+    })
+    .collect()
 }
 
 /// The JSON type of a schema; of several, the first that is something.
-fn kind(schema: &Json) -> String {
-    const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
-    let known = |word: &str| TYPES.contains(&word).then(|| word.to_owned());
+fn json_type(schema: &Json) -> String {
+    const JSON_TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
+    let known = |word: &str| JSON_TYPES.contains(&word).then(|| word.to_owned());
     match schema.get("type") {
         Some(Json::String(word)) => return known(word).unwrap_or_default(),
         Some(Json::Array(words)) => {
@@ -116,5 +121,5 @@ fn kind(schema: &Json) -> String {
         _ => {}
     }
     let inner = ["anyOf", "oneOf", "allOf"].iter().find_map(|name| schema.get(name)).and_then(Json::as_array);
-    inner.into_iter().flatten().map(kind).find(|kind| !kind.is_empty()).unwrap_or_default()
+    inner.into_iter().flatten().map(json_type).find(|kind| !kind.is_empty()).unwrap_or_default()
 }

@@ -2,23 +2,23 @@
 
 use std::collections::HashMap;
 
-use gatelodge_catalogue::FoundTool;
+use gatelodge_catalogue::ExtractedTool;
 
 /// What a reader found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ToolExtraction {
     /// The tools, one for each name: the definition that says most. None where something was passed over: those of a
     /// part would be told as all that there are.
-    pub tools: Vec<FoundTool>,
+    pub tools: Vec<ExtractedTool>,
     /// Other definitions of the same names. Nobody knows which of them a client is offered.
-    pub others: Vec<FoundTool>,
+    pub alternatives: Vec<ExtractedTool>,
     /// Parts that were not read, because all together are more than is read.
-    pub passed_over: usize,
+    pub unread_parts: usize,
 }
 
-impl Found {
+impl ToolExtraction {
     /// Definitions, put together by name.
-    pub(crate) fn of<K: Ord>(definitions: Vec<FoundTool>, says: fn(&FoundTool) -> K) -> Self {
+    pub(crate) fn from_definitions<K: Ord>(definitions: Vec<ExtractedTool>, says: fn(&ExtractedTool) -> K) -> Self {
         let mut found = Self::default();
         let mut places: HashMap<String, usize> = HashMap::new();
         for mut tool in definitions {
@@ -34,18 +34,18 @@ impl Found {
                 std::mem::swap(known, &mut tool);
             }
             if tool != *known {
-                found.others.push(tool);
+                found.alternatives.push(tool);
             }
         }
         // Nobody publishes a server without tools: then a condition was misread, or everybody sets something.
         if found.tools.iter().all(|tool| tool.optional) {
-            found.tools.iter_mut().chain(&mut found.others).for_each(|tool| tool.optional = false);
+            found.tools.iter_mut().chain(&mut found.alternatives).for_each(|tool| tool.optional = false);
         }
         found
     }
 
     /// That so many parts were not read.
-    pub(crate) fn in_part(passed_over: usize) -> Self {
-        Self { passed_over, ..Self::default() }
+    pub(crate) fn incomplete(unread_parts: usize) -> Self {
+        Self { unread_parts, ..Self::default() }
     }
 }
