@@ -9,11 +9,11 @@ mod classifier_evaluation;
 mod given;
 mod index_writer;
 mod javascript;
-mod listing;
+mod pep440_version;
 mod python;
+mod registry_page;
 mod tool_extraction;
 mod training;
-mod version;
 
 pub use category_labels::{CategoryLabel, LabelledTool, read_labelled_tool};
 pub use classifier_evaluation::{
@@ -21,7 +21,7 @@ pub use classifier_evaluation::{
 };
 pub use index_writer::{WriteIndexError, write_index};
 pub use javascript::extract_javascript_tools;
-pub use listing::{Listed, names, newest_npm, newest_pypi};
 pub use python::{extract_python_tools, is_python_input, uses_mcp};
+pub use registry_page::{ReleaseFile, find_npm_file, find_pypi_file, package_names};
 pub use tool_extraction::ToolExtraction;
 pub use training::{HeldOutPrediction, LabelSource, TrainingResult, train};

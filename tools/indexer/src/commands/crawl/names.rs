@@ -51,7 +51,7 @@ pub async fn wanted(
             let list = address::list(index).ok_or_else(|| Usage("the index's address is none".to_owned()))?;
             let page = fetcher.text(&list, LIST, MOST_LISTED).await;
             let page = page.map_err(|error| Unreachable(format!("the index does not list its packages: {error}")))?;
-            let named = gatelodge_indexer::names(&page, |name| carries_mcp(name) && is_name(source, name));
+            let named = gatelodge_indexer::package_names(&page, |name| carries_mcp(name) && is_name(source, name));
             if named.is_empty() {
                 let what = "the index lists no package whose name carries `mcp`: what it gave may be no list";
                 return Err(Unreachable(what.to_owned()).into());

@@ -13,7 +13,8 @@ use gatelodge_catalogue::{
     UnpackedArchive, derive_facts, unpack,
 };
 use gatelodge_indexer::{
-    Listed, extract_javascript_tools, extract_python_tools, is_python_input, newest_npm, newest_pypi, uses_mcp,
+    ReleaseFile, extract_javascript_tools, extract_python_tools, find_npm_file, find_pypi_file, is_python_input,
+    uses_mcp,
 };
 use http::Uri;
 use serde::{Deserialize, Serialize};
@@ -166,7 +167,7 @@ pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
 
 type Ended = (Outcome, Option<String>);
 
-async fn listed(index: &Index, wanted: &Wanted) -> Result<Listed, Ended> {
+async fn listed(index: &Index, wanted: &Wanted) -> Result<ReleaseFile, Ended> {
     let address = address::page(&index.address, index.source, &wanted.name).ok_or((Outcome::NotFound, None))?;
     let (accept, version) = match index.source {
         PackageRegistry::Pypi => (PYPI_PAGE, wanted.version.as_deref()),
@@ -178,8 +179,8 @@ async fn listed(index: &Index, wanted: &Wanted) -> Result<Listed, Ended> {
     let read = file.rewind().and_then(|()| file.read_to_string(&mut page));
     read.map_err(|error| (Outcome::Failed, Some(format!("the page cannot be read: {error}"))))?;
     let listed = match index.source {
-        PackageRegistry::Pypi => newest_pypi(&page, &wanted.name, version),
-        PackageRegistry::Npm => newest_npm(&page, version),
+        PackageRegistry::Pypi => find_pypi_file(&page, &wanted.name, version),
+        PackageRegistry::Npm => find_npm_file(&page, version),
     };
     let mut listed = listed.ok_or((Outcome::NoFiles, None))?;
     let whole = address::joined(&address, &listed.address).ok_or((Outcome::NoFiles, None))?;
@@ -203,11 +204,11 @@ struct Archive {
     file: Option<File>,
 }
 
-async fn archive(index: &Index, wanted: &Wanted, listed: &Listed) -> Result<Archive, Ended> {
+async fn archive(index: &Index, wanted: &Wanted, listed: &ReleaseFile) -> Result<Archive, Ended> {
     // Where no hash is told, an address stands for what it leads to.
     let other = listed.sha512.as_ref().unwrap_or(&listed.address);
     let key = listed.sha256.clone().unwrap_or_else(|| HEXLOWER.encode(&Sha256::digest(other.as_bytes())));
-    let form = listed.form;
+    let form = listed.format;
     if index.cache.as_ref().is_some_and(|cache| cache.has(&key)) {
         return Ok(Archive { key, form, file: None });
     }

@@ -1,24 +1,24 @@
 //! What package indexes say: which packages there are, and which file is the newest of one.
 
-mod html;
+mod html_links;
 
 use gatelodge_catalogue::normalized_name;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 
-use crate::version::Version;
+use crate::pep440_version::Pep440Version;
 use gatelodge_catalogue::ArchiveFormat;
 
 /// The file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ReleaseFile {
     /// Its version.
     pub version: String,
     /// Where it is, as the index says it: whole, or as seen from the page.
     pub address: String,
     /// Its form.
-    pub form: ArchiveFormat,
+    pub format: ArchiveFormat,
     /// The SHA-256 of its bytes, in hexadecimal digits, if the index says it.
     pub sha256: Option<String>,
     /// The SHA-512 of its bytes, in base64, if the index says it.
@@ -30,7 +30,7 @@ pub struct Listed {
 /// A file of a Python package, in either form of the index.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-struct File {
+struct PypiFile {
     filename: String,
     url: String,
     hashes: HashMap<String, String>,
@@ -38,25 +38,25 @@ struct File {
     yanked: serde_json::Value,
 }
 
-impl File {
+impl PypiFile {
     fn is_yanked(&self) -> bool {
         !matches!(self.yanked, serde_json::Value::Null | serde_json::Value::Bool(false))
     }
 }
 
 /// The names of all packages that an index lists, as far as they are wanted.
-pub fn names(page: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+pub fn package_names(page: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     #[derive(Deserialize)]
-    struct Project {
+    struct PypiProject {
         name: String,
     }
     #[derive(Deserialize)]
-    struct Page {
-        projects: Vec<Project>,
+    struct PypiProjectList {
+        projects: Vec<PypiProject>,
     }
-    let mut names: Vec<String> = match serde_json::from_str::<Page>(page) {
+    let mut names: Vec<String> = match serde_json::from_str::<PypiProjectList>(page) {
         Ok(page) => page.projects.into_iter().map(|project| project.name).filter(|name| wanted(name)).collect(),
-        Err(_) => html::anchors(page).map(|anchor| anchor.text).filter(|name| wanted(name)).collect(),
+        Err(_) => html_links::links(page).map(|anchor| anchor.text).filter(|name| wanted(name)).collect(),
     };
     names.sort_unstable();
     names.dedup();
@@ -65,32 +65,32 @@ pub fn names(page: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
 
 /// The newest file of a Python package, or the one of a version. A withdrawn version is taken only if there is no
 /// other, and so is one that comes before a release.
-pub fn newest_pypi(page: &str, package: &str, wanted: Option<&str>) -> Option<Listed> {
+pub fn find_pypi_file(page: &str, package: &str, wanted: Option<&str>) -> Option<ReleaseFile> {
     #[derive(Deserialize)]
     struct Page {
-        files: Vec<File>,
+        files: Vec<PypiFile>,
     }
     let files = match serde_json::from_str::<Page>(page) {
         Ok(page) => page.files,
-        Err(_) => html::anchors(page).map(html::Anchor::into_file).collect(),
+        Err(_) => html_links::links(page).map(html_links::HtmlLink::into_pypi_file).collect(),
     };
     let files = files.into_iter().filter_map(|file| {
-        let (version, form) = (version_of(&file.filename, package)?, ArchiveFormat::of(&file.filename)?);
-        let order = Version::of(&version)?;
+        let (version, form) = (version_in_file_name(&file.filename, package)?, ArchiveFormat::of(&file.filename)?);
+        let order = Pep440Version::of(&version)?;
         Some((file, version, order, form))
     });
     let files = files.filter(|(_, version, ..)| wanted.is_none_or(|wanted| wanted == version));
     let best = files.max_by_key(|(file, _, order, _)| {
-        (!file.is_yanked(), !order.is_early(), order.clone(), preference(&file.filename))
+        (!file.is_yanked(), !order.is_pre_release(), order.clone(), file_preference(&file.filename))
     });
     let (file, version, _, form) = best?;
-    let date = file.upload_time.as_deref().and_then(day);
+    let date = file.upload_time.as_deref().and_then(date_part);
     let sha256 = file.hashes.get("sha256").filter(|hash| is_sha256(hash)).cloned();
-    Some(Listed { version, address: file.url, form, sha256, sha512: None, date })
+    Some(ReleaseFile { version, address: file.url, format: form, sha256, sha512: None, date })
 }
 
 /// Wheels of Python alone are smallest; sources come before wheels of a platform, which may be compiled.
-fn preference(name: &str) -> u8 {
+fn file_preference(name: &str) -> u8 {
     if name.ends_with("-none-any.whl") {
         3
     } else if !name.ends_with(".whl") {
@@ -101,11 +101,11 @@ fn preference(name: &str) -> u8 {
 }
 
 /// The longest name of a file.
-const LONGEST_FILE: usize = 512;
+const MAX_FILE_NAME_BYTES: usize = 512;
 
 /// The version in a file's name: `my_package-1.0-py3-none-any.whl`, `my.package-1.0.tar.gz`.
-fn version_of(file: &str, package: &str) -> Option<String> {
-    if file.len() > LONGEST_FILE {
+fn version_in_file_name(file: &str, package: &str) -> Option<String> {
+    if file.len() > MAX_FILE_NAME_BYTES {
         return None;
     }
     let wanted = normalized_name(package);
@@ -119,7 +119,7 @@ fn version_of(file: &str, package: &str) -> Option<String> {
 }
 
 /// The newest file of an npm package, or the one of a version.
-pub fn newest_npm(page: &str, wanted: Option<&str>) -> Option<Listed> {
+pub fn find_npm_file(page: &str, wanted: Option<&str>) -> Option<ReleaseFile> {
     #[derive(Deserialize)]
     struct Page<'p> {
         #[serde(rename = "dist-tags", default)]
@@ -130,28 +130,28 @@ pub fn newest_npm(page: &str, wanted: Option<&str>) -> Option<Listed> {
         time: HashMap<String, serde_json::Value>,
     }
     #[derive(Deserialize)]
-    struct Release {
-        dist: Dist,
+    struct NpmRelease {
+        dist: NpmDist,
     }
     #[derive(Deserialize)]
-    struct Dist {
+    struct NpmDist {
         tarball: String,
         #[serde(default)]
         integrity: String,
     }
     let page: Page<'_> = serde_json::from_str(page).ok()?;
     let version = wanted.or_else(|| page.tags.get("latest").map(String::as_str))?;
-    let release: Release = serde_json::from_str(page.versions.get(version)?.get()).ok()?;
-    let date = page.time.get(version).and_then(|time| time.as_str()).and_then(day);
+    let release: NpmRelease = serde_json::from_str(page.versions.get(version)?.get()).ok()?;
+    let date = page.time.get(version).and_then(|time| time.as_str()).and_then(date_part);
     // Several may be told, with a space between them.
     let sha512 = release.dist.integrity.split_whitespace().find_map(|told| told.strip_prefix("sha512-"));
     let sha512 = sha512.map(|told| told.split('?').next().unwrap_or_default().to_owned());
     let (version, address) = (version.to_owned(), release.dist.tarball);
-    Some(Listed { version, address, form: ArchiveFormat::TarGz, sha256: None, sha512, date })
+    Some(ReleaseFile { version, address, format: ArchiveFormat::TarGz, sha256: None, sha512, date })
 }
 
 /// The day of a time: `2026-11-16T14:20:00Z`.
-fn day(time: &str) -> Option<String> {
+fn date_part(time: &str) -> Option<String> {
     let day = time.get(..10)?;
     let is_day = day.bytes().enumerate().all(|(at, byte)| match at {
         4 | 7 => byte == b'-',
@@ -178,50 +178,50 @@ mod tests {
 
     #[test]
     fn the_newest_release_that_is_not_withdrawn_is_taken() {
-        let listed = newest_pypi(PAGE, "book.mcp", None).expect("found");
+        let listed = find_pypi_file(PAGE, "book.mcp", None).expect("found");
         assert_eq!(listed.version, "1.10");
         assert_eq!(listed.address, "../files/book_mcp-1.10-py3-none-any.whl");
         assert_eq!(listed.date.as_deref(), Some("2026-01-02"));
         assert_eq!(listed.sha256, Some("a".repeat(64)));
-        assert_eq!(listed.form, ArchiveFormat::Zip);
-        assert_eq!(newest_pypi(PAGE, "book-mcp", Some("1.9")).expect("found").form, ArchiveFormat::TarGz);
-        assert_eq!(newest_pypi(PAGE, "book", None), None);
+        assert_eq!(listed.format, ArchiveFormat::Zip);
+        assert_eq!(find_pypi_file(PAGE, "book-mcp", Some("1.9")).expect("found").format, ArchiveFormat::TarGz);
+        assert_eq!(find_pypi_file(PAGE, "book", None), None);
     }
 
     #[test]
     fn what_is_early_or_withdrawn_is_better_than_nothing() {
         let only = |line: usize| PAGE.lines().nth(line).expect("a line").to_owned();
-        assert_eq!(newest_pypi(&only(4), "book-mcp", None).expect("found").version, "2.0rc1");
-        assert_eq!(newest_pypi(&only(5), "book-mcp", None).expect("found").version, "3.0");
-        assert_eq!(newest_pypi(&only(6), "book-mcp", None), None);
+        assert_eq!(find_pypi_file(&only(4), "book-mcp", None).expect("found").version, "2.0rc1");
+        assert_eq!(find_pypi_file(&only(5), "book-mcp", None).expect("found").version, "3.0");
+        assert_eq!(find_pypi_file(&only(6), "book-mcp", None), None);
         let endless = format!("<a href='x'>book_mcp-1.{}.tar.gz</a>", "0".repeat(600));
-        assert_eq!(newest_pypi(&endless, "book-mcp", None), None);
+        assert_eq!(find_pypi_file(&endless, "book-mcp", None), None);
     }
 
     #[test]
     fn both_forms_of_the_index_say_the_same() {
         let json = r#"{"files": [{"filename": "book_mcp-1.10-py3-none-any.whl", "url": "../x.whl", "yanked": false,
             "hashes": {"sha256": "short"}, "upload-time": "2026-01-02T03:04:05Z"}]}"#;
-        let listed = newest_pypi(json, "book-mcp", None).expect("found");
+        let listed = find_pypi_file(json, "book-mcp", None).expect("found");
         assert_eq!(
             (listed.version.as_str(), listed.sha256, listed.date.as_deref()),
             ("1.10", None, Some("2026-01-02"))
         );
         let html = "<a href='b/'>b-mcp</a><a href=\"a/\">a-mcp</a><a href=\"c/\">other</a>";
         let wanted = |name: &str| name.contains("mcp");
-        assert_eq!(names(html, wanted), ["a-mcp", "b-mcp"]);
+        assert_eq!(package_names(html, wanted), ["a-mcp", "b-mcp"]);
         let json = r#"{"projects": [{"name": "b-mcp"}, {"name": "other"}, {"name": "a-mcp"}]}"#;
-        assert_eq!(names(json, wanted), ["a-mcp", "b-mcp"]);
+        assert_eq!(package_names(json, wanted), ["a-mcp", "b-mcp"]);
     }
 
     #[test]
     fn the_latest_tarball_of_npm_is_taken() {
         let page = r#"{"dist-tags": {"latest": "1.2.0"}, "time": {"1.2.0": "2026-03-04T00:00:00Z", "unpublished": {}},
             "versions": {"1.2.0": {"dist": {"tarball": "x/-/x-1.2.0.tgz", "integrity": "sha1-aa sha512-bb==?x"}}, "2.0.0-rc.1": {"dist": {"tarball": "y"}}}}"#;
-        let listed = newest_npm(page, None).expect("found");
+        let listed = find_npm_file(page, None).expect("found");
         assert_eq!((listed.version.as_str(), listed.address.as_str()), ("1.2.0", "x/-/x-1.2.0.tgz"));
         assert_eq!((listed.date.as_deref(), listed.sha512.as_deref()), (Some("2026-03-04"), Some("bb==")));
-        assert_eq!(newest_npm(page, Some("9")), None);
-        assert_eq!(newest_npm("{}", None), None);
+        assert_eq!(find_npm_file(page, Some("9")), None);
+        assert_eq!(find_npm_file("{}", None), None);
     }
 }

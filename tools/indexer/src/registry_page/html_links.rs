@@ -2,18 +2,18 @@
 
 use std::collections::HashMap;
 
-use super::File;
+use super::PypiFile;
 
 /// A link: its attributes and its text.
 #[derive(Debug)]
-pub struct Anchor {
+pub struct HtmlLink {
     attributes: HashMap<String, String>,
     /// What is shown.
     pub text: String,
 }
 
 /// The links of a page.
-pub fn anchors(page: &str) -> impl Iterator<Item = Anchor> {
+pub fn links(page: &str) -> impl Iterator<Item = HtmlLink> {
     let mut rest = page;
     std::iter::from_fn(move || {
         let start = rest.find("<a ")?;
@@ -21,13 +21,13 @@ pub fn anchors(page: &str) -> impl Iterator<Item = Anchor> {
         let end = rest.find("</a>").unwrap_or(rest.len());
         let inside = rest.get(..end)?;
         rest = rest.get(end..)?;
-        let (attributes, text) = attributes(inside);
-        Some(Anchor { attributes, text: plain(text.trim()) })
+        let (attributes, text) = parse_attributes(inside);
+        Some(HtmlLink { attributes, text: decode_entities(text.trim()) })
     })
 }
 
 /// The attributes of a tag, and what comes after it.
-fn attributes(mut rest: &str) -> (HashMap<String, String>, &str) {
+fn parse_attributes(mut rest: &str) -> (HashMap<String, String>, &str) {
     let mut found = HashMap::new();
     loop {
         rest = rest.trim_start();
@@ -49,12 +49,12 @@ fn attributes(mut rest: &str) -> (HashMap<String, String>, &str) {
         };
         let Some(end) = end else { return (found, "") };
         let (value, after) = value.split_at(end);
-        found.insert(name.to_ascii_lowercase(), plain(value));
+        found.insert(name.to_ascii_lowercase(), decode_entities(value));
         rest = if quote.is_some() { after.get(1..).unwrap_or_default() } else { after };
     }
 }
 
-fn plain(text: &str) -> String {
+fn decode_entities(text: &str) -> String {
     if !text.contains('&') {
         return text.to_owned();
     }
@@ -62,9 +62,9 @@ fn plain(text: &str) -> String {
     marks.iter().fold(text.to_owned(), |text, (mark, letter)| text.replace(mark, letter))
 }
 
-impl Anchor {
+impl HtmlLink {
     /// The file that a link of a package's page stands for.
-    pub fn into_file(mut self) -> File {
+    pub fn into_pypi_file(mut self) -> PypiFile {
         let address = self.attributes.remove("href").unwrap_or_default();
         let (url, fragment) = match address.split_once('#') {
             Some((url, fragment)) => (url.to_owned(), fragment.to_owned()),
@@ -72,7 +72,7 @@ impl Anchor {
         };
         let hashes = fragment.split_once('=').map(|(name, hash)| (name.to_owned(), hash.to_owned()));
         let yanked = self.attributes.contains_key("data-yanked");
-        File {
+        PypiFile {
             filename: self.text,
             url,
             hashes: hashes.into_iter().collect(),

@@ -4,16 +4,16 @@ use std::cmp::Ordering;
 
 /// A version, as far as its order needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
+pub struct Pep440Version {
     epoch: u64,
     release: Vec<u64>,
     /// `a`, `b` or `rc`, and its number.
-    before: Option<(u8, u64)>,
+    pre_release: Option<(u8, u64)>,
     post: Option<u64>,
     dev: Option<u64>,
 }
 
-impl Version {
+impl Pep440Version {
     /// Reads a version; none if it is not one.
     pub fn of(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase();
@@ -23,9 +23,9 @@ impl Version {
             Some((epoch, rest)) => (epoch.parse().ok()?, rest),
             None => (0, text),
         };
-        let mut release = vec![number(&mut rest)?];
+        let mut release = vec![take_number(&mut rest)?];
         while let Some(mut next) = rest.strip_prefix('.') {
-            let Some(part) = number(&mut next) else { break };
+            let Some(part) = take_number(&mut next) else { break };
             release.push(part);
             rest = next;
         }
@@ -33,26 +33,27 @@ impl Version {
             release.pop();
         }
         let words = [("alpha", 0), ("beta", 1), ("preview", 2), ("pre", 2), ("rc", 2), ("a", 0), ("b", 1), ("c", 2)];
-        let before = words.iter().find_map(|(word, rank)| Some((*rank, labelled(&mut rest, word)?)));
-        let post =
-            labelled(&mut rest, "post").or_else(|| labelled(&mut rest, "rev")).or_else(|| labelled(&mut rest, "r"));
+        let before = words.iter().find_map(|(word, rank)| Some((*rank, take_labelled_number(&mut rest, word)?)));
+        let post = take_labelled_number(&mut rest, "post")
+            .or_else(|| take_labelled_number(&mut rest, "rev"))
+            .or_else(|| take_labelled_number(&mut rest, "r"));
         let post = post.or_else(|| {
             let mut after = rest.strip_prefix('-')?;
-            let post = number(&mut after)?;
+            let post = take_number(&mut after)?;
             rest = after;
             Some(post)
         });
-        let dev = labelled(&mut rest, "dev");
-        rest.is_empty().then_some(Self { epoch, release, before, post, dev })
+        let dev = take_labelled_number(&mut rest, "dev");
+        rest.is_empty().then_some(Self { epoch, release, pre_release: before, post, dev })
     }
 
     /// Whether it comes before a release.
-    pub fn is_early(&self) -> bool {
-        self.before.is_some() || self.dev.is_some()
+    pub fn is_pre_release(&self) -> bool {
+        self.pre_release.is_some() || self.dev.is_some()
     }
 
-    fn rank(&self) -> Rank<'_> {
-        let before = match (self.before, self.post, self.dev) {
+    fn sort_key(&self) -> Pep440SortKey<'_> {
+        let before = match (self.pre_release, self.post, self.dev) {
             (Some((word, number)), ..) => (1, word, number),
             (None, None, Some(_)) => (0, 0, 0),
             _ => (2, 0, 0),
@@ -62,21 +63,21 @@ impl Version {
 }
 
 /// What versions are compared by: epoch, release, what comes before it, what comes after it, and work on it.
-type Rank<'v> = (u64, &'v [u64], (u8, u8, u64), Option<u64>, (bool, u64));
+type Pep440SortKey<'v> = (u64, &'v [u64], (u8, u8, u64), Option<u64>, (bool, u64));
 
-impl Ord for Version {
+impl Ord for Pep440Version {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.rank().cmp(&other.rank())
+        self.sort_key().cmp(&other.sort_key())
     }
 }
 
-impl PartialOrd for Version {
+impl PartialOrd for Pep440Version {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-fn number(rest: &mut &str) -> Option<u64> {
+fn take_number(rest: &mut &str) -> Option<u64> {
     let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
     let value = rest.get(..end)?.parse().ok()?;
     *rest = rest.get(end..)?;
@@ -84,11 +85,11 @@ fn number(rest: &mut &str) -> Option<u64> {
 }
 
 /// A word with a number, parted or not: `rc1`, `.post2`, `-dev`.
-fn labelled(rest: &mut &str, word: &str) -> Option<u64> {
+fn take_labelled_number(rest: &mut &str, word: &str) -> Option<u64> {
     let parted = rest.strip_prefix(['.', '-', '_']).unwrap_or(rest);
     let after = parted.strip_prefix(word)?;
     let mut digits = after.strip_prefix(['.', '-', '_']).unwrap_or(after);
-    match number(&mut digits) {
+    match take_number(&mut digits) {
         Some(value) => {
             *rest = digits;
             Some(value)
@@ -122,16 +123,16 @@ mod tests {
             "2",
             "1!0.1",
         ];
-        let read: Vec<Version> = order.iter().map(|text| Version::of(text).expect(text)).collect();
+        let read: Vec<Pep440Version> = order.iter().map(|text| Pep440Version::of(text).expect(text)).collect();
         for pair in read.windows(2) {
             assert!(pair[0] < pair[1], "{pair:?}");
         }
-        assert_eq!(Version::of("1.0"), Version::of("v1.0.0"));
-        assert_eq!(Version::of("1.0-1"), Version::of("1.0.post1"));
-        assert_eq!(Version::of("1.0_alpha.1"), Version::of("1.0a1"));
-        assert_eq!(Version::of("nightly"), None);
-        assert_eq!(Version::of("1.0banana"), None);
-        assert!(Version::of("1.0rc1").expect("read").is_early());
-        assert!(!Version::of("1.0.post1").expect("read").is_early());
+        assert_eq!(Pep440Version::of("1.0"), Pep440Version::of("v1.0.0"));
+        assert_eq!(Pep440Version::of("1.0-1"), Pep440Version::of("1.0.post1"));
+        assert_eq!(Pep440Version::of("1.0_alpha.1"), Pep440Version::of("1.0a1"));
+        assert_eq!(Pep440Version::of("nightly"), None);
+        assert_eq!(Pep440Version::of("1.0banana"), None);
+        assert!(Pep440Version::of("1.0rc1").expect("read").is_pre_release());
+        assert!(!Pep440Version::of("1.0.post1").expect("read").is_pre_release());
     }
 }
