@@ -6,7 +6,6 @@
 
 mod category_labels;
 mod classifier_evaluation;
-mod given;
 mod index_writer;
 mod javascript;
 mod pep440_version;
@@ -14,6 +13,7 @@ mod python;
 mod registry_page;
 mod tool_extraction;
 mod training;
+mod user_supplied_settings;
 
 pub use category_labels::{CategoryLabel, LabelledTool, read_labelled_tool};
 pub use classifier_evaluation::{

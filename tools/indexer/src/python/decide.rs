@@ -7,7 +7,7 @@ use super::evaluate::one_of;
 use super::scope::{Binding, ScopeId};
 use super::syntax::{Call, Comparison, Expr};
 use super::value::{Arguments, Foreign, Value};
-use crate::given::is_given_by_user;
+use crate::user_supplied_settings::is_user_supplied;
 
 /// Where parsed arguments of the command line come from.
 const PARSED: &str = "argparse.parse_args";
@@ -16,7 +16,7 @@ const PARSED: &str = "argparse.parse_args";
 pub fn asked(path: &str, arguments: &Arguments) -> Option<Value> {
     match path.rsplit('.').next().unwrap_or(path) {
         "getenv" | "get" if path.starts_with("os.") => Some(match arguments.positional.first() {
-            Some(Value::Str(name)) if !is_given_by_user(name) => {
+            Some(Value::Str(name)) if !is_user_supplied(name) => {
                 arguments.get("default", Some(1)).cloned().unwrap_or(Value::None)
             }
             _ => Value::unknown(),
@@ -63,14 +63,14 @@ impl Reader<'_> {
     pub fn is_unsettled(&self, name: &Rc<str>, binding: &Binding, scope: ScopeId) -> bool {
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let is_empty = matches!(binding, Binding::Expr(value) if matches!(**value, Expr::None));
-        is_empty || is_given_by_user(name) || self.reach.is_changed(file, name)
+        is_empty || is_user_supplied(name) || self.reach.is_changed(file, name)
     }
 
     /// `"NAME" in os.environ`.
     pub fn compared_outside(&self, one: &Value, how: Comparison, other: &Value) -> Option<bool> {
         match (one, how, other) {
             (Value::Str(name), Comparison::In | Comparison::NotIn, Value::External(path))
-                if self.is_deciding && &**path == "os.environ" && !is_given_by_user(name) =>
+                if self.is_deciding && &**path == "os.environ" && !is_user_supplied(name) =>
             {
                 Some(how == Comparison::NotIn)
             }

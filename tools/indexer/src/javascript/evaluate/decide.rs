@@ -1,9 +1,9 @@
 //! Whether a condition holds if nobody changes a setting. Only what is sure counts.
 
 use super::Evaluator;
-use crate::given::is_given_by_user;
 use crate::javascript::syntax::{FunctionId, Node, NodeId, Use, Word};
 use crate::javascript::value::{Env, Found, Stop, Value};
+use crate::user_supplied_settings::is_user_supplied;
 
 /// A condition that depends on more callers is not decided.
 const MOST_CALLERS: usize = 50;
@@ -129,7 +129,7 @@ impl Evaluator<'_> {
 
     /// A variable of the environment.
     pub(super) fn variable(&self, name: &str) -> Value {
-        if is_given_by_user(name) { Value::Opaque(None) } else { Value::Nothing }
+        if is_user_supplied(name) { Value::Opaque(None) } else { Value::Nothing }
     }
 
     pub(super) fn not(&mut self, inner: NodeId, env: &Env) -> Found {

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use crate::given::is_given_by_user;
 use crate::python::Reader;
 use crate::python::scope::{Binding, Scope, ScopeId};
 use crate::python::syntax::{Class, Def, Expr, Rest, Stmt};
 use crate::python::value::{Arguments, ClassValue, Function, Instance, Value};
+use crate::user_supplied_settings::is_user_supplied;
 
 /// How many classes one may rest on.
 const MOST_BASES: usize = 12;
@@ -15,7 +15,7 @@ impl Reader<'_> {
     /// A member of a value.
     pub fn attribute(&mut self, object: Value, name: &Rc<str>) -> Value {
         let member = |object: Value| Value::Member(Rc::new(object), name.clone());
-        if self.is_deciding && is_given_by_user(name) {
+        if self.is_deciding && is_user_supplied(name) {
             return member(object);
         }
         match &object {

@@ -1,7 +1,7 @@
 //! What users give a server to make it work at all.
 
 /// Last words of names for what a user gives to make a server work at all: not switches.
-const GIVEN: [&str; 39] = [
+const USER_SUPPLIED_SUFFIXES: [&str; 39] = [
     "KEY",
     "KEYS",
     "APIKEY",
@@ -44,7 +44,7 @@ const GIVEN: [&str; 39] = [
 ];
 
 /// Whether a name is of something that a user gives: credentials, addresses, places.
-pub fn is_given_by_user(name: &str) -> bool {
+pub fn is_user_supplied(name: &str) -> bool {
     let last = name.trim_end_matches('_').rsplit('_').next().unwrap_or(name);
-    GIVEN.iter().any(|word| last.eq_ignore_ascii_case(word))
+    USER_SUPPLIED_SUFFIXES.iter().any(|word| last.eq_ignore_ascii_case(word))
 }
