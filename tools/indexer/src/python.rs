@@ -32,7 +32,7 @@ use reach::Reach;
 use register::{Found, Registered};
 use rename::Renames;
 use scope::{Names, Scope, ScopeId};
-use syntax::Stmt;
+use syntax::PyStmt;
 use value::Value;
 
 /// How much is looked at in one package. It is counted, not timed, so that every machine finds the same.
@@ -80,7 +80,7 @@ struct Reader<'f> {
     files: Files<'f>,
     /// Whether any file imports an SDK; without one, nothing unknown is a server.
     imports_mcp: bool,
-    modules: HashMap<usize, (ScopeId, Rc<Vec<Stmt>>)>,
+    modules: HashMap<usize, (ScopeId, Rc<Vec<PyStmt>>)>,
     scopes: Vec<Scope>,
     /// Scopes below this one are kept.
     floor: usize,
@@ -179,7 +179,7 @@ impl<'f> Reader<'f> {
     }
 
     /// What statements bind; it is looked up once.
-    fn names(&mut self, statements: &[Stmt]) -> Rc<Names> {
+    fn names(&mut self, statements: &[PyStmt]) -> Rc<Names> {
         let key = statements.as_ptr() as usize;
         self.names.entry(key).or_insert_with(|| Rc::new(Names::of(statements))).clone()
     }
@@ -210,7 +210,7 @@ impl<'f> Reader<'f> {
         let text = self.files.get(file).map_or("", |file| file.text);
         let fits = self.read + text.len() <= SOURCES;
         self.read += if fits { text.len() } else { 0 };
-        let statements = if fits { lower::statements(text) } else { None };
+        let statements = if fits { lower::parse_statements(text) } else { None };
         self.not_read += usize::from(statements.is_none());
         let statements = statements.unwrap_or_default();
         let scope = Scope::of_file(file).with(Rc::new(Names::of(&statements)));
@@ -220,7 +220,7 @@ impl<'f> Reader<'f> {
         scope
     }
 
-    fn statements(&self, file: usize) -> Option<Rc<Vec<Stmt>>> {
+    fn statements(&self, file: usize) -> Option<Rc<Vec<PyStmt>>> {
         self.modules.get(&file).map(|(_, statements)| statements.clone())
     }
 

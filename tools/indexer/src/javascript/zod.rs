@@ -1,4 +1,4 @@
-//! Zod's way of writing schemas: `z.object({ a: z.string().optional() })`.
+//! Zod's way of writing schemas: `z.object({ a: z.lower_string().optional() })`.
 
 use std::rc::Rc;
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::Reader;
 use super::evaluate::one_of;
 use super::scope::{Binding, ScopeId};
-use super::syntax::{Call, Comparison, Expr};
+use super::syntax::{PyCall, PyComparison, PyExpr};
 use super::value::{Arguments, Foreign, Value};
 use crate::user_supplied_settings::is_user_supplied;
 
@@ -30,7 +30,7 @@ pub fn asked(path: &str, arguments: &Arguments) -> Option<Value> {
 
 impl Reader<'_> {
     /// Whether a condition holds by default, if that can be said.
-    pub fn decide(&mut self, condition: &Rc<Expr>, scope: ScopeId) -> Option<bool> {
+    pub fn decide(&mut self, condition: &Rc<PyExpr>, scope: ScopeId) -> Option<bool> {
         let before = std::mem::replace(&mut self.is_deciding, true);
         let value = self.evaluate(condition, scope);
         let truth = self.truth(&value);
@@ -62,17 +62,17 @@ impl Reader<'_> {
     /// Whether a name may come to something else than what it is bound to.
     pub fn is_unsettled(&self, name: &Rc<str>, binding: &Binding, scope: ScopeId) -> bool {
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
-        let is_empty = matches!(binding, Binding::Expr(value) if matches!(**value, Expr::None));
+        let is_empty = matches!(binding, Binding::Expr(value) if matches!(**value, PyExpr::None));
         is_empty || is_user_supplied(name) || self.reach.is_changed(file, name)
     }
 
     /// `"NAME" in os.environ`.
-    pub fn compared_outside(&self, one: &Value, how: Comparison, other: &Value) -> Option<bool> {
+    pub fn compared_outside(&self, one: &Value, how: PyComparison, other: &Value) -> Option<bool> {
         match (one, how, other) {
-            (Value::Str(name), Comparison::In | Comparison::NotIn, Value::External(path))
+            (Value::Str(name), PyComparison::In | PyComparison::NotIn, Value::External(path))
                 if self.is_deciding && &**path == "os.environ" && !is_user_supplied(name) =>
             {
-                Some(how == Comparison::NotIn)
+                Some(how == PyComparison::NotIn)
             }
             _ => None,
         }
@@ -94,8 +94,8 @@ impl Reader<'_> {
     }
 
     /// Takes note of a flag that a program takes: `parser.add_argument("--writes", action="store_true")`.
-    pub fn note_flag(&mut self, call: &Rc<Call>, scope: ScopeId) {
-        if !matches!(&*call.callee, Expr::Attribute(_, name) if &**name == "add_argument") {
+    pub fn note_flag(&mut self, call: &Rc<PyCall>, scope: ScopeId) {
+        if !matches!(&*call.callee, PyExpr::Attribute(_, name) if &**name == "add_argument") {
             return;
         }
         let before = std::mem::replace(&mut self.is_deciding, true);

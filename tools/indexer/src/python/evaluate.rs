@@ -10,7 +10,7 @@ pub use attribute::{fields, init};
 
 use super::Reader;
 use super::scope::{Binding, Scope, ScopeId};
-use super::syntax::{Class, Comparison, Expr};
+use super::syntax::{PyClassDef, PyComparison, PyExpr};
 use super::value::{ClassValue, Function, Instance, Value};
 
 /// How deep one value may rest on another.
@@ -33,7 +33,7 @@ pub struct Looking {
 
 impl Reader<'_> {
     /// What an expression comes to.
-    pub fn evaluate(&mut self, expr: &Rc<Expr>, scope: ScopeId) -> Value {
+    pub fn evaluate(&mut self, expr: &Rc<PyExpr>, scope: ScopeId) -> Value {
         if self.looking.depth == 0 {
             self.looking.until = self.steps + LONGEST_LOOK;
             self.looking.depth = 1;
@@ -53,28 +53,28 @@ impl Reader<'_> {
         value
     }
 
-    fn evaluated(&mut self, expr: &Rc<Expr>, scope: ScopeId) -> Value {
+    fn evaluated(&mut self, expr: &Rc<PyExpr>, scope: ScopeId) -> Value {
         match &**expr {
-            Expr::Str(text) => Value::Str(text.clone()),
-            Expr::Number(number) => Value::Number(number.clone()),
-            Expr::Bool(value) => Value::Bool(*value),
-            Expr::None => Value::None,
-            Expr::Name(name) => self.name(name, scope),
-            Expr::Attribute(object, name) => {
+            PyExpr::Str(text) => Value::Str(text.clone()),
+            PyExpr::Number(number) => Value::Number(number.clone()),
+            PyExpr::Bool(value) => Value::Bool(*value),
+            PyExpr::None => Value::None,
+            PyExpr::Name(name) => self.name(name, scope),
+            PyExpr::Attribute(object, name) => {
                 let object = self.evaluate(object, scope);
                 self.attribute(object, name)
             }
-            Expr::Call(call) => self.call(call, scope),
-            Expr::List(items) => self.list(items, scope),
-            Expr::Dict(pairs) => self.dict(pairs, scope),
-            Expr::Index(object, keys) => self.index(object, keys, scope),
-            Expr::Add(one, other) | Expr::Union(one, other) => {
+            PyExpr::Call(call) => self.call(call, scope),
+            PyExpr::List(items) => self.list(items, scope),
+            PyExpr::Dict(pairs) => self.dict(pairs, scope),
+            PyExpr::Index(object, keys) => self.index(object, keys, scope),
+            PyExpr::Add(one, other) | PyExpr::Union(one, other) => {
                 let (one, other) = (self.evaluate(one, scope), self.evaluate(other, scope));
                 // A part of a list says nothing about what is not in it.
                 let is_part = std::mem::discriminant(&one) != std::mem::discriminant(&other);
                 if self.is_deciding && is_part { Value::unknown() } else { added(&one, &other) }
             }
-            Expr::Or(one, other) => {
+            PyExpr::Or(one, other) => {
                 let one = self.evaluate(one, scope);
                 match self.truth(&one) {
                     Some(true) => one,
@@ -82,7 +82,7 @@ impl Reader<'_> {
                     _ => self.evaluate(other, scope),
                 }
             }
-            Expr::And(one, other) => {
+            PyExpr::And(one, other) => {
                 let one = self.evaluate(one, scope);
                 match self.truth(&one) {
                     Some(false) => one,
@@ -90,17 +90,17 @@ impl Reader<'_> {
                     _ => self.evaluate(other, scope),
                 }
             }
-            Expr::Not(inner) => {
+            PyExpr::Not(inner) => {
                 let inner = self.evaluate(inner, scope);
                 self.truth(&inner).map_or(Value::unknown(), |truth| Value::Bool(!truth))
             }
-            Expr::Compare(one, how, other) => {
+            PyExpr::Compare(one, how, other) => {
                 let (one, other) = (self.evaluate(one, scope), self.evaluate(other, scope));
                 let truth = self.compared_outside(&one, *how, &other).or_else(|| compared(&one, *how, &other));
                 truth.map_or(Value::unknown(), Value::Bool)
             }
-            Expr::Joined(parts) => self.joined(parts, scope),
-            Expr::Choice { then, condition, otherwise } => {
+            PyExpr::JoinedStr(parts) => self.joined(parts, scope),
+            PyExpr::Conditional { then, condition, otherwise } => {
                 let condition = self.evaluate(condition, scope);
                 match self.truth(&condition) {
                     Some(true) => self.evaluate(then, scope),
@@ -111,7 +111,7 @@ impl Reader<'_> {
                     }
                 }
             }
-            Expr::Each(each) => {
+            PyExpr::Comprehension(each) => {
                 let (mut made, mut pairs) = (Vec::new(), Vec::new());
                 self.each(&each.clauses, scope, &mut |reader, inner| match each.body.as_slice() {
                     [body] => made.push(reader.evaluate(body, inner)),
@@ -120,7 +120,7 @@ impl Reader<'_> {
                 });
                 if each.body.len() == 2 { Value::Dict(Rc::new(pairs)) } else { Value::List(Rc::new(made)) }
             }
-            Expr::Spread(_) | Expr::Other(_) | Expr::Ellipsis => Value::unknown(),
+            PyExpr::Spread(_) | PyExpr::Other(_) | PyExpr::Ellipsis => Value::unknown(),
         }
     }
 
@@ -201,8 +201,9 @@ impl Reader<'_> {
     /// A function under `functools.wraps(other)` stands for the other.
     fn function(&mut self, function: Rc<Function>) -> Value {
         for decorator in &function.def.decorators {
-            let Expr::Call(call) = &**decorator else { continue };
-            let is_wraps = matches!(&*call.callee, Expr::Name(name) | Expr::Attribute(_, name) if &**name == "wraps");
+            let PyExpr::Call(call) = &**decorator else { continue };
+            let is_wraps =
+                matches!(&*call.callee, PyExpr::Name(name) | PyExpr::Attribute(_, name) if &**name == "wraps");
             if let (true, Some(other)) = (is_wraps, call.positional.first()) {
                 return self.evaluate(other, function.scope);
             }
@@ -214,8 +215,8 @@ impl Reader<'_> {
     fn parameter(
         &mut self,
         name: &Rc<str>,
-        annotation: Option<&Rc<Expr>>,
-        default: Option<&Rc<Expr>>,
+        annotation: Option<&Rc<PyExpr>>,
+        default: Option<&Rc<PyExpr>>,
         scope: ScopeId,
     ) -> Value {
         let kind = annotation.map(|annotation| self.evaluate(annotation, scope));
@@ -234,7 +235,7 @@ impl Reader<'_> {
     }
 
     /// The value of a class; its scope is made once.
-    pub fn class(&mut self, class: &Rc<Class>, scope: ScopeId) -> ClassValue {
+    pub fn class(&mut self, class: &Rc<PyClassDef>, scope: ScopeId) -> ClassValue {
         let key = Rc::as_ptr(class) as usize;
         if let Some(own) = self.classes.get(&key) {
             return ClassValue { class: class.clone(), scope: *own };
@@ -314,11 +315,11 @@ impl Reader<'_> {
         found
     }
 
-    fn list(&mut self, items: &[Rc<Expr>], scope: ScopeId) -> Value {
+    fn list(&mut self, items: &[Rc<PyExpr>], scope: ScopeId) -> Value {
         let mut out = Vec::new();
         for item in items {
             match &**item {
-                Expr::Spread(inner) => match self.evaluate(inner, scope) {
+                PyExpr::Spread(inner) => match self.evaluate(inner, scope) {
                     Value::List(inner) => out.extend(inner.iter().cloned()),
                     _ => out.push(Value::unknown()),
                 },
@@ -328,7 +329,7 @@ impl Reader<'_> {
         Value::List(Rc::new(out))
     }
 
-    fn dict(&mut self, pairs: &[(Option<Rc<Expr>>, Rc<Expr>)], scope: ScopeId) -> Value {
+    fn dict(&mut self, pairs: &[(Option<Rc<PyExpr>>, Rc<PyExpr>)], scope: ScopeId) -> Value {
         let mut out = Vec::new();
         for (key, value) in pairs {
             let value = self.evaluate(value, scope);
@@ -344,7 +345,7 @@ impl Reader<'_> {
         Value::Dict(Rc::new(out))
     }
 
-    fn index(&mut self, object: &Rc<Expr>, keys: &[Rc<Expr>], scope: ScopeId) -> Value {
+    fn index(&mut self, object: &Rc<PyExpr>, keys: &[Rc<PyExpr>], scope: ScopeId) -> Value {
         let object = self.evaluate(object, scope);
         let [key] = keys else { return object };
         match (&object, self.evaluate(key, scope)) {
@@ -359,7 +360,7 @@ impl Reader<'_> {
         }
     }
 
-    fn joined(&mut self, parts: &[Rc<Expr>], scope: ScopeId) -> Value {
+    fn joined(&mut self, parts: &[Rc<PyExpr>], scope: ScopeId) -> Value {
         let mut text = String::new();
         for part in parts {
             match self.evaluate(part, scope) {
@@ -396,7 +397,7 @@ pub fn one_of(values: Vec<Value>) -> Value {
     if known.all(agrees) { first } else { Value::unknown() }
 }
 
-fn compared(one: &Value, how: Comparison, other: &Value) -> Option<bool> {
+fn compared(one: &Value, how: PyComparison, other: &Value) -> Option<bool> {
     let equal = |one: &Value, other: &Value| match (one, other) {
         (Value::Str(one), Value::Str(other)) => Some(one == other),
         (Value::Bool(one), Value::Bool(other)) => Some(one == other),
@@ -407,16 +408,16 @@ fn compared(one: &Value, how: Comparison, other: &Value) -> Option<bool> {
         _ => None,
     };
     match (how, other) {
-        (Comparison::Equal, _) => equal(one, other),
-        (Comparison::Unequal, _) => equal(one, other).map(|equal| !equal),
+        (PyComparison::Equal, _) => equal(one, other),
+        (PyComparison::Unequal, _) => equal(one, other).map(|equal| !equal),
         (_, Value::List(list)) if !list.is_empty() => {
             let equals: Vec<_> = list.iter().map(|element| equal(one, element)).collect();
             let is_found = equals.contains(&Some(true));
             let found = (is_found || !equals.contains(&None)).then_some(is_found);
-            found.map(|found| found == (how == Comparison::In))
+            found.map(|found| found == (how == PyComparison::In))
         }
-        (_, Value::Dict(_)) => one.as_str().map(|key| other.get(key).is_some() == (how == Comparison::In)),
-        (_, Value::Str(text)) => one.as_str().map(|part| text.contains(&**part) == (how == Comparison::In)),
+        (_, Value::Dict(_)) => one.as_str().map(|key| other.get(key).is_some() == (how == PyComparison::In)),
+        (_, Value::Str(text)) => one.as_str().map(|part| text.contains(&**part) == (how == PyComparison::In)),
         _ => None,
     }
 }

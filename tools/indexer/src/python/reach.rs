@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::Reader;
 use super::rename::renames;
 use super::scope::ScopeId;
-use super::syntax::{Call, Import};
+use super::syntax::{PyCall, PyImport};
 use super::value::Function;
 use gatelodge_catalogue::SourceFile;
 
@@ -127,7 +127,7 @@ impl<'f> Reader<'f> {
     }
 
     /// Takes note of a call.
-    pub fn note_call(&mut self, call: &Rc<Call>, function: &Function) {
+    pub fn note_call(&mut self, call: &Rc<PyCall>, function: &Function) {
         let def = Rc::as_ptr(&function.def) as usize;
         let here = self.walking.last().map(|def| Place::Def(*def)).or(self.reach.places.last().copied());
         let is_on = self.off == 0;
@@ -139,7 +139,7 @@ impl<'f> Reader<'f> {
     }
 
     /// Takes note of imports within the package.
-    pub fn note_imports(&mut self, imports: &[Import], scope: ScopeId) {
+    pub fn note_imports(&mut self, imports: &[PyImport], scope: ScopeId) {
         let from = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let (statement, is_on) = (imports.as_ptr() as usize, self.off == 0);
         for import in imports {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json};
 use super::Reader;
 use super::reach::Ways;
 use super::scope::ScopeId;
-use super::syntax::{Call, Expr};
+use super::syntax::{PyCall, PyExpr};
 use super::text::clean;
 use super::value::{Arguments, Function, Value};
 use gatelodge_catalogue::ExtractedTool;
@@ -100,7 +100,7 @@ impl Reader<'_> {
                     self.register_function(&callee, &target, &Arguments::default());
                 }
                 // A decorator of the package's own: what it does with the function.
-                Value::Function(maker) if self.follows_calls && maker.def.may_register => {
+                Value::Function(maker) if self.follows_calls && maker.def.can_register_tools => {
                     let positional = vec![Value::Function(function.clone())];
                     self.walk_into(&maker, &Arguments { positional, ..Arguments::default() });
                 }
@@ -113,8 +113,8 @@ impl Reader<'_> {
     /// A function under `wraps(other)` is registered as the other, or not at all if that is not known.
     fn unwrapped(&mut self, function: &Rc<Function>) -> Value {
         for decorator in &function.def.decorators {
-            if let Expr::Call(call) = &**decorator
-                && let Expr::Name(name) | Expr::Attribute(_, name) = &*call.callee
+            if let PyExpr::Call(call) = &**decorator
+                && let PyExpr::Name(name) | PyExpr::Attribute(_, name) = &*call.callee
                 && &**name == "wraps"
                 && let Some(other) = call.positional.first()
             {
@@ -125,7 +125,7 @@ impl Reader<'_> {
     }
 
     /// What a call registers.
-    pub fn registers(&mut self, call: &Rc<Call>, callee: &Value, scope: ScopeId) {
+    pub fn registers(&mut self, call: &Rc<PyCall>, callee: &Value, scope: ScopeId) {
         match callee {
             Value::External(path) if is_of_mcp(path) => self.constructs(call, path, scope),
             Value::Class(class) => {
@@ -148,7 +148,7 @@ impl Reader<'_> {
     }
 
     /// A call of something of the SDK.
-    fn constructs(&mut self, call: &Rc<Call>, path: &str, scope: ScopeId) {
+    fn constructs(&mut self, call: &Rc<PyCall>, path: &str, scope: ScopeId) {
         let arguments = self.arguments(call, scope);
         match last(path) {
             "Tool" => self.register_described(&arguments, Some((call, scope))),
@@ -169,7 +169,7 @@ impl Reader<'_> {
     }
 
     /// A call of a server's method: `mcp.tool(f)`, `mcp.add_tool(f)`, `mcp.mount(other)`.
-    fn at_server(&mut self, call: &Rc<Call>, server: &Value, name: &str, scope: ScopeId) {
+    fn at_server(&mut self, call: &Rc<PyCall>, server: &Value, name: &str, scope: ScopeId) {
         match name {
             "tool" | "add_tool" => {
                 let callee = Value::Member(Rc::new(server.clone()), name.into());
@@ -189,11 +189,11 @@ impl Reader<'_> {
     }
 
     /// The function that an argument names: one of the package, or one that has at least a name of its own.
-    fn named(&mut self, argument: Option<&Rc<Expr>>, value: Option<&Value>) -> Option<Value> {
+    fn named(&mut self, argument: Option<&Rc<PyExpr>>, value: Option<&Value>) -> Option<Value> {
         match value? {
             Value::Function(function) => Some(Value::Function(function.clone())),
             Value::External(path) => Some(Value::External(path.clone())),
-            Value::Member(_, name) if matches!(argument.map(|argument| &**argument), Some(Expr::Attribute(..))) => {
+            Value::Member(_, name) if matches!(argument.map(|argument| &**argument), Some(PyExpr::Attribute(..))) => {
                 Some(Value::External(name.clone()))
             }
             _ => None,
@@ -240,14 +240,14 @@ impl Reader<'_> {
     }
 
     /// A tool that is described in full: `Tool(name=…, inputSchema=…)`.
-    fn register_described(&mut self, arguments: &Arguments, at: Option<(&Rc<Call>, ScopeId)>) {
+    fn register_described(&mut self, arguments: &Arguments, at: Option<(&Rc<PyCall>, ScopeId)>) {
         if let Some(tool) = self.tool_described(arguments, at) {
             let ways = self.way();
             self.found.push(Registered { tool, server: None, def: None, ways });
         }
     }
 
-    fn tool_described(&mut self, arguments: &Arguments, at: Option<(&Rc<Call>, ScopeId)>) -> Option<ExtractedTool> {
+    fn tool_described(&mut self, arguments: &Arguments, at: Option<(&Rc<PyCall>, ScopeId)>) -> Option<ExtractedTool> {
         let name = arguments.get("name", None)?.as_str()?;
         let said = arguments.get("description", None).and_then(Value::as_str).map(|said| clean(said));
         let loosely = |reader: &mut Self| {
@@ -264,8 +264,8 @@ impl Reader<'_> {
     }
 
     /// A text with holes that nobody knows: without them.
-    fn loosely(&mut self, expr: &Rc<Expr>, scope: ScopeId) -> Option<String> {
-        let Expr::Joined(parts) = &**expr else { return None };
+    fn loosely(&mut self, expr: &Rc<PyExpr>, scope: ScopeId) -> Option<String> {
+        let PyExpr::JoinedStr(parts) = &**expr else { return None };
         let mut text = String::new();
         for part in parts {
             match self.evaluate(part, scope) {
@@ -277,7 +277,7 @@ impl Reader<'_> {
     }
 
     /// A dictionary that describes a tool as `tools/list` does.
-    pub fn described(&mut self, expr: &Rc<Expr>, scope: ScopeId) {
+    pub fn described(&mut self, expr: &Rc<PyExpr>, scope: ScopeId) {
         if has_key(expr, "inputSchema") && has_key(expr, "name") {
             let value = self.evaluate(expr, scope);
             self.register_dict(&value, None);
@@ -285,8 +285,8 @@ impl Reader<'_> {
     }
 
     /// `tools[name] = {…}`.
-    pub fn keyed(&mut self, target: &Expr, value: &Rc<Expr>, scope: ScopeId) {
-        if let Expr::Index(_, keys) = target
+    pub fn keyed(&mut self, target: &PyExpr, value: &Rc<PyExpr>, scope: ScopeId) {
+        if let PyExpr::Index(_, keys) = target
             && let [key] = keys.as_slice()
         {
             self.keyed_pair(key, value, scope);
@@ -294,7 +294,7 @@ impl Reader<'_> {
     }
 
     /// `{name: {"description": …, "inputSchema": …}}`: the key is the name.
-    pub fn keyed_pair(&mut self, key: &Rc<Expr>, value: &Rc<Expr>, scope: ScopeId) {
+    pub fn keyed_pair(&mut self, key: &Rc<PyExpr>, value: &Rc<PyExpr>, scope: ScopeId) {
         if has_key(value, "inputSchema") && has_key(value, "description") && !has_key(value, "name") {
             let (name, value) = (self.evaluate(key, scope), self.evaluate(value, scope));
             self.register_dict(&value, Some(name));
@@ -315,9 +315,9 @@ fn told(name: &str) -> Option<String> {
     name.contains(char::is_alphanumeric).then(|| name.chars().take(LONGEST_NAME).collect())
 }
 
-fn has_key(expr: &Expr, wanted: &str) -> bool {
-    let Expr::Dict(pairs) = expr else { return false };
-    pairs.iter().any(|(key, _)| matches!(key.as_deref(), Some(Expr::Str(key)) if &**key == wanted))
+fn has_key(expr: &PyExpr, wanted: &str) -> bool {
+    let PyExpr::Dict(pairs) = expr else { return false };
+    pairs.iter().any(|(key, _)| matches!(key.as_deref(), Some(PyExpr::Str(key)) if &**key == wanted))
 }
 
 fn without_first(arguments: &Arguments) -> Arguments {

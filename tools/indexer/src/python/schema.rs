@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::Reader;
 use super::scope::ScopeId;
-use super::syntax::{Expr, Parameter, Rest};
+use super::syntax::{PyExpr, PyParameter, PyParameterKind};
 use super::value::{Function, Value};
 
 impl Reader<'_> {
@@ -19,7 +19,8 @@ impl Reader<'_> {
             let is_own = at == 0 && matches!(&*parameter.name, "self" | "cls");
             let is_excluded = matches!(excluded, Some(Value::List(names))
                 if names.iter().any(|name| name.as_str() == Some(&parameter.name)));
-            if is_own || is_excluded || parameter.rest != Rest::No || self.is_handed_in(parameter, scope) {
+            if is_own || is_excluded || parameter.kind != PyParameterKind::Single || self.is_handed_in(parameter, scope)
+            {
                 continue;
             }
             let (schema, is_required) = self.property(parameter.annotation.as_ref(), parameter.default.as_ref(), scope);
@@ -36,9 +37,9 @@ impl Reader<'_> {
     }
 
     /// Whether the server itself gives a parameter: the context, or something it depends on.
-    fn is_handed_in(&mut self, parameter: &Parameter, scope: ScopeId) -> bool {
+    fn is_handed_in(&mut self, parameter: &PyParameter, scope: ScopeId) -> bool {
         let by_default = parameter.default.as_ref().is_some_and(|default| match &**default {
-            Expr::Call(call) => matches!(&*call.callee, Expr::Name(name) | Expr::Attribute(_, name)
+            PyExpr::Call(call) => matches!(&*call.callee, PyExpr::Name(name) | PyExpr::Attribute(_, name)
                 if matches!(&**name, "Depends" | "CurrentContext" | "CurrentFastMCP" | "CurrentRequest"
                     | "CurrentAccessToken" | "CurrentHeaders" | "TokenClaim")),
             _ => false,
@@ -46,9 +47,9 @@ impl Reader<'_> {
         by_default || parameter.annotation.as_ref().is_some_and(|annotation| self.is_context(annotation, scope))
     }
 
-    fn is_context(&mut self, annotation: &std::rc::Rc<Expr>, scope: ScopeId) -> bool {
+    fn is_context(&mut self, annotation: &std::rc::Rc<PyExpr>, scope: ScopeId) -> bool {
         match &**annotation {
-            Expr::Name(name) | Expr::Attribute(_, name) => match self.evaluate(annotation, scope) {
+            PyExpr::Name(name) | PyExpr::Attribute(_, name) => match self.evaluate(annotation, scope) {
                 Value::Class(class) => {
                     let (_, others) = self.lineage(&class);
                     others.iter().any(|base| base.ends_with(".Context"))
@@ -56,16 +57,16 @@ impl Reader<'_> {
                 Value::External(path) => path.ends_with("Context") || &*path == "fastapi.Request",
                 _ => name.ends_with("Context"),
             },
-            Expr::Str(text) => text.trim_matches(['"', '\'']).split(['[', ' ', '|']).any(|part| part == "Context"),
-            Expr::Index(head, arguments) => {
-                let is_box = matches!(&**head, Expr::Name(name) | Expr::Attribute(_, name)
+            PyExpr::Str(text) => text.trim_matches(['"', '\'']).split(['[', ' ', '|']).any(|part| part == "Context"),
+            PyExpr::Index(head, arguments) => {
+                let is_box = matches!(&**head, PyExpr::Name(name) | PyExpr::Attribute(_, name)
                     if matches!(&**name, "Optional" | "Union" | "Annotated"));
                 match is_box {
                     true => arguments.iter().any(|argument| self.is_context(argument, scope)),
                     false => self.is_context(head, scope),
                 }
             }
-            Expr::Union(one, other) => self.is_context(one, scope) || self.is_context(other, scope),
+            PyExpr::Union(one, other) => self.is_context(one, scope) || self.is_context(other, scope),
             _ => false,
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::syntax::{Class, Def, Expr, Import, Parameter, Stmt};
+use super::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyImport, PyParameter, PyStmt};
 use super::value::Value;
 
 /// A scope, by its place among all.
@@ -13,11 +13,11 @@ pub type ScopeId = usize;
 #[derive(Debug, Clone)]
 pub enum Binding {
     /// What an expression comes to; looked at when it is asked for.
-    Expr(Rc<Expr>),
+    Expr(Rc<PyExpr>),
     /// One of several expressions: which one depends on what runs.
-    OneOf(Vec<Rc<Expr>>),
-    Def(Rc<Def>),
-    Class(Rc<Class>),
+    OneOf(Vec<Rc<PyExpr>>),
+    Def(Rc<PyFunctionDef>),
+    Class(Rc<PyClassDef>),
     Import {
         up: usize,
         module: Rc<str>,
@@ -25,8 +25,8 @@ pub enum Binding {
     },
     /// A parameter that nobody has given.
     Parameter {
-        annotation: Option<Rc<Expr>>,
-        default: Option<Rc<Expr>>,
+        annotation: Option<Rc<PyExpr>>,
+        default: Option<Rc<PyExpr>>,
         /// Whether it was given, by what is not known.
         is_given: bool,
     },
@@ -102,7 +102,7 @@ impl Scope {
         self.given.push((name.clone(), Binding::Unsure(value)));
     }
 
-    pub fn parameter(&mut self, parameter: &Parameter, is_given: bool) {
+    pub fn parameter(&mut self, parameter: &PyParameter, is_given: bool) {
         let (annotation, default) = (parameter.annotation.clone(), parameter.default.clone());
         self.given.push((parameter.name.clone(), Binding::Parameter { annotation, default, is_given }));
     }
@@ -117,26 +117,26 @@ pub struct Names {
 
 impl Names {
     /// Python runs statements in order; of several bindings the last one counts.
-    pub fn of(statements: &[Stmt]) -> Self {
+    pub fn of(statements: &[PyStmt]) -> Self {
         let mut names = Self::default();
         names.bind_all(statements, When::Always);
         names
     }
 
-    fn bind_all(&mut self, statements: &[Stmt], when: When) {
+    fn bind_all(&mut self, statements: &[PyStmt], when: When) {
         for statement in statements {
             match statement {
-                Stmt::Def(def) => self.set(&def.name, Binding::Def(def.clone()), when),
-                Stmt::Class(class) => self.set(&class.name, Binding::Class(class.clone()), when),
-                Stmt::Assign { target, value: Some(value), .. } => self.assign(target, value, when),
-                Stmt::Import(imports) => imports.iter().for_each(|import| self.import(import, when)),
-                Stmt::Block(inner) => self.bind_all(inner, when),
-                Stmt::For { body: inner, .. } => self.bind_all(inner, when.max(When::Perhaps)),
-                Stmt::If { body, otherwise, .. } => {
+                PyStmt::Def(def) => self.set(&def.name, Binding::Def(def.clone()), when),
+                PyStmt::Class(class) => self.set(&class.name, Binding::Class(class.clone()), when),
+                PyStmt::Assign { target, value: Some(value), .. } => self.assign(target, value, when),
+                PyStmt::Import(imports) => imports.iter().for_each(|import| self.import(import, when)),
+                PyStmt::Block(inner) => self.bind_all(inner, when),
+                PyStmt::For { body: inner, .. } => self.bind_all(inner, when.max(When::Perhaps)),
+                PyStmt::If { body, otherwise, .. } => {
                     self.bind_all(body, when.max(When::Perhaps));
                     self.bind_all(otherwise, when.max(When::Perhaps));
                 }
-                Stmt::Fallback(inner) => self.bind_all(inner, When::Otherwise),
+                PyStmt::Fallback(inner) => self.bind_all(inner, When::Otherwise),
                 _ => {}
             }
         }
@@ -158,21 +158,21 @@ impl Names {
         }
     }
 
-    fn assign(&mut self, target: &Expr, value: &Rc<Expr>, when: When) {
+    fn assign(&mut self, target: &PyExpr, value: &Rc<PyExpr>, when: When) {
         match target {
-            Expr::Name(name) => {
+            PyExpr::Name(name) => {
                 // `mcp = None` before the real one, or after it, says nothing.
-                if matches!(&**value, Expr::None) && self.names.contains_key(name) {
+                if matches!(&**value, PyExpr::None) && self.names.contains_key(name) {
                     return;
                 }
                 self.set(name, Binding::Expr(value.clone()), when);
             }
-            Expr::List(targets) => {
-                let values = if let Expr::List(values) = &**value { values.as_slice() } else { &[] };
+            PyExpr::List(targets) => {
+                let values = if let PyExpr::List(values) = &**value { values.as_slice() } else { &[] };
                 for (at, target) in targets.iter().enumerate() {
                     match (values.get(at), &**target) {
                         (Some(value), _) => self.assign(target, value, when),
-                        (None, Expr::Name(name)) => {
+                        (None, PyExpr::Name(name)) => {
                             self.set(name, Binding::Value(Value::Unknown(Some(name.clone()))), when);
                         }
                         _ => {}
@@ -183,12 +183,12 @@ impl Names {
         }
     }
 
-    fn import(&mut self, import: &Import, when: When) {
-        if &*import.bound == "*" {
+    fn import(&mut self, import: &PyImport, when: When) {
+        if &*import.bound_name == "*" {
             self.stars.push((import.up, import.module.clone()));
             return;
         }
         let (up, module, item) = (import.up, import.module.clone(), import.item.clone());
-        self.set(&import.bound, Binding::Import { up, module, item }, when);
+        self.set(&import.bound_name, Binding::Import { up, module, item }, when);
     }
 }

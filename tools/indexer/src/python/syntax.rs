@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 /// An expression.
 #[derive(Debug)]
-pub enum Expr {
+pub enum PyExpr {
     /// A string; its pieces are already put together.
     Str(Rc<str>),
     /// A whole or broken number, as JSON has it.
@@ -13,43 +13,43 @@ pub enum Expr {
     None,
     Ellipsis,
     Name(Rc<str>),
-    Attribute(Rc<Expr>, Rc<str>),
-    Call(Rc<Call>),
+    Attribute(Rc<PyExpr>, Rc<str>),
+    Call(Rc<PyCall>),
     /// A list, a tuple or a set.
-    List(Vec<Rc<Expr>>),
+    List(Vec<Rc<PyExpr>>),
     /// Pairs; a pair without a key is `**other`.
-    Dict(Vec<(Option<Rc<Expr>>, Rc<Expr>)>),
-    Index(Rc<Expr>, Vec<Rc<Expr>>),
+    Dict(Vec<(Option<Rc<PyExpr>>, Rc<PyExpr>)>),
+    Index(Rc<PyExpr>, Vec<Rc<PyExpr>>),
     /// `a + b`.
-    Add(Rc<Expr>, Rc<Expr>),
+    Add(Rc<PyExpr>, Rc<PyExpr>),
     /// `a | b`: a union of types, or of dictionaries.
-    Union(Rc<Expr>, Rc<Expr>),
+    Union(Rc<PyExpr>, Rc<PyExpr>),
     /// `a or b`.
-    Or(Rc<Expr>, Rc<Expr>),
+    Or(Rc<PyExpr>, Rc<PyExpr>),
     /// `a and b`.
-    And(Rc<Expr>, Rc<Expr>),
-    Not(Rc<Expr>),
+    And(Rc<PyExpr>, Rc<PyExpr>),
+    Not(Rc<PyExpr>),
     /// `a == b` and what is like it.
-    Compare(Rc<Expr>, Comparison, Rc<Expr>),
+    Compare(Rc<PyExpr>, PyComparison, Rc<PyExpr>),
     /// A string with holes, and strings that stand beside one another.
-    Joined(Vec<Rc<Expr>>),
+    JoinedStr(Vec<Rc<PyExpr>>),
     /// `then if condition else otherwise`.
-    Choice {
-        then: Rc<Expr>,
-        condition: Rc<Expr>,
-        otherwise: Rc<Expr>,
+    Conditional {
+        then: Rc<PyExpr>,
+        condition: Rc<PyExpr>,
+        otherwise: Rc<PyExpr>,
     },
     /// A comprehension.
-    Each(Rc<Comprehension>),
+    Comprehension(Rc<PyComprehension>),
     /// `*other` in a list or in arguments.
-    Spread(Rc<Expr>),
+    Spread(Rc<PyExpr>),
     /// What is not understood, with the expressions in it.
-    Other(Vec<Rc<Expr>>),
+    Other(Vec<Rc<PyExpr>>),
 }
 
 /// How two values are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
+pub enum PyComparison {
     Equal,
     Unequal,
     In,
@@ -58,57 +58,57 @@ pub enum Comparison {
 
 /// A call.
 #[derive(Debug)]
-pub struct Call {
-    pub callee: Rc<Expr>,
-    pub positional: Vec<Rc<Expr>>,
+pub struct PyCall {
+    pub callee: Rc<PyExpr>,
+    pub positional: Vec<Rc<PyExpr>>,
     /// A keyword without a name is `**other`.
-    pub keywords: Vec<(Option<Rc<str>>, Rc<Expr>)>,
+    pub keywords: Vec<(Option<Rc<str>>, Rc<PyExpr>)>,
 }
 
 /// A comprehension: what is made for each element.
 #[derive(Debug)]
-pub struct Comprehension {
+pub struct PyComprehension {
     /// What is made; of a dictionary, key and value.
-    pub body: Vec<Rc<Expr>>,
+    pub body: Vec<Rc<PyExpr>>,
     /// `for target in iterated`, outermost first.
-    pub clauses: Vec<(Rc<Expr>, Rc<Expr>)>,
+    pub clauses: Vec<(Rc<PyExpr>, Rc<PyExpr>)>,
 }
 
 /// A statement.
 #[derive(Debug)]
-pub enum Stmt {
-    Def(Rc<Def>),
-    Class(Rc<Class>),
+pub enum PyStmt {
+    Def(Rc<PyFunctionDef>),
+    Class(Rc<PyClassDef>),
     Assign {
-        target: Rc<Expr>,
-        annotation: Option<Rc<Expr>>,
-        value: Option<Rc<Expr>>,
+        target: Rc<PyExpr>,
+        annotation: Option<Rc<PyExpr>>,
+        value: Option<Rc<PyExpr>>,
     },
-    Import(Vec<Import>),
+    Import(Vec<PyImport>),
     For {
-        target: Rc<Expr>,
-        iterated: Rc<Expr>,
-        body: Vec<Stmt>,
+        target: Rc<PyExpr>,
+        iterated: Rc<PyExpr>,
+        body: Vec<PyStmt>,
     },
     /// `if`, with what runs otherwise.
     If {
-        condition: Rc<Expr>,
-        body: Vec<Stmt>,
-        otherwise: Vec<Stmt>,
+        condition: Rc<PyExpr>,
+        body: Vec<PyStmt>,
+        otherwise: Vec<PyStmt>,
     },
     /// Statements that run: of `try`, `with`, `while`.
-    Block(Vec<Stmt>),
+    Block(Vec<PyStmt>),
     /// What runs if something failed; it does not replace what was bound before.
-    Fallback(Vec<Stmt>),
-    Return(Rc<Expr>),
+    Fallback(Vec<PyStmt>),
+    Return(Rc<PyExpr>),
     /// On with the next element.
     Continue,
-    Expr(Rc<Expr>),
+    Expr(Rc<PyExpr>),
 }
 
 /// A name that an import binds.
 #[derive(Debug)]
-pub struct Import {
+pub struct PyImport {
     /// How many folders up; 0 is absolute.
     pub up: usize,
     /// The module, dotted.
@@ -116,48 +116,48 @@ pub struct Import {
     /// What of it; none is the module itself, `*` is all.
     pub item: Option<Rc<str>>,
     /// The name it is bound to.
-    pub bound: Rc<str>,
+    pub bound_name: Rc<str>,
 }
 
 /// A function.
 #[derive(Debug)]
-pub struct Def {
+pub struct PyFunctionDef {
     pub name: Rc<str>,
-    pub decorators: Vec<Rc<Expr>>,
-    pub parameters: Vec<Parameter>,
+    pub decorators: Vec<Rc<PyExpr>>,
+    pub parameters: Vec<PyParameter>,
     pub docstring: Option<Rc<str>>,
-    pub body: Vec<Stmt>,
+    pub body: Vec<PyStmt>,
     /// Whether its text speaks of tools; the others need not be looked into.
-    pub speaks_of_tools: bool,
+    pub mentions_tools: bool,
     /// Whether its text may register some; only then its calls are followed.
-    pub may_register: bool,
+    pub can_register_tools: bool,
 }
 
 /// A parameter of a function.
 #[derive(Debug)]
-pub struct Parameter {
+pub struct PyParameter {
     pub name: Rc<str>,
-    pub annotation: Option<Rc<Expr>>,
-    pub default: Option<Rc<Expr>>,
-    pub rest: Rest,
+    pub annotation: Option<Rc<PyExpr>>,
+    pub default: Option<Rc<PyExpr>>,
+    pub kind: PyParameterKind,
 }
 
 /// Whether a parameter takes what is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum PyParameterKind {
     /// It takes one.
-    No,
+    Single,
     /// `*rest`.
-    Positional,
+    VarPositional,
     /// `**rest`.
-    Keywords,
+    VarKeyword,
 }
 
 /// A class.
 #[derive(Debug)]
-pub struct Class {
+pub struct PyClassDef {
     pub name: Rc<str>,
-    pub bases: Vec<Rc<Expr>>,
+    pub bases: Vec<Rc<PyExpr>>,
     pub docstring: Option<Rc<str>>,
-    pub body: Vec<Stmt>,
+    pub body: Vec<PyStmt>,
 }

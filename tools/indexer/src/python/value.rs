@@ -5,7 +5,7 @@ use std::rc::Rc;
 use serde_json::{Map, Number, Value as Json};
 
 use super::scope::ScopeId;
-use super::syntax::{Class, Def};
+use super::syntax::{PyClassDef, PyFunctionDef};
 
 /// A value, as far as it can be known.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub enum Value {
 /// A function of the package, with where it was defined.
 #[derive(Debug)]
 pub struct Function {
-    pub def: Rc<Def>,
+    pub def: Rc<PyFunctionDef>,
     pub scope: ScopeId,
     /// The object it is a method of.
     pub own: Option<Value>,
@@ -46,7 +46,7 @@ pub struct Function {
 /// A class of the package, with its own scope.
 #[derive(Debug, Clone)]
 pub struct ClassValue {
-    pub class: Rc<Class>,
+    pub class: Rc<PyClassDef>,
     pub scope: ScopeId,
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::Reader;
 use super::reach::Place;
 use super::scope::{Scope, ScopeId};
-use super::syntax::{Call, Class, Def, Expr, Stmt};
+use super::syntax::{PyCall, PyClassDef, PyExpr, PyFunctionDef, PyStmt};
 use super::value::{Arguments, ClassValue, Function, Instance, Value};
 
 /// How deep functions are followed.
@@ -21,7 +21,7 @@ impl Reader<'_> {
     }
 
     /// Walks through statements; true if what comes after them does not run.
-    pub fn walk(&mut self, statements: &[Stmt], scope: ScopeId) -> bool {
+    pub fn walk(&mut self, statements: &[PyStmt], scope: ScopeId) -> bool {
         let mut has_left = false;
         for statement in statements {
             if !self.step() {
@@ -32,15 +32,15 @@ impl Reader<'_> {
         has_left
     }
 
-    fn walk_one(&mut self, statement: &Stmt, scope: ScopeId) -> bool {
+    fn walk_one(&mut self, statement: &PyStmt, scope: ScopeId) -> bool {
         match statement {
-            Stmt::Def(def) => self.walk_def(def, scope, None),
-            Stmt::Class(class) => self.walk_class(class, scope),
-            Stmt::Assign { target, value: Some(value), .. } => {
+            PyStmt::Def(def) => self.walk_def(def, scope, None),
+            PyStmt::Class(class) => self.walk_class(class, scope),
+            PyStmt::Assign { target, value: Some(value), .. } => {
                 self.keyed(target, value, scope);
                 self.visit(value, scope);
             }
-            Stmt::For { target, iterated, body } => {
+            PyStmt::For { target, iterated, body } => {
                 self.visit(iterated, scope);
                 let clause = [(target.clone(), iterated.clone())];
                 self.each(&clause, scope, &mut |reader, inner| {
@@ -51,10 +51,10 @@ impl Reader<'_> {
                     reader.walk(body, inner);
                 });
             }
-            Stmt::Block(inner) | Stmt::Fallback(inner) => {
+            PyStmt::Block(inner) | PyStmt::Fallback(inner) => {
                 self.walk(inner, scope);
             }
-            Stmt::If { condition, body, otherwise } => {
+            PyStmt::If { condition, body, otherwise } => {
                 self.visit(condition, scope);
                 // Where it is not known, either may run.
                 let truth = self.decide(condition, scope);
@@ -66,25 +66,25 @@ impl Reader<'_> {
                     None => one && other,
                 };
             }
-            Stmt::Return(value) => {
+            PyStmt::Return(value) => {
                 self.visit(value, scope);
                 return true;
             }
-            Stmt::Continue => return true,
-            Stmt::Expr(value) => self.visit(value, scope),
-            Stmt::Import(imports) => self.note_imports(imports, scope),
-            Stmt::Assign { .. } => {}
+            PyStmt::Continue => return true,
+            PyStmt::Expr(value) => self.visit(value, scope),
+            PyStmt::Import(imports) => self.note_imports(imports, scope),
+            PyStmt::Assign { .. } => {}
         }
         false
     }
 
-    fn walk_def(&mut self, def: &Rc<Def>, scope: ScopeId, own: Option<&Value>) {
-        if !def.speaks_of_tools && def.decorators.is_empty() {
+    fn walk_def(&mut self, def: &Rc<PyFunctionDef>, scope: ScopeId, own: Option<&Value>) {
+        if !def.mentions_tools && def.decorators.is_empty() {
             return;
         }
         let function = Function { def: def.clone(), scope, own: own.cloned() };
         self.decorated(&Rc::new(function), scope);
-        if def.speaks_of_tools {
+        if def.mentions_tools {
             let function = Function { def: def.clone(), scope, own: own.cloned() };
             self.walk_by_itself(&function);
         }
@@ -115,12 +115,12 @@ impl Reader<'_> {
     }
 
     /// A class: its own statements, and its methods and those it inherits, on any object of it.
-    fn walk_class(&mut self, class: &Rc<Class>, scope: ScopeId) {
+    fn walk_class(&mut self, class: &Rc<PyClassDef>, scope: ScopeId) {
         let value = self.class(class, scope);
         let own = Value::Instance(Rc::new(Instance { class: value.clone(), arguments: None, id: None }));
         for statement in &class.body {
             match statement {
-                Stmt::Def(def) => self.walk_def(def, value.scope, Some(&own)),
+                PyStmt::Def(def) => self.walk_def(def, value.scope, Some(&own)),
                 other => drop(self.walk(std::slice::from_ref(other), value.scope)),
             }
         }
@@ -140,8 +140,8 @@ impl Reader<'_> {
 
     fn walk_own(&mut self, own: &Value, class: &ClassValue) {
         for statement in &class.class.body {
-            let Stmt::Def(def) = statement else { continue };
-            if def.may_register {
+            let PyStmt::Def(def) = statement else { continue };
+            if def.can_register_tools {
                 let function = Function { def: def.clone(), scope: class.scope, own: Some(own.clone()) };
                 let place = Place::Def(Rc::as_ptr(def) as usize);
                 self.from(place, |reader| reader.walk_into(&function, &Arguments::default()));
@@ -150,13 +150,13 @@ impl Reader<'_> {
     }
 
     /// Looks at an expression and all in it.
-    pub fn visit(&mut self, expr: &Rc<Expr>, scope: ScopeId) {
+    pub fn visit(&mut self, expr: &Rc<PyExpr>, scope: ScopeId) {
         if !self.step() {
             return;
         }
         match &**expr {
-            Expr::Call(call) => self.visit_call(call, scope),
-            Expr::Dict(pairs) => {
+            PyExpr::Call(call) => self.visit_call(call, scope),
+            PyExpr::Dict(pairs) => {
                 self.described(expr, scope);
                 for (key, value) in pairs {
                     if let Some(key) = key {
@@ -165,27 +165,27 @@ impl Reader<'_> {
                     self.visit(value, scope);
                 }
             }
-            Expr::Each(each) => self.each(&each.clauses, scope, &mut |reader, inner| {
+            PyExpr::Comprehension(each) => self.each(&each.clauses, scope, &mut |reader, inner| {
                 each.body.iter().for_each(|body| reader.visit(body, inner));
             }),
-            Expr::List(items) | Expr::Joined(items) | Expr::Other(items) => {
+            PyExpr::List(items) | PyExpr::JoinedStr(items) | PyExpr::Other(items) => {
                 items.iter().for_each(|item| self.visit(item, scope));
             }
-            Expr::Attribute(inner, _) | Expr::Spread(inner) => self.visit(inner, scope),
-            Expr::Index(object, keys) => {
+            PyExpr::Attribute(inner, _) | PyExpr::Spread(inner) => self.visit(inner, scope),
+            PyExpr::Index(object, keys) => {
                 self.visit(object, scope);
                 keys.iter().for_each(|key| self.visit(key, scope));
             }
-            Expr::Not(inner) => self.visit(inner, scope),
-            Expr::Add(one, other)
-            | Expr::Union(one, other)
-            | Expr::Or(one, other)
-            | Expr::And(one, other)
-            | Expr::Compare(one, _, other) => {
+            PyExpr::Not(inner) => self.visit(inner, scope),
+            PyExpr::Add(one, other)
+            | PyExpr::Union(one, other)
+            | PyExpr::Or(one, other)
+            | PyExpr::And(one, other)
+            | PyExpr::Compare(one, _, other) => {
                 self.visit(one, scope);
                 self.visit(other, scope);
             }
-            Expr::Choice { then, condition, otherwise } => {
+            PyExpr::Conditional { then, condition, otherwise } => {
                 let truth = self.decide(condition, scope);
                 self.only_if(truth != Some(false), |reader| reader.visit(then, scope));
                 self.only_if(truth != Some(true), |reader| reader.visit(otherwise, scope));
@@ -194,7 +194,7 @@ impl Reader<'_> {
         }
     }
 
-    fn visit_call(&mut self, call: &Rc<Call>, scope: ScopeId) {
+    fn visit_call(&mut self, call: &Rc<PyCall>, scope: ScopeId) {
         self.visit(&call.callee, scope);
         call.positional.iter().for_each(|argument| self.visit(argument, scope));
         call.keywords.iter().for_each(|(_, argument)| self.visit(argument, scope));
@@ -214,7 +214,7 @@ impl Reader<'_> {
             self.walk_methods(&Value::Instance(Rc::new(Instance { class: class.clone(), arguments, id })), class);
         }
         if let Value::Function(function) = callee
-            && function.def.may_register
+            && function.def.can_register_tools
         {
             let arguments = self.walked_with(call, scope);
             let says = |value: &Value| value.is_known();

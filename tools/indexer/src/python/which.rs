@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::files::{Files, last};
 use super::load::{Loaded, loads};
-use super::lower::speaks_of_tools;
+use super::lower::mentions_tools;
 use super::reach::imports;
 use gatelodge_catalogue::SourceFile;
 
@@ -147,5 +147,5 @@ pub fn imports_mcp(text: &str) -> bool {
 
 /// Whether a text can have tools at all.
 pub fn can_have_tools(text: &str) -> bool {
-    speaks_of_tools(text) || text.contains("inputSchema")
+    mentions_tools(text) || text.contains("inputSchema")
 }

@@ -71,7 +71,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// `constructor(private name: string)` is also a field.
+    /// `constructor(private name: lower_string)` is also a field.
     fn parameter_property(&mut self, pattern: Tree<'_>) {
         let word = self.word(pattern);
         let value = self.add(Node::Name(word, self.scope));

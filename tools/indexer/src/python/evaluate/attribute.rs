@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::python::Reader;
 use crate::python::scope::{Binding, Scope, ScopeId};
-use crate::python::syntax::{Class, Def, Expr, Rest, Stmt};
+use crate::python::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyParameterKind, PyStmt};
 use crate::python::value::{Arguments, ClassValue, Function, Instance, Value};
 use crate::user_supplied_settings::is_user_supplied;
 
@@ -78,7 +78,7 @@ impl Reader<'_> {
             let Binding::Def(def) = &binding else { return Some(self.bound(name, binding, class.scope)) };
             let function = Function { def: def.clone(), scope: class.scope, own: own.cloned() };
             let is_property = def.decorators.iter().any(|decorator| {
-                matches!(&**decorator, Expr::Name(name) if matches!(&**name, "property" | "cached_property"))
+                matches!(&**decorator, PyExpr::Name(name) if matches!(&**name, "property" | "cached_property"))
             });
             return Some(match (is_property, own) {
                 (true, Some(_)) => self.returned(&function, &Arguments::default()),
@@ -98,7 +98,7 @@ impl Reader<'_> {
         }
         for class in &lineage {
             for statement in &class.class.body {
-                let Stmt::Def(def) = statement else { continue };
+                let PyStmt::Def(def) = statement else { continue };
                 let Some(value) = assigned(&def.body, name) else { continue };
                 let scope = self.inside_method(instance, &lineage, class, def);
                 let value = self.evaluate(&value, scope);
@@ -127,7 +127,7 @@ impl Reader<'_> {
         instance: &Rc<Instance>,
         lineage: &[ClassValue],
         class: &ClassValue,
-        def: &Rc<Def>,
+        def: &Rc<PyFunctionDef>,
     ) -> ScopeId {
         let own = Some(Value::Instance(instance.clone()));
         let function = Function { def: def.clone(), scope: class.scope, own };
@@ -165,7 +165,7 @@ impl Reader<'_> {
                 scope.value(&parameter.name, own.clone());
                 continue;
             }
-            if let Some(rest) = rest(&function.def, parameter.rest, arguments, place) {
+            if let Some(rest) = rest(&function.def, parameter.kind, arguments, place) {
                 scope.value(&parameter.name, rest);
                 continue;
             }
@@ -183,11 +183,13 @@ impl Reader<'_> {
 }
 
 /// What a parameter takes that takes what is left.
-fn rest(def: &Def, rest: Rest, arguments: &Arguments, place: usize) -> Option<Value> {
+fn rest(def: &PyFunctionDef, rest: PyParameterKind, arguments: &Arguments, place: usize) -> Option<Value> {
     match rest {
-        Rest::No => None,
-        Rest::Positional => Some(Value::List(Rc::new(arguments.positional.iter().skip(place).cloned().collect()))),
-        Rest::Keywords => {
+        PyParameterKind::Single => None,
+        PyParameterKind::VarPositional => {
+            Some(Value::List(Rc::new(arguments.positional.iter().skip(place).cloned().collect())))
+        }
+        PyParameterKind::VarKeyword => {
             let known = |name: &str| def.parameters.iter().any(|other| &*other.name == name);
             let rest = arguments.keywords.iter().filter(|(name, _)| !known(name));
             Some(Value::Dict(Rc::new(rest.map(|(name, value)| (Value::Str(name.clone()), value.clone())).collect())))
@@ -199,18 +201,18 @@ fn last(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-pub fn init(class: &Class) -> Option<&Rc<Def>> {
+pub fn init(class: &PyClassDef) -> Option<&Rc<PyFunctionDef>> {
     class.body.iter().find_map(|statement| match statement {
-        Stmt::Def(def) if &*def.name == "__init__" => Some(def),
+        PyStmt::Def(def) if &*def.name == "__init__" => Some(def),
         _ => None,
     })
 }
 
 /// The annotated fields of a class: name, type, default.
-pub fn fields(class: &Class) -> impl Iterator<Item = (Rc<str>, Rc<Expr>, Option<Rc<Expr>>)> {
+pub fn fields(class: &PyClassDef) -> impl Iterator<Item = (Rc<str>, Rc<PyExpr>, Option<Rc<PyExpr>>)> {
     class.body.iter().filter_map(|statement| match statement {
-        Stmt::Assign { target, annotation: Some(annotation), value } => match &**target {
-            Expr::Name(name) => Some((name.clone(), annotation.clone(), value.clone())),
+        PyStmt::Assign { target, annotation: Some(annotation), value } => match &**target {
+            PyExpr::Name(name) => Some((name.clone(), annotation.clone(), value.clone())),
             _ => None,
         },
         _ => None,
@@ -218,49 +220,49 @@ pub fn fields(class: &Class) -> impl Iterator<Item = (Rc<str>, Rc<Expr>, Option<
 }
 
 /// What `self.name = …` assigns.
-fn assigned(body: &[Stmt], name: &str) -> Option<Rc<Expr>> {
+fn assigned(body: &[PyStmt], name: &str) -> Option<Rc<PyExpr>> {
     body.iter().find_map(|statement| match statement {
-        Stmt::Assign { target, value: Some(value), .. } => match &**target {
-            Expr::Attribute(object, member) if &**member == name => {
-                let is_own = matches!(&**object, Expr::Name(own) if &**own == "self");
-                (is_own && !matches!(&**value, Expr::None)).then(|| value.clone())
+        PyStmt::Assign { target, value: Some(value), .. } => match &**target {
+            PyExpr::Attribute(object, member) if &**member == name => {
+                let is_own = matches!(&**object, PyExpr::Name(own) if &**own == "self");
+                (is_own && !matches!(&**value, PyExpr::None)).then(|| value.clone())
             }
             _ => None,
         },
-        Stmt::Block(inner) | Stmt::Fallback(inner) | Stmt::For { body: inner, .. } => assigned(inner, name),
-        Stmt::If { body, otherwise, .. } => assigned(body, name).or_else(|| assigned(otherwise, name)),
+        PyStmt::Block(inner) | PyStmt::Fallback(inner) | PyStmt::For { body: inner, .. } => assigned(inner, name),
+        PyStmt::If { body, otherwise, .. } => assigned(body, name).or_else(|| assigned(otherwise, name)),
         _ => None,
     })
 }
 
 /// How often a class and those it rests on assign a member.
 fn times_assigned(lineage: &[ClassValue], name: &str) -> usize {
-    fn times(body: &[Stmt], name: &str) -> usize {
+    fn times(body: &[PyStmt], name: &str) -> usize {
         let each = body.iter().map(|statement| match statement {
-            Stmt::Assign { target, .. } => {
-                usize::from(matches!(&**target, Expr::Attribute(_, member) if &**member == name))
+            PyStmt::Assign { target, .. } => {
+                usize::from(matches!(&**target, PyExpr::Attribute(_, member) if &**member == name))
             }
-            Stmt::Block(inner) | Stmt::Fallback(inner) | Stmt::For { body: inner, .. } => times(inner, name),
-            Stmt::If { body, otherwise, .. } => times(body, name) + times(otherwise, name),
+            PyStmt::Block(inner) | PyStmt::Fallback(inner) | PyStmt::For { body: inner, .. } => times(inner, name),
+            PyStmt::If { body, otherwise, .. } => times(body, name) + times(otherwise, name),
             _ => 0,
         });
         each.sum()
     }
     let bodies = lineage.iter().flat_map(|class| &class.class.body);
-    bodies.map(|statement| if let Stmt::Def(def) = statement { times(&def.body, name) } else { 0 }).sum()
+    bodies.map(|statement| if let PyStmt::Def(def) = statement { times(&def.body, name) } else { 0 }).sum()
 }
 
 /// The call `super().__init__(…)`.
-fn handed_on(body: &[Stmt]) -> Option<Rc<crate::python::syntax::Call>> {
+fn handed_on(body: &[PyStmt]) -> Option<Rc<crate::python::syntax::PyCall>> {
     body.iter().find_map(|statement| match statement {
-        Stmt::Expr(expr) => match &**expr {
-            Expr::Call(call) => match &*call.callee {
-                Expr::Attribute(_, name) if &**name == "__init__" => Some(call.clone()),
+        PyStmt::Expr(expr) => match &**expr {
+            PyExpr::Call(call) => match &*call.callee {
+                PyExpr::Attribute(_, name) if &**name == "__init__" => Some(call.clone()),
                 _ => None,
             },
             _ => None,
         },
-        Stmt::Block(inner) | Stmt::If { body: inner, .. } => handed_on(inner),
+        PyStmt::Block(inner) | PyStmt::If { body: inner, .. } => handed_on(inner),
         _ => None,
     })
 }

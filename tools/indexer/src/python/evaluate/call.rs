@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::python::Reader;
 use crate::python::decide::asked;
 use crate::python::scope::{Scope, ScopeId};
-use crate::python::syntax::{Call, Expr, Stmt};
+use crate::python::syntax::{PyCall, PyExpr, PyStmt};
 use crate::python::text::clean;
 use crate::python::value::{Arguments, Foreign, Function, Instance, Registrar, Value};
 
@@ -15,7 +15,7 @@ const DEEPEST_CALL: usize = 6;
 const MOST_ELEMENTS: usize = 2_000;
 
 impl Reader<'_> {
-    pub fn call(&mut self, call: &Rc<Call>, scope: ScopeId) -> Value {
+    pub fn call(&mut self, call: &Rc<PyCall>, scope: ScopeId) -> Value {
         let callee = self.evaluate(&call.callee, scope);
         if let Value::Unknown(Some(name)) = &callee {
             return self.built_in(name, call, scope);
@@ -43,11 +43,11 @@ impl Reader<'_> {
     }
 
     /// What the arguments of a call come to.
-    pub fn arguments(&mut self, call: &Call, scope: ScopeId) -> Arguments {
+    pub fn arguments(&mut self, call: &PyCall, scope: ScopeId) -> Arguments {
         let mut out = Arguments::default();
         for argument in &call.positional {
             match &**argument {
-                Expr::Spread(inner) => match self.evaluate(inner, scope) {
+                PyExpr::Spread(inner) => match self.evaluate(inner, scope) {
                     Value::List(inner) => out.positional.extend(inner.iter().cloned()),
                     _ => out.is_partly_known = true,
                 },
@@ -69,7 +69,7 @@ impl Reader<'_> {
     }
 
     /// Arguments that a function is walked with, with those marked that are not sure.
-    pub fn walked_with(&mut self, call: &Rc<Call>, scope: ScopeId) -> Arguments {
+    pub fn walked_with(&mut self, call: &Rc<PyCall>, scope: ScopeId) -> Arguments {
         let mut arguments = self.arguments(call, scope);
         let before = std::mem::replace(&mut self.is_deciding, true);
         let sure = self.arguments(call, scope);
@@ -99,14 +99,14 @@ impl Reader<'_> {
     }
 
     /// Collects what may be returned; true if nothing after it runs.
-    fn returns(&mut self, body: &[Stmt], scope: ScopeId, out: &mut Vec<Value>) -> bool {
+    fn returns(&mut self, body: &[PyStmt], scope: ScopeId, out: &mut Vec<Value>) -> bool {
         for statement in body {
             let ends = match statement {
-                Stmt::Return(value) => {
+                PyStmt::Return(value) => {
                     out.push(self.evaluate(value, scope));
                     true
                 }
-                Stmt::If { condition, body, otherwise } => {
+                PyStmt::If { condition, body, otherwise } => {
                     let condition = self.evaluate(condition, scope);
                     match self.truth(&condition) {
                         Some(true) => self.returns(body, scope, out),
@@ -117,8 +117,8 @@ impl Reader<'_> {
                         }
                     }
                 }
-                Stmt::Block(inner) => self.returns(inner, scope, out),
-                Stmt::For { body: inner, .. } => {
+                PyStmt::Block(inner) => self.returns(inner, scope, out),
+                PyStmt::For { body: inner, .. } => {
                     self.returns(inner, scope, out);
                     false
                 }
@@ -131,7 +131,7 @@ impl Reader<'_> {
         false
     }
 
-    fn built_in(&mut self, name: &Rc<str>, call: &Rc<Call>, scope: ScopeId) -> Value {
+    fn built_in(&mut self, name: &Rc<str>, call: &Rc<PyCall>, scope: ScopeId) -> Value {
         let arguments = self.arguments(call, scope);
         let first = arguments.positional.first().cloned();
         match (&**name, first) {
@@ -214,7 +214,12 @@ impl Reader<'_> {
 
     /// Goes through all elements that clauses name, with the names bound. What cannot be gone through is gone
     /// through once, with its names unknown.
-    pub fn each(&mut self, clauses: &[(Rc<Expr>, Rc<Expr>)], scope: ScopeId, work: &mut dyn FnMut(&mut Self, ScopeId)) {
+    pub fn each(
+        &mut self,
+        clauses: &[(Rc<PyExpr>, Rc<PyExpr>)],
+        scope: ScopeId,
+        work: &mut dyn FnMut(&mut Self, ScopeId),
+    ) {
         let Some(((target, iterated), rest)) = clauses.split_first() else { return work(self, scope) };
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let before = self.found.count() + self.collected.count();
@@ -247,8 +252,8 @@ impl Reader<'_> {
     pub fn members(&mut self, class: &crate::python::value::ClassValue) -> Vec<Value> {
         let mut out = Vec::new();
         for statement in &class.class.body {
-            if let Stmt::Assign { target, value: Some(value), .. } = statement
-                && matches!(&**target, Expr::Name(_))
+            if let PyStmt::Assign { target, value: Some(value), .. } = statement
+                && matches!(&**target, PyExpr::Name(_))
             {
                 out.push(self.evaluate(value, class.scope));
             }
@@ -257,14 +262,14 @@ impl Reader<'_> {
     }
 }
 
-fn bind(scope: &mut Scope, target: &Expr, element: &Value) {
+fn bind(scope: &mut Scope, target: &PyExpr, element: &Value) {
     match target {
-        Expr::Name(name) => {
+        PyExpr::Name(name) => {
             let element =
                 if let Value::Unknown(_) = element { Value::Unknown(Some(name.clone())) } else { element.clone() };
             scope.value(name, element);
         }
-        Expr::List(targets) => {
+        PyExpr::List(targets) => {
             let parts = if let Value::List(parts) = element { parts.as_slice() } else { &[] };
             for (at, target) in targets.iter().enumerate() {
                 bind(scope, target, parts.get(at).unwrap_or(&Value::unknown()));

@@ -6,15 +6,15 @@ use super::{Registered, server_id};
 use crate::python::Reader;
 use crate::python::evaluate::{fields, init};
 use crate::python::scope::ScopeId;
-use crate::python::syntax::{Call, Def, Expr};
+use crate::python::syntax::{PyCall, PyExpr, PyFunctionDef};
 use crate::python::value::{Arguments, ClassValue, Function, Value};
 
 impl Reader<'_> {
     /// Takes note of a function under a decorator that speaks of tools by its name, `@tool` or `@tools.register`. It
     /// counts as a tool if nothing else registers it, in a package that uses MCP.
-    pub fn collects(&mut self, decorator: &Rc<Expr>, function: &Rc<Function>, scope: ScopeId) {
+    pub fn collects(&mut self, decorator: &Rc<PyExpr>, function: &Rc<Function>, scope: ScopeId) {
         let (callee, arguments) = match &**decorator {
-            Expr::Call(call) => (&call.callee, self.arguments(call, scope)),
+            PyExpr::Call(call) => (&call.callee, self.arguments(call, scope)),
             _ => (decorator, Arguments::default()),
         };
         if !self.imports_mcp || !speaks(callee) {
@@ -43,8 +43,8 @@ impl Reader<'_> {
 impl Reader<'_> {
     /// Takes note of a tool that is told in full to something of the package's own: `register_tool(name=…,
     /// description=…, handler=…)`, or `ToolSpec(…)`. It counts as one in a package that uses MCP.
-    pub fn collects_described(&mut self, call: &Rc<Call>, callee: &Value, scope: ScopeId) {
-        let (Expr::Name(name) | Expr::Attribute(_, name)) = &*call.callee else { return };
+    pub fn collects_described(&mut self, call: &Rc<PyCall>, callee: &Value, scope: ScopeId) {
+        let (PyExpr::Name(name) | PyExpr::Attribute(_, name)) = &*call.callee else { return };
         let name = name.trim_matches('_').to_ascii_lowercase();
         let arguments = match callee {
             Value::Function(own) if matches!(name.as_str(), "register_tool" | "add_tool" | "register") => {
@@ -84,15 +84,15 @@ impl Reader<'_> {
 }
 
 /// Whether a decorator's name says that it collects tools.
-fn speaks(callee: &Expr) -> bool {
+fn speaks(callee: &PyExpr) -> bool {
     let (owner, name) = match callee {
-        Expr::Name(name) => (None, name),
-        Expr::Attribute(owner, name) => (Some(owner), name),
+        PyExpr::Name(name) => (None, name),
+        PyExpr::Attribute(owner, name) => (Some(owner), name),
         _ => return false,
     };
     let name = name.trim_matches('_').to_ascii_lowercase();
     let by_owner = owner.is_some_and(|owner| match &**owner {
-        Expr::Name(owner) | Expr::Attribute(_, owner) => owner.to_ascii_lowercase().contains("tool"),
+        PyExpr::Name(owner) | PyExpr::Attribute(_, owner) => owner.to_ascii_lowercase().contains("tool"),
         _ => false,
     });
     match name.as_str() {
@@ -103,7 +103,7 @@ fn speaks(callee: &Expr) -> bool {
 
 /// The arguments by the names of the decorator's own parameters: its first need not be the tool's name.
 fn named(decorator: &Function, arguments: Arguments) -> Arguments {
-    let Def { parameters, .. } = &*decorator.def;
+    let PyFunctionDef { parameters, .. } = &*decorator.def;
     let own = parameters.iter().skip(usize::from(decorator.own.is_some()));
     let mut keywords = arguments.keywords;
     for (parameter, value) in own.zip(arguments.positional) {

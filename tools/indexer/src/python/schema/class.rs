@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::python::Reader;
 use crate::python::evaluate::fields;
 use crate::python::scope::ScopeId;
-use crate::python::syntax::{Call, Expr};
+use crate::python::syntax::{PyCall, PyExpr};
 use crate::python::text::clean;
 use crate::python::value::{ClassValue, Value};
 
@@ -54,7 +54,7 @@ impl Reader<'_> {
         Json::Object(schema)
     }
 
-    fn alias(&mut self, default: Option<&Rc<Expr>>, scope: ScopeId) -> Option<String> {
+    fn alias(&mut self, default: Option<&Rc<PyExpr>>, scope: ScopeId) -> Option<String> {
         let call = field_call(default?)?;
         let arguments = self.arguments(&call, scope);
         arguments.get("alias", None).and_then(Value::as_str).map(|alias| alias.to_string())
@@ -63,8 +63,8 @@ impl Reader<'_> {
     /// The schema of a parameter or a field, and whether it must be given.
     pub fn property(
         &mut self,
-        annotation: Option<&Rc<Expr>>,
-        default: Option<&Rc<Expr>>,
+        annotation: Option<&Rc<PyExpr>>,
+        default: Option<&Rc<PyExpr>>,
         scope: ScopeId,
     ) -> (Json, bool) {
         let mut schema = match annotation {
@@ -78,17 +78,17 @@ impl Reader<'_> {
                 Some(call) => {
                     self.described_by(&call, scope, &mut schema);
                     let first = call.positional.first();
-                    let has_first = first.is_some_and(|first| !matches!(&**first, Expr::Ellipsis));
+                    let has_first = first.is_some_and(|first| !matches!(&**first, PyExpr::Ellipsis));
                     let named = |wanted: &str| {
-                        let of = |(name, value): &(Option<Rc<str>>, Rc<Expr>)| {
-                            name.as_deref() == Some(wanted) && !matches!(&**value, Expr::Ellipsis)
+                        let of = |(name, value): &(Option<Rc<str>>, Rc<PyExpr>)| {
+                            name.as_deref() == Some(wanted) && !matches!(&**value, PyExpr::Ellipsis)
                         };
                         call.keywords.iter().any(of)
                     };
                     is_required = is_required && !has_first && !named("default") && !named("default_factory");
                 }
                 None => {
-                    is_required = matches!(&**default, Expr::Ellipsis);
+                    is_required = matches!(&**default, PyExpr::Ellipsis);
                     if let (false, Some(value)) = (is_required, self.evaluate(default, scope).to_json()) {
                         schema.insert("default".to_owned(), value);
                     }
@@ -99,7 +99,7 @@ impl Reader<'_> {
     }
 
     /// What `Field(…)` says.
-    pub fn described_by(&mut self, call: &Rc<Call>, scope: ScopeId, schema: &mut Map<String, Json>) {
+    pub fn described_by(&mut self, call: &Rc<PyCall>, scope: ScopeId, schema: &mut Map<String, Json>) {
         let arguments = self.arguments(call, scope);
         let words = [
             ("description", "description"),
@@ -124,17 +124,17 @@ impl Reader<'_> {
 }
 
 /// A call of `Field`, however it is imported.
-pub fn field_call(expr: &Expr) -> Option<Rc<Call>> {
-    let Expr::Call(call) = expr else { return None };
+pub fn field_call(expr: &PyExpr) -> Option<Rc<PyCall>> {
+    let PyExpr::Call(call) = expr else { return None };
     match &*call.callee {
-        Expr::Name(name) | Expr::Attribute(_, name) if matches!(&**name, "Field" | "PydanticField" | "field") => {
+        PyExpr::Name(name) | PyExpr::Attribute(_, name) if matches!(&**name, "Field" | "PydanticField" | "field") => {
             Some(call.clone())
         }
         _ => None,
     }
 }
 
-fn is_class_var(annotation: &Expr) -> bool {
-    let head = if let Expr::Index(head, _) = annotation { head } else { return false };
-    matches!(&**head, Expr::Name(name) | Expr::Attribute(_, name) if &**name == "ClassVar")
+fn is_class_var(annotation: &PyExpr) -> bool {
+    let head = if let PyExpr::Index(head, _) = annotation { head } else { return false };
+    matches!(&**head, PyExpr::Name(name) | PyExpr::Attribute(_, name) if &**name == "ClassVar")
 }

@@ -6,9 +6,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::class::field_call;
 use crate::python::Reader;
-use crate::python::lower::statements;
+use crate::python::lower::parse_statements;
 use crate::python::scope::{Binding, ScopeId};
-use crate::python::syntax::{Expr, Stmt};
+use crate::python::syntax::{PyExpr, PyStmt};
 use crate::python::value::Value;
 
 /// How deep a type may nest.
@@ -16,38 +16,38 @@ const DEEPEST: usize = 12;
 
 impl Reader<'_> {
     /// The schema of a type; empty if it says nothing.
-    pub fn type_schema(&mut self, kind: &Rc<Expr>, scope: ScopeId, depth: usize) -> Map<String, Json> {
+    pub fn type_schema(&mut self, kind: &Rc<PyExpr>, scope: ScopeId, depth: usize) -> Map<String, Json> {
         if depth >= DEEPEST || !self.step() {
             return Map::new();
         }
         let deeper = depth + 1;
         match &**kind {
-            Expr::None => typed("null"),
-            Expr::Str(text) => {
-                let parsed = if text.len() <= 500 { statements(text) } else { None };
+            PyExpr::None => typed("null"),
+            PyExpr::Str(text) => {
+                let parsed = if text.len() <= 500 { parse_statements(text) } else { None };
                 match parsed.as_deref() {
-                    Some([Stmt::Expr(inner)]) if !matches!(&**inner, Expr::Str(_)) => {
+                    Some([PyStmt::Expr(inner)]) if !matches!(&**inner, PyExpr::Str(_)) => {
                         self.type_schema(inner, scope, deeper)
                     }
                     _ => Map::new(),
                 }
             }
-            Expr::Name(name) => match self.alias_of(name, scope) {
+            PyExpr::Name(name) => match self.alias_of(name, scope) {
                 Some((expr, scope)) => self.type_schema(&expr, scope, deeper),
                 None => self.named_type(kind, name, scope),
             },
-            Expr::Attribute(_, name) => self.named_type(kind, name, scope),
-            Expr::Union(one, other) => {
+            PyExpr::Attribute(_, name) => self.named_type(kind, name, scope),
+            PyExpr::Union(one, other) => {
                 let kinds = vec![self.type_schema(one, scope, deeper), self.type_schema(other, scope, deeper)];
                 any_of(kinds)
             }
-            Expr::Index(head, arguments) => self.generic(head, arguments, scope, deeper),
+            PyExpr::Index(head, arguments) => self.generic(head, arguments, scope, deeper),
             _ => Map::new(),
         }
     }
 
     /// A name for a type: `AdamState = Annotated[str, …]`.
-    fn alias_of(&self, name: &Rc<str>, scope: ScopeId) -> Option<(Rc<Expr>, ScopeId)> {
+    fn alias_of(&self, name: &Rc<str>, scope: ScopeId) -> Option<(Rc<PyExpr>, ScopeId)> {
         let mut at = Some(scope);
         while let Some(id) = at {
             let scope = self.scopes.get(id)?;
@@ -60,7 +60,7 @@ impl Reader<'_> {
         None
     }
 
-    fn named_type(&mut self, kind: &Rc<Expr>, name: &Rc<str>, scope: ScopeId) -> Map<String, Json> {
+    fn named_type(&mut self, kind: &Rc<PyExpr>, name: &Rc<str>, scope: ScopeId) -> Map<String, Json> {
         match self.evaluate(kind, scope) {
             Value::Class(class) => {
                 let depth = self.depth_of_classes;
@@ -74,12 +74,18 @@ impl Reader<'_> {
         }
     }
 
-    fn generic(&mut self, head: &Rc<Expr>, arguments: &[Rc<Expr>], scope: ScopeId, depth: usize) -> Map<String, Json> {
-        let (Expr::Name(name) | Expr::Attribute(_, name)) = &**head else { return Map::new() };
+    fn generic(
+        &mut self,
+        head: &Rc<PyExpr>,
+        arguments: &[Rc<PyExpr>],
+        scope: ScopeId,
+        depth: usize,
+    ) -> Map<String, Json> {
+        let (PyExpr::Name(name) | PyExpr::Attribute(_, name)) = &**head else { return Map::new() };
         // A tuple in the brackets is all of its elements.
-        let flat: Vec<Rc<Expr>> = match arguments {
+        let flat: Vec<Rc<PyExpr>> = match arguments {
             [one] => {
-                if let Expr::List(items) = &**one {
+                if let PyExpr::List(items) = &**one {
                     items.clone()
                 } else {
                     vec![one.clone()]
@@ -117,7 +123,7 @@ impl Reader<'_> {
         }
     }
 
-    fn annotated(&mut self, parts: &[Rc<Expr>], scope: ScopeId, depth: usize) -> Map<String, Json> {
+    fn annotated(&mut self, parts: &[Rc<PyExpr>], scope: ScopeId, depth: usize) -> Map<String, Json> {
         let Some((kind, said)) = parts.split_first() else { return Map::new() };
         let mut schema = self.type_schema(kind, scope, depth);
         for said in said {

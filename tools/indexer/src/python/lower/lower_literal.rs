@@ -5,46 +5,46 @@ use std::rc::Rc;
 use serde_json::Number;
 use tree_sitter::Node;
 
-use super::expression::expression;
-use super::{Source, children};
-use crate::python::syntax::Expr;
+use super::lower_expression::lower_expression;
+use super::{PyLowerContext, children};
+use crate::python::syntax::PyExpr;
 
 /// A string, or one with holes.
-pub fn string(node: Node<'_>, source: Source<'_>) -> Expr {
+pub fn lower_string(node: Node<'_>, source: PyLowerContext<'_>) -> PyExpr {
     let all = children(node);
-    let start = all.iter().find(|child| child.kind() == "string_start").map(|start| source.of(*start));
+    let start = all.iter().find(|child| child.kind() == "string_start").map(|start| source.text_of(*start));
     let is_raw = start.is_some_and(|start| start.contains(['r', 'R']));
     let is_bytes = start.is_some_and(|start| start.contains(['b', 'B']));
     let (mut parts, mut text) = (Vec::new(), String::new());
     for child in all {
         match child.kind() {
-            "string_content" => text.push_str(&content(child, source, is_raw)),
+            "string_content" => text.push_str(&string_content(child, source, is_raw)),
             "interpolation" => {
                 if !text.is_empty() {
-                    parts.push(Rc::new(Expr::Str(std::mem::take(&mut text).into())));
+                    parts.push(Rc::new(PyExpr::Str(std::mem::take(&mut text).into())));
                 }
-                let inner = child.child_by_field_name("expression").map(|inner| expression(inner, source));
+                let inner = child.child_by_field_name("expression").map(|inner| lower_expression(inner, source));
                 // `{x!r}` and `{x:>8}` say something else than `x`.
                 let is_plain = children(child).len() == 1;
-                parts.push(inner.filter(|_| is_plain).unwrap_or_else(|| Rc::new(Expr::Other(Vec::new()))));
+                parts.push(inner.filter(|_| is_plain).unwrap_or_else(|| Rc::new(PyExpr::Other(Vec::new()))));
             }
             _ => {}
         }
     }
     if is_bytes {
-        return Expr::Other(Vec::new());
+        return PyExpr::Other(Vec::new());
     }
     if parts.is_empty() {
-        return Expr::Str(text.into());
+        return PyExpr::Str(text.into());
     }
     if !text.is_empty() {
-        parts.push(Rc::new(Expr::Str(text.into())));
+        parts.push(Rc::new(PyExpr::Str(text.into())));
     }
-    Expr::Joined(parts)
+    PyExpr::JoinedStr(parts)
 }
 
-fn content(node: Node<'_>, source: Source<'_>, is_raw: bool) -> String {
-    let whole = source.of(node);
+fn string_content(node: Node<'_>, source: PyLowerContext<'_>, is_raw: bool) -> String {
+    let whole = source.text_of(node);
     if is_raw {
         return whole.to_owned();
     }
@@ -52,10 +52,10 @@ fn content(node: Node<'_>, source: Source<'_>, is_raw: bool) -> String {
     for escape in children(node) {
         out.push_str(source.text.get(at..escape.start_byte()).unwrap_or_default());
         match escape.kind() {
-            "escape_sequence" => out.push_str(&unescaped(source.of(escape))),
+            "escape_sequence" => out.push_str(&unescape(source.text_of(escape))),
             // `{{` in a string with holes.
-            "escape_interpolation" => out.push_str(source.of(escape).get(..1).unwrap_or_default()),
-            _ => out.push_str(source.of(escape)),
+            "escape_interpolation" => out.push_str(source.text_of(escape).get(..1).unwrap_or_default()),
+            _ => out.push_str(source.text_of(escape)),
         }
         at = escape.end_byte();
     }
@@ -63,7 +63,7 @@ fn content(node: Node<'_>, source: Source<'_>, is_raw: bool) -> String {
     out
 }
 
-fn unescaped(escape: &str) -> String {
+fn unescape(escape: &str) -> String {
     let rest = escape.get(1..).unwrap_or_default();
     let one = |letter: char| letter.to_string();
     match rest.chars().next() {
@@ -81,7 +81,7 @@ fn unescaped(escape: &str) -> String {
 }
 
 /// A number as JSON has it.
-pub fn number(text: &str) -> Option<Number> {
+pub fn parse_number(text: &str) -> Option<Number> {
     let plain = text.replace('_', "");
     if let Ok(whole) = plain.parse::<i64>() {
         return Some(whole.into());
@@ -89,10 +89,10 @@ pub fn number(text: &str) -> Option<Number> {
     Number::from_f64(plain.parse::<f64>().ok()?)
 }
 
-impl Expr {
+impl PyExpr {
     /// Strings that stand beside one another, as one where none has a hole.
-    pub fn flat(self) -> Self {
-        let Self::Joined(parts) = &self else { return self };
+    pub fn flatten_joined(self) -> Self {
+        let Self::JoinedStr(parts) = &self else { return self };
         let mut text = String::new();
         for part in parts {
             let Self::Str(part) = &**part else { return self };
