@@ -31,9 +31,9 @@ use gatelodge_catalogue::{ExtractedTool, SourceFile};
 use reach::Reach;
 use register::{Found, Registered};
 use rename::Renames;
-use scope::{Names, Scope, ScopeId};
+use scope::{PyBoundNames, PyScope, PyScopeId};
 use syntax::PyStmt;
-use value::Value;
+use value::PyValue;
 
 /// How much is looked at in one package. It is counted, not timed, so that every machine finds the same.
 const STEPS: usize = 20_000_000;
@@ -80,18 +80,18 @@ struct Reader<'f> {
     files: Files<'f>,
     /// Whether any file imports an SDK; without one, nothing unknown is a server.
     imports_mcp: bool,
-    modules: HashMap<usize, (ScopeId, Rc<Vec<PyStmt>>)>,
-    scopes: Vec<Scope>,
+    modules: HashMap<usize, (PyScopeId, Rc<Vec<PyStmt>>)>,
+    scopes: Vec<PyScope>,
     /// Scopes below this one are kept.
     floor: usize,
     /// What statements bind, by where they are.
-    names: HashMap<usize, Rc<Names>>,
+    names: HashMap<usize, Rc<PyBoundNames>>,
     /// Scopes of modules and classes.
-    lasting: HashSet<ScopeId>,
+    lasting: HashSet<PyScopeId>,
     /// What their names came to.
-    known: HashMap<(ScopeId, Rc<str>, bool), Value>,
+    known: HashMap<(PyScopeId, Rc<str>, bool), PyValue>,
     /// Scopes of classes, by class.
-    classes: HashMap<usize, ScopeId>,
+    classes: HashMap<usize, PyScopeId>,
     looking: Looking,
     /// Functions whose returns are looked at, and those whose bodies are walked.
     running: Vec<usize>,
@@ -120,7 +120,7 @@ struct Reader<'f> {
     /// Functions that were walked with the arguments of a call.
     entered: HashMap<usize, HashSet<usize>>,
     /// What flags of the command line are if they are left out; none if that is not one thing.
-    flags: HashMap<String, Option<Value>>,
+    flags: HashMap<String, Option<PyValue>>,
     /// Prefixes of servers that are mounted on others.
     mounted: HashMap<usize, Rc<str>>,
 }
@@ -179,12 +179,12 @@ impl<'f> Reader<'f> {
     }
 
     /// What statements bind; it is looked up once.
-    fn names(&mut self, statements: &[PyStmt]) -> Rc<Names> {
+    fn names(&mut self, statements: &[PyStmt]) -> Rc<PyBoundNames> {
         let key = statements.as_ptr() as usize;
-        self.names.entry(key).or_insert_with(|| Rc::new(Names::of(statements))).clone()
+        self.names.entry(key).or_insert_with(|| Rc::new(PyBoundNames::of(statements))).clone()
     }
 
-    fn open(&mut self, scope: Scope) -> ScopeId {
+    fn open(&mut self, scope: PyScope) -> PyScopeId {
         self.scopes.push(scope);
         self.scopes.len() - 1
     }
@@ -197,13 +197,13 @@ impl<'f> Reader<'f> {
     }
 
     /// Keeps a scope, and those before it, to the end.
-    fn last(&mut self, scope: ScopeId) {
+    fn last(&mut self, scope: PyScopeId) {
         self.lasting.insert(scope);
         self.floor = self.scopes.len();
     }
 
     /// The scope of a file, which is read when it is first asked for.
-    fn module(&mut self, file: usize) -> ScopeId {
+    fn module(&mut self, file: usize) -> PyScopeId {
         if let Some((scope, _)) = self.modules.get(&file) {
             return *scope;
         }
@@ -213,7 +213,7 @@ impl<'f> Reader<'f> {
         let statements = if fits { lower::parse_statements(text) } else { None };
         self.not_read += usize::from(statements.is_none());
         let statements = statements.unwrap_or_default();
-        let scope = Scope::of_file(file).with(Rc::new(Names::of(&statements)));
+        let scope = PyScope::of_file(file).with_names(Rc::new(PyBoundNames::of(&statements)));
         let scope = self.open(scope);
         self.last(scope);
         self.modules.insert(file, (scope, Rc::new(statements)));

@@ -4,25 +4,25 @@ use std::rc::Rc;
 
 use super::Reader;
 use super::evaluate::one_of;
-use super::scope::{Binding, ScopeId};
+use super::scope::{PyBinding, PyScopeId};
 use super::syntax::{PyCall, PyComparison, PyExpr};
-use super::value::{Arguments, Foreign, Value};
+use super::value::{PyArguments, PyExternalObject, PyValue};
 use crate::user_supplied_settings::is_user_supplied;
 
 /// Where parsed arguments of the command line come from.
 const PARSED: &str = "argparse.parse_args";
 
 /// What the environment, or a field with a default, comes to if nobody sets it.
-pub fn asked(path: &str, arguments: &Arguments) -> Option<Value> {
+pub fn asked(path: &str, arguments: &PyArguments) -> Option<PyValue> {
     match path.rsplit('.').next().unwrap_or(path) {
         "getenv" | "get" if path.starts_with("os.") => Some(match arguments.positional.first() {
-            Some(Value::Str(name)) if !is_user_supplied(name) => {
-                arguments.get("default", Some(1)).cloned().unwrap_or(Value::None)
+            Some(PyValue::Str(name)) if !is_user_supplied(name) => {
+                arguments.get("default", Some(1)).cloned().unwrap_or(PyValue::None)
             }
-            _ => Value::unknown(),
+            _ => PyValue::unknown(),
         }),
         "Field" | "field" | "Option" | "Parameter" => {
-            Some(arguments.get("default", Some(0)).cloned().unwrap_or_else(Value::unknown))
+            Some(arguments.get("default", Some(0)).cloned().unwrap_or_else(PyValue::unknown))
         }
         _ => None,
     }
@@ -30,7 +30,7 @@ pub fn asked(path: &str, arguments: &Arguments) -> Option<Value> {
 
 impl Reader<'_> {
     /// Whether a condition holds by default, if that can be said.
-    pub fn decide(&mut self, condition: &Rc<PyExpr>, scope: ScopeId) -> Option<bool> {
+    pub fn decide(&mut self, condition: &Rc<PyExpr>, scope: PyScopeId) -> Option<bool> {
         let before = std::mem::replace(&mut self.is_deciding, true);
         let value = self.evaluate(condition, scope);
         let truth = self.truth(&value);
@@ -39,13 +39,14 @@ impl Reader<'_> {
     }
 
     /// Whether a value counts as true. A list that is empty may be filled elsewhere.
-    pub fn truth(&self, value: &Value) -> Option<bool> {
-        let is_sure = value.is_sure() || matches!(value, Value::Function(_) | Value::Class(_) | Value::Module(_));
-        if self.is_deciding && !is_sure { None } else { value.truth() }
+    pub fn truth(&self, value: &PyValue) -> Option<bool> {
+        let is_sure =
+            value.is_certain() || matches!(value, PyValue::Function(_) | PyValue::Class(_) | PyValue::Module(_));
+        if self.is_deciding && !is_sure { None } else { value.truthiness() }
     }
 
     /// What several values agree on.
-    pub fn agreed(&mut self, values: Vec<Value>) -> Value {
+    pub fn agreed(&mut self, values: Vec<PyValue>) -> PyValue {
         if !self.is_deciding {
             return one_of(values);
         }
@@ -55,21 +56,21 @@ impl Reader<'_> {
         match values.as_slice() {
             [only] => only.clone(),
             [first, ..] if is_one => first.clone(),
-            _ => Value::unknown(),
+            _ => PyValue::unknown(),
         }
     }
 
     /// Whether a name may come to something else than what it is bound to.
-    pub fn is_unsettled(&self, name: &Rc<str>, binding: &Binding, scope: ScopeId) -> bool {
+    pub fn is_unsettled(&self, name: &Rc<str>, binding: &PyBinding, scope: PyScopeId) -> bool {
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
-        let is_empty = matches!(binding, Binding::Expr(value) if matches!(**value, PyExpr::None));
+        let is_empty = matches!(binding, PyBinding::Expr(value) if matches!(**value, PyExpr::None));
         is_empty || is_user_supplied(name) || self.reach.is_changed(file, name)
     }
 
     /// `"NAME" in os.environ`.
-    pub fn compared_outside(&self, one: &Value, how: PyComparison, other: &Value) -> Option<bool> {
+    pub fn compared_outside(&self, one: &PyValue, how: PyComparison, other: &PyValue) -> Option<bool> {
         match (one, how, other) {
-            (Value::Str(name), PyComparison::In | PyComparison::NotIn, Value::External(path))
+            (PyValue::Str(name), PyComparison::In | PyComparison::NotIn, PyValue::External(path))
                 if self.is_deciding && &**path == "os.environ" && !is_user_supplied(name) =>
             {
                 Some(how == PyComparison::NotIn)
@@ -79,33 +80,39 @@ impl Reader<'_> {
     }
 
     /// What parsing the command line gives: the flags that are left out.
-    pub fn parsed(&self, name: &str) -> Value {
-        let made = || Value::Foreign(Rc::new(Foreign { path: PARSED.into(), arguments: Arguments::default(), id: 0 }));
+    pub fn parsed(&self, name: &str) -> PyValue {
+        let made = || {
+            PyValue::ExternalObject(Rc::new(PyExternalObject {
+                path: PARSED.into(),
+                arguments: PyArguments::default(),
+                id: 0,
+            }))
+        };
         match name {
             "parse_args" => made(),
-            "parse_known_args" => Value::List(Rc::new(vec![made(), Value::unknown()])),
-            _ => Value::unknown(),
+            "parse_known_args" => PyValue::List(Rc::new(vec![made(), PyValue::unknown()])),
+            _ => PyValue::unknown(),
         }
     }
 
     /// A flag that is left out.
-    pub fn flag(&self, of: &Foreign, name: &str) -> Option<Value> {
+    pub fn flag(&self, of: &PyExternalObject, name: &str) -> Option<PyValue> {
         if &*of.path == PARSED { self.flags.get(name)?.clone() } else { None }
     }
 
     /// Takes note of a flag that a program takes: `parser.add_argument("--writes", action="store_true")`.
-    pub fn note_flag(&mut self, call: &Rc<PyCall>, scope: ScopeId) {
+    pub fn note_flag(&mut self, call: &Rc<PyCall>, scope: PyScopeId) {
         if !matches!(&*call.callee, PyExpr::Attribute(_, name) if &**name == "add_argument") {
             return;
         }
         let before = std::mem::replace(&mut self.is_deciding, true);
         let arguments = self.arguments(call, scope);
         self.is_deciding = before;
-        let long = arguments.positional.iter().filter_map(Value::as_str).find_map(|flag| flag.strip_prefix("--"));
-        let given = arguments.get("dest", None).and_then(Value::as_str).map(|name| &**name);
+        let long = arguments.positional.iter().filter_map(PyValue::as_str).find_map(|flag| flag.strip_prefix("--"));
+        let given = arguments.get("dest", None).and_then(PyValue::as_str).map(|name| &**name);
         let Some(name) = given.or(long).map(|name| name.replace('-', "_")) else { return };
         let default = left_out(&arguments);
-        let is_same = |known: &Value, value: &Value| known.to_json() == value.to_json();
+        let is_same = |known: &PyValue, value: &PyValue| known.to_json() == value.to_json();
         match self.flags.get_mut(&name) {
             Some(known) if !matches!((&*known, &default), (Some(one), Some(other)) if is_same(one, other)) => {
                 *known = None;
@@ -119,14 +126,14 @@ impl Reader<'_> {
 }
 
 /// What a flag is that is left out.
-pub fn left_out(arguments: &Arguments) -> Option<Value> {
-    let action = arguments.get("action", None).and_then(Value::as_str).map(|action| &**action);
-    let is_flag = arguments.get("is_flag", None).is_some_and(|flag| flag.truth() == Some(true));
+pub fn left_out(arguments: &PyArguments) -> Option<PyValue> {
+    let action = arguments.get("action", None).and_then(PyValue::as_str).map(|action| &**action);
+    let is_flag = arguments.get("is_flag", None).is_some_and(|flag| flag.truthiness() == Some(true));
     match (arguments.get("default", None), action) {
-        (Some(default), _) => default.is_sure().then(|| default.clone()),
-        (None, Some("store_true")) => Some(Value::Bool(false)),
-        (None, Some("store_false")) => Some(Value::Bool(true)),
-        (None, _) if is_flag => Some(Value::Bool(false)),
-        _ => Some(Value::None),
+        (Some(default), _) => default.is_certain().then(|| default.clone()),
+        (None, Some("store_true")) => Some(PyValue::Bool(false)),
+        (None, Some("store_false")) => Some(PyValue::Bool(true)),
+        (None, _) if is_flag => Some(PyValue::Bool(false)),
+        _ => Some(PyValue::None),
     }
 }

@@ -9,9 +9,9 @@ use std::rc::Rc;
 pub use attribute::{fields, init};
 
 use super::Reader;
-use super::scope::{Binding, Scope, ScopeId};
+use super::scope::{PyBinding, PyScope, PyScopeId};
 use super::syntax::{PyClassDef, PyComparison, PyExpr};
-use super::value::{ClassValue, Function, Instance, Value};
+use super::value::{PyClassValue, PyFunction, PyInstance, PyValue};
 
 /// How deep one value may rest on another.
 const DEEPEST: usize = 60;
@@ -23,7 +23,7 @@ const LONGEST: usize = 64 << 10;
 /// What is being looked at, so that what rests on itself ends.
 #[derive(Debug, Default)]
 pub struct Looking {
-    names: HashSet<(ScopeId, Rc<str>)>,
+    names: HashSet<(PyScopeId, Rc<str>)>,
     depth: usize,
     /// The step at which looking ends.
     until: usize,
@@ -33,7 +33,7 @@ pub struct Looking {
 
 impl Reader<'_> {
     /// What an expression comes to.
-    pub fn evaluate(&mut self, expr: &Rc<PyExpr>, scope: ScopeId) -> Value {
+    pub fn evaluate(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) -> PyValue {
         if self.looking.depth == 0 {
             self.looking.until = self.steps + LONGEST_LOOK;
             self.looking.depth = 1;
@@ -45,7 +45,7 @@ impl Reader<'_> {
         }
         if !self.step() || self.looking.depth >= DEEPEST || self.steps > self.looking.until {
             self.looking.ends += 1;
-            return Value::unknown();
+            return PyValue::unknown();
         }
         self.looking.depth += 1;
         let value = self.evaluated(expr, scope);
@@ -53,12 +53,12 @@ impl Reader<'_> {
         value
     }
 
-    fn evaluated(&mut self, expr: &Rc<PyExpr>, scope: ScopeId) -> Value {
+    fn evaluated(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) -> PyValue {
         match &**expr {
-            PyExpr::Str(text) => Value::Str(text.clone()),
-            PyExpr::Number(number) => Value::Number(number.clone()),
-            PyExpr::Bool(value) => Value::Bool(*value),
-            PyExpr::None => Value::None,
+            PyExpr::Str(text) => PyValue::Str(text.clone()),
+            PyExpr::Number(number) => PyValue::Number(number.clone()),
+            PyExpr::Bool(value) => PyValue::Bool(*value),
+            PyExpr::None => PyValue::None,
             PyExpr::Name(name) => self.name(name, scope),
             PyExpr::Attribute(object, name) => {
                 let object = self.evaluate(object, scope);
@@ -72,7 +72,7 @@ impl Reader<'_> {
                 let (one, other) = (self.evaluate(one, scope), self.evaluate(other, scope));
                 // A part of a list says nothing about what is not in it.
                 let is_part = std::mem::discriminant(&one) != std::mem::discriminant(&other);
-                if self.is_deciding && is_part { Value::unknown() } else { added(&one, &other) }
+                if self.is_deciding && is_part { PyValue::unknown() } else { added(&one, &other) }
             }
             PyExpr::Or(one, other) => {
                 let one = self.evaluate(one, scope);
@@ -92,12 +92,12 @@ impl Reader<'_> {
             }
             PyExpr::Not(inner) => {
                 let inner = self.evaluate(inner, scope);
-                self.truth(&inner).map_or(Value::unknown(), |truth| Value::Bool(!truth))
+                self.truth(&inner).map_or(PyValue::unknown(), |truth| PyValue::Bool(!truth))
             }
             PyExpr::Compare(one, how, other) => {
                 let (one, other) = (self.evaluate(one, scope), self.evaluate(other, scope));
                 let truth = self.compared_outside(&one, *how, &other).or_else(|| compared(&one, *how, &other));
-                truth.map_or(Value::unknown(), Value::Bool)
+                truth.map_or(PyValue::unknown(), PyValue::Bool)
             }
             PyExpr::JoinedStr(parts) => self.joined(parts, scope),
             PyExpr::Conditional { then, condition, otherwise } => {
@@ -118,14 +118,14 @@ impl Reader<'_> {
                     [key, value] => pairs.push((reader.evaluate(key, inner), reader.evaluate(value, inner))),
                     _ => {}
                 });
-                if each.body.len() == 2 { Value::Dict(Rc::new(pairs)) } else { Value::List(Rc::new(made)) }
+                if each.body.len() == 2 { PyValue::Dict(Rc::new(pairs)) } else { PyValue::List(Rc::new(made)) }
             }
-            PyExpr::Spread(_) | PyExpr::Other(_) | PyExpr::Ellipsis => Value::unknown(),
+            PyExpr::Spread(_) | PyExpr::Other(_) | PyExpr::Ellipsis => PyValue::unknown(),
         }
     }
 
     /// What a name stands for, from the inside out.
-    pub fn name(&mut self, name: &Rc<str>, scope: ScopeId) -> Value {
+    pub fn name(&mut self, name: &Rc<str>, scope: PyScopeId) -> PyValue {
         let mut at = Some(scope);
         while let Some(id) = at {
             let Some(scope) = self.scopes.get(id) else { break };
@@ -133,48 +133,48 @@ impl Reader<'_> {
                 return self.bound(name, binding, id);
             }
             at = scope.parent;
-            if at.is_none() && !scope.stars().is_empty() {
+            if at.is_none() && !scope.star_imports().is_empty() {
                 return self.starred(name, id);
             }
         }
-        Value::Unknown(Some(name.clone()))
+        PyValue::Unknown(Some(name.clone()))
     }
 
     /// What a binding comes to.
-    pub fn bound(&mut self, name: &Rc<str>, binding: Binding, scope: ScopeId) -> Value {
+    pub fn bound(&mut self, name: &Rc<str>, binding: PyBinding, scope: PyScopeId) -> PyValue {
         let known_as = (scope, name.clone(), self.is_deciding);
         if let Some(known) = self.known.get(&known_as) {
             return known.clone();
         }
-        if let Some(known) = self.scopes.get(scope).and_then(|scope| scope.known(name, self.is_deciding)) {
+        if let Some(known) = self.scopes.get(scope).and_then(|scope| scope.resolved_value(name, self.is_deciding)) {
             return known.clone();
         }
         let (is_first, steps, ends) = (self.looking.names.is_empty(), self.steps, self.looking.ends);
         let key = (scope, name.clone());
         if self.is_deciding && self.is_unsettled(name, &binding, scope) {
-            return Value::Unknown(Some(name.clone()));
+            return PyValue::Unknown(Some(name.clone()));
         }
         if !self.looking.names.insert(key.clone()) {
             self.looking.ends += 1;
-            return Value::Unknown(Some(name.clone()));
+            return PyValue::Unknown(Some(name.clone()));
         }
-        let is_found = matches!(binding, Binding::Expr(_) | Binding::OneOf(_));
-        let is_lasting = matches!(binding, Binding::Expr(_) | Binding::OneOf(_) | Binding::Import { .. });
+        let is_found = matches!(binding, PyBinding::Expr(_) | PyBinding::Alternatives(_));
+        let is_lasting = matches!(binding, PyBinding::Expr(_) | PyBinding::Alternatives(_) | PyBinding::Import { .. });
         let value = match binding {
-            Binding::Expr(expr) => self.evaluate(&expr, scope),
-            Binding::OneOf(all) => {
+            PyBinding::Expr(expr) => self.evaluate(&expr, scope),
+            PyBinding::Alternatives(all) => {
                 let values = all.iter().map(|expr| self.evaluate(expr, scope)).collect();
                 self.agreed(values)
             }
-            Binding::Def(def) => self.function(Rc::new(Function { def, scope, own: None })),
-            Binding::Class(class) => Value::Class(self.class(&class, scope)),
-            Binding::Import { up, module, item } => self.imported(up, &module, item.as_deref(), scope),
-            Binding::Parameter { default: Some(_), is_given: true, .. } if self.is_deciding => Value::unknown(),
-            Binding::Parameter { annotation, default, .. } => {
+            PyBinding::Def(def) => self.function(Rc::new(PyFunction { def, scope, receiver: None })),
+            PyBinding::Class(class) => PyValue::Class(self.class(&class, scope)),
+            PyBinding::Import { up, module, item } => self.imported(up, &module, item.as_deref(), scope),
+            PyBinding::Parameter { default: Some(_), is_passed: true, .. } if self.is_deciding => PyValue::unknown(),
+            PyBinding::Parameter { annotation, default, .. } => {
                 self.parameter(name, annotation.as_ref(), default.as_ref(), scope)
             }
-            Binding::Unsure(_) if self.is_deciding => Value::unknown(),
-            Binding::Value(value) | Binding::Unsure(value) => value,
+            PyBinding::Uncertain(_) if self.is_deciding => PyValue::unknown(),
+            PyBinding::Value(value) | PyBinding::Uncertain(value) => value,
         };
         self.looking.names.remove(&key);
         // What a module or a class says does not change from one look to the next.
@@ -185,7 +185,7 @@ impl Reader<'_> {
             self.known.insert(known_as, value.clone());
         }
         let value = match value {
-            Value::Unknown(None) => Value::Unknown(Some(name.clone())),
+            PyValue::Unknown(None) => PyValue::Unknown(Some(name.clone())),
             value => value,
         };
         // Another look would come to the same: nothing ended it, or it began here and had most of the steps there are.
@@ -193,13 +193,16 @@ impl Reader<'_> {
         let is_same = is_whole || (is_first && self.steps - steps > LONGEST_LOOK / 2);
         if is_found && is_same && !value.has_scope() && !self.lasting.contains(&scope) {
             let is_deciding = self.is_deciding;
-            self.scopes.get_mut(scope).into_iter().for_each(|scope| scope.keep(name, is_deciding, value.clone()));
+            self.scopes
+                .get_mut(scope)
+                .into_iter()
+                .for_each(|scope| scope.cache_value(name, is_deciding, value.clone()));
         }
         value
     }
 
     /// A function under `functools.wraps(other)` stands for the other.
-    fn function(&mut self, function: Rc<Function>) -> Value {
+    fn function(&mut self, function: Rc<PyFunction>) -> PyValue {
         for decorator in &function.def.decorators {
             let PyExpr::Call(call) = &**decorator else { continue };
             let is_wraps =
@@ -208,7 +211,7 @@ impl Reader<'_> {
                 return self.evaluate(other, function.scope);
             }
         }
-        Value::Function(function)
+        PyValue::Function(function)
     }
 
     /// A parameter that nobody has given: any object of its type, or what it is if it is left out.
@@ -217,93 +220,93 @@ impl Reader<'_> {
         name: &Rc<str>,
         annotation: Option<&Rc<PyExpr>>,
         default: Option<&Rc<PyExpr>>,
-        scope: ScopeId,
-    ) -> Value {
+        scope: PyScopeId,
+    ) -> PyValue {
         let kind = annotation.map(|annotation| self.evaluate(annotation, scope));
         match kind {
-            Some(Value::Class(class)) if !self.is_enum(&class) => {
-                Value::Instance(Rc::new(Instance { class, arguments: None, id: None }))
+            Some(PyValue::Class(class)) if !self.is_enum(&class) => {
+                PyValue::Instance(Rc::new(PyInstance { class, arguments: None, id: None }))
             }
-            Some(Value::External(path)) if !path.starts_with("typing") => {
-                Value::Member(Rc::new(Value::External(path)), name.clone())
+            Some(PyValue::External(path)) if !path.starts_with("typing") => {
+                PyValue::Member(Rc::new(PyValue::External(path)), name.clone())
             }
             _ => match default {
                 Some(default) => self.evaluate(default, scope),
-                None => Value::Unknown(Some(name.clone())),
+                None => PyValue::Unknown(Some(name.clone())),
             },
         }
     }
 
     /// The value of a class; its scope is made once.
-    pub fn class(&mut self, class: &Rc<PyClassDef>, scope: ScopeId) -> ClassValue {
+    pub fn class(&mut self, class: &Rc<PyClassDef>, scope: PyScopeId) -> PyClassValue {
         let key = Rc::as_ptr(class) as usize;
         if let Some(own) = self.classes.get(&key) {
-            return ClassValue { class: class.clone(), scope: *own };
+            return PyClassValue { class: class.clone(), scope: *own };
         }
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
-        let own = Scope::within(scope, file).with(self.names(&class.body));
+        let own = PyScope::within(scope, file).with_names(self.names(&class.body));
         let own = self.open(own);
         self.classes.insert(key, own);
         self.last(own);
-        ClassValue { class: class.clone(), scope: own }
+        PyClassValue { class: class.clone(), scope: own }
     }
 
-    fn imported(&mut self, up: usize, module: &str, item: Option<&str>, scope: ScopeId) -> Value {
+    fn imported(&mut self, up: usize, module: &str, item: Option<&str>, scope: PyScopeId) -> PyValue {
         let from = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let outside = |item: Option<&str>| {
             let path = item.map_or_else(|| module.to_owned(), |item| format!("{module}.{item}"));
-            Value::External(path.into())
+            PyValue::External(path.into())
         };
         // What a package calls `mcp` inside itself is not the SDK, but an absolute `mcp` is.
         let is_sdk = up == 0 && matches!(module.split('.').next(), Some("mcp" | "fastmcp"));
         let file = if is_sdk { None } else { self.files.module(from, up, module) };
-        let Some(item) = item else { return file.map_or_else(|| outside(None), Value::Module) };
+        let Some(item) = item else { return file.map_or_else(|| outside(None), PyValue::Module) };
         // `from . import shelf` in the package's own file means the file beside it.
         let beside = if file == Some(from) { self.files.module(from, up, &join(module, item)) } else { None };
         if let Some(beside) = beside {
-            return Value::Module(beside);
+            return PyValue::Module(beside);
         }
         let Some(file) = file else {
             let inner = if is_sdk { None } else { self.files.module(from, up, &join(module, item)) };
-            return inner.map_or_else(|| outside(Some(item)), Value::Module);
+            return inner.map_or_else(|| outside(Some(item)), PyValue::Module);
         };
         self.member_of(file, item)
     }
 
     /// A name of a module, or a module below it.
-    pub fn member_of(&mut self, file: usize, item: &str) -> Value {
+    pub fn member_of(&mut self, file: usize, item: &str) -> PyValue {
         let scope = self.module(file);
         let name: Rc<str> = item.into();
-        let has_star = self.scopes.get(scope).is_some_and(|scope| !scope.stars().is_empty());
+        let has_star = self.scopes.get(scope).is_some_and(|scope| !scope.star_imports().is_empty());
         let binding = self.scopes.get(scope).and_then(|scope| scope.get(&name).cloned());
         match binding {
             Some(binding) => self.bound(&name, binding, scope),
             None => {
                 let is_package = self.files.get(file).is_some_and(|file| file.path.ends_with("__init__.py"));
-                let up = if is_package { 1 } else { return Value::Unknown(Some(name)) };
+                let up = if is_package { 1 } else { return PyValue::Unknown(Some(name)) };
                 match self.files.module(file, up, item) {
-                    Some(below) => Value::Module(below),
+                    Some(below) => PyValue::Module(below),
                     None if has_star => self.starred(&name, scope),
-                    None => Value::Unknown(Some(name)),
+                    None => PyValue::Unknown(Some(name)),
                 }
             }
         }
     }
 
     /// A name that `from x import *` may bring.
-    fn starred(&mut self, name: &Rc<str>, scope: ScopeId) -> Value {
+    fn starred(&mut self, name: &Rc<str>, scope: PyScopeId) -> PyValue {
         let key = (scope, Rc::from(format!("* {name}")));
         if !self.looking.names.insert(key.clone()) {
-            return Value::Unknown(Some(name.clone()));
+            return PyValue::Unknown(Some(name.clone()));
         }
         let (from, stars) =
-            self.scopes.get(scope).map(|scope| (scope.file, scope.stars().to_vec())).unwrap_or_default();
-        let mut found = Value::Unknown(Some(name.clone()));
+            self.scopes.get(scope).map(|scope| (scope.file, scope.star_imports().to_vec())).unwrap_or_default();
+        let mut found = PyValue::Unknown(Some(name.clone()));
         for (up, module) in stars {
             let value = match self.files.module(from, up, &module) {
                 Some(file) => self.member_of(file, name),
                 // Only these are worth a guess: `Tool` of `from mcp.types import *`.
-                None if &*module == "mcp.types" => Value::External(format!("{module}.{name}").into()),
+                None if &*module == "mcp.types" => PyValue::External(format!("{module}.{name}").into()),
                 None => continue,
             };
             if value.is_known() {
@@ -315,61 +318,61 @@ impl Reader<'_> {
         found
     }
 
-    fn list(&mut self, items: &[Rc<PyExpr>], scope: ScopeId) -> Value {
+    fn list(&mut self, items: &[Rc<PyExpr>], scope: PyScopeId) -> PyValue {
         let mut out = Vec::new();
         for item in items {
             match &**item {
                 PyExpr::Spread(inner) => match self.evaluate(inner, scope) {
-                    Value::List(inner) => out.extend(inner.iter().cloned()),
-                    _ => out.push(Value::unknown()),
+                    PyValue::List(inner) => out.extend(inner.iter().cloned()),
+                    _ => out.push(PyValue::unknown()),
                 },
                 _ => out.push(self.evaluate(item, scope)),
             }
         }
-        Value::List(Rc::new(out))
+        PyValue::List(Rc::new(out))
     }
 
-    fn dict(&mut self, pairs: &[(Option<Rc<PyExpr>>, Rc<PyExpr>)], scope: ScopeId) -> Value {
+    fn dict(&mut self, pairs: &[(Option<Rc<PyExpr>>, Rc<PyExpr>)], scope: PyScopeId) -> PyValue {
         let mut out = Vec::new();
         for (key, value) in pairs {
             let value = self.evaluate(value, scope);
             match key {
                 Some(key) => out.push((self.evaluate(key, scope), value)),
                 None => {
-                    if let Value::Dict(inner) = value {
+                    if let PyValue::Dict(inner) = value {
                         out.extend(inner.iter().cloned());
                     }
                 }
             }
         }
-        Value::Dict(Rc::new(out))
+        PyValue::Dict(Rc::new(out))
     }
 
-    fn index(&mut self, object: &Rc<PyExpr>, keys: &[Rc<PyExpr>], scope: ScopeId) -> Value {
+    fn index(&mut self, object: &Rc<PyExpr>, keys: &[Rc<PyExpr>], scope: PyScopeId) -> PyValue {
         let object = self.evaluate(object, scope);
         let [key] = keys else { return object };
         match (&object, self.evaluate(key, scope)) {
-            (Value::Dict(_), Value::Str(key)) => object.get(&key).cloned().unwrap_or(Value::unknown()),
-            (Value::List(list), Value::Number(at)) => {
+            (PyValue::Dict(_), PyValue::Str(key)) => object.get(&key).cloned().unwrap_or(PyValue::unknown()),
+            (PyValue::List(list), PyValue::Number(at)) => {
                 let at = at.as_u64().and_then(|at| usize::try_from(at).ok());
-                at.and_then(|at| list.get(at)).cloned().unwrap_or(Value::unknown())
+                at.and_then(|at| list.get(at)).cloned().unwrap_or(PyValue::unknown())
             }
             // `Context[Session]` is a `Context`.
-            (Value::External(_) | Value::Class(_), _) => object,
-            _ => Value::unknown(),
+            (PyValue::External(_) | PyValue::Class(_), _) => object,
+            _ => PyValue::unknown(),
         }
     }
 
-    fn joined(&mut self, parts: &[Rc<PyExpr>], scope: ScopeId) -> Value {
+    fn joined(&mut self, parts: &[Rc<PyExpr>], scope: PyScopeId) -> PyValue {
         let mut text = String::new();
         for part in parts {
             match self.evaluate(part, scope) {
-                Value::Str(part) if text.len() + part.len() <= LONGEST => text.push_str(&part),
-                Value::Number(number) => text.push_str(&number.to_string()),
-                _ => return Value::unknown(),
+                PyValue::Str(part) if text.len() + part.len() <= LONGEST => text.push_str(&part),
+                PyValue::Number(number) => text.push_str(&number.to_string()),
+                _ => return PyValue::unknown(),
             }
         }
-        Value::text(&text)
+        PyValue::text(&text)
     }
 }
 
@@ -378,62 +381,66 @@ fn join(module: &str, item: &str) -> String {
 }
 
 /// Where one side is not known: the other, if it decides.
-fn decided_or(other: Value, deciding: bool) -> Value {
-    if other.is_sure() && other.truth() == Some(deciding) { other } else { Value::unknown() }
+fn decided_or(other: PyValue, deciding: bool) -> PyValue {
+    if other.is_certain() && other.truthiness() == Some(deciding) { other } else { PyValue::unknown() }
 }
 
 /// One of several values: the one they agree on. Those that are nothing, or not known, do not count.
-pub fn one_of(values: Vec<Value>) -> Value {
-    let mut known = values.into_iter().filter(|value| value.is_known() && !matches!(value, Value::None));
-    let Some(first) = known.next() else { return Value::unknown() };
-    let agrees = |other: Value| match (&first, &other) {
-        (Value::Str(one), Value::Str(other)) => one == other,
-        (Value::Bool(one), Value::Bool(other)) => one == other,
+pub fn one_of(values: Vec<PyValue>) -> PyValue {
+    let mut known = values.into_iter().filter(|value| value.is_known() && !matches!(value, PyValue::None));
+    let Some(first) = known.next() else { return PyValue::unknown() };
+    let agrees = |other: PyValue| match (&first, &other) {
+        (PyValue::Str(one), PyValue::Str(other)) => one == other,
+        (PyValue::Bool(one), PyValue::Bool(other)) => one == other,
         // Of two servers, either; claims have to be the same ones.
-        (Value::Foreign(one), Value::Foreign(other)) => one.path == other.path && !one.path.ends_with("Annotations"),
-        (Value::Dict(_), Value::Dict(_)) => first.to_json() == other.to_json(),
+        (PyValue::ExternalObject(one), PyValue::ExternalObject(other)) => {
+            one.path == other.path && !one.path.ends_with("Annotations")
+        }
+        (PyValue::Dict(_), PyValue::Dict(_)) => first.to_json() == other.to_json(),
         (one, other) => std::mem::discriminant(one) == std::mem::discriminant(other),
     };
-    if known.all(agrees) { first } else { Value::unknown() }
+    if known.all(agrees) { first } else { PyValue::unknown() }
 }
 
-fn compared(one: &Value, how: PyComparison, other: &Value) -> Option<bool> {
-    let equal = |one: &Value, other: &Value| match (one, other) {
-        (Value::Str(one), Value::Str(other)) => Some(one == other),
-        (Value::Bool(one), Value::Bool(other)) => Some(one == other),
-        (Value::Number(one), Value::Number(other)) => Some(one == other),
-        (Value::None, Value::None) => Some(true),
+fn compared(one: &PyValue, how: PyComparison, other: &PyValue) -> Option<bool> {
+    let equal = |one: &PyValue, other: &PyValue| match (one, other) {
+        (PyValue::Str(one), PyValue::Str(other)) => Some(one == other),
+        (PyValue::Bool(one), PyValue::Bool(other)) => Some(one == other),
+        (PyValue::Number(one), PyValue::Number(other)) => Some(one == other),
+        (PyValue::None, PyValue::None) => Some(true),
         // What comes from elsewhere may be anything.
-        (one, other) if one.is_sure() && other.is_sure() => Some(false),
+        (one, other) if one.is_certain() && other.is_certain() => Some(false),
         _ => None,
     };
     match (how, other) {
         (PyComparison::Equal, _) => equal(one, other),
         (PyComparison::Unequal, _) => equal(one, other).map(|equal| !equal),
-        (_, Value::List(list)) if !list.is_empty() => {
+        (_, PyValue::List(list)) if !list.is_empty() => {
             let equals: Vec<_> = list.iter().map(|element| equal(one, element)).collect();
             let is_found = equals.contains(&Some(true));
             let found = (is_found || !equals.contains(&None)).then_some(is_found);
             found.map(|found| found == (how == PyComparison::In))
         }
-        (_, Value::Dict(_)) => one.as_str().map(|key| other.get(key).is_some() == (how == PyComparison::In)),
-        (_, Value::Str(text)) => one.as_str().map(|part| text.contains(&**part) == (how == PyComparison::In)),
+        (_, PyValue::Dict(_)) => one.as_str().map(|key| other.get(key).is_some() == (how == PyComparison::In)),
+        (_, PyValue::Str(text)) => one.as_str().map(|part| text.contains(&**part) == (how == PyComparison::In)),
         _ => None,
     }
 }
 
-fn added(one: &Value, other: &Value) -> Value {
+fn added(one: &PyValue, other: &PyValue) -> PyValue {
     match (one, other) {
-        (Value::Str(one), Value::Str(other)) if one.len() + other.len() <= LONGEST => {
-            Value::text(&format!("{one}{other}"))
+        (PyValue::Str(one), PyValue::Str(other)) if one.len() + other.len() <= LONGEST => {
+            PyValue::text(&format!("{one}{other}"))
         }
-        (Value::List(one), Value::List(other)) if one.len() + other.len() <= LONGEST => {
-            Value::List(Rc::new(one.iter().chain(&**other).cloned().collect()))
+        (PyValue::List(one), PyValue::List(other)) if one.len() + other.len() <= LONGEST => {
+            PyValue::List(Rc::new(one.iter().chain(&**other).cloned().collect()))
         }
-        (Value::List(list), _) | (_, Value::List(list)) => Value::List(list.clone()),
-        (Value::Dict(one), Value::Dict(other)) => Value::Dict(Rc::new(one.iter().chain(&**other).cloned().collect())),
+        (PyValue::List(list), _) | (_, PyValue::List(list)) => PyValue::List(list.clone()),
+        (PyValue::Dict(one), PyValue::Dict(other)) => {
+            PyValue::Dict(Rc::new(one.iter().chain(&**other).cloned().collect()))
+        }
         // A type, or nothing: the type.
-        (known, Value::None) | (Value::None, known) => known.clone(),
-        _ => Value::unknown(),
+        (known, PyValue::None) | (PyValue::None, known) => known.clone(),
+        _ => PyValue::unknown(),
     }
 }

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use super::Reader;
 use super::rename::renames;
-use super::scope::ScopeId;
+use super::scope::PyScopeId;
 use super::syntax::{PyCall, PyImport};
-use super::value::Function;
+use super::value::PyFunction;
 use gatelodge_catalogue::SourceFile;
 
 /// The most ways to one tool that are kept; one with more is reached.
@@ -127,7 +127,7 @@ impl<'f> Reader<'f> {
     }
 
     /// Takes note of a call.
-    pub fn note_call(&mut self, call: &Rc<PyCall>, function: &Function) {
+    pub fn note_call(&mut self, call: &Rc<PyCall>, function: &PyFunction) {
         let def = Rc::as_ptr(&function.def) as usize;
         let here = self.walking.last().map(|def| Place::Def(*def)).or(self.reach.places.last().copied());
         let is_on = self.off == 0;
@@ -139,7 +139,7 @@ impl<'f> Reader<'f> {
     }
 
     /// Takes note of imports within the package.
-    pub fn note_imports(&mut self, imports: &[PyImport], scope: ScopeId) {
+    pub fn note_imports(&mut self, imports: &[PyImport], scope: PyScopeId) {
         let from = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let (statement, is_on) = (imports.as_ptr() as usize, self.off == 0);
         for import in imports {

@@ -10,10 +10,10 @@ use serde_json::{Map, Value as Json};
 
 use super::Reader;
 use super::reach::Ways;
-use super::scope::ScopeId;
+use super::scope::PyScopeId;
 use super::syntax::{PyCall, PyExpr};
 use super::text::clean;
-use super::value::{Arguments, Function, Value};
+use super::value::{PyArguments, PyFunction, PyValue};
 use gatelodge_catalogue::ExtractedTool;
 use server::{is_decorator, is_of_mcp, last};
 
@@ -87,22 +87,22 @@ impl Found {
 
 impl Reader<'_> {
     /// What the decorators of a function register.
-    pub fn decorated(&mut self, function: &Rc<Function>, scope: ScopeId) {
+    pub fn decorated(&mut self, function: &Rc<PyFunction>, scope: PyScopeId) {
         for decorator in &function.def.decorators {
             self.visit(decorator, scope);
             match self.evaluate(decorator, scope) {
-                Value::Registrar(registrar) => {
+                PyValue::ToolDecorator(registrar) => {
                     let target = self.unwrapped(function);
                     self.register_function(&registrar.callee, &target, &registrar.arguments);
                 }
                 callee if is_decorator(&callee) && self.is_at_server(&callee) => {
                     let target = self.unwrapped(function);
-                    self.register_function(&callee, &target, &Arguments::default());
+                    self.register_function(&callee, &target, &PyArguments::default());
                 }
                 // A decorator of the package's own: what it does with the function.
-                Value::Function(maker) if self.follows_calls && maker.def.can_register_tools => {
-                    let positional = vec![Value::Function(function.clone())];
-                    self.walk_into(&maker, &Arguments { positional, ..Arguments::default() });
+                PyValue::Function(maker) if self.follows_calls && maker.def.can_register_tools => {
+                    let positional = vec![PyValue::Function(function.clone())];
+                    self.walk_into(&maker, &PyArguments { positional, ..PyArguments::default() });
                 }
                 _ => {}
             }
@@ -111,7 +111,7 @@ impl Reader<'_> {
     }
 
     /// A function under `wraps(other)` is registered as the other, or not at all if that is not known.
-    fn unwrapped(&mut self, function: &Rc<Function>) -> Value {
+    fn unwrapped(&mut self, function: &Rc<PyFunction>) -> PyValue {
         for decorator in &function.def.decorators {
             if let PyExpr::Call(call) = &**decorator
                 && let PyExpr::Name(name) | PyExpr::Attribute(_, name) = &*call.callee
@@ -121,14 +121,14 @@ impl Reader<'_> {
                 return self.evaluate(other, function.scope);
             }
         }
-        Value::Function(function.clone())
+        PyValue::Function(function.clone())
     }
 
     /// What a call registers.
-    pub fn registers(&mut self, call: &Rc<PyCall>, callee: &Value, scope: ScopeId) {
+    pub fn registers(&mut self, call: &Rc<PyCall>, callee: &PyValue, scope: PyScopeId) {
         match callee {
-            Value::External(path) if is_of_mcp(path) => self.constructs(call, path, scope),
-            Value::Class(class) => {
+            PyValue::External(path) if is_of_mcp(path) => self.constructs(call, path, scope),
+            PyValue::Class(class) => {
                 let (_, others) = self.lineage(class);
                 let is_tool = |base: &Rc<str>| is_of_mcp(base) && last(base) == "Tool";
                 if others.iter().any(is_tool) {
@@ -136,8 +136,8 @@ impl Reader<'_> {
                     self.register_described(&arguments, None);
                 }
             }
-            Value::Member(server, name) => self.at_server(call, server, name, scope),
-            Value::Registrar(registrar) => {
+            PyValue::Member(server, name) => self.at_server(call, server, name, scope),
+            PyValue::ToolDecorator(registrar) => {
                 let function = self.arguments(call, scope).positional.first().cloned();
                 if let Some(function) = self.named(call.positional.first(), function.as_ref()) {
                     self.register_function(&registrar.callee, &function, &registrar.arguments);
@@ -148,20 +148,20 @@ impl Reader<'_> {
     }
 
     /// A call of something of the SDK.
-    fn constructs(&mut self, call: &Rc<PyCall>, path: &str, scope: ScopeId) {
+    fn constructs(&mut self, call: &Rc<PyCall>, path: &str, scope: PyScopeId) {
         let arguments = self.arguments(call, scope);
         match last(path) {
             "Tool" => self.register_described(&arguments, Some((call, scope))),
             "from_function" => {
                 if let Some(function) = arguments.get("fn", Some(0)).cloned() {
                     let rest = without_first(&arguments);
-                    self.register_function(&Value::unknown(), &function, &rest);
+                    self.register_function(&PyValue::unknown(), &function, &rest);
                 }
             }
             _ => {
-                if let Some(Value::List(tools)) = arguments.get("tools", None) {
-                    for tool in tools.iter().filter(|tool| matches!(tool, Value::Function(_))) {
-                        self.register_function(&Value::unknown(), tool, &Arguments::default());
+                if let Some(PyValue::List(tools)) = arguments.get("tools", None) {
+                    for tool in tools.iter().filter(|tool| matches!(tool, PyValue::Function(_))) {
+                        self.register_function(&PyValue::unknown(), tool, &PyArguments::default());
                     }
                 }
             }
@@ -169,10 +169,10 @@ impl Reader<'_> {
     }
 
     /// A call of a server's method: `mcp.tool(f)`, `mcp.add_tool(f)`, `mcp.mount(other)`.
-    fn at_server(&mut self, call: &Rc<PyCall>, server: &Value, name: &str, scope: ScopeId) {
+    fn at_server(&mut self, call: &Rc<PyCall>, server: &PyValue, name: &str, scope: PyScopeId) {
         match name {
             "tool" | "add_tool" => {
-                let callee = Value::Member(Rc::new(server.clone()), name.into());
+                let callee = PyValue::Member(Rc::new(server.clone()), name.into());
                 let arguments = self.arguments(call, scope);
                 let function = arguments.get("fn", Some(0)).or_else(|| arguments.get("name_or_fn", None)).cloned();
                 let named = self.named(call.positional.first(), function.as_ref());
@@ -189,49 +189,49 @@ impl Reader<'_> {
     }
 
     /// The function that an argument names: one of the package, or one that has at least a name of its own.
-    fn named(&mut self, argument: Option<&Rc<PyExpr>>, value: Option<&Value>) -> Option<Value> {
+    fn named(&mut self, argument: Option<&Rc<PyExpr>>, value: Option<&PyValue>) -> Option<PyValue> {
         match value? {
-            Value::Function(function) => Some(Value::Function(function.clone())),
-            Value::External(path) => Some(Value::External(path.clone())),
-            Value::Member(_, name) if matches!(argument.map(|argument| &**argument), Some(PyExpr::Attribute(..))) => {
-                Some(Value::External(name.clone()))
+            PyValue::Function(function) => Some(PyValue::Function(function.clone())),
+            PyValue::External(path) => Some(PyValue::External(path.clone())),
+            PyValue::Member(_, name) if matches!(argument.map(|argument| &**argument), Some(PyExpr::Attribute(..))) => {
+                Some(PyValue::External(name.clone()))
             }
             _ => None,
         }
     }
 
     /// A function becomes a tool.
-    fn register_function(&mut self, callee: &Value, function: &Value, arguments: &Arguments) {
+    fn register_function(&mut self, callee: &PyValue, function: &PyValue, arguments: &PyArguments) {
         let Some(tool) = self.tool_of(function, arguments) else { return };
         let def =
-            if let Value::Function(function) = function { Some(Rc::as_ptr(&function.def) as usize) } else { None };
+            if let PyValue::Function(function) = function { Some(Rc::as_ptr(&function.def) as usize) } else { None };
         self.registered.extend(def);
-        let server = if let Value::Member(server, _) = callee { server_id(server) } else { None };
+        let server = if let PyValue::Member(server, _) = callee { server_id(server) } else { None };
         let ways = self.way();
         self.found.push(Registered { tool, server, def, ways });
     }
 
     /// The tool that a function is; what is said beside it comes first.
-    fn tool_of(&mut self, function: &Value, arguments: &Arguments) -> Option<ExtractedTool> {
-        if arguments.get("enabled", None).is_some_and(|enabled| enabled.truth() == Some(false)) {
+    fn tool_of(&mut self, function: &PyValue, arguments: &PyArguments) -> Option<ExtractedTool> {
+        if arguments.get("enabled", None).is_some_and(|enabled| enabled.truthiness() == Some(false)) {
             return None;
         }
         let given = arguments.get("name", None).or(arguments.positional.first());
         let given = given.filter(|given| match given {
-            Value::None | Value::Function(_) => false,
+            PyValue::None | PyValue::Function(_) => false,
             // An empty name is none.
-            Value::Str(name) => !name.is_empty(),
+            PyValue::Str(name) => !name.is_empty(),
             _ => true,
         });
         let name = match (given, function) {
             (Some(given), _) => given.as_str().cloned()?,
-            (None, Value::Function(function)) => self.own_name(function)?,
-            (None, Value::External(path)) => last(path).into(),
+            (None, PyValue::Function(function)) => self.own_name(function)?,
+            (None, PyValue::External(path)) => last(path).into(),
             (None, _) => return None,
         };
-        let said = arguments.get("description", None).and_then(Value::as_str).cloned();
+        let said = arguments.get("description", None).and_then(PyValue::as_str).cloned();
         let (mut description, mut input_schema) = (said.map(|said| clean(&said)), empty_schema());
-        if let Value::Function(function) = function {
+        if let PyValue::Function(function) = function {
             description = description.or_else(|| function.def.docstring.as_deref().map(clean));
             input_schema = self.signature(function, arguments.get("exclude_args", None));
         }
@@ -240,16 +240,20 @@ impl Reader<'_> {
     }
 
     /// A tool that is described in full: `Tool(name=…, inputSchema=…)`.
-    fn register_described(&mut self, arguments: &Arguments, at: Option<(&Rc<PyCall>, ScopeId)>) {
+    fn register_described(&mut self, arguments: &PyArguments, at: Option<(&Rc<PyCall>, PyScopeId)>) {
         if let Some(tool) = self.tool_described(arguments, at) {
             let ways = self.way();
             self.found.push(Registered { tool, server: None, def: None, ways });
         }
     }
 
-    fn tool_described(&mut self, arguments: &Arguments, at: Option<(&Rc<PyCall>, ScopeId)>) -> Option<ExtractedTool> {
+    fn tool_described(
+        &mut self,
+        arguments: &PyArguments,
+        at: Option<(&Rc<PyCall>, PyScopeId)>,
+    ) -> Option<ExtractedTool> {
         let name = arguments.get("name", None)?.as_str()?;
-        let said = arguments.get("description", None).and_then(Value::as_str).map(|said| clean(said));
+        let said = arguments.get("description", None).and_then(PyValue::as_str).map(|said| clean(said));
         let loosely = |reader: &mut Self| {
             let (call, scope) = at?;
             let description = call.keywords.iter().find(|(name, _)| name.as_deref() == Some("description"))?;
@@ -257,19 +261,19 @@ impl Reader<'_> {
         };
         let description = said.or_else(|| loosely(self));
         let schema = ["inputSchema", "input_schema", "parameters", "schema"];
-        let schema = schema.iter().find_map(|name| arguments.get(name, None)).and_then(Value::to_json);
+        let schema = schema.iter().find_map(|name| arguments.get(name, None)).and_then(PyValue::to_json);
         let input_schema = schema.filter(Json::is_object).unwrap_or_else(empty_schema);
         let annotations = claims(arguments.get("annotations", None));
         Some(ExtractedTool { name: told(name)?, description, input_schema, annotations, optional: false })
     }
 
     /// A text with holes that nobody knows: without them.
-    fn loosely(&mut self, expr: &Rc<PyExpr>, scope: ScopeId) -> Option<String> {
+    fn loosely(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) -> Option<String> {
         let PyExpr::JoinedStr(parts) = &**expr else { return None };
         let mut text = String::new();
         for part in parts {
             match self.evaluate(part, scope) {
-                Value::Str(known) => text.push_str(&known),
+                PyValue::Str(known) => text.push_str(&known),
                 _ => text.push('…'),
             }
         }
@@ -277,7 +281,7 @@ impl Reader<'_> {
     }
 
     /// A dictionary that describes a tool as `tools/list` does.
-    pub fn described(&mut self, expr: &Rc<PyExpr>, scope: ScopeId) {
+    pub fn described(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) {
         if has_key(expr, "inputSchema") && has_key(expr, "name") {
             let value = self.evaluate(expr, scope);
             self.register_dict(&value, None);
@@ -285,7 +289,7 @@ impl Reader<'_> {
     }
 
     /// `tools[name] = {…}`.
-    pub fn keyed(&mut self, target: &PyExpr, value: &Rc<PyExpr>, scope: ScopeId) {
+    pub fn keyed(&mut self, target: &PyExpr, value: &Rc<PyExpr>, scope: PyScopeId) {
         if let PyExpr::Index(_, keys) = target
             && let [key] = keys.as_slice()
         {
@@ -294,19 +298,19 @@ impl Reader<'_> {
     }
 
     /// `{name: {"description": …, "inputSchema": …}}`: the key is the name.
-    pub fn keyed_pair(&mut self, key: &Rc<PyExpr>, value: &Rc<PyExpr>, scope: ScopeId) {
+    pub fn keyed_pair(&mut self, key: &Rc<PyExpr>, value: &Rc<PyExpr>, scope: PyScopeId) {
         if has_key(value, "inputSchema") && has_key(value, "description") && !has_key(value, "name") {
             let (name, value) = (self.evaluate(key, scope), self.evaluate(value, scope));
             self.register_dict(&value, Some(name));
         }
     }
 
-    fn register_dict(&mut self, value: &Value, name: Option<Value>) {
-        let Value::Dict(pairs) = value else { return };
+    fn register_dict(&mut self, value: &PyValue, name: Option<PyValue>) {
+        let PyValue::Dict(pairs) = value else { return };
         let keywords = pairs.iter().filter_map(|(key, value)| Some((key.as_str()?.clone(), value.clone())));
         let name = name.map(|name| (Rc::from("name"), name));
         let keywords = name.into_iter().chain(keywords).collect();
-        self.register_described(&Arguments { keywords, ..Arguments::default() }, None);
+        self.register_described(&PyArguments { keywords, ..PyArguments::default() }, None);
     }
 }
 
@@ -320,9 +324,9 @@ fn has_key(expr: &PyExpr, wanted: &str) -> bool {
     pairs.iter().any(|(key, _)| matches!(key.as_deref(), Some(PyExpr::Str(key)) if &**key == wanted))
 }
 
-fn without_first(arguments: &Arguments) -> Arguments {
+fn without_first(arguments: &PyArguments) -> PyArguments {
     let positional = arguments.positional.iter().skip(1).cloned().collect();
-    Arguments { positional, ..arguments.clone() }
+    PyArguments { positional, ..arguments.clone() }
 }
 
 fn empty_schema() -> Json {
@@ -333,21 +337,21 @@ fn empty_schema() -> Json {
 }
 
 /// Which server it is: by the call that made it.
-fn server_id(server: &Value) -> Option<usize> {
+fn server_id(server: &PyValue) -> Option<usize> {
     match server {
-        Value::Foreign(server) => Some(server.id),
-        Value::Instance(server) => server.id,
+        PyValue::ExternalObject(server) => Some(server.id),
+        PyValue::Instance(server) => server.id,
         _ => None,
     }
 }
 
 /// Annotations as `tools/list` has them: of a dictionary, or of a call that makes them.
-fn claims(value: Option<&Value>) -> Map<String, Json> {
-    let pairs: Vec<(String, &Value)> = match value {
-        Some(Value::Dict(pairs)) => {
+fn claims(value: Option<&PyValue>) -> Map<String, Json> {
+    let pairs: Vec<(String, &PyValue)> = match value {
+        Some(PyValue::Dict(pairs)) => {
             pairs.iter().filter_map(|(key, value)| Some((key.as_str()?.to_string(), value))).collect()
         }
-        Some(Value::Foreign(made)) => {
+        Some(PyValue::ExternalObject(made)) => {
             made.arguments.keywords.iter().map(|(name, value)| (name.to_string(), value)).collect()
         }
         _ => Vec::new(),

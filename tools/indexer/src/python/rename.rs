@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::Reader;
-use super::value::Function;
+use super::value::PyFunction;
 use gatelodge_catalogue::SourceFile;
 
 /// The names that functions of a file get, by the names they are defined by.
@@ -45,7 +45,7 @@ fn written_out(text: &str) -> Option<&str> {
 
 impl Reader<'_> {
     /// The name that a function goes by, if it can be told.
-    pub fn own_name(&self, function: &Function) -> Option<Rc<str>> {
+    pub fn own_name(&self, function: &PyFunction) -> Option<Rc<str>> {
         let name = &function.def.name;
         let file = self.scopes.get(function.scope)?.file;
         let Some(renamed) = self.renames.get(&file).and_then(|own| own.get(name)) else { return Some(name.clone()) };

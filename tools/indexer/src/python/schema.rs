@@ -6,18 +6,18 @@ mod kind;
 use serde_json::{Map, Value as Json, json};
 
 use super::Reader;
-use super::scope::ScopeId;
+use super::scope::PyScopeId;
 use super::syntax::{PyExpr, PyParameter, PyParameterKind};
-use super::value::{Function, Value};
+use super::value::{PyFunction, PyValue};
 
 impl Reader<'_> {
     /// What a function takes, as its server tells it.
-    pub fn signature(&mut self, function: &Function, excluded: Option<&Value>) -> Json {
+    pub fn signature(&mut self, function: &PyFunction, excluded: Option<&PyValue>) -> Json {
         let scope = function.scope;
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for (at, parameter) in function.def.parameters.iter().enumerate() {
             let is_own = at == 0 && matches!(&*parameter.name, "self" | "cls");
-            let is_excluded = matches!(excluded, Some(Value::List(names))
+            let is_excluded = matches!(excluded, Some(PyValue::List(names))
                 if names.iter().any(|name| name.as_str() == Some(&parameter.name)));
             if is_own || is_excluded || parameter.kind != PyParameterKind::Single || self.is_handed_in(parameter, scope)
             {
@@ -37,7 +37,7 @@ impl Reader<'_> {
     }
 
     /// Whether the server itself gives a parameter: the context, or something it depends on.
-    fn is_handed_in(&mut self, parameter: &PyParameter, scope: ScopeId) -> bool {
+    fn is_handed_in(&mut self, parameter: &PyParameter, scope: PyScopeId) -> bool {
         let by_default = parameter.default.as_ref().is_some_and(|default| match &**default {
             PyExpr::Call(call) => matches!(&*call.callee, PyExpr::Name(name) | PyExpr::Attribute(_, name)
                 if matches!(&**name, "Depends" | "CurrentContext" | "CurrentFastMCP" | "CurrentRequest"
@@ -47,14 +47,14 @@ impl Reader<'_> {
         by_default || parameter.annotation.as_ref().is_some_and(|annotation| self.is_context(annotation, scope))
     }
 
-    fn is_context(&mut self, annotation: &std::rc::Rc<PyExpr>, scope: ScopeId) -> bool {
+    fn is_context(&mut self, annotation: &std::rc::Rc<PyExpr>, scope: PyScopeId) -> bool {
         match &**annotation {
             PyExpr::Name(name) | PyExpr::Attribute(_, name) => match self.evaluate(annotation, scope) {
-                Value::Class(class) => {
+                PyValue::Class(class) => {
                     let (_, others) = self.lineage(&class);
                     others.iter().any(|base| base.ends_with(".Context"))
                 }
-                Value::External(path) => path.ends_with("Context") || &*path == "fastapi.Request",
+                PyValue::External(path) => path.ends_with("Context") || &*path == "fastapi.Request",
                 _ => name.ends_with("Context"),
             },
             PyExpr::Str(text) => text.trim_matches(['"', '\'']).split(['[', ' ', '|']).any(|part| part == "Context"),

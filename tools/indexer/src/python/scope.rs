@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyImport, PyParameter, PyStmt};
-use super::value::Value;
+use super::value::PyValue;
 
 /// A scope, by its place among all.
-pub type ScopeId = usize;
+pub type PyScopeId = usize;
 
 /// What a name stands for.
 #[derive(Debug, Clone)]
-pub enum Binding {
+pub enum PyBinding {
     /// What an expression comes to; looked at when it is asked for.
     Expr(Rc<PyExpr>),
     /// One of several expressions: which one depends on what runs.
-    OneOf(Vec<Rc<PyExpr>>),
+    Alternatives(Vec<Rc<PyExpr>>),
     Def(Rc<PyFunctionDef>),
     Class(Rc<PyClassDef>),
     Import {
@@ -28,152 +28,156 @@ pub enum Binding {
         annotation: Option<Rc<PyExpr>>,
         default: Option<Rc<PyExpr>>,
         /// Whether it was given, by what is not known.
-        is_given: bool,
+        is_passed: bool,
     },
-    Value(Value),
+    Value(PyValue),
     /// A value that a condition must not rely on.
-    Unsure(Value),
+    Uncertain(PyValue),
 }
 
 /// Whether a binding takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum When {
+enum PyBindingCondition {
     Always,
     /// Under a condition.
-    Perhaps,
+    Conditional,
     /// If something before it failed.
-    Otherwise,
+    Fallback,
 }
 
 /// Names, and where to look further.
 #[derive(Debug, Default)]
-pub struct Scope {
-    pub parent: Option<ScopeId>,
+pub struct PyScope {
+    pub parent: Option<PyScopeId>,
     /// The file it is in.
     pub file: usize,
     /// Parameters, and what a loop is at.
-    given: Vec<(Rc<str>, Binding)>,
+    parameter_bindings: Vec<(Rc<str>, PyBinding)>,
     /// What the statements bind; the same for all calls of a function.
-    body: Option<Rc<Names>>,
+    body_names: Option<Rc<PyBoundNames>>,
     /// What names came to, by whether a condition asked.
-    came_to: HashMap<(Rc<str>, bool), Value>,
+    resolved_values: HashMap<(Rc<str>, bool), PyValue>,
 }
 
-impl Scope {
+impl PyScope {
     /// The scope of a file.
     pub fn of_file(file: usize) -> Self {
         Self { file, ..Self::default() }
     }
 
-    pub fn within(parent: ScopeId, file: usize) -> Self {
+    pub fn within(parent: PyScopeId, file: usize) -> Self {
         Self { parent: Some(parent), file, ..Self::default() }
     }
 
     /// With what statements bind.
-    pub fn with(self, body: Rc<Names>) -> Self {
-        Self { body: Some(body), ..self }
+    pub fn with_names(self, body: Rc<PyBoundNames>) -> Self {
+        Self { body_names: Some(body), ..self }
     }
 
-    pub fn get(&self, name: &str) -> Option<&Binding> {
-        let given = self.given.iter().rev().find(|(known, _)| &**known == name).map(|(_, binding)| binding);
-        given.or_else(|| self.body.as_ref()?.names.get(name))
+    pub fn get(&self, name: &str) -> Option<&PyBinding> {
+        let given =
+            self.parameter_bindings.iter().rev().find(|(known, _)| &**known == name).map(|(_, binding)| binding);
+        given.or_else(|| self.body_names.as_ref()?.bindings.get(name))
     }
 
     /// What a name came to when it was looked at before.
-    pub fn known(&self, name: &Rc<str>, is_deciding: bool) -> Option<&Value> {
-        if self.came_to.is_empty() { None } else { self.came_to.get(&(name.clone(), is_deciding)) }
+    pub fn resolved_value(&self, name: &Rc<str>, is_deciding: bool) -> Option<&PyValue> {
+        if self.resolved_values.is_empty() { None } else { self.resolved_values.get(&(name.clone(), is_deciding)) }
     }
 
     /// Keeps what a name came to. In a long function a name may stand for one of many, and they for others in turn.
-    pub fn keep(&mut self, name: &Rc<str>, is_deciding: bool, value: Value) {
-        self.came_to.insert((name.clone(), is_deciding), value);
+    pub fn cache_value(&mut self, name: &Rc<str>, is_deciding: bool, value: PyValue) {
+        self.resolved_values.insert((name.clone(), is_deciding), value);
     }
 
     /// Modules all of whose names are taken over.
-    pub fn stars(&self) -> &[(usize, Rc<str>)] {
-        self.body.as_ref().map_or(&[], |body| &body.stars)
+    pub fn star_imports(&self) -> &[(usize, Rc<str>)] {
+        self.body_names.as_ref().map_or(&[], |body| &body.star_imports)
     }
 
-    pub fn value(&mut self, name: &Rc<str>, value: Value) {
-        self.given.push((name.clone(), Binding::Value(value)));
+    pub fn bind_value(&mut self, name: &Rc<str>, value: PyValue) {
+        self.parameter_bindings.push((name.clone(), PyBinding::Value(value)));
     }
 
-    pub fn unsure(&mut self, name: &Rc<str>, value: Value) {
-        self.given.push((name.clone(), Binding::Unsure(value)));
+    pub fn bind_uncertain(&mut self, name: &Rc<str>, value: PyValue) {
+        self.parameter_bindings.push((name.clone(), PyBinding::Uncertain(value)));
     }
 
-    pub fn parameter(&mut self, parameter: &PyParameter, is_given: bool) {
+    pub fn bind_parameter(&mut self, parameter: &PyParameter, is_given: bool) {
         let (annotation, default) = (parameter.annotation.clone(), parameter.default.clone());
-        self.given.push((parameter.name.clone(), Binding::Parameter { annotation, default, is_given }));
+        self.parameter_bindings
+            .push((parameter.name.clone(), PyBinding::Parameter { annotation, default, is_passed: is_given }));
     }
 }
 
 /// What statements bind.
 #[derive(Debug, Default)]
-pub struct Names {
-    names: HashMap<Rc<str>, Binding>,
-    stars: Vec<(usize, Rc<str>)>,
+pub struct PyBoundNames {
+    bindings: HashMap<Rc<str>, PyBinding>,
+    star_imports: Vec<(usize, Rc<str>)>,
 }
 
-impl Names {
+impl PyBoundNames {
     /// Python runs statements in order; of several bindings the last one counts.
     pub fn of(statements: &[PyStmt]) -> Self {
         let mut names = Self::default();
-        names.bind_all(statements, When::Always);
+        names.bind_all(statements, PyBindingCondition::Always);
         names
     }
 
-    fn bind_all(&mut self, statements: &[PyStmt], when: When) {
+    fn bind_all(&mut self, statements: &[PyStmt], when: PyBindingCondition) {
         for statement in statements {
             match statement {
-                PyStmt::Def(def) => self.set(&def.name, Binding::Def(def.clone()), when),
-                PyStmt::Class(class) => self.set(&class.name, Binding::Class(class.clone()), when),
-                PyStmt::Assign { target, value: Some(value), .. } => self.assign(target, value, when),
-                PyStmt::Import(imports) => imports.iter().for_each(|import| self.import(import, when)),
+                PyStmt::Def(def) => self.bind(&def.name, PyBinding::Def(def.clone()), when),
+                PyStmt::Class(class) => self.bind(&class.name, PyBinding::Class(class.clone()), when),
+                PyStmt::Assign { target, value: Some(value), .. } => self.bind_assignment(target, value, when),
+                PyStmt::Import(imports) => imports.iter().for_each(|import| self.bind_import(import, when)),
                 PyStmt::Block(inner) => self.bind_all(inner, when),
-                PyStmt::For { body: inner, .. } => self.bind_all(inner, when.max(When::Perhaps)),
+                PyStmt::For { body: inner, .. } => self.bind_all(inner, when.max(PyBindingCondition::Conditional)),
                 PyStmt::If { body, otherwise, .. } => {
-                    self.bind_all(body, when.max(When::Perhaps));
-                    self.bind_all(otherwise, when.max(When::Perhaps));
+                    self.bind_all(body, when.max(PyBindingCondition::Conditional));
+                    self.bind_all(otherwise, when.max(PyBindingCondition::Conditional));
                 }
-                PyStmt::Fallback(inner) => self.bind_all(inner, When::Otherwise),
+                PyStmt::Fallback(inner) => self.bind_all(inner, PyBindingCondition::Fallback),
                 _ => {}
             }
         }
     }
 
-    fn set(&mut self, name: &Rc<str>, binding: Binding, when: When) {
-        let known = self.names.get_mut(name);
+    fn bind(&mut self, name: &Rc<str>, binding: PyBinding, when: PyBindingCondition) {
+        let known = self.bindings.get_mut(name);
         match (when, known, binding) {
-            (When::Otherwise, Some(_), _) => {}
-            (When::Perhaps, Some(Binding::OneOf(known)), Binding::Expr(value)) => known.push(value),
-            (When::Perhaps, Some(known @ Binding::Expr(_)), Binding::Expr(value)) => {
-                if let Binding::Expr(first) = known.clone() {
-                    *known = Binding::OneOf(vec![first, value]);
+            (PyBindingCondition::Fallback, Some(_), _) => {}
+            (PyBindingCondition::Conditional, Some(PyBinding::Alternatives(known)), PyBinding::Expr(value)) => {
+                known.push(value)
+            }
+            (PyBindingCondition::Conditional, Some(known @ PyBinding::Expr(_)), PyBinding::Expr(value)) => {
+                if let PyBinding::Expr(first) = known.clone() {
+                    *known = PyBinding::Alternatives(vec![first, value]);
                 }
             }
             (_, _, binding) => {
-                self.names.insert(name.clone(), binding);
+                self.bindings.insert(name.clone(), binding);
             }
         }
     }
 
-    fn assign(&mut self, target: &PyExpr, value: &Rc<PyExpr>, when: When) {
+    fn bind_assignment(&mut self, target: &PyExpr, value: &Rc<PyExpr>, when: PyBindingCondition) {
         match target {
             PyExpr::Name(name) => {
                 // `mcp = None` before the real one, or after it, says nothing.
-                if matches!(&**value, PyExpr::None) && self.names.contains_key(name) {
+                if matches!(&**value, PyExpr::None) && self.bindings.contains_key(name) {
                     return;
                 }
-                self.set(name, Binding::Expr(value.clone()), when);
+                self.bind(name, PyBinding::Expr(value.clone()), when);
             }
             PyExpr::List(targets) => {
                 let values = if let PyExpr::List(values) = &**value { values.as_slice() } else { &[] };
                 for (at, target) in targets.iter().enumerate() {
                     match (values.get(at), &**target) {
-                        (Some(value), _) => self.assign(target, value, when),
+                        (Some(value), _) => self.bind_assignment(target, value, when),
                         (None, PyExpr::Name(name)) => {
-                            self.set(name, Binding::Value(Value::Unknown(Some(name.clone()))), when);
+                            self.bind(name, PyBinding::Value(PyValue::Unknown(Some(name.clone()))), when);
                         }
                         _ => {}
                     }
@@ -183,12 +187,12 @@ impl Names {
         }
     }
 
-    fn import(&mut self, import: &PyImport, when: When) {
+    fn bind_import(&mut self, import: &PyImport, when: PyBindingCondition) {
         if &*import.bound_name == "*" {
-            self.stars.push((import.up, import.module.clone()));
+            self.star_imports.push((import.up, import.module.clone()));
             return;
         }
         let (up, module, item) = (import.up, import.module.clone(), import.item.clone());
-        self.set(&import.bound_name, Binding::Import { up, module, item }, when);
+        self.bind(&import.bound_name, PyBinding::Import { up, module, item }, when);
     }
 }

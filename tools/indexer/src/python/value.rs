@@ -4,109 +4,109 @@ use std::rc::Rc;
 
 use serde_json::{Map, Number, Value as Json};
 
-use super::scope::ScopeId;
+use super::scope::PyScopeId;
 use super::syntax::{PyClassDef, PyFunctionDef};
 
 /// A value, as far as it can be known.
 #[derive(Debug, Clone)]
-pub enum Value {
+pub enum PyValue {
     /// Not known; the name it goes by, if it has one.
     Unknown(Option<Rc<str>>),
     None,
     Bool(bool),
     Number(Number),
     Str(Rc<str>),
-    List(Rc<Vec<Value>>),
-    Dict(Rc<Vec<(Value, Value)>>),
-    Function(Rc<Function>),
-    Class(ClassValue),
+    List(Rc<Vec<PyValue>>),
+    Dict(Rc<Vec<(PyValue, PyValue)>>),
+    Function(Rc<PyFunction>),
+    Class(PyClassValue),
     /// An object of a class of the package.
-    Instance(Rc<Instance>),
+    Instance(Rc<PyInstance>),
     /// A module of the package, by its place among the files.
     Module(usize),
     /// Something of another package, dotted.
     External(Rc<str>),
     /// What a call of another package made.
-    Foreign(Rc<Foreign>),
+    ExternalObject(Rc<PyExternalObject>),
     /// What registers the function it is put on: `mcp.tool(name=…)`.
-    Registrar(Rc<Registrar>),
+    ToolDecorator(Rc<PyToolDecorator>),
     /// A member of something that is not looked into.
-    Member(Rc<Value>, Rc<str>),
+    Member(Rc<PyValue>, Rc<str>),
 }
 
 /// A function of the package, with where it was defined.
 #[derive(Debug)]
-pub struct Function {
+pub struct PyFunction {
     pub def: Rc<PyFunctionDef>,
-    pub scope: ScopeId,
+    pub scope: PyScopeId,
     /// The object it is a method of.
-    pub own: Option<Value>,
+    pub receiver: Option<PyValue>,
 }
 
 /// A class of the package, with its own scope.
 #[derive(Debug, Clone)]
-pub struct ClassValue {
+pub struct PyClassValue {
     pub class: Rc<PyClassDef>,
-    pub scope: ScopeId,
+    pub scope: PyScopeId,
 }
 
 /// Arguments of a call.
 #[derive(Debug, Clone, Default)]
-pub struct Arguments {
-    pub positional: Vec<Value>,
-    pub keywords: Vec<(Rc<str>, Value)>,
+pub struct PyArguments {
+    pub positional: Vec<PyValue>,
+    pub keywords: Vec<(Rc<str>, PyValue)>,
     /// Whether some are hidden behind `*` or `**` of what is not known.
-    pub is_partly_known: bool,
+    pub has_unknown: bool,
     /// Places, and names, of those that a condition must not rely on.
-    pub unsure: Vec<(Option<usize>, Option<Rc<str>>)>,
+    pub uncertain: Vec<(Option<usize>, Option<Rc<str>>)>,
 }
 
 /// An object of a class of the package.
 #[derive(Debug)]
-pub struct Instance {
-    pub class: ClassValue,
+pub struct PyInstance {
+    pub class: PyClassValue,
     /// What it was made with; none if it is any object of its class.
-    pub arguments: Option<Arguments>,
+    pub arguments: Option<PyArguments>,
     /// Which call made it.
     pub id: Option<usize>,
 }
 
 /// What a call of another package made.
 #[derive(Debug)]
-pub struct Foreign {
+pub struct PyExternalObject {
     /// What was called.
     pub path: Rc<str>,
-    pub arguments: Arguments,
+    pub arguments: PyArguments,
     /// Which call it was.
     pub id: usize,
 }
 
 /// What registers the function it is put on.
 #[derive(Debug)]
-pub struct Registrar {
+pub struct PyToolDecorator {
     /// `mcp.tool`, or what is like it.
-    pub callee: Value,
-    pub arguments: Arguments,
+    pub callee: PyValue,
+    pub arguments: PyArguments,
 }
 
-impl Arguments {
+impl PyArguments {
     fn has_scope(&self) -> bool {
-        self.positional.iter().chain(self.keywords.iter().map(|(_, value)| value)).any(Value::has_scope)
+        self.positional.iter().chain(self.keywords.iter().map(|(_, value)| value)).any(PyValue::has_scope)
     }
 
     /// Whether a condition must not rely on the argument of a name, or at a place.
-    pub fn is_unsure(&self, name: &str, place: usize) -> bool {
-        self.unsure.iter().any(|(at, named)| *at == Some(place) || named.as_deref() == Some(name))
+    pub fn is_uncertain(&self, name: &str, place: usize) -> bool {
+        self.uncertain.iter().any(|(at, named)| *at == Some(place) || named.as_deref() == Some(name))
     }
 
     /// The argument of a name, or at a place.
-    pub fn get(&self, name: &str, place: Option<usize>) -> Option<&Value> {
+    pub fn get(&self, name: &str, place: Option<usize>) -> Option<&PyValue> {
         let named = self.keywords.iter().find(|(keyword, _)| &**keyword == name).map(|(_, value)| value);
         named.or_else(|| place.and_then(|place| self.positional.get(place)))
     }
 }
 
-impl Value {
+impl PyValue {
     pub fn unknown() -> Self {
         Self::Unknown(None)
     }
@@ -120,7 +120,7 @@ impl Value {
     }
 
     /// Whether it is known as it is, and not only by where it comes from.
-    pub fn is_sure(&self) -> bool {
+    pub fn is_certain(&self) -> bool {
         match self {
             Self::None | Self::Bool(_) | Self::Number(_) | Self::Str(_) => true,
             Self::List(list) => !list.is_empty(),
@@ -140,8 +140,8 @@ impl Value {
             Self::Member(owner, _) => owner.has_scope(),
             Self::List(list) => list.iter().any(Self::has_scope),
             Self::Dict(pairs) => pairs.iter().any(|(key, value)| key.has_scope() || value.has_scope()),
-            Self::Foreign(made) => made.arguments.has_scope(),
-            Self::Registrar(registrar) => registrar.callee.has_scope() || registrar.arguments.has_scope(),
+            Self::ExternalObject(made) => made.arguments.has_scope(),
+            Self::ToolDecorator(registrar) => registrar.callee.has_scope() || registrar.arguments.has_scope(),
             _ => false,
         }
     }
@@ -153,7 +153,7 @@ impl Value {
     }
 
     /// Whether it counts as true, if that is known.
-    pub fn truth(&self) -> Option<bool> {
+    pub fn truthiness(&self) -> Option<bool> {
         match self {
             Self::None => Some(false),
             Self::Bool(value) => Some(*value),

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use super::Reader;
 use super::reach::Place;
-use super::scope::{Scope, ScopeId};
+use super::scope::{PyScope, PyScopeId};
 use super::syntax::{PyCall, PyClassDef, PyExpr, PyFunctionDef, PyStmt};
-use super::value::{Arguments, ClassValue, Function, Instance, Value};
+use super::value::{PyArguments, PyClassValue, PyFunction, PyInstance, PyValue};
 
 /// How deep functions are followed.
 const DEEPEST: usize = 8;
@@ -21,7 +21,7 @@ impl Reader<'_> {
     }
 
     /// Walks through statements; true if what comes after them does not run.
-    pub fn walk(&mut self, statements: &[PyStmt], scope: ScopeId) -> bool {
+    pub fn walk(&mut self, statements: &[PyStmt], scope: PyScopeId) -> bool {
         let mut has_left = false;
         for statement in statements {
             if !self.step() {
@@ -32,7 +32,7 @@ impl Reader<'_> {
         has_left
     }
 
-    fn walk_one(&mut self, statement: &PyStmt, scope: ScopeId) -> bool {
+    fn walk_one(&mut self, statement: &PyStmt, scope: PyScopeId) -> bool {
         match statement {
             PyStmt::Def(def) => self.walk_def(def, scope, None),
             PyStmt::Class(class) => self.walk_class(class, scope),
@@ -47,7 +47,7 @@ impl Reader<'_> {
                     // What the body binds depends on the element.
                     let file = reader.scopes.get(inner).map_or(0, |scope| scope.file);
                     let names = reader.names(body);
-                    let inner = reader.open(Scope::within(inner, file).with(names));
+                    let inner = reader.open(PyScope::within(inner, file).with_names(names));
                     reader.walk(body, inner);
                 });
             }
@@ -78,22 +78,22 @@ impl Reader<'_> {
         false
     }
 
-    fn walk_def(&mut self, def: &Rc<PyFunctionDef>, scope: ScopeId, own: Option<&Value>) {
+    fn walk_def(&mut self, def: &Rc<PyFunctionDef>, scope: PyScopeId, own: Option<&PyValue>) {
         if !def.mentions_tools && def.decorators.is_empty() {
             return;
         }
-        let function = Function { def: def.clone(), scope, own: own.cloned() };
+        let function = PyFunction { def: def.clone(), scope, receiver: own.cloned() };
         self.decorated(&Rc::new(function), scope);
         if def.mentions_tools {
-            let function = Function { def: def.clone(), scope, own: own.cloned() };
+            let function = PyFunction { def: def.clone(), scope, receiver: own.cloned() };
             self.walk_by_itself(&function);
         }
     }
 
     /// Walks a function's body without knowing who calls it.
-    fn walk_by_itself(&mut self, function: &Function) {
+    fn walk_by_itself(&mut self, function: &PyFunction) {
         let is_inside = !self.walking.is_empty();
-        let walk = |reader: &mut Self| reader.walk_into(function, &Arguments::default());
+        let walk = |reader: &mut Self| reader.walk_into(function, &PyArguments::default());
         if is_inside {
             return walk(self);
         }
@@ -101,7 +101,7 @@ impl Reader<'_> {
     }
 
     /// Walks a function's body with its arguments.
-    pub fn walk_into(&mut self, function: &Function, arguments: &Arguments) {
+    pub fn walk_into(&mut self, function: &PyFunction, arguments: &PyArguments) {
         let key = Rc::as_ptr(&function.def) as usize;
         if self.walking.contains(&key) || self.walking.len() >= DEEPEST {
             return;
@@ -115,9 +115,9 @@ impl Reader<'_> {
     }
 
     /// A class: its own statements, and its methods and those it inherits, on any object of it.
-    fn walk_class(&mut self, class: &Rc<PyClassDef>, scope: ScopeId) {
+    fn walk_class(&mut self, class: &Rc<PyClassDef>, scope: PyScopeId) {
         let value = self.class(class, scope);
-        let own = Value::Instance(Rc::new(Instance { class: value.clone(), arguments: None, id: None }));
+        let own = PyValue::Instance(Rc::new(PyInstance { class: value.clone(), arguments: None, id: None }));
         for statement in &class.body {
             match statement {
                 PyStmt::Def(def) => self.walk_def(def, value.scope, Some(&own)),
@@ -132,25 +132,25 @@ impl Reader<'_> {
     }
 
     /// The methods of an object that was made with arguments.
-    fn walk_methods(&mut self, own: &Value, class: &ClassValue) {
+    fn walk_methods(&mut self, own: &PyValue, class: &PyClassValue) {
         for class in &self.lineage(class).0 {
             self.walk_own(own, class);
         }
     }
 
-    fn walk_own(&mut self, own: &Value, class: &ClassValue) {
+    fn walk_own(&mut self, own: &PyValue, class: &PyClassValue) {
         for statement in &class.class.body {
             let PyStmt::Def(def) = statement else { continue };
             if def.can_register_tools {
-                let function = Function { def: def.clone(), scope: class.scope, own: Some(own.clone()) };
+                let function = PyFunction { def: def.clone(), scope: class.scope, receiver: Some(own.clone()) };
                 let place = Place::Def(Rc::as_ptr(def) as usize);
-                self.from(place, |reader| reader.walk_into(&function, &Arguments::default()));
+                self.from(place, |reader| reader.walk_into(&function, &PyArguments::default()));
             }
         }
     }
 
     /// Looks at an expression and all in it.
-    pub fn visit(&mut self, expr: &Rc<PyExpr>, scope: ScopeId) {
+    pub fn visit(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) {
         if !self.step() {
             return;
         }
@@ -194,12 +194,12 @@ impl Reader<'_> {
         }
     }
 
-    fn visit_call(&mut self, call: &Rc<PyCall>, scope: ScopeId) {
+    fn visit_call(&mut self, call: &Rc<PyCall>, scope: PyScopeId) {
         self.visit(&call.callee, scope);
         call.positional.iter().for_each(|argument| self.visit(argument, scope));
         call.keywords.iter().for_each(|(_, argument)| self.visit(argument, scope));
         let callee = self.evaluate(&call.callee, scope);
-        if let Value::Function(function) = &callee {
+        if let PyValue::Function(function) = &callee {
             self.note_call(call, function);
         }
         self.note_flag(call, scope);
@@ -208,16 +208,16 @@ impl Reader<'_> {
         if !self.follows_calls {
             return;
         }
-        if let Value::Class(class) = &callee {
+        if let PyValue::Class(class) = &callee {
             let arguments = Some(self.walked_with(call, scope));
             let id = Some(Rc::as_ptr(call) as usize);
-            self.walk_methods(&Value::Instance(Rc::new(Instance { class: class.clone(), arguments, id })), class);
+            self.walk_methods(&PyValue::Instance(Rc::new(PyInstance { class: class.clone(), arguments, id })), class);
         }
-        if let Value::Function(function) = callee
+        if let PyValue::Function(function) = callee
             && function.def.can_register_tools
         {
             let arguments = self.walked_with(call, scope);
-            let says = |value: &Value| value.is_known();
+            let says = |value: &PyValue| value.is_known();
             if arguments.positional.iter().any(says) || arguments.keywords.iter().any(|(_, value)| says(value)) {
                 let (def, call) = (Rc::as_ptr(&function.def) as usize, Rc::as_ptr(call) as usize);
                 self.entered.entry(def).or_default().insert(call);

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use crate::python::Reader;
-use crate::python::scope::{Binding, Scope, ScopeId};
+use crate::python::scope::{PyBinding, PyScope, PyScopeId};
 use crate::python::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyParameterKind, PyStmt};
-use crate::python::value::{Arguments, ClassValue, Function, Instance, Value};
+use crate::python::value::{PyArguments, PyClassValue, PyFunction, PyInstance, PyValue};
 use crate::user_supplied_settings::is_user_supplied;
 
 /// How many classes one may rest on.
@@ -13,27 +13,27 @@ const MOST_BASES: usize = 12;
 
 impl Reader<'_> {
     /// A member of a value.
-    pub fn attribute(&mut self, object: Value, name: &Rc<str>) -> Value {
-        let member = |object: Value| Value::Member(Rc::new(object), name.clone());
+    pub fn attribute(&mut self, object: PyValue, name: &Rc<str>) -> PyValue {
+        let member = |object: PyValue| PyValue::Member(Rc::new(object), name.clone());
         if self.is_deciding && is_user_supplied(name) {
             return member(object);
         }
         match &object {
-            Value::Module(file) => self.member_of(*file, name),
-            Value::External(path) => Value::External(format!("{path}.{name}").into()),
-            Value::Str(_) if &**name == "value" => object,
-            Value::Function(function) => match &**name {
-                "__name__" => Value::Str(function.def.name.clone()),
-                "__doc__" => function.def.docstring.clone().map_or(Value::None, Value::Str),
+            PyValue::Module(file) => self.member_of(*file, name),
+            PyValue::External(path) => PyValue::External(format!("{path}.{name}").into()),
+            PyValue::Str(_) if &**name == "value" => object,
+            PyValue::Function(function) => match &**name {
+                "__name__" => PyValue::Str(function.def.name.clone()),
+                "__doc__" => function.def.docstring.clone().map_or(PyValue::None, PyValue::Str),
                 _ => member(object),
             },
-            Value::Class(class) if &**name == "__name__" => Value::Str(class.class.name.clone()),
-            Value::Class(class) => self.of_class(class, name, None).unwrap_or_else(|| member(object)),
-            Value::Instance(instance) => {
+            PyValue::Class(class) if &**name == "__name__" => PyValue::Str(class.class.name.clone()),
+            PyValue::Class(class) => self.of_class(class, name, None).unwrap_or_else(|| member(object)),
+            PyValue::Instance(instance) => {
                 let instance = instance.clone();
                 self.of_instance(&instance, name).unwrap_or_else(|| member(object))
             }
-            Value::Foreign(foreign) => {
+            PyValue::ExternalObject(foreign) => {
                 let known = foreign.arguments.get(name, None).cloned().or_else(|| self.flag(foreign, name));
                 known.unwrap_or_else(|| member(object))
             }
@@ -42,7 +42,7 @@ impl Reader<'_> {
     }
 
     /// A class and those of the package it rests on, nearest first; `others` are the bases of other packages.
-    pub fn lineage(&mut self, class: &ClassValue) -> (Vec<ClassValue>, Vec<Rc<str>>) {
+    pub fn lineage(&mut self, class: &PyClassValue) -> (Vec<PyClassValue>, Vec<Rc<str>>) {
         let (mut own, mut others, mut at) = (vec![class.clone()], Vec::new(), 0);
         while let Some(class) = own.get(at).cloned() {
             at += 1;
@@ -50,13 +50,13 @@ impl Reader<'_> {
             let outside = self.scopes.get(class.scope).and_then(|scope| scope.parent).unwrap_or(class.scope);
             for base in &class.class.bases {
                 match self.evaluate(base, outside) {
-                    Value::Class(base)
+                    PyValue::Class(base)
                         if own.len() < MOST_BASES && !own.iter().any(|known| Rc::ptr_eq(&known.class, &base.class)) =>
                     {
                         own.push(base);
                     }
-                    Value::External(path) => others.push(path),
-                    Value::Unknown(Some(name)) => others.push(name),
+                    PyValue::External(path) => others.push(path),
+                    PyValue::Unknown(Some(name)) => others.push(name),
                     _ => {}
                 }
             }
@@ -64,37 +64,37 @@ impl Reader<'_> {
         (own, others)
     }
 
-    pub fn is_enum(&mut self, class: &ClassValue) -> bool {
+    pub fn is_enum(&mut self, class: &PyClassValue) -> bool {
         let (_, others) = self.lineage(class);
         others.iter().any(|base| matches!(last(base), "Enum" | "StrEnum" | "IntEnum"))
     }
 
     /// A member that stands in the class itself.
-    fn of_class(&mut self, class: &ClassValue, name: &Rc<str>, own: Option<&Value>) -> Option<Value> {
+    fn of_class(&mut self, class: &PyClassValue, name: &Rc<str>, own: Option<&PyValue>) -> Option<PyValue> {
         for class in self.lineage(class).0 {
             let Some(binding) = self.scopes.get(class.scope).and_then(|scope| scope.get(name).cloned()) else {
                 continue;
             };
-            let Binding::Def(def) = &binding else { return Some(self.bound(name, binding, class.scope)) };
-            let function = Function { def: def.clone(), scope: class.scope, own: own.cloned() };
+            let PyBinding::Def(def) = &binding else { return Some(self.bound(name, binding, class.scope)) };
+            let function = PyFunction { def: def.clone(), scope: class.scope, receiver: own.cloned() };
             let is_property = def.decorators.iter().any(|decorator| {
                 matches!(&**decorator, PyExpr::Name(name) if matches!(&**name, "property" | "cached_property"))
             });
             return Some(match (is_property, own) {
-                (true, Some(_)) => self.returned(&function, &Arguments::default()),
-                _ => Value::Function(Rc::new(function)),
+                (true, Some(_)) => self.returned(&function, &PyArguments::default()),
+                _ => PyValue::Function(Rc::new(function)),
             });
         }
         None
     }
 
-    fn of_instance(&mut self, instance: &Rc<Instance>, name: &Rc<str>) -> Option<Value> {
+    fn of_instance(&mut self, instance: &Rc<PyInstance>, name: &Rc<str>) -> Option<PyValue> {
         let lineage = self.lineage(&instance.class).0;
         if let Some(given) = self.given(instance, &lineage, name) {
             return Some(given);
         }
         if self.is_deciding && times_assigned(&lineage, name) > 1 {
-            return Some(Value::unknown());
+            return Some(PyValue::unknown());
         }
         for class in &lineage {
             for statement in &class.class.body {
@@ -107,11 +107,11 @@ impl Reader<'_> {
                 }
             }
         }
-        self.of_class(&instance.class, name, Some(&Value::Instance(instance.clone())))
+        self.of_class(&instance.class, name, Some(&PyValue::Instance(instance.clone())))
     }
 
     /// A field that was given when the object was made, if its class has no say in it.
-    fn given(&mut self, instance: &Instance, lineage: &[ClassValue], name: &Rc<str>) -> Option<Value> {
+    fn given(&mut self, instance: &PyInstance, lineage: &[PyClassValue], name: &Rc<str>) -> Option<PyValue> {
         let arguments = instance.arguments.as_ref()?;
         if lineage.iter().any(|class| init(&class.class).is_some()) {
             return None;
@@ -124,13 +124,13 @@ impl Reader<'_> {
     /// The scope of a method as it runs on an object.
     fn inside_method(
         &mut self,
-        instance: &Rc<Instance>,
-        lineage: &[ClassValue],
-        class: &ClassValue,
+        instance: &Rc<PyInstance>,
+        lineage: &[PyClassValue],
+        class: &PyClassValue,
         def: &Rc<PyFunctionDef>,
-    ) -> ScopeId {
-        let own = Some(Value::Instance(instance.clone()));
-        let function = Function { def: def.clone(), scope: class.scope, own };
+    ) -> PyScopeId {
+        let own = Some(PyValue::Instance(instance.clone()));
+        let function = PyFunction { def: def.clone(), scope: class.scope, receiver: own };
         let arguments = if &*def.name == "__init__" { self.init_arguments(instance, lineage, class) } else { None };
         self.enter(&function, &arguments.unwrap_or_default())
     }
@@ -138,16 +138,16 @@ impl Reader<'_> {
     /// What reaches the `__init__` of a class: the object's own arguments, or what a class nearer to it hands on.
     fn init_arguments(
         &mut self,
-        instance: &Rc<Instance>,
-        lineage: &[ClassValue],
-        of: &ClassValue,
-    ) -> Option<Arguments> {
+        instance: &Rc<PyInstance>,
+        lineage: &[PyClassValue],
+        of: &PyClassValue,
+    ) -> Option<PyArguments> {
         let nearer = lineage.iter().take_while(|class| !Rc::ptr_eq(&class.class, &of.class));
         let nearer = nearer.filter_map(|class| Some((class.clone(), init(&class.class)?.clone())));
         let mut arguments = instance.arguments.clone();
         for (class, def) in nearer.collect::<Vec<_>>() {
-            let own = Some(Value::Instance(instance.clone()));
-            let function = Function { def: def.clone(), scope: class.scope, own };
+            let own = Some(PyValue::Instance(instance.clone()));
+            let function = PyFunction { def: def.clone(), scope: class.scope, receiver: own };
             let scope = self.enter(&function, &arguments.unwrap_or_default());
             let call = handed_on(&def.body)?;
             arguments = Some(self.arguments(&call, scope));
@@ -156,25 +156,25 @@ impl Reader<'_> {
     }
 
     /// Opens the scope of a function with its arguments.
-    pub fn enter(&mut self, function: &Function, arguments: &Arguments) -> ScopeId {
+    pub fn enter(&mut self, function: &PyFunction, arguments: &PyArguments) -> PyScopeId {
         let file = self.scopes.get(function.scope).map_or(0, |scope| scope.file);
-        let mut scope = Scope::within(function.scope, file).with(self.names(&function.def.body));
+        let mut scope = PyScope::within(function.scope, file).with_names(self.names(&function.def.body));
         let mut place = 0;
         for (at, parameter) in function.def.parameters.iter().enumerate() {
-            if let (0, Some(own)) = (at, &function.own) {
-                scope.value(&parameter.name, own.clone());
+            if let (0, Some(own)) = (at, &function.receiver) {
+                scope.bind_value(&parameter.name, own.clone());
                 continue;
             }
             if let Some(rest) = rest(&function.def, parameter.kind, arguments, place) {
-                scope.value(&parameter.name, rest);
+                scope.bind_value(&parameter.name, rest);
                 continue;
             }
             match arguments.get(&parameter.name, Some(place)) {
-                Some(value) if value.is_known() && arguments.is_unsure(&parameter.name, place) => {
-                    scope.unsure(&parameter.name, value.clone());
+                Some(value) if value.is_known() && arguments.is_uncertain(&parameter.name, place) => {
+                    scope.bind_uncertain(&parameter.name, value.clone());
                 }
-                Some(value) if value.is_known() => scope.value(&parameter.name, value.clone()),
-                given => scope.parameter(parameter, given.is_some() || arguments.is_partly_known),
+                Some(value) if value.is_known() => scope.bind_value(&parameter.name, value.clone()),
+                given => scope.bind_parameter(parameter, given.is_some() || arguments.has_unknown),
             }
             place += 1;
         }
@@ -183,16 +183,18 @@ impl Reader<'_> {
 }
 
 /// What a parameter takes that takes what is left.
-fn rest(def: &PyFunctionDef, rest: PyParameterKind, arguments: &Arguments, place: usize) -> Option<Value> {
+fn rest(def: &PyFunctionDef, rest: PyParameterKind, arguments: &PyArguments, place: usize) -> Option<PyValue> {
     match rest {
         PyParameterKind::Single => None,
         PyParameterKind::VarPositional => {
-            Some(Value::List(Rc::new(arguments.positional.iter().skip(place).cloned().collect())))
+            Some(PyValue::List(Rc::new(arguments.positional.iter().skip(place).cloned().collect())))
         }
         PyParameterKind::VarKeyword => {
             let known = |name: &str| def.parameters.iter().any(|other| &*other.name == name);
             let rest = arguments.keywords.iter().filter(|(name, _)| !known(name));
-            Some(Value::Dict(Rc::new(rest.map(|(name, value)| (Value::Str(name.clone()), value.clone())).collect())))
+            Some(PyValue::Dict(Rc::new(
+                rest.map(|(name, value)| (PyValue::Str(name.clone()), value.clone())).collect(),
+            )))
         }
     }
 }
@@ -236,7 +238,7 @@ fn assigned(body: &[PyStmt], name: &str) -> Option<Rc<PyExpr>> {
 }
 
 /// How often a class and those it rests on assign a member.
-fn times_assigned(lineage: &[ClassValue], name: &str) -> usize {
+fn times_assigned(lineage: &[PyClassValue], name: &str) -> usize {
     fn times(body: &[PyStmt], name: &str) -> usize {
         let each = body.iter().map(|statement| match statement {
             PyStmt::Assign { target, .. } => {

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use crate::python::Reader;
 use crate::python::decide::asked;
-use crate::python::scope::{Scope, ScopeId};
+use crate::python::scope::{PyScope, PyScopeId};
 use crate::python::syntax::{PyCall, PyExpr, PyStmt};
 use crate::python::text::clean;
-use crate::python::value::{Arguments, Foreign, Function, Instance, Registrar, Value};
+use crate::python::value::{PyArguments, PyExternalObject, PyFunction, PyInstance, PyToolDecorator, PyValue};
 
 /// How deep calls within calls are followed for a value.
 const DEEPEST_CALL: usize = 6;
@@ -15,41 +15,41 @@ const DEEPEST_CALL: usize = 6;
 const MOST_ELEMENTS: usize = 2_000;
 
 impl Reader<'_> {
-    pub fn call(&mut self, call: &Rc<PyCall>, scope: ScopeId) -> Value {
+    pub fn call(&mut self, call: &Rc<PyCall>, scope: PyScopeId) -> PyValue {
         let callee = self.evaluate(&call.callee, scope);
-        if let Value::Unknown(Some(name)) = &callee {
+        if let PyValue::Unknown(Some(name)) = &callee {
             return self.built_in(name, call, scope);
         }
         let arguments = self.arguments(call, scope);
         match callee {
-            Value::Function(function) => self.returned(&function, &arguments),
-            Value::Class(class) if self.is_enum(&class) => {
-                arguments.positional.first().cloned().unwrap_or(Value::unknown())
+            PyValue::Function(function) => self.returned(&function, &arguments),
+            PyValue::Class(class) if self.is_enum(&class) => {
+                arguments.positional.first().cloned().unwrap_or(PyValue::unknown())
             }
-            Value::Class(class) => {
+            PyValue::Class(class) => {
                 let id = Some(Rc::as_ptr(call) as usize);
-                Value::Instance(Rc::new(Instance { class, arguments: Some(arguments), id }))
+                PyValue::Instance(Rc::new(PyInstance { class, arguments: Some(arguments), id }))
             }
             callee if self.is_registrar(&callee, &arguments) => {
-                Value::Registrar(Rc::new(Registrar { callee, arguments }))
+                PyValue::ToolDecorator(Rc::new(PyToolDecorator { callee, arguments }))
             }
-            Value::External(path) => match self.is_deciding.then(|| asked(&path, &arguments)).flatten() {
+            PyValue::External(path) => match self.is_deciding.then(|| asked(&path, &arguments)).flatten() {
                 Some(value) => value,
                 None => external(path, arguments, Rc::as_ptr(call) as usize),
             },
-            Value::Member(object, name) => self.method(&object, &name, &arguments),
-            _ => Value::unknown(),
+            PyValue::Member(object, name) => self.method(&object, &name, &arguments),
+            _ => PyValue::unknown(),
         }
     }
 
     /// What the arguments of a call come to.
-    pub fn arguments(&mut self, call: &PyCall, scope: ScopeId) -> Arguments {
-        let mut out = Arguments::default();
+    pub fn arguments(&mut self, call: &PyCall, scope: PyScopeId) -> PyArguments {
+        let mut out = PyArguments::default();
         for argument in &call.positional {
             match &**argument {
                 PyExpr::Spread(inner) => match self.evaluate(inner, scope) {
-                    Value::List(inner) => out.positional.extend(inner.iter().cloned()),
-                    _ => out.is_partly_known = true,
+                    PyValue::List(inner) => out.positional.extend(inner.iter().cloned()),
+                    _ => out.has_unknown = true,
                 },
                 _ => out.positional.push(self.evaluate(argument, scope)),
             }
@@ -58,37 +58,38 @@ impl Reader<'_> {
             let value = self.evaluate(argument, scope);
             match (name, value) {
                 (Some(name), value) => out.keywords.push((name.clone(), value)),
-                (None, Value::Dict(pairs)) => {
+                (None, PyValue::Dict(pairs)) => {
                     let named = pairs.iter().filter_map(|(key, value)| Some((key.as_str()?.clone(), value.clone())));
                     out.keywords.extend(named);
                 }
-                (None, _) => out.is_partly_known = true,
+                (None, _) => out.has_unknown = true,
             }
         }
         out
     }
 
     /// Arguments that a function is walked with, with those marked that are not sure.
-    pub fn walked_with(&mut self, call: &Rc<PyCall>, scope: ScopeId) -> Arguments {
+    pub fn walked_with(&mut self, call: &Rc<PyCall>, scope: PyScopeId) -> PyArguments {
         let mut arguments = self.arguments(call, scope);
         let before = std::mem::replace(&mut self.is_deciding, true);
         let sure = self.arguments(call, scope);
         self.is_deciding = before;
-        let is_plain = |value: &Value| !value.has_scope() && !matches!(value, Value::Foreign(_) | Value::External(_));
-        let differs = |one: &Value, sure: &Value| is_plain(one) && one.is_known() && !sure.is_known();
+        let is_plain =
+            |value: &PyValue| !value.has_scope() && !matches!(value, PyValue::ExternalObject(_) | PyValue::External(_));
+        let differs = |one: &PyValue, sure: &PyValue| is_plain(one) && one.is_known() && !sure.is_known();
         let places = arguments.positional.iter().zip(&sure.positional).enumerate();
         let places = places.filter(|(_, (one, sure))| differs(one, sure)).map(|(at, _)| (Some(at), None));
         let names = arguments.keywords.iter().zip(&sure.keywords);
         let names = names.filter(|((_, one), (_, sure))| differs(one, sure));
-        arguments.unsure = places.chain(names.map(|((name, _), _)| (None, Some(name.clone())))).collect();
+        arguments.uncertain = places.chain(names.map(|((name, _), _)| (None, Some(name.clone())))).collect();
         arguments
     }
 
     /// What a function returns, if it is one thing.
-    pub fn returned(&mut self, function: &Function, arguments: &Arguments) -> Value {
+    pub fn returned(&mut self, function: &PyFunction, arguments: &PyArguments) -> PyValue {
         let key = Rc::as_ptr(&function.def) as usize;
         if self.running.contains(&key) || self.running.len() >= DEEPEST_CALL {
-            return Value::unknown();
+            return PyValue::unknown();
         }
         self.running.push(key);
         let scope = self.enter(function, arguments);
@@ -99,7 +100,7 @@ impl Reader<'_> {
     }
 
     /// Collects what may be returned; true if nothing after it runs.
-    fn returns(&mut self, body: &[PyStmt], scope: ScopeId, out: &mut Vec<Value>) -> bool {
+    fn returns(&mut self, body: &[PyStmt], scope: PyScopeId, out: &mut Vec<PyValue>) -> bool {
         for statement in body {
             let ends = match statement {
                 PyStmt::Return(value) => {
@@ -131,82 +132,84 @@ impl Reader<'_> {
         false
     }
 
-    fn built_in(&mut self, name: &Rc<str>, call: &Rc<PyCall>, scope: ScopeId) -> Value {
+    fn built_in(&mut self, name: &Rc<str>, call: &Rc<PyCall>, scope: PyScopeId) -> PyValue {
         let arguments = self.arguments(call, scope);
         let first = arguments.positional.first().cloned();
         match (&**name, first) {
             ("dict", first) => {
-                let given = arguments.keywords.into_iter().map(|(name, value)| (Value::Str(name), value));
-                let base = if let Some(Value::Dict(pairs)) = first { pairs.to_vec() } else { Vec::new() };
-                Value::Dict(Rc::new(base.into_iter().chain(given).collect()))
+                let given = arguments.keywords.into_iter().map(|(name, value)| (PyValue::Str(name), value));
+                let base = if let Some(PyValue::Dict(pairs)) = first { pairs.to_vec() } else { Vec::new() };
+                PyValue::Dict(Rc::new(base.into_iter().chain(given).collect()))
             }
             ("list" | "tuple" | "set" | "sorted" | "reversed" | "frozenset" | "iter", Some(first)) => first,
-            ("list" | "tuple" | "set", None) => Value::List(Rc::new(Vec::new())),
-            ("str", Some(text @ Value::Str(_))) => text,
-            ("bool", Some(value)) => self.truth(&value).map_or(Value::unknown(), Value::Bool),
-            ("int", Some(Value::Str(text))) => {
-                text.trim().parse::<i64>().map_or(Value::unknown(), |number| Value::Number(number.into()))
+            ("list" | "tuple" | "set", None) => PyValue::List(Rc::new(Vec::new())),
+            ("str", Some(text @ PyValue::Str(_))) => text,
+            ("bool", Some(value)) => self.truth(&value).map_or(PyValue::unknown(), PyValue::Bool),
+            ("int", Some(PyValue::Str(text))) => {
+                text.trim().parse::<i64>().map_or(PyValue::unknown(), |number| PyValue::Number(number.into()))
             }
-            ("enumerate", Some(Value::List(list))) => {
-                let pair = |value: &Value| Value::List(Rc::new(vec![Value::unknown(), value.clone()]));
-                Value::List(Rc::new(list.iter().map(pair).collect()))
+            ("enumerate", Some(PyValue::List(list))) => {
+                let pair = |value: &PyValue| PyValue::List(Rc::new(vec![PyValue::unknown(), value.clone()]));
+                PyValue::List(Rc::new(list.iter().map(pair).collect()))
             }
             ("getattr", Some(object)) => match arguments.positional.get(1) {
-                Some(Value::Str(name)) => self.attribute(object, name),
-                _ => Value::unknown(),
+                Some(PyValue::Str(name)) => self.attribute(object, name),
+                _ => PyValue::unknown(),
             },
             // A class or a function that is not found goes by its name.
-            _ => Value::Unknown(Some(name.clone())),
+            _ => PyValue::Unknown(Some(name.clone())),
         }
     }
 
-    fn method(&mut self, object: &Value, name: &Rc<str>, arguments: &Arguments) -> Value {
+    fn method(&mut self, object: &PyValue, name: &Rc<str>, arguments: &PyArguments) -> PyValue {
         let first = arguments.positional.first();
         match (object, &**name) {
-            (Value::Str(text), "strip") if first.is_none() => Value::text(text.trim()),
-            (Value::Str(text), "startswith" | "endswith") => {
+            (PyValue::Str(text), "strip") if first.is_none() => PyValue::text(text.trim()),
+            (PyValue::Str(text), "startswith" | "endswith") => {
                 let is_at =
                     |part: &str| if &**name == "startswith" { text.starts_with(part) } else { text.ends_with(part) };
                 match first {
-                    Some(Value::Str(part)) => Value::Bool(is_at(part)),
-                    Some(Value::List(parts)) => {
-                        let parts: Option<Vec<&Rc<str>>> = parts.iter().map(Value::as_str).collect();
-                        parts.map_or(Value::unknown(), |parts| Value::Bool(parts.iter().any(|part| is_at(part))))
+                    Some(PyValue::Str(part)) => PyValue::Bool(is_at(part)),
+                    Some(PyValue::List(parts)) => {
+                        let parts: Option<Vec<&Rc<str>>> = parts.iter().map(PyValue::as_str).collect();
+                        parts.map_or(PyValue::unknown(), |parts| PyValue::Bool(parts.iter().any(|part| is_at(part))))
                     }
-                    _ => Value::unknown(),
+                    _ => PyValue::unknown(),
                 }
             }
-            (Value::Str(text), "lower") => Value::text(&text.to_lowercase()),
-            (Value::Str(text), "upper") => Value::text(&text.to_uppercase()),
-            (Value::Str(text), "replace") => match arguments.positional.as_slice() {
-                [Value::Str(from), Value::Str(to)] if !from.is_empty() => Value::text(&text.replace(&**from, to)),
-                _ => Value::unknown(),
+            (PyValue::Str(text), "lower") => PyValue::text(&text.to_lowercase()),
+            (PyValue::Str(text), "upper") => PyValue::text(&text.to_uppercase()),
+            (PyValue::Str(text), "replace") => match arguments.positional.as_slice() {
+                [PyValue::Str(from), PyValue::Str(to)] if !from.is_empty() => PyValue::text(&text.replace(&**from, to)),
+                _ => PyValue::unknown(),
             },
-            (Value::Str(text), "join") => match first {
-                Some(Value::List(parts)) => {
+            (PyValue::Str(text), "join") => match first {
+                Some(PyValue::List(parts)) => {
                     let parts: Option<Vec<&str>> = parts.iter().map(|part| part.as_str().map(|part| &**part)).collect();
-                    parts.map_or(Value::unknown(), |parts| Value::text(&parts.join(text)))
+                    parts.map_or(PyValue::unknown(), |parts| PyValue::text(&parts.join(text)))
                 }
-                _ => Value::unknown(),
+                _ => PyValue::unknown(),
             },
-            (Value::Dict(pairs), "items") => {
-                let pair = |(key, value): &(Value, Value)| Value::List(Rc::new(vec![key.clone(), value.clone()]));
-                Value::List(Rc::new(pairs.iter().map(pair).collect()))
+            (PyValue::Dict(pairs), "items") => {
+                let pair = |(key, value): &(PyValue, PyValue)| PyValue::List(Rc::new(vec![key.clone(), value.clone()]));
+                PyValue::List(Rc::new(pairs.iter().map(pair).collect()))
             }
-            (Value::Dict(pairs), "values") => {
-                Value::List(Rc::new(pairs.iter().map(|(_, value)| value.clone()).collect()))
+            (PyValue::Dict(pairs), "values") => {
+                PyValue::List(Rc::new(pairs.iter().map(|(_, value)| value.clone()).collect()))
             }
-            (Value::Dict(pairs), "keys") => Value::List(Rc::new(pairs.iter().map(|(key, _)| key.clone()).collect())),
-            (Value::Dict(_), "get" | "pop") => match first {
-                Some(Value::Str(key)) => {
-                    object.get(key).or_else(|| arguments.positional.get(1)).cloned().unwrap_or(Value::None)
+            (PyValue::Dict(pairs), "keys") => {
+                PyValue::List(Rc::new(pairs.iter().map(|(key, _)| key.clone()).collect()))
+            }
+            (PyValue::Dict(_), "get" | "pop") => match first {
+                Some(PyValue::Str(key)) => {
+                    object.get(key).or_else(|| arguments.positional.get(1)).cloned().unwrap_or(PyValue::None)
                 }
-                _ => Value::unknown(),
+                _ => PyValue::unknown(),
             },
-            (Value::Dict(_) | Value::List(_), "copy") => object.clone(),
-            (Value::Class(class), "model_json_schema" | "schema") => {
+            (PyValue::Dict(_) | PyValue::List(_), "copy") => object.clone(),
+            (PyValue::Class(class), "model_json_schema" | "schema") => {
                 let class = class.clone();
-                Value::from_json(&self.class_schema(&class, 0))
+                PyValue::from_json(&self.class_schema(&class, 0))
             }
             _ => self.parsed(name),
         }
@@ -217,29 +220,29 @@ impl Reader<'_> {
     pub fn each(
         &mut self,
         clauses: &[(Rc<PyExpr>, Rc<PyExpr>)],
-        scope: ScopeId,
-        work: &mut dyn FnMut(&mut Self, ScopeId),
+        scope: PyScopeId,
+        work: &mut dyn FnMut(&mut Self, PyScopeId),
     ) {
         let Some(((target, iterated), rest)) = clauses.split_first() else { return work(self, scope) };
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let before = self.found.count() + self.collected.count();
         let all = self.evaluate(iterated, scope);
         let is_long = match &all {
-            Value::List(list) => list.len() > MOST_ELEMENTS,
-            Value::Dict(pairs) => pairs.len() > MOST_ELEMENTS,
+            PyValue::List(list) => list.len() > MOST_ELEMENTS,
+            PyValue::Dict(pairs) => pairs.len() > MOST_ELEMENTS,
             _ => false,
         };
         let elements = match all {
-            Value::List(list) => list.iter().take(MOST_ELEMENTS).cloned().collect(),
-            Value::Dict(pairs) => pairs.iter().take(MOST_ELEMENTS).map(|(key, _)| key.clone()).collect(),
-            Value::Class(class) if self.is_enum(&class) => self.members(&class),
-            _ => vec![Value::unknown()],
+            PyValue::List(list) => list.iter().take(MOST_ELEMENTS).cloned().collect(),
+            PyValue::Dict(pairs) => pairs.iter().take(MOST_ELEMENTS).map(|(key, _)| key.clone()).collect(),
+            PyValue::Class(class) if self.is_enum(&class) => self.members(&class),
+            _ => vec![PyValue::unknown()],
         };
         for element in elements {
             if !self.step() {
                 return;
             }
-            let mut inner = Scope::within(scope, file);
+            let mut inner = PyScope::within(scope, file);
             bind(&mut inner, target, &element);
             let inner = self.open(inner);
             self.each(rest, inner, work);
@@ -249,7 +252,7 @@ impl Reader<'_> {
     }
 
     /// The values of an enumeration.
-    pub fn members(&mut self, class: &crate::python::value::ClassValue) -> Vec<Value> {
+    pub fn members(&mut self, class: &crate::python::value::PyClassValue) -> Vec<PyValue> {
         let mut out = Vec::new();
         for statement in &class.class.body {
             if let PyStmt::Assign { target, value: Some(value), .. } = statement
@@ -262,29 +265,29 @@ impl Reader<'_> {
     }
 }
 
-fn bind(scope: &mut Scope, target: &PyExpr, element: &Value) {
+fn bind(scope: &mut PyScope, target: &PyExpr, element: &PyValue) {
     match target {
         PyExpr::Name(name) => {
             let element =
-                if let Value::Unknown(_) = element { Value::Unknown(Some(name.clone())) } else { element.clone() };
-            scope.value(name, element);
+                if let PyValue::Unknown(_) = element { PyValue::Unknown(Some(name.clone())) } else { element.clone() };
+            scope.bind_value(name, element);
         }
         PyExpr::List(targets) => {
-            let parts = if let Value::List(parts) = element { parts.as_slice() } else { &[] };
+            let parts = if let PyValue::List(parts) = element { parts.as_slice() } else { &[] };
             for (at, target) in targets.iter().enumerate() {
-                bind(scope, target, parts.get(at).unwrap_or(&Value::unknown()));
+                bind(scope, target, parts.get(at).unwrap_or(&PyValue::unknown()));
             }
         }
         _ => {}
     }
 }
 
-fn external(path: Rc<str>, arguments: Arguments, id: usize) -> Value {
+fn external(path: Rc<str>, arguments: PyArguments, id: usize) -> PyValue {
     let first = arguments.positional.first();
     match (&*path, first) {
-        ("os.getenv" | "os.environ.get", _) => arguments.positional.get(1).cloned().unwrap_or(Value::None),
-        ("textwrap.dedent" | "inspect.cleandoc" | "dedent", Some(Value::Str(text))) => Value::text(&clean(text)),
+        ("os.getenv" | "os.environ.get", _) => arguments.positional.get(1).cloned().unwrap_or(PyValue::None),
+        ("textwrap.dedent" | "inspect.cleandoc" | "dedent", Some(PyValue::Str(text))) => PyValue::text(&clean(text)),
         ("copy.deepcopy" | "copy.copy", Some(value)) => value.clone(),
-        _ => Value::Foreign(Rc::new(Foreign { path, arguments, id })),
+        _ => PyValue::ExternalObject(Rc::new(PyExternalObject { path, arguments, id })),
     }
 }

@@ -5,35 +5,37 @@ use std::rc::Rc;
 use super::{Registered, server_id};
 use crate::python::Reader;
 use crate::python::evaluate::{fields, init};
-use crate::python::scope::ScopeId;
+use crate::python::scope::PyScopeId;
 use crate::python::syntax::{PyCall, PyExpr, PyFunctionDef};
-use crate::python::value::{Arguments, ClassValue, Function, Value};
+use crate::python::value::{PyArguments, PyClassValue, PyFunction, PyValue};
 
 impl Reader<'_> {
     /// Takes note of a function under a decorator that speaks of tools by its name, `@tool` or `@tools.register`. It
     /// counts as a tool if nothing else registers it, in a package that uses MCP.
-    pub fn collects(&mut self, decorator: &Rc<PyExpr>, function: &Rc<Function>, scope: ScopeId) {
+    pub fn collects(&mut self, decorator: &Rc<PyExpr>, function: &Rc<PyFunction>, scope: PyScopeId) {
         let (callee, arguments) = match &**decorator {
             PyExpr::Call(call) => (&call.callee, self.arguments(call, scope)),
-            _ => (decorator, Arguments::default()),
+            _ => (decorator, PyArguments::default()),
         };
         if !self.imports_mcp || !speaks(callee) {
             return;
         }
         let def = Rc::as_ptr(&function.def) as usize;
         let arguments = match self.evaluate(callee, scope) {
-            Value::Function(own) => {
+            PyValue::Function(own) => {
                 // A server of the package's own kind, with a decorator of its own.
-                if let Some(server) = own.own.as_ref().and_then(server_id) {
+                if let Some(server) = own.receiver.as_ref().and_then(server_id) {
                     self.server_of.insert(def, server);
                 }
                 named(&own, arguments)
             }
             // `@tools.append`.
-            Value::Member(list, name) if matches!(*list, Value::List(_)) && &*name == "append" => Arguments::default(),
+            PyValue::Member(list, name) if matches!(*list, PyValue::List(_)) && &*name == "append" => {
+                PyArguments::default()
+            }
             _ => return,
         };
-        if let Some(tool) = self.tool_of(&Value::Function(function.clone()), &arguments) {
+        if let Some(tool) = self.tool_of(&PyValue::Function(function.clone()), &arguments) {
             let ways = self.way();
             self.collected.push(Registered { tool, server: None, def: Some(def), ways });
         }
@@ -43,21 +45,23 @@ impl Reader<'_> {
 impl Reader<'_> {
     /// Takes note of a tool that is told in full to something of the package's own: `register_tool(name=…,
     /// description=…, handler=…)`, or `ToolSpec(…)`. It counts as one in a package that uses MCP.
-    pub fn collects_described(&mut self, call: &Rc<PyCall>, callee: &Value, scope: ScopeId) {
+    pub fn collects_described(&mut self, call: &Rc<PyCall>, callee: &PyValue, scope: PyScopeId) {
         let (PyExpr::Name(name) | PyExpr::Attribute(_, name)) = &*call.callee else { return };
         let name = name.trim_matches('_').to_ascii_lowercase();
         let arguments = match callee {
-            Value::Function(own) if matches!(name.as_str(), "register_tool" | "add_tool" | "register") => {
+            PyValue::Function(own) if matches!(name.as_str(), "register_tool" | "add_tool" | "register") => {
                 let arguments = self.arguments(call, scope);
                 named(own, arguments)
             }
-            Value::Class(class) if matches!(&*name, "tool" | "toolspec" | "tooldef" | "tooldefinition" | "mcptool") => {
+            PyValue::Class(class)
+                if matches!(&*name, "tool" | "toolspec" | "tooldef" | "tooldefinition" | "mcptool") =>
+            {
                 let arguments = self.arguments(call, scope);
                 self.fields_of(class, arguments)
             }
             _ => return,
         };
-        let is_text = |name: &str| arguments.get(name, None).and_then(Value::as_str).is_some();
+        let is_text = |name: &str| arguments.get(name, None).and_then(PyValue::as_str).is_some();
         let runs = ["handler", "func", "fn", "callback", "input_schema", "inputSchema", "schema", "parameters"];
         let is_whole =
             is_text("name") && is_text("description") && runs.iter().any(|name| arguments.get(name, None).is_some());
@@ -71,15 +75,15 @@ impl Reader<'_> {
     }
 
     /// Arguments by the names of a class's fields.
-    fn fields_of(&mut self, class: &ClassValue, arguments: Arguments) -> Arguments {
+    fn fields_of(&mut self, class: &PyClassValue, arguments: PyArguments) -> PyArguments {
         let lineage = self.lineage(class).0;
         if let Some(init) = lineage.iter().find_map(|class| init(&class.class)) {
-            let own = Some(Value::None);
-            return named(&Function { def: init.clone(), scope: class.scope, own }, arguments);
+            let own = Some(PyValue::None);
+            return named(&PyFunction { def: init.clone(), scope: class.scope, receiver: own }, arguments);
         }
         let names = lineage.iter().rev().flat_map(|class| fields(&class.class)).map(|(name, ..)| name);
         let placed: Vec<_> = names.zip(arguments.positional).collect();
-        Arguments { keywords: arguments.keywords.into_iter().chain(placed).collect(), ..Arguments::default() }
+        PyArguments { keywords: arguments.keywords.into_iter().chain(placed).collect(), ..PyArguments::default() }
     }
 }
 
@@ -102,9 +106,9 @@ fn speaks(callee: &PyExpr) -> bool {
 }
 
 /// The arguments by the names of the decorator's own parameters: its first need not be the tool's name.
-fn named(decorator: &Function, arguments: Arguments) -> Arguments {
+fn named(decorator: &PyFunction, arguments: PyArguments) -> PyArguments {
     let PyFunctionDef { parameters, .. } = &*decorator.def;
-    let own = parameters.iter().skip(usize::from(decorator.own.is_some()));
+    let own = parameters.iter().skip(usize::from(decorator.receiver.is_some()));
     let mut keywords = arguments.keywords;
     for (parameter, value) in own.zip(arguments.positional) {
         keywords.push((parameter.name.clone(), value));
@@ -114,5 +118,5 @@ fn named(decorator: &Function, arguments: Arguments) -> Arguments {
             keywords.push(("name".into(), value));
         }
     }
-    Arguments { keywords, ..Arguments::default() }
+    PyArguments { keywords, ..PyArguments::default() }
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::server_id;
 use crate::python::Reader;
-use crate::python::value::{Arguments, Value};
+use crate::python::value::{PyArguments, PyValue};
 
 /// Packages whose tools are not offered to MCP clients, though some have the letters in their names.
 const OTHERS: [&str; 16] = [
@@ -38,58 +38,58 @@ pub fn last(path: &str) -> &str {
 }
 
 /// Whether a value is a decorator that registers tools, wherever it comes from.
-pub fn is_decorator(value: &Value) -> bool {
+pub fn is_decorator(value: &PyValue) -> bool {
     match value {
-        Value::Member(_, name) => &**name == "tool",
-        Value::External(path) => is_of_mcp(path) && matches!(last(path), "tool" | "mcp_tool"),
+        PyValue::Member(_, name) => &**name == "tool",
+        PyValue::External(path) => is_of_mcp(path) && matches!(last(path), "tool" | "mcp_tool"),
         _ => false,
     }
 }
 
 impl Reader<'_> {
     /// Whether a call makes a decorator: `mcp.tool(name=…)`, but not `mcp.tool(f)`.
-    pub fn is_registrar(&mut self, callee: &Value, arguments: &Arguments) -> bool {
-        let takes = |value: Option<&Value>| matches!(value, Some(Value::Function(_)));
+    pub fn is_registrar(&mut self, callee: &PyValue, arguments: &PyArguments) -> bool {
+        let takes = |value: Option<&PyValue>| matches!(value, Some(PyValue::Function(_)));
         let registers = takes(arguments.positional.first()) || takes(arguments.get("fn", None));
         is_decorator(callee) && !registers && self.is_at_server(callee)
     }
 
     /// Whether such a decorator belongs to a server of MCP.
-    pub fn is_at_server(&mut self, decorator: &Value) -> bool {
+    pub fn is_at_server(&mut self, decorator: &PyValue) -> bool {
         match decorator {
-            Value::Member(server, _) => self.is_server(server),
-            Value::External(path) => is_of_mcp(path),
+            PyValue::Member(server, _) => self.is_server(server),
+            PyValue::External(path) => is_of_mcp(path),
             _ => false,
         }
     }
 
-    fn is_server(&mut self, value: &Value) -> bool {
+    fn is_server(&mut self, value: &PyValue) -> bool {
         match value {
-            Value::Foreign(made) => is_of_mcp(&made.path),
-            Value::External(path) => is_of_mcp(path),
-            Value::Instance(instance) => {
+            PyValue::ExternalObject(made) => is_of_mcp(&made.path),
+            PyValue::External(path) => is_of_mcp(path),
+            PyValue::Instance(instance) => {
                 let (_, others) = self.lineage(&instance.class);
                 others.iter().any(|base| is_of_mcp(base))
             }
             // A parameter with a type of another package, or a member of something.
-            Value::Member(owner, name) => match &**owner {
-                Value::External(path) => is_of_mcp(path),
-                Value::Foreign(made) => is_of_mcp(&made.path),
+            PyValue::Member(owner, name) => match &**owner {
+                PyValue::External(path) => is_of_mcp(path),
+                PyValue::ExternalObject(made) => is_of_mcp(&made.path),
                 _ => self.imports_mcp && goes_as_server(name),
             },
-            Value::Unknown(Some(name)) => self.imports_mcp && goes_as_server(name),
-            Value::Unknown(None) => self.imports_mcp,
+            PyValue::Unknown(Some(name)) => self.imports_mcp && goes_as_server(name),
+            PyValue::Unknown(None) => self.imports_mcp,
             _ => false,
         }
     }
 
     /// `main.mount(other, prefix=…)`: the other's tools get a prefix.
-    pub fn mount(&mut self, arguments: &Arguments) {
+    pub fn mount(&mut self, arguments: &PyArguments) {
         let all = arguments.positional.iter().chain(arguments.keywords.iter().map(|(_, value)| value));
         let server = all.clone().find_map(server_id);
         let named =
-            ["prefix", "namespace"].into_iter().find_map(|name| arguments.get(name, None).and_then(Value::as_str));
-        let prefix = named.or_else(|| arguments.positional.iter().find_map(Value::as_str)).cloned();
+            ["prefix", "namespace"].into_iter().find_map(|name| arguments.get(name, None).and_then(PyValue::as_str));
+        let prefix = named.or_else(|| arguments.positional.iter().find_map(PyValue::as_str)).cloned();
         if let (Some(server), Some(prefix)) = (server, prefix) {
             self.mounted.insert(server, prefix);
         }

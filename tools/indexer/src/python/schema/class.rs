@@ -6,19 +6,19 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::python::Reader;
 use crate::python::evaluate::fields;
-use crate::python::scope::ScopeId;
+use crate::python::scope::PyScopeId;
 use crate::python::syntax::{PyCall, PyExpr};
 use crate::python::text::clean;
-use crate::python::value::{ClassValue, Value};
+use crate::python::value::{PyClassValue, PyValue};
 
 /// How deep objects in objects are told.
 const DEEPEST: usize = 4;
 
 impl Reader<'_> {
     /// An enumeration, or the fields of a model.
-    pub fn class_schema(&mut self, class: &ClassValue, depth: usize) -> Json {
+    pub fn class_schema(&mut self, class: &PyClassValue, depth: usize) -> Json {
         if self.is_enum(class) {
-            let members: Vec<Json> = self.members(class).iter().filter_map(Value::to_json).collect();
+            let members: Vec<Json> = self.members(class).iter().filter_map(PyValue::to_json).collect();
             let kind = if members.iter().all(Json::is_i64) && !members.is_empty() { "integer" } else { "string" };
             return json!({"type": kind, "enum": members});
         }
@@ -54,10 +54,10 @@ impl Reader<'_> {
         Json::Object(schema)
     }
 
-    fn alias(&mut self, default: Option<&Rc<PyExpr>>, scope: ScopeId) -> Option<String> {
+    fn alias(&mut self, default: Option<&Rc<PyExpr>>, scope: PyScopeId) -> Option<String> {
         let call = field_call(default?)?;
         let arguments = self.arguments(&call, scope);
-        arguments.get("alias", None).and_then(Value::as_str).map(|alias| alias.to_string())
+        arguments.get("alias", None).and_then(PyValue::as_str).map(|alias| alias.to_string())
     }
 
     /// The schema of a parameter or a field, and whether it must be given.
@@ -65,7 +65,7 @@ impl Reader<'_> {
         &mut self,
         annotation: Option<&Rc<PyExpr>>,
         default: Option<&Rc<PyExpr>>,
-        scope: ScopeId,
+        scope: PyScopeId,
     ) -> (Json, bool) {
         let mut schema = match annotation {
             Some(annotation) => self.type_schema(annotation, scope, 0),
@@ -99,7 +99,7 @@ impl Reader<'_> {
     }
 
     /// What `Field(…)` says.
-    pub fn described_by(&mut self, call: &Rc<PyCall>, scope: ScopeId, schema: &mut Map<String, Json>) {
+    pub fn described_by(&mut self, call: &Rc<PyCall>, scope: PyScopeId, schema: &mut Map<String, Json>) {
         let arguments = self.arguments(call, scope);
         let words = [
             ("description", "description"),
@@ -113,11 +113,11 @@ impl Reader<'_> {
             ("default", "default"),
         ];
         for (word, key) in words {
-            if let Some(value) = arguments.get(word, None).and_then(Value::to_json) {
+            if let Some(value) = arguments.get(word, None).and_then(PyValue::to_json) {
                 schema.insert(key.to_owned(), value);
             }
         }
-        if let Some(value) = arguments.positional.first().and_then(Value::to_json) {
+        if let Some(value) = arguments.positional.first().and_then(PyValue::to_json) {
             schema.insert("default".to_owned(), value);
         }
     }

@@ -7,16 +7,16 @@ use serde_json::{Map, Value as Json, json};
 use super::class::field_call;
 use crate::python::Reader;
 use crate::python::lower::parse_statements;
-use crate::python::scope::{Binding, ScopeId};
+use crate::python::scope::{PyBinding, PyScopeId};
 use crate::python::syntax::{PyExpr, PyStmt};
-use crate::python::value::Value;
+use crate::python::value::PyValue;
 
 /// How deep a type may nest.
 const DEEPEST: usize = 12;
 
 impl Reader<'_> {
     /// The schema of a type; empty if it says nothing.
-    pub fn type_schema(&mut self, kind: &Rc<PyExpr>, scope: ScopeId, depth: usize) -> Map<String, Json> {
+    pub fn type_schema(&mut self, kind: &Rc<PyExpr>, scope: PyScopeId, depth: usize) -> Map<String, Json> {
         if depth >= DEEPEST || !self.step() {
             return Map::new();
         }
@@ -47,12 +47,12 @@ impl Reader<'_> {
     }
 
     /// A name for a type: `AdamState = Annotated[str, …]`.
-    fn alias_of(&self, name: &Rc<str>, scope: ScopeId) -> Option<(Rc<PyExpr>, ScopeId)> {
+    fn alias_of(&self, name: &Rc<str>, scope: PyScopeId) -> Option<(Rc<PyExpr>, PyScopeId)> {
         let mut at = Some(scope);
         while let Some(id) = at {
             let scope = self.scopes.get(id)?;
             match scope.get(name) {
-                Some(Binding::Expr(expr)) => return Some((expr.clone(), id)),
+                Some(PyBinding::Expr(expr)) => return Some((expr.clone(), id)),
                 Some(_) => return None,
                 None => at = scope.parent,
             }
@@ -60,16 +60,16 @@ impl Reader<'_> {
         None
     }
 
-    fn named_type(&mut self, kind: &Rc<PyExpr>, name: &Rc<str>, scope: ScopeId) -> Map<String, Json> {
+    fn named_type(&mut self, kind: &Rc<PyExpr>, name: &Rc<str>, scope: PyScopeId) -> Map<String, Json> {
         match self.evaluate(kind, scope) {
-            Value::Class(class) => {
+            PyValue::Class(class) => {
                 let depth = self.depth_of_classes;
                 match self.class_schema(&class, depth) {
                     Json::Object(schema) => schema,
                     _ => Map::new(),
                 }
             }
-            Value::External(path) => simple(path.rsplit('.').next().unwrap_or(name)),
+            PyValue::External(path) => simple(path.rsplit('.').next().unwrap_or(name)),
             _ => simple(name),
         }
     }
@@ -78,7 +78,7 @@ impl Reader<'_> {
         &mut self,
         head: &Rc<PyExpr>,
         arguments: &[Rc<PyExpr>],
-        scope: ScopeId,
+        scope: PyScopeId,
         depth: usize,
     ) -> Map<String, Json> {
         let (PyExpr::Name(name) | PyExpr::Attribute(_, name)) = &**head else { return Map::new() };
@@ -123,13 +123,13 @@ impl Reader<'_> {
         }
     }
 
-    fn annotated(&mut self, parts: &[Rc<PyExpr>], scope: ScopeId, depth: usize) -> Map<String, Json> {
+    fn annotated(&mut self, parts: &[Rc<PyExpr>], scope: PyScopeId, depth: usize) -> Map<String, Json> {
         let Some((kind, said)) = parts.split_first() else { return Map::new() };
         let mut schema = self.type_schema(kind, scope, depth);
         for said in said {
             match (field_call(said), self.evaluate(said, scope)) {
                 (Some(call), _) => self.described_by(&call, scope, &mut schema),
-                (None, Value::Str(text)) => {
+                (None, PyValue::Str(text)) => {
                     schema.insert("description".to_owned(), Json::from(&*text));
                 }
                 _ => {}
