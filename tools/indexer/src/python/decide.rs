@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::Reader;
+use super::PyAnalyzer;
 use super::evaluate::one_of;
 use super::scope::{PyBinding, PyScopeId};
 use super::syntax::{PyCall, PyComparison, PyExpr};
@@ -28,13 +28,13 @@ pub fn asked(path: &str, arguments: &PyArguments) -> Option<PyValue> {
     }
 }
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     /// Whether a condition holds by default, if that can be said.
     pub fn decide(&mut self, condition: &Rc<PyExpr>, scope: PyScopeId) -> Option<bool> {
-        let before = std::mem::replace(&mut self.is_deciding, true);
+        let before = std::mem::replace(&mut self.is_strict, true);
         let value = self.evaluate(condition, scope);
         let truth = self.truth(&value);
-        self.is_deciding = before;
+        self.is_strict = before;
         truth
     }
 
@@ -42,12 +42,12 @@ impl Reader<'_> {
     pub fn truth(&self, value: &PyValue) -> Option<bool> {
         let is_sure =
             value.is_certain() || matches!(value, PyValue::Function(_) | PyValue::Class(_) | PyValue::Module(_));
-        if self.is_deciding && !is_sure { None } else { value.truthiness() }
+        if self.is_strict && !is_sure { None } else { value.truthiness() }
     }
 
     /// What several values agree on.
     pub fn agreed(&mut self, values: Vec<PyValue>) -> PyValue {
-        if !self.is_deciding {
+        if !self.is_strict {
             return one_of(values);
         }
         let truths: Vec<_> = values.iter().map(|value| self.truth(value)).collect();
@@ -64,14 +64,14 @@ impl Reader<'_> {
     pub fn is_unsettled(&self, name: &Rc<str>, binding: &PyBinding, scope: PyScopeId) -> bool {
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let is_empty = matches!(binding, PyBinding::Expr(value) if matches!(**value, PyExpr::None));
-        is_empty || is_user_supplied(name) || self.reach.is_changed(file, name)
+        is_empty || is_user_supplied(name) || self.reachability.is_changed(file, name)
     }
 
     /// `"NAME" in os.environ`.
     pub fn compared_outside(&self, one: &PyValue, how: PyComparison, other: &PyValue) -> Option<bool> {
         match (one, how, other) {
             (PyValue::Str(name), PyComparison::In | PyComparison::NotIn, PyValue::External(path))
-                if self.is_deciding && &**path == "os.environ" && !is_user_supplied(name) =>
+                if self.is_strict && &**path == "os.environ" && !is_user_supplied(name) =>
             {
                 Some(how == PyComparison::NotIn)
             }
@@ -97,7 +97,7 @@ impl Reader<'_> {
 
     /// A flag that is left out.
     pub fn flag(&self, of: &PyExternalObject, name: &str) -> Option<PyValue> {
-        if &*of.path == PARSED { self.flags.get(name)?.clone() } else { None }
+        if &*of.path == PARSED { self.flag_defaults.get(name)?.clone() } else { None }
     }
 
     /// Takes note of a flag that a program takes: `parser.add_argument("--writes", action="store_true")`.
@@ -105,21 +105,21 @@ impl Reader<'_> {
         if !matches!(&*call.callee, PyExpr::Attribute(_, name) if &**name == "add_argument") {
             return;
         }
-        let before = std::mem::replace(&mut self.is_deciding, true);
+        let before = std::mem::replace(&mut self.is_strict, true);
         let arguments = self.arguments(call, scope);
-        self.is_deciding = before;
+        self.is_strict = before;
         let long = arguments.positional.iter().filter_map(PyValue::as_str).find_map(|flag| flag.strip_prefix("--"));
         let given = arguments.get("dest", None).and_then(PyValue::as_str).map(|name| &**name);
         let Some(name) = given.or(long).map(|name| name.replace('-', "_")) else { return };
         let default = left_out(&arguments);
         let is_same = |known: &PyValue, value: &PyValue| known.to_json() == value.to_json();
-        match self.flags.get_mut(&name) {
+        match self.flag_defaults.get_mut(&name) {
             Some(known) if !matches!((&*known, &default), (Some(one), Some(other)) if is_same(one, other)) => {
                 *known = None;
             }
             Some(_) => {}
             None => {
-                self.flags.insert(name, default);
+                self.flag_defaults.insert(name, default);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 pub use attribute::{fields, init};
 
-use super::Reader;
+use super::PyAnalyzer;
 use super::scope::{PyBinding, PyScope, PyScopeId};
 use super::syntax::{PyClassDef, PyComparison, PyExpr};
 use super::value::{PyClassValue, PyFunction, PyInstance, PyValue};
@@ -31,25 +31,25 @@ pub struct Looking {
     ends: usize,
 }
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     /// What an expression comes to.
     pub fn evaluate(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) -> PyValue {
-        if self.looking.depth == 0 {
-            self.looking.until = self.steps + LONGEST_LOOK;
-            self.looking.depth = 1;
+        if self.evaluation.depth == 0 {
+            self.evaluation.until = self.steps + LONGEST_LOOK;
+            self.evaluation.depth = 1;
             let mark = self.scopes.len();
             let value = self.evaluate(expr, scope);
-            self.looking.depth = 0;
-            self.close(mark, value.has_scope());
+            self.evaluation.depth = 0;
+            self.pop_scopes(mark, value.has_scope());
             return value;
         }
-        if !self.step() || self.looking.depth >= DEEPEST || self.steps > self.looking.until {
-            self.looking.ends += 1;
+        if !self.take_step() || self.evaluation.depth >= DEEPEST || self.steps > self.evaluation.until {
+            self.evaluation.ends += 1;
             return PyValue::unknown();
         }
-        self.looking.depth += 1;
+        self.evaluation.depth += 1;
         let value = self.evaluated(expr, scope);
-        self.looking.depth -= 1;
+        self.evaluation.depth -= 1;
         value
     }
 
@@ -72,13 +72,13 @@ impl Reader<'_> {
                 let (one, other) = (self.evaluate(one, scope), self.evaluate(other, scope));
                 // A part of a list says nothing about what is not in it.
                 let is_part = std::mem::discriminant(&one) != std::mem::discriminant(&other);
-                if self.is_deciding && is_part { PyValue::unknown() } else { added(&one, &other) }
+                if self.is_strict && is_part { PyValue::unknown() } else { added(&one, &other) }
             }
             PyExpr::Or(one, other) => {
                 let one = self.evaluate(one, scope);
                 match self.truth(&one) {
                     Some(true) => one,
-                    None if self.is_deciding => decided_or(self.evaluate(other, scope), true),
+                    None if self.is_strict => decided_or(self.evaluate(other, scope), true),
                     _ => self.evaluate(other, scope),
                 }
             }
@@ -86,7 +86,7 @@ impl Reader<'_> {
                 let one = self.evaluate(one, scope);
                 match self.truth(&one) {
                     Some(false) => one,
-                    None if self.is_deciding => decided_or(self.evaluate(other, scope), false),
+                    None if self.is_strict => decided_or(self.evaluate(other, scope), false),
                     _ => self.evaluate(other, scope),
                 }
             }
@@ -142,20 +142,20 @@ impl Reader<'_> {
 
     /// What a binding comes to.
     pub fn bound(&mut self, name: &Rc<str>, binding: PyBinding, scope: PyScopeId) -> PyValue {
-        let known_as = (scope, name.clone(), self.is_deciding);
-        if let Some(known) = self.known.get(&known_as) {
+        let known_as = (scope, name.clone(), self.is_strict);
+        if let Some(known) = self.resolved_names.get(&known_as) {
             return known.clone();
         }
-        if let Some(known) = self.scopes.get(scope).and_then(|scope| scope.resolved_value(name, self.is_deciding)) {
+        if let Some(known) = self.scopes.get(scope).and_then(|scope| scope.resolved_value(name, self.is_strict)) {
             return known.clone();
         }
-        let (is_first, steps, ends) = (self.looking.names.is_empty(), self.steps, self.looking.ends);
+        let (is_first, steps, ends) = (self.evaluation.names.is_empty(), self.steps, self.evaluation.ends);
         let key = (scope, name.clone());
-        if self.is_deciding && self.is_unsettled(name, &binding, scope) {
+        if self.is_strict && self.is_unsettled(name, &binding, scope) {
             return PyValue::Unknown(Some(name.clone()));
         }
-        if !self.looking.names.insert(key.clone()) {
-            self.looking.ends += 1;
+        if !self.evaluation.names.insert(key.clone()) {
+            self.evaluation.ends += 1;
             return PyValue::Unknown(Some(name.clone()));
         }
         let is_found = matches!(binding, PyBinding::Expr(_) | PyBinding::Alternatives(_));
@@ -169,30 +169,30 @@ impl Reader<'_> {
             PyBinding::Def(def) => self.function(Rc::new(PyFunction { def, scope, receiver: None })),
             PyBinding::Class(class) => PyValue::Class(self.class(&class, scope)),
             PyBinding::Import { up, module, item } => self.imported(up, &module, item.as_deref(), scope),
-            PyBinding::Parameter { default: Some(_), is_passed: true, .. } if self.is_deciding => PyValue::unknown(),
+            PyBinding::Parameter { default: Some(_), is_passed: true, .. } if self.is_strict => PyValue::unknown(),
             PyBinding::Parameter { annotation, default, .. } => {
                 self.parameter(name, annotation.as_ref(), default.as_ref(), scope)
             }
-            PyBinding::Uncertain(_) if self.is_deciding => PyValue::unknown(),
+            PyBinding::Uncertain(_) if self.is_strict => PyValue::unknown(),
             PyBinding::Value(value) | PyBinding::Uncertain(value) => value,
         };
-        self.looking.names.remove(&key);
+        self.evaluation.names.remove(&key);
         // What a module or a class says does not change from one look to the next.
-        if is_lasting && value.is_known() && self.lasting.contains(&scope) {
+        if is_lasting && value.is_known() && self.permanent_scopes.contains(&scope) {
             if value.has_scope() {
-                self.floor = self.scopes.len();
+                self.retained_scope_count = self.scopes.len();
             }
-            self.known.insert(known_as, value.clone());
+            self.resolved_names.insert(known_as, value.clone());
         }
         let value = match value {
             PyValue::Unknown(None) => PyValue::Unknown(Some(name.clone())),
             value => value,
         };
         // Another look would come to the same: nothing ended it, or it began here and had most of the steps there are.
-        let is_whole = self.looking.ends == ends || (is_first && self.steps <= self.looking.until);
+        let is_whole = self.evaluation.ends == ends || (is_first && self.steps <= self.evaluation.until);
         let is_same = is_whole || (is_first && self.steps - steps > LONGEST_LOOK / 2);
-        if is_found && is_same && !value.has_scope() && !self.lasting.contains(&scope) {
-            let is_deciding = self.is_deciding;
+        if is_found && is_same && !value.has_scope() && !self.permanent_scopes.contains(&scope) {
+            let is_deciding = self.is_strict;
             self.scopes
                 .get_mut(scope)
                 .into_iter()
@@ -240,14 +240,14 @@ impl Reader<'_> {
     /// The value of a class; its scope is made once.
     pub fn class(&mut self, class: &Rc<PyClassDef>, scope: PyScopeId) -> PyClassValue {
         let key = Rc::as_ptr(class) as usize;
-        if let Some(own) = self.classes.get(&key) {
+        if let Some(own) = self.class_scopes.get(&key) {
             return PyClassValue { class: class.clone(), scope: *own };
         }
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
-        let own = PyScope::within(scope, file).with_names(self.names(&class.body));
-        let own = self.open(own);
-        self.classes.insert(key, own);
-        self.last(own);
+        let own = PyScope::within(scope, file).with_names(self.bound_names(&class.body));
+        let own = self.push_scope(own);
+        self.class_scopes.insert(key, own);
+        self.retain_scope(own);
         PyClassValue { class: class.clone(), scope: own }
     }
 
@@ -275,7 +275,7 @@ impl Reader<'_> {
 
     /// A name of a module, or a module below it.
     pub fn member_of(&mut self, file: usize, item: &str) -> PyValue {
-        let scope = self.module(file);
+        let scope = self.module_scope(file);
         let name: Rc<str> = item.into();
         let has_star = self.scopes.get(scope).is_some_and(|scope| !scope.star_imports().is_empty());
         let binding = self.scopes.get(scope).and_then(|scope| scope.get(&name).cloned());
@@ -296,7 +296,7 @@ impl Reader<'_> {
     /// A name that `from x import *` may bring.
     fn starred(&mut self, name: &Rc<str>, scope: PyScopeId) -> PyValue {
         let key = (scope, Rc::from(format!("* {name}")));
-        if !self.looking.names.insert(key.clone()) {
+        if !self.evaluation.names.insert(key.clone()) {
             return PyValue::Unknown(Some(name.clone()));
         }
         let (from, stars) =
@@ -314,7 +314,7 @@ impl Reader<'_> {
                 break;
             }
         }
-        self.looking.names.remove(&key);
+        self.evaluation.names.remove(&key);
         found
     }
 

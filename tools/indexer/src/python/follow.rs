@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::Reader;
+use super::PyAnalyzer;
 use super::files::{Files, Spoken};
 use super::load::{Loaded, loads, names_what_it_loads};
 use super::program;
@@ -17,13 +17,13 @@ const MOST_PROGRAMS: usize = 20;
 /// The longest name of a module that is looked for.
 const LONGEST_MODULE: usize = 256;
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     /// Finds the files that the package's program does not load. Of several programs the first counts that has tools. Where
     /// none has any, or one before it loads what cannot be followed, every file counts.
     pub fn note_program(&mut self, files: &[SourceFile<'_>]) {
         let all = self.files.all();
         let named = program::modules(files);
-        let has_tools = self.found.count() + self.collected.count() > 0;
+        let has_tools = self.registered_tools.count() + self.deferred_tools.count() > 0;
         if named.is_empty() || !has_tools || named.len() > MOST_PROGRAMS || all.len() > MOST_FILES {
             return;
         }
@@ -32,9 +32,9 @@ impl Reader<'_> {
         for module in named {
             let Some(begin) = self.files.named(&module) else { return };
             let Some(loaded) = loaded(&self.files, begin, &spoken, &mut searched) else { return };
-            if self.found.ways().chain(self.collected.ways()).any(|ways| ways.begin_in(&loaded)) {
+            if self.registered_tools.ways().chain(self.deferred_tools.ways()).any(|ways| ways.begin_in(&loaded)) {
                 let outside = (0..all.len()).filter(|file| !loaded.contains(file));
-                self.reach.outside = outside.map(Place::File).collect();
+                self.reachability.outside = outside.map(Place::File).collect();
                 return;
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use super::Reader;
+use super::PyAnalyzer;
 use super::rename::renames;
 use super::scope::PyScopeId;
 use super::syntax::{PyCall, PyImport};
@@ -104,47 +104,51 @@ impl Reach {
     }
 }
 
-impl<'f> Reader<'f> {
+impl<'f> PyAnalyzer<'f> {
     /// Does work that begins at a place.
     pub fn from<T>(&mut self, place: Place, work: impl FnOnce(&mut Self) -> T) -> T {
-        self.reach.places.push(place);
+        self.reachability.places.push(place);
         let done = work(self);
-        self.reach.places.pop();
+        self.reachability.places.pop();
         done
     }
 
     /// Does work that runs by default, or does not.
     pub fn only_if<T>(&mut self, is_on: bool, work: impl FnOnce(&mut Self) -> T) -> T {
-        self.off += usize::from(!is_on);
+        self.disabled_depth += usize::from(!is_on);
         let done = work(self);
-        self.off -= usize::from(!is_on);
+        self.disabled_depth -= usize::from(!is_on);
         done
     }
 
     /// The way to what is looked at now.
     pub fn way(&self) -> Ways {
-        Ways(vec![Way { places: self.reach.places.clone(), is_on: self.off == 0 }])
+        Ways(vec![Way { places: self.reachability.places.clone(), is_on: self.disabled_depth == 0 }])
     }
 
     /// Takes note of a call.
     pub fn note_call(&mut self, call: &Rc<PyCall>, function: &PyFunction) {
         let def = Rc::as_ptr(&function.def) as usize;
-        let here = self.walking.last().map(|def| Place::Def(*def)).or(self.reach.places.last().copied());
-        let is_on = self.off == 0;
+        let here = self.walk_stack.last().map(|def| Place::Def(*def)).or(self.reachability.places.last().copied());
+        let is_on = self.disabled_depth == 0;
         if let Some(here) = here.filter(|here| *here != Place::Def(def)) {
             let name = function.def.name.clone();
             let new = || Calls { name, seen: HashSet::new(), is_used_elsewhere: false };
-            self.reach.calls.entry(def).or_insert_with(new).seen.insert((Rc::as_ptr(call) as usize, here, is_on));
+            self.reachability.calls.entry(def).or_insert_with(new).seen.insert((
+                Rc::as_ptr(call) as usize,
+                here,
+                is_on,
+            ));
         }
     }
 
     /// Takes note of imports within the package.
     pub fn note_imports(&mut self, imports: &[PyImport], scope: PyScopeId) {
         let from = self.scopes.get(scope).map_or(0, |scope| scope.file);
-        let (statement, is_on) = (imports.as_ptr() as usize, self.off == 0);
+        let (statement, is_on) = (imports.as_ptr() as usize, self.disabled_depth == 0);
         for import in imports {
             for file in self.files.targets(from, import.up, &import.module, import.item.as_deref()) {
-                let seen = self.reach.imports.entry(file).or_default().entry((from, statement)).or_default();
+                let seen = self.reachability.imports.entry(file).or_default().entry((from, statement)).or_default();
                 *seen |= is_on;
             }
         }
@@ -155,7 +159,7 @@ impl<'f> Reader<'f> {
         self.count_uses();
         let importers = self.importers();
         for _ in 0..ROUNDS {
-            let reach = &self.reach;
+            let reach = &self.reachability;
             let files = reach.imports.iter().filter(|(file, seen)| {
                 reach.is_closed_file(seen, importers.get(file).map(Vec::as_slice).unwrap_or_default())
             });
@@ -163,7 +167,7 @@ impl<'f> Reader<'f> {
             let files = files.map(|(file, _)| Place::File(*file)).chain(reach.outside.iter().copied());
             let closed: HashSet<_> = files.chain(defs.map(|(def, _)| Place::Def(*def))).collect();
             let is_same = closed == reach.closed;
-            self.reach.closed = closed;
+            self.reachability.closed = closed;
             if is_same {
                 break;
             }
@@ -173,8 +177,8 @@ impl<'f> Reader<'f> {
     /// The files with statements that import a file, each as often as it has some. Only asked for where some are off.
     fn importers(&mut self) -> HashMap<usize, Vec<usize>> {
         let mut importers: HashMap<usize, Vec<usize>> = HashMap::new();
-        if self.reach.imports.values().all(|seen| seen.values().all(|is_on| *is_on)) {
-            self.reach.imports.clear();
+        if self.reachability.imports.values().all(|seen| seen.values().all(|is_on| *is_on)) {
+            self.reachability.imports.clear();
             return importers;
         }
         for (at, file) in self.files.all().iter().enumerate() {
@@ -191,13 +195,13 @@ impl<'f> Reader<'f> {
 
     /// Finds the functions that are used where no call of them was seen.
     fn count_uses(&mut self) {
-        let (files, entered) = (self.files.all(), &self.entered);
+        let (files, entered) = (self.files.all(), &self.entered_calls);
         // Where some files do not count, what the others call decides.
-        let is_whole = self.reach.outside.is_empty();
+        let is_whole = self.reachability.outside.is_empty();
         let matters = |def: &usize, calls: &Calls| {
             !is_whole || entered.contains_key(def) || calls.seen.iter().any(|(.., on)| !on)
         };
-        let mut asked: Vec<_> = self.reach.calls.iter_mut().filter(|(def, calls)| matters(def, calls)).collect();
+        let mut asked: Vec<_> = self.reachability.calls.iter_mut().filter(|(def, calls)| matters(def, calls)).collect();
         let text: usize = files.iter().map(|file| file.text.len()).sum();
         let is_too_much = text.saturating_mul(asked.len()) > MOST_SEARCHED;
         for (_, calls) in &mut asked {
@@ -211,7 +215,7 @@ impl<'f> Reader<'f> {
     pub fn is_open(&self, ways: &Ways) -> bool {
         let is_by_itself =
             |way: &Way| matches!(way.places.last(), Some(Place::Def(def)) if self.is_always_entered(*def));
-        let is_open = |way: &Way| way.is_on && !way.places.iter().any(|place| self.reach.closed.contains(place));
+        let is_open = |way: &Way| way.is_on && !way.places.iter().any(|place| self.reachability.closed.contains(place));
         let mut called = ways.0.iter().filter(|way| !is_by_itself(way)).peekable();
         ways.0.len() >= MOST_WAYS
             || if called.peek().is_some() { called.any(is_open) } else { ways.0.iter().any(is_open) }
@@ -219,7 +223,9 @@ impl<'f> Reader<'f> {
 
     /// Whether all calls of a function were followed with their arguments.
     fn is_always_entered(&self, def: usize) -> bool {
-        let (Some(calls), Some(entered)) = (self.reach.calls.get(&def), self.entered.get(&def)) else { return false };
+        let (Some(calls), Some(entered)) = (self.reachability.calls.get(&def), self.entered_calls.get(&def)) else {
+            return false;
+        };
         !calls.is_used_elsewhere && calls.seen.iter().all(|(call, ..)| entered.contains(call))
     }
 
@@ -227,9 +233,9 @@ impl<'f> Reader<'f> {
     pub fn note_changes(&mut self, files: &[SourceFile<'f>]) {
         for (at, file) in files.iter().enumerate() {
             for line in file.text.lines() {
-                self.reach.changed.extend(changed(line.trim_start()).map(|name| (at, Rc::from(name))));
+                self.reachability.changed.extend(changed(line.trim_start()).map(|name| (at, Rc::from(name))));
             }
-            self.renames.insert(at, renames(file));
+            self.function_renames.insert(at, renames(file));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value as Json};
 
-use super::Reader;
+use super::PyAnalyzer;
 use super::reach::Ways;
 use super::scope::PyScopeId;
 use super::syntax::{PyCall, PyExpr};
@@ -85,11 +85,11 @@ impl Found {
     }
 }
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     /// What the decorators of a function register.
     pub fn decorated(&mut self, function: &Rc<PyFunction>, scope: PyScopeId) {
         for decorator in &function.def.decorators {
-            self.visit(decorator, scope);
+            self.walk_expression(decorator, scope);
             match self.evaluate(decorator, scope) {
                 PyValue::ToolDecorator(registrar) => {
                     let target = self.unwrapped(function);
@@ -102,7 +102,7 @@ impl Reader<'_> {
                 // A decorator of the package's own: what it does with the function.
                 PyValue::Function(maker) if self.follows_calls && maker.def.can_register_tools => {
                     let positional = vec![PyValue::Function(function.clone())];
-                    self.walk_into(&maker, &PyArguments { positional, ..PyArguments::default() });
+                    self.walk_function(&maker, &PyArguments { positional, ..PyArguments::default() });
                 }
                 _ => {}
             }
@@ -205,10 +205,10 @@ impl Reader<'_> {
         let Some(tool) = self.tool_of(function, arguments) else { return };
         let def =
             if let PyValue::Function(function) = function { Some(Rc::as_ptr(&function.def) as usize) } else { None };
-        self.registered.extend(def);
+        self.registered_functions.extend(def);
         let server = if let PyValue::Member(server, _) = callee { server_id(server) } else { None };
         let ways = self.way();
-        self.found.push(Registered { tool, server, def, ways });
+        self.registered_tools.push(Registered { tool, server, def, ways });
     }
 
     /// The tool that a function is; what is said beside it comes first.
@@ -243,7 +243,7 @@ impl Reader<'_> {
     fn register_described(&mut self, arguments: &PyArguments, at: Option<(&Rc<PyCall>, PyScopeId)>) {
         if let Some(tool) = self.tool_described(arguments, at) {
             let ways = self.way();
-            self.found.push(Registered { tool, server: None, def: None, ways });
+            self.registered_tools.push(Registered { tool, server: None, def: None, ways });
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::Reader;
+use super::PyAnalyzer;
 use super::value::PyFunction;
 use gatelodge_catalogue::SourceFile;
 
@@ -43,12 +43,14 @@ fn written_out(text: &str) -> Option<&str> {
     text.get(1..)?.split_once(quote).map(|(name, _)| name)
 }
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     /// The name that a function goes by, if it can be told.
     pub fn own_name(&self, function: &PyFunction) -> Option<Rc<str>> {
         let name = &function.def.name;
         let file = self.scopes.get(function.scope)?.file;
-        let Some(renamed) = self.renames.get(&file).and_then(|own| own.get(name)) else { return Some(name.clone()) };
+        let Some(renamed) = self.function_renames.get(&file).and_then(|own| own.get(name)) else {
+            return Some(name.clone());
+        };
         // Of several, it is one that is made for the purpose.
         let is_open = self.modules.get(&file).is_some_and(|(scope, _)| *scope == function.scope);
         if is_open && !renamed.is_only { Some(name.clone()) } else { renamed.given.clone() }

@@ -5,12 +5,12 @@ mod kind;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::Reader;
+use super::PyAnalyzer;
 use super::scope::PyScopeId;
 use super::syntax::{PyExpr, PyParameter, PyParameterKind};
 use super::value::{PyFunction, PyValue};
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     /// What a function takes, as its server tells it.
     pub fn signature(&mut self, function: &PyFunction, excluded: Option<&PyValue>) -> Json {
         let scope = function.scope;

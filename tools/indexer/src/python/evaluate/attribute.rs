@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::python::Reader;
+use crate::python::PyAnalyzer;
 use crate::python::scope::{PyBinding, PyScope, PyScopeId};
 use crate::python::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyParameterKind, PyStmt};
 use crate::python::value::{PyArguments, PyClassValue, PyFunction, PyInstance, PyValue};
@@ -11,11 +11,11 @@ use crate::user_supplied_settings::is_user_supplied;
 /// How many classes one may rest on.
 const MOST_BASES: usize = 12;
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     /// A member of a value.
     pub fn attribute(&mut self, object: PyValue, name: &Rc<str>) -> PyValue {
         let member = |object: PyValue| PyValue::Member(Rc::new(object), name.clone());
-        if self.is_deciding && is_user_supplied(name) {
+        if self.is_strict && is_user_supplied(name) {
             return member(object);
         }
         match &object {
@@ -93,7 +93,7 @@ impl Reader<'_> {
         if let Some(given) = self.given(instance, &lineage, name) {
             return Some(given);
         }
-        if self.is_deciding && times_assigned(&lineage, name) > 1 {
+        if self.is_strict && times_assigned(&lineage, name) > 1 {
             return Some(PyValue::unknown());
         }
         for class in &lineage {
@@ -158,7 +158,7 @@ impl Reader<'_> {
     /// Opens the scope of a function with its arguments.
     pub fn enter(&mut self, function: &PyFunction, arguments: &PyArguments) -> PyScopeId {
         let file = self.scopes.get(function.scope).map_or(0, |scope| scope.file);
-        let mut scope = PyScope::within(function.scope, file).with_names(self.names(&function.def.body));
+        let mut scope = PyScope::within(function.scope, file).with_names(self.bound_names(&function.def.body));
         let mut place = 0;
         for (at, parameter) in function.def.parameters.iter().enumerate() {
             if let (0, Some(own)) = (at, &function.receiver) {
@@ -178,7 +178,7 @@ impl Reader<'_> {
             }
             place += 1;
         }
-        self.open(scope)
+        self.push_scope(scope)
     }
 }
 

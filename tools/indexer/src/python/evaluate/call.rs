@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::python::Reader;
+use crate::python::PyAnalyzer;
 use crate::python::decide::asked;
 use crate::python::scope::{PyScope, PyScopeId};
 use crate::python::syntax::{PyCall, PyExpr, PyStmt};
@@ -14,7 +14,7 @@ const DEEPEST_CALL: usize = 6;
 /// The most elements that are gone through.
 const MOST_ELEMENTS: usize = 2_000;
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     pub fn call(&mut self, call: &Rc<PyCall>, scope: PyScopeId) -> PyValue {
         let callee = self.evaluate(&call.callee, scope);
         if let PyValue::Unknown(Some(name)) = &callee {
@@ -33,7 +33,7 @@ impl Reader<'_> {
             callee if self.is_registrar(&callee, &arguments) => {
                 PyValue::ToolDecorator(Rc::new(PyToolDecorator { callee, arguments }))
             }
-            PyValue::External(path) => match self.is_deciding.then(|| asked(&path, &arguments)).flatten() {
+            PyValue::External(path) => match self.is_strict.then(|| asked(&path, &arguments)).flatten() {
                 Some(value) => value,
                 None => external(path, arguments, Rc::as_ptr(call) as usize),
             },
@@ -71,9 +71,9 @@ impl Reader<'_> {
     /// Arguments that a function is walked with, with those marked that are not sure.
     pub fn walked_with(&mut self, call: &Rc<PyCall>, scope: PyScopeId) -> PyArguments {
         let mut arguments = self.arguments(call, scope);
-        let before = std::mem::replace(&mut self.is_deciding, true);
+        let before = std::mem::replace(&mut self.is_strict, true);
         let sure = self.arguments(call, scope);
-        self.is_deciding = before;
+        self.is_strict = before;
         let is_plain =
             |value: &PyValue| !value.has_scope() && !matches!(value, PyValue::ExternalObject(_) | PyValue::External(_));
         let differs = |one: &PyValue, sure: &PyValue| is_plain(one) && one.is_known() && !sure.is_known();
@@ -88,14 +88,14 @@ impl Reader<'_> {
     /// What a function returns, if it is one thing.
     pub fn returned(&mut self, function: &PyFunction, arguments: &PyArguments) -> PyValue {
         let key = Rc::as_ptr(&function.def) as usize;
-        if self.running.contains(&key) || self.running.len() >= DEEPEST_CALL {
+        if self.return_stack.contains(&key) || self.return_stack.len() >= DEEPEST_CALL {
             return PyValue::unknown();
         }
-        self.running.push(key);
+        self.return_stack.push(key);
         let scope = self.enter(function, arguments);
         let mut values = Vec::new();
         self.returns(&function.def.body, scope, &mut values);
-        self.running.pop();
+        self.return_stack.pop();
         self.agreed(values)
     }
 
@@ -225,7 +225,7 @@ impl Reader<'_> {
     ) {
         let Some(((target, iterated), rest)) = clauses.split_first() else { return work(self, scope) };
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
-        let before = self.found.count() + self.collected.count();
+        let before = self.registered_tools.count() + self.deferred_tools.count();
         let all = self.evaluate(iterated, scope);
         let is_long = match &all {
             PyValue::List(list) => list.len() > MOST_ELEMENTS,
@@ -239,16 +239,16 @@ impl Reader<'_> {
             _ => vec![PyValue::unknown()],
         };
         for element in elements {
-            if !self.step() {
+            if !self.take_step() {
                 return;
             }
             let mut inner = PyScope::within(scope, file);
             bind(&mut inner, target, &element);
-            let inner = self.open(inner);
+            let inner = self.push_scope(inner);
             self.each(rest, inner, work);
         }
         // The rest would have been tools as well.
-        self.is_cut |= is_long && self.found.count() + self.collected.count() > before;
+        self.is_truncated |= is_long && self.registered_tools.count() + self.deferred_tools.count() > before;
     }
 
     /// The values of an enumeration.

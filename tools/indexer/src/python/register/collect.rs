@@ -3,13 +3,13 @@
 use std::rc::Rc;
 
 use super::{Registered, server_id};
-use crate::python::Reader;
+use crate::python::PyAnalyzer;
 use crate::python::evaluate::{fields, init};
 use crate::python::scope::PyScopeId;
 use crate::python::syntax::{PyCall, PyExpr, PyFunctionDef};
 use crate::python::value::{PyArguments, PyClassValue, PyFunction, PyValue};
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     /// Takes note of a function under a decorator that speaks of tools by its name, `@tool` or `@tools.register`. It
     /// counts as a tool if nothing else registers it, in a package that uses MCP.
     pub fn collects(&mut self, decorator: &Rc<PyExpr>, function: &Rc<PyFunction>, scope: PyScopeId) {
@@ -25,7 +25,7 @@ impl Reader<'_> {
             PyValue::Function(own) => {
                 // A server of the package's own kind, with a decorator of its own.
                 if let Some(server) = own.receiver.as_ref().and_then(server_id) {
-                    self.server_of.insert(def, server);
+                    self.server_by_function.insert(def, server);
                 }
                 named(&own, arguments)
             }
@@ -37,12 +37,12 @@ impl Reader<'_> {
         };
         if let Some(tool) = self.tool_of(&PyValue::Function(function.clone()), &arguments) {
             let ways = self.way();
-            self.collected.push(Registered { tool, server: None, def: Some(def), ways });
+            self.deferred_tools.push(Registered { tool, server: None, def: Some(def), ways });
         }
     }
 }
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     /// Takes note of a tool that is told in full to something of the package's own: `register_tool(name=…,
     /// description=…, handler=…)`, or `ToolSpec(…)`. It counts as one in a package that uses MCP.
     pub fn collects_described(&mut self, call: &Rc<PyCall>, callee: &PyValue, scope: PyScopeId) {
@@ -70,7 +70,7 @@ impl Reader<'_> {
             && let Some(tool) = self.tool_described(&arguments, None)
         {
             let ways = self.way();
-            self.collected.push(Registered { tool, server: None, def: None, ways });
+            self.deferred_tools.push(Registered { tool, server: None, def: None, ways });
         }
     }
 

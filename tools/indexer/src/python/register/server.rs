@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::server_id;
-use crate::python::Reader;
+use crate::python::PyAnalyzer;
 use crate::python::value::{PyArguments, PyValue};
 
 /// Packages whose tools are not offered to MCP clients, though some have the letters in their names.
@@ -46,7 +46,7 @@ pub fn is_decorator(value: &PyValue) -> bool {
     }
 }
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     /// Whether a call makes a decorator: `mcp.tool(name=…)`, but not `mcp.tool(f)`.
     pub fn is_registrar(&mut self, callee: &PyValue, arguments: &PyArguments) -> bool {
         let takes = |value: Option<&PyValue>| matches!(value, Some(PyValue::Function(_)));
@@ -91,13 +91,13 @@ impl Reader<'_> {
             ["prefix", "namespace"].into_iter().find_map(|name| arguments.get(name, None).and_then(PyValue::as_str));
         let prefix = named.or_else(|| arguments.positional.iter().find_map(PyValue::as_str)).cloned();
         if let (Some(server), Some(prefix)) = (server, prefix) {
-            self.mounted.insert(server, prefix);
+            self.mount_prefixes.insert(server, prefix);
         }
     }
 
     /// A tool's name as the main server shows it.
     pub fn mounted_name(&self, name: &str, server: Option<usize>) -> String {
-        match server.and_then(|server| self.mounted.get(&server)) {
+        match server.and_then(|server| self.mount_prefixes.get(&server)) {
             Some(prefix) if !prefix.is_empty() => format!("{}_{name}", prefix.trim_matches('/')),
             _ => name.to_owned(),
         }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::python::Reader;
+use crate::python::PyAnalyzer;
 use crate::python::evaluate::fields;
 use crate::python::scope::PyScopeId;
 use crate::python::syntax::{PyCall, PyExpr};
@@ -14,7 +14,7 @@ use crate::python::value::{PyClassValue, PyValue};
 /// How deep objects in objects are told.
 const DEEPEST: usize = 4;
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     /// An enumeration, or the fields of a model.
     pub fn class_schema(&mut self, class: &PyClassValue, depth: usize) -> Json {
         if self.is_enum(class) {
@@ -31,9 +31,9 @@ impl Reader<'_> {
                 if name.starts_with('_') || &*name == "model_config" || is_class_var(&annotation) {
                     continue;
                 }
-                self.depth_of_classes = depth + 1;
+                self.class_schema_depth = depth + 1;
                 let (schema, is_required) = self.property(Some(&annotation), default.as_ref(), class.scope);
-                self.depth_of_classes = depth;
+                self.class_schema_depth = depth;
                 let name = self.alias(default.as_ref(), class.scope).unwrap_or_else(|| name.to_string());
                 required.retain(|known| *known != name);
                 if is_required {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value as Json, json};
 
 use super::class::field_call;
-use crate::python::Reader;
+use crate::python::PyAnalyzer;
 use crate::python::lower::parse_statements;
 use crate::python::scope::{PyBinding, PyScopeId};
 use crate::python::syntax::{PyExpr, PyStmt};
@@ -14,10 +14,10 @@ use crate::python::value::PyValue;
 /// How deep a type may nest.
 const DEEPEST: usize = 12;
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     /// The schema of a type; empty if it says nothing.
     pub fn type_schema(&mut self, kind: &Rc<PyExpr>, scope: PyScopeId, depth: usize) -> Map<String, Json> {
-        if depth >= DEEPEST || !self.step() {
+        if depth >= DEEPEST || !self.take_step() {
             return Map::new();
         }
         let deeper = depth + 1;
@@ -63,7 +63,7 @@ impl Reader<'_> {
     fn named_type(&mut self, kind: &Rc<PyExpr>, name: &Rc<str>, scope: PyScopeId) -> Map<String, Json> {
         match self.evaluate(kind, scope) {
             PyValue::Class(class) => {
-                let depth = self.depth_of_classes;
+                let depth = self.class_schema_depth;
                 match self.class_schema(&class, depth) {
                     Json::Object(schema) => schema,
                     _ => Map::new(),

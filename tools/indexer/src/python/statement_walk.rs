@@ -2,64 +2,64 @@
 
 use std::rc::Rc;
 
-use super::Reader;
+use super::PyAnalyzer;
 use super::reach::Place;
 use super::scope::{PyScope, PyScopeId};
 use super::syntax::{PyCall, PyClassDef, PyExpr, PyFunctionDef, PyStmt};
 use super::value::{PyArguments, PyClassValue, PyFunction, PyInstance, PyValue};
 
 /// How deep functions are followed.
-const DEEPEST: usize = 8;
+const MAX_WALK_DEPTH: usize = 8;
 
-impl Reader<'_> {
+impl PyAnalyzer<'_> {
     /// Walks through a file, if it can have tools.
     pub fn walk_file(&mut self, file: usize) {
-        let scope = self.module(file);
-        if let Some(statements) = self.statements(file) {
-            self.from(Place::File(file), |reader| reader.walk(&statements, scope));
+        let scope = self.module_scope(file);
+        if let Some(statements) = self.module_statements(file) {
+            self.from(Place::File(file), |reader| reader.walk_statements(&statements, scope));
         }
     }
 
     /// Walks through statements; true if what comes after them does not run.
-    pub fn walk(&mut self, statements: &[PyStmt], scope: PyScopeId) -> bool {
+    pub fn walk_statements(&mut self, statements: &[PyStmt], scope: PyScopeId) -> bool {
         let mut has_left = false;
         for statement in statements {
-            if !self.step() {
+            if !self.take_step() {
                 return has_left;
             }
-            has_left |= self.only_if(!has_left, |reader| reader.walk_one(statement, scope));
+            has_left |= self.only_if(!has_left, |reader| reader.walk_statement(statement, scope));
         }
         has_left
     }
 
-    fn walk_one(&mut self, statement: &PyStmt, scope: PyScopeId) -> bool {
+    fn walk_statement(&mut self, statement: &PyStmt, scope: PyScopeId) -> bool {
         match statement {
             PyStmt::Def(def) => self.walk_def(def, scope, None),
             PyStmt::Class(class) => self.walk_class(class, scope),
             PyStmt::Assign { target, value: Some(value), .. } => {
                 self.keyed(target, value, scope);
-                self.visit(value, scope);
+                self.walk_expression(value, scope);
             }
             PyStmt::For { target, iterated, body } => {
-                self.visit(iterated, scope);
+                self.walk_expression(iterated, scope);
                 let clause = [(target.clone(), iterated.clone())];
                 self.each(&clause, scope, &mut |reader, inner| {
                     // What the body binds depends on the element.
                     let file = reader.scopes.get(inner).map_or(0, |scope| scope.file);
-                    let names = reader.names(body);
-                    let inner = reader.open(PyScope::within(inner, file).with_names(names));
-                    reader.walk(body, inner);
+                    let names = reader.bound_names(body);
+                    let inner = reader.push_scope(PyScope::within(inner, file).with_names(names));
+                    reader.walk_statements(body, inner);
                 });
             }
             PyStmt::Block(inner) | PyStmt::Fallback(inner) => {
-                self.walk(inner, scope);
+                self.walk_statements(inner, scope);
             }
             PyStmt::If { condition, body, otherwise } => {
-                self.visit(condition, scope);
+                self.walk_expression(condition, scope);
                 // Where it is not known, either may run.
                 let truth = self.decide(condition, scope);
-                let one = self.only_if(truth != Some(false), |reader| reader.walk(body, scope));
-                let other = self.only_if(truth != Some(true), |reader| reader.walk(otherwise, scope));
+                let one = self.only_if(truth != Some(false), |reader| reader.walk_statements(body, scope));
+                let other = self.only_if(truth != Some(true), |reader| reader.walk_statements(otherwise, scope));
                 return match truth {
                     Some(true) => one,
                     Some(false) => other,
@@ -67,11 +67,11 @@ impl Reader<'_> {
                 };
             }
             PyStmt::Return(value) => {
-                self.visit(value, scope);
+                self.walk_expression(value, scope);
                 return true;
             }
             PyStmt::Continue => return true,
-            PyStmt::Expr(value) => self.visit(value, scope),
+            PyStmt::Expr(value) => self.walk_expression(value, scope),
             PyStmt::Import(imports) => self.note_imports(imports, scope),
             PyStmt::Assign { .. } => {}
         }
@@ -86,14 +86,14 @@ impl Reader<'_> {
         self.decorated(&Rc::new(function), scope);
         if def.mentions_tools {
             let function = PyFunction { def: def.clone(), scope, receiver: own.cloned() };
-            self.walk_by_itself(&function);
+            self.walk_without_arguments(&function);
         }
     }
 
     /// Walks a function's body without knowing who calls it.
-    fn walk_by_itself(&mut self, function: &PyFunction) {
-        let is_inside = !self.walking.is_empty();
-        let walk = |reader: &mut Self| reader.walk_into(function, &PyArguments::default());
+    fn walk_without_arguments(&mut self, function: &PyFunction) {
+        let is_inside = !self.walk_stack.is_empty();
+        let walk = |reader: &mut Self| reader.walk_function(function, &PyArguments::default());
         if is_inside {
             return walk(self);
         }
@@ -101,17 +101,17 @@ impl Reader<'_> {
     }
 
     /// Walks a function's body with its arguments.
-    pub fn walk_into(&mut self, function: &PyFunction, arguments: &PyArguments) {
+    pub fn walk_function(&mut self, function: &PyFunction, arguments: &PyArguments) {
         let key = Rc::as_ptr(&function.def) as usize;
-        if self.walking.contains(&key) || self.walking.len() >= DEEPEST {
+        if self.walk_stack.contains(&key) || self.walk_stack.len() >= MAX_WALK_DEPTH {
             return;
         }
-        self.walking.push(key);
+        self.walk_stack.push(key);
         let mark = self.scopes.len();
         let scope = self.enter(function, arguments);
-        self.walk(&function.def.body, scope);
-        self.close(mark, false);
-        self.walking.pop();
+        self.walk_statements(&function.def.body, scope);
+        self.pop_scopes(mark, false);
+        self.walk_stack.pop();
     }
 
     /// A class: its own statements, and its methods and those it inherits, on any object of it.
@@ -121,12 +121,12 @@ impl Reader<'_> {
         for statement in &class.body {
             match statement {
                 PyStmt::Def(def) => self.walk_def(def, value.scope, Some(&own)),
-                other => drop(self.walk(std::slice::from_ref(other), value.scope)),
+                other => drop(self.walk_statements(std::slice::from_ref(other), value.scope)),
             }
         }
         if self.follows_calls {
             for base in self.lineage(&value).0.iter().skip(1) {
-                self.walk_own(&own, base);
+                self.walk_class_methods(&own, base);
             }
         }
     }
@@ -134,70 +134,70 @@ impl Reader<'_> {
     /// The methods of an object that was made with arguments.
     fn walk_methods(&mut self, own: &PyValue, class: &PyClassValue) {
         for class in &self.lineage(class).0 {
-            self.walk_own(own, class);
+            self.walk_class_methods(own, class);
         }
     }
 
-    fn walk_own(&mut self, own: &PyValue, class: &PyClassValue) {
+    fn walk_class_methods(&mut self, own: &PyValue, class: &PyClassValue) {
         for statement in &class.class.body {
             let PyStmt::Def(def) = statement else { continue };
             if def.can_register_tools {
                 let function = PyFunction { def: def.clone(), scope: class.scope, receiver: Some(own.clone()) };
                 let place = Place::Def(Rc::as_ptr(def) as usize);
-                self.from(place, |reader| reader.walk_into(&function, &PyArguments::default()));
+                self.from(place, |reader| reader.walk_function(&function, &PyArguments::default()));
             }
         }
     }
 
     /// Looks at an expression and all in it.
-    pub fn visit(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) {
-        if !self.step() {
+    pub fn walk_expression(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) {
+        if !self.take_step() {
             return;
         }
         match &**expr {
-            PyExpr::Call(call) => self.visit_call(call, scope),
+            PyExpr::Call(call) => self.walk_call(call, scope),
             PyExpr::Dict(pairs) => {
                 self.described(expr, scope);
                 for (key, value) in pairs {
                     if let Some(key) = key {
                         self.keyed_pair(key, value, scope);
                     }
-                    self.visit(value, scope);
+                    self.walk_expression(value, scope);
                 }
             }
             PyExpr::Comprehension(each) => self.each(&each.clauses, scope, &mut |reader, inner| {
-                each.body.iter().for_each(|body| reader.visit(body, inner));
+                each.body.iter().for_each(|body| reader.walk_expression(body, inner));
             }),
             PyExpr::List(items) | PyExpr::JoinedStr(items) | PyExpr::Other(items) => {
-                items.iter().for_each(|item| self.visit(item, scope));
+                items.iter().for_each(|item| self.walk_expression(item, scope));
             }
-            PyExpr::Attribute(inner, _) | PyExpr::Spread(inner) => self.visit(inner, scope),
+            PyExpr::Attribute(inner, _) | PyExpr::Spread(inner) => self.walk_expression(inner, scope),
             PyExpr::Index(object, keys) => {
-                self.visit(object, scope);
-                keys.iter().for_each(|key| self.visit(key, scope));
+                self.walk_expression(object, scope);
+                keys.iter().for_each(|key| self.walk_expression(key, scope));
             }
-            PyExpr::Not(inner) => self.visit(inner, scope),
+            PyExpr::Not(inner) => self.walk_expression(inner, scope),
             PyExpr::Add(one, other)
             | PyExpr::Union(one, other)
             | PyExpr::Or(one, other)
             | PyExpr::And(one, other)
             | PyExpr::Compare(one, _, other) => {
-                self.visit(one, scope);
-                self.visit(other, scope);
+                self.walk_expression(one, scope);
+                self.walk_expression(other, scope);
             }
             PyExpr::Conditional { then, condition, otherwise } => {
                 let truth = self.decide(condition, scope);
-                self.only_if(truth != Some(false), |reader| reader.visit(then, scope));
-                self.only_if(truth != Some(true), |reader| reader.visit(otherwise, scope));
+                self.only_if(truth != Some(false), |reader| reader.walk_expression(then, scope));
+                self.only_if(truth != Some(true), |reader| reader.walk_expression(otherwise, scope));
             }
             _ => {}
         }
     }
 
-    fn visit_call(&mut self, call: &Rc<PyCall>, scope: PyScopeId) {
-        self.visit(&call.callee, scope);
-        call.positional.iter().for_each(|argument| self.visit(argument, scope));
-        call.keywords.iter().for_each(|(_, argument)| self.visit(argument, scope));
+    fn walk_call(&mut self, call: &Rc<PyCall>, scope: PyScopeId) {
+        self.walk_expression(&call.callee, scope);
+        call.positional.iter().for_each(|argument| self.walk_expression(argument, scope));
+        call.keywords.iter().for_each(|(_, argument)| self.walk_expression(argument, scope));
         let callee = self.evaluate(&call.callee, scope);
         if let PyValue::Function(function) = &callee {
             self.note_call(call, function);
@@ -220,8 +220,8 @@ impl Reader<'_> {
             let says = |value: &PyValue| value.is_known();
             if arguments.positional.iter().any(says) || arguments.keywords.iter().any(|(_, value)| says(value)) {
                 let (def, call) = (Rc::as_ptr(&function.def) as usize, Rc::as_ptr(call) as usize);
-                self.entered.entry(def).or_default().insert(call);
-                self.walk_into(&function, &arguments);
+                self.entered_calls.entry(def).or_default().insert(call);
+                self.walk_function(&function, &arguments);
             }
         }
     }
