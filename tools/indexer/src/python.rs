@@ -4,6 +4,7 @@
 //! known lists, and functions that register on behalf of others; what cannot be known is left out.
 
 mod decide;
+mod docstring;
 mod evaluate;
 mod files;
 mod follow;
@@ -18,14 +19,13 @@ mod schema;
 mod scope;
 mod statement_walk;
 mod syntax;
-mod text;
 mod value;
 mod which;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use evaluate::Looking;
+use evaluate::PyEvaluationState;
 use files::Files;
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 use reach::Reach;
@@ -92,7 +92,7 @@ struct PyAnalyzer<'f> {
     resolved_names: HashMap<(PyScopeId, Rc<str>, bool), PyValue>,
     /// Scopes of classes, by class.
     class_scopes: HashMap<usize, PyScopeId>,
-    evaluation: Looking,
+    evaluation: PyEvaluationState,
     /// Functions whose returns are looked at, and those whose bodies are walked.
     return_stack: Vec<usize>,
     walk_stack: Vec<usize>,
@@ -137,7 +137,7 @@ impl<'f> PyAnalyzer<'f> {
             permanent_scopes: HashSet::new(),
             resolved_names: HashMap::new(),
             class_scopes: HashMap::new(),
-            evaluation: Looking::default(),
+            evaluation: PyEvaluationState::default(),
             return_stack: Vec::new(),
             walk_stack: Vec::new(),
             class_schema_depth: 0,

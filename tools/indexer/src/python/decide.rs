@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::PyAnalyzer;
-use super::evaluate::one_of;
+use super::evaluate::common_value;
 use super::scope::{PyBinding, PyScopeId};
 use super::syntax::{PyCall, PyComparison, PyExpr};
 use super::value::{PyArguments, PyExternalObject, PyValue};
@@ -48,7 +48,7 @@ impl PyAnalyzer<'_> {
     /// What several values agree on.
     pub fn agreed(&mut self, values: Vec<PyValue>) -> PyValue {
         if !self.is_strict {
-            return one_of(values);
+            return common_value(values);
         }
         let truths: Vec<_> = values.iter().map(|value| self.truth(value)).collect();
         let first = truths.first().copied().flatten();
@@ -106,7 +106,7 @@ impl PyAnalyzer<'_> {
             return;
         }
         let before = std::mem::replace(&mut self.is_strict, true);
-        let arguments = self.arguments(call, scope);
+        let arguments = self.evaluate_arguments(call, scope);
         self.is_strict = before;
         let long = arguments.positional.iter().filter_map(PyValue::as_str).find_map(|flag| flag.strip_prefix("--"));
         let given = arguments.get("dest", None).and_then(PyValue::as_str).map(|name| &**name);

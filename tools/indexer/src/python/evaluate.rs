@@ -1,12 +1,12 @@
 //! What names and expressions come to.
 
-mod attribute;
-mod call;
+mod evaluate_attribute;
+mod evaluate_call;
 
 use std::collections::HashSet;
 use std::rc::Rc;
 
-pub use attribute::{fields, init};
+pub use evaluate_attribute::{annotated_fields, find_init};
 
 use super::PyAnalyzer;
 use super::scope::{PyBinding, PyScope, PyScopeId};
@@ -14,28 +14,28 @@ use super::syntax::{PyClassDef, PyComparison, PyExpr};
 use super::value::{PyClassValue, PyFunction, PyInstance, PyValue};
 
 /// How deep one value may rest on another.
-const DEEPEST: usize = 60;
+const MAX_EVALUATION_DEPTH: usize = 60;
 /// How many steps one value may take: a table of some hundred tools with all they take.
-const LONGEST_LOOK: usize = 100_000;
+const MAX_STEPS_PER_VALUE: usize = 100_000;
 /// The longest text that is put together.
-const LONGEST: usize = 64 << 10;
+const MAX_JOINED_LENGTH: usize = 64 << 10;
 
 /// What is being looked at, so that what rests on itself ends.
 #[derive(Debug, Default)]
-pub struct Looking {
-    names: HashSet<(PyScopeId, Rc<str>)>,
+pub struct PyEvaluationState {
+    names_in_progress: HashSet<(PyScopeId, Rc<str>)>,
     depth: usize,
     /// The step at which looking ends.
-    until: usize,
+    step_limit: usize,
     /// How often it ended before its end: by what rests on itself, or by its depth.
-    ends: usize,
+    interruptions: usize,
 }
 
 impl PyAnalyzer<'_> {
     /// What an expression comes to.
     pub fn evaluate(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) -> PyValue {
         if self.evaluation.depth == 0 {
-            self.evaluation.until = self.steps + LONGEST_LOOK;
+            self.evaluation.step_limit = self.steps + MAX_STEPS_PER_VALUE;
             self.evaluation.depth = 1;
             let mark = self.scopes.len();
             let value = self.evaluate(expr, scope);
@@ -43,42 +43,43 @@ impl PyAnalyzer<'_> {
             self.pop_scopes(mark, value.has_scope());
             return value;
         }
-        if !self.take_step() || self.evaluation.depth >= DEEPEST || self.steps > self.evaluation.until {
-            self.evaluation.ends += 1;
+        if !self.take_step() || self.evaluation.depth >= MAX_EVALUATION_DEPTH || self.steps > self.evaluation.step_limit
+        {
+            self.evaluation.interruptions += 1;
             return PyValue::unknown();
         }
         self.evaluation.depth += 1;
-        let value = self.evaluated(expr, scope);
+        let value = self.evaluate_expr(expr, scope);
         self.evaluation.depth -= 1;
         value
     }
 
-    fn evaluated(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) -> PyValue {
+    fn evaluate_expr(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) -> PyValue {
         match &**expr {
             PyExpr::Str(text) => PyValue::Str(text.clone()),
             PyExpr::Number(number) => PyValue::Number(number.clone()),
             PyExpr::Bool(value) => PyValue::Bool(*value),
             PyExpr::None => PyValue::None,
-            PyExpr::Name(name) => self.name(name, scope),
+            PyExpr::Name(name) => self.resolve_name(name, scope),
             PyExpr::Attribute(object, name) => {
                 let object = self.evaluate(object, scope);
-                self.attribute(object, name)
+                self.evaluate_attribute(object, name)
             }
-            PyExpr::Call(call) => self.call(call, scope),
-            PyExpr::List(items) => self.list(items, scope),
-            PyExpr::Dict(pairs) => self.dict(pairs, scope),
-            PyExpr::Index(object, keys) => self.index(object, keys, scope),
+            PyExpr::Call(call) => self.evaluate_call(call, scope),
+            PyExpr::List(items) => self.evaluate_list(items, scope),
+            PyExpr::Dict(pairs) => self.evaluate_dict(pairs, scope),
+            PyExpr::Index(object, keys) => self.evaluate_index(object, keys, scope),
             PyExpr::Add(one, other) | PyExpr::Union(one, other) => {
                 let (one, other) = (self.evaluate(one, scope), self.evaluate(other, scope));
                 // A part of a list says nothing about what is not in it.
                 let is_part = std::mem::discriminant(&one) != std::mem::discriminant(&other);
-                if self.is_strict && is_part { PyValue::unknown() } else { added(&one, &other) }
+                if self.is_strict && is_part { PyValue::unknown() } else { add_values(&one, &other) }
             }
             PyExpr::Or(one, other) => {
                 let one = self.evaluate(one, scope);
                 match self.truth(&one) {
                     Some(true) => one,
-                    None if self.is_strict => decided_or(self.evaluate(other, scope), true),
+                    None if self.is_strict => deciding_operand(self.evaluate(other, scope), true),
                     _ => self.evaluate(other, scope),
                 }
             }
@@ -86,7 +87,7 @@ impl PyAnalyzer<'_> {
                 let one = self.evaluate(one, scope);
                 match self.truth(&one) {
                     Some(false) => one,
-                    None if self.is_strict => decided_or(self.evaluate(other, scope), false),
+                    None if self.is_strict => deciding_operand(self.evaluate(other, scope), false),
                     _ => self.evaluate(other, scope),
                 }
             }
@@ -96,10 +97,10 @@ impl PyAnalyzer<'_> {
             }
             PyExpr::Compare(one, how, other) => {
                 let (one, other) = (self.evaluate(one, scope), self.evaluate(other, scope));
-                let truth = self.compared_outside(&one, *how, &other).or_else(|| compared(&one, *how, &other));
+                let truth = self.compared_outside(&one, *how, &other).or_else(|| compare_values(&one, *how, &other));
                 truth.map_or(PyValue::unknown(), PyValue::Bool)
             }
-            PyExpr::JoinedStr(parts) => self.joined(parts, scope),
+            PyExpr::JoinedStr(parts) => self.evaluate_joined(parts, scope),
             PyExpr::Conditional { then, condition, otherwise } => {
                 let condition = self.evaluate(condition, scope);
                 match self.truth(&condition) {
@@ -113,7 +114,7 @@ impl PyAnalyzer<'_> {
             }
             PyExpr::Comprehension(each) => {
                 let (mut made, mut pairs) = (Vec::new(), Vec::new());
-                self.each(&each.clauses, scope, &mut |reader, inner| match each.body.as_slice() {
+                self.for_each_element(&each.clauses, scope, &mut |reader, inner| match each.body.as_slice() {
                     [body] => made.push(reader.evaluate(body, inner)),
                     [key, value] => pairs.push((reader.evaluate(key, inner), reader.evaluate(value, inner))),
                     _ => {}
@@ -125,23 +126,23 @@ impl PyAnalyzer<'_> {
     }
 
     /// What a name stands for, from the inside out.
-    pub fn name(&mut self, name: &Rc<str>, scope: PyScopeId) -> PyValue {
+    pub fn resolve_name(&mut self, name: &Rc<str>, scope: PyScopeId) -> PyValue {
         let mut at = Some(scope);
         while let Some(id) = at {
             let Some(scope) = self.scopes.get(id) else { break };
             if let Some(binding) = scope.get(name).cloned() {
-                return self.bound(name, binding, id);
+                return self.evaluate_binding(name, binding, id);
             }
             at = scope.parent;
             if at.is_none() && !scope.star_imports().is_empty() {
-                return self.starred(name, id);
+                return self.resolve_star_import(name, id);
             }
         }
         PyValue::Unknown(Some(name.clone()))
     }
 
     /// What a binding comes to.
-    pub fn bound(&mut self, name: &Rc<str>, binding: PyBinding, scope: PyScopeId) -> PyValue {
+    pub fn evaluate_binding(&mut self, name: &Rc<str>, binding: PyBinding, scope: PyScopeId) -> PyValue {
         let known_as = (scope, name.clone(), self.is_strict);
         if let Some(known) = self.resolved_names.get(&known_as) {
             return known.clone();
@@ -149,13 +150,14 @@ impl PyAnalyzer<'_> {
         if let Some(known) = self.scopes.get(scope).and_then(|scope| scope.resolved_value(name, self.is_strict)) {
             return known.clone();
         }
-        let (is_first, steps, ends) = (self.evaluation.names.is_empty(), self.steps, self.evaluation.ends);
+        let (is_first, steps, ends) =
+            (self.evaluation.names_in_progress.is_empty(), self.steps, self.evaluation.interruptions);
         let key = (scope, name.clone());
         if self.is_strict && self.is_unsettled(name, &binding, scope) {
             return PyValue::Unknown(Some(name.clone()));
         }
-        if !self.evaluation.names.insert(key.clone()) {
-            self.evaluation.ends += 1;
+        if !self.evaluation.names_in_progress.insert(key.clone()) {
+            self.evaluation.interruptions += 1;
             return PyValue::Unknown(Some(name.clone()));
         }
         let is_found = matches!(binding, PyBinding::Expr(_) | PyBinding::Alternatives(_));
@@ -166,17 +168,17 @@ impl PyAnalyzer<'_> {
                 let values = all.iter().map(|expr| self.evaluate(expr, scope)).collect();
                 self.agreed(values)
             }
-            PyBinding::Def(def) => self.function(Rc::new(PyFunction { def, scope, receiver: None })),
-            PyBinding::Class(class) => PyValue::Class(self.class(&class, scope)),
-            PyBinding::Import { up, module, item } => self.imported(up, &module, item.as_deref(), scope),
+            PyBinding::Def(def) => self.function_value(Rc::new(PyFunction { def, scope, receiver: None })),
+            PyBinding::Class(class) => PyValue::Class(self.class_value(&class, scope)),
+            PyBinding::Import { up, module, item } => self.resolve_import(up, &module, item.as_deref(), scope),
             PyBinding::Parameter { default: Some(_), is_passed: true, .. } if self.is_strict => PyValue::unknown(),
             PyBinding::Parameter { annotation, default, .. } => {
-                self.parameter(name, annotation.as_ref(), default.as_ref(), scope)
+                self.evaluate_parameter(name, annotation.as_ref(), default.as_ref(), scope)
             }
             PyBinding::Uncertain(_) if self.is_strict => PyValue::unknown(),
             PyBinding::Value(value) | PyBinding::Uncertain(value) => value,
         };
-        self.evaluation.names.remove(&key);
+        self.evaluation.names_in_progress.remove(&key);
         // What a module or a class says does not change from one look to the next.
         if is_lasting && value.is_known() && self.permanent_scopes.contains(&scope) {
             if value.has_scope() {
@@ -189,8 +191,8 @@ impl PyAnalyzer<'_> {
             value => value,
         };
         // Another look would come to the same: nothing ended it, or it began here and had most of the steps there are.
-        let is_whole = self.evaluation.ends == ends || (is_first && self.steps <= self.evaluation.until);
-        let is_same = is_whole || (is_first && self.steps - steps > LONGEST_LOOK / 2);
+        let is_whole = self.evaluation.interruptions == ends || (is_first && self.steps <= self.evaluation.step_limit);
+        let is_same = is_whole || (is_first && self.steps - steps > MAX_STEPS_PER_VALUE / 2);
         if is_found && is_same && !value.has_scope() && !self.permanent_scopes.contains(&scope) {
             let is_deciding = self.is_strict;
             self.scopes
@@ -202,7 +204,7 @@ impl PyAnalyzer<'_> {
     }
 
     /// A function under `functools.wraps(other)` stands for the other.
-    fn function(&mut self, function: Rc<PyFunction>) -> PyValue {
+    fn function_value(&mut self, function: Rc<PyFunction>) -> PyValue {
         for decorator in &function.def.decorators {
             let PyExpr::Call(call) = &**decorator else { continue };
             let is_wraps =
@@ -215,7 +217,7 @@ impl PyAnalyzer<'_> {
     }
 
     /// A parameter that nobody has given: any object of its type, or what it is if it is left out.
-    fn parameter(
+    fn evaluate_parameter(
         &mut self,
         name: &Rc<str>,
         annotation: Option<&Rc<PyExpr>>,
@@ -238,7 +240,7 @@ impl PyAnalyzer<'_> {
     }
 
     /// The value of a class; its scope is made once.
-    pub fn class(&mut self, class: &Rc<PyClassDef>, scope: PyScopeId) -> PyClassValue {
+    pub fn class_value(&mut self, class: &Rc<PyClassDef>, scope: PyScopeId) -> PyClassValue {
         let key = Rc::as_ptr(class) as usize;
         if let Some(own) = self.class_scopes.get(&key) {
             return PyClassValue { class: class.clone(), scope: *own };
@@ -251,7 +253,7 @@ impl PyAnalyzer<'_> {
         PyClassValue { class: class.clone(), scope: own }
     }
 
-    fn imported(&mut self, up: usize, module: &str, item: Option<&str>, scope: PyScopeId) -> PyValue {
+    fn resolve_import(&mut self, up: usize, module: &str, item: Option<&str>, scope: PyScopeId) -> PyValue {
         let from = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let outside = |item: Option<&str>| {
             let path = item.map_or_else(|| module.to_owned(), |item| format!("{module}.{item}"));
@@ -262,31 +264,31 @@ impl PyAnalyzer<'_> {
         let file = if is_sdk { None } else { self.files.module(from, up, module) };
         let Some(item) = item else { return file.map_or_else(|| outside(None), PyValue::Module) };
         // `from . import shelf` in the package's own file means the file beside it.
-        let beside = if file == Some(from) { self.files.module(from, up, &join(module, item)) } else { None };
+        let beside = if file == Some(from) { self.files.module(from, up, &join_dotted(module, item)) } else { None };
         if let Some(beside) = beside {
             return PyValue::Module(beside);
         }
         let Some(file) = file else {
-            let inner = if is_sdk { None } else { self.files.module(from, up, &join(module, item)) };
+            let inner = if is_sdk { None } else { self.files.module(from, up, &join_dotted(module, item)) };
             return inner.map_or_else(|| outside(Some(item)), PyValue::Module);
         };
-        self.member_of(file, item)
+        self.module_member(file, item)
     }
 
     /// A name of a module, or a module below it.
-    pub fn member_of(&mut self, file: usize, item: &str) -> PyValue {
+    pub fn module_member(&mut self, file: usize, item: &str) -> PyValue {
         let scope = self.module_scope(file);
         let name: Rc<str> = item.into();
         let has_star = self.scopes.get(scope).is_some_and(|scope| !scope.star_imports().is_empty());
         let binding = self.scopes.get(scope).and_then(|scope| scope.get(&name).cloned());
         match binding {
-            Some(binding) => self.bound(&name, binding, scope),
+            Some(binding) => self.evaluate_binding(&name, binding, scope),
             None => {
                 let is_package = self.files.get(file).is_some_and(|file| file.path.ends_with("__init__.py"));
                 let up = if is_package { 1 } else { return PyValue::Unknown(Some(name)) };
                 match self.files.module(file, up, item) {
                     Some(below) => PyValue::Module(below),
-                    None if has_star => self.starred(&name, scope),
+                    None if has_star => self.resolve_star_import(&name, scope),
                     None => PyValue::Unknown(Some(name)),
                 }
             }
@@ -294,9 +296,9 @@ impl PyAnalyzer<'_> {
     }
 
     /// A name that `from x import *` may bring.
-    fn starred(&mut self, name: &Rc<str>, scope: PyScopeId) -> PyValue {
+    fn resolve_star_import(&mut self, name: &Rc<str>, scope: PyScopeId) -> PyValue {
         let key = (scope, Rc::from(format!("* {name}")));
-        if !self.evaluation.names.insert(key.clone()) {
+        if !self.evaluation.names_in_progress.insert(key.clone()) {
             return PyValue::Unknown(Some(name.clone()));
         }
         let (from, stars) =
@@ -304,7 +306,7 @@ impl PyAnalyzer<'_> {
         let mut found = PyValue::Unknown(Some(name.clone()));
         for (up, module) in stars {
             let value = match self.files.module(from, up, &module) {
-                Some(file) => self.member_of(file, name),
+                Some(file) => self.module_member(file, name),
                 // Only these are worth a guess: `Tool` of `from mcp.types import *`.
                 None if &*module == "mcp.types" => PyValue::External(format!("{module}.{name}").into()),
                 None => continue,
@@ -314,11 +316,11 @@ impl PyAnalyzer<'_> {
                 break;
             }
         }
-        self.evaluation.names.remove(&key);
+        self.evaluation.names_in_progress.remove(&key);
         found
     }
 
-    fn list(&mut self, items: &[Rc<PyExpr>], scope: PyScopeId) -> PyValue {
+    fn evaluate_list(&mut self, items: &[Rc<PyExpr>], scope: PyScopeId) -> PyValue {
         let mut out = Vec::new();
         for item in items {
             match &**item {
@@ -332,7 +334,7 @@ impl PyAnalyzer<'_> {
         PyValue::List(Rc::new(out))
     }
 
-    fn dict(&mut self, pairs: &[(Option<Rc<PyExpr>>, Rc<PyExpr>)], scope: PyScopeId) -> PyValue {
+    fn evaluate_dict(&mut self, pairs: &[(Option<Rc<PyExpr>>, Rc<PyExpr>)], scope: PyScopeId) -> PyValue {
         let mut out = Vec::new();
         for (key, value) in pairs {
             let value = self.evaluate(value, scope);
@@ -348,7 +350,7 @@ impl PyAnalyzer<'_> {
         PyValue::Dict(Rc::new(out))
     }
 
-    fn index(&mut self, object: &Rc<PyExpr>, keys: &[Rc<PyExpr>], scope: PyScopeId) -> PyValue {
+    fn evaluate_index(&mut self, object: &Rc<PyExpr>, keys: &[Rc<PyExpr>], scope: PyScopeId) -> PyValue {
         let object = self.evaluate(object, scope);
         let [key] = keys else { return object };
         match (&object, self.evaluate(key, scope)) {
@@ -363,11 +365,11 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    fn joined(&mut self, parts: &[Rc<PyExpr>], scope: PyScopeId) -> PyValue {
+    fn evaluate_joined(&mut self, parts: &[Rc<PyExpr>], scope: PyScopeId) -> PyValue {
         let mut text = String::new();
         for part in parts {
             match self.evaluate(part, scope) {
-                PyValue::Str(part) if text.len() + part.len() <= LONGEST => text.push_str(&part),
+                PyValue::Str(part) if text.len() + part.len() <= MAX_JOINED_LENGTH => text.push_str(&part),
                 PyValue::Number(number) => text.push_str(&number.to_string()),
                 _ => return PyValue::unknown(),
             }
@@ -376,17 +378,17 @@ impl PyAnalyzer<'_> {
     }
 }
 
-fn join(module: &str, item: &str) -> String {
+fn join_dotted(module: &str, item: &str) -> String {
     if module.is_empty() { item.to_owned() } else { format!("{module}.{item}") }
 }
 
 /// Where one side is not known: the other, if it decides.
-fn decided_or(other: PyValue, deciding: bool) -> PyValue {
+fn deciding_operand(other: PyValue, deciding: bool) -> PyValue {
     if other.is_certain() && other.truthiness() == Some(deciding) { other } else { PyValue::unknown() }
 }
 
 /// One of several values: the one they agree on. Those that are nothing, or not known, do not count.
-pub fn one_of(values: Vec<PyValue>) -> PyValue {
+pub fn common_value(values: Vec<PyValue>) -> PyValue {
     let mut known = values.into_iter().filter(|value| value.is_known() && !matches!(value, PyValue::None));
     let Some(first) = known.next() else { return PyValue::unknown() };
     let agrees = |other: PyValue| match (&first, &other) {
@@ -402,7 +404,7 @@ pub fn one_of(values: Vec<PyValue>) -> PyValue {
     if known.all(agrees) { first } else { PyValue::unknown() }
 }
 
-fn compared(one: &PyValue, how: PyComparison, other: &PyValue) -> Option<bool> {
+fn compare_values(one: &PyValue, how: PyComparison, other: &PyValue) -> Option<bool> {
     let equal = |one: &PyValue, other: &PyValue| match (one, other) {
         (PyValue::Str(one), PyValue::Str(other)) => Some(one == other),
         (PyValue::Bool(one), PyValue::Bool(other)) => Some(one == other),
@@ -427,12 +429,12 @@ fn compared(one: &PyValue, how: PyComparison, other: &PyValue) -> Option<bool> {
     }
 }
 
-fn added(one: &PyValue, other: &PyValue) -> PyValue {
+fn add_values(one: &PyValue, other: &PyValue) -> PyValue {
     match (one, other) {
-        (PyValue::Str(one), PyValue::Str(other)) if one.len() + other.len() <= LONGEST => {
+        (PyValue::Str(one), PyValue::Str(other)) if one.len() + other.len() <= MAX_JOINED_LENGTH => {
             PyValue::text(&format!("{one}{other}"))
         }
-        (PyValue::List(one), PyValue::List(other)) if one.len() + other.len() <= LONGEST => {
+        (PyValue::List(one), PyValue::List(other)) if one.len() + other.len() <= MAX_JOINED_LENGTH => {
             PyValue::List(Rc::new(one.iter().chain(&**other).cloned().collect()))
         }
         (PyValue::List(list), _) | (_, PyValue::List(list)) => PyValue::List(list.clone()),

@@ -9,10 +9,10 @@ use std::rc::Rc;
 use serde_json::{Map, Value as Json};
 
 use super::PyAnalyzer;
+use super::docstring::clean_docstring;
 use super::reach::Ways;
 use super::scope::PyScopeId;
 use super::syntax::{PyCall, PyExpr};
-use super::text::clean;
 use super::value::{PyArguments, PyFunction, PyValue};
 use gatelodge_catalogue::ExtractedTool;
 use server::{is_decorator, is_of_mcp, last};
@@ -132,13 +132,13 @@ impl PyAnalyzer<'_> {
                 let (_, others) = self.lineage(class);
                 let is_tool = |base: &Rc<str>| is_of_mcp(base) && last(base) == "Tool";
                 if others.iter().any(is_tool) {
-                    let arguments = self.arguments(call, scope);
+                    let arguments = self.evaluate_arguments(call, scope);
                     self.register_described(&arguments, None);
                 }
             }
             PyValue::Member(server, name) => self.at_server(call, server, name, scope),
             PyValue::ToolDecorator(registrar) => {
-                let function = self.arguments(call, scope).positional.first().cloned();
+                let function = self.evaluate_arguments(call, scope).positional.first().cloned();
                 if let Some(function) = self.named(call.positional.first(), function.as_ref()) {
                     self.register_function(&registrar.callee, &function, &registrar.arguments);
                 }
@@ -149,7 +149,7 @@ impl PyAnalyzer<'_> {
 
     /// A call of something of the SDK.
     fn constructs(&mut self, call: &Rc<PyCall>, path: &str, scope: PyScopeId) {
-        let arguments = self.arguments(call, scope);
+        let arguments = self.evaluate_arguments(call, scope);
         match last(path) {
             "Tool" => self.register_described(&arguments, Some((call, scope))),
             "from_function" => {
@@ -173,7 +173,7 @@ impl PyAnalyzer<'_> {
         match name {
             "tool" | "add_tool" => {
                 let callee = PyValue::Member(Rc::new(server.clone()), name.into());
-                let arguments = self.arguments(call, scope);
+                let arguments = self.evaluate_arguments(call, scope);
                 let function = arguments.get("fn", Some(0)).or_else(|| arguments.get("name_or_fn", None)).cloned();
                 let named = self.named(call.positional.first(), function.as_ref());
                 if let (true, Some(function)) = (self.is_at_server(&callee), named) {
@@ -181,7 +181,7 @@ impl PyAnalyzer<'_> {
                 }
             }
             "mount" | "import_server" => {
-                let arguments = self.arguments(call, scope);
+                let arguments = self.evaluate_arguments(call, scope);
                 self.mount(&arguments);
             }
             _ => {}
@@ -230,9 +230,9 @@ impl PyAnalyzer<'_> {
             (None, _) => return None,
         };
         let said = arguments.get("description", None).and_then(PyValue::as_str).cloned();
-        let (mut description, mut input_schema) = (said.map(|said| clean(&said)), empty_schema());
+        let (mut description, mut input_schema) = (said.map(|said| clean_docstring(&said)), empty_schema());
         if let PyValue::Function(function) = function {
-            description = description.or_else(|| function.def.docstring.as_deref().map(clean));
+            description = description.or_else(|| function.def.docstring.as_deref().map(clean_docstring));
             input_schema = self.signature(function, arguments.get("exclude_args", None));
         }
         let annotations = claims(arguments.get("annotations", None));
@@ -253,7 +253,7 @@ impl PyAnalyzer<'_> {
         at: Option<(&Rc<PyCall>, PyScopeId)>,
     ) -> Option<ExtractedTool> {
         let name = arguments.get("name", None)?.as_str()?;
-        let said = arguments.get("description", None).and_then(PyValue::as_str).map(|said| clean(said));
+        let said = arguments.get("description", None).and_then(PyValue::as_str).map(|said| clean_docstring(said));
         let loosely = |reader: &mut Self| {
             let (call, scope) = at?;
             let description = call.keywords.iter().find(|(name, _)| name.as_deref() == Some("description"))?;
@@ -277,7 +277,7 @@ impl PyAnalyzer<'_> {
                 _ => text.push('…'),
             }
         }
-        Some(clean(&text))
+        Some(clean_docstring(&text))
     }
 
     /// A dictionary that describes a tool as `tools/list` does.

@@ -43,7 +43,7 @@ impl PyAnalyzer<'_> {
             PyStmt::For { target, iterated, body } => {
                 self.walk_expression(iterated, scope);
                 let clause = [(target.clone(), iterated.clone())];
-                self.each(&clause, scope, &mut |reader, inner| {
+                self.for_each_element(&clause, scope, &mut |reader, inner| {
                     // What the body binds depends on the element.
                     let file = reader.scopes.get(inner).map_or(0, |scope| scope.file);
                     let names = reader.bound_names(body);
@@ -108,7 +108,7 @@ impl PyAnalyzer<'_> {
         }
         self.walk_stack.push(key);
         let mark = self.scopes.len();
-        let scope = self.enter(function, arguments);
+        let scope = self.open_function_scope(function, arguments);
         self.walk_statements(&function.def.body, scope);
         self.pop_scopes(mark, false);
         self.walk_stack.pop();
@@ -116,7 +116,7 @@ impl PyAnalyzer<'_> {
 
     /// A class: its own statements, and its methods and those it inherits, on any object of it.
     fn walk_class(&mut self, class: &Rc<PyClassDef>, scope: PyScopeId) {
-        let value = self.class(class, scope);
+        let value = self.class_value(class, scope);
         let own = PyValue::Instance(Rc::new(PyInstance { class: value.clone(), arguments: None, id: None }));
         for statement in &class.body {
             match statement {
@@ -165,7 +165,7 @@ impl PyAnalyzer<'_> {
                     self.walk_expression(value, scope);
                 }
             }
-            PyExpr::Comprehension(each) => self.each(&each.clauses, scope, &mut |reader, inner| {
+            PyExpr::Comprehension(each) => self.for_each_element(&each.clauses, scope, &mut |reader, inner| {
                 each.body.iter().for_each(|body| reader.walk_expression(body, inner));
             }),
             PyExpr::List(items) | PyExpr::JoinedStr(items) | PyExpr::Other(items) => {
@@ -209,14 +209,14 @@ impl PyAnalyzer<'_> {
             return;
         }
         if let PyValue::Class(class) = &callee {
-            let arguments = Some(self.walked_with(call, scope));
+            let arguments = Some(self.arguments_with_certainty(call, scope));
             let id = Some(Rc::as_ptr(call) as usize);
             self.walk_methods(&PyValue::Instance(Rc::new(PyInstance { class: class.clone(), arguments, id })), class);
         }
         if let PyValue::Function(function) = callee
             && function.def.can_register_tools
         {
-            let arguments = self.walked_with(call, scope);
+            let arguments = self.arguments_with_certainty(call, scope);
             let says = |value: &PyValue| value.is_known();
             if arguments.positional.iter().any(says) || arguments.keywords.iter().any(|(_, value)| says(value)) {
                 let (def, call) = (Rc::as_ptr(&function.def) as usize, Rc::as_ptr(call) as usize);

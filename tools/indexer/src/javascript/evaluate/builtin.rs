@@ -7,7 +7,7 @@ use crate::javascript::syntax::{Node, NodeId};
 use crate::javascript::value::{Env, Found, Stop, Value};
 
 impl Evaluator<'_> {
-    /// The value of `object.method(items)`, if it is one of these.
+    /// The value of `object.call_builtin_method(items)`, if it is one of these.
     pub(super) fn builtin(
         &mut self,
         object: NodeId,

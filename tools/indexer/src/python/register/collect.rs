@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{Registered, server_id};
 use crate::python::PyAnalyzer;
-use crate::python::evaluate::{fields, init};
+use crate::python::evaluate::{annotated_fields, find_init};
 use crate::python::scope::PyScopeId;
 use crate::python::syntax::{PyCall, PyExpr, PyFunctionDef};
 use crate::python::value::{PyArguments, PyClassValue, PyFunction, PyValue};
@@ -14,7 +14,7 @@ impl PyAnalyzer<'_> {
     /// counts as a tool if nothing else registers it, in a package that uses MCP.
     pub fn collects(&mut self, decorator: &Rc<PyExpr>, function: &Rc<PyFunction>, scope: PyScopeId) {
         let (callee, arguments) = match &**decorator {
-            PyExpr::Call(call) => (&call.callee, self.arguments(call, scope)),
+            PyExpr::Call(call) => (&call.callee, self.evaluate_arguments(call, scope)),
             _ => (decorator, PyArguments::default()),
         };
         if !self.imports_mcp || !speaks(callee) {
@@ -50,13 +50,13 @@ impl PyAnalyzer<'_> {
         let name = name.trim_matches('_').to_ascii_lowercase();
         let arguments = match callee {
             PyValue::Function(own) if matches!(name.as_str(), "register_tool" | "add_tool" | "register") => {
-                let arguments = self.arguments(call, scope);
+                let arguments = self.evaluate_arguments(call, scope);
                 named(own, arguments)
             }
             PyValue::Class(class)
                 if matches!(&*name, "tool" | "toolspec" | "tooldef" | "tooldefinition" | "mcptool") =>
             {
-                let arguments = self.arguments(call, scope);
+                let arguments = self.evaluate_arguments(call, scope);
                 self.fields_of(class, arguments)
             }
             _ => return,
@@ -77,11 +77,11 @@ impl PyAnalyzer<'_> {
     /// Arguments by the names of a class's fields.
     fn fields_of(&mut self, class: &PyClassValue, arguments: PyArguments) -> PyArguments {
         let lineage = self.lineage(class).0;
-        if let Some(init) = lineage.iter().find_map(|class| init(&class.class)) {
+        if let Some(init) = lineage.iter().find_map(|class| find_init(&class.class)) {
             let own = Some(PyValue::None);
             return named(&PyFunction { def: init.clone(), scope: class.scope, receiver: own }, arguments);
         }
-        let names = lineage.iter().rev().flat_map(|class| fields(&class.class)).map(|(name, ..)| name);
+        let names = lineage.iter().rev().flat_map(|class| annotated_fields(&class.class)).map(|(name, ..)| name);
         let placed: Vec<_> = names.zip(arguments.positional).collect();
         PyArguments { keywords: arguments.keywords.into_iter().chain(placed).collect(), ..PyArguments::default() }
     }

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use serde_json::{Map, Value as Json, json};
 
 use crate::python::PyAnalyzer;
-use crate::python::evaluate::fields;
+use crate::python::docstring::clean_docstring;
+use crate::python::evaluate::annotated_fields;
 use crate::python::scope::PyScopeId;
 use crate::python::syntax::{PyCall, PyExpr};
-use crate::python::text::clean;
 use crate::python::value::{PyClassValue, PyValue};
 
 /// How deep objects in objects are told.
@@ -18,7 +18,7 @@ impl PyAnalyzer<'_> {
     /// An enumeration, or the fields of a model.
     pub fn class_schema(&mut self, class: &PyClassValue, depth: usize) -> Json {
         if self.is_enum(class) {
-            let members: Vec<Json> = self.members(class).iter().filter_map(PyValue::to_json).collect();
+            let members: Vec<Json> = self.enum_values(class).iter().filter_map(PyValue::to_json).collect();
             let kind = if members.iter().all(Json::is_i64) && !members.is_empty() { "integer" } else { "string" };
             return json!({"type": kind, "enum": members});
         }
@@ -27,7 +27,7 @@ impl PyAnalyzer<'_> {
         }
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for class in self.lineage(class).0.iter().rev() {
-            for (name, annotation, default) in fields(&class.class) {
+            for (name, annotation, default) in annotated_fields(&class.class) {
                 if name.starts_with('_') || &*name == "model_config" || is_class_var(&annotation) {
                     continue;
                 }
@@ -44,7 +44,7 @@ impl PyAnalyzer<'_> {
         }
         let mut schema = Map::new();
         if let Some(text) = &class.class.docstring {
-            schema.insert("description".to_owned(), Json::from(clean(text)));
+            schema.insert("description".to_owned(), Json::from(clean_docstring(text)));
         }
         schema.insert("type".to_owned(), Json::from("object"));
         schema.insert("properties".to_owned(), Json::Object(properties));
@@ -56,7 +56,7 @@ impl PyAnalyzer<'_> {
 
     fn alias(&mut self, default: Option<&Rc<PyExpr>>, scope: PyScopeId) -> Option<String> {
         let call = field_call(default?)?;
-        let arguments = self.arguments(&call, scope);
+        let arguments = self.evaluate_arguments(&call, scope);
         arguments.get("alias", None).and_then(PyValue::as_str).map(|alias| alias.to_string())
     }
 
@@ -100,7 +100,7 @@ impl PyAnalyzer<'_> {
 
     /// What `Field(…)` says.
     pub fn described_by(&mut self, call: &Rc<PyCall>, scope: PyScopeId, schema: &mut Map<String, Json>) {
-        let arguments = self.arguments(call, scope);
+        let arguments = self.evaluate_arguments(call, scope);
         let words = [
             ("description", "description"),
             ("ge", "minimum"),

@@ -1,7 +1,7 @@
 //! Texts as Python shows them.
 
 /// A docstring without the indentation of its source.
-pub fn clean(text: &str) -> String {
+pub fn clean_docstring(text: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let rest = text.lines().skip(1).filter(|line| !line.trim().is_empty());
     let margin = rest.map(indent).min().unwrap_or_default();

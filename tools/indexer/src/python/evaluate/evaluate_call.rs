@@ -4,25 +4,25 @@ use std::rc::Rc;
 
 use crate::python::PyAnalyzer;
 use crate::python::decide::asked;
+use crate::python::docstring::clean_docstring;
 use crate::python::scope::{PyScope, PyScopeId};
 use crate::python::syntax::{PyCall, PyExpr, PyStmt};
-use crate::python::text::clean;
 use crate::python::value::{PyArguments, PyExternalObject, PyFunction, PyInstance, PyToolDecorator, PyValue};
 
 /// How deep calls within calls are followed for a value.
-const DEEPEST_CALL: usize = 6;
+const MAX_CALL_DEPTH: usize = 6;
 /// The most elements that are gone through.
-const MOST_ELEMENTS: usize = 2_000;
+const MAX_ITERATED_ELEMENTS: usize = 2_000;
 
 impl PyAnalyzer<'_> {
-    pub fn call(&mut self, call: &Rc<PyCall>, scope: PyScopeId) -> PyValue {
+    pub fn evaluate_call(&mut self, call: &Rc<PyCall>, scope: PyScopeId) -> PyValue {
         let callee = self.evaluate(&call.callee, scope);
         if let PyValue::Unknown(Some(name)) = &callee {
-            return self.built_in(name, call, scope);
+            return self.call_builtin(name, call, scope);
         }
-        let arguments = self.arguments(call, scope);
+        let arguments = self.evaluate_arguments(call, scope);
         match callee {
-            PyValue::Function(function) => self.returned(&function, &arguments),
+            PyValue::Function(function) => self.evaluate_return(&function, &arguments),
             PyValue::Class(class) if self.is_enum(&class) => {
                 arguments.positional.first().cloned().unwrap_or(PyValue::unknown())
             }
@@ -35,15 +35,15 @@ impl PyAnalyzer<'_> {
             }
             PyValue::External(path) => match self.is_strict.then(|| asked(&path, &arguments)).flatten() {
                 Some(value) => value,
-                None => external(path, arguments, Rc::as_ptr(call) as usize),
+                None => call_external(path, arguments, Rc::as_ptr(call) as usize),
             },
-            PyValue::Member(object, name) => self.method(&object, &name, &arguments),
+            PyValue::Member(object, name) => self.call_builtin_method(&object, &name, &arguments),
             _ => PyValue::unknown(),
         }
     }
 
     /// What the arguments of a call come to.
-    pub fn arguments(&mut self, call: &PyCall, scope: PyScopeId) -> PyArguments {
+    pub fn evaluate_arguments(&mut self, call: &PyCall, scope: PyScopeId) -> PyArguments {
         let mut out = PyArguments::default();
         for argument in &call.positional {
             match &**argument {
@@ -69,10 +69,10 @@ impl PyAnalyzer<'_> {
     }
 
     /// Arguments that a function is walked with, with those marked that are not sure.
-    pub fn walked_with(&mut self, call: &Rc<PyCall>, scope: PyScopeId) -> PyArguments {
-        let mut arguments = self.arguments(call, scope);
+    pub fn arguments_with_certainty(&mut self, call: &Rc<PyCall>, scope: PyScopeId) -> PyArguments {
+        let mut arguments = self.evaluate_arguments(call, scope);
         let before = std::mem::replace(&mut self.is_strict, true);
-        let sure = self.arguments(call, scope);
+        let sure = self.evaluate_arguments(call, scope);
         self.is_strict = before;
         let is_plain =
             |value: &PyValue| !value.has_scope() && !matches!(value, PyValue::ExternalObject(_) | PyValue::External(_));
@@ -86,21 +86,21 @@ impl PyAnalyzer<'_> {
     }
 
     /// What a function returns, if it is one thing.
-    pub fn returned(&mut self, function: &PyFunction, arguments: &PyArguments) -> PyValue {
+    pub fn evaluate_return(&mut self, function: &PyFunction, arguments: &PyArguments) -> PyValue {
         let key = Rc::as_ptr(&function.def) as usize;
-        if self.return_stack.contains(&key) || self.return_stack.len() >= DEEPEST_CALL {
+        if self.return_stack.contains(&key) || self.return_stack.len() >= MAX_CALL_DEPTH {
             return PyValue::unknown();
         }
         self.return_stack.push(key);
-        let scope = self.enter(function, arguments);
+        let scope = self.open_function_scope(function, arguments);
         let mut values = Vec::new();
-        self.returns(&function.def.body, scope, &mut values);
+        self.collect_returns(&function.def.body, scope, &mut values);
         self.return_stack.pop();
         self.agreed(values)
     }
 
     /// Collects what may be returned; true if nothing after it runs.
-    fn returns(&mut self, body: &[PyStmt], scope: PyScopeId, out: &mut Vec<PyValue>) -> bool {
+    fn collect_returns(&mut self, body: &[PyStmt], scope: PyScopeId, out: &mut Vec<PyValue>) -> bool {
         for statement in body {
             let ends = match statement {
                 PyStmt::Return(value) => {
@@ -110,17 +110,18 @@ impl PyAnalyzer<'_> {
                 PyStmt::If { condition, body, otherwise } => {
                     let condition = self.evaluate(condition, scope);
                     match self.truth(&condition) {
-                        Some(true) => self.returns(body, scope, out),
-                        Some(false) => self.returns(otherwise, scope, out),
+                        Some(true) => self.collect_returns(body, scope, out),
+                        Some(false) => self.collect_returns(otherwise, scope, out),
                         None => {
-                            let (one, other) = (self.returns(body, scope, out), self.returns(otherwise, scope, out));
+                            let (one, other) =
+                                (self.collect_returns(body, scope, out), self.collect_returns(otherwise, scope, out));
                             one && other
                         }
                     }
                 }
-                PyStmt::Block(inner) => self.returns(inner, scope, out),
+                PyStmt::Block(inner) => self.collect_returns(inner, scope, out),
                 PyStmt::For { body: inner, .. } => {
-                    self.returns(inner, scope, out);
+                    self.collect_returns(inner, scope, out);
                     false
                 }
                 _ => false,
@@ -132,8 +133,8 @@ impl PyAnalyzer<'_> {
         false
     }
 
-    fn built_in(&mut self, name: &Rc<str>, call: &Rc<PyCall>, scope: PyScopeId) -> PyValue {
-        let arguments = self.arguments(call, scope);
+    fn call_builtin(&mut self, name: &Rc<str>, call: &Rc<PyCall>, scope: PyScopeId) -> PyValue {
+        let arguments = self.evaluate_arguments(call, scope);
         let first = arguments.positional.first().cloned();
         match (&**name, first) {
             ("dict", first) => {
@@ -153,7 +154,7 @@ impl PyAnalyzer<'_> {
                 PyValue::List(Rc::new(list.iter().map(pair).collect()))
             }
             ("getattr", Some(object)) => match arguments.positional.get(1) {
-                Some(PyValue::Str(name)) => self.attribute(object, name),
+                Some(PyValue::Str(name)) => self.evaluate_attribute(object, name),
                 _ => PyValue::unknown(),
             },
             // A class or a function that is not found goes by its name.
@@ -161,7 +162,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    fn method(&mut self, object: &PyValue, name: &Rc<str>, arguments: &PyArguments) -> PyValue {
+    fn call_builtin_method(&mut self, object: &PyValue, name: &Rc<str>, arguments: &PyArguments) -> PyValue {
         let first = arguments.positional.first();
         match (object, &**name) {
             (PyValue::Str(text), "strip") if first.is_none() => PyValue::text(text.trim()),
@@ -217,7 +218,7 @@ impl PyAnalyzer<'_> {
 
     /// Goes through all elements that clauses name, with the names bound. What cannot be gone through is gone
     /// through once, with its names unknown.
-    pub fn each(
+    pub fn for_each_element(
         &mut self,
         clauses: &[(Rc<PyExpr>, Rc<PyExpr>)],
         scope: PyScopeId,
@@ -228,14 +229,14 @@ impl PyAnalyzer<'_> {
         let before = self.registered_tools.count() + self.deferred_tools.count();
         let all = self.evaluate(iterated, scope);
         let is_long = match &all {
-            PyValue::List(list) => list.len() > MOST_ELEMENTS,
-            PyValue::Dict(pairs) => pairs.len() > MOST_ELEMENTS,
+            PyValue::List(list) => list.len() > MAX_ITERATED_ELEMENTS,
+            PyValue::Dict(pairs) => pairs.len() > MAX_ITERATED_ELEMENTS,
             _ => false,
         };
         let elements = match all {
-            PyValue::List(list) => list.iter().take(MOST_ELEMENTS).cloned().collect(),
-            PyValue::Dict(pairs) => pairs.iter().take(MOST_ELEMENTS).map(|(key, _)| key.clone()).collect(),
-            PyValue::Class(class) if self.is_enum(&class) => self.members(&class),
+            PyValue::List(list) => list.iter().take(MAX_ITERATED_ELEMENTS).cloned().collect(),
+            PyValue::Dict(pairs) => pairs.iter().take(MAX_ITERATED_ELEMENTS).map(|(key, _)| key.clone()).collect(),
+            PyValue::Class(class) if self.is_enum(&class) => self.enum_values(&class),
             _ => vec![PyValue::unknown()],
         };
         for element in elements {
@@ -243,16 +244,16 @@ impl PyAnalyzer<'_> {
                 return;
             }
             let mut inner = PyScope::within(scope, file);
-            bind(&mut inner, target, &element);
+            bind_target(&mut inner, target, &element);
             let inner = self.push_scope(inner);
-            self.each(rest, inner, work);
+            self.for_each_element(rest, inner, work);
         }
         // The rest would have been tools as well.
         self.is_truncated |= is_long && self.registered_tools.count() + self.deferred_tools.count() > before;
     }
 
     /// The values of an enumeration.
-    pub fn members(&mut self, class: &crate::python::value::PyClassValue) -> Vec<PyValue> {
+    pub fn enum_values(&mut self, class: &crate::python::value::PyClassValue) -> Vec<PyValue> {
         let mut out = Vec::new();
         for statement in &class.class.body {
             if let PyStmt::Assign { target, value: Some(value), .. } = statement
@@ -265,7 +266,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-fn bind(scope: &mut PyScope, target: &PyExpr, element: &PyValue) {
+fn bind_target(scope: &mut PyScope, target: &PyExpr, element: &PyValue) {
     match target {
         PyExpr::Name(name) => {
             let element =
@@ -275,18 +276,20 @@ fn bind(scope: &mut PyScope, target: &PyExpr, element: &PyValue) {
         PyExpr::List(targets) => {
             let parts = if let PyValue::List(parts) = element { parts.as_slice() } else { &[] };
             for (at, target) in targets.iter().enumerate() {
-                bind(scope, target, parts.get(at).unwrap_or(&PyValue::unknown()));
+                bind_target(scope, target, parts.get(at).unwrap_or(&PyValue::unknown()));
             }
         }
         _ => {}
     }
 }
 
-fn external(path: Rc<str>, arguments: PyArguments, id: usize) -> PyValue {
+fn call_external(path: Rc<str>, arguments: PyArguments, id: usize) -> PyValue {
     let first = arguments.positional.first();
     match (&*path, first) {
         ("os.getenv" | "os.environ.get", _) => arguments.positional.get(1).cloned().unwrap_or(PyValue::None),
-        ("textwrap.dedent" | "inspect.cleandoc" | "dedent", Some(PyValue::Str(text))) => PyValue::text(&clean(text)),
+        ("textwrap.dedent" | "inspect.cleandoc" | "dedent", Some(PyValue::Str(text))) => {
+            PyValue::text(&clean_docstring(text))
+        }
         ("copy.deepcopy" | "copy.copy", Some(value)) => value.clone(),
         _ => PyValue::ExternalObject(Rc::new(PyExternalObject { path, arguments, id })),
     }

@@ -9,17 +9,17 @@ use crate::python::value::{PyArguments, PyClassValue, PyFunction, PyInstance, Py
 use crate::user_supplied_settings::is_user_supplied;
 
 /// How many classes one may rest on.
-const MOST_BASES: usize = 12;
+const MAX_BASE_CLASSES: usize = 12;
 
 impl PyAnalyzer<'_> {
     /// A member of a value.
-    pub fn attribute(&mut self, object: PyValue, name: &Rc<str>) -> PyValue {
+    pub fn evaluate_attribute(&mut self, object: PyValue, name: &Rc<str>) -> PyValue {
         let member = |object: PyValue| PyValue::Member(Rc::new(object), name.clone());
         if self.is_strict && is_user_supplied(name) {
             return member(object);
         }
         match &object {
-            PyValue::Module(file) => self.member_of(*file, name),
+            PyValue::Module(file) => self.module_member(*file, name),
             PyValue::External(path) => PyValue::External(format!("{path}.{name}").into()),
             PyValue::Str(_) if &**name == "value" => object,
             PyValue::Function(function) => match &**name {
@@ -28,10 +28,10 @@ impl PyAnalyzer<'_> {
                 _ => member(object),
             },
             PyValue::Class(class) if &**name == "__name__" => PyValue::Str(class.class.name.clone()),
-            PyValue::Class(class) => self.of_class(class, name, None).unwrap_or_else(|| member(object)),
+            PyValue::Class(class) => self.find_class_member(class, name, None).unwrap_or_else(|| member(object)),
             PyValue::Instance(instance) => {
                 let instance = instance.clone();
-                self.of_instance(&instance, name).unwrap_or_else(|| member(object))
+                self.find_instance_member(&instance, name).unwrap_or_else(|| member(object))
             }
             PyValue::ExternalObject(foreign) => {
                 let known = foreign.arguments.get(name, None).cloned().or_else(|| self.flag(foreign, name));
@@ -51,7 +51,8 @@ impl PyAnalyzer<'_> {
             for base in &class.class.bases {
                 match self.evaluate(base, outside) {
                     PyValue::Class(base)
-                        if own.len() < MOST_BASES && !own.iter().any(|known| Rc::ptr_eq(&known.class, &base.class)) =>
+                        if own.len() < MAX_BASE_CLASSES
+                            && !own.iter().any(|known| Rc::ptr_eq(&known.class, &base.class)) =>
                     {
                         own.push(base);
                     }
@@ -66,63 +67,68 @@ impl PyAnalyzer<'_> {
 
     pub fn is_enum(&mut self, class: &PyClassValue) -> bool {
         let (_, others) = self.lineage(class);
-        others.iter().any(|base| matches!(last(base), "Enum" | "StrEnum" | "IntEnum"))
+        others.iter().any(|base| matches!(last_segment(base), "Enum" | "StrEnum" | "IntEnum"))
     }
 
     /// A member that stands in the class itself.
-    fn of_class(&mut self, class: &PyClassValue, name: &Rc<str>, own: Option<&PyValue>) -> Option<PyValue> {
+    fn find_class_member(&mut self, class: &PyClassValue, name: &Rc<str>, own: Option<&PyValue>) -> Option<PyValue> {
         for class in self.lineage(class).0 {
             let Some(binding) = self.scopes.get(class.scope).and_then(|scope| scope.get(name).cloned()) else {
                 continue;
             };
-            let PyBinding::Def(def) = &binding else { return Some(self.bound(name, binding, class.scope)) };
+            let PyBinding::Def(def) = &binding else { return Some(self.evaluate_binding(name, binding, class.scope)) };
             let function = PyFunction { def: def.clone(), scope: class.scope, receiver: own.cloned() };
             let is_property = def.decorators.iter().any(|decorator| {
                 matches!(&**decorator, PyExpr::Name(name) if matches!(&**name, "property" | "cached_property"))
             });
             return Some(match (is_property, own) {
-                (true, Some(_)) => self.returned(&function, &PyArguments::default()),
+                (true, Some(_)) => self.evaluate_return(&function, &PyArguments::default()),
                 _ => PyValue::Function(Rc::new(function)),
             });
         }
         None
     }
 
-    fn of_instance(&mut self, instance: &Rc<PyInstance>, name: &Rc<str>) -> Option<PyValue> {
+    fn find_instance_member(&mut self, instance: &Rc<PyInstance>, name: &Rc<str>) -> Option<PyValue> {
         let lineage = self.lineage(&instance.class).0;
-        if let Some(given) = self.given(instance, &lineage, name) {
+        if let Some(given) = self.find_constructor_field(instance, &lineage, name) {
             return Some(given);
         }
-        if self.is_strict && times_assigned(&lineage, name) > 1 {
+        if self.is_strict && count_assignments(&lineage, name) > 1 {
             return Some(PyValue::unknown());
         }
         for class in &lineage {
             for statement in &class.class.body {
                 let PyStmt::Def(def) = statement else { continue };
-                let Some(value) = assigned(&def.body, name) else { continue };
-                let scope = self.inside_method(instance, &lineage, class, def);
+                let Some(value) = find_self_assignment(&def.body, name) else { continue };
+                let scope = self.open_method_scope(instance, &lineage, class, def);
                 let value = self.evaluate(&value, scope);
                 if value.is_known() {
                     return Some(value);
                 }
             }
         }
-        self.of_class(&instance.class, name, Some(&PyValue::Instance(instance.clone())))
+        self.find_class_member(&instance.class, name, Some(&PyValue::Instance(instance.clone())))
     }
 
     /// A field that was given when the object was made, if its class has no say in it.
-    fn given(&mut self, instance: &PyInstance, lineage: &[PyClassValue], name: &Rc<str>) -> Option<PyValue> {
+    fn find_constructor_field(
+        &mut self,
+        instance: &PyInstance,
+        lineage: &[PyClassValue],
+        name: &Rc<str>,
+    ) -> Option<PyValue> {
         let arguments = instance.arguments.as_ref()?;
-        if lineage.iter().any(|class| init(&class.class).is_some()) {
+        if lineage.iter().any(|class| find_init(&class.class).is_some()) {
             return None;
         }
-        let fields = lineage.iter().rev().flat_map(|class| fields(&class.class));
+        let fields = lineage.iter().rev().flat_map(|class| annotated_fields(&class.class));
         let place = fields.map(|(field, ..)| field).position(|field| field == *name);
         arguments.get(name, place).cloned()
     }
 
     /// The scope of a method as it runs on an object.
-    fn inside_method(
+    fn open_method_scope(
         &mut self,
         instance: &Rc<PyInstance>,
         lineage: &[PyClassValue],
@@ -132,7 +138,7 @@ impl PyAnalyzer<'_> {
         let own = Some(PyValue::Instance(instance.clone()));
         let function = PyFunction { def: def.clone(), scope: class.scope, receiver: own };
         let arguments = if &*def.name == "__init__" { self.init_arguments(instance, lineage, class) } else { None };
-        self.enter(&function, &arguments.unwrap_or_default())
+        self.open_function_scope(&function, &arguments.unwrap_or_default())
     }
 
     /// What reaches the `__init__` of a class: the object's own arguments, or what a class nearer to it hands on.
@@ -143,20 +149,20 @@ impl PyAnalyzer<'_> {
         of: &PyClassValue,
     ) -> Option<PyArguments> {
         let nearer = lineage.iter().take_while(|class| !Rc::ptr_eq(&class.class, &of.class));
-        let nearer = nearer.filter_map(|class| Some((class.clone(), init(&class.class)?.clone())));
+        let nearer = nearer.filter_map(|class| Some((class.clone(), find_init(&class.class)?.clone())));
         let mut arguments = instance.arguments.clone();
         for (class, def) in nearer.collect::<Vec<_>>() {
             let own = Some(PyValue::Instance(instance.clone()));
             let function = PyFunction { def: def.clone(), scope: class.scope, receiver: own };
-            let scope = self.enter(&function, &arguments.unwrap_or_default());
-            let call = handed_on(&def.body)?;
-            arguments = Some(self.arguments(&call, scope));
+            let scope = self.open_function_scope(&function, &arguments.unwrap_or_default());
+            let call = find_super_init_call(&def.body)?;
+            arguments = Some(self.evaluate_arguments(&call, scope));
         }
         arguments
     }
 
     /// Opens the scope of a function with its arguments.
-    pub fn enter(&mut self, function: &PyFunction, arguments: &PyArguments) -> PyScopeId {
+    pub fn open_function_scope(&mut self, function: &PyFunction, arguments: &PyArguments) -> PyScopeId {
         let file = self.scopes.get(function.scope).map_or(0, |scope| scope.file);
         let mut scope = PyScope::within(function.scope, file).with_names(self.bound_names(&function.def.body));
         let mut place = 0;
@@ -165,7 +171,7 @@ impl PyAnalyzer<'_> {
                 scope.bind_value(&parameter.name, own.clone());
                 continue;
             }
-            if let Some(rest) = rest(&function.def, parameter.kind, arguments, place) {
+            if let Some(rest) = rest_argument(&function.def, parameter.kind, arguments, place) {
                 scope.bind_value(&parameter.name, rest);
                 continue;
             }
@@ -183,7 +189,7 @@ impl PyAnalyzer<'_> {
 }
 
 /// What a parameter takes that takes what is left.
-fn rest(def: &PyFunctionDef, rest: PyParameterKind, arguments: &PyArguments, place: usize) -> Option<PyValue> {
+fn rest_argument(def: &PyFunctionDef, rest: PyParameterKind, arguments: &PyArguments, place: usize) -> Option<PyValue> {
     match rest {
         PyParameterKind::Single => None,
         PyParameterKind::VarPositional => {
@@ -199,11 +205,11 @@ fn rest(def: &PyFunctionDef, rest: PyParameterKind, arguments: &PyArguments, pla
     }
 }
 
-fn last(path: &str) -> &str {
+fn last_segment(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-pub fn init(class: &PyClassDef) -> Option<&Rc<PyFunctionDef>> {
+pub fn find_init(class: &PyClassDef) -> Option<&Rc<PyFunctionDef>> {
     class.body.iter().find_map(|statement| match statement {
         PyStmt::Def(def) if &*def.name == "__init__" => Some(def),
         _ => None,
@@ -211,7 +217,7 @@ pub fn init(class: &PyClassDef) -> Option<&Rc<PyFunctionDef>> {
 }
 
 /// The annotated fields of a class: name, type, default.
-pub fn fields(class: &PyClassDef) -> impl Iterator<Item = (Rc<str>, Rc<PyExpr>, Option<Rc<PyExpr>>)> {
+pub fn annotated_fields(class: &PyClassDef) -> impl Iterator<Item = (Rc<str>, Rc<PyExpr>, Option<Rc<PyExpr>>)> {
     class.body.iter().filter_map(|statement| match statement {
         PyStmt::Assign { target, annotation: Some(annotation), value } => match &**target {
             PyExpr::Name(name) => Some((name.clone(), annotation.clone(), value.clone())),
@@ -222,7 +228,7 @@ pub fn fields(class: &PyClassDef) -> impl Iterator<Item = (Rc<str>, Rc<PyExpr>, 
 }
 
 /// What `self.name = …` assigns.
-fn assigned(body: &[PyStmt], name: &str) -> Option<Rc<PyExpr>> {
+fn find_self_assignment(body: &[PyStmt], name: &str) -> Option<Rc<PyExpr>> {
     body.iter().find_map(|statement| match statement {
         PyStmt::Assign { target, value: Some(value), .. } => match &**target {
             PyExpr::Attribute(object, member) if &**member == name => {
@@ -231,31 +237,37 @@ fn assigned(body: &[PyStmt], name: &str) -> Option<Rc<PyExpr>> {
             }
             _ => None,
         },
-        PyStmt::Block(inner) | PyStmt::Fallback(inner) | PyStmt::For { body: inner, .. } => assigned(inner, name),
-        PyStmt::If { body, otherwise, .. } => assigned(body, name).or_else(|| assigned(otherwise, name)),
+        PyStmt::Block(inner) | PyStmt::Fallback(inner) | PyStmt::For { body: inner, .. } => {
+            find_self_assignment(inner, name)
+        }
+        PyStmt::If { body, otherwise, .. } => {
+            find_self_assignment(body, name).or_else(|| find_self_assignment(otherwise, name))
+        }
         _ => None,
     })
 }
 
 /// How often a class and those it rests on assign a member.
-fn times_assigned(lineage: &[PyClassValue], name: &str) -> usize {
-    fn times(body: &[PyStmt], name: &str) -> usize {
+fn count_assignments(lineage: &[PyClassValue], name: &str) -> usize {
+    fn count_in_body(body: &[PyStmt], name: &str) -> usize {
         let each = body.iter().map(|statement| match statement {
             PyStmt::Assign { target, .. } => {
                 usize::from(matches!(&**target, PyExpr::Attribute(_, member) if &**member == name))
             }
-            PyStmt::Block(inner) | PyStmt::Fallback(inner) | PyStmt::For { body: inner, .. } => times(inner, name),
-            PyStmt::If { body, otherwise, .. } => times(body, name) + times(otherwise, name),
+            PyStmt::Block(inner) | PyStmt::Fallback(inner) | PyStmt::For { body: inner, .. } => {
+                count_in_body(inner, name)
+            }
+            PyStmt::If { body, otherwise, .. } => count_in_body(body, name) + count_in_body(otherwise, name),
             _ => 0,
         });
         each.sum()
     }
     let bodies = lineage.iter().flat_map(|class| &class.class.body);
-    bodies.map(|statement| if let PyStmt::Def(def) = statement { times(&def.body, name) } else { 0 }).sum()
+    bodies.map(|statement| if let PyStmt::Def(def) = statement { count_in_body(&def.body, name) } else { 0 }).sum()
 }
 
 /// The call `super().__init__(…)`.
-fn handed_on(body: &[PyStmt]) -> Option<Rc<crate::python::syntax::PyCall>> {
+fn find_super_init_call(body: &[PyStmt]) -> Option<Rc<crate::python::syntax::PyCall>> {
     body.iter().find_map(|statement| match statement {
         PyStmt::Expr(expr) => match &**expr {
             PyExpr::Call(call) => match &*call.callee {
@@ -264,7 +276,7 @@ fn handed_on(body: &[PyStmt]) -> Option<Rc<crate::python::syntax::PyCall>> {
             },
             _ => None,
         },
-        PyStmt::Block(inner) | PyStmt::If { body: inner, .. } => handed_on(inner),
+        PyStmt::Block(inner) | PyStmt::If { body: inner, .. } => find_super_init_call(inner),
         _ => None,
     })
 }
