@@ -3,18 +3,18 @@
 //! The sources are parsed, never run. Names are followed to what they stand for, also through imports, loops over
 //! known lists, and functions that register on behalf of others; what cannot be known is left out.
 
-mod decide;
+mod default_conditions;
 mod docstring;
 mod evaluate;
 mod files;
 mod follow;
+mod function_renames;
 mod load;
 mod lower;
 mod program;
 mod reach;
 mod register;
 mod remark;
-mod rename;
 mod schema;
 mod scope;
 mod statement_walk;
@@ -27,10 +27,10 @@ use std::rc::Rc;
 
 use evaluate::PyEvaluationState;
 use files::Files;
+use function_renames::FunctionRenames;
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 use reach::Reach;
 use register::{Found, Registered};
-use rename::Renames;
 use scope::{PyBoundNames, PyScope, PyScopeId};
 use syntax::PyStmt;
 use value::PyValue;
@@ -116,7 +116,7 @@ struct PyAnalyzer<'f> {
     disabled_depth: usize,
     reachability: Reach,
     /// Functions that get another name, by file.
-    function_renames: HashMap<usize, Renames>,
+    function_renames: HashMap<usize, FunctionRenames>,
     /// Functions that were walked with the arguments of a call.
     entered_calls: HashMap<usize, HashSet<usize>>,
     /// What flags of the command line are if they are left out; none if that is not one thing.

@@ -77,7 +77,7 @@ impl PyAnalyzer<'_> {
             }
             PyExpr::Or(one, other) => {
                 let one = self.evaluate(one, scope);
-                match self.truth(&one) {
+                match self.truthiness(&one) {
                     Some(true) => one,
                     None if self.is_strict => deciding_operand(self.evaluate(other, scope), true),
                     _ => self.evaluate(other, scope),
@@ -85,7 +85,7 @@ impl PyAnalyzer<'_> {
             }
             PyExpr::And(one, other) => {
                 let one = self.evaluate(one, scope);
-                match self.truth(&one) {
+                match self.truthiness(&one) {
                     Some(false) => one,
                     None if self.is_strict => deciding_operand(self.evaluate(other, scope), false),
                     _ => self.evaluate(other, scope),
@@ -93,22 +93,23 @@ impl PyAnalyzer<'_> {
             }
             PyExpr::Not(inner) => {
                 let inner = self.evaluate(inner, scope);
-                self.truth(&inner).map_or(PyValue::unknown(), |truth| PyValue::Bool(!truth))
+                self.truthiness(&inner).map_or(PyValue::unknown(), |truth| PyValue::Bool(!truth))
             }
             PyExpr::Compare(one, how, other) => {
                 let (one, other) = (self.evaluate(one, scope), self.evaluate(other, scope));
-                let truth = self.compared_outside(&one, *how, &other).or_else(|| compare_values(&one, *how, &other));
+                let truth =
+                    self.compare_with_environment(&one, *how, &other).or_else(|| compare_values(&one, *how, &other));
                 truth.map_or(PyValue::unknown(), PyValue::Bool)
             }
             PyExpr::JoinedStr(parts) => self.evaluate_joined(parts, scope),
             PyExpr::Conditional { then, condition, otherwise } => {
                 let condition = self.evaluate(condition, scope);
-                match self.truth(&condition) {
+                match self.truthiness(&condition) {
                     Some(true) => self.evaluate(then, scope),
                     Some(false) => self.evaluate(otherwise, scope),
                     None => {
                         let values = vec![self.evaluate(then, scope), self.evaluate(otherwise, scope)];
-                        self.agreed(values)
+                        self.merge_values(values)
                     }
                 }
             }
@@ -153,7 +154,7 @@ impl PyAnalyzer<'_> {
         let (is_first, steps, ends) =
             (self.evaluation.names_in_progress.is_empty(), self.steps, self.evaluation.interruptions);
         let key = (scope, name.clone());
-        if self.is_strict && self.is_unsettled(name, &binding, scope) {
+        if self.is_strict && self.is_reassignable(name, &binding, scope) {
             return PyValue::Unknown(Some(name.clone()));
         }
         if !self.evaluation.names_in_progress.insert(key.clone()) {
@@ -166,7 +167,7 @@ impl PyAnalyzer<'_> {
             PyBinding::Expr(expr) => self.evaluate(&expr, scope),
             PyBinding::Alternatives(all) => {
                 let values = all.iter().map(|expr| self.evaluate(expr, scope)).collect();
-                self.agreed(values)
+                self.merge_values(values)
             }
             PyBinding::Def(def) => self.function_value(Rc::new(PyFunction { def, scope, receiver: None })),
             PyBinding::Class(class) => PyValue::Class(self.class_value(&class, scope)),

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::PyAnalyzer;
-use super::rename::renames;
+use super::function_renames::function_renames;
 use super::scope::PyScopeId;
 use super::syntax::{PyCall, PyImport};
 use super::value::PyFunction;
@@ -235,7 +235,7 @@ impl<'f> PyAnalyzer<'f> {
             for line in file.text.lines() {
                 self.reachability.changed.extend(changed(line.trim_start()).map(|name| (at, Rc::from(name))));
             }
-            self.function_renames.insert(at, renames(file));
+            self.function_renames.insert(at, function_renames(file));
         }
     }
 }

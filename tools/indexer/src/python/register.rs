@@ -225,7 +225,7 @@ impl PyAnalyzer<'_> {
         });
         let name = match (given, function) {
             (Some(given), _) => given.as_str().cloned()?,
-            (None, PyValue::Function(function)) => self.own_name(function)?,
+            (None, PyValue::Function(function)) => self.find_function_name(function)?,
             (None, PyValue::External(path)) => last(path).into(),
             (None, _) => return None,
         };

@@ -57,7 +57,7 @@ impl PyAnalyzer<'_> {
             PyStmt::If { condition, body, otherwise } => {
                 self.walk_expression(condition, scope);
                 // Where it is not known, either may run.
-                let truth = self.decide(condition, scope);
+                let truth = self.decide_condition(condition, scope);
                 let one = self.only_if(truth != Some(false), |reader| reader.walk_statements(body, scope));
                 let other = self.only_if(truth != Some(true), |reader| reader.walk_statements(otherwise, scope));
                 return match truth {
@@ -186,7 +186,7 @@ impl PyAnalyzer<'_> {
                 self.walk_expression(other, scope);
             }
             PyExpr::Conditional { then, condition, otherwise } => {
-                let truth = self.decide(condition, scope);
+                let truth = self.decide_condition(condition, scope);
                 self.only_if(truth != Some(false), |reader| reader.walk_expression(then, scope));
                 self.only_if(truth != Some(true), |reader| reader.walk_expression(otherwise, scope));
             }
@@ -202,7 +202,7 @@ impl PyAnalyzer<'_> {
         if let PyValue::Function(function) = &callee {
             self.note_call(call, function);
         }
-        self.note_flag(call, scope);
+        self.record_flag(call, scope);
         self.registers(call, &callee, scope);
         self.collects_described(call, &callee, scope);
         if !self.follows_calls {

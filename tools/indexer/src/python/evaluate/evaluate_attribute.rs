@@ -34,7 +34,8 @@ impl PyAnalyzer<'_> {
                 self.find_instance_member(&instance, name).unwrap_or_else(|| member(object))
             }
             PyValue::ExternalObject(foreign) => {
-                let known = foreign.arguments.get(name, None).cloned().or_else(|| self.flag(foreign, name));
+                let known =
+                    foreign.arguments.get(name, None).cloned().or_else(|| self.find_flag_default(foreign, name));
                 known.unwrap_or_else(|| member(object))
             }
             _ => member(object),

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::python::PyAnalyzer;
-use crate::python::decide::asked;
+use crate::python::default_conditions::default_setting;
 use crate::python::docstring::clean_docstring;
 use crate::python::scope::{PyScope, PyScopeId};
 use crate::python::syntax::{PyCall, PyExpr, PyStmt};
@@ -33,7 +33,7 @@ impl PyAnalyzer<'_> {
             callee if self.is_registrar(&callee, &arguments) => {
                 PyValue::ToolDecorator(Rc::new(PyToolDecorator { callee, arguments }))
             }
-            PyValue::External(path) => match self.is_strict.then(|| asked(&path, &arguments)).flatten() {
+            PyValue::External(path) => match self.is_strict.then(|| default_setting(&path, &arguments)).flatten() {
                 Some(value) => value,
                 None => call_external(path, arguments, Rc::as_ptr(call) as usize),
             },
@@ -96,7 +96,7 @@ impl PyAnalyzer<'_> {
         let mut values = Vec::new();
         self.collect_returns(&function.def.body, scope, &mut values);
         self.return_stack.pop();
-        self.agreed(values)
+        self.merge_values(values)
     }
 
     /// Collects what may be returned; true if nothing after it runs.
@@ -109,7 +109,7 @@ impl PyAnalyzer<'_> {
                 }
                 PyStmt::If { condition, body, otherwise } => {
                     let condition = self.evaluate(condition, scope);
-                    match self.truth(&condition) {
+                    match self.truthiness(&condition) {
                         Some(true) => self.collect_returns(body, scope, out),
                         Some(false) => self.collect_returns(otherwise, scope, out),
                         None => {
@@ -145,7 +145,7 @@ impl PyAnalyzer<'_> {
             ("list" | "tuple" | "set" | "sorted" | "reversed" | "frozenset" | "iter", Some(first)) => first,
             ("list" | "tuple" | "set", None) => PyValue::List(Rc::new(Vec::new())),
             ("str", Some(text @ PyValue::Str(_))) => text,
-            ("bool", Some(value)) => self.truth(&value).map_or(PyValue::unknown(), PyValue::Bool),
+            ("bool", Some(value)) => self.truthiness(&value).map_or(PyValue::unknown(), PyValue::Bool),
             ("int", Some(PyValue::Str(text))) => {
                 text.trim().parse::<i64>().map_or(PyValue::unknown(), |number| PyValue::Number(number.into()))
             }
@@ -212,7 +212,7 @@ impl PyAnalyzer<'_> {
                 let class = class.clone();
                 PyValue::from_json(&self.class_schema(&class, 0))
             }
-            _ => self.parsed(name),
+            _ => self.parse_args_result(name),
         }
     }
 

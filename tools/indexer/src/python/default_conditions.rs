@@ -10,10 +10,10 @@ use super::value::{PyArguments, PyExternalObject, PyValue};
 use crate::user_supplied_settings::is_user_supplied;
 
 /// Where parsed arguments of the command line come from.
-const PARSED: &str = "argparse.parse_args";
+const PARSED_ARGS_PATH: &str = "argparse.parse_args";
 
 /// What the environment, or a field with a default, comes to if nobody sets it.
-pub fn asked(path: &str, arguments: &PyArguments) -> Option<PyValue> {
+pub fn default_setting(path: &str, arguments: &PyArguments) -> Option<PyValue> {
     match path.rsplit('.').next().unwrap_or(path) {
         "getenv" | "get" if path.starts_with("os.") => Some(match arguments.positional.first() {
             Some(PyValue::Str(name)) if !is_user_supplied(name) => {
@@ -30,27 +30,27 @@ pub fn asked(path: &str, arguments: &PyArguments) -> Option<PyValue> {
 
 impl PyAnalyzer<'_> {
     /// Whether a condition holds by default, if that can be said.
-    pub fn decide(&mut self, condition: &Rc<PyExpr>, scope: PyScopeId) -> Option<bool> {
+    pub fn decide_condition(&mut self, condition: &Rc<PyExpr>, scope: PyScopeId) -> Option<bool> {
         let before = std::mem::replace(&mut self.is_strict, true);
         let value = self.evaluate(condition, scope);
-        let truth = self.truth(&value);
+        let truth = self.truthiness(&value);
         self.is_strict = before;
         truth
     }
 
     /// Whether a value counts as true. A list that is empty may be filled elsewhere.
-    pub fn truth(&self, value: &PyValue) -> Option<bool> {
+    pub fn truthiness(&self, value: &PyValue) -> Option<bool> {
         let is_sure =
             value.is_certain() || matches!(value, PyValue::Function(_) | PyValue::Class(_) | PyValue::Module(_));
         if self.is_strict && !is_sure { None } else { value.truthiness() }
     }
 
     /// What several values agree on.
-    pub fn agreed(&mut self, values: Vec<PyValue>) -> PyValue {
+    pub fn merge_values(&mut self, values: Vec<PyValue>) -> PyValue {
         if !self.is_strict {
             return common_value(values);
         }
-        let truths: Vec<_> = values.iter().map(|value| self.truth(value)).collect();
+        let truths: Vec<_> = values.iter().map(|value| self.truthiness(value)).collect();
         let first = truths.first().copied().flatten();
         let is_one = first.is_some() && truths.iter().all(|truth| *truth == first);
         match values.as_slice() {
@@ -61,14 +61,14 @@ impl PyAnalyzer<'_> {
     }
 
     /// Whether a name may come to something else than what it is bound to.
-    pub fn is_unsettled(&self, name: &Rc<str>, binding: &PyBinding, scope: PyScopeId) -> bool {
+    pub fn is_reassignable(&self, name: &Rc<str>, binding: &PyBinding, scope: PyScopeId) -> bool {
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let is_empty = matches!(binding, PyBinding::Expr(value) if matches!(**value, PyExpr::None));
         is_empty || is_user_supplied(name) || self.reachability.is_changed(file, name)
     }
 
     /// `"NAME" in os.environ`.
-    pub fn compared_outside(&self, one: &PyValue, how: PyComparison, other: &PyValue) -> Option<bool> {
+    pub fn compare_with_environment(&self, one: &PyValue, how: PyComparison, other: &PyValue) -> Option<bool> {
         match (one, how, other) {
             (PyValue::Str(name), PyComparison::In | PyComparison::NotIn, PyValue::External(path))
                 if self.is_strict && &**path == "os.environ" && !is_user_supplied(name) =>
@@ -80,10 +80,10 @@ impl PyAnalyzer<'_> {
     }
 
     /// What parsing the command line gives: the flags that are left out.
-    pub fn parsed(&self, name: &str) -> PyValue {
+    pub fn parse_args_result(&self, name: &str) -> PyValue {
         let made = || {
             PyValue::ExternalObject(Rc::new(PyExternalObject {
-                path: PARSED.into(),
+                path: PARSED_ARGS_PATH.into(),
                 arguments: PyArguments::default(),
                 id: 0,
             }))
@@ -96,12 +96,12 @@ impl PyAnalyzer<'_> {
     }
 
     /// A flag that is left out.
-    pub fn flag(&self, of: &PyExternalObject, name: &str) -> Option<PyValue> {
-        if &*of.path == PARSED { self.flag_defaults.get(name)?.clone() } else { None }
+    pub fn find_flag_default(&self, of: &PyExternalObject, name: &str) -> Option<PyValue> {
+        if &*of.path == PARSED_ARGS_PATH { self.flag_defaults.get(name)?.clone() } else { None }
     }
 
     /// Takes note of a flag that a program takes: `parser.add_argument("--writes", action="store_true")`.
-    pub fn note_flag(&mut self, call: &Rc<PyCall>, scope: PyScopeId) {
+    pub fn record_flag(&mut self, call: &Rc<PyCall>, scope: PyScopeId) {
         if !matches!(&*call.callee, PyExpr::Attribute(_, name) if &**name == "add_argument") {
             return;
         }
@@ -111,7 +111,7 @@ impl PyAnalyzer<'_> {
         let long = arguments.positional.iter().filter_map(PyValue::as_str).find_map(|flag| flag.strip_prefix("--"));
         let given = arguments.get("dest", None).and_then(PyValue::as_str).map(|name| &**name);
         let Some(name) = given.or(long).map(|name| name.replace('-', "_")) else { return };
-        let default = left_out(&arguments);
+        let default = omitted_flag_value(&arguments);
         let is_same = |known: &PyValue, value: &PyValue| known.to_json() == value.to_json();
         match self.flag_defaults.get_mut(&name) {
             Some(known) if !matches!((&*known, &default), (Some(one), Some(other)) if is_same(one, other)) => {
@@ -126,7 +126,7 @@ impl PyAnalyzer<'_> {
 }
 
 /// What a flag is that is left out.
-pub fn left_out(arguments: &PyArguments) -> Option<PyValue> {
+pub fn omitted_flag_value(arguments: &PyArguments) -> Option<PyValue> {
     let action = arguments.get("action", None).and_then(PyValue::as_str).map(|action| &**action);
     let is_flag = arguments.get("is_flag", None).is_some_and(|flag| flag.truthiness() == Some(true));
     match (arguments.get("default", None), action) {
