@@ -13,7 +13,7 @@ mod load;
 mod lower;
 mod program;
 mod reach;
-mod register;
+mod registration;
 mod remark;
 mod schema;
 mod scope;
@@ -30,7 +30,7 @@ use files::Files;
 use function_renames::FunctionRenames;
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 use reach::Reach;
-use register::{Found, Registered};
+use registration::{ToolRegistration, ToolRegistrations};
 use scope::{PyBoundNames, PyScope, PyScopeId};
 use syntax::PyStmt;
 use value::PyValue;
@@ -104,10 +104,10 @@ struct PyAnalyzer<'f> {
     parsed_bytes: usize,
     unparsed_files: usize,
     follows_calls: bool,
-    registered_tools: Found,
+    registered_tools: ToolRegistrations,
     /// Functions that were registered, and tools of functions that were only put aside.
     registered_functions: HashSet<usize>,
-    deferred_tools: Found,
+    deferred_tools: ToolRegistrations,
     /// Servers of functions under decorators of the package's own.
     server_by_function: HashMap<usize, usize>,
     /// Whether a condition is looked at: then only what is sure counts.
@@ -146,9 +146,9 @@ impl<'f> PyAnalyzer<'f> {
             parsed_bytes: 0,
             unparsed_files: 0,
             follows_calls: false,
-            registered_tools: Found::default(),
+            registered_tools: ToolRegistrations::default(),
             registered_functions: HashSet::new(),
-            deferred_tools: Found::default(),
+            deferred_tools: ToolRegistrations::default(),
             server_by_function: HashMap::new(),
             is_strict: false,
             disabled_depth: 0,
@@ -177,7 +177,10 @@ impl<'f> PyAnalyzer<'f> {
     fn unread_parts(&self) -> usize {
         self.unparsed_files
             + usize::from(
-                self.is_truncated || self.files.is_cut() || self.registered_tools.is_cut || self.deferred_tools.is_cut,
+                self.is_truncated
+                    || self.files.is_cut()
+                    || self.registered_tools.is_truncated
+                    || self.deferred_tools.is_truncated,
             )
     }
 
@@ -230,17 +233,18 @@ impl<'f> PyAnalyzer<'f> {
     /// What was found, by name.
     fn into_tools(self) -> Vec<ExtractedTool> {
         let mut definitions = Vec::new();
-        let is_registered = |tool: &Registered| tool.def.is_some_and(|def| self.registered_functions.contains(&def));
+        let is_registered =
+            |tool: &ToolRegistration| tool.function_id.is_some_and(|def| self.registered_functions.contains(&def));
         let collected = self.deferred_tools.iter().filter(|tool| !is_registered(tool));
         // A function that is registered at a known server is not also one of an unknown server.
         // What only other programs do says nothing of this one.
-        let is_placed = |tool: &Registered| tool.server.is_some() && !self.reachability.is_outside(&tool.ways);
-        let placed: HashSet<_> = self.registered_tools.iter().filter(is_placed).map(|tool| tool.def).collect();
+        let is_placed = |tool: &ToolRegistration| tool.server.is_some() && !self.reachability.is_outside(&tool.paths);
+        let placed: HashSet<_> = self.registered_tools.iter().filter(is_placed).map(|tool| tool.function_id).collect();
         let found = self
             .registered_tools
             .iter()
-            .filter(|tool| tool.server.is_some() || tool.def.is_none() || !placed.contains(&tool.def));
-        for Registered { tool, server, ways, def } in found.chain(collected) {
+            .filter(|tool| tool.server.is_some() || tool.function_id.is_none() || !placed.contains(&tool.function_id));
+        for ToolRegistration { tool, server, paths: ways, function_id: def } in found.chain(collected) {
             let server = server.or_else(|| def.and_then(|def| self.server_by_function.get(&def).copied()));
             let name = self.mounted_name(&tool.name, server);
             definitions.push(ExtractedTool { name, optional: !self.is_open(&ways), ..tool });

@@ -121,7 +121,7 @@ impl Evaluator<'_> {
         items.len() > 2 && matches!(last, Some(Ok(Value::Function(..))))
     }
 
-    /// `server.registerTool("name", …)`, `server.tool({ name, … })`, `registerTool(server, "name", …)`.
+    /// `mcp_server_detection.registerTool("name", …)`, `mcp_server_detection.tool({ name, … })`, `registerTool(mcp_server_detection, "name", …)`.
     fn in_registration(&mut self, call: NodeId, items: &[NodeId], on_object: bool, found: &mut Vec<Met>) {
         let server_first = !on_object
             && matches!(items.get(1).map(|item| self.value(*item, &None)), Some(Ok(Value::Text(_))))

@@ -32,7 +32,7 @@ impl PyAnalyzer<'_> {
         for module in named {
             let Some(begin) = self.files.named(&module) else { return };
             let Some(loaded) = loaded(&self.files, begin, &spoken, &mut searched) else { return };
-            if self.registered_tools.ways().chain(self.deferred_tools.ways()).any(|ways| ways.begin_in(&loaded)) {
+            if self.registered_tools.paths().chain(self.deferred_tools.paths()).any(|ways| ways.begin_in(&loaded)) {
                 let outside = (0..all.len()).filter(|file| !loaded.contains(file));
                 self.reachability.outside = outside.map(Place::File).collect();
                 return;

@@ -37,7 +37,7 @@ impl PyAnalyzer<'_> {
             PyStmt::Def(def) => self.walk_def(def, scope, None),
             PyStmt::Class(class) => self.walk_class(class, scope),
             PyStmt::Assign { target, value: Some(value), .. } => {
-                self.keyed(target, value, scope);
+                self.register_keyed_assignment(target, value, scope);
                 self.walk_expression(value, scope);
             }
             PyStmt::For { target, iterated, body } => {
@@ -83,7 +83,7 @@ impl PyAnalyzer<'_> {
             return;
         }
         let function = PyFunction { def: def.clone(), scope, receiver: own.cloned() };
-        self.decorated(&Rc::new(function), scope);
+        self.register_decorated(&Rc::new(function), scope);
         if def.mentions_tools {
             let function = PyFunction { def: def.clone(), scope, receiver: own.cloned() };
             self.walk_without_arguments(&function);
@@ -157,10 +157,10 @@ impl PyAnalyzer<'_> {
         match &**expr {
             PyExpr::Call(call) => self.walk_call(call, scope),
             PyExpr::Dict(pairs) => {
-                self.described(expr, scope);
+                self.register_dict_expr(expr, scope);
                 for (key, value) in pairs {
                     if let Some(key) = key {
-                        self.keyed_pair(key, value, scope);
+                        self.register_keyed_pair(key, value, scope);
                     }
                     self.walk_expression(value, scope);
                 }
@@ -203,8 +203,8 @@ impl PyAnalyzer<'_> {
             self.note_call(call, function);
         }
         self.record_flag(call, scope);
-        self.registers(call, &callee, scope);
-        self.collects_described(call, &callee, scope);
+        self.register_call(call, &callee, scope);
+        self.defer_described(call, &callee, scope);
         if !self.follows_calls {
             return;
         }

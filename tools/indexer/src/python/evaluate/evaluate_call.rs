@@ -30,7 +30,7 @@ impl PyAnalyzer<'_> {
                 let id = Some(Rc::as_ptr(call) as usize);
                 PyValue::Instance(Rc::new(PyInstance { class, arguments: Some(arguments), id }))
             }
-            callee if self.is_registrar(&callee, &arguments) => {
+            callee if self.is_decorator_call(&callee, &arguments) => {
                 PyValue::ToolDecorator(Rc::new(PyToolDecorator { callee, arguments }))
             }
             PyValue::External(path) => match self.is_strict.then(|| default_setting(&path, &arguments)).flatten() {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Registered, server_id};
+use super::{ToolRegistration, server_id};
 use crate::python::PyAnalyzer;
 use crate::python::evaluate::{annotated_fields, find_init};
 use crate::python::scope::PyScopeId;
@@ -12,12 +12,12 @@ use crate::python::value::{PyArguments, PyClassValue, PyFunction, PyValue};
 impl PyAnalyzer<'_> {
     /// Takes note of a function under a decorator that speaks of tools by its name, `@tool` or `@tools.register`. It
     /// counts as a tool if nothing else registers it, in a package that uses MCP.
-    pub fn collects(&mut self, decorator: &Rc<PyExpr>, function: &Rc<PyFunction>, scope: PyScopeId) {
+    pub fn defer_decorated(&mut self, decorator: &Rc<PyExpr>, function: &Rc<PyFunction>, scope: PyScopeId) {
         let (callee, arguments) = match &**decorator {
             PyExpr::Call(call) => (&call.callee, self.evaluate_arguments(call, scope)),
             _ => (decorator, PyArguments::default()),
         };
-        if !self.imports_mcp || !speaks(callee) {
+        if !self.imports_mcp || !is_collecting_decorator(callee) {
             return;
         }
         let def = Rc::as_ptr(&function.def) as usize;
@@ -27,7 +27,7 @@ impl PyAnalyzer<'_> {
                 if let Some(server) = own.receiver.as_ref().and_then(server_id) {
                     self.server_by_function.insert(def, server);
                 }
-                named(&own, arguments)
+                arguments_by_parameter(&own, arguments)
             }
             // `@tools.append`.
             PyValue::Member(list, name) if matches!(*list, PyValue::List(_)) && &*name == "append" => {
@@ -35,9 +35,9 @@ impl PyAnalyzer<'_> {
             }
             _ => return,
         };
-        if let Some(tool) = self.tool_of(&PyValue::Function(function.clone()), &arguments) {
+        if let Some(tool) = self.tool_from_function(&PyValue::Function(function.clone()), &arguments) {
             let ways = self.way();
-            self.deferred_tools.push(Registered { tool, server: None, def: Some(def), ways });
+            self.deferred_tools.push(ToolRegistration { tool, server: None, function_id: Some(def), paths: ways });
         }
     }
 }
@@ -45,19 +45,19 @@ impl PyAnalyzer<'_> {
 impl PyAnalyzer<'_> {
     /// Takes note of a tool that is told in full to something of the package's own: `register_tool(name=…,
     /// description=…, handler=…)`, or `ToolSpec(…)`. It counts as one in a package that uses MCP.
-    pub fn collects_described(&mut self, call: &Rc<PyCall>, callee: &PyValue, scope: PyScopeId) {
+    pub fn defer_described(&mut self, call: &Rc<PyCall>, callee: &PyValue, scope: PyScopeId) {
         let (PyExpr::Name(name) | PyExpr::Attribute(_, name)) = &*call.callee else { return };
         let name = name.trim_matches('_').to_ascii_lowercase();
         let arguments = match callee {
             PyValue::Function(own) if matches!(name.as_str(), "register_tool" | "add_tool" | "register") => {
                 let arguments = self.evaluate_arguments(call, scope);
-                named(own, arguments)
+                arguments_by_parameter(own, arguments)
             }
             PyValue::Class(class)
                 if matches!(&*name, "tool" | "toolspec" | "tooldef" | "tooldefinition" | "mcptool") =>
             {
                 let arguments = self.evaluate_arguments(call, scope);
-                self.fields_of(class, arguments)
+                self.arguments_by_field(class, arguments)
             }
             _ => return,
         };
@@ -67,19 +67,22 @@ impl PyAnalyzer<'_> {
             is_text("name") && is_text("description") && runs.iter().any(|name| arguments.get(name, None).is_some());
         if self.imports_mcp
             && is_whole
-            && let Some(tool) = self.tool_described(&arguments, None)
+            && let Some(tool) = self.tool_from_arguments(&arguments, None)
         {
             let ways = self.way();
-            self.deferred_tools.push(Registered { tool, server: None, def: None, ways });
+            self.deferred_tools.push(ToolRegistration { tool, server: None, function_id: None, paths: ways });
         }
     }
 
     /// Arguments by the names of a class's fields.
-    fn fields_of(&mut self, class: &PyClassValue, arguments: PyArguments) -> PyArguments {
+    fn arguments_by_field(&mut self, class: &PyClassValue, arguments: PyArguments) -> PyArguments {
         let lineage = self.lineage(class).0;
         if let Some(init) = lineage.iter().find_map(|class| find_init(&class.class)) {
             let own = Some(PyValue::None);
-            return named(&PyFunction { def: init.clone(), scope: class.scope, receiver: own }, arguments);
+            return arguments_by_parameter(
+                &PyFunction { def: init.clone(), scope: class.scope, receiver: own },
+                arguments,
+            );
         }
         let names = lineage.iter().rev().flat_map(|class| annotated_fields(&class.class)).map(|(name, ..)| name);
         let placed: Vec<_> = names.zip(arguments.positional).collect();
@@ -88,7 +91,7 @@ impl PyAnalyzer<'_> {
 }
 
 /// Whether a decorator's name says that it collects tools.
-fn speaks(callee: &PyExpr) -> bool {
+fn is_collecting_decorator(callee: &PyExpr) -> bool {
     let (owner, name) = match callee {
         PyExpr::Name(name) => (None, name),
         PyExpr::Attribute(owner, name) => (Some(owner), name),
@@ -106,7 +109,7 @@ fn speaks(callee: &PyExpr) -> bool {
 }
 
 /// The arguments by the names of the decorator's own parameters: its first need not be the tool's name.
-fn named(decorator: &PyFunction, arguments: PyArguments) -> PyArguments {
+fn arguments_by_parameter(decorator: &PyFunction, arguments: PyArguments) -> PyArguments {
     let PyFunctionDef { parameters, .. } = &*decorator.def;
     let own = parameters.iter().skip(usize::from(decorator.receiver.is_some()));
     let mut keywords = arguments.keywords;

@@ -7,7 +7,7 @@ use crate::python::PyAnalyzer;
 use crate::python::value::{PyArguments, PyValue};
 
 /// Packages whose tools are not offered to MCP clients, though some have the letters in their names.
-const OTHERS: [&str; 16] = [
+const NON_MCP_FRAMEWORKS: [&str; 16] = [
     "agents",
     "agno",
     "arcade_tdk",
@@ -27,64 +27,64 @@ const OTHERS: [&str; 16] = [
 ];
 
 /// Whether a name of another package belongs to MCP.
-pub fn is_of_mcp(path: &str) -> bool {
+pub fn is_mcp_path(path: &str) -> bool {
     let root = path.split('.').next().unwrap_or(path);
-    path.as_bytes().windows(3).any(|word| word.eq_ignore_ascii_case(b"mcp")) && !OTHERS.contains(&root)
+    path.as_bytes().windows(3).any(|word| word.eq_ignore_ascii_case(b"mcp")) && !NON_MCP_FRAMEWORKS.contains(&root)
 }
 
 /// The last part of a dotted name.
-pub fn last(path: &str) -> &str {
+pub fn last_segment(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
 /// Whether a value is a decorator that registers tools, wherever it comes from.
-pub fn is_decorator(value: &PyValue) -> bool {
+pub fn is_tool_decorator(value: &PyValue) -> bool {
     match value {
         PyValue::Member(_, name) => &**name == "tool",
-        PyValue::External(path) => is_of_mcp(path) && matches!(last(path), "tool" | "mcp_tool"),
+        PyValue::External(path) => is_mcp_path(path) && matches!(last_segment(path), "tool" | "mcp_tool"),
         _ => false,
     }
 }
 
 impl PyAnalyzer<'_> {
     /// Whether a call makes a decorator: `mcp.tool(name=…)`, but not `mcp.tool(f)`.
-    pub fn is_registrar(&mut self, callee: &PyValue, arguments: &PyArguments) -> bool {
+    pub fn is_decorator_call(&mut self, callee: &PyValue, arguments: &PyArguments) -> bool {
         let takes = |value: Option<&PyValue>| matches!(value, Some(PyValue::Function(_)));
         let registers = takes(arguments.positional.first()) || takes(arguments.get("fn", None));
-        is_decorator(callee) && !registers && self.is_at_server(callee)
+        is_tool_decorator(callee) && !registers && self.is_server_decorator(callee)
     }
 
     /// Whether such a decorator belongs to a server of MCP.
-    pub fn is_at_server(&mut self, decorator: &PyValue) -> bool {
+    pub fn is_server_decorator(&mut self, decorator: &PyValue) -> bool {
         match decorator {
-            PyValue::Member(server, _) => self.is_server(server),
-            PyValue::External(path) => is_of_mcp(path),
+            PyValue::Member(server, _) => self.is_mcp_server(server),
+            PyValue::External(path) => is_mcp_path(path),
             _ => false,
         }
     }
 
-    fn is_server(&mut self, value: &PyValue) -> bool {
+    fn is_mcp_server(&mut self, value: &PyValue) -> bool {
         match value {
-            PyValue::ExternalObject(made) => is_of_mcp(&made.path),
-            PyValue::External(path) => is_of_mcp(path),
+            PyValue::ExternalObject(made) => is_mcp_path(&made.path),
+            PyValue::External(path) => is_mcp_path(path),
             PyValue::Instance(instance) => {
                 let (_, others) = self.lineage(&instance.class);
-                others.iter().any(|base| is_of_mcp(base))
+                others.iter().any(|base| is_mcp_path(base))
             }
             // A parameter with a type of another package, or a member of something.
             PyValue::Member(owner, name) => match &**owner {
-                PyValue::External(path) => is_of_mcp(path),
-                PyValue::ExternalObject(made) => is_of_mcp(&made.path),
-                _ => self.imports_mcp && goes_as_server(name),
+                PyValue::External(path) => is_mcp_path(path),
+                PyValue::ExternalObject(made) => is_mcp_path(&made.path),
+                _ => self.imports_mcp && can_be_server(name),
             },
-            PyValue::Unknown(Some(name)) => self.imports_mcp && goes_as_server(name),
+            PyValue::Unknown(Some(name)) => self.imports_mcp && can_be_server(name),
             PyValue::Unknown(None) => self.imports_mcp,
             _ => false,
         }
     }
 
-    /// `main.mount(other, prefix=…)`: the other's tools get a prefix.
-    pub fn mount(&mut self, arguments: &PyArguments) {
+    /// `main.record_mount(other, prefix=…)`: the other's tools get a prefix.
+    pub fn record_mount(&mut self, arguments: &PyArguments) {
         let all = arguments.positional.iter().chain(arguments.keywords.iter().map(|(_, value)| value));
         let server = all.clone().find_map(server_id);
         let named =
@@ -105,7 +105,7 @@ impl PyAnalyzer<'_> {
 }
 
 /// Whether a thing that is not known may be a server: an agent is none.
-fn goes_as_server(name: &Rc<str>) -> bool {
+fn can_be_server(name: &Rc<str>) -> bool {
     let name = name.to_lowercase();
     !(name.contains("agent") || name.contains("llm") || name.contains("crew") || name == "self" || name == "cls")
 }

@@ -1,7 +1,7 @@
 //! The forms in which a tool is registered.
 
-mod collect;
-mod server;
+mod deferred_registration;
+mod mcp_server_detection;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -15,46 +15,46 @@ use super::scope::PyScopeId;
 use super::syntax::{PyCall, PyExpr};
 use super::value::{PyArguments, PyFunction, PyValue};
 use gatelodge_catalogue::ExtractedTool;
-use server::{is_decorator, is_of_mcp, last};
+use mcp_server_detection::{is_mcp_path, is_tool_decorator, last_segment};
 
 /// The longest part of a name that is told. An index keeps no name that is as long.
-const LONGEST_NAME: usize = 300;
+const MAX_NAME_CHARS: usize = 300;
 
 /// The most definitions of one package; what has more makes them up.
-const MOST_TOOLS: usize = 5_000;
+const MAX_TOOL_DEFINITIONS: usize = 5_000;
 
 /// A tool, and the server it was registered at, if that is known.
 #[derive(Debug)]
-pub struct Registered {
+pub struct ToolRegistration {
     pub tool: ExtractedTool,
     pub server: Option<usize>,
     /// The function it is.
-    pub def: Option<usize>,
+    pub function_id: Option<usize>,
     /// The ways to it.
-    pub ways: Ways,
+    pub paths: Ways,
 }
 
 /// All that was found, once each. One place may define a name in several ways, by who calls it; a way that says
 /// nothing that another does not say is none.
 #[derive(Debug, Default)]
-pub struct Found {
-    all: BTreeMap<Key, (Vec<ExtractedTool>, Ways)>,
+pub struct ToolRegistrations {
+    by_key: BTreeMap<RegistrationKey, (Vec<ExtractedTool>, Ways)>,
     count: usize,
     /// Whether there was more than is kept.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// Its name, its server and its function.
-type Key = (String, Option<usize>, Option<usize>);
+type RegistrationKey = (String, Option<usize>, Option<usize>);
 
-impl Found {
-    pub fn push(&mut self, found: Registered) {
-        let Registered { tool, server, def, ways } = found;
-        if self.count >= MOST_TOOLS {
-            self.is_cut = true;
+impl ToolRegistrations {
+    pub fn push(&mut self, found: ToolRegistration) {
+        let ToolRegistration { tool, server, function_id: def, paths: ways } = found;
+        if self.count >= MAX_TOOL_DEFINITIONS {
+            self.is_truncated = true;
             return;
         }
-        let (known, all) = self.all.entry((tool.name.clone(), server, def)).or_default();
+        let (known, all) = self.by_key.entry((tool.name.clone(), server, def)).or_default();
         all.extend(ways);
         if !known.iter().any(|known| known.covers(&tool)) {
             let before = known.len();
@@ -68,17 +68,17 @@ impl Found {
         self.count
     }
 
-    pub fn ways(&self) -> impl Iterator<Item = &Ways> {
-        self.all.values().map(|(_, ways)| ways)
+    pub fn paths(&self) -> impl Iterator<Item = &Ways> {
+        self.by_key.values().map(|(_, ways)| ways)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = Registered> {
-        self.all.iter().flat_map(|((_, server, def), (tools, ways))| {
-            let of = |tool: &ExtractedTool| Registered {
+    pub fn iter(&self) -> impl Iterator<Item = ToolRegistration> {
+        self.by_key.iter().flat_map(|((_, server, def), (tools, ways))| {
+            let of = |tool: &ExtractedTool| ToolRegistration {
                 tool: tool.clone(),
                 server: *server,
-                def: *def,
-                ways: ways.clone(),
+                function_id: *def,
+                paths: ways.clone(),
             };
             tools.iter().map(of)
         })
@@ -87,16 +87,16 @@ impl Found {
 
 impl PyAnalyzer<'_> {
     /// What the decorators of a function register.
-    pub fn decorated(&mut self, function: &Rc<PyFunction>, scope: PyScopeId) {
+    pub fn register_decorated(&mut self, function: &Rc<PyFunction>, scope: PyScopeId) {
         for decorator in &function.def.decorators {
             self.walk_expression(decorator, scope);
             match self.evaluate(decorator, scope) {
                 PyValue::ToolDecorator(registrar) => {
-                    let target = self.unwrapped(function);
+                    let target = self.unwrap_function(function);
                     self.register_function(&registrar.callee, &target, &registrar.arguments);
                 }
-                callee if is_decorator(&callee) && self.is_at_server(&callee) => {
-                    let target = self.unwrapped(function);
+                callee if is_tool_decorator(&callee) && self.is_server_decorator(&callee) => {
+                    let target = self.unwrap_function(function);
                     self.register_function(&callee, &target, &PyArguments::default());
                 }
                 // A decorator of the package's own: what it does with the function.
@@ -106,12 +106,12 @@ impl PyAnalyzer<'_> {
                 }
                 _ => {}
             }
-            self.collects(decorator, function, scope);
+            self.defer_decorated(decorator, function, scope);
         }
     }
 
     /// A function under `wraps(other)` is registered as the other, or not at all if that is not known.
-    fn unwrapped(&mut self, function: &Rc<PyFunction>) -> PyValue {
+    fn unwrap_function(&mut self, function: &Rc<PyFunction>) -> PyValue {
         for decorator in &function.def.decorators {
             if let PyExpr::Call(call) = &**decorator
                 && let PyExpr::Name(name) | PyExpr::Attribute(_, name) = &*call.callee
@@ -125,21 +125,21 @@ impl PyAnalyzer<'_> {
     }
 
     /// What a call registers.
-    pub fn registers(&mut self, call: &Rc<PyCall>, callee: &PyValue, scope: PyScopeId) {
+    pub fn register_call(&mut self, call: &Rc<PyCall>, callee: &PyValue, scope: PyScopeId) {
         match callee {
-            PyValue::External(path) if is_of_mcp(path) => self.constructs(call, path, scope),
+            PyValue::External(path) if is_mcp_path(path) => self.register_sdk_call(call, path, scope),
             PyValue::Class(class) => {
                 let (_, others) = self.lineage(class);
-                let is_tool = |base: &Rc<str>| is_of_mcp(base) && last(base) == "Tool";
+                let is_tool = |base: &Rc<str>| is_mcp_path(base) && last_segment(base) == "Tool";
                 if others.iter().any(is_tool) {
                     let arguments = self.evaluate_arguments(call, scope);
                     self.register_described(&arguments, None);
                 }
             }
-            PyValue::Member(server, name) => self.at_server(call, server, name, scope),
+            PyValue::Member(server, name) => self.register_server_call(call, server, name, scope),
             PyValue::ToolDecorator(registrar) => {
                 let function = self.evaluate_arguments(call, scope).positional.first().cloned();
-                if let Some(function) = self.named(call.positional.first(), function.as_ref()) {
+                if let Some(function) = self.registered_function(call.positional.first(), function.as_ref()) {
                     self.register_function(&registrar.callee, &function, &registrar.arguments);
                 }
             }
@@ -148,9 +148,9 @@ impl PyAnalyzer<'_> {
     }
 
     /// A call of something of the SDK.
-    fn constructs(&mut self, call: &Rc<PyCall>, path: &str, scope: PyScopeId) {
+    fn register_sdk_call(&mut self, call: &Rc<PyCall>, path: &str, scope: PyScopeId) {
         let arguments = self.evaluate_arguments(call, scope);
-        match last(path) {
+        match last_segment(path) {
             "Tool" => self.register_described(&arguments, Some((call, scope))),
             "from_function" => {
                 if let Some(function) = arguments.get("fn", Some(0)).cloned() {
@@ -168,28 +168,28 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// A call of a server's method: `mcp.tool(f)`, `mcp.add_tool(f)`, `mcp.mount(other)`.
-    fn at_server(&mut self, call: &Rc<PyCall>, server: &PyValue, name: &str, scope: PyScopeId) {
+    /// A call of a server's method: `mcp.tool(f)`, `mcp.add_tool(f)`, `mcp.record_mount(other)`.
+    fn register_server_call(&mut self, call: &Rc<PyCall>, server: &PyValue, name: &str, scope: PyScopeId) {
         match name {
             "tool" | "add_tool" => {
                 let callee = PyValue::Member(Rc::new(server.clone()), name.into());
                 let arguments = self.evaluate_arguments(call, scope);
                 let function = arguments.get("fn", Some(0)).or_else(|| arguments.get("name_or_fn", None)).cloned();
-                let named = self.named(call.positional.first(), function.as_ref());
-                if let (true, Some(function)) = (self.is_at_server(&callee), named) {
+                let named = self.registered_function(call.positional.first(), function.as_ref());
+                if let (true, Some(function)) = (self.is_server_decorator(&callee), named) {
                     self.register_function(&callee, &function, &without_first(&arguments));
                 }
             }
             "mount" | "import_server" => {
                 let arguments = self.evaluate_arguments(call, scope);
-                self.mount(&arguments);
+                self.record_mount(&arguments);
             }
             _ => {}
         }
     }
 
     /// The function that an argument names: one of the package, or one that has at least a name of its own.
-    fn named(&mut self, argument: Option<&Rc<PyExpr>>, value: Option<&PyValue>) -> Option<PyValue> {
+    fn registered_function(&mut self, argument: Option<&Rc<PyExpr>>, value: Option<&PyValue>) -> Option<PyValue> {
         match value? {
             PyValue::Function(function) => Some(PyValue::Function(function.clone())),
             PyValue::External(path) => Some(PyValue::External(path.clone())),
@@ -202,17 +202,17 @@ impl PyAnalyzer<'_> {
 
     /// A function becomes a tool.
     fn register_function(&mut self, callee: &PyValue, function: &PyValue, arguments: &PyArguments) {
-        let Some(tool) = self.tool_of(function, arguments) else { return };
+        let Some(tool) = self.tool_from_function(function, arguments) else { return };
         let def =
             if let PyValue::Function(function) = function { Some(Rc::as_ptr(&function.def) as usize) } else { None };
         self.registered_functions.extend(def);
         let server = if let PyValue::Member(server, _) = callee { server_id(server) } else { None };
         let ways = self.way();
-        self.registered_tools.push(Registered { tool, server, def, ways });
+        self.registered_tools.push(ToolRegistration { tool, server, function_id: def, paths: ways });
     }
 
     /// The tool that a function is; what is said beside it comes first.
-    fn tool_of(&mut self, function: &PyValue, arguments: &PyArguments) -> Option<ExtractedTool> {
+    fn tool_from_function(&mut self, function: &PyValue, arguments: &PyArguments) -> Option<ExtractedTool> {
         if arguments.get("enabled", None).is_some_and(|enabled| enabled.truthiness() == Some(false)) {
             return None;
         }
@@ -226,7 +226,7 @@ impl PyAnalyzer<'_> {
         let name = match (given, function) {
             (Some(given), _) => given.as_str().cloned()?,
             (None, PyValue::Function(function)) => self.find_function_name(function)?,
-            (None, PyValue::External(path)) => last(path).into(),
+            (None, PyValue::External(path)) => last_segment(path).into(),
             (None, _) => return None,
         };
         let said = arguments.get("description", None).and_then(PyValue::as_str).cloned();
@@ -235,19 +235,19 @@ impl PyAnalyzer<'_> {
             description = description.or_else(|| function.def.docstring.as_deref().map(clean_docstring));
             input_schema = self.signature(function, arguments.get("exclude_args", None));
         }
-        let annotations = claims(arguments.get("annotations", None));
-        Some(ExtractedTool { name: told(&name)?, description, input_schema, annotations, optional: false })
+        let annotations = parse_annotations(arguments.get("annotations", None));
+        Some(ExtractedTool { name: bounded_name(&name)?, description, input_schema, annotations, optional: false })
     }
 
     /// A tool that is described in full: `Tool(name=…, inputSchema=…)`.
     fn register_described(&mut self, arguments: &PyArguments, at: Option<(&Rc<PyCall>, PyScopeId)>) {
-        if let Some(tool) = self.tool_described(arguments, at) {
+        if let Some(tool) = self.tool_from_arguments(arguments, at) {
             let ways = self.way();
-            self.registered_tools.push(Registered { tool, server: None, def: None, ways });
+            self.registered_tools.push(ToolRegistration { tool, server: None, function_id: None, paths: ways });
         }
     }
 
-    fn tool_described(
+    fn tool_from_arguments(
         &mut self,
         arguments: &PyArguments,
         at: Option<(&Rc<PyCall>, PyScopeId)>,
@@ -257,18 +257,18 @@ impl PyAnalyzer<'_> {
         let loosely = |reader: &mut Self| {
             let (call, scope) = at?;
             let description = call.keywords.iter().find(|(name, _)| name.as_deref() == Some("description"))?;
-            reader.loosely(&description.1, scope)
+            reader.find_partial_text(&description.1, scope)
         };
         let description = said.or_else(|| loosely(self));
         let schema = ["inputSchema", "input_schema", "parameters", "schema"];
         let schema = schema.iter().find_map(|name| arguments.get(name, None)).and_then(PyValue::to_json);
         let input_schema = schema.filter(Json::is_object).unwrap_or_else(empty_schema);
-        let annotations = claims(arguments.get("annotations", None));
-        Some(ExtractedTool { name: told(name)?, description, input_schema, annotations, optional: false })
+        let annotations = parse_annotations(arguments.get("annotations", None));
+        Some(ExtractedTool { name: bounded_name(name)?, description, input_schema, annotations, optional: false })
     }
 
     /// A text with holes that nobody knows: without them.
-    fn loosely(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) -> Option<String> {
+    fn find_partial_text(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) -> Option<String> {
         let PyExpr::JoinedStr(parts) = &**expr else { return None };
         let mut text = String::new();
         for part in parts {
@@ -281,7 +281,7 @@ impl PyAnalyzer<'_> {
     }
 
     /// A dictionary that describes a tool as `tools/list` does.
-    pub fn described(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) {
+    pub fn register_dict_expr(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) {
         if has_key(expr, "inputSchema") && has_key(expr, "name") {
             let value = self.evaluate(expr, scope);
             self.register_dict(&value, None);
@@ -289,16 +289,16 @@ impl PyAnalyzer<'_> {
     }
 
     /// `tools[name] = {…}`.
-    pub fn keyed(&mut self, target: &PyExpr, value: &Rc<PyExpr>, scope: PyScopeId) {
+    pub fn register_keyed_assignment(&mut self, target: &PyExpr, value: &Rc<PyExpr>, scope: PyScopeId) {
         if let PyExpr::Index(_, keys) = target
             && let [key] = keys.as_slice()
         {
-            self.keyed_pair(key, value, scope);
+            self.register_keyed_pair(key, value, scope);
         }
     }
 
     /// `{name: {"description": …, "inputSchema": …}}`: the key is the name.
-    pub fn keyed_pair(&mut self, key: &Rc<PyExpr>, value: &Rc<PyExpr>, scope: PyScopeId) {
+    pub fn register_keyed_pair(&mut self, key: &Rc<PyExpr>, value: &Rc<PyExpr>, scope: PyScopeId) {
         if has_key(value, "inputSchema") && has_key(value, "description") && !has_key(value, "name") {
             let (name, value) = (self.evaluate(key, scope), self.evaluate(value, scope));
             self.register_dict(&value, Some(name));
@@ -315,8 +315,8 @@ impl PyAnalyzer<'_> {
 }
 
 /// A name, or as much of it as is told. One that no tool can have is counted where facts are made of it.
-fn told(name: &str) -> Option<String> {
-    name.contains(char::is_alphanumeric).then(|| name.chars().take(LONGEST_NAME).collect())
+fn bounded_name(name: &str) -> Option<String> {
+    name.contains(char::is_alphanumeric).then(|| name.chars().take(MAX_NAME_CHARS).collect())
 }
 
 fn has_key(expr: &PyExpr, wanted: &str) -> bool {
@@ -346,7 +346,7 @@ fn server_id(server: &PyValue) -> Option<usize> {
 }
 
 /// Annotations as `tools/list` has them: of a dictionary, or of a call that makes them.
-fn claims(value: Option<&PyValue>) -> Map<String, Json> {
+fn parse_annotations(value: Option<&PyValue>) -> Map<String, Json> {
     let pairs: Vec<(String, &PyValue)> = match value {
         Some(PyValue::Dict(pairs)) => {
             pairs.iter().filter_map(|(key, value)| Some((key.as_str()?.to_string(), value))).collect()
