@@ -233,7 +233,7 @@ impl PyAnalyzer<'_> {
         let (mut description, mut input_schema) = (said.map(|said| clean_docstring(&said)), empty_schema());
         if let PyValue::Function(function) = function {
             description = description.or_else(|| function.def.docstring.as_deref().map(clean_docstring));
-            input_schema = self.signature(function, arguments.get("exclude_args", None));
+            input_schema = self.signature_schema(function, arguments.get("exclude_args", None));
         }
         let annotations = parse_annotations(arguments.get("annotations", None));
         Some(ExtractedTool { name: bounded_name(&name)?, description, input_schema, annotations, optional: false })

@@ -1,7 +1,7 @@
 //! From signatures and types to what a tool takes.
 
-mod class;
-mod kind;
+mod class_schema;
+mod type_schema;
 
 use serde_json::{Map, Value as Json, json};
 
@@ -12,18 +12,19 @@ use super::value::{PyFunction, PyValue};
 
 impl PyAnalyzer<'_> {
     /// What a function takes, as its server tells it.
-    pub fn signature(&mut self, function: &PyFunction, excluded: Option<&PyValue>) -> Json {
+    pub fn signature_schema(&mut self, function: &PyFunction, excluded: Option<&PyValue>) -> Json {
         let scope = function.scope;
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for (at, parameter) in function.def.parameters.iter().enumerate() {
             let is_own = at == 0 && matches!(&*parameter.name, "self" | "cls");
             let is_excluded = matches!(excluded, Some(PyValue::List(names))
                 if names.iter().any(|name| name.as_str() == Some(&parameter.name)));
-            if is_own || is_excluded || parameter.kind != PyParameterKind::Single || self.is_handed_in(parameter, scope)
+            if is_own || is_excluded || parameter.kind != PyParameterKind::Single || self.is_injected(parameter, scope)
             {
                 continue;
             }
-            let (schema, is_required) = self.property(parameter.annotation.as_ref(), parameter.default.as_ref(), scope);
+            let (schema, is_required) =
+                self.property_schema(parameter.annotation.as_ref(), parameter.default.as_ref(), scope);
             if is_required {
                 required.push(Json::from(&*parameter.name));
             }
@@ -37,7 +38,7 @@ impl PyAnalyzer<'_> {
     }
 
     /// Whether the server itself gives a parameter: the context, or something it depends on.
-    fn is_handed_in(&mut self, parameter: &PyParameter, scope: PyScopeId) -> bool {
+    fn is_injected(&mut self, parameter: &PyParameter, scope: PyScopeId) -> bool {
         let by_default = parameter.default.as_ref().is_some_and(|default| match &**default {
             PyExpr::Call(call) => matches!(&*call.callee, PyExpr::Name(name) | PyExpr::Attribute(_, name)
                 if matches!(&**name, "Depends" | "CurrentContext" | "CurrentFastMCP" | "CurrentRequest"

@@ -12,7 +12,7 @@ use crate::python::syntax::{PyCall, PyExpr};
 use crate::python::value::{PyClassValue, PyValue};
 
 /// How deep objects in objects are told.
-const DEEPEST: usize = 4;
+const MAX_OBJECT_DEPTH: usize = 4;
 
 impl PyAnalyzer<'_> {
     /// An enumeration, or the fields of a model.
@@ -22,7 +22,7 @@ impl PyAnalyzer<'_> {
             let kind = if members.iter().all(Json::is_i64) && !members.is_empty() { "integer" } else { "string" };
             return json!({"type": kind, "enum": members});
         }
-        if depth >= DEEPEST {
+        if depth >= MAX_OBJECT_DEPTH {
             return json!({"type": "object"});
         }
         let (mut properties, mut required) = (Map::new(), Vec::new());
@@ -32,9 +32,9 @@ impl PyAnalyzer<'_> {
                     continue;
                 }
                 self.class_schema_depth = depth + 1;
-                let (schema, is_required) = self.property(Some(&annotation), default.as_ref(), class.scope);
+                let (schema, is_required) = self.property_schema(Some(&annotation), default.as_ref(), class.scope);
                 self.class_schema_depth = depth;
-                let name = self.alias(default.as_ref(), class.scope).unwrap_or_else(|| name.to_string());
+                let name = self.find_field_alias(default.as_ref(), class.scope).unwrap_or_else(|| name.to_string());
                 required.retain(|known| *known != name);
                 if is_required {
                     required.push(name.clone());
@@ -54,14 +54,14 @@ impl PyAnalyzer<'_> {
         Json::Object(schema)
     }
 
-    fn alias(&mut self, default: Option<&Rc<PyExpr>>, scope: PyScopeId) -> Option<String> {
-        let call = field_call(default?)?;
+    fn find_field_alias(&mut self, default: Option<&Rc<PyExpr>>, scope: PyScopeId) -> Option<String> {
+        let call = find_field_call(default?)?;
         let arguments = self.evaluate_arguments(&call, scope);
         arguments.get("alias", None).and_then(PyValue::as_str).map(|alias| alias.to_string())
     }
 
     /// The schema of a parameter or a field, and whether it must be given.
-    pub fn property(
+    pub fn property_schema(
         &mut self,
         annotation: Option<&Rc<PyExpr>>,
         default: Option<&Rc<PyExpr>>,
@@ -74,9 +74,9 @@ impl PyAnalyzer<'_> {
         let mut is_required = !schema.contains_key("default");
         match default {
             None => {}
-            Some(default) => match field_call(default) {
+            Some(default) => match find_field_call(default) {
                 Some(call) => {
-                    self.described_by(&call, scope, &mut schema);
+                    self.apply_field_call(&call, scope, &mut schema);
                     let first = call.positional.first();
                     let has_first = first.is_some_and(|first| !matches!(&**first, PyExpr::Ellipsis));
                     let named = |wanted: &str| {
@@ -99,7 +99,7 @@ impl PyAnalyzer<'_> {
     }
 
     /// What `Field(…)` says.
-    pub fn described_by(&mut self, call: &Rc<PyCall>, scope: PyScopeId, schema: &mut Map<String, Json>) {
+    pub fn apply_field_call(&mut self, call: &Rc<PyCall>, scope: PyScopeId, schema: &mut Map<String, Json>) {
         let arguments = self.evaluate_arguments(call, scope);
         let words = [
             ("description", "description"),
@@ -124,7 +124,7 @@ impl PyAnalyzer<'_> {
 }
 
 /// A call of `Field`, however it is imported.
-pub fn field_call(expr: &PyExpr) -> Option<Rc<PyCall>> {
+pub fn find_field_call(expr: &PyExpr) -> Option<Rc<PyCall>> {
     let PyExpr::Call(call) = expr else { return None };
     match &*call.callee {
         PyExpr::Name(name) | PyExpr::Attribute(_, name) if matches!(&**name, "Field" | "PydanticField" | "field") => {

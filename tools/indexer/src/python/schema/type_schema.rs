@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::class::field_call;
+use super::class_schema::find_field_call;
 use crate::python::PyAnalyzer;
 use crate::python::lower::parse_statements;
 use crate::python::scope::{PyBinding, PyScopeId};
@@ -12,17 +12,17 @@ use crate::python::syntax::{PyExpr, PyStmt};
 use crate::python::value::PyValue;
 
 /// How deep a type may nest.
-const DEEPEST: usize = 12;
+const MAX_TYPE_DEPTH: usize = 12;
 
 impl PyAnalyzer<'_> {
     /// The schema of a type; empty if it says nothing.
     pub fn type_schema(&mut self, kind: &Rc<PyExpr>, scope: PyScopeId, depth: usize) -> Map<String, Json> {
-        if depth >= DEEPEST || !self.take_step() {
+        if depth >= MAX_TYPE_DEPTH || !self.take_step() {
             return Map::new();
         }
         let deeper = depth + 1;
         match &**kind {
-            PyExpr::None => typed("null"),
+            PyExpr::None => schema_of_type("null"),
             PyExpr::Str(text) => {
                 let parsed = if text.len() <= 500 { parse_statements(text) } else { None };
                 match parsed.as_deref() {
@@ -32,22 +32,22 @@ impl PyAnalyzer<'_> {
                     _ => Map::new(),
                 }
             }
-            PyExpr::Name(name) => match self.alias_of(name, scope) {
+            PyExpr::Name(name) => match self.find_type_alias(name, scope) {
                 Some((expr, scope)) => self.type_schema(&expr, scope, deeper),
-                None => self.named_type(kind, name, scope),
+                None => self.named_type_schema(kind, name, scope),
             },
-            PyExpr::Attribute(_, name) => self.named_type(kind, name, scope),
+            PyExpr::Attribute(_, name) => self.named_type_schema(kind, name, scope),
             PyExpr::Union(one, other) => {
                 let kinds = vec![self.type_schema(one, scope, deeper), self.type_schema(other, scope, deeper)];
-                any_of(kinds)
+                any_of_schema(kinds)
             }
-            PyExpr::Index(head, arguments) => self.generic(head, arguments, scope, deeper),
+            PyExpr::Index(head, arguments) => self.generic_type_schema(head, arguments, scope, deeper),
             _ => Map::new(),
         }
     }
 
     /// A name for a type: `AdamState = Annotated[str, …]`.
-    fn alias_of(&self, name: &Rc<str>, scope: PyScopeId) -> Option<(Rc<PyExpr>, PyScopeId)> {
+    fn find_type_alias(&self, name: &Rc<str>, scope: PyScopeId) -> Option<(Rc<PyExpr>, PyScopeId)> {
         let mut at = Some(scope);
         while let Some(id) = at {
             let scope = self.scopes.get(id)?;
@@ -60,7 +60,7 @@ impl PyAnalyzer<'_> {
         None
     }
 
-    fn named_type(&mut self, kind: &Rc<PyExpr>, name: &Rc<str>, scope: PyScopeId) -> Map<String, Json> {
+    fn named_type_schema(&mut self, kind: &Rc<PyExpr>, name: &Rc<str>, scope: PyScopeId) -> Map<String, Json> {
         match self.evaluate(kind, scope) {
             PyValue::Class(class) => {
                 let depth = self.class_schema_depth;
@@ -69,12 +69,12 @@ impl PyAnalyzer<'_> {
                     _ => Map::new(),
                 }
             }
-            PyValue::External(path) => simple(path.rsplit('.').next().unwrap_or(name)),
-            _ => simple(name),
+            PyValue::External(path) => builtin_type_schema(path.rsplit('.').next().unwrap_or(name)),
+            _ => builtin_type_schema(name),
         }
     }
 
-    fn generic(
+    fn generic_type_schema(
         &mut self,
         head: &Rc<PyExpr>,
         arguments: &[Rc<PyExpr>],
@@ -96,23 +96,23 @@ impl PyAnalyzer<'_> {
         match &**name {
             "Optional" => {
                 let mut kinds: Vec<_> = flat.iter().map(|kind| self.type_schema(kind, scope, depth)).collect();
-                kinds.push(typed("null"));
-                any_of(kinds)
+                kinds.push(schema_of_type("null"));
+                any_of_schema(kinds)
             }
-            "Union" => any_of(flat.iter().map(|kind| self.type_schema(kind, scope, depth)).collect()),
+            "Union" => any_of_schema(flat.iter().map(|kind| self.type_schema(kind, scope, depth)).collect()),
             "Literal" => {
                 let values: Vec<Json> = flat.iter().filter_map(|value| self.evaluate(value, scope).to_json()).collect();
                 let kind = if values.iter().all(Json::is_string) { "string" } else { "" };
-                let mut schema = if kind.is_empty() { Map::new() } else { typed(kind) };
+                let mut schema = if kind.is_empty() { Map::new() } else { schema_of_type(kind) };
                 schema.insert("enum".to_owned(), Json::Array(values));
                 schema
             }
-            "Annotated" => self.annotated(&flat, scope, depth),
+            "Annotated" => self.annotated_schema(&flat, scope, depth),
             "Required" | "NotRequired" | "Final" | "ReadOnly" | "SkipValidation" => {
                 flat.first().map(|kind| self.type_schema(kind, scope, depth)).unwrap_or_default()
             }
             _ => {
-                let mut schema = simple(name);
+                let mut schema = builtin_type_schema(name);
                 let is_array = schema.get("type").and_then(Json::as_str) == Some("array");
                 if let (true, Some(item)) = (is_array, flat.first()) {
                     let item = self.type_schema(item, scope, depth);
@@ -123,12 +123,12 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    fn annotated(&mut self, parts: &[Rc<PyExpr>], scope: PyScopeId, depth: usize) -> Map<String, Json> {
+    fn annotated_schema(&mut self, parts: &[Rc<PyExpr>], scope: PyScopeId, depth: usize) -> Map<String, Json> {
         let Some((kind, said)) = parts.split_first() else { return Map::new() };
         let mut schema = self.type_schema(kind, scope, depth);
         for said in said {
-            match (field_call(said), self.evaluate(said, scope)) {
-                (Some(call), _) => self.described_by(&call, scope, &mut schema),
+            match (find_field_call(said), self.evaluate(said, scope)) {
+                (Some(call), _) => self.apply_field_call(&call, scope, &mut schema),
                 (None, PyValue::Str(text)) => {
                     schema.insert("description".to_owned(), Json::from(&*text));
                 }
@@ -139,12 +139,12 @@ impl PyAnalyzer<'_> {
     }
 }
 
-fn typed(kind: &str) -> Map<String, Json> {
+fn schema_of_type(kind: &str) -> Map<String, Json> {
     Map::from_iter([("type".to_owned(), Json::from(kind))])
 }
 
 /// Several types; one that may be anything makes the whole anything.
-fn any_of(kinds: Vec<Map<String, Json>>) -> Map<String, Json> {
+fn any_of_schema(kinds: Vec<Map<String, Json>>) -> Map<String, Json> {
     if kinds.iter().any(Map::is_empty) {
         return Map::new();
     }
@@ -158,28 +158,28 @@ fn any_of(kinds: Vec<Map<String, Json>>) -> Map<String, Json> {
     Map::from_iter([("anyOf".to_owned(), json!(flat))])
 }
 
-fn simple(name: &str) -> Map<String, Json> {
+fn builtin_type_schema(name: &str) -> Map<String, Json> {
     match name {
-        "str" | "bytes" | "LiteralString" | "SecretStr" | "EmailStr" | "Text" => typed("string"),
-        "int" | "PositiveInt" | "NonNegativeInt" => typed("integer"),
-        "float" | "Decimal" | "complex" | "PositiveFloat" | "NonNegativeFloat" => typed("number"),
-        "bool" | "StrictBool" => typed("boolean"),
+        "str" | "bytes" | "LiteralString" | "SecretStr" | "EmailStr" | "Text" => schema_of_type("string"),
+        "int" | "PositiveInt" | "NonNegativeInt" => schema_of_type("integer"),
+        "float" | "Decimal" | "complex" | "PositiveFloat" | "NonNegativeFloat" => schema_of_type("number"),
+        "bool" | "StrictBool" => schema_of_type("boolean"),
         "list" | "List" | "Sequence" | "tuple" | "Tuple" | "set" | "Set" | "frozenset" | "FrozenSet" | "Iterable"
-        | "MutableSequence" => typed("array"),
-        "dict" | "Dict" | "Mapping" | "MutableMapping" | "OrderedDict" | "defaultdict" => typed("object"),
-        "None" | "NoneType" => typed("null"),
-        "Path" | "FilePath" | "DirectoryPath" => with_format("path"),
-        "datetime" => with_format("date-time"),
-        "date" => with_format("date"),
-        "time" => with_format("time"),
-        "UUID" | "UUID4" => with_format("uuid"),
-        "AnyUrl" | "HttpUrl" | "AnyHttpUrl" => with_format("uri"),
+        | "MutableSequence" => schema_of_type("array"),
+        "dict" | "Dict" | "Mapping" | "MutableMapping" | "OrderedDict" | "defaultdict" => schema_of_type("object"),
+        "None" | "NoneType" => schema_of_type("null"),
+        "Path" | "FilePath" | "DirectoryPath" => string_with_format("path"),
+        "datetime" => string_with_format("date-time"),
+        "date" => string_with_format("date"),
+        "time" => string_with_format("time"),
+        "UUID" | "UUID4" => string_with_format("uuid"),
+        "AnyUrl" | "HttpUrl" | "AnyHttpUrl" => string_with_format("uri"),
         _ => Map::new(),
     }
 }
 
-fn with_format(format: &str) -> Map<String, Json> {
-    let mut schema = typed("string");
+fn string_with_format(format: &str) -> Map<String, Json> {
+    let mut schema = schema_of_type("string");
     schema.insert("format".to_owned(), Json::from(format));
     schema
 }
