@@ -3,32 +3,32 @@
 //! The sources are parsed, never run. Names are followed to what they stand for, also through imports, loops over
 //! known lists, and functions that register on behalf of others; what cannot be known is left out.
 
+mod comment_runs;
 mod default_conditions;
 mod docstring;
+mod dynamic_import;
+mod entry_points;
 mod evaluate;
-mod files;
-mod follow;
+mod file_selection;
 mod function_renames;
-mod load;
+mod loaded_files;
 mod lower;
-mod program;
+mod module_files;
 mod reach;
 mod registration;
-mod remark;
 mod schema;
 mod scope;
 mod statement_walk;
 mod syntax;
 mod value;
-mod which;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use evaluate::PyEvaluationState;
-use files::Files;
 use function_renames::FunctionRenames;
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
+use module_files::PyModuleFiles;
 use reach::Reach;
 use registration::{ToolRegistration, ToolRegistrations};
 use scope::{PyBoundNames, PyScope, PyScopeId};
@@ -45,11 +45,12 @@ const MAX_SCOPES: usize = 200_000;
 
 /// The tools that these files of one package define, by name.
 pub fn extract_python_tools(files: &[SourceFile<'_>]) -> crate::tool_extraction::ToolExtraction {
-    let chosen = which::chosen(files);
-    let imports_mcp = chosen.iter().any(|file| which::imports_mcp(file.text));
-    let mut reader = PyAnalyzer::new(Files::of(&chosen), imports_mcp);
-    let able: Vec<usize> =
-        (0..chosen.len()).filter(|at| chosen.get(*at).is_some_and(|file| which::can_have_tools(file.text))).collect();
+    let chosen = file_selection::select_files(files);
+    let imports_mcp = chosen.iter().any(|file| file_selection::imports_mcp(file.text));
+    let mut reader = PyAnalyzer::new(PyModuleFiles::of(&chosen), imports_mcp);
+    let able: Vec<usize> = (0..chosen.len())
+        .filter(|at| chosen.get(*at).is_some_and(|file| file_selection::can_have_tools(file.text)))
+        .collect();
     reader.note_changes(&chosen);
     // What stands in the open comes first; only then calls are followed, as far as they go.
     for follows_calls in [false, true] {
@@ -60,24 +61,24 @@ pub fn extract_python_tools(files: &[SourceFile<'_>]) -> crate::tool_extraction:
     if passed_over > 0 {
         return crate::tool_extraction::ToolExtraction::incomplete(passed_over);
     }
-    reader.note_program(files);
+    reader.mark_unloaded_files(files);
     reader.settle();
     crate::tool_extraction::ToolExtraction::from_definitions(reader.into_tools(), ExtractedTool::says)
 }
 
 /// Whether a file of a package is read, by its path.
 pub fn is_python_input(path: &str) -> bool {
-    program::is_read(path)
+    entry_points::is_python_input(path)
 }
 
 /// Whether any of these files uses an SDK of MCP.
 pub fn uses_mcp(files: &[SourceFile<'_>]) -> bool {
-    files.iter().any(|file| which::imports_mcp(file.text))
+    files.iter().any(|file| file_selection::imports_mcp(file.text))
 }
 
 /// A package while it is read.
 struct PyAnalyzer<'f> {
-    files: Files<'f>,
+    files: PyModuleFiles<'f>,
     /// Whether any file imports an SDK; without one, nothing unknown is a server.
     imports_mcp: bool,
     modules: HashMap<usize, (PyScopeId, Rc<Vec<PyStmt>>)>,
@@ -126,7 +127,7 @@ struct PyAnalyzer<'f> {
 }
 
 impl<'f> PyAnalyzer<'f> {
-    fn new(files: Files<'f>, imports_mcp: bool) -> Self {
+    fn new(files: PyModuleFiles<'f>, imports_mcp: bool) -> Self {
         Self {
             files,
             imports_mcp,
@@ -178,7 +179,7 @@ impl<'f> PyAnalyzer<'f> {
         self.unparsed_files
             + usize::from(
                 self.is_truncated
-                    || self.files.is_cut()
+                    || self.files.is_truncated()
                     || self.registered_tools.is_truncated
                     || self.deferred_tools.is_truncated,
             )

@@ -262,15 +262,16 @@ impl PyAnalyzer<'_> {
         };
         // What a package calls `mcp` inside itself is not the SDK, but an absolute `mcp` is.
         let is_sdk = up == 0 && matches!(module.split('.').next(), Some("mcp" | "fastmcp"));
-        let file = if is_sdk { None } else { self.files.module(from, up, module) };
+        let file = if is_sdk { None } else { self.files.find_module(from, up, module) };
         let Some(item) = item else { return file.map_or_else(|| outside(None), PyValue::Module) };
         // `from . import shelf` in the package's own file means the file beside it.
-        let beside = if file == Some(from) { self.files.module(from, up, &join_dotted(module, item)) } else { None };
+        let beside =
+            if file == Some(from) { self.files.find_module(from, up, &join_dotted(module, item)) } else { None };
         if let Some(beside) = beside {
             return PyValue::Module(beside);
         }
         let Some(file) = file else {
-            let inner = if is_sdk { None } else { self.files.module(from, up, &join_dotted(module, item)) };
+            let inner = if is_sdk { None } else { self.files.find_module(from, up, &join_dotted(module, item)) };
             return inner.map_or_else(|| outside(Some(item)), PyValue::Module);
         };
         self.module_member(file, item)
@@ -287,7 +288,7 @@ impl PyAnalyzer<'_> {
             None => {
                 let is_package = self.files.get(file).is_some_and(|file| file.path.ends_with("__init__.py"));
                 let up = if is_package { 1 } else { return PyValue::Unknown(Some(name)) };
-                match self.files.module(file, up, item) {
+                match self.files.find_module(file, up, item) {
                     Some(below) => PyValue::Module(below),
                     None if has_star => self.resolve_star_import(&name, scope),
                     None => PyValue::Unknown(Some(name)),
@@ -306,7 +307,7 @@ impl PyAnalyzer<'_> {
             self.scopes.get(scope).map(|scope| (scope.file, scope.star_imports().to_vec())).unwrap_or_default();
         let mut found = PyValue::Unknown(Some(name.clone()));
         for (up, module) in stars {
-            let value = match self.files.module(from, up, &module) {
+            let value = match self.files.find_module(from, up, &module) {
                 Some(file) => self.module_member(file, name),
                 // Only these are worth a guess: `Tool` of `from mcp.types import *`.
                 None if &*module == "mcp.types" => PyValue::External(format!("{module}.{name}").into()),

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use tree_sitter::{Node, ParseOptions, Parser};
 
-use super::remark::without_long_rows;
+use super::comment_runs::shorten_comment_runs;
 use super::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyImport, PyParameter, PyParameterKind, PyStmt};
 use lower_expression::lower_expression;
 
@@ -28,7 +28,7 @@ struct PyLowerContext<'t> {
 
 /// The statements of a text; none if it takes too long.
 pub fn parse_statements(text: &str) -> Option<Vec<PyStmt>> {
-    let text = &*without_long_rows(text);
+    let text = &*shorten_comment_runs(text);
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_python::LANGUAGE.into()).ok()?;
     let mut steps = 0;

@@ -147,7 +147,7 @@ impl<'f> PyAnalyzer<'f> {
         let from = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let (statement, is_on) = (imports.as_ptr() as usize, self.disabled_depth == 0);
         for import in imports {
-            for file in self.files.targets(from, import.up, &import.module, import.item.as_deref()) {
+            for file in self.files.import_targets(from, import.up, &import.module, import.item.as_deref()) {
                 let seen = self.reachability.imports.entry(file).or_default().entry((from, statement)).or_default();
                 *seen |= is_on;
             }
@@ -184,7 +184,7 @@ impl<'f> PyAnalyzer<'f> {
         for (at, file) in self.files.all().iter().enumerate() {
             for statement in imports(file.text) {
                 let targets =
-                    statement.iter().flat_map(|(up, module, item)| self.files.targets(at, *up, module, *item));
+                    statement.iter().flat_map(|(up, module, item)| self.files.import_targets(at, *up, module, *item));
                 for target in targets.collect::<HashSet<_>>() {
                     importers.entry(target).or_default().push(at);
                 }

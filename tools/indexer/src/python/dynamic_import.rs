@@ -1,11 +1,11 @@
 //! What a text loads by name: `import_module("books.shelf")`.
 
 /// The functions that load a module.
-const LOADING: [&str; 2] = ["import_module(", "__import__("];
+const IMPORT_CALLS: [&str; 2] = ["import_module(", "__import__("];
 
 /// A module that is loaded by a name that is written out, in whole or as far as its folder.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Loaded<'t> {
+pub struct DynamicImport<'t> {
     /// How many folders up; 0 is absolute.
     pub up: usize,
     /// The module, dotted.
@@ -15,7 +15,7 @@ pub struct Loaded<'t> {
 }
 
 /// What finds modules that are named nowhere.
-const FINDING: [&str; 12] = [
+const MODULE_DISCOVERY_CALLS: [&str; 12] = [
     "iter_modules",
     "walk_packages",
     "spec_from_file_location",
@@ -30,7 +30,7 @@ const FINDING: [&str; 12] = [
     "exec(compile(",
 ];
 /// Signs that the name of a module is put together, or found in a folder.
-const COMPOSED: [&str; 13] = [
+const COMPOSED_NAME_SIGNS: [&str; 13] = [
     "__package__",
     "__name__}",
     "__name__ +",
@@ -46,37 +46,38 @@ const COMPOSED: [&str; 13] = [
     "glob(",
 ];
 /// What stands for the package that a file is in.
-const OWN: [&str; 2] = ["{__package__}", "{__name__}"];
+const OWN_PACKAGE_PLACEHOLDERS: [&str; 2] = ["{__package__}", "{__name__}"];
 
 /// The modules that a text loads.
-pub fn loads(text: &str) -> Vec<Loaded<'_>> {
-    arguments(text).filter_map(loaded).collect()
+pub fn dynamic_imports(text: &str) -> Vec<DynamicImport<'_>> {
+    import_arguments(text).filter_map(parse_import_argument).collect()
 }
 
 /// Whether a text loads no module of its package that it does not name. What is in a variable was written out somewhere.
-pub fn names_what_it_loads(text: &str) -> bool {
-    let is_composed = || COMPOSED.iter().any(|sign| text.contains(sign));
+pub fn has_only_named_imports(text: &str) -> bool {
+    let is_composed = || COMPOSED_NAME_SIGNS.iter().any(|sign| text.contains(sign));
     let is_variable = |argument: &str| {
         argument.trim_start_matches(|letter: char| letter.is_alphanumeric() || letter == '_').starts_with(')')
     };
-    !FINDING.iter().any(|sign| text.contains(sign))
-        && arguments(text).all(|argument| is_named(argument) || (is_variable(argument) && !is_composed()))
+    !MODULE_DISCOVERY_CALLS.iter().any(|sign| text.contains(sign))
+        && import_arguments(text).all(|argument| is_named_module(argument) || (is_variable(argument) && !is_composed()))
 }
 
 /// Whether an argument names a module. What is filled in before the first dot is known only of the package's own name.
-fn is_named(argument: &str) -> bool {
+fn is_named_module(argument: &str) -> bool {
     let text = argument.trim_start_matches(['f', 'r', 'F', 'R', '"', '\'']);
-    loaded(argument).is_some() && (!text.starts_with('{') || OWN.iter().any(|own| text.starts_with(own)))
+    parse_import_argument(argument).is_some()
+        && (!text.starts_with('{') || OWN_PACKAGE_PLACEHOLDERS.iter().any(|own| text.starts_with(own)))
 }
 
 /// What stands behind the brackets of calls that load.
-fn arguments(text: &str) -> impl Iterator<Item = &str> {
-    let calls = LOADING.iter().flat_map(|call| text.match_indices(call).map(|(at, call)| at + call.len()));
+fn import_arguments(text: &str) -> impl Iterator<Item = &str> {
+    let calls = IMPORT_CALLS.iter().flat_map(|call| text.match_indices(call).map(|(at, call)| at + call.len()));
     calls.filter_map(|at| Some(text.get(at..)?.trim_start()))
 }
 
 /// What an argument names: `"books.shelf"`, `f"books.{name}"`, `"books." + name`, `f"{__package__}.shelf"`.
-fn loaded(argument: &str) -> Option<Loaded<'_>> {
+fn parse_import_argument(argument: &str) -> Option<DynamicImport<'_>> {
     let text = argument.trim_start_matches(['f', 'r', 'F', 'R']);
     let (is_filled, quote) = (text.len() < argument.len(), text.chars().next().filter(|quote| "'\"".contains(*quote))?);
     let (text, rest) = text.get(1..)?.split_once(quote)?;
@@ -89,5 +90,5 @@ fn loaded(argument: &str) -> Option<Loaded<'_>> {
     let is_folder = known.len() < text.len() || rest.trim_start().starts_with(['+', '%']) || known.ends_with('.');
     let module = if is_folder { known.rsplit_once('.')?.0 } else { known };
     let is_name = |part: &str| !part.is_empty() && part.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
-    module.split('.').all(is_name).then_some(Loaded { up, module, is_folder })
+    module.split('.').all(is_name).then_some(DynamicImport { up, module, is_folder })
 }

@@ -4,53 +4,53 @@
 use std::borrow::Cow;
 
 /// Lines of nothing but a comment that may follow one another; nobody needs the others.
-const MOST_IN_A_ROW: usize = 100;
+const MAX_COMMENT_RUN_LINES: usize = 100;
 
 /// Quotes of a string that may have several lines.
-const TRIPLE: [&str; 2] = ["\"\"\"", "'''"];
+const TRIPLE_QUOTES: [&str; 2] = ["\"\"\"", "'''"];
 
 /// A text without the comments that are too many in a row.
-pub fn without_long_rows(text: &str) -> Cow<'_, str> {
-    if longest_row(text) <= MOST_IN_A_ROW {
+pub fn shorten_comment_runs(text: &str) -> Cow<'_, str> {
+    if max_comment_run(text) <= MAX_COMMENT_RUN_LINES {
         return Cow::Borrowed(text);
     }
     let (mut out, mut row, mut open) = (String::with_capacity(text.len()), 0, None);
     for line in text.split_inclusive('\n') {
-        if open.is_none() && is_remark(line) {
+        if open.is_none() && is_comment_line(line) {
             row += 1;
         } else if open.is_some() || !line.trim().is_empty() {
             row = 0;
-            open = open_after(line, open);
+            open = open_quotes_after(line, open);
         }
-        if row <= MOST_IN_A_ROW {
+        if row <= MAX_COMMENT_RUN_LINES {
             out.push_str(line);
         }
     }
     Cow::Owned(out)
 }
 
-fn is_remark(line: &str) -> bool {
+fn is_comment_line(line: &str) -> bool {
     line.trim_start().starts_with('#')
 }
 
-fn longest_row(text: &str) -> usize {
+fn max_comment_run(text: &str) -> usize {
     let (mut row, mut longest) = (0, 0);
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        row = if is_remark(line) { row + 1 } else { 0 };
+        row = if is_comment_line(line) { row + 1 } else { 0 };
         longest = longest.max(row);
     }
     longest
 }
 
 /// The quotes of the string that is open behind a line, given those before it.
-fn open_after<'t>(line: &'t str, before: Option<&'t str>) -> Option<&'t str> {
+fn open_quotes_after<'t>(line: &'t str, before: Option<&'t str>) -> Option<&'t str> {
     let (mut open, mut rest) = (before, line);
     while let Some(first) = rest.chars().next() {
         let width = match open {
             _ if first == '\\' => 1 + rest.chars().nth(1).map_or(0, char::len_utf8),
             None if first == '#' => break,
             None if matches!(first, '"' | '\'') => {
-                open = rest.get(..3).filter(|quotes| TRIPLE.contains(quotes)).or(rest.get(..1));
+                open = rest.get(..3).filter(|quotes| TRIPLE_QUOTES.contains(quotes)).or(rest.get(..1));
                 open.map_or(1, str::len)
             }
             Some(quotes) if rest.starts_with(quotes) => {

@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 
-use super::files::{Files, last};
-use super::load::{Loaded, loads};
+use super::dynamic_import::{DynamicImport, dynamic_imports};
 use super::lower::mentions_tools;
+use super::module_files::{PyModuleFiles, last_module_part};
 use super::reach::imports;
 use gatelodge_catalogue::SourceFile;
 
 /// Folders whose tools no client is ever offered: they show or test how a package is used, or are copied elsewhere
 /// to start from.
-const ASIDE: [&str; 24] = [
+const AUXILIARY_FOLDERS: [&str; 24] = [
     "tests",
     "test",
     "unittests",
@@ -37,38 +37,39 @@ const ASIDE: [&str; 24] = [
     "fixtures",
 ];
 /// How many imports are looked up to find what a package takes from such folders.
-const MOST_IMPORTS: usize = 100_000;
+const MAX_IMPORT_LOOKUPS: usize = 100_000;
 /// Files that only build or test.
-const ASIDE_FILES: [&str; 3] = ["setup.py", "conftest.py", "noxfile.py"];
+const AUXILIARY_FILES: [&str; 3] = ["setup.py", "conftest.py", "noxfile.py"];
 
 /// The files that count: those of the package, and what they import. A package that has nothing but examples is one of
 /// examples, and they are its tools; tests are nobody's.
-pub fn chosen<'f>(files: &[SourceFile<'f>]) -> Vec<SourceFile<'f>> {
+pub fn select_files<'f>(files: &[SourceFile<'f>]) -> Vec<SourceFile<'f>> {
     let python = || files.iter().copied().filter(|file| file.path.ends_with(".py") && !is_template(file.path));
-    let main: Vec<_> = python().filter(|file| !is_aside(file)).collect();
+    let main: Vec<_> = python().filter(|file| !is_auxiliary(file)).collect();
     let says_something = |file: &SourceFile<'_>| !file.path.ends_with("__init__.py") || file.text.len() > 400;
     if main.iter().any(says_something) {
-        return with_imported(&main, &python().filter(is_aside).collect::<Vec<_>>());
+        return add_imported_files(&main, &python().filter(is_auxiliary).collect::<Vec<_>>());
     }
-    python().filter(|file| !is_test(file) && !is_aside_file(file.path)).collect()
+    python().filter(|file| !is_test(file) && !is_auxiliary_file(file.path)).collect()
 }
 
 /// Files, and those aside that they import, and those that these import. Where that would take too long to find out,
 /// all.
-fn with_imported<'f>(main: &[SourceFile<'f>], aside: &[SourceFile<'f>]) -> Vec<SourceFile<'f>> {
+fn add_imported_files<'f>(main: &[SourceFile<'f>], aside: &[SourceFile<'f>]) -> Vec<SourceFile<'f>> {
     let all: Vec<SourceFile<'f>> = main.iter().chain(aside).copied().collect();
-    let (files, named) = (Files::of(&all), aside.iter().filter_map(|file| last(file.path)).collect::<HashSet<_>>());
+    let (files, named) =
+        (PyModuleFiles::of(&all), aside.iter().filter_map(|file| last_module_part(file.path)).collect::<HashSet<_>>());
     let mut chosen: Vec<usize> = (0..main.len()).collect();
     let (mut known, mut from, mut asked) = (chosen.iter().copied().collect::<HashSet<_>>(), 0, 0);
     while let Some(at) = chosen.get(from).copied().filter(|_| !aside.is_empty()) {
         from += 1;
         let text = all.get(at).map_or("", |file| file.text);
-        for Loaded { up, module, is_folder } in loads(text) {
+        for DynamicImport { up, module, is_folder } in dynamic_imports(text) {
             let module: Vec<&str> = module.split('.').collect();
             asked += 1;
             let targets = match is_folder {
-                true => below(&files, at, up, &module),
-                false => imported(&files, at, up, &module).into_iter().collect(),
+                true => files_in_folder(&files, at, up, &module),
+                false => find_imported_file(&files, at, up, &module).into_iter().collect(),
             };
             chosen.extend(targets.into_iter().filter(|target| known.insert(*target)));
         }
@@ -77,10 +78,12 @@ fn with_imported<'f>(main: &[SourceFile<'f>], aside: &[SourceFile<'f>]) -> Vec<S
             let around = (1..=whole.len()).filter_map(|count| whole.get(..count));
             for module in around.filter(|parts| parts.last().is_some_and(|last| named.contains(last))) {
                 asked += 1;
-                chosen.extend(imported(&files, at, up, module).into_iter().filter(|target| known.insert(*target)));
+                chosen.extend(
+                    find_imported_file(&files, at, up, module).into_iter().filter(|target| known.insert(*target)),
+                );
             }
         }
-        if asked > MOST_IMPORTS || files.is_cut() {
+        if asked > MAX_IMPORT_LOOKUPS || files.is_truncated() {
             return all;
         }
     }
@@ -90,34 +93,34 @@ fn with_imported<'f>(main: &[SourceFile<'f>], aside: &[SourceFile<'f>]) -> Vec<S
 
 /// The file of a module. By a whole name only what is told in that name is meant: `import books.shelf` is nothing in
 /// `examples/books/shelf.py`.
-fn imported(files: &Files<'_>, from: usize, up: usize, module: &[&str]) -> Option<usize> {
-    let at = files.module(from, up, &module.join("."))?;
-    (up > 0 || is_meant(files, at, module.len())).then_some(at)
+fn find_imported_file(files: &PyModuleFiles<'_>, from: usize, up: usize, module: &[&str]) -> Option<usize> {
+    let at = files.find_module(from, up, &module.join("."))?;
+    (up > 0 || is_import_target(files, at, module.len())).then_some(at)
 }
 
 /// The files of a folder, told as in [`imported`].
-fn below(files: &Files<'_>, from: usize, up: usize, folder: &[&str]) -> Vec<usize> {
-    let inside = files.below(from, up, folder).into_iter();
-    inside.filter(|at| up > 0 || is_meant(files, *at, folder.len() + 1)).collect()
+fn files_in_folder(files: &PyModuleFiles<'_>, from: usize, up: usize, folder: &[&str]) -> Vec<usize> {
+    let inside = files.files_in_folder(from, up, folder).into_iter();
+    inside.filter(|at| up > 0 || is_import_target(files, *at, folder.len() + 1)).collect()
 }
 
 /// Whether a file lies in no folder aside that its name, of so many parts, does not tell.
-fn is_meant(files: &Files<'_>, at: usize, told: usize) -> bool {
+fn is_import_target(files: &PyModuleFiles<'_>, at: usize, told: usize) -> bool {
     let path = files.get(at).map_or("", |file| file.path);
     let path = path.strip_suffix("/__init__.py").unwrap_or(path);
     let outside = path.split('/').count().saturating_sub(told);
-    !path.split('/').take(outside).any(|folder| ASIDE.contains(&folder))
+    !path.split('/').take(outside).any(|folder| AUXILIARY_FOLDERS.contains(&folder))
 }
 
-pub fn is_aside(file: &SourceFile<'_>) -> bool {
+pub fn is_auxiliary(file: &SourceFile<'_>) -> bool {
     let folders = file.path.rsplit_once('/').map_or("", |(folders, _)| folders);
     // Below `tools` a folder may well be about documents or templates.
     let above = folders.split('/').take_while(|folder| *folder != "tools");
-    above.into_iter().any(|folder| ASIDE.contains(&folder)) || is_aside_file(file.path) || is_test(file)
+    above.into_iter().any(|folder| AUXILIARY_FOLDERS.contains(&folder)) || is_auxiliary_file(file.path) || is_test(file)
 }
 
-fn is_aside_file(path: &str) -> bool {
-    ASIDE_FILES.contains(&path.rsplit('/').next().unwrap_or(path))
+fn is_auxiliary_file(path: &str) -> bool {
+    AUXILIARY_FILES.contains(&path.rsplit('/').next().unwrap_or(path))
 }
 
 fn is_test(file: &SourceFile<'_>) -> bool {

@@ -4,95 +4,96 @@ use std::collections::HashSet;
 
 use serde_json::Value as Json;
 
-use super::which::is_aside;
+use super::file_selection::is_auxiliary;
 use gatelodge_catalogue::SourceFile;
 
 /// Words in names of programs that set something up, or are another way in.
-const HELPERS: [&str; 10] = ["setup", "install", "auth", "login", "init", "test", "client", "http", "sse", "config"];
+const HELPER_PROGRAM_WORDS: [&str; 10] =
+    ["setup", "install", "auth", "login", "init", "test", "client", "http", "sse", "config"];
 
 /// A program: its name and its module.
-type Program = (String, String);
+type ConsoleScript = (String, String);
 
 /// The modules in which programs of a package begin, each once, the one first that is most likely its server.
-pub fn modules(files: &[SourceFile<'_>]) -> Vec<String> {
+pub fn program_modules(files: &[SourceFile<'_>]) -> Vec<String> {
     let outermost = |is_wanted: fn(&str) -> bool| {
-        let own = files.iter().filter(|file| is_wanted(file.path) && !is_aside(file));
+        let own = files.iter().filter(|file| is_wanted(file.path) && !is_auxiliary(file));
         own.min_by_key(|file| file.path.split('/').count())
     };
-    let (package, mut programs) = match (outermost(is_built), outermost(is_manifest)) {
-        (Some(built), _) => (distribution(built.path), built_programs(built.text)),
-        (None, Some(sources)) => source_programs(sources.text),
+    let (package, mut programs) = match (outermost(is_entry_points_file), outermost(is_pyproject)) {
+        (Some(built), _) => (distribution_name(built.path), parse_entry_points(built.text)),
+        (None, Some(sources)) => parse_pyproject_scripts(sources.text),
         (None, None) => return Vec::new(),
     };
-    let package = plain(&package);
-    programs.sort_by_cached_key(|(name, _)| likeliness(&plain(name), &package));
+    let package = normalized_name(&package);
+    programs.sort_by_cached_key(|(name, _)| program_rank(&normalized_name(name), &package));
     let mut known = HashSet::new();
     programs.into_iter().map(|(_, module)| module).filter(|module| known.insert(module.clone())).collect()
 }
 
 /// Whether a file names the programs of a package that was built.
-fn is_built(path: &str) -> bool {
+fn is_entry_points_file(path: &str) -> bool {
     let Some((folder, "entry_points.txt")) = path.rsplit_once('/') else { return false };
     folder.ends_with(".dist-info") || folder.ends_with(".egg-info")
 }
 
-fn is_manifest(path: &str) -> bool {
+fn is_pyproject(path: &str) -> bool {
     path.rsplit('/').next() == Some("pyproject.toml")
 }
 
 /// Whether a file of a Python package is read: its sources, and what names its programs.
-pub fn is_read(path: &str) -> bool {
-    path.ends_with(".py") || is_built(path) || is_manifest(path)
+pub fn is_python_input(path: &str) -> bool {
+    path.ends_with(".py") || is_entry_points_file(path) || is_pyproject(path)
 }
 
 /// One who starts a package by its name starts the program of that name; else the one that speaks MCP is most likely
 /// named for it.
-fn likeliness(name: &str, package: &str) -> (bool, bool, bool, String) {
-    let is_helper = name.split('-').any(|word| HELPERS.contains(&word));
+fn program_rank(name: &str, package: &str) -> (bool, bool, bool, String) {
+    let is_helper = name.split('-').any(|word| HELPER_PROGRAM_WORDS.contains(&word));
     (name != package, is_helper, !name.contains("mcp"), name.to_owned())
 }
 
 /// A name as indexes compare it.
-fn plain(name: &str) -> String {
+fn normalized_name(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
 
 /// The package that a folder beside its sources is about: `books_mcp-1.0.dist-info`, `books_mcp.egg-info`.
-fn distribution(path: &str) -> String {
+fn distribution_name(path: &str) -> String {
     let folder = path.rsplit('/').nth(1).unwrap_or_default();
     let named = folder.strip_suffix(".dist-info").and_then(|told| told.split('-').next());
     named.or_else(|| folder.strip_suffix(".egg-info")).unwrap_or_default().to_owned()
 }
 
 /// `[console_scripts]`, then lines of `name = module:function`.
-fn built_programs(text: &str) -> Vec<Program> {
+fn parse_entry_points(text: &str) -> Vec<ConsoleScript> {
     let mut is_inside = false;
     let mut programs = Vec::new();
     for line in text.lines().map(str::trim) {
         if line.starts_with('[') {
             is_inside = line == "[console_scripts]";
         } else if let Some((name, place)) = line.split_once('=').filter(|_| is_inside) {
-            programs.push((name.trim().to_owned(), module(place)));
+            programs.push((name.trim().to_owned(), script_module(place)));
         }
     }
     programs
 }
 
 /// The package's name, and the programs of `[project.scripts]` or `[tool.poetry.scripts]`.
-fn source_programs(text: &str) -> (String, Vec<Program>) {
+fn parse_pyproject_scripts(text: &str) -> (String, Vec<ConsoleScript>) {
     let manifest: Json = toml::from_str(text).unwrap_or_default();
     let parts = ["/project", "/tool/poetry"].map(|part| manifest.pointer(part).unwrap_or(&Json::Null));
     let name = parts.iter().find_map(|part| part.get("name")?.as_str()).unwrap_or_default();
     let scripts = parts.iter().filter_map(|part| part.get("scripts")?.as_object()).flatten();
     let programs = scripts.filter_map(|(name, place)| {
         let place = place.as_str().or_else(|| place.get("reference")?.as_str())?;
-        Some((name.clone(), module(place)))
+        Some((name.clone(), script_module(place)))
     });
     (name.to_owned(), programs.collect())
 }
 
 /// The module of a place: `books.server:main [extra]`.
-fn module(place: &str) -> String {
+fn script_module(place: &str) -> String {
     let end = place.find([':', '[']).unwrap_or(place.len());
     place.get(..end).unwrap_or_default().trim().to_owned()
 }
