@@ -14,7 +14,7 @@ mod function_renames;
 mod loaded_files;
 mod lower;
 mod module_files;
-mod reach;
+mod reachability;
 mod registration;
 mod schema;
 mod scope;
@@ -29,7 +29,7 @@ use evaluate::PyEvaluationState;
 use function_renames::FunctionRenames;
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 use module_files::PyModuleFiles;
-use reach::Reach;
+use reachability::Reachability;
 use registration::{ToolRegistration, ToolRegistrations};
 use scope::{PyBoundNames, PyScope, PyScopeId};
 use syntax::PyStmt;
@@ -51,7 +51,7 @@ pub fn extract_python_tools(files: &[SourceFile<'_>]) -> crate::tool_extraction:
     let able: Vec<usize> = (0..chosen.len())
         .filter(|at| chosen.get(*at).is_some_and(|file| file_selection::can_have_tools(file.text)))
         .collect();
-    reader.note_changes(&chosen);
+    reader.record_reassignments(&chosen);
     // What stands in the open comes first; only then calls are followed, as far as they go.
     for follows_calls in [false, true] {
         reader.begin_pass(follows_calls);
@@ -62,7 +62,7 @@ pub fn extract_python_tools(files: &[SourceFile<'_>]) -> crate::tool_extraction:
         return crate::tool_extraction::ToolExtraction::incomplete(passed_over);
     }
     reader.mark_unloaded_files(files);
-    reader.settle();
+    reader.mark_unreachable();
     crate::tool_extraction::ToolExtraction::from_definitions(reader.into_tools(), ExtractedTool::says)
 }
 
@@ -115,7 +115,7 @@ struct PyAnalyzer<'f> {
     is_strict: bool,
     /// How many conditions that are off surround this place.
     disabled_depth: usize,
-    reachability: Reach,
+    reachability: Reachability,
     /// Functions that get another name, by file.
     function_renames: HashMap<usize, FunctionRenames>,
     /// Functions that were walked with the arguments of a call.
@@ -153,7 +153,7 @@ impl<'f> PyAnalyzer<'f> {
             server_by_function: HashMap::new(),
             is_strict: false,
             disabled_depth: 0,
-            reachability: Reach::default(),
+            reachability: Reachability::default(),
             function_renames: HashMap::new(),
             entered_calls: HashMap::new(),
             flag_defaults: HashMap::new(),
@@ -239,7 +239,7 @@ impl<'f> PyAnalyzer<'f> {
         let collected = self.deferred_tools.iter().filter(|tool| !is_registered(tool));
         // A function that is registered at a known server is not also one of an unknown server.
         // What only other programs do says nothing of this one.
-        let is_placed = |tool: &ToolRegistration| tool.server.is_some() && !self.reachability.is_outside(&tool.paths);
+        let is_placed = |tool: &ToolRegistration| tool.server.is_some() && !self.reachability.is_unloaded(&tool.paths);
         let placed: HashSet<_> = self.registered_tools.iter().filter(is_placed).map(|tool| tool.function_id).collect();
         let found = self
             .registered_tools
@@ -248,7 +248,7 @@ impl<'f> PyAnalyzer<'f> {
         for ToolRegistration { tool, server, paths: ways, function_id: def } in found.chain(collected) {
             let server = server.or_else(|| def.and_then(|def| self.server_by_function.get(&def).copied()));
             let name = self.mounted_name(&tool.name, server);
-            definitions.push(ExtractedTool { name, optional: !self.is_open(&ways), ..tool });
+            definitions.push(ExtractedTool { name, optional: !self.is_reachable(&ways), ..tool });
         }
         // Where they lay in memory must not tell which one of a name comes first.
         definitions.sort_by_cached_key(|tool| (tool.name.clone(), serde_json::to_string(tool).unwrap_or_default()));

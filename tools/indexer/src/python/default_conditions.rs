@@ -64,7 +64,7 @@ impl PyAnalyzer<'_> {
     pub fn is_reassignable(&self, name: &Rc<str>, binding: &PyBinding, scope: PyScopeId) -> bool {
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let is_empty = matches!(binding, PyBinding::Expr(value) if matches!(**value, PyExpr::None));
-        is_empty || is_user_supplied(name) || self.reachability.is_changed(file, name)
+        is_empty || is_user_supplied(name) || self.reachability.is_reassigned(file, name)
     }
 
     /// `"NAME" in os.environ`.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::dynamic_import::{DynamicImport, dynamic_imports};
 use super::lower::mentions_tools;
 use super::module_files::{PyModuleFiles, last_module_part};
-use super::reach::imports;
+use super::reachability::import_statements;
 use gatelodge_catalogue::SourceFile;
 
 /// Folders whose tools no client is ever offered: they show or test how a package is used, or are copied elsewhere
@@ -73,7 +73,7 @@ fn add_imported_files<'f>(main: &[SourceFile<'f>], aside: &[SourceFile<'f>]) -> 
             };
             chosen.extend(targets.into_iter().filter(|target| known.insert(*target)));
         }
-        for (up, module, item) in imports(text).into_iter().flatten() {
+        for (up, module, item) in import_statements(text).into_iter().flatten() {
             let whole: Vec<&str> = module.split('.').chain(item).filter(|part| !part.is_empty()).collect();
             let around = (1..=whole.len()).filter_map(|count| whole.get(..count));
             for module in around.filter(|parts| parts.last().is_some_and(|last| named.contains(last))) {

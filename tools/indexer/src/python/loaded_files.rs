@@ -6,7 +6,7 @@ use super::PyAnalyzer;
 use super::dynamic_import::{DynamicImport, dynamic_imports, has_only_named_imports};
 use super::entry_points;
 use super::module_files::{FileReferences, PyModuleFiles};
-use super::reach::{Place, imports};
+use super::reachability::{WalkOrigin, import_statements};
 use gatelodge_catalogue::SourceFile;
 
 /// Files that are looked for in texts, letters that are searched for their names, and programs that are followed: where
@@ -32,9 +32,9 @@ impl PyAnalyzer<'_> {
         for module in named {
             let Some(begin) = self.files.find_absolute_module(&module) else { return };
             let Some(loaded) = find_loaded_files(&self.files, begin, &spoken, &mut searched) else { return };
-            if self.registered_tools.paths().chain(self.deferred_tools.paths()).any(|ways| ways.begin_in(&loaded)) {
+            if self.registered_tools.paths().chain(self.deferred_tools.paths()).any(|ways| ways.has_start_in(&loaded)) {
                 let outside = (0..all.len()).filter(|file| !loaded.contains(file));
-                self.reachability.outside = outside.map(Place::File).collect();
+                self.reachability.unloaded_files = outside.map(WalkOrigin::File).collect();
                 return;
             }
         }
@@ -80,7 +80,7 @@ fn imported_files(files: &PyModuleFiles<'_>, at: usize, text: &str) -> Vec<usize
             files.find_module(at, up, module).into_iter().collect()
         });
     }
-    for (up, module, item) in imports(text).into_iter().flatten() {
+    for (up, module, item) in import_statements(text).into_iter().flatten() {
         let is_meant = |target: &usize| up > 0 || is_anywhere || files.is_outermost(*target, module);
         found.extend(files.import_targets(at, up, module, item).filter(is_meant));
         // `__all__` may name files.

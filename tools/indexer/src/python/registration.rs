@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 
 use super::PyAnalyzer;
 use super::docstring::clean_docstring;
-use super::reach::Ways;
+use super::reachability::RegistrationPaths;
 use super::scope::PyScopeId;
 use super::syntax::{PyCall, PyExpr};
 use super::value::{PyArguments, PyFunction, PyValue};
@@ -31,14 +31,14 @@ pub struct ToolRegistration {
     /// The function it is.
     pub function_id: Option<usize>,
     /// The ways to it.
-    pub paths: Ways,
+    pub paths: RegistrationPaths,
 }
 
 /// All that was found, once each. One place may define a name in several ways, by who calls it; a way that says
 /// nothing that another does not say is none.
 #[derive(Debug, Default)]
 pub struct ToolRegistrations {
-    by_key: BTreeMap<RegistrationKey, (Vec<ExtractedTool>, Ways)>,
+    by_key: BTreeMap<RegistrationKey, (Vec<ExtractedTool>, RegistrationPaths)>,
     count: usize,
     /// Whether there was more than is kept.
     pub is_truncated: bool,
@@ -68,7 +68,7 @@ impl ToolRegistrations {
         self.count
     }
 
-    pub fn paths(&self) -> impl Iterator<Item = &Ways> {
+    pub fn paths(&self) -> impl Iterator<Item = &RegistrationPaths> {
         self.by_key.values().map(|(_, ways)| ways)
     }
 
@@ -207,7 +207,7 @@ impl PyAnalyzer<'_> {
             if let PyValue::Function(function) = function { Some(Rc::as_ptr(&function.def) as usize) } else { None };
         self.registered_functions.extend(def);
         let server = if let PyValue::Member(server, _) = callee { server_id(server) } else { None };
-        let ways = self.way();
+        let ways = self.current_path();
         self.registered_tools.push(ToolRegistration { tool, server, function_id: def, paths: ways });
     }
 
@@ -242,7 +242,7 @@ impl PyAnalyzer<'_> {
     /// A tool that is described in full: `Tool(name=…, inputSchema=…)`.
     fn register_described(&mut self, arguments: &PyArguments, at: Option<(&Rc<PyCall>, PyScopeId)>) {
         if let Some(tool) = self.tool_from_arguments(arguments, at) {
-            let ways = self.way();
+            let ways = self.current_path();
             self.registered_tools.push(ToolRegistration { tool, server: None, function_id: None, paths: ways });
         }
     }

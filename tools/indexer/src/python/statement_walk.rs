@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::PyAnalyzer;
-use super::reach::Place;
+use super::reachability::WalkOrigin;
 use super::scope::{PyScope, PyScopeId};
 use super::syntax::{PyCall, PyClassDef, PyExpr, PyFunctionDef, PyStmt};
 use super::value::{PyArguments, PyClassValue, PyFunction, PyInstance, PyValue};
@@ -16,7 +16,7 @@ impl PyAnalyzer<'_> {
     pub fn walk_file(&mut self, file: usize) {
         let scope = self.module_scope(file);
         if let Some(statements) = self.module_statements(file) {
-            self.from(Place::File(file), |reader| reader.walk_statements(&statements, scope));
+            self.walk_from(WalkOrigin::File(file), |reader| reader.walk_statements(&statements, scope));
         }
     }
 
@@ -27,7 +27,7 @@ impl PyAnalyzer<'_> {
             if !self.take_step() {
                 return has_left;
             }
-            has_left |= self.only_if(!has_left, |reader| reader.walk_statement(statement, scope));
+            has_left |= self.with_condition(!has_left, |reader| reader.walk_statement(statement, scope));
         }
         has_left
     }
@@ -58,8 +58,8 @@ impl PyAnalyzer<'_> {
                 self.walk_expression(condition, scope);
                 // Where it is not known, either may run.
                 let truth = self.decide_condition(condition, scope);
-                let one = self.only_if(truth != Some(false), |reader| reader.walk_statements(body, scope));
-                let other = self.only_if(truth != Some(true), |reader| reader.walk_statements(otherwise, scope));
+                let one = self.with_condition(truth != Some(false), |reader| reader.walk_statements(body, scope));
+                let other = self.with_condition(truth != Some(true), |reader| reader.walk_statements(otherwise, scope));
                 return match truth {
                     Some(true) => one,
                     Some(false) => other,
@@ -72,7 +72,7 @@ impl PyAnalyzer<'_> {
             }
             PyStmt::Continue => return true,
             PyStmt::Expr(value) => self.walk_expression(value, scope),
-            PyStmt::Import(imports) => self.note_imports(imports, scope),
+            PyStmt::Import(imports) => self.record_imports(imports, scope),
             PyStmt::Assign { .. } => {}
         }
         false
@@ -97,7 +97,7 @@ impl PyAnalyzer<'_> {
         if is_inside {
             return walk(self);
         }
-        self.from(Place::Def(Rc::as_ptr(&function.def) as usize), walk);
+        self.walk_from(WalkOrigin::Function(Rc::as_ptr(&function.def) as usize), walk);
     }
 
     /// Walks a function's body with its arguments.
@@ -143,8 +143,8 @@ impl PyAnalyzer<'_> {
             let PyStmt::Def(def) = statement else { continue };
             if def.can_register_tools {
                 let function = PyFunction { def: def.clone(), scope: class.scope, receiver: Some(own.clone()) };
-                let place = Place::Def(Rc::as_ptr(def) as usize);
-                self.from(place, |reader| reader.walk_function(&function, &PyArguments::default()));
+                let place = WalkOrigin::Function(Rc::as_ptr(def) as usize);
+                self.walk_from(place, |reader| reader.walk_function(&function, &PyArguments::default()));
             }
         }
     }
@@ -187,8 +187,8 @@ impl PyAnalyzer<'_> {
             }
             PyExpr::Conditional { then, condition, otherwise } => {
                 let truth = self.decide_condition(condition, scope);
-                self.only_if(truth != Some(false), |reader| reader.walk_expression(then, scope));
-                self.only_if(truth != Some(true), |reader| reader.walk_expression(otherwise, scope));
+                self.with_condition(truth != Some(false), |reader| reader.walk_expression(then, scope));
+                self.with_condition(truth != Some(true), |reader| reader.walk_expression(otherwise, scope));
             }
             _ => {}
         }
@@ -200,7 +200,7 @@ impl PyAnalyzer<'_> {
         call.keywords.iter().for_each(|(_, argument)| self.walk_expression(argument, scope));
         let callee = self.evaluate(&call.callee, scope);
         if let PyValue::Function(function) = &callee {
-            self.note_call(call, function);
+            self.record_call(call, function);
         }
         self.record_flag(call, scope);
         self.register_call(call, &callee, scope);

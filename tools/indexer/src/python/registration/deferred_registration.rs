@@ -36,7 +36,7 @@ impl PyAnalyzer<'_> {
             _ => return,
         };
         if let Some(tool) = self.tool_from_function(&PyValue::Function(function.clone()), &arguments) {
-            let ways = self.way();
+            let ways = self.current_path();
             self.deferred_tools.push(ToolRegistration { tool, server: None, function_id: Some(def), paths: ways });
         }
     }
@@ -69,7 +69,7 @@ impl PyAnalyzer<'_> {
             && is_whole
             && let Some(tool) = self.tool_from_arguments(&arguments, None)
         {
-            let ways = self.way();
+            let ways = self.current_path();
             self.deferred_tools.push(ToolRegistration { tool, server: None, function_id: None, paths: ways });
         }
     }

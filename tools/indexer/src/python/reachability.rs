@@ -11,43 +11,43 @@ use super::value::PyFunction;
 use gatelodge_catalogue::SourceFile;
 
 /// The most ways to one tool that are kept; one with more is reached.
-const MOST_WAYS: usize = 12;
+const MAX_PATHS_PER_TOOL: usize = 12;
 /// The most text that is searched for names.
-const MOST_SEARCHED: usize = 1 << 30;
+const MAX_SEARCHED_BYTES: usize = 1 << 30;
 /// The longest list of what an import asks for.
-const LONGEST_IMPORT: usize = 20_000;
+const MAX_IMPORT_CHARS: usize = 20_000;
 /// How often what is off may lead to more that is off.
-const ROUNDS: usize = 10;
+const MAX_ROUNDS: usize = 10;
 
 /// Where a walk began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum WalkOrigin {
     /// The statements of a file.
     File(usize),
     /// A function, by itself or on an object.
-    Def(usize),
+    Function(usize),
 }
 
 /// How a registration was met: where the walk began, and whether no condition on the way is off.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Way {
-    places: Vec<Place>,
-    is_on: bool,
+struct RegistrationPath {
+    origins: Vec<WalkOrigin>,
+    is_enabled: bool,
 }
 
 /// All ways to a tool.
 #[derive(Debug, Clone, Default)]
-pub struct Ways(Vec<Way>);
+pub struct RegistrationPaths(Vec<RegistrationPath>);
 
-impl Ways {
+impl RegistrationPaths {
     /// Whether a walk that met the tool began in one of these files.
-    pub fn begin_in(&self, files: &HashSet<usize>) -> bool {
-        self.0.iter().any(|way| matches!(way.places.first(), Some(Place::File(file)) if files.contains(file)))
+    pub fn has_start_in(&self, files: &HashSet<usize>) -> bool {
+        self.0.iter().any(|way| matches!(way.origins.first(), Some(WalkOrigin::File(file)) if files.contains(file)))
     }
 
     pub fn extend(&mut self, more: Self) {
         for way in more.0 {
-            if self.0.len() < MOST_WAYS && !self.0.contains(&way) {
+            if self.0.len() < MAX_PATHS_PER_TOOL && !self.0.contains(&way) {
                 self.0.push(way);
             }
         }
@@ -56,49 +56,49 @@ impl Ways {
 
 /// What calls and imports what, and under which conditions.
 #[derive(Debug, Default)]
-pub struct Reach {
+pub struct Reachability {
     /// Where the present walk began, outermost first.
-    places: Vec<Place>,
+    origins: Vec<WalkOrigin>,
     /// Calls of functions.
-    calls: HashMap<usize, Calls>,
+    calls: HashMap<usize, FunctionCalls>,
     /// Statements that import a file: in which file, which statement, and whether no condition around is off.
     imports: HashMap<usize, HashMap<(usize, usize), bool>>,
     /// Names of modules that functions change.
-    changed: HashSet<(usize, Rc<str>)>,
+    reassigned_names: HashSet<(usize, Rc<str>)>,
     /// Files that the package's program does not load.
-    pub outside: HashSet<Place>,
+    pub unloaded_files: HashSet<WalkOrigin>,
     /// What is not reached by default.
-    closed: HashSet<Place>,
+    unreachable: HashSet<WalkOrigin>,
 }
 
 /// Calls of a function.
 #[derive(Debug)]
-struct Calls {
+struct FunctionCalls {
     name: Rc<str>,
     /// Which call, from where, and whether no condition around is off.
-    seen: HashSet<(usize, Place, bool)>,
+    sites: HashSet<(usize, WalkOrigin, bool)>,
     /// Whether the name also stands where no call of it was seen.
     is_used_elsewhere: bool,
 }
 
-impl Reach {
-    pub fn is_changed(&self, file: usize, name: &Rc<str>) -> bool {
-        self.changed.contains(&(file, name.clone()))
+impl Reachability {
+    pub fn is_reassigned(&self, file: usize, name: &Rc<str>) -> bool {
+        self.reassigned_names.contains(&(file, name.clone()))
     }
 
     /// Whether a tool was met only from files that the program does not load.
-    pub fn is_outside(&self, ways: &Ways) -> bool {
-        ways.0.iter().all(|way| way.places.iter().any(|place| self.outside.contains(place)))
+    pub fn is_unloaded(&self, ways: &RegistrationPaths) -> bool {
+        ways.0.iter().all(|way| way.origins.iter().any(|place| self.unloaded_files.contains(place)))
     }
 
-    fn is_closed_def(&self, calls: &Calls) -> bool {
-        let is_closed = |(_, from, is_on): &(usize, Place, bool)| !is_on || self.closed.contains(from);
-        !calls.is_used_elsewhere && calls.seen.iter().all(is_closed)
+    fn is_function_unreachable(&self, calls: &FunctionCalls) -> bool {
+        let is_closed = |(_, from, is_on): &(usize, WalkOrigin, bool)| !is_on || self.unreachable.contains(from);
+        !calls.is_used_elsewhere && calls.sites.iter().all(is_closed)
     }
 
     /// A file is not reached if every statement that imports it is off, or in such a file.
-    fn is_closed_file(&self, seen: &HashMap<(usize, usize), bool>, importers: &[usize]) -> bool {
-        let counts = |file: &usize| !self.closed.contains(&Place::File(*file));
+    fn is_file_unreachable(&self, seen: &HashMap<(usize, usize), bool>, importers: &[usize]) -> bool {
+        let counts = |file: &usize| !self.unreachable.contains(&WalkOrigin::File(*file));
         let off = seen.iter().filter(|((file, _), is_on)| !**is_on && counts(file)).count();
         off > 0 && importers.iter().filter(|file| counts(file)).count() <= off
     }
@@ -106,15 +106,15 @@ impl Reach {
 
 impl<'f> PyAnalyzer<'f> {
     /// Does work that begins at a place.
-    pub fn from<T>(&mut self, place: Place, work: impl FnOnce(&mut Self) -> T) -> T {
-        self.reachability.places.push(place);
+    pub fn walk_from<T>(&mut self, place: WalkOrigin, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.reachability.origins.push(place);
         let done = work(self);
-        self.reachability.places.pop();
+        self.reachability.origins.pop();
         done
     }
 
     /// Does work that runs by default, or does not.
-    pub fn only_if<T>(&mut self, is_on: bool, work: impl FnOnce(&mut Self) -> T) -> T {
+    pub fn with_condition<T>(&mut self, is_on: bool, work: impl FnOnce(&mut Self) -> T) -> T {
         self.disabled_depth += usize::from(!is_on);
         let done = work(self);
         self.disabled_depth -= usize::from(!is_on);
@@ -122,19 +122,23 @@ impl<'f> PyAnalyzer<'f> {
     }
 
     /// The way to what is looked at now.
-    pub fn way(&self) -> Ways {
-        Ways(vec![Way { places: self.reachability.places.clone(), is_on: self.disabled_depth == 0 }])
+    pub fn current_path(&self) -> RegistrationPaths {
+        RegistrationPaths(vec![RegistrationPath {
+            origins: self.reachability.origins.clone(),
+            is_enabled: self.disabled_depth == 0,
+        }])
     }
 
     /// Takes note of a call.
-    pub fn note_call(&mut self, call: &Rc<PyCall>, function: &PyFunction) {
+    pub fn record_call(&mut self, call: &Rc<PyCall>, function: &PyFunction) {
         let def = Rc::as_ptr(&function.def) as usize;
-        let here = self.walk_stack.last().map(|def| Place::Def(*def)).or(self.reachability.places.last().copied());
+        let here =
+            self.walk_stack.last().map(|def| WalkOrigin::Function(*def)).or(self.reachability.origins.last().copied());
         let is_on = self.disabled_depth == 0;
-        if let Some(here) = here.filter(|here| *here != Place::Def(def)) {
+        if let Some(here) = here.filter(|here| *here != WalkOrigin::Function(def)) {
             let name = function.def.name.clone();
-            let new = || Calls { name, seen: HashSet::new(), is_used_elsewhere: false };
-            self.reachability.calls.entry(def).or_insert_with(new).seen.insert((
+            let new = || FunctionCalls { name, sites: HashSet::new(), is_used_elsewhere: false };
+            self.reachability.calls.entry(def).or_insert_with(new).sites.insert((
                 Rc::as_ptr(call) as usize,
                 here,
                 is_on,
@@ -143,7 +147,7 @@ impl<'f> PyAnalyzer<'f> {
     }
 
     /// Takes note of imports within the package.
-    pub fn note_imports(&mut self, imports: &[PyImport], scope: PyScopeId) {
+    pub fn record_imports(&mut self, imports: &[PyImport], scope: PyScopeId) {
         let from = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let (statement, is_on) = (imports.as_ptr() as usize, self.disabled_depth == 0);
         for import in imports {
@@ -155,19 +159,19 @@ impl<'f> PyAnalyzer<'f> {
     }
 
     /// Finds what is not reached by default.
-    pub fn settle(&mut self) {
-        self.count_uses();
-        let importers = self.importers();
-        for _ in 0..ROUNDS {
+    pub fn mark_unreachable(&mut self) {
+        self.mark_untracked_uses();
+        let importers = self.collect_importers();
+        for _ in 0..MAX_ROUNDS {
             let reach = &self.reachability;
             let files = reach.imports.iter().filter(|(file, seen)| {
-                reach.is_closed_file(seen, importers.get(file).map(Vec::as_slice).unwrap_or_default())
+                reach.is_file_unreachable(seen, importers.get(file).map(Vec::as_slice).unwrap_or_default())
             });
-            let defs = reach.calls.iter().filter(|(_, calls)| reach.is_closed_def(calls));
-            let files = files.map(|(file, _)| Place::File(*file)).chain(reach.outside.iter().copied());
-            let closed: HashSet<_> = files.chain(defs.map(|(def, _)| Place::Def(*def))).collect();
-            let is_same = closed == reach.closed;
-            self.reachability.closed = closed;
+            let defs = reach.calls.iter().filter(|(_, calls)| reach.is_function_unreachable(calls));
+            let files = files.map(|(file, _)| WalkOrigin::File(*file)).chain(reach.unloaded_files.iter().copied());
+            let closed: HashSet<_> = files.chain(defs.map(|(def, _)| WalkOrigin::Function(*def))).collect();
+            let is_same = closed == reach.unreachable;
+            self.reachability.unreachable = closed;
             if is_same {
                 break;
             }
@@ -175,14 +179,14 @@ impl<'f> PyAnalyzer<'f> {
     }
 
     /// The files with statements that import a file, each as often as it has some. Only asked for where some are off.
-    fn importers(&mut self) -> HashMap<usize, Vec<usize>> {
+    fn collect_importers(&mut self) -> HashMap<usize, Vec<usize>> {
         let mut importers: HashMap<usize, Vec<usize>> = HashMap::new();
         if self.reachability.imports.values().all(|seen| seen.values().all(|is_on| *is_on)) {
             self.reachability.imports.clear();
             return importers;
         }
         for (at, file) in self.files.all().iter().enumerate() {
-            for statement in imports(file.text) {
+            for statement in import_statements(file.text) {
                 let targets =
                     statement.iter().flat_map(|(up, module, item)| self.files.import_targets(at, *up, module, *item));
                 for target in targets.collect::<HashSet<_>>() {
@@ -194,46 +198,49 @@ impl<'f> PyAnalyzer<'f> {
     }
 
     /// Finds the functions that are used where no call of them was seen.
-    fn count_uses(&mut self) {
+    fn mark_untracked_uses(&mut self) {
         let (files, entered) = (self.files.all(), &self.entered_calls);
         // Where some files do not count, what the others call decides.
-        let is_whole = self.reachability.outside.is_empty();
-        let matters = |def: &usize, calls: &Calls| {
-            !is_whole || entered.contains_key(def) || calls.seen.iter().any(|(.., on)| !on)
+        let is_whole = self.reachability.unloaded_files.is_empty();
+        let matters = |def: &usize, calls: &FunctionCalls| {
+            !is_whole || entered.contains_key(def) || calls.sites.iter().any(|(.., on)| !on)
         };
         let mut asked: Vec<_> = self.reachability.calls.iter_mut().filter(|(def, calls)| matters(def, calls)).collect();
         let text: usize = files.iter().map(|file| file.text.len()).sum();
-        let is_too_much = text.saturating_mul(asked.len()) > MOST_SEARCHED;
+        let is_too_much = text.saturating_mul(asked.len()) > MAX_SEARCHED_BYTES;
         for (_, calls) in &mut asked {
-            let seen: HashSet<_> = calls.seen.iter().map(|(call, ..)| call).collect();
-            let used = || files.iter().map(|file| times_used(file.text, &calls.name)).sum::<usize>();
+            let seen: HashSet<_> = calls.sites.iter().map(|(call, ..)| call).collect();
+            let used = || files.iter().map(|file| count_uses(file.text, &calls.name)).sum::<usize>();
             calls.is_used_elsewhere = is_too_much || used() > seen.len();
         }
     }
 
     /// Whether a tool is there by default. How a function is called says more than the function by itself.
-    pub fn is_open(&self, ways: &Ways) -> bool {
-        let is_by_itself =
-            |way: &Way| matches!(way.places.last(), Some(Place::Def(def)) if self.is_always_entered(*def));
-        let is_open = |way: &Way| way.is_on && !way.places.iter().any(|place| self.reachability.closed.contains(place));
+    pub fn is_reachable(&self, ways: &RegistrationPaths) -> bool {
+        let is_by_itself = |way: &RegistrationPath| matches!(way.origins.last(), Some(WalkOrigin::Function(def)) if self.has_all_calls_entered(*def));
+        let is_open = |way: &RegistrationPath| {
+            way.is_enabled && !way.origins.iter().any(|place| self.reachability.unreachable.contains(place))
+        };
         let mut called = ways.0.iter().filter(|way| !is_by_itself(way)).peekable();
-        ways.0.len() >= MOST_WAYS
+        ways.0.len() >= MAX_PATHS_PER_TOOL
             || if called.peek().is_some() { called.any(is_open) } else { ways.0.iter().any(is_open) }
     }
 
     /// Whether all calls of a function were followed with their arguments.
-    fn is_always_entered(&self, def: usize) -> bool {
+    fn has_all_calls_entered(&self, def: usize) -> bool {
         let (Some(calls), Some(entered)) = (self.reachability.calls.get(&def), self.entered_calls.get(&def)) else {
             return false;
         };
-        !calls.is_used_elsewhere && calls.seen.iter().all(|(call, ..)| entered.contains(call))
+        !calls.is_used_elsewhere && calls.sites.iter().all(|(call, ..)| entered.contains(call))
     }
 
     /// Finds the names of these files that come to something else later on.
-    pub fn note_changes(&mut self, files: &[SourceFile<'f>]) {
+    pub fn record_reassignments(&mut self, files: &[SourceFile<'f>]) {
         for (at, file) in files.iter().enumerate() {
             for line in file.text.lines() {
-                self.reachability.changed.extend(changed(line.trim_start()).map(|name| (at, Rc::from(name))));
+                self.reachability
+                    .reassigned_names
+                    .extend(reassigned_names(line.trim_start()).map(|name| (at, Rc::from(name))));
             }
             self.function_renames.insert(at, function_renames(file));
         }
@@ -241,8 +248,8 @@ impl<'f> PyAnalyzer<'f> {
 }
 
 /// Names that a line declares to be changed, or changes: `global a, b`, `a |= …`, `a.append(…)`.
-fn changed(line: &str) -> impl Iterator<Item = &str> {
-    const METHODS: [&str; 9] =
+fn reassigned_names(line: &str) -> impl Iterator<Item = &str> {
+    const MUTATING_METHODS: [&str; 9] =
         ["append", "add", "update", "extend", "insert", "remove", "discard", "setdefault", "difference_update"];
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let global = line.strip_prefix("global ").into_iter().flat_map(|names| names.split(',').map(str::trim));
@@ -251,12 +258,12 @@ fn changed(line: &str) -> impl Iterator<Item = &str> {
     let calls = rest.strip_prefix('.').and_then(|rest| rest.split_once('(')).map(|(method, _)| method);
     let rest = rest.trim_start();
     let adds = ["+=", "|=", "-=", "&="].iter().any(|sign| rest.starts_with(sign));
-    let is_changed = !name.is_empty() && (adds || calls.is_some_and(|method| METHODS.contains(&method)));
+    let is_changed = !name.is_empty() && (adds || calls.is_some_and(|method| MUTATING_METHODS.contains(&method)));
     global.chain(is_changed.then_some(name))
 }
 
 /// How often a name stands in a text where it may be called: not where it is defined, imported or quoted.
-fn times_used(text: &str, name: &str) -> usize {
+fn count_uses(text: &str, name: &str) -> usize {
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut times = 0;
     for (at, _) in text.match_indices(name) {
@@ -270,7 +277,7 @@ fn times_used(text: &str, name: &str) -> usize {
 }
 
 /// What the import statements of a text ask for, statement by statement: folders up, module, item.
-pub fn imports(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
+pub fn import_statements(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
     let mut out = Vec::new();
     let (mut at, mut searched) = (0, 0);
     for line in text.split_inclusive('\n') {
@@ -286,19 +293,19 @@ pub fn imports(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
             let from_here = text.get(asked.as_ptr() as usize - text.as_ptr() as usize..).unwrap_or_default();
             // What stands in a statement that is open is looked at by itself: brackets without end would cost without end.
             let is_open = start >= searched && has_bracket;
-            let found = statement(from_here, is_open);
+            let found = find_statement_text(from_here, is_open);
             // One without end was looked through in vain: not again from each of its lines.
-            searched = searched.max(if is_open { start + found.map_or(LONGEST_IMPORT, str::len) } else { 0 });
-            out.push(asked_for(found.unwrap_or_else(|| asked.trim_end())));
+            searched = searched.max(if is_open { start + found.map_or(MAX_IMPORT_CHARS, str::len) } else { 0 });
+            out.push(parse_import(found.unwrap_or_else(|| asked.trim_end())));
         }
     }
     out
 }
 
 /// A statement as it is written: to the end of its brackets, or of its line. None if it has no end nearby.
-fn statement(from_here: &str, is_open: bool) -> Option<&str> {
+fn find_statement_text(from_here: &str, is_open: bool) -> Option<&str> {
     let (mut is_comment, mut before) = (false, ' ');
-    for (at, letter) in from_here.char_indices().take(LONGEST_IMPORT) {
+    for (at, letter) in from_here.char_indices().take(MAX_IMPORT_CHARS) {
         is_comment = (is_comment || letter == '#') && letter != '\n';
         let ends = match letter {
             ')' => is_open && !is_comment,
@@ -315,7 +322,7 @@ fn statement(from_here: &str, is_open: bool) -> Option<&str> {
 }
 
 /// What one statement asks for.
-fn asked_for(statement: &str) -> Vec<(usize, &str, Option<&str>)> {
+fn parse_import(statement: &str) -> Vec<(usize, &str, Option<&str>)> {
     let words = |list| -> Vec<&str> {
         let lines = str::lines(list).map(|line| line.split('#').next().unwrap_or_default());
         lines.flat_map(|line| line.split([',', '(', '\\'])).filter_map(|item| item.split_whitespace().next()).collect()
@@ -335,13 +342,13 @@ fn asked_for(statement: &str) -> Vec<(usize, &str, Option<&str>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::imports;
+    use super::import_statements;
 
     #[test]
     fn rows_of_imports_ask_for_no_more_than_is_written() {
         for (row, names) in [("from a import (b\n", 1), ("import a,b:", 2), ("from a import (b:", 1), ("import a;", 1)]
         {
-            let asked: usize = imports(&(row.repeat(3_000) + "\n")).iter().map(Vec::len).sum();
+            let asked: usize = import_statements(&(row.repeat(3_000) + "\n")).iter().map(Vec::len).sum();
             // A statement that stays open asks, once in a while, for what stands in it.
             assert!((3_000..=3_000 * names + 20_000).contains(&asked), "{row:?}: {asked}");
         }
