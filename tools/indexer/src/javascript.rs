@@ -11,9 +11,9 @@ mod evaluate;
 mod forms;
 mod lower;
 mod manifest;
-mod parse;
 mod schema;
 mod select;
+mod source_parser;
 mod syntax;
 mod tool;
 mod unused;
@@ -56,7 +56,7 @@ fn read_package(files: &[SourceFile<'_>]) -> ToolExtraction {
     if !select::is_server(files, &chosen.files) {
         return manifest::tools(files);
     }
-    let mut syntax = syntax::Syntax::default();
+    let mut syntax = syntax::JsSyntax::default();
     let passed_over = if chosen.passed_over > 0 { chosen.passed_over } else { parse_files(&mut syntax, &chosen.files) };
     if passed_over > 0 {
         return ToolExtraction::incomplete(passed_over);
@@ -66,22 +66,22 @@ fn read_package(files: &[SourceFile<'_>]) -> ToolExtraction {
 }
 
 /// Reads files into the syntax, as long as there is room; gives how many were not read to their end.
-fn parse_files(syntax: &mut syntax::Syntax, files: &[SourceFile<'_>]) -> usize {
+fn parse_files(syntax: &mut syntax::JsSyntax, files: &[SourceFile<'_>]) -> usize {
     for (at, file) in files.iter().enumerate() {
-        let nodes = syntax.len() as usize;
+        let nodes = syntax.node_count() as usize;
         if nodes > 0 && nodes + file.text.len() / MIN_BYTES_PER_NODE > MAX_NODES {
             return files.len() - at;
         }
-        let Some(tree) = parse::parse(file.path, file.text) else { return files.len() - at };
+        let Some(tree) = source_parser::parse(file.path, file.text) else { return files.len() - at };
         lower::lower(syntax, file.path, file.text, tree.root_node());
-        if syntax.len() as usize >= MAX_NODES {
+        if syntax.node_count() as usize >= MAX_NODES {
             return files.len() - at;
         }
     }
     0
 }
 
-fn extract_defined_tools(syntax: &syntax::Syntax, files: &[SourceFile<'_>], named: &entry::Named) -> ToolExtraction {
+fn extract_defined_tools(syntax: &syntax::JsSyntax, files: &[SourceFile<'_>], named: &entry::Named) -> ToolExtraction {
     let mut evaluator = evaluate::Evaluator::new(syntax, named);
     let entries = named.entries(&evaluator);
     // What a program calls that cannot be read, nobody knows.

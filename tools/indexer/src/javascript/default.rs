@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::entry::Entries;
 use super::evaluate::Evaluator;
 use super::forms::{Met, Standing};
-use super::syntax::{FileId, Node};
+use super::syntax::{JsFileId, JsNode};
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 
 /// Each file may be looked for in the texts of all others: in so many, not in more.
@@ -14,7 +14,7 @@ const MOST_SPOKEN_OF: usize = 400;
 const LONGEST_DEFINED: usize = 128;
 
 /// The files that each file imports.
-type Imports = HashMap<FileId, Vec<FileId>>;
+type Imports = HashMap<JsFileId, Vec<JsFileId>>;
 
 /// What was met of one name.
 #[derive(Default)]
@@ -72,9 +72,9 @@ fn counted(
     evaluator: &Evaluator<'_>,
     imports: &Imports,
     files: &[SourceFile<'_>],
-    [main, any]: [&HashSet<FileId>; 2],
+    [main, any]: [&HashSet<JsFileId>; 2],
     met: &[Met],
-) -> Option<HashSet<FileId>> {
+) -> Option<HashSet<JsFileId>> {
     for from in [main, any] {
         if met.iter().any(|met| from.contains(&met.file)) {
             return (!loads_what_it_makes_up(evaluator, from)).then(|| from.clone());
@@ -91,23 +91,23 @@ fn spoken_of(
     evaluator: &Evaluator<'_>,
     imports: &Imports,
     files: &[SourceFile<'_>],
-    from: &HashSet<FileId>,
-) -> HashSet<FileId> {
+    from: &HashSet<JsFileId>,
+) -> HashSet<JsFileId> {
     let syntax = evaluator.syntax;
     if syntax.files.len() > MOST_SPOKEN_OF {
         return HashSet::new();
     }
     let texts: HashMap<&str, &str> = files.iter().map(|file| (file.path, file.text)).collect();
-    let path = |file: FileId| syntax.file(file).map_or("", |file| file.path.as_str());
+    let path = |file: JsFileId| syntax.file(file).map_or("", |file| file.path.as_str());
     let (mut found, mut fresh) = (from.clone(), from.clone());
     while !fresh.is_empty() {
         let says: Vec<&str> = fresh.iter().filter_map(|file| texts.get(path(*file)).copied()).collect();
-        let others = (0..syntax.files.len()).map(|at| FileId(at as u32)).filter(|file| !found.contains(file));
-        let is_named = |file: &FileId| {
+        let others = (0..syntax.files.len()).map(|at| JsFileId(at as u32)).filter(|file| !found.contains(file));
+        let is_named = |file: &JsFileId| {
             let name = path(*file).rsplit('/').next().unwrap_or_default();
             says.iter().any(|text| text.contains(name))
         };
-        let named: Vec<FileId> = others.filter(is_named).collect();
+        let named: Vec<JsFileId> = others.filter(is_named).collect();
         fresh = reached(imports, &named).difference(&found).copied().collect();
         found.extend(&fresh);
     }
@@ -115,20 +115,20 @@ fn spoken_of(
 }
 
 /// Whether a file is loaded whose name is put together.
-fn loads_what_it_makes_up(evaluator: &Evaluator<'_>, files: &HashSet<FileId>) -> bool {
+fn loads_what_it_makes_up(evaluator: &Evaluator<'_>, files: &HashSet<JsFileId>) -> bool {
     let syntax = evaluator.syntax;
     let is_loading = |callee| match syntax.node(callee) {
-        Node::Name(word, _) => matches!(syntax.text(*word), "import" | "require"),
+        JsNode::Name(word, _) => matches!(syntax.symbol_text(*word), "import" | "require"),
         _ => false,
     };
-    let loads = |call| matches!(syntax.node(call), Node::Call(callee, _) if is_loading(*callee));
-    let has_framework = syntax.imports_from("mcp-framework");
+    let loads = |call| matches!(syntax.node(call), JsNode::Call(callee, _) if is_loading(*callee));
+    let has_framework = syntax.has_import_of("mcp-framework");
     has_framework || syntax.calls.iter().any(|call| loads(*call) && files.contains(&syntax.file_of(*call)))
 }
 
 /// The files that these import, and those that they import in turn.
-fn reached(imports: &Imports, from: &[FileId]) -> HashSet<FileId> {
-    let (mut reached, mut next): (HashSet<FileId>, Vec<FileId>) = (from.iter().copied().collect(), from.to_vec());
+fn reached(imports: &Imports, from: &[JsFileId]) -> HashSet<JsFileId> {
+    let (mut reached, mut next): (HashSet<JsFileId>, Vec<JsFileId>) = (from.iter().copied().collect(), from.to_vec());
     while let Some(file) = next.pop() {
         for other in imports.get(&file).into_iter().flatten() {
             if reached.insert(*other) {

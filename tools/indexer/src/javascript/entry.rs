@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::alias::Aliases;
 use super::evaluate::Evaluator;
 use super::select::is_own;
-use super::syntax::FileId;
+use super::syntax::JsFileId;
 use gatelodge_catalogue::SourceFile;
 
 /// Exports lie no deeper: by path, by condition, and by condition again.
@@ -29,9 +29,9 @@ pub(super) struct Named {
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     /// Of the program that is started if one starts the package.
-    pub main: Vec<FileId>,
+    pub main: Vec<JsFileId>,
     /// Of all.
-    pub all: Vec<FileId>,
+    pub all: Vec<JsFileId>,
     /// Whether each program that is named is among the sources.
     pub has_all_programs: bool,
 }
@@ -76,7 +76,7 @@ impl Named {
 
     /// The files that they are.
     pub fn entries(&self, evaluator: &Evaluator<'_>) -> Entries {
-        let files = |named: &[String]| -> Vec<FileId> {
+        let files = |named: &[String]| -> Vec<JsFileId> {
             named.iter().filter_map(|path| evaluator.beside(&self.root, path)).collect()
         };
         let (programs, library, exports) = (files(&self.programs), files(&self.library), files(&self.exports));

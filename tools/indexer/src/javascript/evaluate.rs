@@ -15,7 +15,10 @@ use std::{
 };
 
 use super::entry::Named;
-use super::syntax::{BindingId, Collection, Entry, FunctionId, Node, NodeId, ScopeId, Source, Step, Syntax, Word};
+use super::syntax::{
+    JsBindingId, JsBindingSource, JsCollection, JsFunctionId, JsNode, JsNodeId, JsObjectEntry, JsPatternStep,
+    JsScopeId, JsSymbol, JsSyntax,
+};
 use super::value::{Env, Found, Owner, Stop, Value, find_frame};
 
 /// Steps for a whole package.
@@ -30,7 +33,7 @@ const DEEPEST: usize = 150;
 use decide::plain;
 
 pub(super) struct Evaluator<'a> {
-    pub syntax: &'a Syntax,
+    pub syntax: &'a JsSyntax,
     /// What the package says of its own files.
     named: &'a Named,
     steps: usize,
@@ -40,26 +43,26 @@ pub(super) struct Evaluator<'a> {
     is_cut: bool,
     depth: usize,
     /// Values that do not depend on who calls.
-    known: HashMap<(NodeId, bool), Value>,
+    known: HashMap<(JsNodeId, bool), Value>,
     /// Whether a condition is looked at: then only what is sure counts.
     is_deciding: bool,
     /// Names of tools that a filter leaves out by default.
     pub left_out: HashSet<Rc<str>>,
     /// Functions that are called only under conditions that are off.
-    off: HashMap<FunctionId, bool>,
+    off: HashMap<JsFunctionId, bool>,
     /// Words that nobody uses; a function with such a name is never called.
-    pub unused: HashSet<Word>,
-    dead: HashMap<FunctionId, bool>,
+    pub unused: HashSet<JsSymbol>,
+    dead: HashMap<JsFunctionId, bool>,
     /// Collections that are being filled, to notice circles.
-    filling: HashSet<Collection>,
+    filling: HashSet<JsCollection>,
     /// What other files add to a name that they import.
-    added_from_afar: HashMap<Collection, Vec<NodeId>>,
+    added_from_afar: HashMap<JsCollection, Vec<JsNodeId>>,
     sites: Option<Rc<sites::Sites>>,
-    paths: HashMap<&'a str, super::syntax::FileId>,
+    paths: HashMap<&'a str, super::syntax::JsFileId>,
 }
 
 impl<'a> Evaluator<'a> {
-    pub fn new(syntax: &'a Syntax, named: &'a Named) -> Self {
+    pub fn new(syntax: &'a JsSyntax, named: &'a Named) -> Self {
         let mut evaluator = Self {
             syntax,
             named,
@@ -106,7 +109,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The value of an expression.
-    pub fn value(&mut self, node: NodeId, env: &Env) -> Found {
+    pub fn value(&mut self, node: JsNodeId, env: &Env) -> Found {
         if env.is_none()
             && let Some(value) = self.known.get(&(node, self.is_deciding))
         {
@@ -141,41 +144,43 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn value_of(&mut self, node: NodeId, env: &Env) -> Found {
+    fn value_of(&mut self, node: JsNodeId, env: &Env) -> Found {
         let syntax = self.syntax;
         match syntax.node(node) {
-            Node::Text(text) => Ok(Value::Text(text.as_ref().into())),
-            Node::Number(number) => Ok(Value::Number(*number)),
-            Node::Truth(truth) => Ok(Value::Truth(*truth)),
-            Node::Nothing => Ok(Value::Nothing),
-            Node::Joined(pieces) => self.joined(node, pieces, env),
-            Node::Name(word, scope) => self.name(*word, *scope, env),
-            Node::This(scope) => Ok(self.this(*scope, env)?),
-            Node::Member(object, key) => {
+            JsNode::Text(text) => Ok(Value::Text(text.as_ref().into())),
+            JsNode::Number(number) => Ok(Value::Number(*number)),
+            JsNode::Bool(truth) => Ok(Value::Truth(*truth)),
+            JsNode::Nullish => Ok(Value::Nothing),
+            JsNode::Concat(pieces) => self.joined(node, pieces, env),
+            JsNode::Name(word, scope) => self.name(*word, *scope, env),
+            JsNode::This(scope) => Ok(self.this(*scope, env)?),
+            JsNode::Member(object, key) => {
                 if let Some(value) = self.of_process(*object, *key) {
                     return Ok(value);
                 }
                 let object = self.value(*object, env)?;
-                match self.member(&object, &syntax.shared_text(*key))? {
+                match self.member(&object, &syntax.shared_symbol_text(*key))? {
                     // The fields of a schema: how it is written still tells them.
-                    Value::Opaque(None) if syntax.text(*key) == "shape" => Ok(Value::Opaque(Some((node, env.clone())))),
+                    Value::Opaque(None) if syntax.symbol_text(*key) == "shape" => {
+                        Ok(Value::Opaque(Some((node, env.clone()))))
+                    }
                     value => Ok(value),
                 }
             }
-            Node::Index(object, index) => self.indexed(*object, *index, env),
-            Node::Call(callee, items) => self.call(node, *callee, items, env),
-            Node::New(callee, items) => self.instance(node, *callee, items, env),
-            Node::List(items) => self.list(items, env),
-            Node::Object(entries) => self.object(entries, env),
-            Node::Spread(inner) => self.value(*inner, env),
-            Node::Function(function) => Ok(Value::Function(*function, env.clone())),
-            Node::Class(class) => Ok(Value::Class(*class, env.clone())),
-            Node::Either(left, right) if self.is_deciding => self.one_or_other(*left, *right, env),
-            Node::Either(first, second) => self.either(*first, *second, env),
-            Node::Not(inner) => self.not(*inner, env),
-            Node::Both(left, right) if self.is_deciding => self.both(*left, *right, env),
-            Node::Choice(test, first, second) if self.is_deciding => self.choice(*test, *first, *second, env),
-            Node::Both(left, right) => {
+            JsNode::Index(object, index) => self.indexed(*object, *index, env),
+            JsNode::Call(callee, items) => self.call(node, *callee, items, env),
+            JsNode::New(callee, items) => self.instance(node, *callee, items, env),
+            JsNode::List(items) => self.list(items, env),
+            JsNode::Object(entries) => self.object(entries, env),
+            JsNode::Spread(inner) => self.value(*inner, env),
+            JsNode::Function(function) => Ok(Value::Function(*function, env.clone())),
+            JsNode::Class(class) => Ok(Value::Class(*class, env.clone())),
+            JsNode::Or(left, right) if self.is_deciding => self.one_or_other(*left, *right, env),
+            JsNode::Or(first, second) => self.either(*first, *second, env),
+            JsNode::Not(inner) => self.not(*inner, env),
+            JsNode::And(left, right) if self.is_deciding => self.both(*left, *right, env),
+            JsNode::Conditional(test, first, second) if self.is_deciding => self.choice(*test, *first, *second, env),
+            JsNode::And(left, right) => {
                 let left = self.value(*left, env);
                 match (left, self.value(*right, env)?) {
                     (Ok(Value::Truth(false)), _) => Ok(Value::Truth(false)),
@@ -185,21 +190,21 @@ impl<'a> Evaluator<'a> {
                     (_, right) => Ok(right),
                 }
             }
-            Node::Choice(test, first, second) => match self.value(*test, env) {
+            JsNode::Conditional(test, first, second) => match self.value(*test, env) {
                 Ok(Value::Truth(true)) => self.value(*first, env),
                 Ok(Value::Truth(false)) => self.value(*second, env),
                 _ => self.unsure(*first, *second, env),
             },
-            Node::Same(left, right, wanted) => self.same(*left, *right, *wanted, env),
-            Node::Module(from, specifier) => Ok(match self.resolve(*from, specifier) {
+            JsNode::Equal(left, right, wanted) => self.same(*left, *right, *wanted, env),
+            JsNode::Module(from, specifier) => Ok(match self.resolve(*from, specifier) {
                 Some(file) => Value::Module(file),
                 None => Value::Opaque(None),
             }),
-            Node::Super | Node::Opaque => Ok(Value::Opaque(None)),
+            JsNode::Super | JsNode::Opaque => Ok(Value::Opaque(None)),
         }
     }
 
-    fn joined(&mut self, node: NodeId, pieces: &[NodeId], env: &Env) -> Found {
+    fn joined(&mut self, node: JsNodeId, pieces: &[JsNodeId], env: &Env) -> Found {
         let mut text = String::new();
         for piece in pieces {
             match self.value(*piece, env)? {
@@ -211,7 +216,7 @@ impl<'a> Evaluator<'a> {
         Ok(Value::Text(text.into()))
     }
 
-    fn same(&mut self, left: NodeId, right: NodeId, wanted: bool, env: &Env) -> Found {
+    fn same(&mut self, left: JsNodeId, right: JsNodeId, wanted: bool, env: &Env) -> Found {
         let (left, right) = (self.value(left, env)?, self.value(right, env)?);
         Ok(match (&left, &right) {
             (Value::Text(left), Value::Text(right)) => Value::Truth((left == right) == wanted),
@@ -223,35 +228,35 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    fn name(&mut self, word: Word, scope: ScopeId, env: &Env) -> Found {
+    fn name(&mut self, word: JsSymbol, scope: JsScopeId, env: &Env) -> Found {
         match self.syntax.find_binding(word, scope) {
             Some(binding) => self.binding(binding, env),
-            None if self.syntax.text(word) == "undefined" => Ok(Value::Nothing),
+            None if self.syntax.symbol_text(word) == "undefined" => Ok(Value::Nothing),
             None => Ok(Value::Opaque(None)),
         }
     }
 
-    fn binding(&mut self, id: BindingId, env: &Env) -> Found {
+    fn binding(&mut self, id: JsBindingId, env: &Env) -> Found {
         let syntax = self.syntax;
         let Some(binding) = syntax.binding(id) else { return Ok(Value::Opaque(None)) };
-        if self.is_deciding && binding.changes {
+        if self.is_deciding && binding.is_reassigned {
             return Ok(Value::Opaque(None));
         }
         // What stands at the top of a file is the same for all who call.
         let at_top = syntax.scopes.get(binding.scope.0 as usize).is_some_and(|scope| scope.parent.is_none());
         let env = if at_top { &None } else { env };
         let mut value = match &binding.source {
-            Source::Unset => Value::Opaque(None),
-            Source::Node(node) => self.value(*node, env)?,
-            Source::Parameter(function, index) => {
+            JsBindingSource::Unset => Value::Opaque(None),
+            JsBindingSource::Node(node) => self.value(*node, env)?,
+            JsBindingSource::Parameter(function, index) => {
                 self.given(Owner::Function(*function), *index, env, binding.default)?
             }
-            Source::Arguments(function) => match find_frame(env, Owner::Function(*function)) {
+            JsBindingSource::Arguments(function) => match find_frame(env, Owner::Function(*function)) {
                 Some(frame) => Value::list(frame.values.clone()),
                 None => Value::Opaque(None),
             },
-            Source::Loop(id) => self.given(Owner::Loop(*id), 0, env, None)?,
-            Source::Import(from, specifier, word) => self.imported(*from, specifier, *word)?,
+            JsBindingSource::Loop(id) => self.given(Owner::Loop(*id), 0, env, None)?,
+            JsBindingSource::Import(from, specifier, word) => self.imported(*from, specifier, *word)?,
         };
         for step in &binding.path {
             value = self.step(&value, *step)?;
@@ -261,13 +266,13 @@ impl<'a> Evaluator<'a> {
         {
             value = self.value(default, env)?;
         }
-        if !binding.members.is_empty() {
-            value = self.with_members(value, &binding.members, env);
+        if !binding.assigned_members.is_empty() {
+            value = self.with_members(value, &binding.assigned_members, env);
         }
-        Ok(self.filled(Collection::Binding(id), value))
+        Ok(self.filled(JsCollection::Binding(id), value))
     }
 
-    fn given(&mut self, owner: Owner, index: usize, env: &Env, default: Option<NodeId>) -> Found {
+    fn given(&mut self, owner: Owner, index: usize, env: &Env, default: Option<JsNodeId>) -> Found {
         let Some(frame) = find_frame(env, owner) else { return Err(Stop::Open(owner, index)) };
         match (frame.values.get(index), default) {
             (Some(value), _) => self.force(value),
@@ -276,23 +281,25 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn step(&mut self, value: &Value, step: Step) -> Found {
+    fn step(&mut self, value: &Value, step: JsPatternStep) -> Found {
         match (step, value) {
-            (Step::Key(word), _) => self.member(value, &self.syntax.shared_text(word)),
-            (Step::At(place), Value::List(items)) => match items.get(place) {
+            (JsPatternStep::Key(word), _) => self.member(value, &self.syntax.shared_symbol_text(word)),
+            (JsPatternStep::Index(place), Value::List(items)) => match items.get(place) {
                 Some(item) => self.force(item),
                 None => Ok(Value::Nothing),
             },
-            (Step::From(place), Value::List(items)) => Ok(Value::list(items.get(place..).unwrap_or_default().to_vec())),
+            (JsPatternStep::RestFrom(place), Value::List(items)) => {
+                Ok(Value::list(items.get(place..).unwrap_or_default().to_vec()))
+            }
             _ => Ok(Value::Opaque(None)),
         }
     }
 
-    fn list(&mut self, items: &[NodeId], env: &Env) -> Found {
+    fn list(&mut self, items: &[JsNodeId], env: &Env) -> Found {
         let mut values = Vec::with_capacity(items.len());
         for item in items {
             match self.syntax.node(*item) {
-                Node::Spread(inner) => {
+                JsNode::Spread(inner) => {
                     let inner = self.value(*inner, env)?;
                     values.extend(self.elements(&inner));
                 }
@@ -302,19 +309,19 @@ impl<'a> Evaluator<'a> {
         Ok(Value::list(values))
     }
 
-    fn object(&mut self, entries: &[Entry], env: &Env) -> Found {
+    fn object(&mut self, entries: &[JsObjectEntry], env: &Env) -> Found {
         let mut pairs = Vec::with_capacity(entries.len());
         for entry in entries {
             match entry {
-                Entry::Pair(key, value) => {
-                    pairs.push((self.syntax.shared_text(*key), Value::Lazy(*value, env.clone())));
+                JsObjectEntry::Pair(key, value) => {
+                    pairs.push((self.syntax.shared_symbol_text(*key), Value::Lazy(*value, env.clone())));
                 }
-                Entry::Computed(key, value) => {
+                JsObjectEntry::Computed(key, value) => {
                     if let Value::Text(key) = self.value(*key, env)? {
                         pairs.push((key, Value::Lazy(*value, env.clone())));
                     }
                 }
-                Entry::Spread(inner) => {
+                JsObjectEntry::Spread(inner) => {
                     let inner = self.value(*inner, env)?;
                     pairs.extend(self.entries(&inner));
                 }
@@ -324,7 +331,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// One or the other, and it is not known which.
-    fn unsure(&mut self, first: NodeId, second: NodeId, env: &Env) -> Found {
+    fn unsure(&mut self, first: JsNodeId, second: JsNodeId, env: &Env) -> Found {
         match (self.value(first, env)?, self.value(second, env)?) {
             (Value::Truth(left), Value::Truth(right)) if left != right => Ok(Value::Opaque(None)),
             _ => self.either(first, second, env),
@@ -332,7 +339,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Lists are joined: what is offered under either condition is offered.
-    fn either(&mut self, first: NodeId, second: NodeId, env: &Env) -> Found {
+    fn either(&mut self, first: JsNodeId, second: JsNodeId, env: &Env) -> Found {
         let left = self.value(first, env)?;
         if !left.is_weak() && !matches!(left, Value::List(_) | Value::Truth(false)) {
             return Ok(left);

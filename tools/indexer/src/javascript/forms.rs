@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::evaluate::Evaluator;
-use super::syntax::{ClassId, Entry, FileId, Node, NodeId};
+use super::syntax::{JsClassId, JsFileId, JsNode, JsNodeId, JsObjectEntry};
 use super::tool::SCHEMA_KEYS;
 use super::value::{Frame, Owner, Value};
 use gatelodge_catalogue::ExtractedTool;
@@ -26,7 +26,7 @@ pub(super) enum Standing {
 #[derive(Debug)]
 pub(super) struct Met {
     pub tool: ExtractedTool,
-    pub file: FileId,
+    pub file: JsFileId,
     pub standing: Standing,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn tools(evaluator: &mut Evaluator<'_>) -> Vec<Met> {
             evaluator.drop_dead(*object, before, &mut found);
         }
     }
-    for class in (0..syntax.classes.len()).map(|index| ClassId(index as u32)) {
+    for class in (0..syntax.classes.len()).map(|index| JsClassId(index as u32)) {
         evaluator.begin();
         // A class that nobody makes gives no tools.
         if by_path || evaluator.is_made(class) {
@@ -63,24 +63,24 @@ pub(super) fn tools(evaluator: &mut Evaluator<'_>) -> Vec<Met> {
 /// Whether the package finds its own files by looking into folders.
 fn loads_by_path(evaluator: &Evaluator<'_>) -> bool {
     let words = ["readdir", "readdirSync", "mcp-framework", "glob"];
-    words.iter().any(|word| evaluator.syntax.find_word(word).is_some() || evaluator.syntax.imports_from(word))
+    words.iter().any(|word| evaluator.syntax.find_symbol(word).is_some() || evaluator.syntax.has_import_of(word))
 }
 
 /// The files that are in use: imported by others, or busy themselves. What is defined in a file
 /// that was left behind is offered by nobody.
-fn live_files(evaluator: &Evaluator<'_>, by_path: bool) -> HashSet<FileId> {
+fn live_files(evaluator: &Evaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
     let syntax = evaluator.syntax;
     let mut live = evaluator.imported_files();
     live.extend(syntax.calls.iter().map(|call| syntax.file_of(*call)));
     if by_path {
-        live.extend((0..syntax.files.len()).map(|index| FileId(index as u32)));
+        live.extend((0..syntax.files.len()).map(|index| JsFileId(index as u32)));
     }
     live
 }
 
 impl Evaluator<'_> {
     /// Drops what was just found if it stands where nobody comes. That is asked last: it takes many steps.
-    fn drop_dead(&mut self, node: NodeId, before: usize, found: &mut Vec<Met>) {
+    fn drop_dead(&mut self, node: JsNodeId, before: usize, found: &mut Vec<Met>) {
         if found.len() > before && self.is_dead(node) {
             found.truncate(before);
         }
@@ -89,12 +89,12 @@ impl Evaluator<'_> {
         }
     }
 
-    fn in_call(&mut self, call: NodeId, found: &mut Vec<Met>) {
+    fn in_call(&mut self, call: JsNodeId, found: &mut Vec<Met>) {
         let syntax = self.syntax;
-        let Node::Call(callee, items) = syntax.node(call) else { return };
+        let JsNode::Call(callee, items) = syntax.node(call) else { return };
         let (word, on_object) = match syntax.node(*callee) {
-            Node::Member(_, word) => (syntax.text(*word), true),
-            Node::Name(word, _) => (syntax.text(*word), false),
+            JsNode::Member(_, word) => (syntax.symbol_text(*word), true),
+            JsNode::Name(word, _) => (syntax.symbol_text(*word), false),
             _ => return,
         };
         match word {
@@ -116,13 +116,13 @@ impl Evaluator<'_> {
         }
     }
 
-    fn ends_in_function(&mut self, items: &[NodeId]) -> bool {
+    fn ends_in_function(&mut self, items: &[JsNodeId]) -> bool {
         let last = items.last().map(|item| self.value(*item, &None));
         items.len() > 2 && matches!(last, Some(Ok(Value::Function(..))))
     }
 
     /// `mcp_server_detection.registerTool("name", …)`, `mcp_server_detection.tool({ name, … })`, `registerTool(mcp_server_detection, "name", …)`.
-    fn in_registration(&mut self, call: NodeId, items: &[NodeId], on_object: bool, found: &mut Vec<Met>) {
+    fn in_registration(&mut self, call: JsNodeId, items: &[JsNodeId], on_object: bool, found: &mut Vec<Met>) {
         let server_first = !on_object
             && matches!(items.get(1).map(|item| self.value(*item, &None)), Some(Ok(Value::Text(_))))
             && !matches!(items.first().map(|item| self.value(*item, &None)), Some(Ok(Value::Text(_))));
@@ -142,13 +142,15 @@ impl Evaluator<'_> {
     }
 
     /// An object literal with the keys of a tool, wherever it stands.
-    fn in_object(&mut self, node: NodeId, found: &mut Vec<Met>) {
+    fn in_object(&mut self, node: JsNodeId, found: &mut Vec<Met>) {
         let syntax = self.syntax;
-        let Node::Object(entries) = syntax.node(node) else { return };
+        let JsNode::Object(entries) = syntax.node(node) else { return };
         let has = |wanted: &str| {
-            entries.iter().any(|entry| matches!(entry, Entry::Pair(key, _) if syntax.text(*key) == wanted))
+            entries
+                .iter()
+                .any(|entry| matches!(entry, JsObjectEntry::Pair(key, _) if syntax.symbol_text(*key) == wanted))
         };
-        let spreads = entries.iter().any(|entry| matches!(entry, Entry::Spread(_)));
+        let spreads = entries.iter().any(|entry| matches!(entry, JsObjectEntry::Spread(_)));
         let runs = has("execute") || has("handler");
         if !(has("inputSchema") || spreads || (has("parameters") && runs)) {
             return;
@@ -163,12 +165,12 @@ impl Evaluator<'_> {
     }
 
     /// A class whose instances are tools.
-    fn in_class(&mut self, id: ClassId, found: &mut Vec<Met>) {
+    fn in_class(&mut self, id: JsClassId, found: &mut Vec<Met>) {
         let syntax = self.syntax;
         let Some(class) = syntax.class(id) else { return };
         let has = |wanted: &[&str]| {
-            class.members.iter().any(|member| !member.is_static && wanted.contains(&syntax.text(member.key)))
-                || class.assigned.iter().any(|(key, _)| wanted.contains(&syntax.text(*key)))
+            class.members.iter().any(|member| !member.is_static && wanted.contains(&syntax.symbol_text(member.key)))
+                || class.this_assignments.iter().any(|(key, _)| wanted.contains(&syntax.symbol_text(*key)))
         };
         let runs = has(&["execute", "handler", "call", "run", "invoke", "handle"]) || class.parent.is_some();
         if !(has(&["name"]) && has(&["description"]) && has(&SCHEMA_KEYS) && runs) {
@@ -183,7 +185,7 @@ impl Evaluator<'_> {
     }
 
     /// `setRequestHandler(ListToolsRequestSchema, () => ({ tools: [ … ] }))`.
-    fn in_handler(&mut self, call: NodeId, items: &[NodeId], found: &mut Vec<Met>) {
+    fn in_handler(&mut self, call: JsNodeId, items: &[JsNodeId], found: &mut Vec<Met>) {
         let [_, handler, ..] = items else { return };
         let Ok(Value::Function(function, closure)) = self.value(*handler, &None) else { return };
         let Some(result) = self.syntax.function(function).and_then(|function| function.result) else { return };
@@ -202,7 +204,7 @@ impl Evaluator<'_> {
     }
 
     /// `@Tool({ name, description, parameters })`.
-    fn in_decorator(&mut self, call: NodeId, items: &[NodeId], found: &mut Vec<Met>) {
+    fn in_decorator(&mut self, call: JsNodeId, items: &[JsNodeId], found: &mut Vec<Met>) {
         if let [only] = items
             && let Ok(value @ Value::Object(_)) = self.value(*only, &None)
         {
@@ -211,7 +213,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn met(&self, tool: ExtractedTool, node: NodeId, standing: Standing) -> Met {
+    fn met(&self, tool: ExtractedTool, node: JsNodeId, standing: Standing) -> Met {
         Met { tool, file: self.syntax.file_of(node), standing }
     }
 }

@@ -1,4 +1,4 @@
-//! The grammar's tree of a file to our [`Syntax`].
+//! The grammar's tree of a file to our [`JsSyntax`].
 //!
 //! Names are found later, when all of the package is here: what is used may be declared below.
 
@@ -12,7 +12,9 @@ mod module;
 
 use tree_sitter::Node as Tree;
 
-use super::syntax::{ClassId, File, FileId, FunctionId, Guard, Node, NodeId, ScopeId, Syntax, Word};
+use super::syntax::{
+    JsClassId, JsFile, JsFileId, JsFunctionId, JsGuard, JsNode, JsNodeId, JsScopeId, JsSymbol, JsSyntax,
+};
 
 /// How deep expressions may nest. What lies deeper is not looked at.
 const DEEPEST: usize = 1_500;
@@ -31,17 +33,17 @@ const TYPES: [&str; 8] = [
 
 /// A file on its way into the syntax.
 struct Lowering<'a> {
-    syntax: &'a mut Syntax,
+    syntax: &'a mut JsSyntax,
     text: &'a str,
-    file: FileId,
-    scope: ScopeId,
-    class: Option<ClassId>,
+    file: JsFileId,
+    scope: JsScopeId,
+    class: Option<JsClassId>,
     /// The returns of the function that is being read, with the conditions around each.
-    returns: Vec<(NodeId, Vec<Guard>)>,
+    returns: Vec<(JsNodeId, Vec<JsGuard>)>,
     /// The conditions around this place, and how many of them are around the function.
-    guards: Vec<Guard>,
+    guards: Vec<JsGuard>,
     outer_guards: usize,
-    function: Option<FunctionId>,
+    function: Option<JsFunctionId>,
     depth: usize,
     /// How many examples, and definitions for other interfaces, surround this place.
     aside: usize,
@@ -49,9 +51,9 @@ struct Lowering<'a> {
 }
 
 /// Adds a file.
-pub(super) fn lower(syntax: &mut Syntax, path: &str, text: &str, root: Tree<'_>) {
-    let file = FileId(syntax.files.len() as u32);
-    syntax.files.push(File { path: path.to_owned(), start: syntax.len(), ..File::default() });
+pub(super) fn lower(syntax: &mut JsSyntax, path: &str, text: &str, root: Tree<'_>) {
+    let file = JsFileId(syntax.files.len() as u32);
+    syntax.files.push(JsFile { path: path.to_owned(), first_node: syntax.node_count(), ..JsFile::default() });
     let scope = syntax.add_scope(None, None, true);
     let late = late::Late::default();
     let mut lowering = Lowering {
@@ -74,10 +76,10 @@ pub(super) fn lower(syntax: &mut Syntax, path: &str, text: &str, root: Tree<'_>)
 
 impl Lowering<'_> {
     /// Reads a statement or an expression.
-    fn visit(&mut self, tree: Tree<'_>) -> NodeId {
+    fn visit(&mut self, tree: Tree<'_>) -> JsNodeId {
         // A package with more nodes is not read; the rest of the file need not be.
-        if self.depth >= DEEPEST || self.syntax.len() as usize >= super::MAX_NODES {
-            return self.add(Node::Opaque);
+        if self.depth >= DEEPEST || self.syntax.node_count() as usize >= super::MAX_NODES {
+            return self.add(JsNode::Opaque);
         }
         self.depth += 1;
         let node = self.visit_kind(tree);
@@ -85,7 +87,7 @@ impl Lowering<'_> {
         node
     }
 
-    fn visit_kind(&mut self, tree: Tree<'_>) -> NodeId {
+    fn visit_kind(&mut self, tree: Tree<'_>) -> JsNodeId {
         match tree.kind() {
             "variable_declaration" | "lexical_declaration" => self.variables(tree),
             "function_declaration" | "generator_function_declaration" => self.function_declaration(tree),
@@ -101,22 +103,22 @@ impl Lowering<'_> {
             }
             "if_statement" => self.condition(tree),
             "statement_block" | "for_statement" | "switch_body" | "catch_clause" => self.block(tree),
-            kind if TYPES.contains(&kind) => self.add(Node::Opaque),
+            kind if TYPES.contains(&kind) => self.add(JsNode::Opaque),
             kind => self.expression(kind, tree),
         }
     }
 
-    fn add(&mut self, node: Node) -> NodeId {
-        self.syntax.add(node)
+    fn add(&mut self, node: JsNode) -> JsNodeId {
+        self.syntax.add_node(node)
     }
 
     fn slice(&self, tree: Tree<'_>) -> &str {
         self.text.get(tree.byte_range()).unwrap_or_default()
     }
 
-    fn word(&mut self, tree: Tree<'_>) -> Word {
+    fn word(&mut self, tree: Tree<'_>) -> JsSymbol {
         let text = self.text.get(tree.byte_range()).unwrap_or_default();
-        self.syntax.word(text)
+        self.syntax.intern(text)
     }
 
     /// Reads what is inside, for what it declares and calls.
@@ -130,7 +132,7 @@ impl Lowering<'_> {
     }
 
     /// Reads all that is inside and gives the last: parentheses, sequences, `await`, `return`.
-    fn last_child(&mut self, tree: Tree<'_>) -> NodeId {
+    fn last_child(&mut self, tree: Tree<'_>) -> JsNodeId {
         let mut last = None;
         let mut cursor = tree.walk();
         for child in tree.named_children(&mut cursor) {
@@ -138,27 +140,27 @@ impl Lowering<'_> {
                 last = Some(self.visit(child));
             }
         }
-        last.unwrap_or_else(|| self.add(Node::Nothing))
+        last.unwrap_or_else(|| self.add(JsNode::Nullish))
     }
 
     /// Reads the child of that field; what is missing is opaque.
-    fn field(&mut self, tree: Tree<'_>, name: &str) -> NodeId {
+    fn field(&mut self, tree: Tree<'_>, name: &str) -> JsNodeId {
         match tree.child_by_field_name(name) {
             Some(child) => self.visit(child),
-            None => self.add(Node::Opaque),
+            None => self.add(JsNode::Opaque),
         }
     }
 
-    fn block(&mut self, tree: Tree<'_>) -> NodeId {
+    fn block(&mut self, tree: Tree<'_>) -> JsNodeId {
         let outer = self.scope;
         self.scope = self.syntax.add_scope(Some(outer), self.class, false);
         self.children(tree);
         self.scope = outer;
-        self.add(Node::Opaque)
+        self.add(JsNode::Opaque)
     }
 
     /// The scope a `var` declared here belongs to.
-    fn var_scope(&self) -> ScopeId {
+    fn var_scope(&self) -> JsScopeId {
         let mut at = self.scope;
         while let Some(scope) = self.syntax.scopes.get(at.0 as usize) {
             match scope.parent {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Number, Value as Json, json};
 
 use super::evaluate::Evaluator;
-use super::syntax::{Node, NodeId};
+use super::syntax::{JsNode, JsNodeId};
 use super::value::{Env, Value};
 
 /// How deep schemas may nest.
@@ -69,10 +69,10 @@ impl Evaluator<'_> {
     }
 
     /// A schema that shows in how the expression is written.
-    fn written(&mut self, node: NodeId, env: &Env, depth: usize) -> Option<Part> {
+    fn written(&mut self, node: JsNodeId, env: &Env, depth: usize) -> Option<Part> {
         match self.syntax.node(node) {
-            Node::Call(..) => self.zod(node, env, depth),
-            Node::Member(object, word) if self.syntax.text(*word) == "shape" => {
+            JsNode::Call(..) => self.zod(node, env, depth),
+            JsNode::Member(object, word) if self.syntax.symbol_text(*word) == "shape" => {
                 Some(self.part(&Value::Lazy(*object, env.clone()), depth + 1))
             }
             _ => None,
@@ -80,8 +80,8 @@ impl Evaluator<'_> {
     }
 
     /// `zodToJsonSchema(schema)` and its like: what is converted is among what is given.
-    fn converted(&mut self, node: NodeId, env: &Env, depth: usize) -> Option<Part> {
-        let Node::Call(_, items) = self.syntax.node(node) else { return None };
+    fn converted(&mut self, node: JsNodeId, env: &Env, depth: usize) -> Option<Part> {
+        let JsNode::Call(_, items) = self.syntax.node(node) else { return None };
         let first = *items.first()?;
         Some(self.part(&Value::Lazy(first, env.clone()), depth + 1))
     }
@@ -138,7 +138,7 @@ impl Evaluator<'_> {
         match self.force(value).ok()? {
             Value::Text(text) => Some(text.to_string()),
             Value::Opaque(Some((node, env))) => {
-                let Node::Joined(pieces) = self.syntax.node(node) else { return None };
+                let JsNode::Concat(pieces) = self.syntax.node(node) else { return None };
                 let pieces = pieces.iter().filter_map(|piece| self.text(&Value::Lazy(*piece, env.clone())));
                 Some(pieces.collect())
             }

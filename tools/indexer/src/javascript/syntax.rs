@@ -1,342 +1,348 @@
 //! What is kept of a package's sources: small trees without the grammar's detail.
 //!
-//! All files of a package share one [`Syntax`], so that a place in any of them is one number.
+//! All files of a package share one [`JsSyntax`], so that a place in any of them is one number.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// A place in the trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct NodeId(pub u32);
+pub(super) struct JsNodeId(pub u32);
 /// A word that occurs in the sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Word(pub u32);
+pub(super) struct JsSymbol(pub u32);
 /// A region in which names mean the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct ScopeId(pub u32);
+pub(super) struct JsScopeId(pub u32);
 /// A name that is declared somewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct BindingId(pub u32);
+pub(super) struct JsBindingId(pub u32);
 /// A function, method or arrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct FunctionId(pub u32);
+pub(super) struct JsFunctionId(pub u32);
 /// A class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct ClassId(pub u32);
+pub(super) struct JsClassId(pub u32);
 /// A `for (… of …)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct LoopId(pub u32);
+pub(super) struct JsLoopId(pub u32);
 /// A file of the package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct FileId(pub u32);
+pub(super) struct JsFileId(pub u32);
 
 /// An expression.
 #[derive(Debug)]
-pub(super) enum Node {
+pub(super) enum JsNode {
     Text(Box<str>),
     Number(f64),
-    Truth(bool),
-    Nothing,
+    Bool(bool),
+    Nullish,
     /// Pieces that are joined: a template string, or texts with `+` between them.
-    Joined(Box<[NodeId]>),
-    Name(Word, ScopeId),
-    This(ScopeId),
+    Concat(Box<[JsNodeId]>),
+    Name(JsSymbol, JsScopeId),
+    This(JsScopeId),
     Super,
-    Member(NodeId, Word),
-    Index(NodeId, NodeId),
-    Call(NodeId, Box<[NodeId]>),
-    New(NodeId, Box<[NodeId]>),
-    List(Box<[NodeId]>),
-    Object(Box<[Entry]>),
-    Spread(NodeId),
-    Function(FunctionId),
-    Class(ClassId),
+    Member(JsNodeId, JsSymbol),
+    Index(JsNodeId, JsNodeId),
+    Call(JsNodeId, Box<[JsNodeId]>),
+    New(JsNodeId, Box<[JsNodeId]>),
+    List(Box<[JsNodeId]>),
+    Object(Box<[JsObjectEntry]>),
+    Spread(JsNodeId),
+    Function(JsFunctionId),
+    Class(JsClassId),
     /// `a || b`.
-    Either(NodeId, NodeId),
+    Or(JsNodeId, JsNodeId),
     /// `a && b`.
-    Both(NodeId, NodeId),
+    And(JsNodeId, JsNodeId),
     /// `test ? a : b`, or the several returns of a function.
-    Choice(NodeId, NodeId, NodeId),
+    Conditional(JsNodeId, JsNodeId, JsNodeId),
     /// `a === b`, or with `false`, `a !== b`.
-    Same(NodeId, NodeId, bool),
+    Equal(JsNodeId, JsNodeId, bool),
     /// `require("…")` and `import("…")`.
-    Module(FileId, Box<str>),
+    Module(JsFileId, Box<str>),
     /// `!a`.
-    Not(NodeId),
+    Not(JsNodeId),
     Opaque,
 }
 
 /// A condition, and whether it must hold.
-pub(super) type Guard = (NodeId, bool);
+pub(super) type JsGuard = (JsNodeId, bool);
 
 /// A part of an object literal.
 #[derive(Debug)]
-pub(super) enum Entry {
-    Pair(Word, NodeId),
-    Computed(NodeId, NodeId),
-    Spread(NodeId),
+pub(super) enum JsObjectEntry {
+    Pair(JsSymbol, JsNodeId),
+    Computed(JsNodeId, JsNodeId),
+    Spread(JsNodeId),
 }
 
 /// Where the value of a name comes from.
 #[derive(Debug, Clone)]
-pub(super) enum Source {
+pub(super) enum JsBindingSource {
     /// Declared without a value.
     Unset,
-    Node(NodeId),
-    Parameter(FunctionId, usize),
+    Node(JsNodeId),
+    Parameter(JsFunctionId, usize),
     /// All arguments of a function, as a list.
-    Arguments(FunctionId),
-    Loop(LoopId),
+    Arguments(JsFunctionId),
+    Loop(JsLoopId),
     /// An export of another module; `None` is the module itself.
-    Import(FileId, Box<str>, Option<Word>),
+    Import(JsFileId, Box<str>, Option<JsSymbol>),
 }
 
 /// A step from a value into its parts, as in `const { a: [b] } = …`.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
-    Key(Word),
-    At(usize),
-    From(usize),
+pub(super) enum JsPatternStep {
+    Key(JsSymbol),
+    Index(usize),
+    RestFrom(usize),
 }
 
 /// What a name stands for.
 #[derive(Debug)]
-pub(super) struct Binding {
-    pub scope: ScopeId,
-    pub source: Source,
-    pub path: Vec<Step>,
-    pub default: Option<NodeId>,
+pub(super) struct JsBinding {
+    pub scope: JsScopeId,
+    pub source: JsBindingSource,
+    pub path: Vec<JsPatternStep>,
+    pub default: Option<JsNodeId>,
     /// `name.key = value`, wherever it is written.
-    pub members: Vec<(NodeId, NodeId)>,
+    pub assigned_members: Vec<(JsNodeId, JsNodeId)>,
     /// Whether it gets another value later.
-    pub changes: bool,
+    pub is_reassigned: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Scope {
-    pub parent: Option<ScopeId>,
-    pub class: Option<ClassId>,
+pub(super) struct JsScope {
+    pub parent: Option<JsScopeId>,
+    pub class: Option<JsClassId>,
     /// Whether a `var` stops here.
     pub holds_vars: bool,
 }
 
 /// How a function is given to others.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Use {
+pub(super) enum JsFunctionUse {
     /// By its name, or not at all.
     Named,
     /// An argument of this call.
-    Argument(NodeId),
+    Argument(JsNodeId),
     /// Called where it is written.
-    Called(NodeId),
+    Called(JsNodeId),
 }
 
 #[derive(Debug)]
-pub(super) struct Function {
+pub(super) struct JsFunction {
     /// What it gives back; several returns are alternatives.
-    pub result: Option<NodeId>,
+    pub result: Option<JsNodeId>,
     /// The function it stands in.
-    pub within: Option<FunctionId>,
-    pub usage: Use,
+    pub enclosing: Option<JsFunctionId>,
+    pub usage: JsFunctionUse,
     /// The key under which it is a method.
-    pub method: Option<Word>,
-    pub class: Option<ClassId>,
+    pub method_name: Option<JsSymbol>,
+    pub class: Option<JsClassId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MemberKind {
+pub(super) enum JsMemberKind {
     Field,
     Getter,
     Method,
 }
 
 #[derive(Debug)]
-pub(super) struct ClassMember {
-    pub key: Word,
-    pub kind: MemberKind,
+pub(super) struct JsClassMember {
+    pub key: JsSymbol,
+    pub kind: JsMemberKind,
     pub is_static: bool,
-    pub value: NodeId,
+    pub value: JsNodeId,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Class {
-    pub parent: Option<NodeId>,
-    pub members: Vec<ClassMember>,
-    pub constructor: Option<FunctionId>,
+pub(super) struct JsClass {
+    pub parent: Option<JsNodeId>,
+    pub members: Vec<JsClassMember>,
+    pub constructor: Option<JsFunctionId>,
     /// `this.key = value` anywhere in the class.
-    pub assigned: Vec<(Word, NodeId)>,
+    pub this_assignments: Vec<(JsSymbol, JsNodeId)>,
     /// The arguments of `super(…)`.
-    pub super_arguments: Option<Box<[NodeId]>>,
+    pub super_arguments: Option<Box<[JsNodeId]>>,
 }
 
 /// What a file gives to others.
 #[derive(Debug, Default)]
-pub(super) struct File {
+pub(super) struct JsFile {
     pub path: String,
     /// The first node of the file; all others up to the next file's follow it.
-    pub start: u32,
-    pub exports: HashMap<Word, NodeId>,
+    pub first_node: u32,
+    pub exports: HashMap<JsSymbol, JsNodeId>,
     /// `export * from "…"`.
-    pub stars: Vec<Box<str>>,
+    pub star_exports: Vec<Box<str>>,
     /// `module.exports = …`.
-    pub whole: Option<NodeId>,
+    pub module_exports: Option<JsNodeId>,
 }
 
 /// To what something is added with `push`, `set` or `add`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Collection {
-    Binding(BindingId),
-    Member(Word),
+pub(super) enum JsCollection {
+    Binding(JsBindingId),
+    Member(JsSymbol),
 }
 
 /// The trees of all files of a package.
 #[derive(Debug, Default)]
-pub(super) struct Syntax {
-    nodes: Vec<Node>,
-    words: Vec<Rc<str>>,
-    word_ids: HashMap<Rc<str>, Word>,
-    pub scopes: Vec<Scope>,
-    pub bindings: Vec<Binding>,
-    pub names: HashMap<(ScopeId, Word), BindingId>,
-    pub functions: Vec<Function>,
-    pub classes: Vec<Class>,
+pub(super) struct JsSyntax {
+    nodes: Vec<JsNode>,
+    symbols: Vec<Rc<str>>,
+    symbol_ids: HashMap<Rc<str>, JsSymbol>,
+    pub scopes: Vec<JsScope>,
+    pub bindings: Vec<JsBinding>,
+    pub bindings_by_name: HashMap<(JsScopeId, JsSymbol), JsBindingId>,
+    pub functions: Vec<JsFunction>,
+    pub classes: Vec<JsClass>,
     /// What each loop runs over.
-    pub loops: Vec<NodeId>,
-    pub files: Vec<File>,
+    pub loops: Vec<JsNodeId>,
+    pub files: Vec<JsFile>,
     /// Calls, in the order of the sources.
-    pub calls: Vec<NodeId>,
+    pub calls: Vec<JsNodeId>,
     /// `new` expressions, likewise.
-    pub news: Vec<NodeId>,
+    pub constructor_calls: Vec<JsNodeId>,
     /// Object literals with a `name`.
-    pub named_objects: Vec<NodeId>,
-    pub additions: HashMap<Collection, Vec<NodeId>>,
+    pub named_objects: Vec<JsNodeId>,
+    pub additions: HashMap<JsCollection, Vec<JsNodeId>>,
     /// The conditions around calls and objects, where there are any.
-    pub guards: HashMap<NodeId, Rc<[Guard]>>,
+    pub guards: HashMap<JsNodeId, Rc<[JsGuard]>>,
     /// The functions in which calls and objects stand.
-    pub within: HashMap<NodeId, FunctionId>,
+    pub enclosing_functions: HashMap<JsNodeId, JsFunctionId>,
     /// What each import asks for: from which file, and what.
-    pub imports: Vec<(FileId, Box<str>)>,
+    pub imports: Vec<(JsFileId, Box<str>)>,
 }
 
-impl Syntax {
-    pub fn node(&self, id: NodeId) -> &Node {
-        self.nodes.get(id.0 as usize).unwrap_or(&Node::Opaque)
+impl JsSyntax {
+    pub fn node(&self, id: JsNodeId) -> &JsNode {
+        self.nodes.get(id.0 as usize).unwrap_or(&JsNode::Opaque)
     }
 
-    pub fn add(&mut self, node: Node) -> NodeId {
-        let id = NodeId(self.nodes.len() as u32);
+    pub fn add_node(&mut self, node: JsNode) -> JsNodeId {
+        let id = JsNodeId(self.nodes.len() as u32);
         self.nodes.push(node);
         id
     }
 
-    pub fn len(&self) -> u32 {
+    pub fn node_count(&self) -> u32 {
         self.nodes.len() as u32
     }
 
     /// What is required as a whole, from where: not by one of its parts, as `require("…").a` and `const { a } = …` do, nor
     /// under a name of which only parts are used.
-    pub fn required_whole(&self) -> Vec<(FileId, &str)> {
+    pub fn whole_module_requires(&self) -> Vec<(JsFileId, &str)> {
         let parts =
-            self.nodes.iter().filter_map(|node| if let Node::Member(whole, _) = node { Some(*whole) } else { None });
-        let mut parts: HashSet<NodeId> = parts.collect();
-        let mut bound: HashMap<BindingId, NodeId> = HashMap::new();
+            self.nodes.iter().filter_map(|node| if let JsNode::Member(whole, _) = node { Some(*whole) } else { None });
+        let mut parts: HashSet<JsNodeId> = parts.collect();
+        let mut bound: HashMap<JsBindingId, JsNodeId> = HashMap::new();
         for (at, binding) in self.bindings.iter().enumerate() {
-            if let Source::Node(node) = binding.source
-                && matches!(self.node(node), Node::Module(..))
+            if let JsBindingSource::Node(node) = binding.source
+                && matches!(self.node(node), JsNode::Module(..))
             {
                 parts.insert(node);
                 if binding.path.is_empty() {
-                    bound.insert(BindingId(at as u32), node);
+                    bound.insert(JsBindingId(at as u32), node);
                 }
             }
         }
-        let words = self.names.iter().filter(|(_, binding)| bound.contains_key(binding));
-        let words: HashSet<Word> = words.map(|((_, word), _)| *word).collect();
-        let whole = self.nodes.iter().enumerate().filter(|(at, _)| !parts.contains(&NodeId(*at as u32)));
-        let module = |(at, node): (usize, &Node)| match node {
-            Node::Module(..) => Some(NodeId(at as u32)),
-            Node::Name(word, scope) if words.contains(word) => bound.get(&self.find_binding(*word, *scope)?).copied(),
+        let words = self.bindings_by_name.iter().filter(|(_, binding)| bound.contains_key(binding));
+        let words: HashSet<JsSymbol> = words.map(|((_, word), _)| *word).collect();
+        let whole = self.nodes.iter().enumerate().filter(|(at, _)| !parts.contains(&JsNodeId(*at as u32)));
+        let module = |(at, node): (usize, &JsNode)| match node {
+            JsNode::Module(..) => Some(JsNodeId(at as u32)),
+            JsNode::Name(word, scope) if words.contains(word) => bound.get(&self.find_binding(*word, *scope)?).copied(),
             _ => None,
         };
         let modules = whole.filter_map(module).filter_map(|module| match self.node(module) {
-            Node::Module(from, specifier) => Some((*from, specifier.as_ref())),
+            JsNode::Module(from, specifier) => Some((*from, specifier.as_ref())),
             _ => None,
         });
         modules.collect()
     }
 
     /// The file in which a node stands.
-    pub fn file_of(&self, node: NodeId) -> FileId {
-        let after = self.files.partition_point(|file| file.start <= node.0);
-        FileId(after.saturating_sub(1) as u32)
+    pub fn file_of(&self, node: JsNodeId) -> JsFileId {
+        let after = self.files.partition_point(|file| file.first_node <= node.0);
+        JsFileId(after.saturating_sub(1) as u32)
     }
 
-    pub fn imports_from(&self, package: &str) -> bool {
+    pub fn has_import_of(&self, package: &str) -> bool {
         self.imports.iter().any(|(_, specifier)| specifier.as_ref() == package)
     }
 
-    pub fn word(&mut self, text: &str) -> Word {
-        if let Some(known) = self.word_ids.get(text) {
+    pub fn intern(&mut self, text: &str) -> JsSymbol {
+        if let Some(known) = self.symbol_ids.get(text) {
             return *known;
         }
-        let word = Word(self.words.len() as u32);
+        let word = JsSymbol(self.symbols.len() as u32);
         let text: Rc<str> = text.into();
-        self.words.push(Rc::clone(&text));
-        self.word_ids.insert(text, word);
+        self.symbols.push(Rc::clone(&text));
+        self.symbol_ids.insert(text, word);
         word
     }
 
     /// The word, if it occurs anywhere.
-    pub fn find_word(&self, text: &str) -> Option<Word> {
-        self.word_ids.get(text).copied()
+    pub fn find_symbol(&self, text: &str) -> Option<JsSymbol> {
+        self.symbol_ids.get(text).copied()
     }
 
-    pub fn text(&self, word: Word) -> &str {
-        self.words.get(word.0 as usize).map_or("", |text| text)
+    pub fn symbol_text(&self, word: JsSymbol) -> &str {
+        self.symbols.get(word.0 as usize).map_or("", |text| text)
     }
 
-    pub fn shared_text(&self, word: Word) -> Rc<str> {
-        self.words.get(word.0 as usize).cloned().unwrap_or_default()
+    pub fn shared_symbol_text(&self, word: JsSymbol) -> Rc<str> {
+        self.symbols.get(word.0 as usize).cloned().unwrap_or_default()
     }
 
-    pub fn add_scope(&mut self, parent: Option<ScopeId>, class: Option<ClassId>, holds_vars: bool) -> ScopeId {
-        let id = ScopeId(self.scopes.len() as u32);
-        self.scopes.push(Scope { parent, class, holds_vars });
+    pub fn add_scope(&mut self, parent: Option<JsScopeId>, class: Option<JsClassId>, holds_vars: bool) -> JsScopeId {
+        let id = JsScopeId(self.scopes.len() as u32);
+        self.scopes.push(JsScope { parent, class, holds_vars });
         id
     }
 
     pub fn add_function(
         &mut self,
-        method: Option<Word>,
-        class: Option<ClassId>,
-        within: Option<FunctionId>,
-    ) -> FunctionId {
-        let id = FunctionId(self.functions.len() as u32);
-        self.functions.push(Function { result: None, within, usage: Use::Named, method, class });
+        method: Option<JsSymbol>,
+        class: Option<JsClassId>,
+        within: Option<JsFunctionId>,
+    ) -> JsFunctionId {
+        let id = JsFunctionId(self.functions.len() as u32);
+        self.functions.push(JsFunction {
+            result: None,
+            enclosing: within,
+            usage: JsFunctionUse::Named,
+            method_name: method,
+            class,
+        });
         id
     }
 
-    pub fn function(&self, id: FunctionId) -> Option<&Function> {
+    pub fn function(&self, id: JsFunctionId) -> Option<&JsFunction> {
         self.functions.get(id.0 as usize)
     }
 
-    pub fn class(&self, id: ClassId) -> Option<&Class> {
+    pub fn class(&self, id: JsClassId) -> Option<&JsClass> {
         self.classes.get(id.0 as usize)
     }
 
-    pub fn binding(&self, id: BindingId) -> Option<&Binding> {
+    pub fn binding(&self, id: JsBindingId) -> Option<&JsBinding> {
         self.bindings.get(id.0 as usize)
     }
 
-    pub fn file(&self, id: FileId) -> Option<&File> {
+    pub fn file(&self, id: JsFileId) -> Option<&JsFile> {
         self.files.get(id.0 as usize)
     }
 
     /// What the word means here.
-    pub fn find_binding(&self, word: Word, scope: ScopeId) -> Option<BindingId> {
+    pub fn find_binding(&self, word: JsSymbol, scope: JsScopeId) -> Option<JsBindingId> {
         let mut at = Some(scope);
         while let Some(scope) = at {
-            if let Some(found) = self.names.get(&(scope, word)) {
+            if let Some(found) = self.bindings_by_name.get(&(scope, word)) {
                 return Some(*found);
             }
             at = self.scopes.get(scope.0 as usize)?.parent;
@@ -345,18 +351,22 @@ impl Syntax {
     }
 
     /// Declares a name; the first value of a name counts.
-    pub fn declare(&mut self, word: Word, binding: Binding) -> BindingId {
-        let id = BindingId(self.bindings.len() as u32);
-        if let Some(known) = self.names.get(&(binding.scope, word)).copied()
+    pub fn declare(&mut self, word: JsSymbol, binding: JsBinding) -> JsBindingId {
+        let id = JsBindingId(self.bindings.len() as u32);
+        if let Some(known) = self.bindings_by_name.get(&(binding.scope, word)).copied()
             && let Some(old) = self.bindings.get_mut(known.0 as usize)
         {
-            old.changes = true;
-            if matches!(old.source, Source::Unset) {
-                *old = Binding { members: std::mem::take(&mut old.members), changes: true, ..binding };
+            old.is_reassigned = true;
+            if matches!(old.source, JsBindingSource::Unset) {
+                *old = JsBinding {
+                    assigned_members: std::mem::take(&mut old.assigned_members),
+                    is_reassigned: true,
+                    ..binding
+                };
             }
             return known;
         }
-        self.names.insert((binding.scope, word), id);
+        self.bindings_by_name.insert((binding.scope, word), id);
         self.bindings.push(binding);
         id
     }

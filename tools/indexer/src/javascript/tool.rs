@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::evaluate::Evaluator;
-use super::syntax::NodeId;
+use super::syntax::JsNodeId;
 use super::value::{Env, Value};
 use gatelodge_catalogue::ExtractedTool;
 
@@ -14,7 +14,7 @@ const ANNOTATIONS: [&str; 5] = ["title", "readOnlyHint", "destructiveHint", "ide
 
 impl Evaluator<'_> {
     /// What comes after the name: a description, a shape, annotations, or all in one object.
-    pub(super) fn of_arguments(&mut self, name: &str, rest: &[NodeId], env: &Env) -> Option<ExtractedTool> {
+    pub(super) fn of_arguments(&mut self, name: &str, rest: &[JsNodeId], env: &Env) -> Option<ExtractedTool> {
         let mut tool = empty(name)?;
         let mut has_schema = false;
         for item in rest {

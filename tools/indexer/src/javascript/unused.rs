@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::entry::Entries;
 use super::evaluate::Evaluator;
-use super::syntax::{Node, Source, Word};
+use super::syntax::{JsBindingSource, JsNode, JsSymbol};
 use gatelodge_catalogue::SourceFile;
 
 /// A shorter name stands in too many places to say anything; bundles have such.
@@ -12,27 +12,27 @@ const SHORTEST: usize = 5;
 
 /// The names of functions that stand in the sources once, beside lines that only export. What the package exports where
 /// it begins is for others to call.
-pub(super) fn words(evaluator: &Evaluator<'_>, files: &[SourceFile<'_>], entries: &Entries) -> HashSet<Word> {
+pub(super) fn words(evaluator: &Evaluator<'_>, files: &[SourceFile<'_>], entries: &Entries) -> HashSet<JsSymbol> {
     let syntax = evaluator.syntax;
     let taken_whole = evaluator.taken_whole();
     let begins = entries.all.iter().filter_map(|file| syntax.file(*file));
-    let offered: HashSet<Word> = begins.flat_map(|file| file.exports.keys().copied()).collect();
+    let offered: HashSet<JsSymbol> = begins.flat_map(|file| file.exports.keys().copied()).collect();
     let is_function = |binding| match syntax.binding(binding).map(|binding| &binding.source) {
-        Some(Source::Node(node)) => {
-            matches!(syntax.node(*node), Node::Function(_)) && !taken_whole.contains(&syntax.file_of(*node))
+        Some(JsBindingSource::Node(node)) => {
+            matches!(syntax.node(*node), JsNode::Function(_)) && !taken_whole.contains(&syntax.file_of(*node))
         }
         _ => false,
     };
-    let named = syntax.names.iter().filter(|((_, word), binding)| {
-        is_function(**binding) && syntax.text(*word).len() >= SHORTEST && !offered.contains(word)
+    let named = syntax.bindings_by_name.iter().filter(|((_, word), binding)| {
+        is_function(**binding) && syntax.symbol_text(*word).len() >= SHORTEST && !offered.contains(word)
     });
-    let mut counts: HashMap<Word, usize> = named.map(|((_, word), _)| (*word, 0)).collect();
+    let mut counts: HashMap<JsSymbol, usize> = named.map(|((_, word), _)| (*word, 0)).collect();
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
     for line in files.iter().flat_map(|file| file.text.lines()).filter(|line| !only_exports(line)) {
         // Under `default` it is known by other names.
         let weight = if line.trim_start().starts_with("export default") { 2 } else { 1 };
         for word in line.split(|letter| !is_part(letter)).filter(|word| word.len() >= SHORTEST) {
-            if let Some(count) = syntax.find_word(word).and_then(|word| counts.get_mut(&word)) {
+            if let Some(count) = syntax.find_symbol(word).and_then(|word| counts.get_mut(&word)) {
                 *count += weight;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::syntax::{ClassId, FileId, FunctionId, LoopId, NodeId};
+use super::syntax::{JsClassId, JsFileId, JsFunctionId, JsLoopId, JsNodeId};
 
 /// A list is not followed further than this: lists of lists double with every step. One more is kept, to tell that there
 /// are more.
@@ -11,10 +11,10 @@ const MOST_ELEMENTS: usize = 5_000;
 /// Who gives a name its value from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
-    Function(FunctionId),
-    Loop(LoopId),
+    Function(JsFunctionId),
+    Loop(JsLoopId),
     /// `this`.
-    Class(ClassId),
+    Class(JsClassId),
 }
 
 /// The values that parameters, loop variables and `this` have.
@@ -48,23 +48,23 @@ pub(super) fn find_frame(env: &Env, owner: Owner) -> Option<Rc<Frame>> {
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     /// Not looked at yet.
-    Lazy(NodeId, Env),
+    Lazy(JsNodeId, Env),
     Text(Rc<str>),
     Number(f64),
     Truth(bool),
     Nothing,
     List(Rc<Vec<Value>>),
     Object(Rc<Vec<(Rc<str>, Value)>>),
-    Function(FunctionId, Env),
-    Class(ClassId, Env),
-    Instance(ClassId, Rc<Vec<Value>>),
-    Module(FileId),
+    Function(JsFunctionId, Env),
+    Class(JsClassId, Env),
+    Instance(JsClassId, Rc<Vec<Value>>),
+    Module(JsFileId),
     /// `process.env`.
     Environment,
     /// `process.argv`.
     CommandLine,
     /// Not to be known; the expression, where one can still look at its words.
-    Opaque(Option<(NodeId, Env)>),
+    Opaque(Option<(JsNodeId, Env)>),
 }
 
 impl Value {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::evaluate::Evaluator;
 use super::schema::{Part, object_schema};
-use super::syntax::{Node, NodeId, Syntax};
+use super::syntax::{JsNode, JsNodeId, JsSyntax};
 use super::value::{Env, Value};
 
 /// The words that begin a schema, or change one.
@@ -64,14 +64,14 @@ const WORDS: [&str; 47] = [
 const SHARED: [&str; 4] = ["map", "set", "catch", "min"];
 
 /// Whether this is what zod's functions are called by; bundlers add digits and underscores.
-pub(super) fn is_word(syntax: &Syntax, callee: NodeId) -> bool {
+pub(super) fn is_word(syntax: &JsSyntax, callee: JsNodeId) -> bool {
     match syntax.node(callee) {
-        Node::Member(_, word) => {
-            let word = syntax.text(*word);
+        JsNode::Member(_, word) => {
+            let word = syntax.symbol_text(*word);
             WORDS.contains(&word) && !SHARED.contains(&word)
         }
-        Node::Name(word, _) => {
-            let word = plain(syntax.text(*word));
+        JsNode::Name(word, _) => {
+            let word = plain(syntax.symbol_text(*word));
             WORDS.iter().take(22).any(|known| *known == word) && !SHARED.contains(&word)
         }
         _ => false,
@@ -94,18 +94,18 @@ fn plain(word: &str) -> &str {
 
 impl Evaluator<'_> {
     /// The schema that a call builds, if it is one of zod's.
-    pub(super) fn zod(&mut self, node: NodeId, env: &Env, depth: usize) -> Option<Part> {
+    pub(super) fn zod(&mut self, node: JsNodeId, env: &Env, depth: usize) -> Option<Part> {
         let syntax = self.syntax;
-        let Node::Call(callee, items) = syntax.node(node) else { return None };
-        if !is_word(syntax, *callee) && !matches!(syntax.node(*callee), Node::Member(..)) {
+        let JsNode::Call(callee, items) = syntax.node(node) else { return None };
+        if !is_word(syntax, *callee) && !matches!(syntax.node(*callee), JsNode::Member(..)) {
             return None;
         }
         match syntax.node(*callee) {
-            Node::Name(word, _) => self.begun(plain(syntax.text(*word)), items, env, depth),
-            Node::Member(object, word) => {
-                let word = syntax.text(*word);
+            JsNode::Name(word, _) => self.begun(plain(syntax.symbol_text(*word)), items, env, depth),
+            JsNode::Member(object, word) => {
+                let word = syntax.symbol_text(*word);
                 let on_schema =
-                    matches!(syntax.node(*object), Node::Call(..)) || (changes(word) && !is_library(syntax, *object));
+                    matches!(syntax.node(*object), JsNode::Call(..)) || (changes(word) && !is_library(syntax, *object));
                 if !on_schema {
                     return self.begun(word, items, env, depth);
                 }
@@ -117,14 +117,14 @@ impl Evaluator<'_> {
         }
     }
 
-    fn first(&mut self, items: &[NodeId], env: &Env, depth: usize) -> Part {
+    fn first(&mut self, items: &[JsNodeId], env: &Env, depth: usize) -> Part {
         match items.first() {
             Some(item) => self.part(&Value::Lazy(*item, env.clone()), depth + 1),
             None => Part::any(),
         }
     }
 
-    fn begun(&mut self, word: &str, items: &[NodeId], env: &Env, depth: usize) -> Option<Part> {
+    fn begun(&mut self, word: &str, items: &[JsNodeId], env: &Env, depth: usize) -> Option<Part> {
         let plain = |schema: Json| Some(Part { schema, optional: false });
         match word {
             "string" | "email" | "url" | "uuid" => plain(json!({ "type": "string" })),
@@ -160,7 +160,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn choices(&mut self, items: &[NodeId], env: &Env) -> Json {
+    fn choices(&mut self, items: &[JsNodeId], env: &Env) -> Json {
         let value = items.first().map(|item| self.json(&Value::Lazy(*item, env.clone()), 0));
         let choices: Vec<Json> = match value.flatten() {
             Some(Json::Array(choices)) => choices,
@@ -173,7 +173,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn union(&mut self, items: &[NodeId], env: &Env, depth: usize) -> Json {
+    fn union(&mut self, items: &[JsNodeId], env: &Env, depth: usize) -> Json {
         let list = items.last().map(|item| self.force(&Value::Lazy(*item, env.clone())));
         let Some(Ok(list)) = list else { return json!({}) };
         let mut any_of = Vec::new();
@@ -183,7 +183,7 @@ impl Evaluator<'_> {
         json!({ "anyOf": any_of })
     }
 
-    fn changed(&mut self, part: Part, word: &str, items: &[NodeId], env: &Env, depth: usize) -> Part {
+    fn changed(&mut self, part: Part, word: &str, items: &[JsNodeId], env: &Env, depth: usize) -> Part {
         let Part { mut schema, optional } = part;
         let argument = items.first().map(|item| Value::Lazy(*item, env.clone()));
         match word {
@@ -228,8 +228,8 @@ impl Evaluator<'_> {
 }
 
 /// `z`, or what else stands alone in front: not a schema of the package.
-fn is_library(syntax: &Syntax, object: NodeId) -> bool {
-    matches!(syntax.node(object), Node::Name(word, _) if plain(syntax.text(*word)) == "z")
+fn is_library(syntax: &JsSyntax, object: JsNodeId) -> bool {
+    matches!(syntax.node(object), JsNode::Name(word, _) if plain(syntax.symbol_text(*word)) == "z")
 }
 
 fn set(schema: &mut Json, key: &str, value: Option<Json>) {

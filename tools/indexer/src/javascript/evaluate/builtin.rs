@@ -3,23 +3,23 @@
 use std::rc::Rc;
 
 use super::Evaluator;
-use crate::javascript::syntax::{Node, NodeId};
+use crate::javascript::syntax::{JsNode, JsNodeId};
 use crate::javascript::value::{Env, Found, Stop, Value};
 
 impl Evaluator<'_> {
     /// The value of `object.call_builtin_method(items)`, if it is one of these.
     pub(super) fn builtin(
         &mut self,
-        object: NodeId,
+        object: JsNodeId,
         method: &str,
-        items: &[NodeId],
+        items: &[JsNodeId],
         env: &Env,
     ) -> Result<Option<Value>, Stop> {
         let syntax = self.syntax;
-        if let Node::Name(word, scope) = syntax.node(object)
+        if let JsNode::Name(word, scope) = syntax.node(object)
             && syntax.find_binding(*word, *scope).is_none()
         {
-            return self.of_global(syntax.text(*word), method, items, env);
+            return self.of_global(syntax.symbol_text(*word), method, items, env);
         }
         match method {
             "map" | "flatMap" | "filter" | "concat" | "flat" | "join" | "slice" | "sort" | "reverse" | "toSorted"
@@ -46,7 +46,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn of_global(&mut self, global: &str, method: &str, items: &[NodeId], env: &Env) -> Result<Option<Value>, Stop> {
+    fn of_global(&mut self, global: &str, method: &str, items: &[JsNodeId], env: &Env) -> Result<Option<Value>, Stop> {
         let Some(first) = items.first() else { return Ok(None) };
         match (global, method) {
             ("Object", "freeze" | "seal") | ("Promise", "all" | "resolve") => self.value(*first, env).map(Some),
@@ -83,7 +83,7 @@ impl Evaluator<'_> {
         &mut self,
         values: &Rc<Vec<Value>>,
         method: &str,
-        items: &[NodeId],
+        items: &[JsNodeId],
         env: &Env,
     ) -> Result<Option<Value>, Stop> {
         Ok(match method {
@@ -115,7 +115,7 @@ impl Evaluator<'_> {
     }
 
     /// Whether a list has an element; only where all of it is known, and it is not one that is filled later.
-    fn contains(&mut self, values: &[Value], items: &[NodeId], env: &Env) -> Result<Option<Value>, Stop> {
+    fn contains(&mut self, values: &[Value], items: &[JsNodeId], env: &Env) -> Result<Option<Value>, Stop> {
         let [wanted] = items else { return Ok(None) };
         let Value::Text(wanted) = self.value(*wanted, env)? else { return Ok(None) };
         let mut found = false;
@@ -128,7 +128,7 @@ impl Evaluator<'_> {
         Ok((self.is_deciding && !values.is_empty()).then_some(Value::Truth(found)))
     }
 
-    fn has_part(&mut self, text: &str, method: &str, items: &[NodeId], env: &Env) -> Result<Option<Value>, Stop> {
+    fn has_part(&mut self, text: &str, method: &str, items: &[JsNodeId], env: &Env) -> Result<Option<Value>, Stop> {
         let [part] = items else { return Ok(None) };
         let Value::Text(part) = self.value(*part, env)? else { return Ok(None) };
         let has = if method == "includes" { text.contains(&*part) } else { text.starts_with(&*part) };
@@ -136,7 +136,7 @@ impl Evaluator<'_> {
     }
 
     /// A list without what a filter leaves out by default; the names of those are kept.
-    fn filtered(&mut self, values: &Rc<Vec<Value>>, items: &[NodeId], env: &Env) -> Value {
+    fn filtered(&mut self, values: &Rc<Vec<Value>>, items: &[JsNodeId], env: &Env) -> Value {
         let function = items.first().map(|item| self.value(*item, env));
         let Some(Ok(Value::Function(function, closure))) = function else {
             return if self.is_deciding { Value::Opaque(None) } else { Value::List(Rc::clone(values)) };
@@ -169,7 +169,7 @@ impl Evaluator<'_> {
         Value::list(all)
     }
 
-    fn join(&mut self, values: &[Value], items: &[NodeId], env: &Env) -> Found {
+    fn join(&mut self, values: &[Value], items: &[JsNodeId], env: &Env) -> Found {
         let separator = match items.first().map(|item| self.value(*item, env)).transpose()? {
             Some(Value::Text(text)) => text,
             _ => ",".into(),
@@ -189,7 +189,7 @@ impl Evaluator<'_> {
         pairs: &[(Rc<str>, Value)],
         object: &Value,
         method: &str,
-        items: &[NodeId],
+        items: &[JsNodeId],
         env: &Env,
     ) -> Result<Option<Value>, Stop> {
         // A method of that name in the object itself comes first.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::Evaluator;
-use crate::javascript::syntax::{Collection, FunctionId, Node, NodeId};
+use crate::javascript::syntax::{JsCollection, JsFunctionId, JsNode, JsNodeId};
 use crate::javascript::value::{Env, Found, Frame, Owner, Stop, Value};
 use crate::javascript::zod;
 
@@ -12,19 +12,19 @@ const MODULE_HELPERS: [&str; 6] =
     ["__toESM", "__importStar", "__importDefault", "_interopRequireDefault", "_interopRequireWildcard", "__toCommonJS"];
 
 impl Evaluator<'_> {
-    pub(super) fn call(&mut self, node: NodeId, callee: NodeId, items: &[NodeId], env: &Env) -> Found {
+    pub(super) fn call(&mut self, node: JsNodeId, callee: JsNodeId, items: &[JsNodeId], env: &Env) -> Found {
         let syntax = self.syntax;
         let opaque = Value::Opaque(Some((node, env.clone())));
         // Bundles carry zod along; to follow it would lead away from what the author wrote.
         if zod::is_word(syntax, callee) {
             return Ok(opaque);
         }
-        if let Node::Member(object, method) = syntax.node(callee) {
-            if let Some(value) = self.builtin(*object, syntax.text(*method), items, env)? {
+        if let JsNode::Member(object, method) = syntax.node(callee) {
+            if let Some(value) = self.builtin(*object, syntax.symbol_text(*method), items, env)? {
                 return Ok(value);
             }
-        } else if let Node::Name(word, _) = syntax.node(callee)
-            && MODULE_HELPERS.contains(&syntax.text(*word))
+        } else if let JsNode::Name(word, _) = syntax.node(callee)
+            && MODULE_HELPERS.contains(&syntax.symbol_text(*word))
             && let Some(inner) = items.first()
         {
             return self.value(*inner, env);
@@ -44,11 +44,11 @@ impl Evaluator<'_> {
         }
     }
 
-    pub(super) fn arguments(&mut self, items: &[NodeId], env: &Env) -> Result<Vec<Value>, Stop> {
+    pub(super) fn arguments(&mut self, items: &[JsNodeId], env: &Env) -> Result<Vec<Value>, Stop> {
         let mut values = Vec::with_capacity(items.len());
         for item in items {
             match self.syntax.node(*item) {
-                Node::Spread(inner) => {
+                JsNode::Spread(inner) => {
                     let inner = self.value(*inner, env)?;
                     values.extend(self.elements(&inner));
                 }
@@ -59,17 +59,17 @@ impl Evaluator<'_> {
     }
 
     /// What the function gives back for these arguments, not looked at yet.
-    pub(super) fn apply(&mut self, function: FunctionId, closure: &Env, arguments: Vec<Value>) -> Value {
+    pub(super) fn apply(&mut self, function: JsFunctionId, closure: &Env, arguments: Vec<Value>) -> Value {
         match self.syntax.function(function).and_then(|function| function.result) {
             Some(result) => Value::Lazy(result, Frame::env(Owner::Function(function), arguments, closure)),
             None => Value::Nothing,
         }
     }
 
-    pub(super) fn instance(&mut self, node: NodeId, callee: NodeId, items: &[NodeId], env: &Env) -> Found {
+    pub(super) fn instance(&mut self, node: JsNodeId, callee: JsNodeId, items: &[JsNodeId], env: &Env) -> Found {
         let syntax = self.syntax;
-        if let Node::Name(word, _) = syntax.node(callee) {
-            match syntax.text(*word) {
+        if let JsNode::Name(word, _) = syntax.node(callee) {
+            match syntax.symbol_text(*word) {
                 "Map" => return self.map_of(items, env),
                 "Set" | "Array" => {
                     let inner = items.first().map(|item| self.value(*item, env)).transpose()?;
@@ -89,7 +89,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn map_of(&mut self, items: &[NodeId], env: &Env) -> Found {
+    fn map_of(&mut self, items: &[JsNodeId], env: &Env) -> Found {
         let Some(first) = items.first() else { return Ok(Value::Object(Rc::default())) };
         let inner = self.value(*first, env)?;
         Ok(self.paired(&inner))
@@ -129,22 +129,22 @@ impl Evaluator<'_> {
 
     /// The parts of a schema as far as they are written out, and, as in `opaque_member`, of what
     /// a foreign function is given.
-    fn opaque_entries(&mut self, node: NodeId, env: &Env) -> Vec<(Rc<str>, Value)> {
+    fn opaque_entries(&mut self, node: JsNodeId, env: &Env) -> Vec<(Rc<str>, Value)> {
         let syntax = self.syntax;
         let (callee, items) = match syntax.node(node) {
-            Node::Member(object, _) => {
+            JsNode::Member(object, _) => {
                 return self.value(*object, env).map(|object| self.entries(&object)).unwrap_or_default();
             }
-            Node::Call(callee, items) | Node::New(callee, items) => (*callee, items),
+            JsNode::Call(callee, items) | JsNode::New(callee, items) => (*callee, items),
             _ => return Vec::new(),
         };
         let mut pairs = Vec::new();
-        if let Node::Member(object, word) = syntax.node(callee)
-            && zod::changes(syntax.text(*word))
+        if let JsNode::Member(object, word) = syntax.node(callee)
+            && zod::changes(syntax.symbol_text(*word))
             && let Ok(inner) = self.value(*object, env)
         {
             pairs = self.entries(&inner);
-            if !zod::extends(syntax.text(*word)) {
+            if !zod::extends(syntax.symbol_text(*word)) {
                 return pairs;
             }
         }
@@ -156,7 +156,7 @@ impl Evaluator<'_> {
     }
 
     /// A value with what is assigned to its members elsewhere.
-    pub(super) fn with_members(&mut self, value: Value, members: &[(NodeId, NodeId)], env: &Env) -> Value {
+    pub(super) fn with_members(&mut self, value: Value, members: &[(JsNodeId, JsNodeId)], env: &Env) -> Value {
         let mut pairs = match &value {
             Value::Object(pairs) => pairs.to_vec(),
             Value::Opaque(None) => Vec::new(),
@@ -173,11 +173,11 @@ impl Evaluator<'_> {
     }
 
     /// A collection with what is added to it elsewhere.
-    pub(super) fn filled(&mut self, collection: Collection, value: Value) -> Value {
+    pub(super) fn filled(&mut self, collection: JsCollection, value: Value) -> Value {
         let syntax = self.syntax;
         let here = syntax.additions.get(&collection).into_iter().flatten();
         let afar = self.added_from_afar.get(&collection).into_iter().flatten();
-        let calls: Vec<NodeId> = here.chain(afar).copied().take(1_000).collect();
+        let calls: Vec<JsNodeId> = here.chain(afar).copied().take(1_000).collect();
         if calls.is_empty() || !matches!(value, Value::List(_) | Value::Object(_)) {
             return value;
         }
@@ -189,7 +189,7 @@ impl Evaluator<'_> {
         }
         let mut value = value;
         for call in calls {
-            if let Node::Call(_, items) = syntax.node(call) {
+            if let JsNode::Call(_, items) = syntax.node(call) {
                 value = self.with_addition(value, items);
             }
         }
@@ -197,14 +197,14 @@ impl Evaluator<'_> {
         value
     }
 
-    fn with_addition(&mut self, value: Value, items: &[NodeId]) -> Value {
+    fn with_addition(&mut self, value: Value, items: &[JsNodeId]) -> Value {
         match (value, items) {
             (Value::List(known), _) => {
                 let mut known = known.to_vec();
                 for item in items {
                     for env in self.settle(&[*item], &None) {
                         match self.syntax.node(*item) {
-                            Node::Spread(inner) => {
+                            JsNode::Spread(inner) => {
                                 if let Ok(inner) = self.value(*inner, &env) {
                                     known.extend(self.elements(&inner));
                                 }

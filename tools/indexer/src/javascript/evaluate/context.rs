@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::Evaluator;
-use crate::javascript::syntax::{ClassId, FunctionId, Node, NodeId, Use};
+use crate::javascript::syntax::{JsClassId, JsFunctionId, JsFunctionUse, JsNode, JsNodeId};
 use crate::javascript::value::{Env, Frame, Owner, Stop, Value};
 
 /// How many calls and loops may lie around one another.
@@ -13,11 +13,11 @@ const MOST_WAYS: usize = 3_000;
 
 impl Evaluator<'_> {
     /// The surroundings in which all these expressions have values.
-    pub fn settle(&mut self, nodes: &[NodeId], env: &Env) -> Vec<Env> {
+    pub fn settle(&mut self, nodes: &[JsNodeId], env: &Env) -> Vec<Env> {
         self.settle_within(nodes, env, LONGEST_ROAD)
     }
 
-    fn settle_within(&mut self, nodes: &[NodeId], env: &Env, road: usize) -> Vec<Env> {
+    fn settle_within(&mut self, nodes: &[JsNodeId], env: &Env, road: usize) -> Vec<Env> {
         for node in nodes {
             let Some((owner, index)) = self.open(*node, env) else { continue };
             if road == 0 {
@@ -37,7 +37,7 @@ impl Evaluator<'_> {
     }
 
     /// What a value waits for. Of an object, its name: it is what we are after.
-    fn open(&mut self, node: NodeId, env: &Env) -> Option<(Owner, usize)> {
+    fn open(&mut self, node: JsNodeId, env: &Env) -> Option<(Owner, usize)> {
         let found = self.value(node, env).and_then(|value| match value {
             Value::Object(_) => {
                 self.member(&value, &"name".into())?;
@@ -65,7 +65,7 @@ impl Evaluator<'_> {
     /// One way for each element.
     fn over(
         &mut self,
-        list: NodeId,
+        list: JsNodeId,
         env: &Env,
         road: usize,
         values: impl Fn(usize, Value) -> Vec<Value>,
@@ -82,14 +82,14 @@ impl Evaluator<'_> {
         ways
     }
 
-    fn callers(&mut self, function: FunctionId, index: usize, env: &Env, road: usize) -> Vec<Env> {
+    fn callers(&mut self, function: JsFunctionId, index: usize, env: &Env, road: usize) -> Vec<Env> {
         let syntax = self.syntax;
         let owner = Owner::Function(function);
         match syntax.function(function).map(|function| function.usage) {
-            Some(Use::Argument(call)) => {
-                let Node::Call(callee, items) = syntax.node(call) else { return Vec::new() };
-                let Node::Member(list, method) = syntax.node(*callee) else { return Vec::new() };
-                match syntax.text(*method) {
+            Some(JsFunctionUse::Argument(call)) => {
+                let JsNode::Call(callee, items) = syntax.node(call) else { return Vec::new() };
+                let JsNode::Member(list, method) = syntax.node(*callee) else { return Vec::new() };
+                match syntax.symbol_text(*method) {
                     "map" | "forEach" | "flatMap" | "filter" | "some" | "every" | "find" => {
                         self.over(*list, env, road, |_, element| vec![element], owner)
                     }
@@ -101,8 +101,8 @@ impl Evaluator<'_> {
                     _ => Vec::new(),
                 }
             }
-            Some(Use::Called(call)) => self.at_site(call, owner, index, env, road),
-            Some(Use::Named) => {
+            Some(JsFunctionUse::Called(call)) => self.at_site(call, owner, index, env, road),
+            Some(JsFunctionUse::Named) => {
                 let mut ways = Vec::new();
                 for call in self.call_sites(function) {
                     ways.extend(self.at_site(call, owner, index, env, road));
@@ -117,8 +117,8 @@ impl Evaluator<'_> {
         }
     }
 
-    fn at_site(&mut self, call: NodeId, owner: Owner, index: usize, env: &Env, road: usize) -> Vec<Env> {
-        let (Node::Call(_, items) | Node::New(_, items)) = self.syntax.node(call) else { return Vec::new() };
+    fn at_site(&mut self, call: JsNodeId, owner: Owner, index: usize, env: &Env, road: usize) -> Vec<Env> {
+        let (JsNode::Call(_, items) | JsNode::New(_, items)) = self.syntax.node(call) else { return Vec::new() };
         let around = if matches!(owner, Owner::Function(_)) { &None } else { env };
         let settled = match items.get(index) {
             Some(item) => self.settle_within(&[*item], around, road),
@@ -134,10 +134,10 @@ impl Evaluator<'_> {
     }
 
     /// `this` of a class: an instance of it, or of a class made from it.
-    fn instances(&mut self, class: ClassId, env: &Env) -> Vec<Env> {
+    fn instances(&mut self, class: JsClassId, env: &Env) -> Vec<Env> {
         let mut ways = Vec::new();
         for index in 0..self.syntax.classes.len() {
-            let id = ClassId(index as u32);
+            let id = JsClassId(index as u32);
             if self.is_made_from(id, class) && self.is_made(id) {
                 for arguments in self.constructions(id) {
                     let this = Value::Instance(id, arguments);
@@ -148,7 +148,7 @@ impl Evaluator<'_> {
         ways
     }
 
-    fn is_made_from(&mut self, class: ClassId, ancestor: ClassId) -> bool {
+    fn is_made_from(&mut self, class: JsClassId, ancestor: JsClassId) -> bool {
         let mut at = Some(class);
         for _ in 0..10 {
             match at {
@@ -161,10 +161,10 @@ impl Evaluator<'_> {
     }
 
     /// The arguments a class is made with, wherever that is; without any, if nowhere.
-    pub fn constructions(&mut self, class: ClassId) -> Vec<Rc<Vec<Value>>> {
+    pub fn constructions(&mut self, class: JsClassId) -> Vec<Rc<Vec<Value>>> {
         let mut found = Vec::new();
         for new in self.news_of(class) {
-            if let Node::New(_, items) = self.syntax.node(new)
+            if let JsNode::New(_, items) = self.syntax.node(new)
                 && !items.is_empty()
                 && let Ok(arguments) = self.arguments(items, &None)
             {

@@ -1,7 +1,7 @@
 //! Whether a condition holds if nobody changes a setting. Only what is sure counts.
 
 use super::Evaluator;
-use crate::javascript::syntax::{FunctionId, Node, NodeId, Use, Word};
+use crate::javascript::syntax::{JsFunctionId, JsFunctionUse, JsNode, JsNodeId, JsSymbol};
 use crate::javascript::value::{Env, Found, Stop, Value};
 use crate::user_supplied_settings::is_user_supplied;
 
@@ -39,7 +39,7 @@ fn truth(value: &Value) -> Option<bool> {
 
 impl Evaluator<'_> {
     /// Whether a condition holds by default, if that can be said.
-    pub fn decide(&mut self, test: NodeId, env: &Env) -> Option<bool> {
+    pub fn decide(&mut self, test: JsNodeId, env: &Env) -> Option<bool> {
         let before = std::mem::replace(&mut self.is_deciding, true);
         let truth = match self.value(test, env) {
             Ok(value) => truth(&value),
@@ -51,7 +51,7 @@ impl Evaluator<'_> {
     }
 
     /// A condition that depends on who calls: what it comes to for all who do, if that is one thing.
-    fn decide_for_all(&mut self, test: NodeId, env: &Env) -> Option<bool> {
+    fn decide_for_all(&mut self, test: JsNodeId, env: &Env) -> Option<bool> {
         let ways = self.settle(&[test], env);
         let (first, rest) = ways.split_first().filter(|_| ways.len() <= MOST_CALLERS)?;
         let first = truth(&self.value(test, first).ok()?)?;
@@ -68,17 +68,17 @@ impl Evaluator<'_> {
     }
 
     /// Whether a call or an object is reached only under conditions that are off.
-    pub fn is_off(&mut self, node: NodeId, env: &Env) -> bool {
+    pub fn is_off(&mut self, node: JsNodeId, env: &Env) -> bool {
         let guards = self.syntax.guards.get(&node).cloned();
-        let is_off = |(test, holds): &(NodeId, bool)| self.decide(*test, env).is_some_and(|truth| truth != *holds);
+        let is_off = |(test, holds): &(JsNodeId, bool)| self.decide(*test, env).is_some_and(|truth| truth != *holds);
         if guards.is_some_and(|guards| guards.iter().any(is_off)) {
             return true;
         }
-        self.syntax.within.get(&node).copied().is_some_and(|function| self.is_function_off(function))
+        self.syntax.enclosing_functions.get(&node).copied().is_some_and(|function| self.is_function_off(function))
     }
 
     /// Whether all calls of a function are off.
-    fn is_function_off(&mut self, function: FunctionId) -> bool {
+    fn is_function_off(&mut self, function: JsFunctionId) -> bool {
         if let Some(known) = self.off.get(&function) {
             return *known;
         }
@@ -86,41 +86,47 @@ impl Evaluator<'_> {
         self.off.insert(function, false);
         let sites = self.call_sites(function);
         let is_off = (!sites.is_empty() && sites.iter().all(|site| self.is_off(*site, &None)))
-            || self.syntax.function(function).and_then(|known| known.within).is_some_and(|o| self.is_function_off(o));
+            || self
+                .syntax
+                .function(function)
+                .and_then(|known| known.enclosing)
+                .is_some_and(|o| self.is_function_off(o));
         self.off.insert(function, is_off);
         is_off
     }
 
     /// Whether a call or an object stands in a function that is never called.
-    pub fn is_dead(&mut self, node: NodeId) -> bool {
-        self.syntax.within.get(&node).copied().is_some_and(|function| self.is_function_dead(function))
+    pub fn is_dead(&mut self, node: JsNodeId) -> bool {
+        self.syntax.enclosing_functions.get(&node).copied().is_some_and(|function| self.is_function_dead(function))
     }
 
-    fn is_function_dead(&mut self, function: FunctionId) -> bool {
+    fn is_function_dead(&mut self, function: JsFunctionId) -> bool {
         if let Some(known) = self.dead.get(&function) {
             return *known;
         }
         // What calls itself is not alive for that, nor dead.
         self.dead.insert(function, false);
         let Some(known) = self.syntax.function(function) else { return false };
-        let is_named = known.method.is_none() && matches!(known.usage, Use::Named);
+        let is_named = known.method_name.is_none() && matches!(known.usage, JsFunctionUse::Named);
         let is_unused = is_named && self.is_unused(function);
         let sites = if is_named && !is_unused { self.call_sites(function) } else { Vec::new() };
         let is_dead = is_unused
             || (!sites.is_empty() && sites.iter().all(|site| self.is_dead(*site)))
-            || known.within.is_some_and(|outer| self.is_function_dead(outer));
+            || known.enclosing.is_some_and(|outer| self.is_function_dead(outer));
         self.dead.insert(function, is_dead);
         is_dead
     }
 
     /// What the program is started with: nothing is set but what a user has to give.
-    pub(super) fn of_process(&mut self, object: NodeId, key: Word) -> Option<Value> {
+    pub(super) fn of_process(&mut self, object: JsNodeId, key: JsSymbol) -> Option<Value> {
         let syntax = self.syntax;
-        let is_process = |node: NodeId| match syntax.node(node) {
-            Node::Name(word, scope) => syntax.text(*word) == "process" && syntax.find_binding(*word, *scope).is_none(),
+        let is_process = |node: JsNodeId| match syntax.node(node) {
+            JsNode::Name(word, scope) => {
+                syntax.symbol_text(*word) == "process" && syntax.find_binding(*word, *scope).is_none()
+            }
             _ => false,
         };
-        match syntax.text(key) {
+        match syntax.symbol_text(key) {
             "env" if is_process(object) => Some(Value::Environment),
             "argv" if is_process(object) => Some(Value::CommandLine),
             _ => None,
@@ -132,7 +138,7 @@ impl Evaluator<'_> {
         if is_user_supplied(name) { Value::Opaque(None) } else { Value::Nothing }
     }
 
-    pub(super) fn not(&mut self, inner: NodeId, env: &Env) -> Found {
+    pub(super) fn not(&mut self, inner: JsNodeId, env: &Env) -> Found {
         if !self.is_deciding {
             return Ok(Value::Opaque(None));
         }
@@ -140,7 +146,7 @@ impl Evaluator<'_> {
         Ok(truth(&inner).map_or(Value::Opaque(None), |truth| Value::Truth(!truth)))
     }
 
-    pub(super) fn both(&mut self, left: NodeId, right: NodeId, env: &Env) -> Found {
+    pub(super) fn both(&mut self, left: JsNodeId, right: JsNodeId, env: &Env) -> Found {
         let left = self.value(left, env)?;
         match truth(&left) {
             Some(false) => Ok(left),
@@ -152,7 +158,7 @@ impl Evaluator<'_> {
         }
     }
 
-    pub(super) fn one_or_other(&mut self, left: NodeId, right: NodeId, env: &Env) -> Found {
+    pub(super) fn one_or_other(&mut self, left: JsNodeId, right: JsNodeId, env: &Env) -> Found {
         let left = self.value(left, env)?;
         match truth(&left) {
             Some(true) => Ok(left),
@@ -166,7 +172,7 @@ impl Evaluator<'_> {
         }
     }
 
-    pub(super) fn choice(&mut self, test: NodeId, first: NodeId, second: NodeId, env: &Env) -> Found {
+    pub(super) fn choice(&mut self, test: JsNodeId, first: JsNodeId, second: JsNodeId, env: &Env) -> Found {
         let test = self.value(test, env)?;
         match truth(&test) {
             Some(true) => self.value(first, env),

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::Evaluator;
-use crate::javascript::syntax::{ClassId, Collection, MemberKind, Node, NodeId, ScopeId};
+use crate::javascript::syntax::{JsClassId, JsCollection, JsMemberKind, JsNode, JsNodeId, JsScopeId};
 use crate::javascript::value::{Env, Found, Frame, Owner, Stop, Value, find_frame};
 
 impl Evaluator<'_> {
@@ -29,8 +29,8 @@ impl Evaluator<'_> {
     }
 
     /// A foreign function such as `defineTool` mostly gives back what it was given.
-    fn opaque_member(&mut self, node: NodeId, env: &Env, key: &Rc<str>) -> Found {
-        let (Node::Call(_, items) | Node::New(_, items)) = self.syntax.node(node) else {
+    fn opaque_member(&mut self, node: JsNodeId, env: &Env, key: &Rc<str>) -> Found {
+        let (JsNode::Call(_, items) | JsNode::New(_, items)) = self.syntax.node(node) else {
             return Ok(Value::Opaque(None));
         };
         for item in items {
@@ -41,7 +41,7 @@ impl Evaluator<'_> {
         Ok(Value::Opaque(None))
     }
 
-    pub(super) fn indexed(&mut self, object: NodeId, index: NodeId, env: &Env) -> Found {
+    pub(super) fn indexed(&mut self, object: JsNodeId, index: JsNodeId, env: &Env) -> Found {
         let object = self.value(object, env)?;
         match (self.value(index, env)?, &object) {
             (Value::Text(key), _) => self.member(&object, &key),
@@ -53,7 +53,7 @@ impl Evaluator<'_> {
         }
     }
 
-    pub(super) fn this(&mut self, scope: ScopeId, env: &Env) -> Found {
+    pub(super) fn this(&mut self, scope: JsScopeId, env: &Env) -> Found {
         let Some(class) = self.syntax.scopes.get(scope.0 as usize).and_then(|scope| scope.class) else {
             return Ok(Value::Opaque(None));
         };
@@ -63,7 +63,7 @@ impl Evaluator<'_> {
     }
 
     /// The class that this one extends, where it is in the package.
-    pub fn parent_class(&mut self, class: ClassId) -> Option<ClassId> {
+    pub fn parent_class(&mut self, class: JsClassId) -> Option<JsClassId> {
         let parent = self.syntax.class(class)?.parent?;
         match self.value(parent, &None) {
             Ok(Value::Class(parent, _)) if parent != class => Some(parent),
@@ -71,7 +71,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn instance_member(&mut self, class: ClassId, arguments: &Rc<Vec<Value>>, key: &Rc<str>) -> Found {
+    fn instance_member(&mut self, class: JsClassId, arguments: &Rc<Vec<Value>>, key: &Rc<str>) -> Found {
         let this = Value::Instance(class, Rc::clone(arguments));
         let mut given = arguments.to_vec();
         let mut at = Some(class);
@@ -82,9 +82,9 @@ impl Evaluator<'_> {
                 env = Frame::env(Owner::Function(constructor), given.clone(), &env);
             }
             if let Some(value) = self.own_member(id, key, &env)? {
-                let word = self.syntax.find_word(key);
+                let word = self.syntax.find_symbol(key);
                 return Ok(match word {
-                    Some(word) => self.filled(Collection::Member(word), value),
+                    Some(word) => self.filled(JsCollection::Member(word), value),
                     None => value,
                 });
             }
@@ -97,24 +97,23 @@ impl Evaluator<'_> {
         Ok(Value::Opaque(None))
     }
 
-    fn own_member(&mut self, id: ClassId, key: &str, env: &Env) -> Result<Option<Value>, Stop> {
+    fn own_member(&mut self, id: JsClassId, key: &str, env: &Env) -> Result<Option<Value>, Stop> {
         let syntax = self.syntax;
         let Some(class) = syntax.class(id) else { return Ok(None) };
-        let assigned = class.assigned.iter().filter(|(word, _)| syntax.text(*word) == key).count();
-        let fields = class
-            .members
-            .iter()
-            .filter(|member| syntax.text(member.key) == key && !matches!(syntax.node(member.value), Node::Opaque));
+        let assigned = class.this_assignments.iter().filter(|(word, _)| syntax.symbol_text(*word) == key).count();
+        let fields = class.members.iter().filter(|member| {
+            syntax.symbol_text(member.key) == key && !matches!(syntax.node(member.value), JsNode::Opaque)
+        });
         if self.is_deciding && assigned + fields.count() > 1 {
             return Ok(Some(Value::Opaque(None)));
         }
         for member in class.members.iter().filter(|member| !member.is_static) {
-            if syntax.text(member.key) == key && !matches!(syntax.node(member.value), Node::Opaque) {
+            if syntax.symbol_text(member.key) == key && !matches!(syntax.node(member.value), JsNode::Opaque) {
                 return self.value(member.value, env).map(Some);
             }
         }
-        for (word, value) in &class.assigned {
-            if syntax.text(*word) == key {
+        for (word, value) in &class.this_assignments {
+            if syntax.symbol_text(*word) == key {
                 match self.value(*value, env) {
                     Ok(value) if !matches!(value, Value::Opaque(None) | Value::Nothing) => {
                         return Ok(Some(value));
@@ -127,12 +126,12 @@ impl Evaluator<'_> {
         Ok(None)
     }
 
-    fn static_member(&mut self, class: ClassId, env: &Env, key: &str) -> Found {
+    fn static_member(&mut self, class: JsClassId, env: &Env, key: &str) -> Found {
         let syntax = self.syntax;
         let members = syntax.class(class).map(|class| class.members.as_slice()).unwrap_or_default();
         for member in members {
-            let fits = member.is_static || member.kind == MemberKind::Method;
-            if fits && syntax.text(member.key) == key {
+            let fits = member.is_static || member.kind == JsMemberKind::Method;
+            if fits && syntax.symbol_text(member.key) == key {
                 return self.value(member.value, env);
             }
         }

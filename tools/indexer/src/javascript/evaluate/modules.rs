@@ -6,7 +6,9 @@ use std::{
 };
 
 use super::Evaluator;
-use crate::javascript::syntax::{BindingId, Collection, FileId, Node, NodeId, Source, Syntax, Word};
+use crate::javascript::syntax::{
+    JsBindingId, JsBindingSource, JsCollection, JsFileId, JsNode, JsNodeId, JsSymbol, JsSyntax,
+};
 use crate::javascript::value::{Found, Value};
 
 /// How many modules may hand a name on.
@@ -14,15 +16,15 @@ const LONGEST_CHAIN: usize = 12;
 const ENDINGS: [&str; 8] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx"];
 
 /// The files by path without ending of a compiled file, so that `./a.js` finds `a.ts`.
-pub(super) fn paths(syntax: &Syntax) -> HashMap<&str, FileId> {
+pub(super) fn paths(syntax: &JsSyntax) -> HashMap<&str, JsFileId> {
     let paths = syntax.files.iter().map(|file| file.path.as_str());
-    paths.enumerate().map(|(index, path)| (path, FileId(index as u32))).collect()
+    paths.enumerate().map(|(index, path)| (path, JsFileId(index as u32))).collect()
 }
 
 impl Evaluator<'_> {
     /// Which files a file imports.
-    pub fn imports(&self) -> HashMap<FileId, Vec<FileId>> {
-        let mut all: HashMap<FileId, Vec<FileId>> = HashMap::new();
+    pub fn imports(&self) -> HashMap<JsFileId, Vec<JsFileId>> {
+        let mut all: HashMap<JsFileId, Vec<JsFileId>> = HashMap::new();
         for (from, specifier) in &self.syntax.imports {
             all.entry(*from).or_default().extend(self.resolve(*from, specifier));
         }
@@ -30,39 +32,39 @@ impl Evaluator<'_> {
     }
 
     /// The file that a path means, as seen from a folder.
-    pub fn beside(&self, folder: &str, path: &str) -> Option<FileId> {
+    pub fn beside(&self, folder: &str, path: &str) -> Option<JsFileId> {
         let path = path.trim_start_matches("./");
         self.by_path(&if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") })
     }
 
     /// The files that others import.
-    pub fn imported_files(&self) -> HashSet<FileId> {
+    pub fn imported_files(&self) -> HashSet<JsFileId> {
         let imports = self.syntax.imports.iter();
         imports.filter_map(|(from, specifier)| self.resolve(*from, specifier).filter(|file| file != from)).collect()
     }
 
     /// The files that others take with all that they export, whatever that is called.
-    pub fn taken_whole(&self) -> HashSet<FileId> {
+    pub fn taken_whole(&self) -> HashSet<JsFileId> {
         let bindings = self.syntax.bindings.iter().filter_map(|binding| match &binding.source {
-            Source::Import(from, specifier, None) => self.resolve(*from, specifier),
+            JsBindingSource::Import(from, specifier, None) => self.resolve(*from, specifier),
             _ => None,
         });
         let files = self.syntax.files.iter().enumerate();
-        let stars = files.flat_map(|(at, file)| file.stars.iter().map(move |star| (FileId(at as u32), star)));
+        let stars = files.flat_map(|(at, file)| file.star_exports.iter().map(move |star| (JsFileId(at as u32), star)));
         let stars = stars.filter_map(|(from, star)| self.resolve(from, star));
-        let required = self.syntax.required_whole();
+        let required = self.syntax.whole_module_requires();
         let required = required.into_iter().filter_map(|(from, specifier)| self.resolve(from, specifier));
         bindings.chain(stars).chain(required).collect()
     }
 
     /// Additions to an imported name belong to where it is declared.
-    pub(super) fn find_additions_from_afar(&self) -> HashMap<Collection, Vec<NodeId>> {
-        let mut found: HashMap<Collection, Vec<NodeId>> = HashMap::new();
+    pub(super) fn find_additions_from_afar(&self) -> HashMap<JsCollection, Vec<JsNodeId>> {
+        let mut found: HashMap<JsCollection, Vec<JsNodeId>> = HashMap::new();
         for (collection, calls) in &self.syntax.additions {
-            if let Collection::Binding(id) = collection
+            if let JsCollection::Binding(id) = collection
                 && let Some(origin) = self.origin(*id).filter(|origin| origin != id)
             {
-                found.entry(Collection::Binding(origin)).or_default().extend(calls);
+                found.entry(JsCollection::Binding(origin)).or_default().extend(calls);
             }
         }
         // The map they come from has no order of its own.
@@ -70,18 +72,18 @@ impl Evaluator<'_> {
         found
     }
 
-    fn origin(&self, binding: BindingId) -> Option<BindingId> {
+    fn origin(&self, binding: JsBindingId) -> Option<JsBindingId> {
         let mut at = binding;
         for _ in 0..LONGEST_CHAIN {
-            let Source::Import(from, specifier, Some(word)) = &self.syntax.binding(at)?.source else { break };
+            let JsBindingSource::Import(from, specifier, Some(word)) = &self.syntax.binding(at)?.source else { break };
             let file = self.syntax.file(self.resolve(*from, specifier)?)?;
-            let Node::Name(word, scope) = self.syntax.node(*file.exports.get(word)?) else { return None };
+            let JsNode::Name(word, scope) = self.syntax.node(*file.exports.get(word)?) else { return None };
             at = self.syntax.find_binding(*word, *scope)?;
         }
         Some(at)
     }
 
-    pub(super) fn resolve(&self, from: FileId, specifier: &str) -> Option<FileId> {
+    pub(super) fn resolve(&self, from: JsFileId, specifier: &str) -> Option<JsFileId> {
         let from = &self.syntax.file(from)?.path;
         if !specifier.starts_with('.') {
             let paths = self.named.aliases.paths(specifier);
@@ -101,7 +103,7 @@ impl Evaluator<'_> {
         self.by_path(&parts.join("/"))
     }
 
-    fn by_path(&self, path: &str) -> Option<FileId> {
+    fn by_path(&self, path: &str) -> Option<JsFileId> {
         let find = |path: String| self.paths.get(path.as_str()).copied();
         let ended = |path: &str| ENDINGS.iter().find_map(|ending| find(format!("{path}{ending}")));
         let direct = find(path.to_owned()).or_else(|| ended(path)).or_else(|| ended(&format!("{path}/index")));
@@ -117,23 +119,23 @@ impl Evaluator<'_> {
         })
     }
 
-    pub(super) fn imported(&mut self, from: FileId, specifier: &str, word: Option<Word>) -> Found {
+    pub(super) fn imported(&mut self, from: JsFileId, specifier: &str, word: Option<JsSymbol>) -> Found {
         match (self.resolve(from, specifier), word) {
             (None, _) => Ok(Value::Opaque(None)),
             (Some(file), None) => Ok(Value::Module(file)),
-            (Some(file), Some(word)) => self.exported(file, &self.syntax.shared_text(word), 0),
+            (Some(file), Some(word)) => self.exported(file, &self.syntax.shared_symbol_text(word), 0),
         }
     }
 
-    pub(super) fn exported(&mut self, file: FileId, key: &Rc<str>, depth: usize) -> Found {
+    pub(super) fn exported(&mut self, file: JsFileId, key: &Rc<str>, depth: usize) -> Found {
         let syntax = self.syntax;
         let Some(known) = syntax.file(file).filter(|_| depth < LONGEST_CHAIN) else {
             return Ok(Value::Opaque(None));
         };
-        if let Some(node) = syntax.find_word(key).and_then(|word| known.exports.get(&word)) {
+        if let Some(node) = syntax.find_symbol(key).and_then(|word| known.exports.get(&word)) {
             return self.value(*node, &None);
         }
-        for specifier in &known.stars {
+        for specifier in &known.star_exports {
             if let Some(next) = self.resolve(file, specifier) {
                 let value = self.exported(next, key, depth + 1)?;
                 if !matches!(value, Value::Opaque(None)) {
@@ -141,7 +143,7 @@ impl Evaluator<'_> {
                 }
             }
         }
-        match known.whole {
+        match known.module_exports {
             Some(whole) if key.as_ref() == "default" => self.value(whole, &None),
             Some(whole) => {
                 let whole = self.value(whole, &None)?;
@@ -154,19 +156,22 @@ impl Evaluator<'_> {
     }
 
     /// Everything a module exports, by name.
-    pub(super) fn all_exports(&mut self, file: FileId, depth: usize) -> Vec<(Rc<str>, Value)> {
+    pub(super) fn all_exports(&mut self, file: JsFileId, depth: usize) -> Vec<(Rc<str>, Value)> {
         let syntax = self.syntax;
         let Some(known) = syntax.file(file).filter(|_| depth < LONGEST_CHAIN) else { return Vec::new() };
-        let mut all: Vec<_> =
-            known.exports.iter().map(|(word, node)| (syntax.shared_text(*word), Value::Lazy(*node, None))).collect();
+        let mut all: Vec<_> = known
+            .exports
+            .iter()
+            .map(|(word, node)| (syntax.shared_symbol_text(*word), Value::Lazy(*node, None)))
+            .collect();
         // The map has no order of its own.
         all.sort_by(|left, right| left.0.cmp(&right.0));
-        for specifier in &known.stars {
+        for specifier in &known.star_exports {
             if let Some(next) = self.resolve(file, specifier) {
                 all.extend(self.all_exports(next, depth + 1));
             }
         }
-        if let Some(whole) = known.whole
+        if let Some(whole) = known.module_exports
             && let Ok(Value::Object(pairs)) = self.value(whole, &None)
         {
             all.extend(pairs.iter().cloned());

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, rc::Rc};
 
 use super::Evaluator;
-use crate::javascript::syntax::{ClassId, FunctionId, Node, NodeId, Source, Syntax, Word};
+use crate::javascript::syntax::{JsBindingSource, JsClassId, JsFunctionId, JsNode, JsNodeId, JsSymbol, JsSyntax};
 use crate::javascript::value::{Stop, Value};
 
 /// A method name that more classes share says nothing about which of them is called.
@@ -12,37 +12,37 @@ const MOST_NAMESAKES: usize = 2;
 #[derive(Default)]
 pub(super) struct Sites {
     /// Calls by the word in front of the parenthesis.
-    by_word: HashMap<Word, Vec<NodeId>>,
+    by_word: HashMap<JsSymbol, Vec<JsNodeId>>,
     /// The words a function is declared by.
-    words: HashMap<FunctionId, Vec<Word>>,
-    methods: HashMap<Word, usize>,
+    words: HashMap<JsFunctionId, Vec<JsSymbol>>,
+    methods: HashMap<JsSymbol, usize>,
     /// `new` expressions by the class they make.
-    made: HashMap<ClassId, Vec<NodeId>>,
+    made: HashMap<JsClassId, Vec<JsNodeId>>,
     /// Whether some `new` makes whatever it is given.
     makes_any: bool,
 }
 
 impl Sites {
-    fn new(syntax: &Syntax) -> Self {
+    fn new(syntax: &JsSyntax) -> Self {
         let mut sites = Self::default();
-        for call in syntax.calls.iter().chain(&syntax.news) {
-            if let Node::Call(callee, _) | Node::New(callee, _) = syntax.node(*call)
-                && let Node::Name(word, _) | Node::Member(_, word) = syntax.node(*callee)
+        for call in syntax.calls.iter().chain(&syntax.constructor_calls) {
+            if let JsNode::Call(callee, _) | JsNode::New(callee, _) = syntax.node(*call)
+                && let JsNode::Name(word, _) | JsNode::Member(_, word) = syntax.node(*callee)
             {
                 sites.by_word.entry(*word).or_default().push(*call);
             }
         }
-        for ((_, word), binding) in &syntax.names {
-            if let Some(Source::Node(node)) = syntax.binding(*binding).map(|binding| &binding.source)
-                && let Node::Function(function) = syntax.node(*node)
+        for ((_, word), binding) in &syntax.bindings_by_name {
+            if let Some(JsBindingSource::Node(node)) = syntax.binding(*binding).map(|binding| &binding.source)
+                && let JsNode::Function(function) = syntax.node(*node)
             {
                 sites.words.entry(*function).or_default().push(*word);
             }
         }
         for (index, function) in syntax.functions.iter().enumerate() {
-            if let Some(word) = function.method {
+            if let Some(word) = function.method_name {
                 *sites.methods.entry(word).or_default() += 1;
-                sites.words.entry(FunctionId(index as u32)).or_default().push(word);
+                sites.words.entry(JsFunctionId(index as u32)).or_default().push(word);
             }
         }
         sites.add_aliases(syntax);
@@ -50,17 +50,18 @@ impl Sites {
     }
 
     /// Names under which functions are imported: `import { a as b }`, and defaults.
-    fn add_aliases(&mut self, syntax: &Syntax) {
-        let mut aliases: HashMap<Word, Vec<Word>> = HashMap::new();
-        for ((_, word), binding) in &syntax.names {
-            if let Some(Source::Import(_, _, Some(name))) = syntax.binding(*binding).map(|binding| &binding.source)
+    fn add_aliases(&mut self, syntax: &JsSyntax) {
+        let mut aliases: HashMap<JsSymbol, Vec<JsSymbol>> = HashMap::new();
+        for ((_, word), binding) in &syntax.bindings_by_name {
+            if let Some(JsBindingSource::Import(_, _, Some(name))) =
+                syntax.binding(*binding).map(|binding| &binding.source)
                 && name != word
             {
                 aliases.entry(*name).or_default().push(*word);
             }
         }
         for words in self.words.values_mut() {
-            let more: Vec<Word> = words.iter().filter_map(|word| aliases.get(word)).flatten().copied().collect();
+            let more: Vec<JsSymbol> = words.iter().filter_map(|word| aliases.get(word)).flatten().copied().collect();
             words.extend(more);
             words.sort_by_key(|word| word.0);
             words.dedup();
@@ -75,9 +76,9 @@ impl Evaluator<'_> {
         }
         let syntax = self.syntax;
         let mut sites = Sites::new(syntax);
-        for new in &syntax.news {
-            if let Node::New(callee, _) = syntax.node(*new)
-                && matches!(syntax.node(*callee), Node::Name(..) | Node::Member(..))
+        for new in &syntax.constructor_calls {
+            if let JsNode::New(callee, _) = syntax.node(*new)
+                && matches!(syntax.node(*callee), JsNode::Name(..) | JsNode::Member(..))
             {
                 match self.value(*callee, &None) {
                     Ok(Value::Class(class, _)) => sites.made.entry(class).or_default().push(*new),
@@ -92,18 +93,18 @@ impl Evaluator<'_> {
     }
 
     /// Where the class is made.
-    pub(super) fn news_of(&mut self, class: ClassId) -> Vec<NodeId> {
+    pub(super) fn news_of(&mut self, class: JsClassId) -> Vec<JsNodeId> {
         self.sites().made.get(&class).cloned().unwrap_or_default()
     }
 
     /// Whether instances of the class may exist.
-    pub fn is_made(&mut self, class: ClassId) -> bool {
+    pub fn is_made(&mut self, class: JsClassId) -> bool {
         let sites = self.sites();
         sites.makes_any || sites.made.contains_key(&class)
     }
 
     /// The calls of this function, in the order of the sources.
-    pub(super) fn call_sites(&mut self, function: FunctionId) -> Vec<NodeId> {
+    pub(super) fn call_sites(&mut self, function: JsFunctionId) -> Vec<JsNodeId> {
         let syntax = self.syntax;
         if let Some(id) = syntax.function(function).and_then(|known| known.class)
             && syntax.class(id).is_some_and(|class| class.constructor == Some(function))
@@ -126,18 +127,18 @@ impl Evaluator<'_> {
     }
 
     /// Whether a function has a name, and nobody uses it.
-    pub(super) fn is_unused(&mut self, function: FunctionId) -> bool {
+    pub(super) fn is_unused(&mut self, function: JsFunctionId) -> bool {
         let sites = self.sites();
         let words = sites.words.get(&function).map(Vec::as_slice).unwrap_or_default();
         !words.is_empty() && words.iter().all(|word| self.unused.contains(word))
     }
 
-    fn calls(&mut self, call: NodeId, function: FunctionId, namesakes: usize) -> bool {
-        let Node::Call(callee, _) = self.syntax.node(call) else { return false };
+    fn calls(&mut self, call: JsNodeId, function: JsFunctionId, namesakes: usize) -> bool {
+        let JsNode::Call(callee, _) = self.syntax.node(call) else { return false };
         match (self.syntax.node(*callee), self.value(*callee, &None)) {
             (_, Ok(Value::Function(other, _))) => other == function,
-            (Node::Member(..), _) => {
-                let is_method = self.syntax.function(function).is_some_and(|known| known.method.is_some());
+            (JsNode::Member(..), _) => {
+                let is_method = self.syntax.function(function).is_some_and(|known| known.method_name.is_some());
                 is_method && namesakes <= MOST_NAMESAKES
             }
             _ => false,

@@ -3,20 +3,22 @@
 use tree_sitter::Node as Tree;
 
 use super::{Lowering, function::Bound};
-use crate::javascript::syntax::{Class, ClassId, ClassMember, Entry, MemberKind, Node, NodeId, Source};
+use crate::javascript::syntax::{
+    JsBindingSource, JsClass, JsClassId, JsClassMember, JsMemberKind, JsNode, JsNodeId, JsObjectEntry,
+};
 
 impl Lowering<'_> {
-    pub(super) fn class(&mut self, tree: Tree<'_>) -> NodeId {
+    pub(super) fn class(&mut self, tree: Tree<'_>) -> JsNodeId {
         let mut cursor = tree.walk();
         for decorator in tree.children(&mut cursor).filter(|child| child.kind() == "decorator") {
             self.visit(decorator);
         }
         let parent = self.heritage(tree);
-        let id = ClassId(self.syntax.classes.len() as u32);
-        self.syntax.classes.push(Class { parent, ..Class::default() });
-        let node = self.add(Node::Class(id));
+        let id = JsClassId(self.syntax.classes.len() as u32);
+        self.syntax.classes.push(JsClass { parent, ..JsClass::default() });
+        let node = self.add(JsNode::Class(id));
         if let Some(name) = tree.child_by_field_name("name") {
-            self.bind(name, Bound::whole(Source::Node(node), self.scope));
+            self.bind(name, Bound::whole(JsBindingSource::Node(node), self.scope));
         }
         let (outer_class, outer_scope) = (self.class, self.scope);
         self.class = Some(id);
@@ -31,7 +33,7 @@ impl Lowering<'_> {
         node
     }
 
-    fn heritage(&mut self, tree: Tree<'_>) -> Option<NodeId> {
+    fn heritage(&mut self, tree: Tree<'_>) -> Option<JsNodeId> {
         let mut cursor = tree.walk();
         let heritage = tree.named_children(&mut cursor).find(|child| child.kind() == "class_heritage")?;
         let mut inner = heritage.named_child(0)?;
@@ -41,7 +43,7 @@ impl Lowering<'_> {
         Some(self.visit(inner))
     }
 
-    fn class_member(&mut self, tree: Tree<'_>, class: ClassId) {
+    fn class_member(&mut self, tree: Tree<'_>, class: JsClassId) {
         let name = tree.child_by_field_name("name").or_else(|| tree.child_by_field_name("property"));
         let Some(key) = name.and_then(|name| self.key(name)) else {
             self.visit(tree);
@@ -55,36 +57,36 @@ impl Lowering<'_> {
         let (kind, value, constructor) = if tree.kind() == "method_definition" {
             let is_getter = self.has_token(tree, "get");
             let (node, function) = self.function(tree, Some(key));
-            let constructor = (self.syntax.text(key) == "constructor").then_some(function);
+            let constructor = (self.syntax.symbol_text(key) == "constructor").then_some(function);
             let result = self.syntax.function(function).and_then(|function| function.result);
             match result.filter(|_| is_getter) {
-                Some(result) => (MemberKind::Getter, result, None),
-                None => (MemberKind::Method, node, constructor),
+                Some(result) => (JsMemberKind::Getter, result, None),
+                None => (JsMemberKind::Method, node, constructor),
             }
         } else {
-            (MemberKind::Field, self.field(tree, "value"), None)
+            (JsMemberKind::Field, self.field(tree, "value"), None)
         };
         if let Some(class) = self.syntax.classes.get_mut(class.0 as usize) {
             class.constructor = class.constructor.or(constructor);
-            class.members.push(ClassMember { key, kind, is_static, value });
+            class.members.push(JsClassMember { key, kind, is_static, value });
         }
     }
 
     /// An enumeration is an object of its values.
-    pub(super) fn enumeration(&mut self, tree: Tree<'_>) -> NodeId {
+    pub(super) fn enumeration(&mut self, tree: Tree<'_>) -> JsNodeId {
         let mut entries = Vec::new();
         if let Some(body) = tree.child_by_field_name("body") {
             let mut cursor = body.walk();
             for child in body.named_children(&mut cursor) {
                 let name = child.child_by_field_name("name").and_then(|name| self.key(name));
                 if let Some(key) = name {
-                    entries.push(Entry::Pair(key, self.field(child, "value")));
+                    entries.push(JsObjectEntry::Pair(key, self.field(child, "value")));
                 }
             }
         }
-        let node = self.add(Node::Object(entries.into()));
+        let node = self.add(JsNode::Object(entries.into()));
         if let Some(name) = tree.child_by_field_name("name") {
-            self.bind(name, Bound::whole(Source::Node(node), self.scope));
+            self.bind(name, Bound::whole(JsBindingSource::Node(node), self.scope));
         }
         node
     }

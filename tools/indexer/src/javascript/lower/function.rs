@@ -3,11 +3,13 @@
 use tree_sitter::Node as Tree;
 
 use super::Lowering;
-use crate::javascript::syntax::{Binding, FunctionId, LoopId, Node, NodeId, ScopeId, Source, Step, Word};
+use crate::javascript::syntax::{
+    JsBinding, JsBindingSource, JsFunctionId, JsLoopId, JsNode, JsNodeId, JsPatternStep, JsScopeId, JsSymbol,
+};
 
 impl Lowering<'_> {
     /// A function of any kind; `method` is the key it stands under.
-    pub(super) fn function(&mut self, tree: Tree<'_>, method: Option<Word>) -> (NodeId, FunctionId) {
+    pub(super) fn function(&mut self, tree: Tree<'_>, method: Option<JsSymbol>) -> (JsNodeId, JsFunctionId) {
         let id = self.syntax.add_function(method, self.class, self.function);
         let outer = self.scope;
         let outer_function = self.function.replace(id);
@@ -33,33 +35,33 @@ impl Lowering<'_> {
         self.returns = outer_returns;
         (self.function, self.outer_guards) = (outer_function, outer_guards);
         self.scope = outer;
-        (self.add(Node::Function(id)), id)
+        (self.add(JsNode::Function(id)), id)
     }
 
-    fn alternatives(&mut self) -> Option<NodeId> {
+    fn alternatives(&mut self) -> Option<JsNodeId> {
         let mut result = None;
         while let Some((value, guards)) = self.returns.pop() {
             result = Some(match (result, guards.as_slice()) {
                 (None, _) => value,
-                (Some(later), [(test, true)]) => self.syntax.add(Node::Choice(*test, value, later)),
-                (Some(later), [(test, false)]) => self.syntax.add(Node::Choice(*test, later, value)),
+                (Some(later), [(test, true)]) => self.syntax.add_node(JsNode::Conditional(*test, value, later)),
+                (Some(later), [(test, false)]) => self.syntax.add_node(JsNode::Conditional(*test, later, value)),
                 (Some(later), _) => {
-                    let test = self.syntax.add(Node::Opaque);
-                    self.syntax.add(Node::Choice(test, value, later))
+                    let test = self.syntax.add_node(JsNode::Opaque);
+                    self.syntax.add_node(JsNode::Conditional(test, value, later))
                 }
             });
         }
         result
     }
 
-    fn parameters(&mut self, list: Tree<'_>, function: FunctionId) {
+    fn parameters(&mut self, list: Tree<'_>, function: JsFunctionId) {
         if list.kind() != "formal_parameters" {
-            return self.bind(list, Bound::whole(Source::Parameter(function, 0), self.scope));
+            return self.bind(list, Bound::whole(JsBindingSource::Parameter(function, 0), self.scope));
         }
         let mut cursor = list.walk();
         let parameters = list.named_children(&mut cursor).filter(|child| child.kind() != "comment");
         for (index, parameter) in parameters.enumerate() {
-            let mut bound = Bound::whole(Source::Parameter(function, index), self.scope);
+            let mut bound = Bound::whole(JsBindingSource::Parameter(function, index), self.scope);
             let pattern = parameter.child_by_field_name("pattern").unwrap_or(parameter);
             if let Some(value) = parameter.child_by_field_name("value") {
                 bound.default = Some(self.visit(value));
@@ -74,9 +76,9 @@ impl Lowering<'_> {
     /// `constructor(private name: lower_string)` is also a field.
     fn parameter_property(&mut self, pattern: Tree<'_>) {
         let word = self.word(pattern);
-        let value = self.add(Node::Name(word, self.scope));
+        let value = self.add(JsNode::Name(word, self.scope));
         if let Some(class) = self.class.and_then(|class| self.syntax.classes.get_mut(class.0 as usize)) {
-            class.assigned.push((word, value));
+            class.this_assignments.push((word, value));
         }
     }
 
@@ -84,15 +86,15 @@ impl Lowering<'_> {
         self.has_token(parameter, "accessibility_modifier") || self.has_token(parameter, "readonly")
     }
 
-    pub(super) fn function_declaration(&mut self, tree: Tree<'_>) -> NodeId {
+    pub(super) fn function_declaration(&mut self, tree: Tree<'_>) -> JsNodeId {
         let (node, _) = self.function(tree, None);
         if let Some(name) = tree.child_by_field_name("name") {
-            self.bind(name, Bound::whole(Source::Node(node), self.scope));
+            self.bind(name, Bound::whole(JsBindingSource::Node(node), self.scope));
         }
         node
     }
 
-    pub(super) fn variables(&mut self, tree: Tree<'_>) -> NodeId {
+    pub(super) fn variables(&mut self, tree: Tree<'_>) -> JsNodeId {
         let scope = if tree.kind() == "variable_declaration" { self.var_scope() } else { self.scope };
         let mut cursor = tree.walk();
         for declarator in tree.named_children(&mut cursor) {
@@ -100,26 +102,26 @@ impl Lowering<'_> {
                 continue;
             }
             let value = declarator.child_by_field_name("value").map(|value| self.visit(value));
-            let source = value.map_or(Source::Unset, Source::Node);
+            let source = value.map_or(JsBindingSource::Unset, JsBindingSource::Node);
             if let Some(name) = declarator.child_by_field_name("name") {
                 self.bind(name, Bound::whole(source, scope));
             }
         }
-        self.add(Node::Opaque)
+        self.add(JsNode::Opaque)
     }
 
-    pub(super) fn for_of(&mut self, tree: Tree<'_>) -> NodeId {
+    pub(super) fn for_of(&mut self, tree: Tree<'_>) -> JsNodeId {
         let over = self.field(tree, "right");
-        let id = LoopId(self.syntax.loops.len() as u32);
+        let id = JsLoopId(self.syntax.loops.len() as u32);
         self.syntax.loops.push(over);
         let outer = self.scope;
         self.scope = self.syntax.add_scope(Some(outer), self.class, false);
         if let Some(left) = tree.child_by_field_name("left") {
-            self.bind(left, Bound::whole(Source::Loop(id), self.scope));
+            self.bind(left, Bound::whole(JsBindingSource::Loop(id), self.scope));
         }
         self.field(tree, "body");
         self.scope = outer;
-        self.add(Node::Opaque)
+        self.add(JsNode::Opaque)
     }
 
     /// Declares every name of a pattern.
@@ -128,15 +130,17 @@ impl Lowering<'_> {
             "identifier" | "shorthand_property_identifier_pattern" | "type_identifier" => {
                 let word = self.word(pattern);
                 let Bound { source, scope, path, default } = bound;
-                self.syntax
-                    .declare(word, Binding { scope, source, path, default, members: Vec::new(), changes: false });
+                self.syntax.declare(
+                    word,
+                    JsBinding { scope, source, path, default, assigned_members: Vec::new(), is_reassigned: false },
+                );
             }
             "assignment_pattern" | "object_assignment_pattern" => {
                 let default = self.field(pattern, "right");
                 let Some(left) = pattern.child_by_field_name("left") else { return };
                 let bound = if pattern.kind() == "object_assignment_pattern" {
                     let key = self.word(left);
-                    bound.then(Step::Key(key))
+                    bound.then(JsPatternStep::Key(key))
                 } else {
                     bound
                 };
@@ -147,7 +151,7 @@ impl Lowering<'_> {
             "rest_pattern" => {
                 if let Some(inner) = pattern.named_child(0) {
                     let start = match bound.source {
-                        Source::Parameter(function, index) if bound.path.is_empty() => {
+                        JsBindingSource::Parameter(function, index) if bound.path.is_empty() => {
                             return self.bind(inner, Bound::rest(function, index, bound.scope));
                         }
                         _ => bound,
@@ -165,12 +169,12 @@ impl Lowering<'_> {
             match child.kind() {
                 "shorthand_property_identifier_pattern" => {
                     let key = self.word(child);
-                    self.bind(child, bound.clone().then(Step::Key(key)));
+                    self.bind(child, bound.clone().then(JsPatternStep::Key(key)));
                 }
                 "pair_pattern" => {
                     let key = child.child_by_field_name("key").and_then(|key| self.key(key));
                     if let (Some(key), Some(value)) = (key, child.child_by_field_name("value")) {
-                        self.bind(value, bound.clone().then(Step::Key(key)));
+                        self.bind(value, bound.clone().then(JsPatternStep::Key(key)));
                     }
                 }
                 _ => self.bind(child, bound.clone()),
@@ -184,8 +188,8 @@ impl Lowering<'_> {
         for child in pattern.children(&mut cursor) {
             match child.kind() {
                 "," => place += 1,
-                "rest_pattern" => self.bind(child, bound.clone().then(Step::From(place))),
-                _ => self.bind(child, bound.clone().then(Step::At(place))),
+                "rest_pattern" => self.bind(child, bound.clone().then(JsPatternStep::RestFrom(place))),
+                _ => self.bind(child, bound.clone().then(JsPatternStep::Index(place))),
             }
         }
     }
@@ -194,23 +198,28 @@ impl Lowering<'_> {
 /// What the names of a pattern are bound to.
 #[derive(Clone)]
 pub(super) struct Bound {
-    source: Source,
-    scope: ScopeId,
-    path: Vec<Step>,
-    default: Option<NodeId>,
+    source: JsBindingSource,
+    scope: JsScopeId,
+    path: Vec<JsPatternStep>,
+    default: Option<JsNodeId>,
 }
 
 impl Bound {
-    pub(super) fn whole(source: Source, scope: ScopeId) -> Self {
+    pub(super) fn whole(source: JsBindingSource, scope: JsScopeId) -> Self {
         Self { source, scope, path: Vec::new(), default: None }
     }
 
     /// `...rest` as a parameter: all arguments from here on.
-    fn rest(function: FunctionId, index: usize, scope: ScopeId) -> Self {
-        Self { source: Source::Arguments(function), scope, path: vec![Step::From(index)], default: None }
+    fn rest(function: JsFunctionId, index: usize, scope: JsScopeId) -> Self {
+        Self {
+            source: JsBindingSource::Arguments(function),
+            scope,
+            path: vec![JsPatternStep::RestFrom(index)],
+            default: None,
+        }
     }
 
-    fn then(mut self, step: Step) -> Self {
+    fn then(mut self, step: JsPatternStep) -> Self {
         self.path.push(step);
         Self { default: None, ..self }
     }

@@ -3,11 +3,11 @@
 use tree_sitter::Node as Tree;
 
 use super::Lowering;
-use crate::javascript::syntax::{Node, NodeId};
+use crate::javascript::syntax::{JsNode, JsNodeId};
 
 impl Lowering<'_> {
     /// Reads what runs only if a condition holds, or does not.
-    pub(super) fn guarded<T>(&mut self, test: NodeId, holds: bool, read: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn guarded<T>(&mut self, test: JsNodeId, holds: bool, read: impl FnOnce(&mut Self) -> T) -> T {
         self.guards.push((test, holds));
         let done = read(self);
         self.guards.pop();
@@ -15,7 +15,7 @@ impl Lowering<'_> {
     }
 
     /// `if (test) … else …`. What comes after an `if` that leaves runs only if it does not.
-    pub(super) fn condition(&mut self, tree: Tree<'_>) -> NodeId {
+    pub(super) fn condition(&mut self, tree: Tree<'_>) -> JsNodeId {
         let test = self.field(tree, "condition");
         let then = tree.child_by_field_name("consequence");
         let otherwise = tree.child_by_field_name("alternative");
@@ -27,20 +27,20 @@ impl Lowering<'_> {
         } else if then.is_some_and(leaves) {
             self.guards.push((test, false));
         }
-        self.add(Node::Opaque)
+        self.add(JsNode::Opaque)
     }
 
     /// Keeps the conditions around a call or an object, and the function it is in.
-    pub(super) fn keep_place(&mut self, node: NodeId) {
+    pub(super) fn keep_place(&mut self, node: JsNodeId) {
         if !self.guards.is_empty() {
             self.syntax.guards.insert(node, self.guards.as_slice().into());
         }
         if let Some(function) = self.function {
-            self.syntax.within.insert(node, function);
+            self.syntax.enclosing_functions.insert(node, function);
         }
     }
 
-    pub(super) fn add_return(&mut self, value: NodeId) {
+    pub(super) fn add_return(&mut self, value: JsNodeId) {
         let guards = self.guards.get(self.outer_guards..).unwrap_or_default().to_vec();
         self.returns.push((value, guards));
     }

@@ -3,20 +3,20 @@
 use tree_sitter::Node as Tree;
 
 use super::Lowering;
-use crate::javascript::syntax::{Entry, Node, NodeId, Word};
+use crate::javascript::syntax::{JsNode, JsNodeId, JsObjectEntry, JsSymbol};
 
 /// Below these keys stand examples, and definitions for other interfaces than MCP.
 const ASIDE: [&str; 3] = ["examples", "example", "function"];
 
 impl Lowering<'_> {
-    pub(super) fn string(&mut self, tree: Tree<'_>) -> NodeId {
+    pub(super) fn string(&mut self, tree: Tree<'_>) -> JsNodeId {
         let raw = self.slice(tree);
         let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
         let text = unescape(inner);
-        self.add(Node::Text(text.into()))
+        self.add(JsNode::Text(text.into()))
     }
 
-    pub(super) fn template(&mut self, tree: Tree<'_>) -> NodeId {
+    pub(super) fn template(&mut self, tree: Tree<'_>) -> JsNodeId {
         let mut pieces = Vec::new();
         let mut at = tree.start_byte() + 1;
         let mut cursor = tree.walk();
@@ -30,31 +30,31 @@ impl Lowering<'_> {
         pieces.push(self.piece(at, tree.end_byte().saturating_sub(1)));
         match pieces.as_slice() {
             [only] => *only,
-            _ => self.add(Node::Joined(pieces.into())),
+            _ => self.add(JsNode::Concat(pieces.into())),
         }
     }
 
-    fn piece(&mut self, from: usize, to: usize) -> NodeId {
+    fn piece(&mut self, from: usize, to: usize) -> JsNodeId {
         let text = unescape(self.text.get(from..to).unwrap_or_default());
-        self.add(Node::Text(text.into()))
+        self.add(JsNode::Text(text.into()))
     }
 
-    pub(super) fn number(&mut self, tree: Tree<'_>) -> NodeId {
+    pub(super) fn number(&mut self, tree: Tree<'_>) -> JsNodeId {
         let text: String = self.slice(tree).chars().filter(|letter| *letter != '_').collect();
         let hexadecimal = text.strip_prefix("0x").and_then(|digits| i64::from_str_radix(digits, 16).ok());
         match text.parse::<f64>().ok().or(hexadecimal.map(|number| number as f64)) {
-            Some(number) => self.add(Node::Number(number)),
-            None => self.add(Node::Opaque),
+            Some(number) => self.add(JsNode::Number(number)),
+            None => self.add(JsNode::Opaque),
         }
     }
 
-    pub(super) fn list(&mut self, tree: Tree<'_>) -> NodeId {
+    pub(super) fn list(&mut self, tree: Tree<'_>) -> JsNodeId {
         let items = self.items(tree);
-        self.add(Node::List(items))
+        self.add(JsNode::List(items))
     }
 
     /// The values between brackets or parentheses.
-    pub(super) fn items(&mut self, tree: Tree<'_>) -> Box<[NodeId]> {
+    pub(super) fn items(&mut self, tree: Tree<'_>) -> Box<[JsNodeId]> {
         let mut items = Vec::new();
         let mut cursor = tree.walk();
         for child in tree.named_children(&mut cursor) {
@@ -65,7 +65,7 @@ impl Lowering<'_> {
         items.into()
     }
 
-    pub(super) fn object(&mut self, tree: Tree<'_>) -> NodeId {
+    pub(super) fn object(&mut self, tree: Tree<'_>) -> JsNodeId {
         let mut entries = Vec::new();
         let mut cursor = tree.walk();
         for child in tree.named_children(&mut cursor) {
@@ -73,10 +73,10 @@ impl Lowering<'_> {
                 entries.push(entry);
             }
         }
-        let name = self.syntax.word("name");
-        let named = entries.iter().any(|entry| matches!(entry, Entry::Pair(key, _) if *key == name));
+        let name = self.syntax.intern("name");
+        let named = entries.iter().any(|entry| matches!(entry, JsObjectEntry::Pair(key, _) if *key == name));
         let recorded = named && entries.len() > 1 && self.aside == 0;
-        let node = self.add(Node::Object(entries.into()));
+        let node = self.add(JsNode::Object(entries.into()));
         if recorded {
             self.syntax.named_objects.push(node);
             self.keep_place(node);
@@ -84,42 +84,42 @@ impl Lowering<'_> {
         node
     }
 
-    fn entry(&mut self, tree: Tree<'_>) -> Option<Entry> {
+    fn entry(&mut self, tree: Tree<'_>) -> Option<JsObjectEntry> {
         match tree.kind() {
             "pair" => {
                 let key_tree = tree.child_by_field_name("key")?;
                 let Some(key) = self.key(key_tree) else {
-                    return Some(Entry::Computed(self.last_child(key_tree), self.field(tree, "value")));
+                    return Some(JsObjectEntry::Computed(self.last_child(key_tree), self.field(tree, "value")));
                 };
-                let aside = ASIDE.contains(&self.syntax.text(key));
+                let aside = ASIDE.contains(&self.syntax.symbol_text(key));
                 self.aside += usize::from(aside);
                 let value = self.field(tree, "value");
                 self.aside -= usize::from(aside);
-                Some(Entry::Pair(key, value))
+                Some(JsObjectEntry::Pair(key, value))
             }
             "shorthand_property_identifier" => {
                 let word = self.word(tree);
-                Some(Entry::Pair(word, self.syntax.add(Node::Name(word, self.scope))))
+                Some(JsObjectEntry::Pair(word, self.syntax.add_node(JsNode::Name(word, self.scope))))
             }
-            "spread_element" => Some(Entry::Spread(self.last_child(tree))),
+            "spread_element" => Some(JsObjectEntry::Spread(self.last_child(tree))),
             "method_definition" => {
                 let key = tree.child_by_field_name("name").and_then(|name| self.key(name))?;
                 let is_getter = self.has_token(tree, "get");
                 let (node, function) = self.function(tree, Some(key));
                 let result = self.syntax.function(function).and_then(|function| function.result);
-                Some(Entry::Pair(key, result.filter(|_| is_getter).unwrap_or(node)))
+                Some(JsObjectEntry::Pair(key, result.filter(|_| is_getter).unwrap_or(node)))
             }
             _ => None,
         }
     }
 
     /// A key that is written out: `a`, `"a"`, `1`, `["a"]`.
-    pub(super) fn key(&mut self, tree: Tree<'_>) -> Option<Word> {
+    pub(super) fn key(&mut self, tree: Tree<'_>) -> Option<JsSymbol> {
         match tree.kind() {
             "string" => {
                 let raw = self.slice(tree);
                 let text = unescape(raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default());
-                Some(self.syntax.word(&text))
+                Some(self.syntax.intern(&text))
             }
             "computed_property_name" => {
                 let inner = tree.named_child(0)?;

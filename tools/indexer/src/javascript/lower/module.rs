@@ -3,11 +3,11 @@
 use tree_sitter::Node as Tree;
 
 use super::{Lowering, function::Bound};
-use crate::javascript::syntax::{Node, NodeId, Source, Word};
+use crate::javascript::syntax::{JsBindingSource, JsNode, JsNodeId, JsSymbol};
 
 impl Lowering<'_> {
-    pub(super) fn import(&mut self, tree: Tree<'_>) -> NodeId {
-        let node = self.add(Node::Opaque);
+    pub(super) fn import(&mut self, tree: Tree<'_>) -> JsNodeId {
+        let node = self.add(JsNode::Opaque);
         let Some(specifier) = self.specifier(tree) else { return node };
         self.note_import(&specifier);
         let mut cursor = tree.walk();
@@ -23,7 +23,7 @@ impl Lowering<'_> {
     fn import_names(&mut self, tree: Tree<'_>, specifier: &str) {
         match tree.kind() {
             "identifier" => {
-                let default = self.syntax.word("default");
+                let default = self.syntax.intern("default");
                 self.bind_import(tree, specifier, Some(default));
             }
             "namespace_import" => {
@@ -48,12 +48,12 @@ impl Lowering<'_> {
         self.syntax.imports.push((self.file, specifier.into()));
     }
 
-    fn bind_import(&mut self, local: Tree<'_>, specifier: &str, name: Option<Word>) {
-        let source = Source::Import(self.file, specifier.into(), name);
+    fn bind_import(&mut self, local: Tree<'_>, specifier: &str, name: Option<JsSymbol>) {
+        let source = JsBindingSource::Import(self.file, specifier.into(), name);
         self.bind(local, Bound::whole(source, self.scope));
     }
 
-    pub(super) fn export(&mut self, tree: Tree<'_>) -> NodeId {
+    pub(super) fn export(&mut self, tree: Tree<'_>) -> JsNodeId {
         let specifier = self.specifier(tree);
         if let Some(specifier) = &specifier {
             self.note_import(specifier);
@@ -63,7 +63,7 @@ impl Lowering<'_> {
         if let Some(given) = given {
             let node = self.visit(given);
             if is_default {
-                let word = self.syntax.word("default");
+                let word = self.syntax.intern("default");
                 self.export_node(word, node);
             } else {
                 self.export_declared(given);
@@ -75,7 +75,7 @@ impl Lowering<'_> {
             match (child.kind(), &specifier) {
                 ("export_clause", _) => self.export_clause(child, specifier.as_deref()),
                 ("namespace_export", Some(specifier)) => {
-                    let module = self.syntax.add(Node::Module(self.file, specifier.as_str().into()));
+                    let module = self.syntax.add_node(JsNode::Module(self.file, specifier.as_str().into()));
                     if let Some(word) = child.named_child(0).and_then(|name| self.key(name)) {
                         self.export_node(word, module);
                     }
@@ -87,9 +87,9 @@ impl Lowering<'_> {
             && self.has_token(tree, "*")
             && let Some(file) = self.syntax.files.get_mut(self.file.0 as usize)
         {
-            file.stars.push(specifier.into());
+            file.star_exports.push(specifier.into());
         }
-        self.add(Node::Opaque)
+        self.add(JsNode::Opaque)
     }
 
     fn export_clause(&mut self, tree: Tree<'_>, specifier: Option<&str>) {
@@ -100,12 +100,12 @@ impl Lowering<'_> {
             let (Some(name), Some(shown)) = (self.key(name), self.key(shown)) else { continue };
             let node = match specifier {
                 Some(specifier) => {
-                    let module = self.syntax.add(Node::Module(self.file, specifier.into()));
-                    Node::Member(module, name)
+                    let module = self.syntax.add_node(JsNode::Module(self.file, specifier.into()));
+                    JsNode::Member(module, name)
                 }
-                None => Node::Name(name, self.scope),
+                None => JsNode::Name(name, self.scope),
             };
-            let node = self.syntax.add(node);
+            let node = self.syntax.add_node(node);
             self.export_node(shown, node);
         }
     }
@@ -122,12 +122,12 @@ impl Lowering<'_> {
         }
         for name in names {
             let word = self.word(name);
-            let node = self.syntax.add(Node::Name(word, self.scope));
+            let node = self.syntax.add_node(JsNode::Name(word, self.scope));
             self.export_node(word, node);
         }
     }
 
-    pub(super) fn export_node(&mut self, word: Word, node: NodeId) {
+    pub(super) fn export_node(&mut self, word: JsSymbol, node: JsNodeId) {
         if let Some(file) = self.syntax.files.get_mut(self.file.0 as usize) {
             file.exports.entry(word).or_insert(node);
         }

@@ -7,13 +7,13 @@ use tree_sitter::{Language, ParseOptions, ParseState, Parser, Tree};
 /// Steps that the parser may take for a file, over what its length allows: invalid text costs
 /// more than valid text, and must not cost without end. Counted, not timed, so that the same
 /// text always gives the same tools.
-const SPARE_STEPS: usize = 50_000;
+const EXTRA_PARSER_STEPS: usize = 50_000;
 
 /// The tree of a file, or `None` where it would take too long.
 pub(super) fn parse(path: &str, text: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&language(path)).ok()?;
-    let allowed = SPARE_STEPS + text.len() / 20;
+    let allowed = EXTRA_PARSER_STEPS + text.len() / 20;
     let mut steps = 0_usize;
     let mut count = |_: &ParseState| {
         steps += 1;
