@@ -1,6 +1,6 @@
 //! Tools in Javascript and Typescript sources.
 //!
-//! Nothing of a package runs. Its files become small trees (`lower`), in which the known forms of
+//! Nothing of a package runs. Its files become small trees (`lower_file`), in which the known forms of
 //! defining a tool are looked for (`forms`); names, descriptions and schemas that are written
 //! elsewhere are followed on paper (`classifier_evaluation`).
 
@@ -73,7 +73,7 @@ fn parse_files(syntax: &mut syntax::JsSyntax, files: &[SourceFile<'_>]) -> usize
             return files.len() - at;
         }
         let Some(tree) = source_parser::parse(file.path, file.text) else { return files.len() - at };
-        lower::lower(syntax, file.path, file.text, tree.root_node());
+        lower::lower_file(syntax, file.path, file.text, tree.root_node());
         if syntax.node_count() as usize >= MAX_NODES {
             return files.len() - at;
         }

@@ -7,7 +7,7 @@ use crate::javascript::syntax::{JsNode, JsNodeId};
 use crate::javascript::value::{Env, Found, Stop, Value};
 
 impl Evaluator<'_> {
-    /// The value of `object.call_builtin_method(items)`, if it is one of these.
+    /// The value of `object.call_builtin_method(lower_items)`, if it is one of these.
     pub(super) fn builtin(
         &mut self,
         object: JsNodeId,

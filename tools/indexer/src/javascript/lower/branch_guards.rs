@@ -2,12 +2,12 @@
 
 use tree_sitter::Node as Tree;
 
-use super::Lowering;
+use super::JsLowering;
 use crate::javascript::syntax::{JsNode, JsNodeId};
 
-impl Lowering<'_> {
+impl JsLowering<'_> {
     /// Reads what runs only if a condition holds, or does not.
-    pub(super) fn guarded<T>(&mut self, test: JsNodeId, holds: bool, read: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn with_guard<T>(&mut self, test: JsNodeId, holds: bool, read: impl FnOnce(&mut Self) -> T) -> T {
         self.guards.push((test, holds));
         let done = read(self);
         self.guards.pop();
@@ -15,23 +15,23 @@ impl Lowering<'_> {
     }
 
     /// `if (test) … else …`. What comes after an `if` that leaves runs only if it does not.
-    pub(super) fn condition(&mut self, tree: Tree<'_>) -> JsNodeId {
-        let test = self.field(tree, "condition");
+    pub(super) fn lower_if(&mut self, tree: Tree<'_>) -> JsNodeId {
+        let test = self.lower_field(tree, "condition");
         let then = tree.child_by_field_name("consequence");
         let otherwise = tree.child_by_field_name("alternative");
         if let Some(then) = then {
-            self.guarded(test, true, |reading| reading.visit(then));
+            self.with_guard(test, true, |reading| reading.lower_node(then));
         }
         if let Some(otherwise) = otherwise {
-            self.guarded(test, false, |reading| reading.visit(otherwise));
-        } else if then.is_some_and(leaves) {
+            self.with_guard(test, false, |reading| reading.lower_node(otherwise));
+        } else if then.is_some_and(is_early_exit) {
             self.guards.push((test, false));
         }
-        self.add(JsNode::Opaque)
+        self.add_node(JsNode::Opaque)
     }
 
     /// Keeps the conditions around a call or an object, and the function it is in.
-    pub(super) fn keep_place(&mut self, node: JsNodeId) {
+    pub(super) fn record_context(&mut self, node: JsNodeId) {
         if !self.guards.is_empty() {
             self.syntax.guards.insert(node, self.guards.as_slice().into());
         }
@@ -41,18 +41,18 @@ impl Lowering<'_> {
     }
 
     pub(super) fn add_return(&mut self, value: JsNodeId) {
-        let guards = self.guards.get(self.outer_guards..).unwrap_or_default().to_vec();
+        let guards = self.guards.get(self.outer_guard_count..).unwrap_or_default().to_vec();
         self.returns.push((value, guards));
     }
 }
 
 /// Whether nothing that follows is run: it ends with `return` or `continue`.
-fn leaves(tree: Tree<'_>) -> bool {
+fn is_early_exit(tree: Tree<'_>) -> bool {
     match tree.kind() {
         "return_statement" | "continue_statement" => true,
         "statement_block" => {
             let last = tree.named_child_count().checked_sub(1).and_then(|last| tree.named_child(last as _));
-            last.is_some_and(leaves)
+            last.is_some_and(is_early_exit)
         }
         _ => false,
     }

@@ -2,110 +2,113 @@
 
 use tree_sitter::Node as Tree;
 
-use super::Lowering;
+use super::JsLowering;
 use crate::javascript::syntax::{JsNode, JsNodeId, JsObjectEntry, JsSymbol};
 
 /// Below these keys stand examples, and definitions for other interfaces than MCP.
-const ASIDE: [&str; 3] = ["examples", "example", "function"];
+const IGNORED_KEYS: [&str; 3] = ["examples", "example", "function"];
 
-impl Lowering<'_> {
-    pub(super) fn string(&mut self, tree: Tree<'_>) -> JsNodeId {
-        let raw = self.slice(tree);
+impl JsLowering<'_> {
+    pub(super) fn lower_string(&mut self, tree: Tree<'_>) -> JsNodeId {
+        let raw = self.source_text(tree);
         let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
         let text = unescape(inner);
-        self.add(JsNode::Text(text.into()))
+        self.add_node(JsNode::Text(text.into()))
     }
 
-    pub(super) fn template(&mut self, tree: Tree<'_>) -> JsNodeId {
+    pub(super) fn lower_template(&mut self, tree: Tree<'_>) -> JsNodeId {
         let mut pieces = Vec::new();
         let mut at = tree.start_byte() + 1;
         let mut cursor = tree.walk();
         for child in tree.named_children(&mut cursor) {
             if child.kind() == "template_substitution" {
-                pieces.push(self.piece(at, child.start_byte()));
-                pieces.push(self.last_child(child));
+                pieces.push(self.add_text(at, child.start_byte()));
+                pieces.push(self.lower_last_child(child));
                 at = child.end_byte();
             }
         }
-        pieces.push(self.piece(at, tree.end_byte().saturating_sub(1)));
+        pieces.push(self.add_text(at, tree.end_byte().saturating_sub(1)));
         match pieces.as_slice() {
             [only] => *only,
-            _ => self.add(JsNode::Concat(pieces.into())),
+            _ => self.add_node(JsNode::Concat(pieces.into())),
         }
     }
 
-    fn piece(&mut self, from: usize, to: usize) -> JsNodeId {
+    fn add_text(&mut self, from: usize, to: usize) -> JsNodeId {
         let text = unescape(self.text.get(from..to).unwrap_or_default());
-        self.add(JsNode::Text(text.into()))
+        self.add_node(JsNode::Text(text.into()))
     }
 
-    pub(super) fn number(&mut self, tree: Tree<'_>) -> JsNodeId {
-        let text: String = self.slice(tree).chars().filter(|letter| *letter != '_').collect();
+    pub(super) fn lower_number(&mut self, tree: Tree<'_>) -> JsNodeId {
+        let text: String = self.source_text(tree).chars().filter(|letter| *letter != '_').collect();
         let hexadecimal = text.strip_prefix("0x").and_then(|digits| i64::from_str_radix(digits, 16).ok());
         match text.parse::<f64>().ok().or(hexadecimal.map(|number| number as f64)) {
-            Some(number) => self.add(JsNode::Number(number)),
-            None => self.add(JsNode::Opaque),
+            Some(number) => self.add_node(JsNode::Number(number)),
+            None => self.add_node(JsNode::Opaque),
         }
     }
 
-    pub(super) fn list(&mut self, tree: Tree<'_>) -> JsNodeId {
-        let items = self.items(tree);
-        self.add(JsNode::List(items))
+    pub(super) fn lower_array(&mut self, tree: Tree<'_>) -> JsNodeId {
+        let items = self.lower_items(tree);
+        self.add_node(JsNode::List(items))
     }
 
     /// The values between brackets or parentheses.
-    pub(super) fn items(&mut self, tree: Tree<'_>) -> Box<[JsNodeId]> {
+    pub(super) fn lower_items(&mut self, tree: Tree<'_>) -> Box<[JsNodeId]> {
         let mut items = Vec::new();
         let mut cursor = tree.walk();
         for child in tree.named_children(&mut cursor) {
             if child.kind() != "comment" {
-                items.push(self.visit(child));
+                items.push(self.lower_node(child));
             }
         }
         items.into()
     }
 
-    pub(super) fn object(&mut self, tree: Tree<'_>) -> JsNodeId {
+    pub(super) fn lower_object(&mut self, tree: Tree<'_>) -> JsNodeId {
         let mut entries = Vec::new();
         let mut cursor = tree.walk();
         for child in tree.named_children(&mut cursor) {
-            if let Some(entry) = self.entry(child) {
+            if let Some(entry) = self.lower_object_entry(child) {
                 entries.push(entry);
             }
         }
         let name = self.syntax.intern("name");
         let named = entries.iter().any(|entry| matches!(entry, JsObjectEntry::Pair(key, _) if *key == name));
-        let recorded = named && entries.len() > 1 && self.aside == 0;
-        let node = self.add(JsNode::Object(entries.into()));
+        let recorded = named && entries.len() > 1 && self.ignored_depth == 0;
+        let node = self.add_node(JsNode::Object(entries.into()));
         if recorded {
             self.syntax.named_objects.push(node);
-            self.keep_place(node);
+            self.record_context(node);
         }
         node
     }
 
-    fn entry(&mut self, tree: Tree<'_>) -> Option<JsObjectEntry> {
+    fn lower_object_entry(&mut self, tree: Tree<'_>) -> Option<JsObjectEntry> {
         match tree.kind() {
             "pair" => {
                 let key_tree = tree.child_by_field_name("key")?;
-                let Some(key) = self.key(key_tree) else {
-                    return Some(JsObjectEntry::Computed(self.last_child(key_tree), self.field(tree, "value")));
+                let Some(key) = self.intern_key(key_tree) else {
+                    return Some(JsObjectEntry::Computed(
+                        self.lower_last_child(key_tree),
+                        self.lower_field(tree, "value"),
+                    ));
                 };
-                let aside = ASIDE.contains(&self.syntax.symbol_text(key));
-                self.aside += usize::from(aside);
-                let value = self.field(tree, "value");
-                self.aside -= usize::from(aside);
+                let aside = IGNORED_KEYS.contains(&self.syntax.symbol_text(key));
+                self.ignored_depth += usize::from(aside);
+                let value = self.lower_field(tree, "value");
+                self.ignored_depth -= usize::from(aside);
                 Some(JsObjectEntry::Pair(key, value))
             }
             "shorthand_property_identifier" => {
-                let word = self.word(tree);
+                let word = self.intern(tree);
                 Some(JsObjectEntry::Pair(word, self.syntax.add_node(JsNode::Name(word, self.scope))))
             }
-            "spread_element" => Some(JsObjectEntry::Spread(self.last_child(tree))),
+            "spread_element" => Some(JsObjectEntry::Spread(self.lower_last_child(tree))),
             "method_definition" => {
-                let key = tree.child_by_field_name("name").and_then(|name| self.key(name))?;
+                let key = tree.child_by_field_name("name").and_then(|name| self.intern_key(name))?;
                 let is_getter = self.has_token(tree, "get");
-                let (node, function) = self.function(tree, Some(key));
+                let (node, function) = self.lower_function(tree, Some(key));
                 let result = self.syntax.function(function).and_then(|function| function.result);
                 Some(JsObjectEntry::Pair(key, result.filter(|_| is_getter).unwrap_or(node)))
             }
@@ -114,18 +117,18 @@ impl Lowering<'_> {
     }
 
     /// A key that is written out: `a`, `"a"`, `1`, `["a"]`.
-    pub(super) fn key(&mut self, tree: Tree<'_>) -> Option<JsSymbol> {
+    pub(super) fn intern_key(&mut self, tree: Tree<'_>) -> Option<JsSymbol> {
         match tree.kind() {
             "string" => {
-                let raw = self.slice(tree);
+                let raw = self.source_text(tree);
                 let text = unescape(raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default());
                 Some(self.syntax.intern(&text))
             }
             "computed_property_name" => {
                 let inner = tree.named_child(0)?;
-                if inner.kind() == "string" { self.key(inner) } else { None }
+                if inner.kind() == "string" { self.intern_key(inner) } else { None }
             }
-            _ => Some(self.word(tree)),
+            _ => Some(self.intern(tree)),
         }
     }
 
@@ -150,7 +153,7 @@ fn unescape(raw: &str) -> String {
             Some('r' | '\n') | None => {}
             Some('x') => {
                 let digits: String = letters.by_ref().take(2).collect();
-                text.extend(from_code(&digits));
+                text.extend(char_from_hex(&digits));
             }
             Some('u') => {
                 let digits: String = if letters.as_str().starts_with('{') {
@@ -158,7 +161,7 @@ fn unescape(raw: &str) -> String {
                 } else {
                     letters.by_ref().take(4).collect()
                 };
-                text.extend(from_code(&digits));
+                text.extend(char_from_hex(&digits));
             }
             Some(other) => text.push(other),
         }
@@ -166,6 +169,6 @@ fn unescape(raw: &str) -> String {
     text
 }
 
-fn from_code(digits: &str) -> Option<char> {
+fn char_from_hex(digits: &str) -> Option<char> {
     u32::from_str_radix(digits, 16).ok().and_then(char::from_u32)
 }

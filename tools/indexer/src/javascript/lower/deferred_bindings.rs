@@ -1,39 +1,39 @@
 //! What can only be said when the whole file is read: to which names assignments and additions
 //! belong.
 
-use super::Lowering;
+use super::JsLowering;
 use crate::javascript::syntax::{
     JsBindingId, JsBindingSource, JsCollection, JsFunctionUse, JsNode, JsNodeId, JsObjectEntry, JsScopeId, JsSymbol,
 };
 
 #[derive(Default)]
-pub(super) struct Late {
+pub(super) struct DeferredBindings {
     /// `name = value`.
-    values: Vec<(JsSymbol, JsScopeId, JsNodeId)>,
+    assignments: Vec<(JsSymbol, JsScopeId, JsNodeId)>,
     /// `name.key = value`, the key as a node.
-    members: Vec<(JsSymbol, JsScopeId, JsNodeId, JsNodeId)>,
+    member_assignments: Vec<(JsSymbol, JsScopeId, JsNodeId, JsNodeId)>,
     /// `name.push(…)`.
     additions: Vec<(JsSymbol, JsScopeId, JsNodeId)>,
 }
 
 /// Calls that add to a list or a map.
-const ADDING: [&str; 4] = ["push", "unshift", "set", "add"];
+const ADDING_METHODS: [&str; 4] = ["push", "unshift", "set", "add"];
 
-impl Lowering<'_> {
-    pub(super) fn note_assignment(&mut self, left: JsNodeId, right: JsNodeId) {
+impl JsLowering<'_> {
+    pub(super) fn record_assignment(&mut self, left: JsNodeId, right: JsNodeId) {
         match *self.syntax.node(left) {
-            JsNode::Name(word, scope) => self.late.values.push((word, scope, right)),
-            JsNode::Member(object, key) => self.note_member(object, key, right),
+            JsNode::Name(word, scope) => self.deferred.assignments.push((word, scope, right)),
+            JsNode::Member(object, key) => self.record_member_assignment(object, key, right),
             JsNode::Index(object, index) => {
                 if let JsNode::Name(word, scope) = *self.syntax.node(object) {
-                    self.late.members.push((word, scope, index, right));
+                    self.deferred.member_assignments.push((word, scope, index, right));
                 }
             }
             _ => {}
         }
     }
 
-    fn note_member(&mut self, object: JsNodeId, key: JsSymbol, value: JsNodeId) {
+    fn record_member_assignment(&mut self, object: JsNodeId, key: JsSymbol, value: JsNodeId) {
         match *self.syntax.node(object) {
             JsNode::This(_) => {
                 if let Some(class) = self.class.and_then(|class| self.syntax.classes.get_mut(class.0 as usize)) {
@@ -51,8 +51,8 @@ impl Lowering<'_> {
                 ("exports", _) => self.export_node(key, value),
                 _ => {
                     let text = self.syntax.symbol_text(key).into();
-                    let key = self.add(JsNode::Text(text));
-                    self.late.members.push((word, scope, key, value));
+                    let key = self.add_node(JsNode::Text(text));
+                    self.deferred.member_assignments.push((word, scope, key, value));
                 }
             },
             JsNode::Member(inner, exports) if self.syntax.symbol_text(exports) == "exports" => {
@@ -67,60 +67,60 @@ impl Lowering<'_> {
     }
 
     /// Keeps what a call says beyond its value.
-    pub(super) fn note_call(&mut self, callee: JsNodeId, call: JsNodeId, items: Box<[JsNodeId]>) {
+    pub(super) fn record_call(&mut self, callee: JsNodeId, call: JsNodeId, items: Box<[JsNodeId]>) {
         match *self.syntax.node(callee) {
-            JsNode::Member(object, method) if ADDING.contains(&self.syntax.symbol_text(method)) => {
+            JsNode::Member(object, method) if ADDING_METHODS.contains(&self.syntax.symbol_text(method)) => {
                 match *self.syntax.node(object) {
-                    JsNode::Name(word, scope) => self.late.additions.push((word, scope, call)),
+                    JsNode::Name(word, scope) => self.deferred.additions.push((word, scope, call)),
                     JsNode::Member(_, key) => {
                         self.syntax.additions.entry(JsCollection::Member(key)).or_default().push(call);
                     }
                     _ => {}
                 }
             }
-            JsNode::Name(..) => self.note_getters(&items),
-            JsNode::Super => self.note_super(items),
+            JsNode::Name(..) => self.record_getters(&items),
+            JsNode::Super => self.record_super_call(items),
             _ => {}
         }
     }
 
     /// `export_all(names, { a: () => a })`, as bundlers write it.
-    fn note_getters(&mut self, items: &[JsNodeId]) {
+    fn record_getters(&mut self, items: &[JsNodeId]) {
         let [target, object] = items else { return };
         let (JsNode::Name(word, scope), JsNode::Object(entries)) =
             (self.syntax.node(*target), self.syntax.node(*object))
         else {
             return;
         };
-        let getters: Vec<_> = entries.iter().filter_map(|entry| self.getter(entry)).collect();
+        let getters: Vec<_> = entries.iter().filter_map(|entry| self.find_getter(entry)).collect();
         if getters.len() != entries.len() {
             return;
         }
         let (word, scope) = (*word, *scope);
         for (key, value) in getters {
             let text = self.syntax.symbol_text(key).into();
-            let key = self.add(JsNode::Text(text));
-            self.late.members.push((word, scope, key, value));
+            let key = self.add_node(JsNode::Text(text));
+            self.deferred.member_assignments.push((word, scope, key, value));
         }
     }
 
-    fn getter(&self, entry: &JsObjectEntry) -> Option<(JsSymbol, JsNodeId)> {
+    fn find_getter(&self, entry: &JsObjectEntry) -> Option<(JsSymbol, JsNodeId)> {
         let JsObjectEntry::Pair(key, value) = entry else { return None };
         let JsNode::Function(function) = self.syntax.node(*value) else { return None };
         let result = self.syntax.function(*function)?.result?;
         matches!(self.syntax.node(result), JsNode::Name(..)).then_some((*key, result))
     }
 
-    fn note_super(&mut self, items: Box<[JsNodeId]>) {
+    fn record_super_call(&mut self, items: Box<[JsNodeId]>) {
         if let Some(class) = self.class.and_then(|class| self.syntax.classes.get_mut(class.0 as usize)) {
             class.super_arguments = Some(items);
         }
     }
 
     /// Gives assignments and additions to their names.
-    pub(super) fn settle(&mut self) {
-        let late = std::mem::take(&mut self.late);
-        for (word, scope, value) in late.values {
+    pub(super) fn resolve_deferred(&mut self) {
+        let late = std::mem::take(&mut self.deferred);
+        for (word, scope, value) in late.assignments {
             if let Some(id) = self.syntax.find_binding(word, scope)
                 && let Some(binding) = self.syntax.bindings.get_mut(id.0 as usize)
             {
@@ -131,8 +131,8 @@ impl Lowering<'_> {
                 }
             }
         }
-        for (word, scope, key, value) in late.members {
-            if let Some(id) = self.target(word, scope)
+        for (word, scope, key, value) in late.member_assignments {
+            if let Some(id) = self.find_target_binding(word, scope)
                 && let Some(binding) = self.syntax.bindings.get_mut(id.0 as usize)
             {
                 binding.assigned_members.push((key, value));
@@ -147,7 +147,7 @@ impl Lowering<'_> {
 
     /// The name that is meant. In `(function (E) { E.a = 1 })(E || (E = {}))`, which is how
     /// enumerations are compiled, it is the outer one.
-    fn target(&self, word: JsSymbol, scope: JsScopeId) -> Option<JsBindingId> {
+    fn find_target_binding(&self, word: JsSymbol, scope: JsScopeId) -> Option<JsBindingId> {
         let id = self.syntax.find_binding(word, scope)?;
         let JsBindingSource::Parameter(function, index) = self.syntax.binding(id)?.source else { return Some(id) };
         let JsFunctionUse::Called(call) = self.syntax.function(function)?.usage else { return Some(id) };

@@ -2,25 +2,25 @@
 
 use tree_sitter::Node as Tree;
 
-use super::{Lowering, function::Bound};
+use super::{JsLowering, lower_function::JsPatternTarget};
 use crate::javascript::syntax::{JsBindingSource, JsNode, JsNodeId, JsSymbol};
 
-impl Lowering<'_> {
-    pub(super) fn import(&mut self, tree: Tree<'_>) -> JsNodeId {
-        let node = self.add(JsNode::Opaque);
-        let Some(specifier) = self.specifier(tree) else { return node };
-        self.note_import(&specifier);
+impl JsLowering<'_> {
+    pub(super) fn lower_import(&mut self, tree: Tree<'_>) -> JsNodeId {
+        let node = self.add_node(JsNode::Opaque);
+        let Some(specifier) = self.find_specifier(tree) else { return node };
+        self.record_import(&specifier);
         let mut cursor = tree.walk();
         for clause in tree.named_children(&mut cursor).filter(|child| child.kind() == "import_clause") {
             let mut inner = clause.walk();
             for child in clause.named_children(&mut inner) {
-                self.import_names(child, &specifier);
+                self.lower_import_names(child, &specifier);
             }
         }
         node
     }
 
-    fn import_names(&mut self, tree: Tree<'_>, specifier: &str) {
+    fn lower_import_names(&mut self, tree: Tree<'_>, specifier: &str) {
         match tree.kind() {
             "identifier" => {
                 let default = self.syntax.intern("default");
@@ -35,7 +35,7 @@ impl Lowering<'_> {
                 let mut cursor = tree.walk();
                 for item in tree.named_children(&mut cursor) {
                     let Some(name) = item.child_by_field_name("name") else { continue };
-                    if let Some(key) = self.key(name) {
+                    if let Some(key) = self.intern_key(name) {
                         let local = item.child_by_field_name("alias").unwrap_or(name);
                         self.bind_import(local, specifier, Some(key));
                     }
@@ -44,39 +44,39 @@ impl Lowering<'_> {
         }
     }
 
-    pub(super) fn note_import(&mut self, specifier: &str) {
+    pub(super) fn record_import(&mut self, specifier: &str) {
         self.syntax.imports.push((self.file, specifier.into()));
     }
 
     fn bind_import(&mut self, local: Tree<'_>, specifier: &str, name: Option<JsSymbol>) {
         let source = JsBindingSource::Import(self.file, specifier.into(), name);
-        self.bind(local, Bound::whole(source, self.scope));
+        self.bind_pattern(local, JsPatternTarget::from_source(source, self.scope));
     }
 
-    pub(super) fn export(&mut self, tree: Tree<'_>) -> JsNodeId {
-        let specifier = self.specifier(tree);
+    pub(super) fn lower_export(&mut self, tree: Tree<'_>) -> JsNodeId {
+        let specifier = self.find_specifier(tree);
         if let Some(specifier) = &specifier {
-            self.note_import(specifier);
+            self.record_import(specifier);
         }
         let is_default = self.has_token(tree, "default");
         let given = tree.child_by_field_name("declaration").or_else(|| tree.child_by_field_name("value"));
         if let Some(given) = given {
-            let node = self.visit(given);
+            let node = self.lower_node(given);
             if is_default {
                 let word = self.syntax.intern("default");
                 self.export_node(word, node);
             } else {
-                self.export_declared(given);
+                self.export_declaration(given);
             }
             return node;
         }
         let mut cursor = tree.walk();
         for child in tree.named_children(&mut cursor) {
             match (child.kind(), &specifier) {
-                ("export_clause", _) => self.export_clause(child, specifier.as_deref()),
+                ("export_clause", _) => self.lower_export_clause(child, specifier.as_deref()),
                 ("namespace_export", Some(specifier)) => {
                     let module = self.syntax.add_node(JsNode::Module(self.file, specifier.as_str().into()));
-                    if let Some(word) = child.named_child(0).and_then(|name| self.key(name)) {
+                    if let Some(word) = child.named_child(0).and_then(|name| self.intern_key(name)) {
                         self.export_node(word, module);
                     }
                 }
@@ -89,15 +89,15 @@ impl Lowering<'_> {
         {
             file.star_exports.push(specifier.into());
         }
-        self.add(JsNode::Opaque)
+        self.add_node(JsNode::Opaque)
     }
 
-    fn export_clause(&mut self, tree: Tree<'_>, specifier: Option<&str>) {
+    fn lower_export_clause(&mut self, tree: Tree<'_>, specifier: Option<&str>) {
         let mut cursor = tree.walk();
         for item in tree.named_children(&mut cursor) {
             let Some(name) = item.child_by_field_name("name") else { continue };
             let shown = item.child_by_field_name("alias").unwrap_or(name);
-            let (Some(name), Some(shown)) = (self.key(name), self.key(shown)) else { continue };
+            let (Some(name), Some(shown)) = (self.intern_key(name), self.intern_key(shown)) else { continue };
             let node = match specifier {
                 Some(specifier) => {
                     let module = self.syntax.add_node(JsNode::Module(self.file, specifier.into()));
@@ -111,7 +111,7 @@ impl Lowering<'_> {
     }
 
     /// Exports the names that a declaration declares.
-    fn export_declared(&mut self, tree: Tree<'_>) {
+    fn export_declaration(&mut self, tree: Tree<'_>) {
         let mut names = Vec::new();
         names.extend(tree.child_by_field_name("name"));
         let mut cursor = tree.walk();
@@ -121,7 +121,7 @@ impl Lowering<'_> {
             }
         }
         for name in names {
-            let word = self.word(name);
+            let word = self.intern(name);
             let node = self.syntax.add_node(JsNode::Name(word, self.scope));
             self.export_node(word, node);
         }
@@ -133,8 +133,8 @@ impl Lowering<'_> {
         }
     }
 
-    fn specifier(&mut self, tree: Tree<'_>) -> Option<String> {
+    fn find_specifier(&mut self, tree: Tree<'_>) -> Option<String> {
         let source = tree.child_by_field_name("source")?;
-        Some(self.slice(source).trim_matches(['"', '\'']).to_owned())
+        Some(self.source_text(source).trim_matches(['"', '\'']).to_owned())
     }
 }

@@ -2,43 +2,43 @@
 
 use tree_sitter::Node as Tree;
 
-use super::Lowering;
+use super::JsLowering;
 use crate::javascript::syntax::{
     JsBinding, JsBindingSource, JsFunctionId, JsLoopId, JsNode, JsNodeId, JsPatternStep, JsScopeId, JsSymbol,
 };
 
-impl Lowering<'_> {
+impl JsLowering<'_> {
     /// A function of any kind; `method` is the key it stands under.
-    pub(super) fn function(&mut self, tree: Tree<'_>, method: Option<JsSymbol>) -> (JsNodeId, JsFunctionId) {
+    pub(super) fn lower_function(&mut self, tree: Tree<'_>, method: Option<JsSymbol>) -> (JsNodeId, JsFunctionId) {
         let id = self.syntax.add_function(method, self.class, self.function);
         let outer = self.scope;
         let outer_function = self.function.replace(id);
-        let outer_guards = std::mem::replace(&mut self.outer_guards, self.guards.len());
+        let outer_guards = std::mem::replace(&mut self.outer_guard_count, self.guards.len());
         self.scope = self.syntax.add_scope(Some(outer), self.class, true);
         let outer_returns = std::mem::take(&mut self.returns);
         let list = tree.child_by_field_name("parameters").or_else(|| tree.child_by_field_name("parameter"));
         if let Some(list) = list {
-            self.parameters(list, id);
+            self.lower_parameters(list, id);
         }
         if let Some(body) = tree.child_by_field_name("body") {
             if body.kind() == "statement_block" {
-                self.children(body);
+                self.lower_children(body);
             } else {
-                let value = self.visit(body);
+                let value = self.lower_node(body);
                 self.add_return(value);
             }
         }
-        let result = self.alternatives();
+        let result = self.merge_returns();
         if let Some(function) = self.syntax.functions.get_mut(id.0 as usize) {
             function.result = result;
         }
         self.returns = outer_returns;
-        (self.function, self.outer_guards) = (outer_function, outer_guards);
+        (self.function, self.outer_guard_count) = (outer_function, outer_guards);
         self.scope = outer;
-        (self.add(JsNode::Function(id)), id)
+        (self.add_node(JsNode::Function(id)), id)
     }
 
-    fn alternatives(&mut self) -> Option<JsNodeId> {
+    fn merge_returns(&mut self) -> Option<JsNodeId> {
         let mut result = None;
         while let Some((value, guards)) = self.returns.pop() {
             result = Some(match (result, guards.as_slice()) {
@@ -54,142 +54,144 @@ impl Lowering<'_> {
         result
     }
 
-    fn parameters(&mut self, list: Tree<'_>, function: JsFunctionId) {
+    fn lower_parameters(&mut self, list: Tree<'_>, function: JsFunctionId) {
         if list.kind() != "formal_parameters" {
-            return self.bind(list, Bound::whole(JsBindingSource::Parameter(function, 0), self.scope));
+            return self
+                .bind_pattern(list, JsPatternTarget::from_source(JsBindingSource::Parameter(function, 0), self.scope));
         }
         let mut cursor = list.walk();
         let parameters = list.named_children(&mut cursor).filter(|child| child.kind() != "comment");
         for (index, parameter) in parameters.enumerate() {
-            let mut bound = Bound::whole(JsBindingSource::Parameter(function, index), self.scope);
+            let mut bound = JsPatternTarget::from_source(JsBindingSource::Parameter(function, index), self.scope);
             let pattern = parameter.child_by_field_name("pattern").unwrap_or(parameter);
             if let Some(value) = parameter.child_by_field_name("value") {
-                bound.default = Some(self.visit(value));
+                bound.default = Some(self.lower_node(value));
             }
-            self.bind(pattern, bound);
-            if parameter.kind().ends_with("_parameter") && self.is_property(parameter) {
-                self.parameter_property(pattern);
+            self.bind_pattern(pattern, bound);
+            if parameter.kind().ends_with("_parameter") && self.is_parameter_property(parameter) {
+                self.add_parameter_property(pattern);
             }
         }
     }
 
     /// `constructor(private name: lower_string)` is also a field.
-    fn parameter_property(&mut self, pattern: Tree<'_>) {
-        let word = self.word(pattern);
-        let value = self.add(JsNode::Name(word, self.scope));
+    fn add_parameter_property(&mut self, pattern: Tree<'_>) {
+        let word = self.intern(pattern);
+        let value = self.add_node(JsNode::Name(word, self.scope));
         if let Some(class) = self.class.and_then(|class| self.syntax.classes.get_mut(class.0 as usize)) {
             class.this_assignments.push((word, value));
         }
     }
 
-    fn is_property(&self, parameter: Tree<'_>) -> bool {
+    fn is_parameter_property(&self, parameter: Tree<'_>) -> bool {
         self.has_token(parameter, "accessibility_modifier") || self.has_token(parameter, "readonly")
     }
 
-    pub(super) fn function_declaration(&mut self, tree: Tree<'_>) -> JsNodeId {
-        let (node, _) = self.function(tree, None);
+    pub(super) fn lower_function_declaration(&mut self, tree: Tree<'_>) -> JsNodeId {
+        let (node, _) = self.lower_function(tree, None);
         if let Some(name) = tree.child_by_field_name("name") {
-            self.bind(name, Bound::whole(JsBindingSource::Node(node), self.scope));
+            self.bind_pattern(name, JsPatternTarget::from_source(JsBindingSource::Node(node), self.scope));
         }
         node
     }
 
-    pub(super) fn variables(&mut self, tree: Tree<'_>) -> JsNodeId {
+    pub(super) fn lower_variables(&mut self, tree: Tree<'_>) -> JsNodeId {
         let scope = if tree.kind() == "variable_declaration" { self.var_scope() } else { self.scope };
         let mut cursor = tree.walk();
         for declarator in tree.named_children(&mut cursor) {
             if declarator.kind() != "variable_declarator" {
                 continue;
             }
-            let value = declarator.child_by_field_name("value").map(|value| self.visit(value));
+            let value = declarator.child_by_field_name("value").map(|value| self.lower_node(value));
             let source = value.map_or(JsBindingSource::Unset, JsBindingSource::Node);
             if let Some(name) = declarator.child_by_field_name("name") {
-                self.bind(name, Bound::whole(source, scope));
+                self.bind_pattern(name, JsPatternTarget::from_source(source, scope));
             }
         }
-        self.add(JsNode::Opaque)
+        self.add_node(JsNode::Opaque)
     }
 
-    pub(super) fn for_of(&mut self, tree: Tree<'_>) -> JsNodeId {
-        let over = self.field(tree, "right");
+    pub(super) fn lower_for_of(&mut self, tree: Tree<'_>) -> JsNodeId {
+        let over = self.lower_field(tree, "right");
         let id = JsLoopId(self.syntax.loops.len() as u32);
         self.syntax.loops.push(over);
         let outer = self.scope;
         self.scope = self.syntax.add_scope(Some(outer), self.class, false);
         if let Some(left) = tree.child_by_field_name("left") {
-            self.bind(left, Bound::whole(JsBindingSource::Loop(id), self.scope));
+            self.bind_pattern(left, JsPatternTarget::from_source(JsBindingSource::Loop(id), self.scope));
         }
-        self.field(tree, "body");
+        self.lower_field(tree, "body");
         self.scope = outer;
-        self.add(JsNode::Opaque)
+        self.add_node(JsNode::Opaque)
     }
 
     /// Declares every name of a pattern.
-    pub(super) fn bind(&mut self, pattern: Tree<'_>, bound: Bound) {
+    pub(super) fn bind_pattern(&mut self, pattern: Tree<'_>, bound: JsPatternTarget) {
         match pattern.kind() {
             "identifier" | "shorthand_property_identifier_pattern" | "type_identifier" => {
-                let word = self.word(pattern);
-                let Bound { source, scope, path, default } = bound;
+                let word = self.intern(pattern);
+                let JsPatternTarget { source, scope, path, default } = bound;
                 self.syntax.declare(
                     word,
                     JsBinding { scope, source, path, default, assigned_members: Vec::new(), is_reassigned: false },
                 );
             }
             "assignment_pattern" | "object_assignment_pattern" => {
-                let default = self.field(pattern, "right");
+                let default = self.lower_field(pattern, "right");
                 let Some(left) = pattern.child_by_field_name("left") else { return };
                 let bound = if pattern.kind() == "object_assignment_pattern" {
-                    let key = self.word(left);
-                    bound.then(JsPatternStep::Key(key))
+                    let key = self.intern(left);
+                    bound.with_step(JsPatternStep::Key(key))
                 } else {
                     bound
                 };
-                self.bind(left, Bound { default: Some(default), ..bound });
+                self.bind_pattern(left, JsPatternTarget { default: Some(default), ..bound });
             }
-            "object_pattern" => self.bind_keys(pattern, &bound),
-            "array_pattern" => self.bind_places(pattern, &bound),
+            "object_pattern" => self.bind_object_pattern(pattern, &bound),
+            "array_pattern" => self.bind_array_pattern(pattern, &bound),
             "rest_pattern" => {
                 if let Some(inner) = pattern.named_child(0) {
                     let start = match bound.source {
                         JsBindingSource::Parameter(function, index) if bound.path.is_empty() => {
-                            return self.bind(inner, Bound::rest(function, index, bound.scope));
+                            return self
+                                .bind_pattern(inner, JsPatternTarget::rest_parameter(function, index, bound.scope));
                         }
                         _ => bound,
                     };
-                    self.bind(inner, start);
+                    self.bind_pattern(inner, start);
                 }
             }
             _ => {}
         }
     }
 
-    fn bind_keys(&mut self, pattern: Tree<'_>, bound: &Bound) {
+    fn bind_object_pattern(&mut self, pattern: Tree<'_>, bound: &JsPatternTarget) {
         let mut cursor = pattern.walk();
         for child in pattern.named_children(&mut cursor) {
             match child.kind() {
                 "shorthand_property_identifier_pattern" => {
-                    let key = self.word(child);
-                    self.bind(child, bound.clone().then(JsPatternStep::Key(key)));
+                    let key = self.intern(child);
+                    self.bind_pattern(child, bound.clone().with_step(JsPatternStep::Key(key)));
                 }
                 "pair_pattern" => {
-                    let key = child.child_by_field_name("key").and_then(|key| self.key(key));
+                    let key = child.child_by_field_name("key").and_then(|key| self.intern_key(key));
                     if let (Some(key), Some(value)) = (key, child.child_by_field_name("value")) {
-                        self.bind(value, bound.clone().then(JsPatternStep::Key(key)));
+                        self.bind_pattern(value, bound.clone().with_step(JsPatternStep::Key(key)));
                     }
                 }
-                _ => self.bind(child, bound.clone()),
+                _ => self.bind_pattern(child, bound.clone()),
             }
         }
     }
 
-    fn bind_places(&mut self, pattern: Tree<'_>, bound: &Bound) {
+    fn bind_array_pattern(&mut self, pattern: Tree<'_>, bound: &JsPatternTarget) {
         let mut place = 0;
         let mut cursor = pattern.walk();
         for child in pattern.children(&mut cursor) {
             match child.kind() {
                 "," => place += 1,
-                "rest_pattern" => self.bind(child, bound.clone().then(JsPatternStep::RestFrom(place))),
-                _ => self.bind(child, bound.clone().then(JsPatternStep::Index(place))),
+                "rest_pattern" => self.bind_pattern(child, bound.clone().with_step(JsPatternStep::RestFrom(place))),
+                _ => self.bind_pattern(child, bound.clone().with_step(JsPatternStep::Index(place))),
             }
         }
     }
@@ -197,20 +199,20 @@ impl Lowering<'_> {
 
 /// What the names of a pattern are bound to.
 #[derive(Clone)]
-pub(super) struct Bound {
+pub(super) struct JsPatternTarget {
     source: JsBindingSource,
     scope: JsScopeId,
     path: Vec<JsPatternStep>,
     default: Option<JsNodeId>,
 }
 
-impl Bound {
-    pub(super) fn whole(source: JsBindingSource, scope: JsScopeId) -> Self {
+impl JsPatternTarget {
+    pub(super) fn from_source(source: JsBindingSource, scope: JsScopeId) -> Self {
         Self { source, scope, path: Vec::new(), default: None }
     }
 
     /// `...rest` as a parameter: all arguments from here on.
-    fn rest(function: JsFunctionId, index: usize, scope: JsScopeId) -> Self {
+    fn rest_parameter(function: JsFunctionId, index: usize, scope: JsScopeId) -> Self {
         Self {
             source: JsBindingSource::Arguments(function),
             scope,
@@ -219,7 +221,7 @@ impl Bound {
         }
     }
 
-    fn then(mut self, step: JsPatternStep) -> Self {
+    fn with_step(mut self, step: JsPatternStep) -> Self {
         self.path.push(step);
         Self { default: None, ..self }
     }
