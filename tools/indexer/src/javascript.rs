@@ -82,14 +82,14 @@ fn parse_files(syntax: &mut syntax::JsSyntax, files: &[SourceFile<'_>]) -> usize
 }
 
 fn extract_defined_tools(syntax: &syntax::JsSyntax, files: &[SourceFile<'_>], named: &entry::Named) -> ToolExtraction {
-    let mut evaluator = evaluate::Evaluator::new(syntax, named);
+    let mut evaluator = evaluate::JsEvaluator::new(syntax, named);
     let entries = named.entries(&evaluator);
     // What a program calls that cannot be read, nobody knows.
     if entries.has_all_programs {
-        evaluator.unused = unused::words(&evaluator, files, &entries);
+        evaluator.unused_names = unused::words(&evaluator, files, &entries);
     }
     let met = forms::tools(&mut evaluator);
-    if evaluator.is_cut() {
+    if evaluator.is_truncated() {
         return ToolExtraction::incomplete(1);
     }
     ToolExtraction::from_definitions(default::by_default(&evaluator, &entries, files, met), tool::richness)

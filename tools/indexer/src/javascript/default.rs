@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::entry::Entries;
-use super::evaluate::Evaluator;
+use super::evaluate::JsEvaluator;
 use super::forms::{Met, Standing};
 use super::syntax::{JsFileId, JsNode};
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
@@ -30,7 +30,7 @@ struct Named {
 
 /// The tools, each with whether it is there by default. What no program of the package has is none of its tools.
 pub(super) fn by_default(
-    evaluator: &Evaluator<'_>,
+    evaluator: &JsEvaluator<'_>,
     entries: &Entries,
     files: &[SourceFile<'_>],
     met: Vec<Met>,
@@ -48,7 +48,7 @@ pub(super) fn by_default(
         named.in_main |= counts;
         named.in_any |= counts || any.contains(&one.file);
     }
-    let left_out = |name: &str| evaluator.left_out.contains(name);
+    let left_out = |name: &str| evaluator.filtered_tools.contains(name);
     let is_optional = |name: &str, named: &Named| !named.in_main || (!named.is_on && (named.is_off || left_out(name)));
     let tools = met.into_iter().filter_map(|Met { tool, .. }| {
         let is_tool = |named: &&Named| named.in_any && (named.is_registered || is_plain(&tool.name));
@@ -69,7 +69,7 @@ fn is_plain(name: &str) -> bool {
 /// The files whose tools count: those of the main program; where it has none, those of all that the package begins with,
 /// or of what that names as files. None where it cannot be followed what is loaded: then all count.
 fn counted(
-    evaluator: &Evaluator<'_>,
+    evaluator: &JsEvaluator<'_>,
     imports: &Imports,
     files: &[SourceFile<'_>],
     [main, any]: [&HashSet<JsFileId>; 2],
@@ -88,7 +88,7 @@ fn counted(
 /// Files that are reached, and those that they name in a text: a program that starts another one does. Of a package with
 /// more files than are looked through, none are.
 fn spoken_of(
-    evaluator: &Evaluator<'_>,
+    evaluator: &JsEvaluator<'_>,
     imports: &Imports,
     files: &[SourceFile<'_>],
     from: &HashSet<JsFileId>,
@@ -115,7 +115,7 @@ fn spoken_of(
 }
 
 /// Whether a file is loaded whose name is put together.
-fn loads_what_it_makes_up(evaluator: &Evaluator<'_>, files: &HashSet<JsFileId>) -> bool {
+fn loads_what_it_makes_up(evaluator: &JsEvaluator<'_>, files: &HashSet<JsFileId>) -> bool {
     let syntax = evaluator.syntax;
     let is_loading = |callee| match syntax.node(callee) {
         JsNode::Name(word, _) => matches!(syntax.symbol_text(*word), "import" | "require"),

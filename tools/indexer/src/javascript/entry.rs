@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::alias::Aliases;
-use super::evaluate::Evaluator;
+use super::evaluate::JsEvaluator;
 use super::select::is_own;
 use super::syntax::JsFileId;
 use gatelodge_catalogue::SourceFile;
@@ -75,7 +75,7 @@ impl Named {
     }
 
     /// The files that they are.
-    pub fn entries(&self, evaluator: &Evaluator<'_>) -> Entries {
+    pub fn entries(&self, evaluator: &JsEvaluator<'_>) -> Entries {
         let files = |named: &[String]| -> Vec<JsFileId> {
             named.iter().filter_map(|path| evaluator.beside(&self.root, path)).collect()
         };

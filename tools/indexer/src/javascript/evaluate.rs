@@ -1,11 +1,11 @@
 //! Finds the values of expressions. Nothing runs: calls of the package's own small functions are
 //! followed on paper, and whatever has an effect is opaque.
 
-mod builtin;
-mod call;
+mod builtin_methods;
 mod context;
 mod decide;
-mod member;
+mod evaluate_call;
+mod evaluate_member;
 mod modules;
 mod sites;
 
@@ -19,339 +19,345 @@ use super::syntax::{
     JsBindingId, JsBindingSource, JsCollection, JsFunctionId, JsNode, JsNodeId, JsObjectEntry, JsPatternStep,
     JsScopeId, JsSymbol, JsSyntax,
 };
-use super::value::{Env, Found, Owner, Stop, Value, find_frame};
+use super::value::{JsEnv, JsEvaluationError, JsFrameOwner, JsValue, JsValueResult, find_frame};
 
 /// Steps for a whole package.
-const MOST_STEPS: usize = 8_000_000;
+const MAX_STEPS_PER_PACKAGE: usize = 8_000_000;
 /// Steps for one question.
-const MOST_STEPS_EACH: usize = 400_000;
+const MAX_STEPS_PER_QUERY: usize = 400_000;
 /// Values that are kept; what is not kept is found again.
-const MOST_KNOWN: usize = 1_000_000;
+const MAX_CACHED_VALUES: usize = 1_000_000;
 /// How deep one value may rest on others.
-const DEEPEST: usize = 150;
+const MAX_EVALUATION_DEPTH: usize = 150;
 
 use decide::plain;
 
-pub(super) struct Evaluator<'a> {
+pub(super) struct JsEvaluator<'a> {
     pub syntax: &'a JsSyntax,
     /// What the package says of its own files.
-    named: &'a Named,
+    package_paths: &'a Named,
     steps: usize,
-    limit: usize,
+    step_limit: usize,
     /// Whether some of what was asked for last was left out, and whether that was so where there are tools.
-    has_left_out: bool,
-    is_cut: bool,
+    has_omissions: bool,
+    is_truncated: bool,
     depth: usize,
     /// Values that do not depend on who calls.
-    known: HashMap<(JsNodeId, bool), Value>,
+    known_values: HashMap<(JsNodeId, bool), JsValue>,
     /// Whether a condition is looked at: then only what is sure counts.
-    is_deciding: bool,
+    is_strict: bool,
     /// Names of tools that a filter leaves out by default.
-    pub left_out: HashSet<Rc<str>>,
+    pub filtered_tools: HashSet<Rc<str>>,
     /// Functions that are called only under conditions that are off.
-    off: HashMap<JsFunctionId, bool>,
+    disabled_functions: HashMap<JsFunctionId, bool>,
     /// Words that nobody uses; a function with such a name is never called.
-    pub unused: HashSet<JsSymbol>,
-    dead: HashMap<JsFunctionId, bool>,
+    pub unused_names: HashSet<JsSymbol>,
+    dead_functions: HashMap<JsFunctionId, bool>,
     /// Collections that are being filled, to notice circles.
-    filling: HashSet<JsCollection>,
+    collections_in_progress: HashSet<JsCollection>,
     /// What other files add to a name that they import.
-    added_from_afar: HashMap<JsCollection, Vec<JsNodeId>>,
-    sites: Option<Rc<sites::Sites>>,
-    paths: HashMap<&'a str, super::syntax::JsFileId>,
+    cross_file_additions: HashMap<JsCollection, Vec<JsNodeId>>,
+    call_index: Option<Rc<sites::Sites>>,
+    files_by_path: HashMap<&'a str, super::syntax::JsFileId>,
 }
 
-impl<'a> Evaluator<'a> {
+impl<'a> JsEvaluator<'a> {
     pub fn new(syntax: &'a JsSyntax, named: &'a Named) -> Self {
         let mut evaluator = Self {
             syntax,
-            named,
+            package_paths: named,
             steps: 0,
-            limit: MOST_STEPS_EACH,
-            has_left_out: false,
-            is_cut: false,
+            step_limit: MAX_STEPS_PER_QUERY,
+            has_omissions: false,
+            is_truncated: false,
             depth: 0,
-            known: HashMap::new(),
-            is_deciding: false,
-            left_out: HashSet::new(),
-            off: HashMap::new(),
-            unused: HashSet::new(),
-            dead: HashMap::new(),
-            filling: HashSet::new(),
-            added_from_afar: HashMap::new(),
-            sites: None,
-            paths: modules::paths(syntax),
+            known_values: HashMap::new(),
+            is_strict: false,
+            filtered_tools: HashSet::new(),
+            disabled_functions: HashMap::new(),
+            unused_names: HashSet::new(),
+            dead_functions: HashMap::new(),
+            collections_in_progress: HashSet::new(),
+            cross_file_additions: HashMap::new(),
+            call_index: None,
+            files_by_path: modules::paths(syntax),
         };
-        evaluator.added_from_afar = evaluator.find_additions_from_afar();
+        evaluator.cross_file_additions = evaluator.find_additions_from_afar();
         evaluator
     }
 
     /// Gives the next question its share of the steps: one that leads nowhere must not starve
     /// the rest.
-    pub fn begin(&mut self) {
-        self.limit = MOST_STEPS.min(self.steps + MOST_STEPS_EACH);
-        self.has_left_out = false;
+    pub fn begin_query(&mut self) {
+        self.step_limit = MAX_STEPS_PER_PACKAGE.min(self.steps + MAX_STEPS_PER_QUERY);
+        self.has_omissions = false;
     }
 
     /// Takes note that there is more of what is asked for than is looked at.
-    pub fn leave_out(&mut self, more: bool) {
-        self.has_left_out |= more;
+    pub fn record_omission(&mut self, more: bool) {
+        self.has_omissions |= more;
     }
 
     /// Takes note that what was asked for last are tools: what was left out of it would be some as well.
-    pub fn met_tools(&mut self) {
-        self.is_cut |= self.has_left_out;
+    pub fn record_tools_found(&mut self) {
+        self.is_truncated |= self.has_omissions;
     }
 
     /// Whether there may be more tools than were found: no steps are left, or there are more elements than are followed.
-    pub fn is_cut(&self) -> bool {
-        self.steps > MOST_STEPS || self.is_cut
+    pub fn is_truncated(&self) -> bool {
+        self.steps > MAX_STEPS_PER_PACKAGE || self.is_truncated
     }
 
     /// The value of an expression.
-    pub fn value(&mut self, node: JsNodeId, env: &Env) -> Found {
+    pub fn evaluate(&mut self, node: JsNodeId, env: &JsEnv) -> JsValueResult {
         if env.is_none()
-            && let Some(value) = self.known.get(&(node, self.is_deciding))
+            && let Some(value) = self.known_values.get(&(node, self.is_strict))
         {
             return Ok(value.clone());
         }
         self.steps += 1;
-        if self.steps > self.limit {
-            return Err(Stop::Spent);
+        if self.steps > self.step_limit {
+            return Err(JsEvaluationError::OutOfSteps);
         }
-        if self.depth >= DEEPEST {
-            return Ok(Value::Opaque(None));
+        if self.depth >= MAX_EVALUATION_DEPTH {
+            return Ok(JsValue::Opaque(None));
         }
         self.depth += 1;
-        let value = self.value_of(node, env);
+        let value = self.evaluate_node(node, env);
         self.depth -= 1;
         if env.is_none()
-            && self.filling.is_empty()
-            && self.depth < DEEPEST / 2
-            && self.known.len() < MOST_KNOWN
+            && self.collections_in_progress.is_empty()
+            && self.depth < MAX_EVALUATION_DEPTH / 2
+            && self.known_values.len() < MAX_CACHED_VALUES
             && let Ok(value) = &value
         {
-            self.known.insert((node, self.is_deciding), value.clone());
+            self.known_values.insert((node, self.is_strict), value.clone());
         }
         value
     }
 
     /// The same for a value that was not looked at.
-    pub fn force(&mut self, value: &Value) -> Found {
+    pub fn force(&mut self, value: &JsValue) -> JsValueResult {
         match value {
-            Value::Lazy(node, env) => self.value(*node, env),
+            JsValue::Lazy(node, env) => self.evaluate(*node, env),
             _ => Ok(value.clone()),
         }
     }
 
-    fn value_of(&mut self, node: JsNodeId, env: &Env) -> Found {
+    fn evaluate_node(&mut self, node: JsNodeId, env: &JsEnv) -> JsValueResult {
         let syntax = self.syntax;
         match syntax.node(node) {
-            JsNode::Text(text) => Ok(Value::Text(text.as_ref().into())),
-            JsNode::Number(number) => Ok(Value::Number(*number)),
-            JsNode::Bool(truth) => Ok(Value::Truth(*truth)),
-            JsNode::Nullish => Ok(Value::Nothing),
-            JsNode::Concat(pieces) => self.joined(node, pieces, env),
-            JsNode::Name(word, scope) => self.name(*word, *scope, env),
-            JsNode::This(scope) => Ok(self.this(*scope, env)?),
+            JsNode::Text(text) => Ok(JsValue::Text(text.as_ref().into())),
+            JsNode::Number(number) => Ok(JsValue::Number(*number)),
+            JsNode::Bool(truth) => Ok(JsValue::Bool(*truth)),
+            JsNode::Nullish => Ok(JsValue::Nullish),
+            JsNode::Concat(pieces) => self.evaluate_concat(node, pieces, env),
+            JsNode::Name(word, scope) => self.resolve_name(*word, *scope, env),
+            JsNode::This(scope) => Ok(self.evaluate_this(*scope, env)?),
             JsNode::Member(object, key) => {
                 if let Some(value) = self.of_process(*object, *key) {
                     return Ok(value);
                 }
-                let object = self.value(*object, env)?;
-                match self.member(&object, &syntax.shared_symbol_text(*key))? {
+                let object = self.evaluate(*object, env)?;
+                match self.evaluate_member(&object, &syntax.shared_symbol_text(*key))? {
                     // The fields of a schema: how it is written still tells them.
-                    Value::Opaque(None) if syntax.symbol_text(*key) == "shape" => {
-                        Ok(Value::Opaque(Some((node, env.clone()))))
+                    JsValue::Opaque(None) if syntax.symbol_text(*key) == "shape" => {
+                        Ok(JsValue::Opaque(Some((node, env.clone()))))
                     }
                     value => Ok(value),
                 }
             }
-            JsNode::Index(object, index) => self.indexed(*object, *index, env),
-            JsNode::Call(callee, items) => self.call(node, *callee, items, env),
-            JsNode::New(callee, items) => self.instance(node, *callee, items, env),
-            JsNode::List(items) => self.list(items, env),
-            JsNode::Object(entries) => self.object(entries, env),
-            JsNode::Spread(inner) => self.value(*inner, env),
-            JsNode::Function(function) => Ok(Value::Function(*function, env.clone())),
-            JsNode::Class(class) => Ok(Value::Class(*class, env.clone())),
-            JsNode::Or(left, right) if self.is_deciding => self.one_or_other(*left, *right, env),
-            JsNode::Or(first, second) => self.either(*first, *second, env),
+            JsNode::Index(object, index) => self.evaluate_index(*object, *index, env),
+            JsNode::Call(callee, items) => self.evaluate_call(node, *callee, items, env),
+            JsNode::New(callee, items) => self.evaluate_new(node, *callee, items, env),
+            JsNode::List(items) => self.evaluate_list(items, env),
+            JsNode::Object(entries) => self.evaluate_object(entries, env),
+            JsNode::Spread(inner) => self.evaluate(*inner, env),
+            JsNode::Function(function) => Ok(JsValue::Function(*function, env.clone())),
+            JsNode::Class(class) => Ok(JsValue::Class(*class, env.clone())),
+            JsNode::Or(left, right) if self.is_strict => self.one_or_other(*left, *right, env),
+            JsNode::Or(first, second) => self.evaluate_or(*first, *second, env),
             JsNode::Not(inner) => self.not(*inner, env),
-            JsNode::And(left, right) if self.is_deciding => self.both(*left, *right, env),
-            JsNode::Conditional(test, first, second) if self.is_deciding => self.choice(*test, *first, *second, env),
+            JsNode::And(left, right) if self.is_strict => self.both(*left, *right, env),
+            JsNode::Conditional(test, first, second) if self.is_strict => self.choice(*test, *first, *second, env),
             JsNode::And(left, right) => {
-                let left = self.value(*left, env);
-                match (left, self.value(*right, env)?) {
-                    (Ok(Value::Truth(false)), _) => Ok(Value::Truth(false)),
-                    (Ok(Value::Truth(true)), right) => Ok(right),
+                let left = self.evaluate(*left, env);
+                match (left, self.evaluate(*right, env)?) {
+                    (Ok(JsValue::Bool(false)), _) => Ok(JsValue::Bool(false)),
+                    (Ok(JsValue::Bool(true)), right) => Ok(right),
                     // Not known, and a guess would be a claim.
-                    (_, Value::Truth(_)) => Ok(Value::Opaque(None)),
+                    (_, JsValue::Bool(_)) => Ok(JsValue::Opaque(None)),
                     (_, right) => Ok(right),
                 }
             }
-            JsNode::Conditional(test, first, second) => match self.value(*test, env) {
-                Ok(Value::Truth(true)) => self.value(*first, env),
-                Ok(Value::Truth(false)) => self.value(*second, env),
-                _ => self.unsure(*first, *second, env),
+            JsNode::Conditional(test, first, second) => match self.evaluate(*test, env) {
+                Ok(JsValue::Bool(true)) => self.evaluate(*first, env),
+                Ok(JsValue::Bool(false)) => self.evaluate(*second, env),
+                _ => self.evaluate_uncertain(*first, *second, env),
             },
-            JsNode::Equal(left, right, wanted) => self.same(*left, *right, *wanted, env),
+            JsNode::Equal(left, right, wanted) => self.evaluate_equality(*left, *right, *wanted, env),
             JsNode::Module(from, specifier) => Ok(match self.resolve(*from, specifier) {
-                Some(file) => Value::Module(file),
-                None => Value::Opaque(None),
+                Some(file) => JsValue::Module(file),
+                None => JsValue::Opaque(None),
             }),
-            JsNode::Super | JsNode::Opaque => Ok(Value::Opaque(None)),
+            JsNode::Super | JsNode::Opaque => Ok(JsValue::Opaque(None)),
         }
     }
 
-    fn joined(&mut self, node: JsNodeId, pieces: &[JsNodeId], env: &Env) -> Found {
+    fn evaluate_concat(&mut self, node: JsNodeId, pieces: &[JsNodeId], env: &JsEnv) -> JsValueResult {
         let mut text = String::new();
         for piece in pieces {
-            match self.value(*piece, env)? {
-                Value::Text(piece) => text.push_str(&piece),
-                Value::Number(number) => text.push_str(&number.to_string()),
-                _ => return Ok(Value::Opaque(Some((node, env.clone())))),
+            match self.evaluate(*piece, env)? {
+                JsValue::Text(piece) => text.push_str(&piece),
+                JsValue::Number(number) => text.push_str(&number.to_string()),
+                _ => return Ok(JsValue::Opaque(Some((node, env.clone())))),
             }
         }
-        Ok(Value::Text(text.into()))
+        Ok(JsValue::Text(text.into()))
     }
 
-    fn same(&mut self, left: JsNodeId, right: JsNodeId, wanted: bool, env: &Env) -> Found {
-        let (left, right) = (self.value(left, env)?, self.value(right, env)?);
+    fn evaluate_equality(&mut self, left: JsNodeId, right: JsNodeId, wanted: bool, env: &JsEnv) -> JsValueResult {
+        let (left, right) = (self.evaluate(left, env)?, self.evaluate(right, env)?);
         Ok(match (&left, &right) {
-            (Value::Text(left), Value::Text(right)) => Value::Truth((left == right) == wanted),
-            _ if self.is_deciding => match (plain(&left), plain(&right)) {
-                (Some(left), Some(right)) => Value::Truth((left == right) == wanted),
-                _ => Value::Opaque(None),
+            (JsValue::Text(left), JsValue::Text(right)) => JsValue::Bool((left == right) == wanted),
+            _ if self.is_strict => match (plain(&left), plain(&right)) {
+                (Some(left), Some(right)) => JsValue::Bool((left == right) == wanted),
+                _ => JsValue::Opaque(None),
             },
-            _ => Value::Opaque(None),
+            _ => JsValue::Opaque(None),
         })
     }
 
-    fn name(&mut self, word: JsSymbol, scope: JsScopeId, env: &Env) -> Found {
+    fn resolve_name(&mut self, word: JsSymbol, scope: JsScopeId, env: &JsEnv) -> JsValueResult {
         match self.syntax.find_binding(word, scope) {
-            Some(binding) => self.binding(binding, env),
-            None if self.syntax.symbol_text(word) == "undefined" => Ok(Value::Nothing),
-            None => Ok(Value::Opaque(None)),
+            Some(binding) => self.evaluate_binding(binding, env),
+            None if self.syntax.symbol_text(word) == "undefined" => Ok(JsValue::Nullish),
+            None => Ok(JsValue::Opaque(None)),
         }
     }
 
-    fn binding(&mut self, id: JsBindingId, env: &Env) -> Found {
+    fn evaluate_binding(&mut self, id: JsBindingId, env: &JsEnv) -> JsValueResult {
         let syntax = self.syntax;
-        let Some(binding) = syntax.binding(id) else { return Ok(Value::Opaque(None)) };
-        if self.is_deciding && binding.is_reassigned {
-            return Ok(Value::Opaque(None));
+        let Some(binding) = syntax.binding(id) else { return Ok(JsValue::Opaque(None)) };
+        if self.is_strict && binding.is_reassigned {
+            return Ok(JsValue::Opaque(None));
         }
         // What stands at the top of a file is the same for all who call.
         let at_top = syntax.scopes.get(binding.scope.0 as usize).is_some_and(|scope| scope.parent.is_none());
         let env = if at_top { &None } else { env };
         let mut value = match &binding.source {
-            JsBindingSource::Unset => Value::Opaque(None),
-            JsBindingSource::Node(node) => self.value(*node, env)?,
+            JsBindingSource::Unset => JsValue::Opaque(None),
+            JsBindingSource::Node(node) => self.evaluate(*node, env)?,
             JsBindingSource::Parameter(function, index) => {
-                self.given(Owner::Function(*function), *index, env, binding.default)?
+                self.frame_value(JsFrameOwner::Function(*function), *index, env, binding.default)?
             }
-            JsBindingSource::Arguments(function) => match find_frame(env, Owner::Function(*function)) {
-                Some(frame) => Value::list(frame.values.clone()),
-                None => Value::Opaque(None),
+            JsBindingSource::Arguments(function) => match find_frame(env, JsFrameOwner::Function(*function)) {
+                Some(frame) => JsValue::list(frame.values.clone()),
+                None => JsValue::Opaque(None),
             },
-            JsBindingSource::Loop(id) => self.given(Owner::Loop(*id), 0, env, None)?,
+            JsBindingSource::Loop(id) => self.frame_value(JsFrameOwner::Loop(*id), 0, env, None)?,
             JsBindingSource::Import(from, specifier, word) => self.imported(*from, specifier, *word)?,
         };
         for step in &binding.path {
-            value = self.step(&value, *step)?;
+            value = self.apply_step(&value, *step)?;
         }
-        if value.is_weak()
+        if value.is_empty_or_unknown()
             && let Some(default) = binding.default
         {
-            value = self.value(default, env)?;
+            value = self.evaluate(default, env)?;
         }
         if !binding.assigned_members.is_empty() {
-            value = self.with_members(value, &binding.assigned_members, env);
+            value = self.with_assigned_members(value, &binding.assigned_members, env);
         }
-        Ok(self.filled(JsCollection::Binding(id), value))
+        Ok(self.with_all_additions(JsCollection::Binding(id), value))
     }
 
-    fn given(&mut self, owner: Owner, index: usize, env: &Env, default: Option<JsNodeId>) -> Found {
-        let Some(frame) = find_frame(env, owner) else { return Err(Stop::Open(owner, index)) };
+    fn frame_value(
+        &mut self,
+        owner: JsFrameOwner,
+        index: usize,
+        env: &JsEnv,
+        default: Option<JsNodeId>,
+    ) -> JsValueResult {
+        let Some(frame) = find_frame(env, owner) else { return Err(JsEvaluationError::Unbound(owner, index)) };
         match (frame.values.get(index), default) {
             (Some(value), _) => self.force(value),
-            (None, Some(default)) => self.value(default, env),
-            (None, None) => Ok(Value::Nothing),
+            (None, Some(default)) => self.evaluate(default, env),
+            (None, None) => Ok(JsValue::Nullish),
         }
     }
 
-    fn step(&mut self, value: &Value, step: JsPatternStep) -> Found {
+    fn apply_step(&mut self, value: &JsValue, step: JsPatternStep) -> JsValueResult {
         match (step, value) {
-            (JsPatternStep::Key(word), _) => self.member(value, &self.syntax.shared_symbol_text(word)),
-            (JsPatternStep::Index(place), Value::List(items)) => match items.get(place) {
+            (JsPatternStep::Key(word), _) => self.evaluate_member(value, &self.syntax.shared_symbol_text(word)),
+            (JsPatternStep::Index(place), JsValue::List(items)) => match items.get(place) {
                 Some(item) => self.force(item),
-                None => Ok(Value::Nothing),
+                None => Ok(JsValue::Nullish),
             },
-            (JsPatternStep::RestFrom(place), Value::List(items)) => {
-                Ok(Value::list(items.get(place..).unwrap_or_default().to_vec()))
+            (JsPatternStep::RestFrom(place), JsValue::List(items)) => {
+                Ok(JsValue::list(items.get(place..).unwrap_or_default().to_vec()))
             }
-            _ => Ok(Value::Opaque(None)),
+            _ => Ok(JsValue::Opaque(None)),
         }
     }
 
-    fn list(&mut self, items: &[JsNodeId], env: &Env) -> Found {
+    fn evaluate_list(&mut self, items: &[JsNodeId], env: &JsEnv) -> JsValueResult {
         let mut values = Vec::with_capacity(items.len());
         for item in items {
             match self.syntax.node(*item) {
                 JsNode::Spread(inner) => {
-                    let inner = self.value(*inner, env)?;
+                    let inner = self.evaluate(*inner, env)?;
                     values.extend(self.elements(&inner));
                 }
-                _ => values.push(Value::Lazy(*item, env.clone())),
+                _ => values.push(JsValue::Lazy(*item, env.clone())),
             }
         }
-        Ok(Value::list(values))
+        Ok(JsValue::list(values))
     }
 
-    fn object(&mut self, entries: &[JsObjectEntry], env: &Env) -> Found {
+    fn evaluate_object(&mut self, entries: &[JsObjectEntry], env: &JsEnv) -> JsValueResult {
         let mut pairs = Vec::with_capacity(entries.len());
         for entry in entries {
             match entry {
                 JsObjectEntry::Pair(key, value) => {
-                    pairs.push((self.syntax.shared_symbol_text(*key), Value::Lazy(*value, env.clone())));
+                    pairs.push((self.syntax.shared_symbol_text(*key), JsValue::Lazy(*value, env.clone())));
                 }
                 JsObjectEntry::Computed(key, value) => {
-                    if let Value::Text(key) = self.value(*key, env)? {
-                        pairs.push((key, Value::Lazy(*value, env.clone())));
+                    if let JsValue::Text(key) = self.evaluate(*key, env)? {
+                        pairs.push((key, JsValue::Lazy(*value, env.clone())));
                     }
                 }
                 JsObjectEntry::Spread(inner) => {
-                    let inner = self.value(*inner, env)?;
-                    pairs.extend(self.entries(&inner));
+                    let inner = self.evaluate(*inner, env)?;
+                    pairs.extend(self.object_entries(&inner));
                 }
             }
         }
-        Ok(Value::Object(Rc::new(pairs)))
+        Ok(JsValue::Object(Rc::new(pairs)))
     }
 
     /// One or the other, and it is not known which.
-    fn unsure(&mut self, first: JsNodeId, second: JsNodeId, env: &Env) -> Found {
-        match (self.value(first, env)?, self.value(second, env)?) {
-            (Value::Truth(left), Value::Truth(right)) if left != right => Ok(Value::Opaque(None)),
-            _ => self.either(first, second, env),
+    fn evaluate_uncertain(&mut self, first: JsNodeId, second: JsNodeId, env: &JsEnv) -> JsValueResult {
+        match (self.evaluate(first, env)?, self.evaluate(second, env)?) {
+            (JsValue::Bool(left), JsValue::Bool(right)) if left != right => Ok(JsValue::Opaque(None)),
+            _ => self.evaluate_or(first, second, env),
         }
     }
 
     /// Lists are joined: what is offered under either condition is offered.
-    fn either(&mut self, first: JsNodeId, second: JsNodeId, env: &Env) -> Found {
-        let left = self.value(first, env)?;
-        if !left.is_weak() && !matches!(left, Value::List(_) | Value::Truth(false)) {
+    fn evaluate_or(&mut self, first: JsNodeId, second: JsNodeId, env: &JsEnv) -> JsValueResult {
+        let left = self.evaluate(first, env)?;
+        if !left.is_empty_or_unknown() && !matches!(left, JsValue::List(_) | JsValue::Bool(false)) {
             return Ok(left);
         }
-        let right = self.value(second, env)?;
+        let right = self.evaluate(second, env)?;
         match (&left, &right) {
-            (Value::List(left), Value::List(right)) => {
-                Ok(Value::list(left.iter().chain(right.iter()).cloned().collect()))
+            (JsValue::List(left), JsValue::List(right)) => {
+                Ok(JsValue::list(left.iter().chain(right.iter()).cloned().collect()))
             }
-            (Value::List(_), _) if right.is_weak() => Ok(left),
-            (_, Value::Nothing) => Ok(left),
-            (Value::Opaque(_), Value::Truth(_)) => Ok(Value::Opaque(None)),
+            (JsValue::List(_), _) if right.is_empty_or_unknown() => Ok(left),
+            (_, JsValue::Nullish) => Ok(left),
+            (JsValue::Opaque(_), JsValue::Bool(_)) => Ok(JsValue::Opaque(None)),
             _ => Ok(right),
         }
     }

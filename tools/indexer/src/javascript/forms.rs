@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::evaluate::Evaluator;
+use super::evaluate::JsEvaluator;
 use super::syntax::{JsClassId, JsFileId, JsNode, JsNodeId, JsObjectEntry};
 use super::tool::SCHEMA_KEYS;
-use super::value::{Frame, Owner, Value};
+use super::value::{JsFrame, JsFrameOwner, JsValue};
 use gatelodge_catalogue::ExtractedTool;
 
 /// Functions that register a tool by name, or as an object.
@@ -31,12 +31,12 @@ pub(super) struct Met {
 }
 
 /// All tools, in the order of the sources; a tool may come more than once.
-pub(super) fn tools(evaluator: &mut Evaluator<'_>) -> Vec<Met> {
+pub(super) fn tools(evaluator: &mut JsEvaluator<'_>) -> Vec<Met> {
     let syntax = evaluator.syntax;
     let mut found = Vec::new();
     for call in &syntax.calls {
         let before = found.len();
-        evaluator.begin();
+        evaluator.begin_query();
         evaluator.in_call(*call, &mut found);
         evaluator.drop_dead(*call, before, &mut found);
     }
@@ -45,13 +45,13 @@ pub(super) fn tools(evaluator: &mut Evaluator<'_>) -> Vec<Met> {
     for object in &syntax.named_objects {
         if live.contains(&syntax.file_of(*object)) {
             let before = found.len();
-            evaluator.begin();
+            evaluator.begin_query();
             evaluator.in_object(*object, &mut found);
             evaluator.drop_dead(*object, before, &mut found);
         }
     }
     for class in (0..syntax.classes.len()).map(|index| JsClassId(index as u32)) {
-        evaluator.begin();
+        evaluator.begin_query();
         // A class that nobody makes gives no tools.
         if by_path || evaluator.is_made(class) {
             evaluator.in_class(class, &mut found);
@@ -61,14 +61,14 @@ pub(super) fn tools(evaluator: &mut Evaluator<'_>) -> Vec<Met> {
 }
 
 /// Whether the package finds its own files by looking into folders.
-fn loads_by_path(evaluator: &Evaluator<'_>) -> bool {
+fn loads_by_path(evaluator: &JsEvaluator<'_>) -> bool {
     let words = ["readdir", "readdirSync", "mcp-framework", "glob"];
     words.iter().any(|word| evaluator.syntax.find_symbol(word).is_some() || evaluator.syntax.has_import_of(word))
 }
 
 /// The files that are in use: imported by others, or busy themselves. What is defined in a file
 /// that was left behind is offered by nobody.
-fn live_files(evaluator: &Evaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
+fn live_files(evaluator: &JsEvaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
     let syntax = evaluator.syntax;
     let mut live = evaluator.imported_files();
     live.extend(syntax.calls.iter().map(|call| syntax.file_of(*call)));
@@ -78,14 +78,14 @@ fn live_files(evaluator: &Evaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
     live
 }
 
-impl Evaluator<'_> {
+impl JsEvaluator<'_> {
     /// Drops what was just found if it stands where nobody comes. That is asked last: it takes many steps.
     fn drop_dead(&mut self, node: JsNodeId, before: usize, found: &mut Vec<Met>) {
         if found.len() > before && self.is_dead(node) {
             found.truncate(before);
         }
         if found.len() > before {
-            self.met_tools();
+            self.record_tools_found();
         }
     }
 
@@ -102,7 +102,7 @@ impl Evaluator<'_> {
             "Tool" | "McpTool" => self.in_decorator(call, items, found),
             "tool" if !on_object => {
                 if let [_, settings] = items.as_ref()
-                    && let Ok(settings @ Value::Object(_)) = self.value(*settings, &None)
+                    && let Ok(settings @ JsValue::Object(_)) = self.evaluate(*settings, &None)
                     && self.raw_member(&settings, "description").is_some()
                 {
                     self.in_registration(call, items, true, found);
@@ -117,21 +117,23 @@ impl Evaluator<'_> {
     }
 
     fn ends_in_function(&mut self, items: &[JsNodeId]) -> bool {
-        let last = items.last().map(|item| self.value(*item, &None));
-        items.len() > 2 && matches!(last, Some(Ok(Value::Function(..))))
+        let last = items.last().map(|item| self.evaluate(*item, &None));
+        items.len() > 2 && matches!(last, Some(Ok(JsValue::Function(..))))
     }
 
     /// `mcp_server_detection.registerTool("name", …)`, `mcp_server_detection.tool({ name, … })`, `registerTool(mcp_server_detection, "name", …)`.
     fn in_registration(&mut self, call: JsNodeId, items: &[JsNodeId], on_object: bool, found: &mut Vec<Met>) {
         let server_first = !on_object
-            && matches!(items.get(1).map(|item| self.value(*item, &None)), Some(Ok(Value::Text(_))))
-            && !matches!(items.first().map(|item| self.value(*item, &None)), Some(Ok(Value::Text(_))));
+            && matches!(items.get(1).map(|item| self.evaluate(*item, &None)), Some(Ok(JsValue::Text(_))))
+            && !matches!(items.first().map(|item| self.evaluate(*item, &None)), Some(Ok(JsValue::Text(_))));
         let items = if server_first { items.get(1..).unwrap_or_default() } else { items };
         let Some((first, rest)) = items.split_first() else { return };
         for env in self.settle(&[*first], &None) {
-            let tool = match self.value(*first, &env) {
-                Ok(Value::Text(name)) if !rest.is_empty() => self.of_arguments(&name, rest, &env),
-                Ok(value @ (Value::Object(_) | Value::Instance(..) | Value::Opaque(Some(_)))) => self.of_value(&value),
+            let tool = match self.evaluate(*first, &env) {
+                Ok(JsValue::Text(name)) if !rest.is_empty() => self.of_arguments(&name, rest, &env),
+                Ok(value @ (JsValue::Object(_) | JsValue::Instance(..) | JsValue::Opaque(Some(_)))) => {
+                    self.of_value(&value)
+                }
                 _ => None,
             };
             if let Some(tool) = tool {
@@ -156,7 +158,7 @@ impl Evaluator<'_> {
             return;
         }
         for env in self.settle(&[node], &None) {
-            let Ok(value) = self.value(node, &env) else { continue };
+            let Ok(value) = self.evaluate(node, &env) else { continue };
             let has_schema = self.raw_member(&value, "inputSchema").is_some() || (has("parameters") && runs);
             if has_schema && let Some(tool) = self.of_value(&value) {
                 found.push(self.met(tool, node, Standing::Defined));
@@ -178,7 +180,7 @@ impl Evaluator<'_> {
         }
         let Some(node) = class.members.first().map(|member| member.value) else { return };
         for arguments in self.constructions(id) {
-            let value = Value::Instance(id, arguments);
+            let value = JsValue::Instance(id, arguments);
             let tool = self.of_value(&value);
             found.extend(tool.map(|tool| self.met(tool, node, Standing::Defined)));
         }
@@ -187,14 +189,14 @@ impl Evaluator<'_> {
     /// `setRequestHandler(ListToolsRequestSchema, () => ({ tools: [ … ] }))`.
     fn in_handler(&mut self, call: JsNodeId, items: &[JsNodeId], found: &mut Vec<Met>) {
         let [_, handler, ..] = items else { return };
-        let Ok(Value::Function(function, closure)) = self.value(*handler, &None) else { return };
+        let Ok(JsValue::Function(function, closure)) = self.evaluate(*handler, &None) else { return };
         let Some(result) = self.syntax.function(function).and_then(|function| function.result) else { return };
-        let env = Frame::env(Owner::Function(function), vec![Value::Opaque(None); 2], &closure);
+        let env = JsFrame::extend(JsFrameOwner::Function(function), vec![JsValue::Opaque(None); 2], &closure);
         for env in self.settle(&[result], &env) {
-            let Ok(result) = self.value(result, &env) else { continue };
-            let Ok(tools) = self.member(&result, &"tools".into()) else { continue };
-            self.leave_out(tools.is_too_long());
-            if let Value::List(tools) = tools {
+            let Ok(result) = self.evaluate(result, &env) else { continue };
+            let Ok(tools) = self.evaluate_member(&result, &"tools".into()) else { continue };
+            self.record_omission(tools.is_over_limit());
+            if let JsValue::List(tools) = tools {
                 for tool in tools.iter() {
                     let tool = self.of_value(tool);
                     found.extend(tool.map(|tool| self.met(tool, call, Standing::On)));
@@ -206,7 +208,7 @@ impl Evaluator<'_> {
     /// `@Tool({ name, description, parameters })`.
     fn in_decorator(&mut self, call: JsNodeId, items: &[JsNodeId], found: &mut Vec<Met>) {
         if let [only] = items
-            && let Ok(value @ Value::Object(_)) = self.value(*only, &None)
+            && let Ok(value @ JsValue::Object(_)) = self.evaluate(*only, &None)
         {
             let tool = self.of_value(&value);
             found.extend(tool.map(|tool| self.met(tool, call, Standing::On)));

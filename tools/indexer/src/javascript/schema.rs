@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Number, Value as Json, json};
 
-use super::evaluate::Evaluator;
+use super::evaluate::JsEvaluator;
 use super::syntax::{JsNode, JsNodeId};
-use super::value::{Env, Value};
+use super::value::{JsEnv, JsValue};
 
 /// How deep schemas may nest.
 const DEEPEST: usize = 40;
@@ -34,9 +34,9 @@ pub(super) fn object_schema(parts: Vec<(String, Part)>) -> Json {
     }
 }
 
-impl Evaluator<'_> {
+impl JsEvaluator<'_> {
     /// The schema of a whole tool: always one of an object.
-    pub fn input_schema(&mut self, value: &Value) -> Json {
+    pub fn input_schema(&mut self, value: &JsValue) -> Json {
         let schema = self.part(value, 0).schema;
         match schema.get("properties").is_some() || schema.get("type").is_some_and(|kind| kind == "object") {
             true => schema,
@@ -44,24 +44,24 @@ impl Evaluator<'_> {
         }
     }
 
-    pub(super) fn part(&mut self, value: &Value, depth: usize) -> Part {
+    pub(super) fn part(&mut self, value: &JsValue, depth: usize) -> Part {
         if depth > DEEPEST {
             return Part::any();
         }
-        if let Value::Lazy(node, env) = value
+        if let JsValue::Lazy(node, env) = value
             && let Some(part) = self.written(*node, env, depth)
         {
             return part;
         }
         match self.force(value) {
-            Ok(object @ Value::Object(_)) if self.is_json_schema(&object) => {
+            Ok(object @ JsValue::Object(_)) if self.is_json_schema(&object) => {
                 Part { schema: self.json(&object, 0).unwrap_or_else(|| json!({})), optional: false }
             }
-            Ok(object @ Value::Object(_)) => {
+            Ok(object @ JsValue::Object(_)) => {
                 let parts = self.parts(&object, depth);
                 Part { schema: object_schema(parts), optional: false }
             }
-            Ok(Value::Opaque(Some((node, env)))) => {
+            Ok(JsValue::Opaque(Some((node, env)))) => {
                 self.written(node, &env, depth).or_else(|| self.converted(node, &env, depth)).unwrap_or_else(Part::any)
             }
             _ => Part::any(),
@@ -69,27 +69,27 @@ impl Evaluator<'_> {
     }
 
     /// A schema that shows in how the expression is written.
-    fn written(&mut self, node: JsNodeId, env: &Env, depth: usize) -> Option<Part> {
+    fn written(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<Part> {
         match self.syntax.node(node) {
             JsNode::Call(..) => self.zod(node, env, depth),
             JsNode::Member(object, word) if self.syntax.symbol_text(*word) == "shape" => {
-                Some(self.part(&Value::Lazy(*object, env.clone()), depth + 1))
+                Some(self.part(&JsValue::Lazy(*object, env.clone()), depth + 1))
             }
             _ => None,
         }
     }
 
     /// `zodToJsonSchema(schema)` and its like: what is converted is among what is given.
-    fn converted(&mut self, node: JsNodeId, env: &Env, depth: usize) -> Option<Part> {
+    fn converted(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<Part> {
         let JsNode::Call(_, items) = self.syntax.node(node) else { return None };
         let first = *items.first()?;
-        Some(self.part(&Value::Lazy(first, env.clone()), depth + 1))
+        Some(self.part(&JsValue::Lazy(first, env.clone()), depth + 1))
     }
 
     /// The properties of a shape.
-    pub(super) fn parts(&mut self, shape: &Value, depth: usize) -> Vec<(String, Part)> {
+    pub(super) fn parts(&mut self, shape: &JsValue, depth: usize) -> Vec<(String, Part)> {
         let mut parts: Vec<(String, Part)> = Vec::new();
-        for (key, value) in self.entries(shape).into_iter().take(MOST_PROPERTIES) {
+        for (key, value) in self.object_entries(shape).into_iter().take(MOST_PROPERTIES) {
             let part = self.part(&value, depth + 1);
             parts.retain(|(known, _)| known != key.as_ref());
             parts.push((key.to_string(), part));
@@ -97,29 +97,29 @@ impl Evaluator<'_> {
         parts
     }
 
-    fn is_json_schema(&mut self, object: &Value) -> bool {
+    fn is_json_schema(&mut self, object: &JsValue) -> bool {
         let of_schema = ["properties", "anyOf", "oneOf", "allOf", "enum", "$ref", "const"];
-        let entries = self.entries(object);
+        let entries = self.object_entries(object);
         entries.iter().any(|(key, value)| match key.as_ref() {
-            "type" => matches!(self.force(value), Ok(Value::Text(_) | Value::List(_))),
-            key if of_schema.contains(&key) => matches!(self.force(value), Ok(Value::Object(_) | Value::List(_))),
+            "type" => matches!(self.force(value), Ok(JsValue::Text(_) | JsValue::List(_))),
+            key if of_schema.contains(&key) => matches!(self.force(value), Ok(JsValue::Object(_) | JsValue::List(_))),
             _ => false,
         })
     }
 
     /// The value as JSON; what is not known is left out.
-    pub fn json(&mut self, value: &Value, depth: usize) -> Option<Json> {
+    pub fn json(&mut self, value: &JsValue, depth: usize) -> Option<Json> {
         if depth > DEEPEST {
             return None;
         }
         match self.force(value).ok()? {
-            Value::Text(text) => Some(text.as_ref().into()),
-            Value::Number(number) => Some(as_number(number)),
-            Value::Truth(truth) => Some(truth.into()),
-            Value::List(items) => {
+            JsValue::Text(text) => Some(text.as_ref().into()),
+            JsValue::Number(number) => Some(as_number(number)),
+            JsValue::Bool(truth) => Some(truth.into()),
+            JsValue::List(items) => {
                 Some(items.iter().filter_map(|item| self.json(item, depth + 1)).collect::<Vec<_>>().into())
             }
-            Value::Object(pairs) => {
+            JsValue::Object(pairs) => {
                 let mut map = Map::new();
                 for (key, value) in pairs.iter().take(MOST_PROPERTIES) {
                     let text = if key.as_ref() == "description" { self.text(value).map(Json::from) } else { None };
@@ -128,18 +128,18 @@ impl Evaluator<'_> {
                 }
                 Some(map.into())
             }
-            Value::Opaque(Some((node, env))) => self.zod(node, &env, depth).map(|part| part.schema),
+            JsValue::Opaque(Some((node, env))) => self.zod(node, &env, depth).map(|part| part.schema),
             _ => None,
         }
     }
 
     /// The value as text; of a template, the parts that are known.
-    pub fn text(&mut self, value: &Value) -> Option<String> {
+    pub fn text(&mut self, value: &JsValue) -> Option<String> {
         match self.force(value).ok()? {
-            Value::Text(text) => Some(text.to_string()),
-            Value::Opaque(Some((node, env))) => {
+            JsValue::Text(text) => Some(text.to_string()),
+            JsValue::Opaque(Some((node, env))) => {
                 let JsNode::Concat(pieces) = self.syntax.node(node) else { return None };
-                let pieces = pieces.iter().filter_map(|piece| self.text(&Value::Lazy(*piece, env.clone())));
+                let pieces = pieces.iter().filter_map(|piece| self.text(&JsValue::Lazy(*piece, env.clone())));
                 Some(pieces.collect())
             }
             _ => None,

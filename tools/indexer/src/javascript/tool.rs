@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::evaluate::Evaluator;
+use super::evaluate::JsEvaluator;
 use super::syntax::JsNodeId;
-use super::value::{Env, Value};
+use super::value::{JsEnv, JsValue};
 use gatelodge_catalogue::ExtractedTool;
 
 /// Keys under which a tool's schema stands.
@@ -12,27 +12,27 @@ pub(super) const SCHEMA_KEYS: [&str; 8] =
     ["inputSchema", "parameters", "schema", "input_schema", "paramsSchema", "argsSchema", "zodSchema", "input"];
 const ANNOTATIONS: [&str; 5] = ["title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 
-impl Evaluator<'_> {
+impl JsEvaluator<'_> {
     /// What comes after the name: a description, a shape, annotations, or all in one object.
-    pub(super) fn of_arguments(&mut self, name: &str, rest: &[JsNodeId], env: &Env) -> Option<ExtractedTool> {
+    pub(super) fn of_arguments(&mut self, name: &str, rest: &[JsNodeId], env: &JsEnv) -> Option<ExtractedTool> {
         let mut tool = empty(name)?;
         let mut has_schema = false;
         for item in rest {
-            let value = Value::Lazy(*item, env.clone());
+            let value = JsValue::Lazy(*item, env.clone());
             match self.force(&value) {
-                Ok(Value::Text(_)) | Ok(Value::Opaque(Some(_)))
+                Ok(JsValue::Text(_)) | Ok(JsValue::Opaque(Some(_)))
                     if tool.description.is_none() && self.text(&value).is_some() =>
                 {
                     tool.description = self.text(&value);
                 }
-                Ok(object @ Value::Object(_)) if self.is_annotations(&object) => {
+                Ok(object @ JsValue::Object(_)) if self.is_annotations(&object) => {
                     tool.annotations = self.annotations(&object);
                 }
-                Ok(object @ Value::Object(_)) if self.is_settings(&object) => {
+                Ok(object @ JsValue::Object(_)) if self.is_settings(&object) => {
                     self.fill(&mut tool, &object);
                     has_schema = true;
                 }
-                Ok(Value::Object(_) | Value::Opaque(Some(_))) if !has_schema => {
+                Ok(JsValue::Object(_) | JsValue::Opaque(Some(_))) if !has_schema => {
                     tool.input_schema = self.input_schema(&value);
                     has_schema = true;
                 }
@@ -43,8 +43,8 @@ impl Evaluator<'_> {
     }
 
     /// `{ title, description, inputSchema }` rather than a shape of that many parameters.
-    fn is_settings(&mut self, object: &Value) -> bool {
-        let entries = self.entries(object);
+    fn is_settings(&mut self, object: &JsValue) -> bool {
+        let entries = self.object_entries(object);
         entries.iter().any(|(key, value)| match key.as_ref() {
             "inputSchema" | "annotations" | "outputSchema" => true,
             "description" | "title" => self.text(value).is_some(),
@@ -52,12 +52,12 @@ impl Evaluator<'_> {
         })
     }
 
-    fn is_annotations(&mut self, object: &Value) -> bool {
-        let entries = self.entries(object);
+    fn is_annotations(&mut self, object: &JsValue) -> bool {
+        let entries = self.object_entries(object);
         !entries.is_empty() && entries.iter().all(|(key, _)| ANNOTATIONS.contains(&key.as_ref()))
     }
 
-    fn annotations(&mut self, object: &Value) -> Map<String, Json> {
+    fn annotations(&mut self, object: &JsValue) -> Map<String, Json> {
         match self.json(object, 0) {
             Some(Json::Object(map)) => map
                 .into_iter()
@@ -68,11 +68,11 @@ impl Evaluator<'_> {
     }
 
     /// Takes what an object or instance says of a tool.
-    fn fill(&mut self, tool: &mut ExtractedTool, value: &Value) -> bool {
-        if let Ok(description) = self.member(value, &"description".into()) {
+    fn fill(&mut self, tool: &mut ExtractedTool, value: &JsValue) -> bool {
+        if let Ok(description) = self.evaluate_member(value, &"description".into()) {
             tool.description = self.text(&description).or(tool.description.take());
         }
-        if let Ok(annotations @ Value::Object(_)) = self.member(value, &"annotations".into()) {
+        if let Ok(annotations @ JsValue::Object(_)) = self.evaluate_member(value, &"annotations".into()) {
             tool.annotations = self.annotations(&annotations);
         }
         for key in SCHEMA_KEYS {
@@ -88,20 +88,25 @@ impl Evaluator<'_> {
 
     /// A member that is there, not looked at where possible: how a schema is written tells more
     /// than what it comes to.
-    pub(super) fn raw_member(&mut self, value: &Value, key: &str) -> Option<Value> {
+    pub(super) fn raw_member(&mut self, value: &JsValue, key: &str) -> Option<JsValue> {
         match value {
-            Value::Instance(..) => match self.member(value, &key.into()) {
-                Ok(Value::Opaque(None) | Value::Nothing) | Err(_) => None,
+            JsValue::Instance(..) => match self.evaluate_member(value, &key.into()) {
+                Ok(JsValue::Opaque(None) | JsValue::Nullish) | Err(_) => None,
                 Ok(schema) => Some(schema),
             },
-            _ => self.entries(value).into_iter().rev().find(|(name, _)| name.as_ref() == key).map(|(_, value)| value),
+            _ => self
+                .object_entries(value)
+                .into_iter()
+                .rev()
+                .find(|(name, _)| name.as_ref() == key)
+                .map(|(_, value)| value),
         }
     }
 
     /// A tool that is an object or an instance with a name.
-    pub(super) fn of_value(&mut self, value: &Value) -> Option<ExtractedTool> {
-        let name = match self.member(value, &"name".into()) {
-            Ok(Value::Text(name)) => name,
+    pub(super) fn of_value(&mut self, value: &JsValue) -> Option<ExtractedTool> {
+        let name = match self.evaluate_member(value, &"name".into()) {
+            Ok(JsValue::Text(name)) => name,
             _ => return None,
         };
         let mut tool = empty(&name)?;

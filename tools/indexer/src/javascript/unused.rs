@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::entry::Entries;
-use super::evaluate::Evaluator;
+use super::evaluate::JsEvaluator;
 use super::syntax::{JsBindingSource, JsNode, JsSymbol};
 use gatelodge_catalogue::SourceFile;
 
@@ -12,7 +12,7 @@ const SHORTEST: usize = 5;
 
 /// The names of functions that stand in the sources once, beside lines that only export. What the package exports where
 /// it begins is for others to call.
-pub(super) fn words(evaluator: &Evaluator<'_>, files: &[SourceFile<'_>], entries: &Entries) -> HashSet<JsSymbol> {
+pub(super) fn words(evaluator: &JsEvaluator<'_>, files: &[SourceFile<'_>], entries: &Entries) -> HashSet<JsSymbol> {
     let syntax = evaluator.syntax;
     let taken_whole = evaluator.taken_whole();
     let begins = entries.all.iter().filter_map(|file| syntax.file(*file));

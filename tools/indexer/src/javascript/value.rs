@@ -6,11 +6,11 @@ use super::syntax::{JsClassId, JsFileId, JsFunctionId, JsLoopId, JsNodeId};
 
 /// A list is not followed further than this: lists of lists double with every step. One more is kept, to tell that there
 /// are more.
-const MOST_ELEMENTS: usize = 5_000;
+const MAX_LIST_ELEMENTS: usize = 5_000;
 
 /// Who gives a name its value from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Owner {
+pub(super) enum JsFrameOwner {
     Function(JsFunctionId),
     Loop(JsLoopId),
     /// `this`.
@@ -18,23 +18,23 @@ pub(super) enum Owner {
 }
 
 /// The values that parameters, loop variables and `this` have.
-pub(super) type Env = Option<Rc<Frame>>;
+pub(super) type JsEnv = Option<Rc<JsFrame>>;
 
 #[derive(Debug)]
-pub(super) struct Frame {
-    pub owner: Owner,
-    pub values: Vec<Value>,
-    pub parent: Env,
+pub(super) struct JsFrame {
+    pub owner: JsFrameOwner,
+    pub values: Vec<JsValue>,
+    pub parent: JsEnv,
 }
 
-impl Frame {
-    pub fn env(owner: Owner, values: Vec<Value>, parent: &Env) -> Env {
+impl JsFrame {
+    pub fn extend(owner: JsFrameOwner, values: Vec<JsValue>, parent: &JsEnv) -> JsEnv {
         Some(Rc::new(Self { owner, values, parent: parent.clone() }))
     }
 }
 
 /// The values that an owner gives here.
-pub(super) fn find_frame(env: &Env, owner: Owner) -> Option<Rc<Frame>> {
+pub(super) fn find_frame(env: &JsEnv, owner: JsFrameOwner) -> Option<Rc<JsFrame>> {
     let mut at = env.as_ref();
     while let Some(frame) = at {
         if frame.owner == owner {
@@ -46,58 +46,58 @@ pub(super) fn find_frame(env: &Env, owner: Owner) -> Option<Rc<Frame>> {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(super) enum JsValue {
     /// Not looked at yet.
-    Lazy(JsNodeId, Env),
+    Lazy(JsNodeId, JsEnv),
     Text(Rc<str>),
     Number(f64),
-    Truth(bool),
-    Nothing,
-    List(Rc<Vec<Value>>),
-    Object(Rc<Vec<(Rc<str>, Value)>>),
-    Function(JsFunctionId, Env),
-    Class(JsClassId, Env),
-    Instance(JsClassId, Rc<Vec<Value>>),
+    Bool(bool),
+    Nullish,
+    List(Rc<Vec<JsValue>>),
+    Object(Rc<Vec<(Rc<str>, JsValue)>>),
+    Function(JsFunctionId, JsEnv),
+    Class(JsClassId, JsEnv),
+    Instance(JsClassId, Rc<Vec<JsValue>>),
     Module(JsFileId),
     /// `process.env`.
     Environment,
     /// `process.argv`.
     CommandLine,
     /// Not to be known; the expression, where one can still look at its words.
-    Opaque(Option<(JsNodeId, Env)>),
+    Opaque(Option<(JsNodeId, JsEnv)>),
 }
 
-impl Value {
-    pub fn is_weak(&self) -> bool {
+impl JsValue {
+    pub fn is_empty_or_unknown(&self) -> bool {
         match self {
-            Self::Nothing | Self::Opaque(_) => true,
+            Self::Nullish | Self::Opaque(_) => true,
             Self::List(items) => items.is_empty(),
             _ => false,
         }
     }
 
-    pub fn list(mut items: Vec<Value>) -> Self {
-        items.truncate(MOST_ELEMENTS + 1);
+    pub fn list(mut items: Vec<JsValue>) -> Self {
+        items.truncate(MAX_LIST_ELEMENTS + 1);
         Self::List(Rc::new(items))
     }
 
     /// Whether it is a list that has more elements than are followed.
-    pub fn is_too_long(&self) -> bool {
-        matches!(self, Self::List(items) if items.len() > MOST_ELEMENTS)
+    pub fn is_over_limit(&self) -> bool {
+        matches!(self, Self::List(items) if items.len() > MAX_LIST_ELEMENTS)
     }
 
-    pub fn pair(key: &Rc<str>, value: &Value) -> Self {
+    pub fn pair(key: &Rc<str>, value: &JsValue) -> Self {
         Self::list(vec![Self::Text(Rc::clone(key)), value.clone()])
     }
 }
 
 /// Why there is no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum JsEvaluationError {
     /// It depends on who calls: the owner, and which of its values.
-    Open(Owner, usize),
+    Unbound(JsFrameOwner, usize),
     /// The package is larger than we look.
-    Spent,
+    OutOfSteps,
 }
 
-pub(super) type Found = Result<Value, Stop>;
+pub(super) type JsValueResult = Result<JsValue, JsEvaluationError>;

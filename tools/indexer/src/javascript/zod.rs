@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::evaluate::Evaluator;
+use super::evaluate::JsEvaluator;
 use super::schema::{Part, object_schema};
 use super::syntax::{JsNode, JsNodeId, JsSyntax};
-use super::value::{Env, Value};
+use super::value::{JsEnv, JsValue};
 
 /// The words that begin a schema, or change one.
 const WORDS: [&str; 47] = [
@@ -92,9 +92,9 @@ fn plain(word: &str) -> &str {
     word.trim_start_matches('_').trim_end_matches(|letter: char| letter.is_ascii_digit())
 }
 
-impl Evaluator<'_> {
+impl JsEvaluator<'_> {
     /// The schema that a call builds, if it is one of zod's.
-    pub(super) fn zod(&mut self, node: JsNodeId, env: &Env, depth: usize) -> Option<Part> {
+    pub(super) fn zod(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<Part> {
         let syntax = self.syntax;
         let JsNode::Call(callee, items) = syntax.node(node) else { return None };
         if !is_word(syntax, *callee) && !matches!(syntax.node(*callee), JsNode::Member(..)) {
@@ -109,7 +109,7 @@ impl Evaluator<'_> {
                 if !on_schema {
                     return self.begun(word, items, env, depth);
                 }
-                let inner = Value::Lazy(*object, env.clone());
+                let inner = JsValue::Lazy(*object, env.clone());
                 let part = self.part(&inner, depth + 1);
                 Some(self.changed(part, word, items, env, depth))
             }
@@ -117,14 +117,14 @@ impl Evaluator<'_> {
         }
     }
 
-    fn first(&mut self, items: &[JsNodeId], env: &Env, depth: usize) -> Part {
+    fn first(&mut self, items: &[JsNodeId], env: &JsEnv, depth: usize) -> Part {
         match items.first() {
-            Some(item) => self.part(&Value::Lazy(*item, env.clone()), depth + 1),
+            Some(item) => self.part(&JsValue::Lazy(*item, env.clone()), depth + 1),
             None => Part::any(),
         }
     }
 
-    fn begun(&mut self, word: &str, items: &[JsNodeId], env: &Env, depth: usize) -> Option<Part> {
+    fn begun(&mut self, word: &str, items: &[JsNodeId], env: &JsEnv, depth: usize) -> Option<Part> {
         let plain = |schema: Json| Some(Part { schema, optional: false });
         match word {
             "string" | "email" | "url" | "uuid" => plain(json!({ "type": "string" })),
@@ -141,7 +141,7 @@ impl Evaluator<'_> {
             }
             "object" | "strictObject" | "looseObject" => match items.first() {
                 Some(item) => {
-                    let shape = self.force(&Value::Lazy(*item, env.clone())).ok()?;
+                    let shape = self.force(&JsValue::Lazy(*item, env.clone())).ok()?;
                     let parts = self.parts(&shape, depth + 1);
                     plain(object_schema(parts))
                 }
@@ -149,7 +149,7 @@ impl Evaluator<'_> {
             },
             "enum" | "nativeEnum" => plain(self.choices(items, env)),
             "literal" => {
-                let value = items.first().map(|item| self.json(&Value::Lazy(*item, env.clone()), 0));
+                let value = items.first().map(|item| self.json(&JsValue::Lazy(*item, env.clone()), 0));
                 plain(value.flatten().map_or(json!({}), |value| json!({ "const": value })))
             }
             "union" | "discriminatedUnion" | "intersection" => plain(self.union(items, env, depth)),
@@ -160,8 +160,8 @@ impl Evaluator<'_> {
         }
     }
 
-    fn choices(&mut self, items: &[JsNodeId], env: &Env) -> Json {
-        let value = items.first().map(|item| self.json(&Value::Lazy(*item, env.clone()), 0));
+    fn choices(&mut self, items: &[JsNodeId], env: &JsEnv) -> Json {
+        let value = items.first().map(|item| self.json(&JsValue::Lazy(*item, env.clone()), 0));
         let choices: Vec<Json> = match value.flatten() {
             Some(Json::Array(choices)) => choices,
             Some(Json::Object(choices)) => choices.into_iter().map(|(_, choice)| choice).collect(),
@@ -173,8 +173,8 @@ impl Evaluator<'_> {
         }
     }
 
-    fn union(&mut self, items: &[JsNodeId], env: &Env, depth: usize) -> Json {
-        let list = items.last().map(|item| self.force(&Value::Lazy(*item, env.clone())));
+    fn union(&mut self, items: &[JsNodeId], env: &JsEnv, depth: usize) -> Json {
+        let list = items.last().map(|item| self.force(&JsValue::Lazy(*item, env.clone())));
         let Some(Ok(list)) = list else { return json!({}) };
         let mut any_of = Vec::new();
         for element in self.elements(&list) {
@@ -183,9 +183,9 @@ impl Evaluator<'_> {
         json!({ "anyOf": any_of })
     }
 
-    fn changed(&mut self, part: Part, word: &str, items: &[JsNodeId], env: &Env, depth: usize) -> Part {
+    fn changed(&mut self, part: Part, word: &str, items: &[JsNodeId], env: &JsEnv, depth: usize) -> Part {
         let Part { mut schema, optional } = part;
-        let argument = items.first().map(|item| Value::Lazy(*item, env.clone()));
+        let argument = items.first().map(|item| JsValue::Lazy(*item, env.clone()));
         match word {
             "optional" | "nullish" | "default" | "catch" => return Part { schema, optional: true },
             "array" => schema = json!({ "type": "array", "items": schema }),
@@ -201,8 +201,9 @@ impl Evaluator<'_> {
             }
             "pick" | "omit" => {
                 let keys = argument.and_then(|value| self.force(&value).ok());
-                let keys: Vec<Rc<str>> =
-                    keys.map(|keys| self.entries(&keys).into_iter().map(|(key, _)| key).collect()).unwrap_or_default();
+                let keys: Vec<Rc<str>> = keys
+                    .map(|keys| self.object_entries(&keys).into_iter().map(|(key, _)| key).collect())
+                    .unwrap_or_default();
                 keep(&mut schema, |key| keys.iter().any(|known| known.as_ref() == key) == (word == "pick"));
             }
             "partial" => {
@@ -213,7 +214,7 @@ impl Evaluator<'_> {
         Part { schema, optional }
     }
 
-    fn bound(&mut self, schema: &mut Json, word: &str, argument: Option<Value>) {
+    fn bound(&mut self, schema: &mut Json, word: &str, argument: Option<JsValue>) {
         let Some(Json::Number(number)) = argument.and_then(|value| self.json(&value, 0)) else { return };
         let key = match (schema.get("type").and_then(Json::as_str), word) {
             (Some("string"), "min") => "minLength",

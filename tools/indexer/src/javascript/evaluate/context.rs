@@ -2,22 +2,22 @@
 
 use std::rc::Rc;
 
-use super::Evaluator;
+use super::JsEvaluator;
 use crate::javascript::syntax::{JsClassId, JsFunctionId, JsFunctionUse, JsNode, JsNodeId};
-use crate::javascript::value::{Env, Frame, Owner, Stop, Value};
+use crate::javascript::value::{JsEnv, JsEvaluationError, JsFrame, JsFrameOwner, JsValue};
 
 /// How many calls and loops may lie around one another.
 const LONGEST_ROAD: usize = 7;
 /// How many ways are looked at.
 const MOST_WAYS: usize = 3_000;
 
-impl Evaluator<'_> {
+impl JsEvaluator<'_> {
     /// The surroundings in which all these expressions have values.
-    pub fn settle(&mut self, nodes: &[JsNodeId], env: &Env) -> Vec<Env> {
+    pub fn settle(&mut self, nodes: &[JsNodeId], env: &JsEnv) -> Vec<JsEnv> {
         self.settle_within(nodes, env, LONGEST_ROAD)
     }
 
-    fn settle_within(&mut self, nodes: &[JsNodeId], env: &Env, road: usize) -> Vec<Env> {
+    fn settle_within(&mut self, nodes: &[JsNodeId], env: &JsEnv, road: usize) -> Vec<JsEnv> {
         for node in nodes {
             let Some((owner, index)) = self.open(*node, env) else { continue };
             if road == 0 {
@@ -27,7 +27,7 @@ impl Evaluator<'_> {
             for way in self.ways(owner, index, env, road - 1) {
                 ways.extend(self.settle_within(nodes, &way, road - 1));
                 if ways.len() > MOST_WAYS {
-                    self.leave_out(true);
+                    self.record_omission(true);
                     break;
                 }
             }
@@ -37,28 +37,28 @@ impl Evaluator<'_> {
     }
 
     /// What a value waits for. Of an object, its name: it is what we are after.
-    fn open(&mut self, node: JsNodeId, env: &Env) -> Option<(Owner, usize)> {
-        let found = self.value(node, env).and_then(|value| match value {
-            Value::Object(_) => {
-                self.member(&value, &"name".into())?;
-                self.member(&value, &"tools".into())
+    fn open(&mut self, node: JsNodeId, env: &JsEnv) -> Option<(JsFrameOwner, usize)> {
+        let found = self.evaluate(node, env).and_then(|value| match value {
+            JsValue::Object(_) => {
+                self.evaluate_member(&value, &"name".into())?;
+                self.evaluate_member(&value, &"tools".into())
             }
             other => Ok(other),
         });
         match found {
-            Err(Stop::Open(owner, index)) => Some((owner, index)),
+            Err(JsEvaluationError::Unbound(owner, index)) => Some((owner, index)),
             _ => None,
         }
     }
 
-    fn ways(&mut self, owner: Owner, index: usize, env: &Env, road: usize) -> Vec<Env> {
+    fn ways(&mut self, owner: JsFrameOwner, index: usize, env: &JsEnv, road: usize) -> Vec<JsEnv> {
         match owner {
-            Owner::Loop(id) => {
+            JsFrameOwner::Loop(id) => {
                 let Some(over) = self.syntax.loops.get(id.0 as usize).copied() else { return Vec::new() };
                 self.over(over, env, road, |_, element| vec![element], owner)
             }
-            Owner::Class(class) => self.instances(class, env),
-            Owner::Function(function) => self.callers(function, index, env, road),
+            JsFrameOwner::Class(class) => self.instances(class, env),
+            JsFrameOwner::Function(function) => self.callers(function, index, env, road),
         }
     }
 
@@ -66,25 +66,25 @@ impl Evaluator<'_> {
     fn over(
         &mut self,
         list: JsNodeId,
-        env: &Env,
+        env: &JsEnv,
         road: usize,
-        values: impl Fn(usize, Value) -> Vec<Value>,
-        owner: Owner,
-    ) -> Vec<Env> {
+        values: impl Fn(usize, JsValue) -> Vec<JsValue>,
+        owner: JsFrameOwner,
+    ) -> Vec<JsEnv> {
         let mut ways = Vec::new();
         for env in self.settle_within(&[list], env, road) {
-            let Ok(value) = self.value(list, &env) else { continue };
-            self.leave_out(value.is_too_long());
+            let Ok(value) = self.evaluate(list, &env) else { continue };
+            self.record_omission(value.is_over_limit());
             for (place, element) in self.elements(&value).into_iter().enumerate() {
-                ways.push(Frame::env(owner, values(place, element), &env));
+                ways.push(JsFrame::extend(owner, values(place, element), &env));
             }
         }
         ways
     }
 
-    fn callers(&mut self, function: JsFunctionId, index: usize, env: &Env, road: usize) -> Vec<Env> {
+    fn callers(&mut self, function: JsFunctionId, index: usize, env: &JsEnv, road: usize) -> Vec<JsEnv> {
         let syntax = self.syntax;
-        let owner = Owner::Function(function);
+        let owner = JsFrameOwner::Function(function);
         match syntax.function(function).map(|function| function.usage) {
             Some(JsFunctionUse::Argument(call)) => {
                 let JsNode::Call(callee, items) = syntax.node(call) else { return Vec::new() };
@@ -93,7 +93,7 @@ impl Evaluator<'_> {
                     "map" | "forEach" | "flatMap" | "filter" | "some" | "every" | "find" => {
                         self.over(*list, env, road, |_, element| vec![element], owner)
                     }
-                    "reduce" => self.over(*list, env, road, |_, element| vec![Value::Opaque(None), element], owner),
+                    "reduce" => self.over(*list, env, road, |_, element| vec![JsValue::Opaque(None), element], owner),
                     "from" => match items.first() {
                         Some(list) => self.over(*list, env, road, |_, element| vec![element], owner),
                         None => Vec::new(),
@@ -107,7 +107,7 @@ impl Evaluator<'_> {
                 for call in self.call_sites(function) {
                     ways.extend(self.at_site(call, owner, index, env, road));
                     if ways.len() > MOST_WAYS {
-                        self.leave_out(true);
+                        self.record_omission(true);
                         break;
                     }
                 }
@@ -117,31 +117,31 @@ impl Evaluator<'_> {
         }
     }
 
-    fn at_site(&mut self, call: JsNodeId, owner: Owner, index: usize, env: &Env, road: usize) -> Vec<Env> {
+    fn at_site(&mut self, call: JsNodeId, owner: JsFrameOwner, index: usize, env: &JsEnv, road: usize) -> Vec<JsEnv> {
         let (JsNode::Call(_, items) | JsNode::New(_, items)) = self.syntax.node(call) else { return Vec::new() };
-        let around = if matches!(owner, Owner::Function(_)) { &None } else { env };
+        let around = if matches!(owner, JsFrameOwner::Function(_)) { &None } else { env };
         let settled = match items.get(index) {
             Some(item) => self.settle_within(&[*item], around, road),
             None => vec![around.clone()],
         };
         let mut ways = Vec::new();
         for site in settled {
-            if let Ok(arguments) = self.arguments(items, &site) {
-                ways.push(Frame::env(owner, arguments, env));
+            if let Ok(arguments) = self.evaluate_arguments(items, &site) {
+                ways.push(JsFrame::extend(owner, arguments, env));
             }
         }
         ways
     }
 
     /// `this` of a class: an instance of it, or of a class made from it.
-    fn instances(&mut self, class: JsClassId, env: &Env) -> Vec<Env> {
+    fn instances(&mut self, class: JsClassId, env: &JsEnv) -> Vec<JsEnv> {
         let mut ways = Vec::new();
         for index in 0..self.syntax.classes.len() {
             let id = JsClassId(index as u32);
             if self.is_made_from(id, class) && self.is_made(id) {
                 for arguments in self.constructions(id) {
-                    let this = Value::Instance(id, arguments);
-                    ways.push(Frame::env(Owner::Class(class), vec![this], env));
+                    let this = JsValue::Instance(id, arguments);
+                    ways.push(JsFrame::extend(JsFrameOwner::Class(class), vec![this], env));
                 }
             }
         }
@@ -153,7 +153,7 @@ impl Evaluator<'_> {
         for _ in 0..10 {
             match at {
                 Some(id) if id == ancestor => return true,
-                Some(id) => at = self.parent_class(id),
+                Some(id) => at = self.find_parent_class(id),
                 None => return false,
             }
         }
@@ -161,12 +161,12 @@ impl Evaluator<'_> {
     }
 
     /// The arguments a class is made with, wherever that is; without any, if nowhere.
-    pub fn constructions(&mut self, class: JsClassId) -> Vec<Rc<Vec<Value>>> {
+    pub fn constructions(&mut self, class: JsClassId) -> Vec<Rc<Vec<JsValue>>> {
         let mut found = Vec::new();
         for new in self.news_of(class) {
             if let JsNode::New(_, items) = self.syntax.node(new)
                 && !items.is_empty()
-                && let Ok(arguments) = self.arguments(items, &None)
+                && let Ok(arguments) = self.evaluate_arguments(items, &None)
             {
                 found.push(Rc::new(arguments));
             }

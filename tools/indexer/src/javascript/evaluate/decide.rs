@@ -1,8 +1,8 @@
 //! Whether a condition holds if nobody changes a setting. Only what is sure counts.
 
-use super::Evaluator;
+use super::JsEvaluator;
 use crate::javascript::syntax::{JsFunctionId, JsFunctionUse, JsNode, JsNodeId, JsSymbol};
-use crate::javascript::value::{Env, Found, Stop, Value};
+use crate::javascript::value::{JsEnv, JsEvaluationError, JsValue, JsValueResult};
 use crate::user_supplied_settings::is_user_supplied;
 
 /// A condition that depends on more callers is not decided.
@@ -17,17 +17,17 @@ pub(super) enum Plain<'a> {
     Text(&'a str),
 }
 
-pub(super) fn plain(value: &Value) -> Option<Plain<'_>> {
+pub(super) fn plain(value: &JsValue) -> Option<Plain<'_>> {
     match value {
-        Value::Nothing => Some(Plain::Nothing),
-        Value::Truth(truth) => Some(Plain::Truth(*truth)),
-        Value::Number(number) => Some(Plain::Number(*number)),
-        Value::Text(text) => Some(Plain::Text(text)),
+        JsValue::Nullish => Some(Plain::Nothing),
+        JsValue::Bool(truth) => Some(Plain::Truth(*truth)),
+        JsValue::Number(number) => Some(Plain::Number(*number)),
+        JsValue::Text(text) => Some(Plain::Text(text)),
         _ => None,
     }
 }
 
-fn truth(value: &Value) -> Option<bool> {
+fn truth(value: &JsValue) -> Option<bool> {
     match plain(value) {
         Some(Plain::Nothing) => Some(false),
         Some(Plain::Truth(truth)) => Some(truth),
@@ -37,38 +37,38 @@ fn truth(value: &Value) -> Option<bool> {
     }
 }
 
-impl Evaluator<'_> {
+impl JsEvaluator<'_> {
     /// Whether a condition holds by default, if that can be said.
-    pub fn decide(&mut self, test: JsNodeId, env: &Env) -> Option<bool> {
-        let before = std::mem::replace(&mut self.is_deciding, true);
-        let truth = match self.value(test, env) {
+    pub fn decide(&mut self, test: JsNodeId, env: &JsEnv) -> Option<bool> {
+        let before = std::mem::replace(&mut self.is_strict, true);
+        let truth = match self.evaluate(test, env) {
             Ok(value) => truth(&value),
-            Err(Stop::Open(..)) => self.decide_for_all(test, env),
-            Err(Stop::Spent) => None,
+            Err(JsEvaluationError::Unbound(..)) => self.decide_for_all(test, env),
+            Err(JsEvaluationError::OutOfSteps) => None,
         };
-        self.is_deciding = before;
+        self.is_strict = before;
         truth
     }
 
     /// A condition that depends on who calls: what it comes to for all who do, if that is one thing.
-    fn decide_for_all(&mut self, test: JsNodeId, env: &Env) -> Option<bool> {
+    fn decide_for_all(&mut self, test: JsNodeId, env: &JsEnv) -> Option<bool> {
         let ways = self.settle(&[test], env);
         let (first, rest) = ways.split_first().filter(|_| ways.len() <= MOST_CALLERS)?;
-        let first = truth(&self.value(test, first).ok()?)?;
-        let is_same = |way: &Env| self.value(test, way).ok().and_then(|value| truth(&value)) == Some(first);
+        let first = truth(&self.evaluate(test, first).ok()?)?;
+        let is_same = |way: &JsEnv| self.evaluate(test, way).ok().and_then(|value| truth(&value)) == Some(first);
         rest.iter().all(is_same).then_some(first)
     }
 
     /// The same for a value.
-    pub(super) fn decide_value(&mut self, value: &Value) -> Option<bool> {
-        let before = std::mem::replace(&mut self.is_deciding, true);
+    pub(super) fn decide_value(&mut self, value: &JsValue) -> Option<bool> {
+        let before = std::mem::replace(&mut self.is_strict, true);
         let value = self.force(value);
-        self.is_deciding = before;
+        self.is_strict = before;
         truth(&value.ok()?)
     }
 
     /// Whether a call or an object is reached only under conditions that are off.
-    pub fn is_off(&mut self, node: JsNodeId, env: &Env) -> bool {
+    pub fn is_off(&mut self, node: JsNodeId, env: &JsEnv) -> bool {
         let guards = self.syntax.guards.get(&node).cloned();
         let is_off = |(test, holds): &(JsNodeId, bool)| self.decide(*test, env).is_some_and(|truth| truth != *holds);
         if guards.is_some_and(|guards| guards.iter().any(is_off)) {
@@ -79,11 +79,11 @@ impl Evaluator<'_> {
 
     /// Whether all calls of a function are off.
     fn is_function_off(&mut self, function: JsFunctionId) -> bool {
-        if let Some(known) = self.off.get(&function) {
+        if let Some(known) = self.disabled_functions.get(&function) {
             return *known;
         }
         // What calls itself is not off for that.
-        self.off.insert(function, false);
+        self.disabled_functions.insert(function, false);
         let sites = self.call_sites(function);
         let is_off = (!sites.is_empty() && sites.iter().all(|site| self.is_off(*site, &None)))
             || self
@@ -91,7 +91,7 @@ impl Evaluator<'_> {
                 .function(function)
                 .and_then(|known| known.enclosing)
                 .is_some_and(|o| self.is_function_off(o));
-        self.off.insert(function, is_off);
+        self.disabled_functions.insert(function, is_off);
         is_off
     }
 
@@ -101,11 +101,11 @@ impl Evaluator<'_> {
     }
 
     fn is_function_dead(&mut self, function: JsFunctionId) -> bool {
-        if let Some(known) = self.dead.get(&function) {
+        if let Some(known) = self.dead_functions.get(&function) {
             return *known;
         }
         // What calls itself is not alive for that, nor dead.
-        self.dead.insert(function, false);
+        self.dead_functions.insert(function, false);
         let Some(known) = self.syntax.function(function) else { return false };
         let is_named = known.method_name.is_none() && matches!(known.usage, JsFunctionUse::Named);
         let is_unused = is_named && self.is_unused(function);
@@ -113,12 +113,12 @@ impl Evaluator<'_> {
         let is_dead = is_unused
             || (!sites.is_empty() && sites.iter().all(|site| self.is_dead(*site)))
             || known.enclosing.is_some_and(|outer| self.is_function_dead(outer));
-        self.dead.insert(function, is_dead);
+        self.dead_functions.insert(function, is_dead);
         is_dead
     }
 
     /// What the program is started with: nothing is set but what a user has to give.
-    pub(super) fn of_process(&mut self, object: JsNodeId, key: JsSymbol) -> Option<Value> {
+    pub(super) fn of_process(&mut self, object: JsNodeId, key: JsSymbol) -> Option<JsValue> {
         let syntax = self.syntax;
         let is_process = |node: JsNodeId| match syntax.node(node) {
             JsNode::Name(word, scope) => {
@@ -127,60 +127,60 @@ impl Evaluator<'_> {
             _ => false,
         };
         match syntax.symbol_text(key) {
-            "env" if is_process(object) => Some(Value::Environment),
-            "argv" if is_process(object) => Some(Value::CommandLine),
+            "env" if is_process(object) => Some(JsValue::Environment),
+            "argv" if is_process(object) => Some(JsValue::CommandLine),
             _ => None,
         }
     }
 
     /// A variable of the environment.
-    pub(super) fn variable(&self, name: &str) -> Value {
-        if is_user_supplied(name) { Value::Opaque(None) } else { Value::Nothing }
+    pub(super) fn variable(&self, name: &str) -> JsValue {
+        if is_user_supplied(name) { JsValue::Opaque(None) } else { JsValue::Nullish }
     }
 
-    pub(super) fn not(&mut self, inner: JsNodeId, env: &Env) -> Found {
-        if !self.is_deciding {
-            return Ok(Value::Opaque(None));
+    pub(super) fn not(&mut self, inner: JsNodeId, env: &JsEnv) -> JsValueResult {
+        if !self.is_strict {
+            return Ok(JsValue::Opaque(None));
         }
-        let inner = self.value(inner, env)?;
-        Ok(truth(&inner).map_or(Value::Opaque(None), |truth| Value::Truth(!truth)))
+        let inner = self.evaluate(inner, env)?;
+        Ok(truth(&inner).map_or(JsValue::Opaque(None), |truth| JsValue::Bool(!truth)))
     }
 
-    pub(super) fn both(&mut self, left: JsNodeId, right: JsNodeId, env: &Env) -> Found {
-        let left = self.value(left, env)?;
+    pub(super) fn both(&mut self, left: JsNodeId, right: JsNodeId, env: &JsEnv) -> JsValueResult {
+        let left = self.evaluate(left, env)?;
         match truth(&left) {
             Some(false) => Ok(left),
-            Some(true) => self.value(right, env),
+            Some(true) => self.evaluate(right, env),
             None => {
-                let right = self.value(right, env)?;
-                Ok(if truth(&right) == Some(false) { right } else { Value::Opaque(None) })
+                let right = self.evaluate(right, env)?;
+                Ok(if truth(&right) == Some(false) { right } else { JsValue::Opaque(None) })
             }
         }
     }
 
-    pub(super) fn one_or_other(&mut self, left: JsNodeId, right: JsNodeId, env: &Env) -> Found {
-        let left = self.value(left, env)?;
+    pub(super) fn one_or_other(&mut self, left: JsNodeId, right: JsNodeId, env: &JsEnv) -> JsValueResult {
+        let left = self.evaluate(left, env)?;
         match truth(&left) {
             Some(true) => Ok(left),
-            Some(false) => self.value(right, env),
-            None if matches!(left, Value::Opaque(_)) => {
-                let right = self.value(right, env)?;
-                Ok(if truth(&right) == Some(true) { right } else { Value::Opaque(None) })
+            Some(false) => self.evaluate(right, env),
+            None if matches!(left, JsValue::Opaque(_)) => {
+                let right = self.evaluate(right, env)?;
+                Ok(if truth(&right) == Some(true) { right } else { JsValue::Opaque(None) })
             }
             // A list or an object is true.
             None => Ok(left),
         }
     }
 
-    pub(super) fn choice(&mut self, test: JsNodeId, first: JsNodeId, second: JsNodeId, env: &Env) -> Found {
-        let test = self.value(test, env)?;
+    pub(super) fn choice(&mut self, test: JsNodeId, first: JsNodeId, second: JsNodeId, env: &JsEnv) -> JsValueResult {
+        let test = self.evaluate(test, env)?;
         match truth(&test) {
-            Some(true) => self.value(first, env),
-            Some(false) => self.value(second, env),
+            Some(true) => self.evaluate(first, env),
+            Some(false) => self.evaluate(second, env),
             None => {
-                let (first, second) = (self.value(first, env)?, self.value(second, env)?);
+                let (first, second) = (self.evaluate(first, env)?, self.evaluate(second, env)?);
                 let is_one = truth(&first).is_some() && truth(&first) == truth(&second);
-                Ok(if is_one { first } else { Value::Opaque(None) })
+                Ok(if is_one { first } else { JsValue::Opaque(None) })
             }
         }
     }

@@ -5,11 +5,11 @@ use std::{
     rc::Rc,
 };
 
-use super::Evaluator;
+use super::JsEvaluator;
 use crate::javascript::syntax::{
     JsBindingId, JsBindingSource, JsCollection, JsFileId, JsNode, JsNodeId, JsSymbol, JsSyntax,
 };
-use crate::javascript::value::{Found, Value};
+use crate::javascript::value::{JsValue, JsValueResult};
 
 /// How many modules may hand a name on.
 const LONGEST_CHAIN: usize = 12;
@@ -21,7 +21,7 @@ pub(super) fn paths(syntax: &JsSyntax) -> HashMap<&str, JsFileId> {
     paths.enumerate().map(|(index, path)| (path, JsFileId(index as u32))).collect()
 }
 
-impl Evaluator<'_> {
+impl JsEvaluator<'_> {
     /// Which files a file imports.
     pub fn imports(&self) -> HashMap<JsFileId, Vec<JsFileId>> {
         let mut all: HashMap<JsFileId, Vec<JsFileId>> = HashMap::new();
@@ -86,8 +86,8 @@ impl Evaluator<'_> {
     pub(super) fn resolve(&self, from: JsFileId, specifier: &str) -> Option<JsFileId> {
         let from = &self.syntax.file(from)?.path;
         if !specifier.starts_with('.') {
-            let paths = self.named.aliases.paths(specifier);
-            return paths.iter().find_map(|path| self.beside(&self.named.root, path));
+            let paths = self.package_paths.aliases.paths(specifier);
+            return paths.iter().find_map(|path| self.beside(&self.package_paths.root, path));
         }
         let mut parts: Vec<&str> = from.split('/').collect();
         parts.pop();
@@ -104,7 +104,7 @@ impl Evaluator<'_> {
     }
 
     fn by_path(&self, path: &str) -> Option<JsFileId> {
-        let find = |path: String| self.paths.get(path.as_str()).copied();
+        let find = |path: String| self.files_by_path.get(path.as_str()).copied();
         let ended = |path: &str| ENDINGS.iter().find_map(|ending| find(format!("{path}{ending}")));
         let direct = find(path.to_owned()).or_else(|| ended(path)).or_else(|| ended(&format!("{path}/index")));
         direct.or_else(|| {
@@ -119,50 +119,50 @@ impl Evaluator<'_> {
         })
     }
 
-    pub(super) fn imported(&mut self, from: JsFileId, specifier: &str, word: Option<JsSymbol>) -> Found {
+    pub(super) fn imported(&mut self, from: JsFileId, specifier: &str, word: Option<JsSymbol>) -> JsValueResult {
         match (self.resolve(from, specifier), word) {
-            (None, _) => Ok(Value::Opaque(None)),
-            (Some(file), None) => Ok(Value::Module(file)),
+            (None, _) => Ok(JsValue::Opaque(None)),
+            (Some(file), None) => Ok(JsValue::Module(file)),
             (Some(file), Some(word)) => self.exported(file, &self.syntax.shared_symbol_text(word), 0),
         }
     }
 
-    pub(super) fn exported(&mut self, file: JsFileId, key: &Rc<str>, depth: usize) -> Found {
+    pub(super) fn exported(&mut self, file: JsFileId, key: &Rc<str>, depth: usize) -> JsValueResult {
         let syntax = self.syntax;
         let Some(known) = syntax.file(file).filter(|_| depth < LONGEST_CHAIN) else {
-            return Ok(Value::Opaque(None));
+            return Ok(JsValue::Opaque(None));
         };
         if let Some(node) = syntax.find_symbol(key).and_then(|word| known.exports.get(&word)) {
-            return self.value(*node, &None);
+            return self.evaluate(*node, &None);
         }
         for specifier in &known.star_exports {
             if let Some(next) = self.resolve(file, specifier) {
                 let value = self.exported(next, key, depth + 1)?;
-                if !matches!(value, Value::Opaque(None)) {
+                if !matches!(value, JsValue::Opaque(None)) {
                     return Ok(value);
                 }
             }
         }
         match known.module_exports {
-            Some(whole) if key.as_ref() == "default" => self.value(whole, &None),
+            Some(whole) if key.as_ref() == "default" => self.evaluate(whole, &None),
             Some(whole) => {
-                let whole = self.value(whole, &None)?;
-                self.member(&whole, key)
+                let whole = self.evaluate(whole, &None)?;
+                self.evaluate_member(&whole, key)
             }
             // A compiled module seen as its own default.
-            None if key.as_ref() == "default" => Ok(Value::Module(file)),
-            None => Ok(Value::Opaque(None)),
+            None if key.as_ref() == "default" => Ok(JsValue::Module(file)),
+            None => Ok(JsValue::Opaque(None)),
         }
     }
 
     /// Everything a module exports, by name.
-    pub(super) fn all_exports(&mut self, file: JsFileId, depth: usize) -> Vec<(Rc<str>, Value)> {
+    pub(super) fn all_exports(&mut self, file: JsFileId, depth: usize) -> Vec<(Rc<str>, JsValue)> {
         let syntax = self.syntax;
         let Some(known) = syntax.file(file).filter(|_| depth < LONGEST_CHAIN) else { return Vec::new() };
         let mut all: Vec<_> = known
             .exports
             .iter()
-            .map(|(word, node)| (syntax.shared_symbol_text(*word), Value::Lazy(*node, None)))
+            .map(|(word, node)| (syntax.shared_symbol_text(*word), JsValue::Lazy(*node, None)))
             .collect();
         // The map has no order of its own.
         all.sort_by(|left, right| left.0.cmp(&right.0));
@@ -172,7 +172,7 @@ impl Evaluator<'_> {
             }
         }
         if let Some(whole) = known.module_exports
-            && let Ok(Value::Object(pairs)) = self.value(whole, &None)
+            && let Ok(JsValue::Object(pairs)) = self.evaluate(whole, &None)
         {
             all.extend(pairs.iter().cloned());
         }

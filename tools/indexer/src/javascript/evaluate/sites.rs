@@ -2,9 +2,9 @@
 
 use std::{collections::HashMap, rc::Rc};
 
-use super::Evaluator;
+use super::JsEvaluator;
 use crate::javascript::syntax::{JsBindingSource, JsClassId, JsFunctionId, JsNode, JsNodeId, JsSymbol, JsSyntax};
-use crate::javascript::value::{Stop, Value};
+use crate::javascript::value::{JsEvaluationError, JsValue};
 
 /// A method name that more classes share says nothing about which of them is called.
 const MOST_NAMESAKES: usize = 2;
@@ -69,9 +69,9 @@ impl Sites {
     }
 }
 
-impl Evaluator<'_> {
+impl JsEvaluator<'_> {
     fn sites(&mut self) -> Rc<Sites> {
-        if let Some(sites) = &self.sites {
+        if let Some(sites) = &self.call_index {
             return Rc::clone(sites);
         }
         let syntax = self.syntax;
@@ -80,15 +80,15 @@ impl Evaluator<'_> {
             if let JsNode::New(callee, _) = syntax.node(*new)
                 && matches!(syntax.node(*callee), JsNode::Name(..) | JsNode::Member(..))
             {
-                match self.value(*callee, &None) {
-                    Ok(Value::Class(class, _)) => sites.made.entry(class).or_default().push(*new),
-                    Err(Stop::Open(..)) => sites.makes_any = true,
+                match self.evaluate(*callee, &None) {
+                    Ok(JsValue::Class(class, _)) => sites.made.entry(class).or_default().push(*new),
+                    Err(JsEvaluationError::Unbound(..)) => sites.makes_any = true,
                     _ => {}
                 }
             }
         }
         let sites = Rc::new(sites);
-        self.sites = Some(Rc::clone(&sites));
+        self.call_index = Some(Rc::clone(&sites));
         sites
     }
 
@@ -130,13 +130,13 @@ impl Evaluator<'_> {
     pub(super) fn is_unused(&mut self, function: JsFunctionId) -> bool {
         let sites = self.sites();
         let words = sites.words.get(&function).map(Vec::as_slice).unwrap_or_default();
-        !words.is_empty() && words.iter().all(|word| self.unused.contains(word))
+        !words.is_empty() && words.iter().all(|word| self.unused_names.contains(word))
     }
 
     fn calls(&mut self, call: JsNodeId, function: JsFunctionId, namesakes: usize) -> bool {
         let JsNode::Call(callee, _) = self.syntax.node(call) else { return false };
-        match (self.syntax.node(*callee), self.value(*callee, &None)) {
-            (_, Ok(Value::Function(other, _))) => other == function,
+        match (self.syntax.node(*callee), self.evaluate(*callee, &None)) {
+            (_, Ok(JsValue::Function(other, _))) => other == function,
             (JsNode::Member(..), _) => {
                 let is_method = self.syntax.function(function).is_some_and(|known| known.method_name.is_some());
                 is_method && namesakes <= MOST_NAMESAKES
