@@ -2,12 +2,12 @@
 //! followed on paper, and whatever has an effect is opaque.
 
 mod builtin_methods;
-mod context;
-mod decide;
+mod call_sites;
+mod calling_contexts;
+mod default_conditions;
 mod evaluate_call;
 mod evaluate_member;
 mod modules;
-mod sites;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -30,7 +30,7 @@ const MAX_CACHED_VALUES: usize = 1_000_000;
 /// How deep one value may rest on others.
 const MAX_EVALUATION_DEPTH: usize = 150;
 
-use decide::plain;
+use default_conditions::as_primitive;
 
 pub(super) struct JsEvaluator<'a> {
     pub syntax: &'a JsSyntax,
@@ -57,7 +57,7 @@ pub(super) struct JsEvaluator<'a> {
     collections_in_progress: HashSet<JsCollection>,
     /// What other files add to a name that they import.
     cross_file_additions: HashMap<JsCollection, Vec<JsNodeId>>,
-    call_index: Option<Rc<sites::Sites>>,
+    call_index: Option<Rc<call_sites::JsCallIndex>>,
     files_by_path: HashMap<&'a str, super::syntax::JsFileId>,
 }
 
@@ -155,7 +155,7 @@ impl<'a> JsEvaluator<'a> {
             JsNode::Name(word, scope) => self.resolve_name(*word, *scope, env),
             JsNode::This(scope) => Ok(self.evaluate_this(*scope, env)?),
             JsNode::Member(object, key) => {
-                if let Some(value) = self.of_process(*object, *key) {
+                if let Some(value) = self.find_process_member(*object, *key) {
                     return Ok(value);
                 }
                 let object = self.evaluate(*object, env)?;
@@ -175,11 +175,13 @@ impl<'a> JsEvaluator<'a> {
             JsNode::Spread(inner) => self.evaluate(*inner, env),
             JsNode::Function(function) => Ok(JsValue::Function(*function, env.clone())),
             JsNode::Class(class) => Ok(JsValue::Class(*class, env.clone())),
-            JsNode::Or(left, right) if self.is_strict => self.one_or_other(*left, *right, env),
+            JsNode::Or(left, right) if self.is_strict => self.decide_or(*left, *right, env),
             JsNode::Or(first, second) => self.evaluate_or(*first, *second, env),
-            JsNode::Not(inner) => self.not(*inner, env),
-            JsNode::And(left, right) if self.is_strict => self.both(*left, *right, env),
-            JsNode::Conditional(test, first, second) if self.is_strict => self.choice(*test, *first, *second, env),
+            JsNode::Not(inner) => self.decide_not(*inner, env),
+            JsNode::And(left, right) if self.is_strict => self.decide_and(*left, *right, env),
+            JsNode::Conditional(test, first, second) if self.is_strict => {
+                self.decide_conditional(*test, *first, *second, env)
+            }
             JsNode::And(left, right) => {
                 let left = self.evaluate(*left, env);
                 match (left, self.evaluate(*right, env)?) {
@@ -220,7 +222,7 @@ impl<'a> JsEvaluator<'a> {
         let (left, right) = (self.evaluate(left, env)?, self.evaluate(right, env)?);
         Ok(match (&left, &right) {
             (JsValue::Text(left), JsValue::Text(right)) => JsValue::Bool((left == right) == wanted),
-            _ if self.is_strict => match (plain(&left), plain(&right)) {
+            _ if self.is_strict => match (as_primitive(&left), as_primitive(&right)) {
                 (Some(left), Some(right)) => JsValue::Bool((left == right) == wanted),
                 _ => JsValue::Opaque(None),
             },

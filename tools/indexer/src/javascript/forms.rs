@@ -53,7 +53,7 @@ pub(super) fn tools(evaluator: &mut JsEvaluator<'_>) -> Vec<Met> {
     for class in (0..syntax.classes.len()).map(|index| JsClassId(index as u32)) {
         evaluator.begin_query();
         // A class that nobody makes gives no tools.
-        if by_path || evaluator.is_made(class) {
+        if by_path || evaluator.is_instantiated(class) {
             evaluator.in_class(class, &mut found);
         }
     }
@@ -128,7 +128,7 @@ impl JsEvaluator<'_> {
             && !matches!(items.first().map(|item| self.evaluate(*item, &None)), Some(Ok(JsValue::Text(_))));
         let items = if server_first { items.get(1..).unwrap_or_default() } else { items };
         let Some((first, rest)) = items.split_first() else { return };
-        for env in self.settle(&[*first], &None) {
+        for env in self.calling_contexts(&[*first], &None) {
             let tool = match self.evaluate(*first, &env) {
                 Ok(JsValue::Text(name)) if !rest.is_empty() => self.of_arguments(&name, rest, &env),
                 Ok(value @ (JsValue::Object(_) | JsValue::Instance(..) | JsValue::Opaque(Some(_)))) => {
@@ -137,7 +137,7 @@ impl JsEvaluator<'_> {
                 _ => None,
             };
             if let Some(tool) = tool {
-                let standing = if self.is_off(call, &env) { Standing::Off } else { Standing::On };
+                let standing = if self.is_disabled(call, &env) { Standing::Off } else { Standing::On };
                 found.push(self.met(tool, call, standing));
             }
         }
@@ -157,7 +157,7 @@ impl JsEvaluator<'_> {
         if !(has("inputSchema") || spreads || (has("parameters") && runs)) {
             return;
         }
-        for env in self.settle(&[node], &None) {
+        for env in self.calling_contexts(&[node], &None) {
             let Ok(value) = self.evaluate(node, &env) else { continue };
             let has_schema = self.raw_member(&value, "inputSchema").is_some() || (has("parameters") && runs);
             if has_schema && let Some(tool) = self.of_value(&value) {
@@ -179,7 +179,7 @@ impl JsEvaluator<'_> {
             return;
         }
         let Some(node) = class.members.first().map(|member| member.value) else { return };
-        for arguments in self.constructions(id) {
+        for arguments in self.constructor_arguments(id) {
             let value = JsValue::Instance(id, arguments);
             let tool = self.of_value(&value);
             found.extend(tool.map(|tool| self.met(tool, node, Standing::Defined)));
@@ -192,7 +192,7 @@ impl JsEvaluator<'_> {
         let Ok(JsValue::Function(function, closure)) = self.evaluate(*handler, &None) else { return };
         let Some(result) = self.syntax.function(function).and_then(|function| function.result) else { return };
         let env = JsFrame::extend(JsFrameOwner::Function(function), vec![JsValue::Opaque(None); 2], &closure);
-        for env in self.settle(&[result], &env) {
+        for env in self.calling_contexts(&[result], &env) {
             let Ok(result) = self.evaluate(result, &env) else { continue };
             let Ok(tools) = self.evaluate_member(&result, &"tools".into()) else { continue };
             self.record_omission(tools.is_over_limit());

@@ -225,7 +225,7 @@ impl JsEvaluator<'_> {
             (JsValue::List(known), _) => {
                 let mut known = known.to_vec();
                 for item in items {
-                    for env in self.settle(&[*item], &None) {
+                    for env in self.calling_contexts(&[*item], &None) {
                         match self.syntax.node(*item) {
                             JsNode::Spread(inner) => {
                                 if let Ok(inner) = self.evaluate(*inner, &env) {
@@ -240,7 +240,7 @@ impl JsEvaluator<'_> {
             }
             (JsValue::Object(known), [key, item]) => {
                 let mut known = known.to_vec();
-                for env in self.settle(&[*key, *item], &None) {
+                for env in self.calling_contexts(&[*key, *item], &None) {
                     if let Ok(JsValue::Text(key)) = self.evaluate(*key, &env) {
                         known.push((key, JsValue::Lazy(*item, env)));
                     }

@@ -20,7 +20,7 @@ impl JsEvaluator<'_> {
                 None => Ok(JsValue::Opaque(None)),
             },
             JsValue::Module(file) => self.exported(*file, key, 0),
-            JsValue::Environment => Ok(self.variable(key)),
+            JsValue::Environment => Ok(self.environment_variable(key)),
             JsValue::Instance(class, arguments) => self.instance_member(*class, arguments, key),
             JsValue::Class(class, env) => self.static_member(*class, env, key),
             JsValue::Opaque(Some((node, env))) => self.opaque_member(*node, &env.clone(), key),

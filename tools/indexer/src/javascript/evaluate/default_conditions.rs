@@ -6,44 +6,44 @@ use crate::javascript::value::{JsEnv, JsEvaluationError, JsValue, JsValueResult}
 use crate::user_supplied_settings::is_user_supplied;
 
 /// A condition that depends on more callers is not decided.
-const MOST_CALLERS: usize = 50;
+const MAX_CALLERS: usize = 50;
 
 /// A value that is known as it is.
 #[derive(PartialEq)]
-pub(super) enum Plain<'a> {
-    Nothing,
-    Truth(bool),
+pub(super) enum JsPrimitive<'a> {
+    Nullish,
+    Bool(bool),
     Number(f64),
     Text(&'a str),
 }
 
-pub(super) fn plain(value: &JsValue) -> Option<Plain<'_>> {
+pub(super) fn as_primitive(value: &JsValue) -> Option<JsPrimitive<'_>> {
     match value {
-        JsValue::Nullish => Some(Plain::Nothing),
-        JsValue::Bool(truth) => Some(Plain::Truth(*truth)),
-        JsValue::Number(number) => Some(Plain::Number(*number)),
-        JsValue::Text(text) => Some(Plain::Text(text)),
+        JsValue::Nullish => Some(JsPrimitive::Nullish),
+        JsValue::Bool(truth) => Some(JsPrimitive::Bool(*truth)),
+        JsValue::Number(number) => Some(JsPrimitive::Number(*number)),
+        JsValue::Text(text) => Some(JsPrimitive::Text(text)),
         _ => None,
     }
 }
 
-fn truth(value: &JsValue) -> Option<bool> {
-    match plain(value) {
-        Some(Plain::Nothing) => Some(false),
-        Some(Plain::Truth(truth)) => Some(truth),
-        Some(Plain::Number(number)) => Some(number != 0.0 && !number.is_nan()),
-        Some(Plain::Text(text)) => Some(!text.is_empty()),
+fn truthiness(value: &JsValue) -> Option<bool> {
+    match as_primitive(value) {
+        Some(JsPrimitive::Nullish) => Some(false),
+        Some(JsPrimitive::Bool(truth)) => Some(truth),
+        Some(JsPrimitive::Number(number)) => Some(number != 0.0 && !number.is_nan()),
+        Some(JsPrimitive::Text(text)) => Some(!text.is_empty()),
         None => None,
     }
 }
 
 impl JsEvaluator<'_> {
     /// Whether a condition holds by default, if that can be said.
-    pub fn decide(&mut self, test: JsNodeId, env: &JsEnv) -> Option<bool> {
+    pub fn decide_condition(&mut self, test: JsNodeId, env: &JsEnv) -> Option<bool> {
         let before = std::mem::replace(&mut self.is_strict, true);
         let truth = match self.evaluate(test, env) {
-            Ok(value) => truth(&value),
-            Err(JsEvaluationError::Unbound(..)) => self.decide_for_all(test, env),
+            Ok(value) => truthiness(&value),
+            Err(JsEvaluationError::Unbound(..)) => self.decide_for_all_callers(test, env),
             Err(JsEvaluationError::OutOfSteps) => None,
         };
         self.is_strict = before;
@@ -51,11 +51,11 @@ impl JsEvaluator<'_> {
     }
 
     /// A condition that depends on who calls: what it comes to for all who do, if that is one thing.
-    fn decide_for_all(&mut self, test: JsNodeId, env: &JsEnv) -> Option<bool> {
-        let ways = self.settle(&[test], env);
-        let (first, rest) = ways.split_first().filter(|_| ways.len() <= MOST_CALLERS)?;
-        let first = truth(&self.evaluate(test, first).ok()?)?;
-        let is_same = |way: &JsEnv| self.evaluate(test, way).ok().and_then(|value| truth(&value)) == Some(first);
+    fn decide_for_all_callers(&mut self, test: JsNodeId, env: &JsEnv) -> Option<bool> {
+        let ways = self.calling_contexts(&[test], env);
+        let (first, rest) = ways.split_first().filter(|_| ways.len() <= MAX_CALLERS)?;
+        let first = truthiness(&self.evaluate(test, first).ok()?)?;
+        let is_same = |way: &JsEnv| self.evaluate(test, way).ok().and_then(|value| truthiness(&value)) == Some(first);
         rest.iter().all(is_same).then_some(first)
     }
 
@@ -64,33 +64,34 @@ impl JsEvaluator<'_> {
         let before = std::mem::replace(&mut self.is_strict, true);
         let value = self.force(value);
         self.is_strict = before;
-        truth(&value.ok()?)
+        truthiness(&value.ok()?)
     }
 
     /// Whether a call or an object is reached only under conditions that are off.
-    pub fn is_off(&mut self, node: JsNodeId, env: &JsEnv) -> bool {
+    pub fn is_disabled(&mut self, node: JsNodeId, env: &JsEnv) -> bool {
         let guards = self.syntax.guards.get(&node).cloned();
-        let is_off = |(test, holds): &(JsNodeId, bool)| self.decide(*test, env).is_some_and(|truth| truth != *holds);
+        let is_off =
+            |(test, holds): &(JsNodeId, bool)| self.decide_condition(*test, env).is_some_and(|truth| truth != *holds);
         if guards.is_some_and(|guards| guards.iter().any(is_off)) {
             return true;
         }
-        self.syntax.enclosing_functions.get(&node).copied().is_some_and(|function| self.is_function_off(function))
+        self.syntax.enclosing_functions.get(&node).copied().is_some_and(|function| self.is_function_disabled(function))
     }
 
     /// Whether all calls of a function are off.
-    fn is_function_off(&mut self, function: JsFunctionId) -> bool {
+    fn is_function_disabled(&mut self, function: JsFunctionId) -> bool {
         if let Some(known) = self.disabled_functions.get(&function) {
             return *known;
         }
         // What calls itself is not off for that.
         self.disabled_functions.insert(function, false);
         let sites = self.call_sites(function);
-        let is_off = (!sites.is_empty() && sites.iter().all(|site| self.is_off(*site, &None)))
+        let is_off = (!sites.is_empty() && sites.iter().all(|site| self.is_disabled(*site, &None)))
             || self
                 .syntax
                 .function(function)
                 .and_then(|known| known.enclosing)
-                .is_some_and(|o| self.is_function_off(o));
+                .is_some_and(|o| self.is_function_disabled(o));
         self.disabled_functions.insert(function, is_off);
         is_off
     }
@@ -108,7 +109,7 @@ impl JsEvaluator<'_> {
         self.dead_functions.insert(function, false);
         let Some(known) = self.syntax.function(function) else { return false };
         let is_named = known.method_name.is_none() && matches!(known.usage, JsFunctionUse::Named);
-        let is_unused = is_named && self.is_unused(function);
+        let is_unused = is_named && self.is_function_unused(function);
         let sites = if is_named && !is_unused { self.call_sites(function) } else { Vec::new() };
         let is_dead = is_unused
             || (!sites.is_empty() && sites.iter().all(|site| self.is_dead(*site)))
@@ -118,7 +119,7 @@ impl JsEvaluator<'_> {
     }
 
     /// What the program is started with: nothing is set but what a user has to give.
-    pub(super) fn of_process(&mut self, object: JsNodeId, key: JsSymbol) -> Option<JsValue> {
+    pub(super) fn find_process_member(&mut self, object: JsNodeId, key: JsSymbol) -> Option<JsValue> {
         let syntax = self.syntax;
         let is_process = |node: JsNodeId| match syntax.node(node) {
             JsNode::Name(word, scope) => {
@@ -134,52 +135,58 @@ impl JsEvaluator<'_> {
     }
 
     /// A variable of the environment.
-    pub(super) fn variable(&self, name: &str) -> JsValue {
+    pub(super) fn environment_variable(&self, name: &str) -> JsValue {
         if is_user_supplied(name) { JsValue::Opaque(None) } else { JsValue::Nullish }
     }
 
-    pub(super) fn not(&mut self, inner: JsNodeId, env: &JsEnv) -> JsValueResult {
+    pub(super) fn decide_not(&mut self, inner: JsNodeId, env: &JsEnv) -> JsValueResult {
         if !self.is_strict {
             return Ok(JsValue::Opaque(None));
         }
         let inner = self.evaluate(inner, env)?;
-        Ok(truth(&inner).map_or(JsValue::Opaque(None), |truth| JsValue::Bool(!truth)))
+        Ok(truthiness(&inner).map_or(JsValue::Opaque(None), |truth| JsValue::Bool(!truth)))
     }
 
-    pub(super) fn both(&mut self, left: JsNodeId, right: JsNodeId, env: &JsEnv) -> JsValueResult {
+    pub(super) fn decide_and(&mut self, left: JsNodeId, right: JsNodeId, env: &JsEnv) -> JsValueResult {
         let left = self.evaluate(left, env)?;
-        match truth(&left) {
+        match truthiness(&left) {
             Some(false) => Ok(left),
             Some(true) => self.evaluate(right, env),
             None => {
                 let right = self.evaluate(right, env)?;
-                Ok(if truth(&right) == Some(false) { right } else { JsValue::Opaque(None) })
+                Ok(if truthiness(&right) == Some(false) { right } else { JsValue::Opaque(None) })
             }
         }
     }
 
-    pub(super) fn one_or_other(&mut self, left: JsNodeId, right: JsNodeId, env: &JsEnv) -> JsValueResult {
+    pub(super) fn decide_or(&mut self, left: JsNodeId, right: JsNodeId, env: &JsEnv) -> JsValueResult {
         let left = self.evaluate(left, env)?;
-        match truth(&left) {
+        match truthiness(&left) {
             Some(true) => Ok(left),
             Some(false) => self.evaluate(right, env),
             None if matches!(left, JsValue::Opaque(_)) => {
                 let right = self.evaluate(right, env)?;
-                Ok(if truth(&right) == Some(true) { right } else { JsValue::Opaque(None) })
+                Ok(if truthiness(&right) == Some(true) { right } else { JsValue::Opaque(None) })
             }
             // A list or an object is true.
             None => Ok(left),
         }
     }
 
-    pub(super) fn choice(&mut self, test: JsNodeId, first: JsNodeId, second: JsNodeId, env: &JsEnv) -> JsValueResult {
+    pub(super) fn decide_conditional(
+        &mut self,
+        test: JsNodeId,
+        first: JsNodeId,
+        second: JsNodeId,
+        env: &JsEnv,
+    ) -> JsValueResult {
         let test = self.evaluate(test, env)?;
-        match truth(&test) {
+        match truthiness(&test) {
             Some(true) => self.evaluate(first, env),
             Some(false) => self.evaluate(second, env),
             None => {
                 let (first, second) = (self.evaluate(first, env)?, self.evaluate(second, env)?);
-                let is_one = truth(&first).is_some() && truth(&first) == truth(&second);
+                let is_one = truthiness(&first).is_some() && truthiness(&first) == truthiness(&second);
                 Ok(if is_one { first } else { JsValue::Opaque(None) })
             }
         }

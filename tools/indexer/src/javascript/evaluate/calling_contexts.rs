@@ -7,26 +7,26 @@ use crate::javascript::syntax::{JsClassId, JsFunctionId, JsFunctionUse, JsNode, 
 use crate::javascript::value::{JsEnv, JsEvaluationError, JsFrame, JsFrameOwner, JsValue};
 
 /// How many calls and loops may lie around one another.
-const LONGEST_ROAD: usize = 7;
+const MAX_CONTEXT_DEPTH: usize = 7;
 /// How many ways are looked at.
-const MOST_WAYS: usize = 3_000;
+const MAX_CONTEXTS: usize = 3_000;
 
 impl JsEvaluator<'_> {
     /// The surroundings in which all these expressions have values.
-    pub fn settle(&mut self, nodes: &[JsNodeId], env: &JsEnv) -> Vec<JsEnv> {
-        self.settle_within(nodes, env, LONGEST_ROAD)
+    pub fn calling_contexts(&mut self, nodes: &[JsNodeId], env: &JsEnv) -> Vec<JsEnv> {
+        self.contexts_within(nodes, env, MAX_CONTEXT_DEPTH)
     }
 
-    fn settle_within(&mut self, nodes: &[JsNodeId], env: &JsEnv, road: usize) -> Vec<JsEnv> {
+    fn contexts_within(&mut self, nodes: &[JsNodeId], env: &JsEnv, road: usize) -> Vec<JsEnv> {
         for node in nodes {
-            let Some((owner, index)) = self.open(*node, env) else { continue };
+            let Some((owner, index)) = self.find_unbound(*node, env) else { continue };
             if road == 0 {
                 return Vec::new();
             }
             let mut ways = Vec::new();
-            for way in self.ways(owner, index, env, road - 1) {
-                ways.extend(self.settle_within(nodes, &way, road - 1));
-                if ways.len() > MOST_WAYS {
+            for way in self.owner_contexts(owner, index, env, road - 1) {
+                ways.extend(self.contexts_within(nodes, &way, road - 1));
+                if ways.len() > MAX_CONTEXTS {
                     self.record_omission(true);
                     break;
                 }
@@ -37,7 +37,7 @@ impl JsEvaluator<'_> {
     }
 
     /// What a value waits for. Of an object, its name: it is what we are after.
-    fn open(&mut self, node: JsNodeId, env: &JsEnv) -> Option<(JsFrameOwner, usize)> {
+    fn find_unbound(&mut self, node: JsNodeId, env: &JsEnv) -> Option<(JsFrameOwner, usize)> {
         let found = self.evaluate(node, env).and_then(|value| match value {
             JsValue::Object(_) => {
                 self.evaluate_member(&value, &"name".into())?;
@@ -51,19 +51,19 @@ impl JsEvaluator<'_> {
         }
     }
 
-    fn ways(&mut self, owner: JsFrameOwner, index: usize, env: &JsEnv, road: usize) -> Vec<JsEnv> {
+    fn owner_contexts(&mut self, owner: JsFrameOwner, index: usize, env: &JsEnv, road: usize) -> Vec<JsEnv> {
         match owner {
             JsFrameOwner::Loop(id) => {
                 let Some(over) = self.syntax.loops.get(id.0 as usize).copied() else { return Vec::new() };
-                self.over(over, env, road, |_, element| vec![element], owner)
+                self.loop_contexts(over, env, road, |_, element| vec![element], owner)
             }
-            JsFrameOwner::Class(class) => self.instances(class, env),
-            JsFrameOwner::Function(function) => self.callers(function, index, env, road),
+            JsFrameOwner::Class(class) => self.instance_contexts(class, env),
+            JsFrameOwner::Function(function) => self.caller_contexts(function, index, env, road),
         }
     }
 
     /// One way for each element.
-    fn over(
+    fn loop_contexts(
         &mut self,
         list: JsNodeId,
         env: &JsEnv,
@@ -72,7 +72,7 @@ impl JsEvaluator<'_> {
         owner: JsFrameOwner,
     ) -> Vec<JsEnv> {
         let mut ways = Vec::new();
-        for env in self.settle_within(&[list], env, road) {
+        for env in self.contexts_within(&[list], env, road) {
             let Ok(value) = self.evaluate(list, &env) else { continue };
             self.record_omission(value.is_over_limit());
             for (place, element) in self.elements(&value).into_iter().enumerate() {
@@ -82,7 +82,7 @@ impl JsEvaluator<'_> {
         ways
     }
 
-    fn callers(&mut self, function: JsFunctionId, index: usize, env: &JsEnv, road: usize) -> Vec<JsEnv> {
+    fn caller_contexts(&mut self, function: JsFunctionId, index: usize, env: &JsEnv, road: usize) -> Vec<JsEnv> {
         let syntax = self.syntax;
         let owner = JsFrameOwner::Function(function);
         match syntax.function(function).map(|function| function.usage) {
@@ -91,22 +91,24 @@ impl JsEvaluator<'_> {
                 let JsNode::Member(list, method) = syntax.node(*callee) else { return Vec::new() };
                 match syntax.symbol_text(*method) {
                     "map" | "forEach" | "flatMap" | "filter" | "some" | "every" | "find" => {
-                        self.over(*list, env, road, |_, element| vec![element], owner)
+                        self.loop_contexts(*list, env, road, |_, element| vec![element], owner)
                     }
-                    "reduce" => self.over(*list, env, road, |_, element| vec![JsValue::Opaque(None), element], owner),
+                    "reduce" => {
+                        self.loop_contexts(*list, env, road, |_, element| vec![JsValue::Opaque(None), element], owner)
+                    }
                     "from" => match items.first() {
-                        Some(list) => self.over(*list, env, road, |_, element| vec![element], owner),
+                        Some(list) => self.loop_contexts(*list, env, road, |_, element| vec![element], owner),
                         None => Vec::new(),
                     },
                     _ => Vec::new(),
                 }
             }
-            Some(JsFunctionUse::Called(call)) => self.at_site(call, owner, index, env, road),
+            Some(JsFunctionUse::Called(call)) => self.call_site_contexts(call, owner, index, env, road),
             Some(JsFunctionUse::Named) => {
                 let mut ways = Vec::new();
                 for call in self.call_sites(function) {
-                    ways.extend(self.at_site(call, owner, index, env, road));
-                    if ways.len() > MOST_WAYS {
+                    ways.extend(self.call_site_contexts(call, owner, index, env, road));
+                    if ways.len() > MAX_CONTEXTS {
                         self.record_omission(true);
                         break;
                     }
@@ -117,11 +119,18 @@ impl JsEvaluator<'_> {
         }
     }
 
-    fn at_site(&mut self, call: JsNodeId, owner: JsFrameOwner, index: usize, env: &JsEnv, road: usize) -> Vec<JsEnv> {
+    fn call_site_contexts(
+        &mut self,
+        call: JsNodeId,
+        owner: JsFrameOwner,
+        index: usize,
+        env: &JsEnv,
+        road: usize,
+    ) -> Vec<JsEnv> {
         let (JsNode::Call(_, items) | JsNode::New(_, items)) = self.syntax.node(call) else { return Vec::new() };
         let around = if matches!(owner, JsFrameOwner::Function(_)) { &None } else { env };
         let settled = match items.get(index) {
-            Some(item) => self.settle_within(&[*item], around, road),
+            Some(item) => self.contexts_within(&[*item], around, road),
             None => vec![around.clone()],
         };
         let mut ways = Vec::new();
@@ -134,12 +143,12 @@ impl JsEvaluator<'_> {
     }
 
     /// `this` of a class: an instance of it, or of a class made from it.
-    fn instances(&mut self, class: JsClassId, env: &JsEnv) -> Vec<JsEnv> {
+    fn instance_contexts(&mut self, class: JsClassId, env: &JsEnv) -> Vec<JsEnv> {
         let mut ways = Vec::new();
         for index in 0..self.syntax.classes.len() {
             let id = JsClassId(index as u32);
-            if self.is_made_from(id, class) && self.is_made(id) {
-                for arguments in self.constructions(id) {
+            if self.is_subclass_of(id, class) && self.is_instantiated(id) {
+                for arguments in self.constructor_arguments(id) {
                     let this = JsValue::Instance(id, arguments);
                     ways.push(JsFrame::extend(JsFrameOwner::Class(class), vec![this], env));
                 }
@@ -148,7 +157,7 @@ impl JsEvaluator<'_> {
         ways
     }
 
-    fn is_made_from(&mut self, class: JsClassId, ancestor: JsClassId) -> bool {
+    fn is_subclass_of(&mut self, class: JsClassId, ancestor: JsClassId) -> bool {
         let mut at = Some(class);
         for _ in 0..10 {
             match at {
@@ -161,9 +170,9 @@ impl JsEvaluator<'_> {
     }
 
     /// The arguments a class is made with, wherever that is; without any, if nowhere.
-    pub fn constructions(&mut self, class: JsClassId) -> Vec<Rc<Vec<JsValue>>> {
+    pub fn constructor_arguments(&mut self, class: JsClassId) -> Vec<Rc<Vec<JsValue>>> {
         let mut found = Vec::new();
-        for new in self.news_of(class) {
+        for new in self.constructor_calls(class) {
             if let JsNode::New(_, items) = self.syntax.node(new)
                 && !items.is_empty()
                 && let Ok(arguments) = self.evaluate_arguments(items, &None)

@@ -7,42 +7,42 @@ use crate::javascript::syntax::{JsBindingSource, JsClassId, JsFunctionId, JsNode
 use crate::javascript::value::{JsEvaluationError, JsValue};
 
 /// A method name that more classes share says nothing about which of them is called.
-const MOST_NAMESAKES: usize = 2;
+const MAX_SAME_NAME_METHODS: usize = 2;
 
 #[derive(Default)]
-pub(super) struct Sites {
+pub(super) struct JsCallIndex {
     /// Calls by the word in front of the parenthesis.
-    by_word: HashMap<JsSymbol, Vec<JsNodeId>>,
+    calls_by_name: HashMap<JsSymbol, Vec<JsNodeId>>,
     /// The words a function is declared by.
-    words: HashMap<JsFunctionId, Vec<JsSymbol>>,
-    methods: HashMap<JsSymbol, usize>,
+    function_names: HashMap<JsFunctionId, Vec<JsSymbol>>,
+    method_counts: HashMap<JsSymbol, usize>,
     /// `new` expressions by the class they make.
-    made: HashMap<JsClassId, Vec<JsNodeId>>,
+    constructor_calls: HashMap<JsClassId, Vec<JsNodeId>>,
     /// Whether some `new` makes whatever it is given.
-    makes_any: bool,
+    has_dynamic_new: bool,
 }
 
-impl Sites {
+impl JsCallIndex {
     fn new(syntax: &JsSyntax) -> Self {
         let mut sites = Self::default();
         for call in syntax.calls.iter().chain(&syntax.constructor_calls) {
             if let JsNode::Call(callee, _) | JsNode::New(callee, _) = syntax.node(*call)
                 && let JsNode::Name(word, _) | JsNode::Member(_, word) = syntax.node(*callee)
             {
-                sites.by_word.entry(*word).or_default().push(*call);
+                sites.calls_by_name.entry(*word).or_default().push(*call);
             }
         }
         for ((_, word), binding) in &syntax.bindings_by_name {
             if let Some(JsBindingSource::Node(node)) = syntax.binding(*binding).map(|binding| &binding.source)
                 && let JsNode::Function(function) = syntax.node(*node)
             {
-                sites.words.entry(*function).or_default().push(*word);
+                sites.function_names.entry(*function).or_default().push(*word);
             }
         }
         for (index, function) in syntax.functions.iter().enumerate() {
             if let Some(word) = function.method_name {
-                *sites.methods.entry(word).or_default() += 1;
-                sites.words.entry(JsFunctionId(index as u32)).or_default().push(word);
+                *sites.method_counts.entry(word).or_default() += 1;
+                sites.function_names.entry(JsFunctionId(index as u32)).or_default().push(word);
             }
         }
         sites.add_aliases(syntax);
@@ -60,7 +60,7 @@ impl Sites {
                 aliases.entry(*name).or_default().push(*word);
             }
         }
-        for words in self.words.values_mut() {
+        for words in self.function_names.values_mut() {
             let more: Vec<JsSymbol> = words.iter().filter_map(|word| aliases.get(word)).flatten().copied().collect();
             words.extend(more);
             words.sort_by_key(|word| word.0);
@@ -70,19 +70,19 @@ impl Sites {
 }
 
 impl JsEvaluator<'_> {
-    fn sites(&mut self) -> Rc<Sites> {
+    fn call_index(&mut self) -> Rc<JsCallIndex> {
         if let Some(sites) = &self.call_index {
             return Rc::clone(sites);
         }
         let syntax = self.syntax;
-        let mut sites = Sites::new(syntax);
+        let mut sites = JsCallIndex::new(syntax);
         for new in &syntax.constructor_calls {
             if let JsNode::New(callee, _) = syntax.node(*new)
                 && matches!(syntax.node(*callee), JsNode::Name(..) | JsNode::Member(..))
             {
                 match self.evaluate(*callee, &None) {
-                    Ok(JsValue::Class(class, _)) => sites.made.entry(class).or_default().push(*new),
-                    Err(JsEvaluationError::Unbound(..)) => sites.makes_any = true,
+                    Ok(JsValue::Class(class, _)) => sites.constructor_calls.entry(class).or_default().push(*new),
+                    Err(JsEvaluationError::Unbound(..)) => sites.has_dynamic_new = true,
                     _ => {}
                 }
             }
@@ -93,14 +93,14 @@ impl JsEvaluator<'_> {
     }
 
     /// Where the class is made.
-    pub(super) fn news_of(&mut self, class: JsClassId) -> Vec<JsNodeId> {
-        self.sites().made.get(&class).cloned().unwrap_or_default()
+    pub(super) fn constructor_calls(&mut self, class: JsClassId) -> Vec<JsNodeId> {
+        self.call_index().constructor_calls.get(&class).cloned().unwrap_or_default()
     }
 
     /// Whether instances of the class may exist.
-    pub fn is_made(&mut self, class: JsClassId) -> bool {
-        let sites = self.sites();
-        sites.makes_any || sites.made.contains_key(&class)
+    pub fn is_instantiated(&mut self, class: JsClassId) -> bool {
+        let sites = self.call_index();
+        sites.has_dynamic_new || sites.constructor_calls.contains_key(&class)
     }
 
     /// The calls of this function, in the order of the sources.
@@ -109,14 +109,14 @@ impl JsEvaluator<'_> {
         if let Some(id) = syntax.function(function).and_then(|known| known.class)
             && syntax.class(id).is_some_and(|class| class.constructor == Some(function))
         {
-            return self.news_of(id);
+            return self.constructor_calls(id);
         }
-        let sites = self.sites();
+        let sites = self.call_index();
         let mut found = Vec::new();
-        for word in sites.words.get(&function).map(Vec::as_slice).unwrap_or_default() {
-            let namesakes = sites.methods.get(word).copied().unwrap_or_default();
-            for call in sites.by_word.get(word).map(Vec::as_slice).unwrap_or_default() {
-                if self.calls(*call, function, namesakes) {
+        for word in sites.function_names.get(&function).map(Vec::as_slice).unwrap_or_default() {
+            let namesakes = sites.method_counts.get(word).copied().unwrap_or_default();
+            for call in sites.calls_by_name.get(word).map(Vec::as_slice).unwrap_or_default() {
+                if self.is_call_of(*call, function, namesakes) {
                     found.push(*call);
                 }
             }
@@ -127,19 +127,19 @@ impl JsEvaluator<'_> {
     }
 
     /// Whether a function has a name, and nobody uses it.
-    pub(super) fn is_unused(&mut self, function: JsFunctionId) -> bool {
-        let sites = self.sites();
-        let words = sites.words.get(&function).map(Vec::as_slice).unwrap_or_default();
+    pub(super) fn is_function_unused(&mut self, function: JsFunctionId) -> bool {
+        let sites = self.call_index();
+        let words = sites.function_names.get(&function).map(Vec::as_slice).unwrap_or_default();
         !words.is_empty() && words.iter().all(|word| self.unused_names.contains(word))
     }
 
-    fn calls(&mut self, call: JsNodeId, function: JsFunctionId, namesakes: usize) -> bool {
+    fn is_call_of(&mut self, call: JsNodeId, function: JsFunctionId, namesakes: usize) -> bool {
         let JsNode::Call(callee, _) = self.syntax.node(call) else { return false };
         match (self.syntax.node(*callee), self.evaluate(*callee, &None)) {
             (_, Ok(JsValue::Function(other, _))) => other == function,
             (JsNode::Member(..), _) => {
                 let is_method = self.syntax.function(function).is_some_and(|known| known.method_name.is_some());
-                is_method && namesakes <= MOST_NAMESAKES
+                is_method && namesakes <= MAX_SAME_NAME_METHODS
             }
             _ => false,
         }
