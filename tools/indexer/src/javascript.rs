@@ -4,19 +4,19 @@
 //! defining a tool are looked for (`forms`); names, descriptions and schemas that are written
 //! elsewhere are followed on paper (`classifier_evaluation`).
 
-mod alias;
 mod default;
-mod entry;
+mod entry_points;
 mod evaluate;
+mod file_selection;
 mod forms;
+mod import_aliases;
 mod lower;
 mod manifest;
 mod schema;
-mod select;
 mod source_parser;
 mod syntax;
 mod tool;
-mod unused;
+mod unused_functions;
 mod value;
 mod zod;
 
@@ -51,13 +51,14 @@ fn run_with_stack<T: Send>(stack: usize, read: impl FnOnce() -> T + Send) -> T {
 }
 
 fn read_package(files: &[SourceFile<'_>]) -> ToolExtraction {
-    let named = entry::Named::of(files);
-    let chosen = select::sources(files, &named);
-    if !select::is_server(files, &chosen.files) {
+    let named = entry_points::PackageJsonPaths::of(files);
+    let chosen = file_selection::select_files(files, &named);
+    if !file_selection::has_mcp_server(files, &chosen.files) {
         return manifest::tools(files);
     }
     let mut syntax = syntax::JsSyntax::default();
-    let passed_over = if chosen.passed_over > 0 { chosen.passed_over } else { parse_files(&mut syntax, &chosen.files) };
+    let passed_over =
+        if chosen.excluded_count > 0 { chosen.excluded_count } else { parse_files(&mut syntax, &chosen.files) };
     if passed_over > 0 {
         return ToolExtraction::incomplete(passed_over);
     }
@@ -81,12 +82,16 @@ fn parse_files(syntax: &mut syntax::JsSyntax, files: &[SourceFile<'_>]) -> usize
     0
 }
 
-fn extract_defined_tools(syntax: &syntax::JsSyntax, files: &[SourceFile<'_>], named: &entry::Named) -> ToolExtraction {
+fn extract_defined_tools(
+    syntax: &syntax::JsSyntax,
+    files: &[SourceFile<'_>],
+    named: &entry_points::PackageJsonPaths,
+) -> ToolExtraction {
     let mut evaluator = evaluate::JsEvaluator::new(syntax, named);
-    let entries = named.entries(&evaluator);
+    let entries = named.resolve(&evaluator);
     // What a program calls that cannot be read, nobody knows.
     if entries.has_all_programs {
-        evaluator.unused_names = unused::words(&evaluator, files, &entries);
+        evaluator.unused_names = unused_functions::unused_function_names(&evaluator, files, &entries);
     }
     let met = forms::tools(&mut evaluator);
     if evaluator.is_truncated() {

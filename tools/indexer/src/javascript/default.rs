@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::entry::Entries;
+use super::entry_points::JsEntryPoints;
 use super::evaluate::JsEvaluator;
 use super::forms::{Met, Standing};
 use super::syntax::{JsFileId, JsNode};
@@ -31,11 +31,11 @@ struct Named {
 /// The tools, each with whether it is there by default. What no program of the package has is none of its tools.
 pub(super) fn by_default(
     evaluator: &JsEvaluator<'_>,
-    entries: &Entries,
+    entries: &JsEntryPoints,
     files: &[SourceFile<'_>],
     met: Vec<Met>,
 ) -> Vec<ExtractedTool> {
-    let imports = evaluator.imports();
+    let imports = evaluator.import_graph();
     let (main, any) = (reached(&imports, &entries.main), reached(&imports, &entries.all));
     let counted = counted(evaluator, &imports, files, [&main, &any], &met);
     let mut names: HashMap<String, Named> = HashMap::new();

@@ -7,14 +7,14 @@ mod calling_contexts;
 mod default_conditions;
 mod evaluate_call;
 mod evaluate_member;
-mod modules;
+mod module_resolution;
 
 use std::{
     collections::{HashMap, HashSet},
     rc::Rc,
 };
 
-use super::entry::Named;
+use super::entry_points::PackageJsonPaths;
 use super::syntax::{
     JsBindingId, JsBindingSource, JsCollection, JsFunctionId, JsNode, JsNodeId, JsObjectEntry, JsPatternStep,
     JsScopeId, JsSymbol, JsSyntax,
@@ -35,7 +35,7 @@ use default_conditions::as_primitive;
 pub(super) struct JsEvaluator<'a> {
     pub syntax: &'a JsSyntax,
     /// What the package says of its own files.
-    package_paths: &'a Named,
+    package_paths: &'a PackageJsonPaths,
     steps: usize,
     step_limit: usize,
     /// Whether some of what was asked for last was left out, and whether that was so where there are tools.
@@ -62,7 +62,7 @@ pub(super) struct JsEvaluator<'a> {
 }
 
 impl<'a> JsEvaluator<'a> {
-    pub fn new(syntax: &'a JsSyntax, named: &'a Named) -> Self {
+    pub fn new(syntax: &'a JsSyntax, named: &'a PackageJsonPaths) -> Self {
         let mut evaluator = Self {
             syntax,
             package_paths: named,
@@ -80,9 +80,9 @@ impl<'a> JsEvaluator<'a> {
             collections_in_progress: HashSet::new(),
             cross_file_additions: HashMap::new(),
             call_index: None,
-            files_by_path: modules::paths(syntax),
+            files_by_path: module_resolution::files_by_path(syntax),
         };
-        evaluator.cross_file_additions = evaluator.find_additions_from_afar();
+        evaluator.cross_file_additions = evaluator.collect_cross_file_additions();
         evaluator
     }
 
@@ -198,7 +198,7 @@ impl<'a> JsEvaluator<'a> {
                 _ => self.evaluate_uncertain(*first, *second, env),
             },
             JsNode::Equal(left, right, wanted) => self.evaluate_equality(*left, *right, *wanted, env),
-            JsNode::Module(from, specifier) => Ok(match self.resolve(*from, specifier) {
+            JsNode::Module(from, specifier) => Ok(match self.resolve_import(*from, specifier) {
                 Some(file) => JsValue::Module(file),
                 None => JsValue::Opaque(None),
             }),
@@ -258,7 +258,7 @@ impl<'a> JsEvaluator<'a> {
                 None => JsValue::Opaque(None),
             },
             JsBindingSource::Loop(id) => self.frame_value(JsFrameOwner::Loop(*id), 0, env, None)?,
-            JsBindingSource::Import(from, specifier, word) => self.imported(*from, specifier, *word)?,
+            JsBindingSource::Import(from, specifier, word) => self.evaluate_import(*from, specifier, *word)?,
         };
         for step in &binding.path {
             value = self.apply_step(&value, *step)?;

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::select::is_own;
+use super::file_selection::is_package_file;
 use super::tool;
 use gatelodge_catalogue::SourceFile;
 
@@ -10,7 +10,8 @@ use crate::tool_extraction::ToolExtraction;
 
 /// The tools that the manifest names; without their schemas, it is for where the code is silent.
 pub(super) fn tools(files: &[SourceFile<'_>]) -> ToolExtraction {
-    let manifest = files.iter().filter(|file| is_own(file.path, "manifest.json")).min_by_key(|file| file.path.len());
+    let manifest =
+        files.iter().filter(|file| is_package_file(file.path, "manifest.json")).min_by_key(|file| file.path.len());
     let Some(Ok(Json::Object(manifest))) = manifest.map(|file| serde_json::from_str(file.text)) else {
         return ToolExtraction::default();
     };

@@ -19,7 +19,7 @@ impl JsEvaluator<'_> {
                 Some((_, value)) => self.force(value),
                 None => Ok(JsValue::Opaque(None)),
             },
-            JsValue::Module(file) => self.exported(*file, key, 0),
+            JsValue::Module(file) => self.evaluate_export(*file, key, 0),
             JsValue::Environment => Ok(self.environment_variable(key)),
             JsValue::Instance(class, arguments) => self.instance_member(*class, arguments, key),
             JsValue::Class(class, env) => self.static_member(*class, env, key),

@@ -12,57 +12,59 @@ use crate::javascript::syntax::{
 use crate::javascript::value::{JsValue, JsValueResult};
 
 /// How many modules may hand a name on.
-const LONGEST_CHAIN: usize = 12;
-const ENDINGS: [&str; 8] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx"];
+const MAX_REEXPORT_DEPTH: usize = 12;
+const SOURCE_EXTENSIONS: [&str; 8] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx"];
 
 /// The files by path without ending of a compiled file, so that `./a.js` finds `a.ts`.
-pub(super) fn paths(syntax: &JsSyntax) -> HashMap<&str, JsFileId> {
+pub(super) fn files_by_path(syntax: &JsSyntax) -> HashMap<&str, JsFileId> {
     let paths = syntax.files.iter().map(|file| file.path.as_str());
     paths.enumerate().map(|(index, path)| (path, JsFileId(index as u32))).collect()
 }
 
 impl JsEvaluator<'_> {
     /// Which files a file imports.
-    pub fn imports(&self) -> HashMap<JsFileId, Vec<JsFileId>> {
+    pub fn import_graph(&self) -> HashMap<JsFileId, Vec<JsFileId>> {
         let mut all: HashMap<JsFileId, Vec<JsFileId>> = HashMap::new();
         for (from, specifier) in &self.syntax.imports {
-            all.entry(*from).or_default().extend(self.resolve(*from, specifier));
+            all.entry(*from).or_default().extend(self.resolve_import(*from, specifier));
         }
         all
     }
 
     /// The file that a path means, as seen from a folder.
-    pub fn beside(&self, folder: &str, path: &str) -> Option<JsFileId> {
+    pub fn find_file_from(&self, folder: &str, path: &str) -> Option<JsFileId> {
         let path = path.trim_start_matches("./");
-        self.by_path(&if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") })
+        self.find_file(&if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") })
     }
 
     /// The files that others import.
     pub fn imported_files(&self) -> HashSet<JsFileId> {
         let imports = self.syntax.imports.iter();
-        imports.filter_map(|(from, specifier)| self.resolve(*from, specifier).filter(|file| file != from)).collect()
+        imports
+            .filter_map(|(from, specifier)| self.resolve_import(*from, specifier).filter(|file| file != from))
+            .collect()
     }
 
     /// The files that others take with all that they export, whatever that is called.
-    pub fn taken_whole(&self) -> HashSet<JsFileId> {
+    pub fn wholly_imported_files(&self) -> HashSet<JsFileId> {
         let bindings = self.syntax.bindings.iter().filter_map(|binding| match &binding.source {
-            JsBindingSource::Import(from, specifier, None) => self.resolve(*from, specifier),
+            JsBindingSource::Import(from, specifier, None) => self.resolve_import(*from, specifier),
             _ => None,
         });
         let files = self.syntax.files.iter().enumerate();
         let stars = files.flat_map(|(at, file)| file.star_exports.iter().map(move |star| (JsFileId(at as u32), star)));
-        let stars = stars.filter_map(|(from, star)| self.resolve(from, star));
+        let stars = stars.filter_map(|(from, star)| self.resolve_import(from, star));
         let required = self.syntax.whole_module_requires();
-        let required = required.into_iter().filter_map(|(from, specifier)| self.resolve(from, specifier));
+        let required = required.into_iter().filter_map(|(from, specifier)| self.resolve_import(from, specifier));
         bindings.chain(stars).chain(required).collect()
     }
 
     /// Additions to an imported name belong to where it is declared.
-    pub(super) fn find_additions_from_afar(&self) -> HashMap<JsCollection, Vec<JsNodeId>> {
+    pub(super) fn collect_cross_file_additions(&self) -> HashMap<JsCollection, Vec<JsNodeId>> {
         let mut found: HashMap<JsCollection, Vec<JsNodeId>> = HashMap::new();
         for (collection, calls) in &self.syntax.additions {
             if let JsCollection::Binding(id) = collection
-                && let Some(origin) = self.origin(*id).filter(|origin| origin != id)
+                && let Some(origin) = self.find_original_binding(*id).filter(|origin| origin != id)
             {
                 found.entry(JsCollection::Binding(origin)).or_default().extend(calls);
             }
@@ -72,22 +74,22 @@ impl JsEvaluator<'_> {
         found
     }
 
-    fn origin(&self, binding: JsBindingId) -> Option<JsBindingId> {
+    fn find_original_binding(&self, binding: JsBindingId) -> Option<JsBindingId> {
         let mut at = binding;
-        for _ in 0..LONGEST_CHAIN {
+        for _ in 0..MAX_REEXPORT_DEPTH {
             let JsBindingSource::Import(from, specifier, Some(word)) = &self.syntax.binding(at)?.source else { break };
-            let file = self.syntax.file(self.resolve(*from, specifier)?)?;
+            let file = self.syntax.file(self.resolve_import(*from, specifier)?)?;
             let JsNode::Name(word, scope) = self.syntax.node(*file.exports.get(word)?) else { return None };
             at = self.syntax.find_binding(*word, *scope)?;
         }
         Some(at)
     }
 
-    pub(super) fn resolve(&self, from: JsFileId, specifier: &str) -> Option<JsFileId> {
+    pub(super) fn resolve_import(&self, from: JsFileId, specifier: &str) -> Option<JsFileId> {
         let from = &self.syntax.file(from)?.path;
         if !specifier.starts_with('.') {
             let paths = self.package_paths.aliases.paths(specifier);
-            return paths.iter().find_map(|path| self.beside(&self.package_paths.root, path));
+            return paths.iter().find_map(|path| self.find_file_from(&self.package_paths.root, path));
         }
         let mut parts: Vec<&str> = from.split('/').collect();
         parts.pop();
@@ -100,12 +102,12 @@ impl JsEvaluator<'_> {
                 part => parts.push(part),
             }
         }
-        self.by_path(&parts.join("/"))
+        self.find_file(&parts.join("/"))
     }
 
-    fn by_path(&self, path: &str) -> Option<JsFileId> {
+    fn find_file(&self, path: &str) -> Option<JsFileId> {
         let find = |path: String| self.files_by_path.get(path.as_str()).copied();
-        let ended = |path: &str| ENDINGS.iter().find_map(|ending| find(format!("{path}{ending}")));
+        let ended = |path: &str| SOURCE_EXTENSIONS.iter().find_map(|ending| find(format!("{path}{ending}")));
         let direct = find(path.to_owned()).or_else(|| ended(path)).or_else(|| ended(&format!("{path}/index")));
         direct.or_else(|| {
             let (stem, ending) = path.rsplit_once('.')?;
@@ -119,25 +121,25 @@ impl JsEvaluator<'_> {
         })
     }
 
-    pub(super) fn imported(&mut self, from: JsFileId, specifier: &str, word: Option<JsSymbol>) -> JsValueResult {
-        match (self.resolve(from, specifier), word) {
+    pub(super) fn evaluate_import(&mut self, from: JsFileId, specifier: &str, word: Option<JsSymbol>) -> JsValueResult {
+        match (self.resolve_import(from, specifier), word) {
             (None, _) => Ok(JsValue::Opaque(None)),
             (Some(file), None) => Ok(JsValue::Module(file)),
-            (Some(file), Some(word)) => self.exported(file, &self.syntax.shared_symbol_text(word), 0),
+            (Some(file), Some(word)) => self.evaluate_export(file, &self.syntax.shared_symbol_text(word), 0),
         }
     }
 
-    pub(super) fn exported(&mut self, file: JsFileId, key: &Rc<str>, depth: usize) -> JsValueResult {
+    pub(super) fn evaluate_export(&mut self, file: JsFileId, key: &Rc<str>, depth: usize) -> JsValueResult {
         let syntax = self.syntax;
-        let Some(known) = syntax.file(file).filter(|_| depth < LONGEST_CHAIN) else {
+        let Some(known) = syntax.file(file).filter(|_| depth < MAX_REEXPORT_DEPTH) else {
             return Ok(JsValue::Opaque(None));
         };
         if let Some(node) = syntax.find_symbol(key).and_then(|word| known.exports.get(&word)) {
             return self.evaluate(*node, &None);
         }
         for specifier in &known.star_exports {
-            if let Some(next) = self.resolve(file, specifier) {
-                let value = self.exported(next, key, depth + 1)?;
+            if let Some(next) = self.resolve_import(file, specifier) {
+                let value = self.evaluate_export(next, key, depth + 1)?;
                 if !matches!(value, JsValue::Opaque(None)) {
                     return Ok(value);
                 }
@@ -158,7 +160,7 @@ impl JsEvaluator<'_> {
     /// Everything a module exports, by name.
     pub(super) fn all_exports(&mut self, file: JsFileId, depth: usize) -> Vec<(Rc<str>, JsValue)> {
         let syntax = self.syntax;
-        let Some(known) = syntax.file(file).filter(|_| depth < LONGEST_CHAIN) else { return Vec::new() };
+        let Some(known) = syntax.file(file).filter(|_| depth < MAX_REEXPORT_DEPTH) else { return Vec::new() };
         let mut all: Vec<_> = known
             .exports
             .iter()
@@ -167,7 +169,7 @@ impl JsEvaluator<'_> {
         // The map has no order of its own.
         all.sort_by(|left, right| left.0.cmp(&right.0));
         for specifier in &known.star_exports {
-            if let Some(next) = self.resolve(file, specifier) {
+            if let Some(next) = self.resolve_import(file, specifier) {
                 all.extend(self.all_exports(next, depth + 1));
             }
         }

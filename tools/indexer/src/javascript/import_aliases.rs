@@ -2,18 +2,18 @@
 
 use serde_json::Value as Json;
 
-use super::entry::exported;
+use super::entry_points::collect_paths;
 
 /// The names of `imports` in `package.json`, each with the paths that it may stand for.
 #[derive(Debug, Default)]
-pub(super) struct Aliases(Vec<(String, Vec<String>)>);
+pub(super) struct ImportAliases(Vec<(String, Vec<String>)>);
 
-impl Aliases {
+impl ImportAliases {
     pub fn of(manifest: &Json) -> Self {
         let imports = manifest.get("imports").and_then(Json::as_object).into_iter().flatten();
         let named = imports.map(|(name, paths)| {
             let mut found = Vec::new();
-            exported(paths, 0, &mut found);
+            collect_paths(paths, 0, &mut found);
             (name.clone(), found)
         });
         Self(named.collect())
@@ -21,7 +21,7 @@ impl Aliases {
 
     /// The paths from the package's folder that an import without a path may mean, the likeliest first.
     pub fn paths(&self, specifier: &str) -> Vec<String> {
-        let said = self.0.iter().filter_map(|(name, paths)| Some((paths, stands_for(name, specifier)?)));
+        let said = self.0.iter().filter_map(|(name, paths)| Some((paths, find_alias_match(name, specifier)?)));
         let said = said.flat_map(|(paths, rest)| paths.iter().map(move |path| path.replace('*', rest)));
         let mut all: Vec<String> = said.collect();
         // `@/tools/x` and the like, which the package's build settings explain.
@@ -33,7 +33,7 @@ impl Aliases {
 }
 
 /// What the star of a name stands for, if the name is that of an import; a name without one is for itself alone.
-fn stands_for<'s>(name: &str, specifier: &'s str) -> Option<&'s str> {
+fn find_alias_match<'s>(name: &str, specifier: &'s str) -> Option<&'s str> {
     match name.split_once('*') {
         Some((start, end)) => specifier.strip_prefix(start)?.strip_suffix(end),
         None => (name == specifier).then_some(""),

@@ -1,19 +1,20 @@
 //! Which files of a package are read.
 
-use super::entry::Named;
+use super::entry_points::PackageJsonPaths;
 use gatelodge_catalogue::SourceFile;
 
 /// All files of a package together.
-const MOST_TEXT: usize = 24 << 20;
+const MAX_SOURCE_BYTES: usize = 24 << 20;
 
 /// Files beside the package that are looked for in its imports.
-const MOST_BESIDE: usize = 200;
+const MAX_AUXILIARY_FILES: usize = 200;
 
 /// Folders that hold what the package is tested with.
-const TESTS: [&str; 10] =
+const TEST_FOLDERS: [&str; 10] =
     ["test", "tests", "__tests__", "spec", "e2e", "fixtures", "__fixtures__", "__mocks__", "mocks", "benchmarks"];
 /// Folders that hold what the package is shown with.
-const BESIDE: [&str; 9] = ["example", "examples", "demo", "demos", "docs", "doc", "website", "templates", "template"];
+const EXAMPLE_FOLDERS: [&str; 9] =
+    ["example", "examples", "demo", "demos", "docs", "doc", "website", "templates", "template"];
 
 /// Signs of a server, one of which is in every package that has tools.
 const SERVER_SIGNS: [&str; 12] = [
@@ -36,66 +37,66 @@ const TOOL_SIGNS: [&str; 8] =
     ["registerTool", ".tool(", "addTool", "inputSchema", "ListTools", "tools/list", "registerAppTool", "Tool"];
 
 /// Whether the package speaks MCP at all. What its tests speak counts where it is chosen.
-pub(super) fn is_server(files: &[SourceFile<'_>], chosen: &[SourceFile<'_>]) -> bool {
+pub(super) fn has_mcp_server(files: &[SourceFile<'_>], chosen: &[SourceFile<'_>]) -> bool {
     let speaks = |file: &SourceFile<'_>| SERVER_SIGNS.iter().any(|sign| file.text.contains(sign));
     // `package.json` names what the package is built on.
     let counts = |file: &SourceFile<'_>| match is_source(file) {
-        true => !is_below(file.path, &TESTS),
-        false => is_own(file.path, "package.json"),
+        true => !is_in_folder(file.path, &TEST_FOLDERS),
+        false => is_package_file(file.path, "package.json"),
     };
     chosen.iter().any(speaks) || files.iter().any(|file| counts(file) && speaks(file))
 }
 
 /// Whether a file has that name, and is not of a package within the package.
-pub(super) fn is_own(path: &str, name: &str) -> bool {
+pub(super) fn is_package_file(path: &str, name: &str) -> bool {
     path.rsplit('/').next() == Some(name) && !path.split('/').any(|folder| folder == "node_modules")
 }
 
 /// The files to read.
-pub(super) struct Chosen<'a> {
+pub(super) struct SelectedFiles<'a> {
     pub files: Vec<SourceFile<'a>>,
     /// How many there is no room for.
-    pub passed_over: usize,
+    pub excluded_count: usize,
 }
 
 /// The files to read, those about tools first. What stands beside the package only counts where the package itself
 /// begins there, or asks for it.
-pub(super) fn sources<'a>(files: &[SourceFile<'a>], named: &Named) -> Chosen<'a> {
+pub(super) fn select_files<'a>(files: &[SourceFile<'a>], named: &PackageJsonPaths) -> SelectedFiles<'a> {
     let readable = files.iter().copied().filter(is_source);
     let (mut beside, mut chosen): (Vec<SourceFile<'a>>, Vec<SourceFile<'a>>) =
-        readable.partition(|file| is_beside(file.path) && !named.has(file.path));
-    beside.sort_by_key(|file| !speaks_of_tools(file));
-    beside.truncate(MOST_BESIDE);
+        readable.partition(|file| is_auxiliary(file.path) && !named.contains(file.path));
+    beside.sort_by_key(|file| !mentions_tools(file));
+    beside.truncate(MAX_AUXILIARY_FILES);
     let mut from = 0;
     while let Some(asking) = chosen.get(from).copied() {
-        let (asked, rest) = beside.into_iter().partition(|file| asks_for(asking, file.path));
+        let (asked, rest) = beside.into_iter().partition(|file| has_import_of(asking, file.path));
         chosen.extend::<Vec<_>>(asked);
         (beside, from) = (rest, from + 1);
     }
-    chosen.sort_by_key(|file| (!speaks_of_tools(file), file.path));
+    chosen.sort_by_key(|file| (!mentions_tools(file), file.path));
     let mut texts = std::collections::HashSet::new();
-    chosen.retain(|file| texts.insert(file.text) || leads_on(file.text));
+    chosen.retain(|file| texts.insert(file.text) || has_relative_import(file.text));
     let all = chosen.len();
-    let mut room = MOST_TEXT;
+    let mut room = MAX_SOURCE_BYTES;
     chosen.retain(|file| {
         let fits = file.text.len() <= room;
         room -= if fits { file.text.len() } else { 0 };
         fits
     });
-    Chosen { passed_over: all - chosen.len(), files: chosen }
+    SelectedFiles { excluded_count: all - chosen.len(), files: chosen }
 }
 
-fn speaks_of_tools(file: &SourceFile<'_>) -> bool {
+fn mentions_tools(file: &SourceFile<'_>) -> bool {
     TOOL_SIGNS.iter().any(|sign| file.text.contains(sign))
 }
 
 /// Whether a text means something else in another folder.
-fn leads_on(text: &str) -> bool {
+fn has_relative_import(text: &str) -> bool {
     ["\"./", "'./", "`./", "\"../", "'../", "`../"].iter().any(|start| text.contains(start))
 }
 
 /// Whether a file imports another, by how such paths end: the folder and the name, or the name alone from the same folder.
-fn asks_for(asking: SourceFile<'_>, path: &str) -> bool {
+fn has_import_of(asking: SourceFile<'_>, path: &str) -> bool {
     let Some((folder, name)) = path.rsplit_once('/') else { return false };
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     let last = folder.rsplit('/').next().unwrap_or(folder);
@@ -126,11 +127,11 @@ fn is_source(file: &SourceFile<'_>) -> bool {
     read && !typed && !tests && !path.split('/').any(|folder| folder == "node_modules")
 }
 
-fn is_beside(path: &str) -> bool {
-    is_below(path, &TESTS) || is_below(path, &BESIDE)
+fn is_auxiliary(path: &str) -> bool {
+    is_in_folder(path, &TEST_FOLDERS) || is_in_folder(path, &EXAMPLE_FOLDERS)
 }
 
-fn is_below(path: &str, names: &[&str]) -> bool {
+fn is_in_folder(path: &str, names: &[&str]) -> bool {
     let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
     folders.split('/').any(|folder| names.contains(&folder))
 }

@@ -2,21 +2,21 @@
 
 use serde_json::Value as Json;
 
-use super::alias::Aliases;
 use super::evaluate::JsEvaluator;
-use super::select::is_own;
+use super::file_selection::is_package_file;
+use super::import_aliases::ImportAliases;
 use super::syntax::JsFileId;
 use gatelodge_catalogue::SourceFile;
 
 /// Exports lie no deeper: by path, by condition, and by condition again.
-const DEEPEST: usize = 4;
+const MAX_EXPORTS_DEPTH: usize = 4;
 
 /// The paths that `package.json` names, from its own folder.
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(super) struct PackageJsonPaths {
     pub root: String,
     /// Names of its own for its files.
-    pub aliases: Aliases,
+    pub aliases: ImportAliases,
     /// Programs, the one first that is started if one starts the package.
     programs: Vec<String>,
     /// What is imported by the name of the package.
@@ -27,7 +27,7 @@ pub(super) struct Named {
 
 /// The files in which a package begins.
 #[derive(Debug, Default)]
-pub(super) struct Entries {
+pub(super) struct JsEntryPoints {
     /// Of the program that is started if one starts the package.
     pub main: Vec<JsFileId>,
     /// Of all.
@@ -36,10 +36,11 @@ pub(super) struct Entries {
     pub has_all_programs: bool,
 }
 
-impl Named {
+impl PackageJsonPaths {
     /// What the outermost `package.json` names.
     pub fn of(files: &[SourceFile<'_>]) -> Self {
-        let manifest = files.iter().filter(|file| is_own(file.path, "package.json")).min_by_key(|file| file.path.len());
+        let manifest =
+            files.iter().filter(|file| is_package_file(file.path, "package.json")).min_by_key(|file| file.path.len());
         let Some((path, Ok(manifest))) = manifest.map(|file| (file.path, serde_json::from_str::<Json>(file.text)))
         else {
             return Self::default();
@@ -57,10 +58,10 @@ impl Named {
         let library = ["main", "module"].iter().filter_map(|key| manifest.get(key)?.as_str());
         let is_by_default = ["main", "exports"].iter().all(|key| manifest.get(key).is_none());
         let mut exports = Vec::new();
-        manifest.get("exports").iter().for_each(|own| exported(own, 0, &mut exports));
+        manifest.get("exports").iter().for_each(|own| collect_paths(own, 0, &mut exports));
         Self {
             root: path.rsplit_once('/').map_or("", |(root, _)| root).to_owned(),
-            aliases: Aliases::of(&manifest),
+            aliases: ImportAliases::of(&manifest),
             programs: programs.into_iter().map(|(_, path)| path.to_owned()).collect(),
             library: library.chain(is_by_default.then_some("index.js")).map(str::to_owned).collect(),
             exports,
@@ -68,30 +69,34 @@ impl Named {
     }
 
     /// Whether a file is one of them.
-    pub fn has(&self, path: &str) -> bool {
+    pub fn contains(&self, path: &str) -> bool {
         let inside = path.strip_prefix(&self.root).unwrap_or(path).trim_start_matches('/');
         let mut all = self.programs.iter().chain(&self.library).chain(&self.exports);
         all.any(|named| named.trim_start_matches("./") == inside)
     }
 
     /// The files that they are.
-    pub fn entries(&self, evaluator: &JsEvaluator<'_>) -> Entries {
+    pub fn resolve(&self, evaluator: &JsEvaluator<'_>) -> JsEntryPoints {
         let files = |named: &[String]| -> Vec<JsFileId> {
-            named.iter().filter_map(|path| evaluator.beside(&self.root, path)).collect()
+            named.iter().filter_map(|path| evaluator.find_file_from(&self.root, path)).collect()
         };
         let (programs, library, exports) = (files(&self.programs), files(&self.library), files(&self.exports));
         let main = self.programs.get(..1).map_or_else(|| library.clone(), files);
         let has_all_programs = programs.len() == self.programs.len();
-        Entries { main, all: [programs, library, exports].concat(), has_all_programs }
+        JsEntryPoints { main, all: [programs, library, exports].concat(), has_all_programs }
     }
 }
 
 /// The paths of `exports` or `imports`, in whichever of its forms.
-pub(super) fn exported(exports: &Json, depth: usize, found: &mut Vec<String>) {
+pub(super) fn collect_paths(exports: &Json, depth: usize, found: &mut Vec<String>) {
     match exports {
         Json::String(path) => found.push(path.clone()),
-        Json::Object(inner) if depth < DEEPEST => inner.values().for_each(|own| exported(own, depth + 1, found)),
-        Json::Array(inner) if depth < DEEPEST => inner.iter().for_each(|own| exported(own, depth + 1, found)),
+        Json::Object(inner) if depth < MAX_EXPORTS_DEPTH => {
+            inner.values().for_each(|own| collect_paths(own, depth + 1, found))
+        }
+        Json::Array(inner) if depth < MAX_EXPORTS_DEPTH => {
+            inner.iter().for_each(|own| collect_paths(own, depth + 1, found))
+        }
         _ => {}
     }
 }

@@ -2,19 +2,23 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::entry::Entries;
+use super::entry_points::JsEntryPoints;
 use super::evaluate::JsEvaluator;
 use super::syntax::{JsBindingSource, JsNode, JsSymbol};
 use gatelodge_catalogue::SourceFile;
 
 /// A shorter name stands in too many places to say anything; bundles have such.
-const SHORTEST: usize = 5;
+const MIN_NAME_BYTES: usize = 5;
 
 /// The names of functions that stand in the sources once, beside lines that only export. What the package exports where
 /// it begins is for others to call.
-pub(super) fn words(evaluator: &JsEvaluator<'_>, files: &[SourceFile<'_>], entries: &Entries) -> HashSet<JsSymbol> {
+pub(super) fn unused_function_names(
+    evaluator: &JsEvaluator<'_>,
+    files: &[SourceFile<'_>],
+    entries: &JsEntryPoints,
+) -> HashSet<JsSymbol> {
     let syntax = evaluator.syntax;
-    let taken_whole = evaluator.taken_whole();
+    let taken_whole = evaluator.wholly_imported_files();
     let begins = entries.all.iter().filter_map(|file| syntax.file(*file));
     let offered: HashSet<JsSymbol> = begins.flat_map(|file| file.exports.keys().copied()).collect();
     let is_function = |binding| match syntax.binding(binding).map(|binding| &binding.source) {
@@ -24,14 +28,14 @@ pub(super) fn words(evaluator: &JsEvaluator<'_>, files: &[SourceFile<'_>], entri
         _ => false,
     };
     let named = syntax.bindings_by_name.iter().filter(|((_, word), binding)| {
-        is_function(**binding) && syntax.symbol_text(*word).len() >= SHORTEST && !offered.contains(word)
+        is_function(**binding) && syntax.symbol_text(*word).len() >= MIN_NAME_BYTES && !offered.contains(word)
     });
     let mut counts: HashMap<JsSymbol, usize> = named.map(|((_, word), _)| (*word, 0)).collect();
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
-    for line in files.iter().flat_map(|file| file.text.lines()).filter(|line| !only_exports(line)) {
+    for line in files.iter().flat_map(|file| file.text.lines()).filter(|line| !is_export_line(line)) {
         // Under `default` it is known by other names.
         let weight = if line.trim_start().starts_with("export default") { 2 } else { 1 };
-        for word in line.split(|letter| !is_part(letter)).filter(|word| word.len() >= SHORTEST) {
+        for word in line.split(|letter| !is_part(letter)).filter(|word| word.len() >= MIN_NAME_BYTES) {
             if let Some(count) = syntax.find_symbol(word).and_then(|word| counts.get_mut(&word)) {
                 *count += weight;
             }
@@ -41,7 +45,7 @@ pub(super) fn words(evaluator: &JsEvaluator<'_>, files: &[SourceFile<'_>], entri
 }
 
 /// `export { a };` and `exports.a = a;`, on a line of their own. Under another name it may be called.
-fn only_exports(line: &str) -> bool {
+fn is_export_line(line: &str) -> bool {
     let line = line.trim();
     let is_list = line.starts_with("export {") && line.trim_end_matches(';').ends_with('}') && !line.contains(" as ");
     let is_member = line.strip_prefix("exports.").and_then(|rest| rest.trim_end_matches(';').split_once(" = "));
