@@ -1,21 +1,21 @@
 //! Tools in Javascript and Typescript sources.
 //!
 //! Nothing of a package runs. Its files become small trees (`lower_file`), in which the known forms of
-//! defining a tool are looked for (`forms`); names, descriptions and schemas that are written
+//! defining a tool are looked for (`registration_forms`); names, descriptions and schemas that are written
 //! elsewhere are followed on paper (`classifier_evaluation`).
 
-mod default;
+mod bundle_manifest;
+mod default_tools;
 mod entry_points;
 mod evaluate;
 mod file_selection;
-mod forms;
 mod import_aliases;
 mod lower;
-mod manifest;
+mod registration_forms;
 mod schema;
 mod source_parser;
 mod syntax;
-mod tool;
+mod tool_builder;
 mod unused_functions;
 mod value;
 mod zod;
@@ -54,7 +54,7 @@ fn read_package(files: &[SourceFile<'_>]) -> ToolExtraction {
     let named = entry_points::PackageJsonPaths::of(files);
     let chosen = file_selection::select_files(files, &named);
     if !file_selection::has_mcp_server(files, &chosen.files) {
-        return manifest::tools(files);
+        return bundle_manifest::manifest_tools(files);
     }
     let mut syntax = syntax::JsSyntax::default();
     let passed_over =
@@ -63,7 +63,7 @@ fn read_package(files: &[SourceFile<'_>]) -> ToolExtraction {
         return ToolExtraction::incomplete(passed_over);
     }
     let found = extract_defined_tools(&syntax, &chosen.files, &named);
-    if found.tools.is_empty() && found.unread_parts == 0 { manifest::tools(files) } else { found }
+    if found.tools.is_empty() && found.unread_parts == 0 { bundle_manifest::manifest_tools(files) } else { found }
 }
 
 /// Reads files into the syntax, as long as there is room; gives how many were not read to their end.
@@ -93,11 +93,14 @@ fn extract_defined_tools(
     if entries.has_all_programs {
         evaluator.unused_names = unused_functions::unused_function_names(&evaluator, files, &entries);
     }
-    let met = forms::tools(&mut evaluator);
+    let met = registration_forms::collect_definitions(&mut evaluator);
     if evaluator.is_truncated() {
         return ToolExtraction::incomplete(1);
     }
-    ToolExtraction::from_definitions(default::by_default(&evaluator, &entries, files, met), tool::richness)
+    ToolExtraction::from_definitions(
+        default_tools::mark_optional_tools(&evaluator, &entries, files, met),
+        tool_builder::detail_rank,
+    )
 }
 
 #[cfg(test)]

@@ -4,23 +4,23 @@ use std::collections::{HashMap, HashSet};
 
 use super::entry_points::JsEntryPoints;
 use super::evaluate::JsEvaluator;
-use super::forms::{Met, Standing};
+use super::registration_forms::{JsToolDefinition, RegistrationStatus};
 use super::syntax::{JsFileId, JsNode};
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 
 /// Each file may be looked for in the texts of all others: in so many, not in more.
-const MOST_SPOKEN_OF: usize = 400;
+const MAX_MENTIONED_FILES: usize = 400;
 /// The longest name of a tool that is only defined.
-const LONGEST_DEFINED: usize = 128;
+const MAX_DEFINED_NAME_BYTES: usize = 128;
 
 /// The files that each file imports.
-type Imports = HashMap<JsFileId, Vec<JsFileId>>;
+type JsImportGraph = HashMap<JsFileId, Vec<JsFileId>>;
 
 /// What was met of one name.
 #[derive(Default)]
-struct Named {
-    is_on: bool,
-    is_off: bool,
+struct ToolNameStatus {
+    is_enabled: bool,
+    is_disabled: bool,
     /// Whether it is registered anywhere, on or off.
     is_registered: bool,
     /// Whether the package's main program, or any of them, has it.
@@ -29,29 +29,31 @@ struct Named {
 }
 
 /// The tools, each with whether it is there by default. What no program of the package has is none of its tools.
-pub(super) fn by_default(
+pub(super) fn mark_optional_tools(
     evaluator: &JsEvaluator<'_>,
     entries: &JsEntryPoints,
     files: &[SourceFile<'_>],
-    met: Vec<Met>,
+    met: Vec<JsToolDefinition>,
 ) -> Vec<ExtractedTool> {
     let imports = evaluator.import_graph();
-    let (main, any) = (reached(&imports, &entries.main), reached(&imports, &entries.all));
-    let counted = counted(evaluator, &imports, files, [&main, &any], &met);
-    let mut names: HashMap<String, Named> = HashMap::new();
+    let (main, any) = (reachable_files(&imports, &entries.main), reachable_files(&imports, &entries.all));
+    let counted = find_program_files(evaluator, &imports, files, [&main, &any], &met);
+    let mut names: HashMap<String, ToolNameStatus> = HashMap::new();
     for one in &met {
         let named = names.entry(one.tool.name.clone()).or_default();
         let counts = counted.as_ref().is_none_or(|counted| counted.contains(&one.file));
-        named.is_on |= counts && one.standing == Standing::On;
-        named.is_off |= counts && one.standing == Standing::Off;
-        named.is_registered |= one.standing != Standing::Defined;
+        named.is_enabled |= counts && one.status == RegistrationStatus::Enabled;
+        named.is_disabled |= counts && one.status == RegistrationStatus::Disabled;
+        named.is_registered |= one.status != RegistrationStatus::DefinedOnly;
         named.in_main |= counts;
         named.in_any |= counts || any.contains(&one.file);
     }
     let left_out = |name: &str| evaluator.filtered_tools.contains(name);
-    let is_optional = |name: &str, named: &Named| !named.in_main || (!named.is_on && (named.is_off || left_out(name)));
-    let tools = met.into_iter().filter_map(|Met { tool, .. }| {
-        let is_tool = |named: &&Named| named.in_any && (named.is_registered || is_plain(&tool.name));
+    let is_optional = |name: &str, named: &ToolNameStatus| {
+        !named.in_main || (!named.is_enabled && (named.is_disabled || left_out(name)))
+    };
+    let tools = met.into_iter().filter_map(|JsToolDefinition { tool, .. }| {
+        let is_tool = |named: &&ToolNameStatus| named.in_any && (named.is_registered || is_tool_like_name(&tool.name));
         let named = names.get(&tool.name).filter(is_tool)?;
         let optional = is_optional(&tool.name, named);
         Some(ExtractedTool { optional, ..tool })
@@ -61,40 +63,40 @@ pub(super) fn by_default(
 
 /// Whether a name is like those of tools. Much that is no tool has a name, a description and a schema, and other letters
 /// are a sign of that; what is registered is a tool whatever it is called, and its letters are judged with it.
-fn is_plain(name: &str) -> bool {
-    name.len() <= LONGEST_DEFINED
+fn is_tool_like_name(name: &str) -> bool {
+    name.len() <= MAX_DEFINED_NAME_BYTES
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-./:".contains(letter))
 }
 
 /// The files whose tools count: those of the main program; where it has none, those of all that the package begins with,
 /// or of what that names as files. None where it cannot be followed what is loaded: then all count.
-fn counted(
+fn find_program_files(
     evaluator: &JsEvaluator<'_>,
-    imports: &Imports,
+    imports: &JsImportGraph,
     files: &[SourceFile<'_>],
     [main, any]: [&HashSet<JsFileId>; 2],
-    met: &[Met],
+    met: &[JsToolDefinition],
 ) -> Option<HashSet<JsFileId>> {
     for from in [main, any] {
         if met.iter().any(|met| from.contains(&met.file)) {
-            return (!loads_what_it_makes_up(evaluator, from)).then(|| from.clone());
+            return (!has_computed_imports(evaluator, from)).then(|| from.clone());
         }
     }
-    let named = spoken_of(evaluator, imports, files, any);
-    let is_followed = met.iter().any(|met| named.contains(&met.file)) && !loads_what_it_makes_up(evaluator, &named);
+    let named = mentioned_files(evaluator, imports, files, any);
+    let is_followed = met.iter().any(|met| named.contains(&met.file)) && !has_computed_imports(evaluator, &named);
     is_followed.then_some(named)
 }
 
 /// Files that are reached, and those that they name in a text: a program that starts another one does. Of a package with
 /// more files than are looked through, none are.
-fn spoken_of(
+fn mentioned_files(
     evaluator: &JsEvaluator<'_>,
-    imports: &Imports,
+    imports: &JsImportGraph,
     files: &[SourceFile<'_>],
     from: &HashSet<JsFileId>,
 ) -> HashSet<JsFileId> {
     let syntax = evaluator.syntax;
-    if syntax.files.len() > MOST_SPOKEN_OF {
+    if syntax.files.len() > MAX_MENTIONED_FILES {
         return HashSet::new();
     }
     let texts: HashMap<&str, &str> = files.iter().map(|file| (file.path, file.text)).collect();
@@ -108,14 +110,14 @@ fn spoken_of(
             says.iter().any(|text| text.contains(name))
         };
         let named: Vec<JsFileId> = others.filter(is_named).collect();
-        fresh = reached(imports, &named).difference(&found).copied().collect();
+        fresh = reachable_files(imports, &named).difference(&found).copied().collect();
         found.extend(&fresh);
     }
     found
 }
 
 /// Whether a file is loaded whose name is put together.
-fn loads_what_it_makes_up(evaluator: &JsEvaluator<'_>, files: &HashSet<JsFileId>) -> bool {
+fn has_computed_imports(evaluator: &JsEvaluator<'_>, files: &HashSet<JsFileId>) -> bool {
     let syntax = evaluator.syntax;
     let is_loading = |callee| match syntax.node(callee) {
         JsNode::Name(word, _) => matches!(syntax.symbol_text(*word), "import" | "require"),
@@ -127,7 +129,7 @@ fn loads_what_it_makes_up(evaluator: &JsEvaluator<'_>, files: &HashSet<JsFileId>
 }
 
 /// The files that these import, and those that they import in turn.
-fn reached(imports: &Imports, from: &[JsFileId]) -> HashSet<JsFileId> {
+fn reachable_files(imports: &JsImportGraph, from: &[JsFileId]) -> HashSet<JsFileId> {
     let (mut reached, mut next): (HashSet<JsFileId>, Vec<JsFileId>) = (from.iter().copied().collect(), from.to_vec());
     while let Some(file) = next.pop() {
         for other in imports.get(&file).into_iter().flatten() {

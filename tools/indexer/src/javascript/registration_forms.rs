@@ -4,71 +4,71 @@ use std::collections::HashSet;
 
 use super::evaluate::JsEvaluator;
 use super::syntax::{JsClassId, JsFileId, JsNode, JsNodeId, JsObjectEntry};
-use super::tool::SCHEMA_KEYS;
+use super::tool_builder::SCHEMA_KEYS;
 use super::value::{JsFrame, JsFrameOwner, JsValue};
 use gatelodge_catalogue::ExtractedTool;
 
 /// Functions that register a tool by name, or as an object.
-const REGISTERING: [&str; 5] = ["registerTool", "tool", "addTool", "registerAppTool", "registerToolTask"];
+const REGISTER_FUNCTIONS: [&str; 5] = ["registerTool", "tool", "addTool", "registerAppTool", "registerToolTask"];
 
 /// How a tool was met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum RegistrationStatus {
     /// It is registered, or in the list that the server gives.
-    On,
+    Enabled,
     /// It is registered only under a condition that is off by default.
-    Off,
+    Disabled,
     /// It is defined; who registers it is not known.
-    Defined,
+    DefinedOnly,
 }
 
 /// A tool where it was met.
 #[derive(Debug)]
-pub(super) struct Met {
+pub(super) struct JsToolDefinition {
     pub tool: ExtractedTool,
     pub file: JsFileId,
-    pub standing: Standing,
+    pub status: RegistrationStatus,
 }
 
 /// All tools, in the order of the sources; a tool may come more than once.
-pub(super) fn tools(evaluator: &mut JsEvaluator<'_>) -> Vec<Met> {
+pub(super) fn collect_definitions(evaluator: &mut JsEvaluator<'_>) -> Vec<JsToolDefinition> {
     let syntax = evaluator.syntax;
     let mut found = Vec::new();
     for call in &syntax.calls {
         let before = found.len();
         evaluator.begin_query();
-        evaluator.in_call(*call, &mut found);
-        evaluator.drop_dead(*call, before, &mut found);
+        evaluator.collect_from_call(*call, &mut found);
+        evaluator.drop_unreachable(*call, before, &mut found);
     }
-    let by_path = loads_by_path(evaluator);
-    let live = live_files(evaluator, by_path);
+    let by_path = loads_files_by_path(evaluator);
+    let live = used_files(evaluator, by_path);
     for object in &syntax.named_objects {
         if live.contains(&syntax.file_of(*object)) {
             let before = found.len();
             evaluator.begin_query();
-            evaluator.in_object(*object, &mut found);
-            evaluator.drop_dead(*object, before, &mut found);
+            evaluator.collect_from_object(*object, &mut found);
+            evaluator.drop_unreachable(*object, before, &mut found);
         }
     }
     for class in (0..syntax.classes.len()).map(|index| JsClassId(index as u32)) {
         evaluator.begin_query();
         // A class that nobody makes gives no tools.
         if by_path || evaluator.is_instantiated(class) {
-            evaluator.in_class(class, &mut found);
+            evaluator.collect_from_class(class, &mut found);
         }
     }
     found
 }
 
 /// Whether the package finds its own files by looking into folders.
-fn loads_by_path(evaluator: &JsEvaluator<'_>) -> bool {
+fn loads_files_by_path(evaluator: &JsEvaluator<'_>) -> bool {
     let words = ["readdir", "readdirSync", "mcp-framework", "glob"];
     words.iter().any(|word| evaluator.syntax.find_symbol(word).is_some() || evaluator.syntax.has_import_of(word))
 }
 
 /// The files that are in use: imported by others, or busy themselves. What is defined in a file
 /// that was left behind is offered by nobody.
-fn live_files(evaluator: &JsEvaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
+fn used_files(evaluator: &JsEvaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
     let syntax = evaluator.syntax;
     let mut live = evaluator.imported_files();
     live.extend(syntax.calls.iter().map(|call| syntax.file_of(*call)));
@@ -80,7 +80,7 @@ fn live_files(evaluator: &JsEvaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
 
 impl JsEvaluator<'_> {
     /// Drops what was just found if it stands where nobody comes. That is asked last: it takes many steps.
-    fn drop_dead(&mut self, node: JsNodeId, before: usize, found: &mut Vec<Met>) {
+    fn drop_unreachable(&mut self, node: JsNodeId, before: usize, found: &mut Vec<JsToolDefinition>) {
         if found.len() > before && self.is_dead(node) {
             found.truncate(before);
         }
@@ -89,7 +89,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    fn in_call(&mut self, call: JsNodeId, found: &mut Vec<Met>) {
+    fn collect_from_call(&mut self, call: JsNodeId, found: &mut Vec<JsToolDefinition>) {
         let syntax = self.syntax;
         let JsNode::Call(callee, items) = syntax.node(call) else { return };
         let (word, on_object) = match syntax.node(*callee) {
@@ -98,19 +98,19 @@ impl JsEvaluator<'_> {
             _ => return,
         };
         match word {
-            "setRequestHandler" => self.in_handler(call, items, found),
-            "Tool" | "McpTool" => self.in_decorator(call, items, found),
+            "setRequestHandler" => self.collect_from_list_handler(call, items, found),
+            "Tool" | "McpTool" => self.collect_from_decorator(call, items, found),
             "tool" if !on_object => {
                 if let [_, settings] = items.as_ref()
                     && let Ok(settings @ JsValue::Object(_)) = self.evaluate(*settings, &None)
                     && self.raw_member(&settings, "description").is_some()
                 {
-                    self.in_registration(call, items, true, found);
+                    self.collect_from_registration(call, items, true, found);
                 }
             }
-            word if REGISTERING.contains(&word) => self.in_registration(call, items, on_object, found),
-            word if is_like_registering(word) && self.ends_in_function(items) => {
-                self.in_registration(call, items, on_object, found);
+            word if REGISTER_FUNCTIONS.contains(&word) => self.collect_from_registration(call, items, on_object, found),
+            word if is_register_helper(word) && self.ends_in_function(items) => {
+                self.collect_from_registration(call, items, on_object, found);
             }
             _ => {}
         }
@@ -122,7 +122,13 @@ impl JsEvaluator<'_> {
     }
 
     /// `mcp_server_detection.registerTool("name", …)`, `mcp_server_detection.tool({ name, … })`, `registerTool(mcp_server_detection, "name", …)`.
-    fn in_registration(&mut self, call: JsNodeId, items: &[JsNodeId], on_object: bool, found: &mut Vec<Met>) {
+    fn collect_from_registration(
+        &mut self,
+        call: JsNodeId,
+        items: &[JsNodeId],
+        on_object: bool,
+        found: &mut Vec<JsToolDefinition>,
+    ) {
         let server_first = !on_object
             && matches!(items.get(1).map(|item| self.evaluate(*item, &None)), Some(Ok(JsValue::Text(_))))
             && !matches!(items.first().map(|item| self.evaluate(*item, &None)), Some(Ok(JsValue::Text(_))));
@@ -130,21 +136,25 @@ impl JsEvaluator<'_> {
         let Some((first, rest)) = items.split_first() else { return };
         for env in self.calling_contexts(&[*first], &None) {
             let tool = match self.evaluate(*first, &env) {
-                Ok(JsValue::Text(name)) if !rest.is_empty() => self.of_arguments(&name, rest, &env),
+                Ok(JsValue::Text(name)) if !rest.is_empty() => self.tool_from_arguments(&name, rest, &env),
                 Ok(value @ (JsValue::Object(_) | JsValue::Instance(..) | JsValue::Opaque(Some(_)))) => {
-                    self.of_value(&value)
+                    self.tool_from_value(&value)
                 }
                 _ => None,
             };
             if let Some(tool) = tool {
-                let standing = if self.is_disabled(call, &env) { Standing::Off } else { Standing::On };
-                found.push(self.met(tool, call, standing));
+                let standing = if self.is_disabled(call, &env) {
+                    RegistrationStatus::Disabled
+                } else {
+                    RegistrationStatus::Enabled
+                };
+                found.push(self.definition_at(tool, call, standing));
             }
         }
     }
 
     /// An object literal with the keys of a tool, wherever it stands.
-    fn in_object(&mut self, node: JsNodeId, found: &mut Vec<Met>) {
+    fn collect_from_object(&mut self, node: JsNodeId, found: &mut Vec<JsToolDefinition>) {
         let syntax = self.syntax;
         let JsNode::Object(entries) = syntax.node(node) else { return };
         let has = |wanted: &str| {
@@ -160,14 +170,14 @@ impl JsEvaluator<'_> {
         for env in self.calling_contexts(&[node], &None) {
             let Ok(value) = self.evaluate(node, &env) else { continue };
             let has_schema = self.raw_member(&value, "inputSchema").is_some() || (has("parameters") && runs);
-            if has_schema && let Some(tool) = self.of_value(&value) {
-                found.push(self.met(tool, node, Standing::Defined));
+            if has_schema && let Some(tool) = self.tool_from_value(&value) {
+                found.push(self.definition_at(tool, node, RegistrationStatus::DefinedOnly));
             }
         }
     }
 
     /// A class whose instances are tools.
-    fn in_class(&mut self, id: JsClassId, found: &mut Vec<Met>) {
+    fn collect_from_class(&mut self, id: JsClassId, found: &mut Vec<JsToolDefinition>) {
         let syntax = self.syntax;
         let Some(class) = syntax.class(id) else { return };
         let has = |wanted: &[&str]| {
@@ -181,13 +191,13 @@ impl JsEvaluator<'_> {
         let Some(node) = class.members.first().map(|member| member.value) else { return };
         for arguments in self.constructor_arguments(id) {
             let value = JsValue::Instance(id, arguments);
-            let tool = self.of_value(&value);
-            found.extend(tool.map(|tool| self.met(tool, node, Standing::Defined)));
+            let tool = self.tool_from_value(&value);
+            found.extend(tool.map(|tool| self.definition_at(tool, node, RegistrationStatus::DefinedOnly)));
         }
     }
 
     /// `setRequestHandler(ListToolsRequestSchema, () => ({ tools: [ … ] }))`.
-    fn in_handler(&mut self, call: JsNodeId, items: &[JsNodeId], found: &mut Vec<Met>) {
+    fn collect_from_list_handler(&mut self, call: JsNodeId, items: &[JsNodeId], found: &mut Vec<JsToolDefinition>) {
         let [_, handler, ..] = items else { return };
         let Ok(JsValue::Function(function, closure)) = self.evaluate(*handler, &None) else { return };
         let Some(result) = self.syntax.function(function).and_then(|function| function.result) else { return };
@@ -198,29 +208,29 @@ impl JsEvaluator<'_> {
             self.record_omission(tools.is_over_limit());
             if let JsValue::List(tools) = tools {
                 for tool in tools.iter() {
-                    let tool = self.of_value(tool);
-                    found.extend(tool.map(|tool| self.met(tool, call, Standing::On)));
+                    let tool = self.tool_from_value(tool);
+                    found.extend(tool.map(|tool| self.definition_at(tool, call, RegistrationStatus::Enabled)));
                 }
             }
         }
     }
 
     /// `@Tool({ name, description, parameters })`.
-    fn in_decorator(&mut self, call: JsNodeId, items: &[JsNodeId], found: &mut Vec<Met>) {
+    fn collect_from_decorator(&mut self, call: JsNodeId, items: &[JsNodeId], found: &mut Vec<JsToolDefinition>) {
         if let [only] = items
             && let Ok(value @ JsValue::Object(_)) = self.evaluate(*only, &None)
         {
-            let tool = self.of_value(&value);
-            found.extend(tool.map(|tool| self.met(tool, call, Standing::On)));
+            let tool = self.tool_from_value(&value);
+            found.extend(tool.map(|tool| self.definition_at(tool, call, RegistrationStatus::Enabled)));
         }
     }
 
-    fn met(&self, tool: ExtractedTool, node: JsNodeId, standing: Standing) -> Met {
-        Met { tool, file: self.syntax.file_of(node), standing }
+    fn definition_at(&self, tool: ExtractedTool, node: JsNodeId, standing: RegistrationStatus) -> JsToolDefinition {
+        JsToolDefinition { tool, file: self.syntax.file_of(node), status: standing }
     }
 }
 
 /// A helper of the package's own, such as `addReadTool`.
-fn is_like_registering(word: &str) -> bool {
+fn is_register_helper(word: &str) -> bool {
     ["add", "register", "define", "create"].iter().any(|start| word.starts_with(start)) && word.contains("Tool")
 }

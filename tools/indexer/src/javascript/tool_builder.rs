@@ -10,12 +10,12 @@ use gatelodge_catalogue::ExtractedTool;
 /// Keys under which a tool's schema stands.
 pub(super) const SCHEMA_KEYS: [&str; 8] =
     ["inputSchema", "parameters", "schema", "input_schema", "paramsSchema", "argsSchema", "zodSchema", "input"];
-const ANNOTATIONS: [&str; 5] = ["title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+const ANNOTATION_KEYS: [&str; 5] = ["title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 
 impl JsEvaluator<'_> {
     /// What comes after the name: a description, a shape, annotations, or all in one object.
-    pub(super) fn of_arguments(&mut self, name: &str, rest: &[JsNodeId], env: &JsEnv) -> Option<ExtractedTool> {
-        let mut tool = empty(name)?;
+    pub(super) fn tool_from_arguments(&mut self, name: &str, rest: &[JsNodeId], env: &JsEnv) -> Option<ExtractedTool> {
+        let mut tool = empty_tool(name)?;
         let mut has_schema = false;
         for item in rest {
             let value = JsValue::Lazy(*item, env.clone());
@@ -26,10 +26,10 @@ impl JsEvaluator<'_> {
                     tool.description = self.text(&value);
                 }
                 Ok(object @ JsValue::Object(_)) if self.is_annotations(&object) => {
-                    tool.annotations = self.annotations(&object);
+                    tool.annotations = self.read_annotations(&object);
                 }
                 Ok(object @ JsValue::Object(_)) if self.is_settings(&object) => {
-                    self.fill(&mut tool, &object);
+                    self.fill_tool(&mut tool, &object);
                     has_schema = true;
                 }
                 Ok(JsValue::Object(_) | JsValue::Opaque(Some(_))) if !has_schema => {
@@ -54,26 +54,26 @@ impl JsEvaluator<'_> {
 
     fn is_annotations(&mut self, object: &JsValue) -> bool {
         let entries = self.object_entries(object);
-        !entries.is_empty() && entries.iter().all(|(key, _)| ANNOTATIONS.contains(&key.as_ref()))
+        !entries.is_empty() && entries.iter().all(|(key, _)| ANNOTATION_KEYS.contains(&key.as_ref()))
     }
 
-    fn annotations(&mut self, object: &JsValue) -> Map<String, Json> {
+    fn read_annotations(&mut self, object: &JsValue) -> Map<String, Json> {
         match self.json(object, 0) {
             Some(Json::Object(map)) => map
                 .into_iter()
-                .filter(|(key, value)| ANNOTATIONS.contains(&key.as_str()) && !value.is_object())
+                .filter(|(key, value)| ANNOTATION_KEYS.contains(&key.as_str()) && !value.is_object())
                 .collect(),
             _ => Map::new(),
         }
     }
 
     /// Takes what an object or instance says of a tool.
-    fn fill(&mut self, tool: &mut ExtractedTool, value: &JsValue) -> bool {
+    fn fill_tool(&mut self, tool: &mut ExtractedTool, value: &JsValue) -> bool {
         if let Ok(description) = self.evaluate_member(value, &"description".into()) {
             tool.description = self.text(&description).or(tool.description.take());
         }
         if let Ok(annotations @ JsValue::Object(_)) = self.evaluate_member(value, &"annotations".into()) {
-            tool.annotations = self.annotations(&annotations);
+            tool.annotations = self.read_annotations(&annotations);
         }
         for key in SCHEMA_KEYS {
             let schema = match self.raw_member(value, key) {
@@ -104,19 +104,19 @@ impl JsEvaluator<'_> {
     }
 
     /// A tool that is an object or an instance with a name.
-    pub(super) fn of_value(&mut self, value: &JsValue) -> Option<ExtractedTool> {
+    pub(super) fn tool_from_value(&mut self, value: &JsValue) -> Option<ExtractedTool> {
         let name = match self.evaluate_member(value, &"name".into()) {
             Ok(JsValue::Text(name)) => name,
             _ => return None,
         };
-        let mut tool = empty(&name)?;
-        let has_schema = self.fill(&mut tool, value);
+        let mut tool = empty_tool(&name)?;
+        let has_schema = self.fill_tool(&mut tool, value);
         (has_schema || tool.description.is_some()).then_some(tool)
     }
 }
 
 /// A tool of that name. One that no tool can have is counted where facts are made of it.
-pub(super) fn empty(name: &str) -> Option<ExtractedTool> {
+pub(super) fn empty_tool(name: &str) -> Option<ExtractedTool> {
     let fits = name.chars().any(char::is_alphanumeric);
     fits.then(|| ExtractedTool {
         name: name.to_owned(),
@@ -128,6 +128,6 @@ pub(super) fn empty(name: &str) -> Option<ExtractedTool> {
 }
 
 /// How much a tool says, to choose among several of one name.
-pub(super) fn richness(tool: &ExtractedTool) -> (usize, usize, bool) {
+pub(super) fn detail_rank(tool: &ExtractedTool) -> (usize, usize, bool) {
     (tool.properties().map_or(0, Map::len), tool.annotations.len(), tool.description.is_some())
 }
