@@ -18,7 +18,7 @@ mod syntax;
 mod tool_builder;
 mod unused_functions;
 mod value;
-mod zod;
+mod zod_schema;
 
 use std::panic::resume_unwind;
 use std::thread;

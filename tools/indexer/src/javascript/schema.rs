@@ -7,24 +7,24 @@ use super::syntax::{JsNode, JsNodeId};
 use super::value::{JsEnv, JsValue};
 
 /// How deep schemas may nest.
-const DEEPEST: usize = 40;
+const MAX_SCHEMA_DEPTH: usize = 40;
 /// How many properties of an object are read.
-const MOST_PROPERTIES: usize = 300;
+const MAX_PROPERTIES: usize = 300;
 
 /// The schema of a part, and whether it may be left out.
-pub(super) struct Part {
+pub(super) struct PropertySchema {
     pub schema: Json,
     pub optional: bool,
 }
 
-impl Part {
+impl PropertySchema {
     pub fn any() -> Self {
         Self { schema: json!({}), optional: false }
     }
 }
 
 /// An object of these properties.
-pub(super) fn object_schema(parts: Vec<(String, Part)>) -> Json {
+pub(super) fn object_schema(parts: Vec<(String, PropertySchema)>) -> Json {
     let required: Vec<Json> =
         parts.iter().filter(|(_, part)| !part.optional).map(|(key, _)| key.clone().into()).collect();
     let properties: Map<String, Json> = parts.into_iter().map(|(key, part)| (key, part.schema)).collect();
@@ -37,60 +37,61 @@ pub(super) fn object_schema(parts: Vec<(String, Part)>) -> Json {
 impl JsEvaluator<'_> {
     /// The schema of a whole tool: always one of an object.
     pub fn input_schema(&mut self, value: &JsValue) -> Json {
-        let schema = self.part(value, 0).schema;
+        let schema = self.property_schema(value, 0).schema;
         match schema.get("properties").is_some() || schema.get("type").is_some_and(|kind| kind == "object") {
             true => schema,
             false => json!({ "type": "object" }),
         }
     }
 
-    pub(super) fn part(&mut self, value: &JsValue, depth: usize) -> Part {
-        if depth > DEEPEST {
-            return Part::any();
+    pub(super) fn property_schema(&mut self, value: &JsValue, depth: usize) -> PropertySchema {
+        if depth > MAX_SCHEMA_DEPTH {
+            return PropertySchema::any();
         }
         if let JsValue::Lazy(node, env) = value
-            && let Some(part) = self.written(*node, env, depth)
+            && let Some(part) = self.find_written_schema(*node, env, depth)
         {
             return part;
         }
         match self.force(value) {
             Ok(object @ JsValue::Object(_)) if self.is_json_schema(&object) => {
-                Part { schema: self.json(&object, 0).unwrap_or_else(|| json!({})), optional: false }
+                PropertySchema { schema: self.to_json(&object, 0).unwrap_or_else(|| json!({})), optional: false }
             }
             Ok(object @ JsValue::Object(_)) => {
-                let parts = self.parts(&object, depth);
-                Part { schema: object_schema(parts), optional: false }
+                let parts = self.property_schemas(&object, depth);
+                PropertySchema { schema: object_schema(parts), optional: false }
             }
-            Ok(JsValue::Opaque(Some((node, env)))) => {
-                self.written(node, &env, depth).or_else(|| self.converted(node, &env, depth)).unwrap_or_else(Part::any)
-            }
-            _ => Part::any(),
+            Ok(JsValue::Opaque(Some((node, env)))) => self
+                .find_written_schema(node, &env, depth)
+                .or_else(|| self.find_converted_schema(node, &env, depth))
+                .unwrap_or_else(PropertySchema::any),
+            _ => PropertySchema::any(),
         }
     }
 
     /// A schema that shows in how the expression is written.
-    fn written(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<Part> {
+    fn find_written_schema(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<PropertySchema> {
         match self.syntax.node(node) {
-            JsNode::Call(..) => self.zod(node, env, depth),
+            JsNode::Call(..) => self.find_zod_schema(node, env, depth),
             JsNode::Member(object, word) if self.syntax.symbol_text(*word) == "shape" => {
-                Some(self.part(&JsValue::Lazy(*object, env.clone()), depth + 1))
+                Some(self.property_schema(&JsValue::Lazy(*object, env.clone()), depth + 1))
             }
             _ => None,
         }
     }
 
     /// `zodToJsonSchema(schema)` and its like: what is converted is among what is given.
-    fn converted(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<Part> {
+    fn find_converted_schema(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<PropertySchema> {
         let JsNode::Call(_, items) = self.syntax.node(node) else { return None };
         let first = *items.first()?;
-        Some(self.part(&JsValue::Lazy(first, env.clone()), depth + 1))
+        Some(self.property_schema(&JsValue::Lazy(first, env.clone()), depth + 1))
     }
 
     /// The properties of a shape.
-    pub(super) fn parts(&mut self, shape: &JsValue, depth: usize) -> Vec<(String, Part)> {
-        let mut parts: Vec<(String, Part)> = Vec::new();
-        for (key, value) in self.object_entries(shape).into_iter().take(MOST_PROPERTIES) {
-            let part = self.part(&value, depth + 1);
+    pub(super) fn property_schemas(&mut self, shape: &JsValue, depth: usize) -> Vec<(String, PropertySchema)> {
+        let mut parts: Vec<(String, PropertySchema)> = Vec::new();
+        for (key, value) in self.object_entries(shape).into_iter().take(MAX_PROPERTIES) {
+            let part = self.property_schema(&value, depth + 1);
             parts.retain(|(known, _)| known != key.as_ref());
             parts.push((key.to_string(), part));
         }
@@ -108,38 +109,38 @@ impl JsEvaluator<'_> {
     }
 
     /// The value as JSON; what is not known is left out.
-    pub fn json(&mut self, value: &JsValue, depth: usize) -> Option<Json> {
-        if depth > DEEPEST {
+    pub fn to_json(&mut self, value: &JsValue, depth: usize) -> Option<Json> {
+        if depth > MAX_SCHEMA_DEPTH {
             return None;
         }
         match self.force(value).ok()? {
             JsValue::Text(text) => Some(text.as_ref().into()),
-            JsValue::Number(number) => Some(as_number(number)),
+            JsValue::Number(number) => Some(number_to_json(number)),
             JsValue::Bool(truth) => Some(truth.into()),
             JsValue::List(items) => {
-                Some(items.iter().filter_map(|item| self.json(item, depth + 1)).collect::<Vec<_>>().into())
+                Some(items.iter().filter_map(|item| self.to_json(item, depth + 1)).collect::<Vec<_>>().into())
             }
             JsValue::Object(pairs) => {
                 let mut map = Map::new();
-                for (key, value) in pairs.iter().take(MOST_PROPERTIES) {
-                    let text = if key.as_ref() == "description" { self.text(value).map(Json::from) } else { None };
-                    let part = text.or_else(|| self.json(value, depth + 1));
+                for (key, value) in pairs.iter().take(MAX_PROPERTIES) {
+                    let text = if key.as_ref() == "description" { self.to_text(value).map(Json::from) } else { None };
+                    let part = text.or_else(|| self.to_json(value, depth + 1));
                     map.insert(key.to_string(), part.unwrap_or_else(|| json!({})));
                 }
                 Some(map.into())
             }
-            JsValue::Opaque(Some((node, env))) => self.zod(node, &env, depth).map(|part| part.schema),
+            JsValue::Opaque(Some((node, env))) => self.find_zod_schema(node, &env, depth).map(|part| part.schema),
             _ => None,
         }
     }
 
     /// The value as text; of a template, the parts that are known.
-    pub fn text(&mut self, value: &JsValue) -> Option<String> {
+    pub fn to_text(&mut self, value: &JsValue) -> Option<String> {
         match self.force(value).ok()? {
             JsValue::Text(text) => Some(text.to_string()),
             JsValue::Opaque(Some((node, env))) => {
                 let JsNode::Concat(pieces) = self.syntax.node(node) else { return None };
-                let pieces = pieces.iter().filter_map(|piece| self.text(&JsValue::Lazy(*piece, env.clone())));
+                let pieces = pieces.iter().filter_map(|piece| self.to_text(&JsValue::Lazy(*piece, env.clone())));
                 Some(pieces.collect())
             }
             _ => None,
@@ -147,7 +148,7 @@ impl JsEvaluator<'_> {
     }
 }
 
-fn as_number(number: f64) -> Json {
+fn number_to_json(number: f64) -> Json {
     if number.fract() == 0.0 && number.abs() < 9e15 {
         return (number as i64).into();
     }

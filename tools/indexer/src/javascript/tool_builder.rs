@@ -21,9 +21,9 @@ impl JsEvaluator<'_> {
             let value = JsValue::Lazy(*item, env.clone());
             match self.force(&value) {
                 Ok(JsValue::Text(_)) | Ok(JsValue::Opaque(Some(_)))
-                    if tool.description.is_none() && self.text(&value).is_some() =>
+                    if tool.description.is_none() && self.to_text(&value).is_some() =>
                 {
-                    tool.description = self.text(&value);
+                    tool.description = self.to_text(&value);
                 }
                 Ok(object @ JsValue::Object(_)) if self.is_annotations(&object) => {
                     tool.annotations = self.read_annotations(&object);
@@ -47,7 +47,7 @@ impl JsEvaluator<'_> {
         let entries = self.object_entries(object);
         entries.iter().any(|(key, value)| match key.as_ref() {
             "inputSchema" | "annotations" | "outputSchema" => true,
-            "description" | "title" => self.text(value).is_some(),
+            "description" | "title" => self.to_text(value).is_some(),
             _ => false,
         })
     }
@@ -58,7 +58,7 @@ impl JsEvaluator<'_> {
     }
 
     fn read_annotations(&mut self, object: &JsValue) -> Map<String, Json> {
-        match self.json(object, 0) {
+        match self.to_json(object, 0) {
             Some(Json::Object(map)) => map
                 .into_iter()
                 .filter(|(key, value)| ANNOTATION_KEYS.contains(&key.as_str()) && !value.is_object())
@@ -70,7 +70,7 @@ impl JsEvaluator<'_> {
     /// Takes what an object or instance says of a tool.
     fn fill_tool(&mut self, tool: &mut ExtractedTool, value: &JsValue) -> bool {
         if let Ok(description) = self.evaluate_member(value, &"description".into()) {
-            tool.description = self.text(&description).or(tool.description.take());
+            tool.description = self.to_text(&description).or(tool.description.take());
         }
         if let Ok(annotations @ JsValue::Object(_)) = self.evaluate_member(value, &"annotations".into()) {
             tool.annotations = self.read_annotations(&annotations);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::JsEvaluator;
 use crate::javascript::syntax::{JsCollection, JsFunctionId, JsNode, JsNodeId};
 use crate::javascript::value::{JsEnv, JsEvaluationError, JsFrame, JsFrameOwner, JsValue, JsValueResult};
-use crate::javascript::zod;
+use crate::javascript::zod_schema;
 
 /// What compilers and bundlers put around modules.
 const MODULE_INTEROP_HELPERS: [&str; 6] =
@@ -22,7 +22,7 @@ impl JsEvaluator<'_> {
         let syntax = self.syntax;
         let opaque = JsValue::Opaque(Some((node, env.clone())));
         // Bundles carry zod along; to follow it would lead away from what the author wrote.
-        if zod::is_word(syntax, callee) {
+        if zod_schema::is_zod_call(syntax, callee) {
             return Ok(opaque);
         }
         if let JsNode::Member(object, method) = syntax.node(callee) {
@@ -158,11 +158,11 @@ impl JsEvaluator<'_> {
         };
         let mut pairs = Vec::new();
         if let JsNode::Member(object, word) = syntax.node(callee)
-            && zod::changes(syntax.symbol_text(*word))
+            && zod_schema::is_modifier(syntax.symbol_text(*word))
             && let Ok(inner) = self.evaluate(*object, env)
         {
             pairs = self.object_entries(&inner);
-            if !zod::extends(syntax.symbol_text(*word)) {
+            if !zod_schema::is_extension(syntax.symbol_text(*word)) {
                 return pairs;
             }
         }

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use serde_json::{Map, Value as Json, json};
 
 use super::evaluate::JsEvaluator;
-use super::schema::{Part, object_schema};
+use super::schema::{PropertySchema, object_schema};
 use super::syntax::{JsNode, JsNodeId, JsSyntax};
 use super::value::{JsEnv, JsValue};
 
 /// The words that begin a schema, or change one.
-const WORDS: [&str; 47] = [
+const ZOD_METHODS: [&str; 47] = [
     "string",
     "number",
     "boolean",
@@ -61,71 +61,79 @@ const WORDS: [&str; 47] = [
 ];
 
 /// Words of zod that are also words of the language's own collections.
-const SHARED: [&str; 4] = ["map", "set", "catch", "min"];
+const AMBIGUOUS_METHODS: [&str; 4] = ["map", "set", "catch", "min"];
 
 /// Whether this is what zod's functions are called by; bundlers add digits and underscores.
-pub(super) fn is_word(syntax: &JsSyntax, callee: JsNodeId) -> bool {
+pub(super) fn is_zod_call(syntax: &JsSyntax, callee: JsNodeId) -> bool {
     match syntax.node(callee) {
         JsNode::Member(_, word) => {
             let word = syntax.symbol_text(*word);
-            WORDS.contains(&word) && !SHARED.contains(&word)
+            ZOD_METHODS.contains(&word) && !AMBIGUOUS_METHODS.contains(&word)
         }
         JsNode::Name(word, _) => {
-            let word = plain(syntax.symbol_text(*word));
-            WORDS.iter().take(22).any(|known| *known == word) && !SHARED.contains(&word)
+            let word = strip_bundler_suffix(syntax.symbol_text(*word));
+            ZOD_METHODS.iter().take(22).any(|known| *known == word) && !AMBIGUOUS_METHODS.contains(&word)
         }
         _ => false,
     }
 }
 
 /// Whether the word makes one schema from another.
-pub(super) fn changes(word: &str) -> bool {
-    WORDS.iter().skip(29).any(|known| *known == word) || word == "array"
+pub(super) fn is_modifier(word: &str) -> bool {
+    ZOD_METHODS.iter().skip(29).any(|known| *known == word) || word == "array"
 }
 
 /// Whether the word adds to the parts of an object.
-pub(super) fn extends(word: &str) -> bool {
+pub(super) fn is_extension(word: &str) -> bool {
     matches!(word, "extend" | "merge" | "safeExtend")
 }
 
-fn plain(word: &str) -> &str {
+fn strip_bundler_suffix(word: &str) -> &str {
     word.trim_start_matches('_').trim_end_matches(|letter: char| letter.is_ascii_digit())
 }
 
 impl JsEvaluator<'_> {
     /// The schema that a call builds, if it is one of zod's.
-    pub(super) fn zod(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<Part> {
+    pub(super) fn find_zod_schema(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<PropertySchema> {
         let syntax = self.syntax;
         let JsNode::Call(callee, items) = syntax.node(node) else { return None };
-        if !is_word(syntax, *callee) && !matches!(syntax.node(*callee), JsNode::Member(..)) {
+        if !is_zod_call(syntax, *callee) && !matches!(syntax.node(*callee), JsNode::Member(..)) {
             return None;
         }
         match syntax.node(*callee) {
-            JsNode::Name(word, _) => self.begun(plain(syntax.symbol_text(*word)), items, env, depth),
+            JsNode::Name(word, _) => {
+                self.find_base_schema(strip_bundler_suffix(syntax.symbol_text(*word)), items, env, depth)
+            }
             JsNode::Member(object, word) => {
                 let word = syntax.symbol_text(*word);
-                let on_schema =
-                    matches!(syntax.node(*object), JsNode::Call(..)) || (changes(word) && !is_library(syntax, *object));
+                let on_schema = matches!(syntax.node(*object), JsNode::Call(..))
+                    || (is_modifier(word) && !is_zod_namespace(syntax, *object));
                 if !on_schema {
-                    return self.begun(word, items, env, depth);
+                    return self.find_base_schema(word, items, env, depth);
                 }
                 let inner = JsValue::Lazy(*object, env.clone());
-                let part = self.part(&inner, depth + 1);
-                Some(self.changed(part, word, items, env, depth))
+                let part = self.property_schema(&inner, depth + 1);
+                Some(self.modified_schema(part, word, items, env, depth))
             }
             _ => None,
         }
     }
 
-    fn first(&mut self, items: &[JsNodeId], env: &JsEnv, depth: usize) -> Part {
+    fn first_argument_schema(&mut self, items: &[JsNodeId], env: &JsEnv, depth: usize) -> PropertySchema {
         match items.first() {
-            Some(item) => self.part(&JsValue::Lazy(*item, env.clone()), depth + 1),
-            None => Part::any(),
+            Some(item) => self.property_schema(&JsValue::Lazy(*item, env.clone()), depth + 1),
+            None => PropertySchema::any(),
         }
     }
 
-    fn begun(&mut self, word: &str, items: &[JsNodeId], env: &JsEnv, depth: usize) -> Option<Part> {
-        let plain = |schema: Json| Some(Part { schema, optional: false });
+    fn find_base_schema(
+        &mut self,
+        word: &str,
+        items: &[JsNodeId],
+        env: &JsEnv,
+        depth: usize,
+    ) -> Option<PropertySchema> {
+        let plain = |schema: Json| Some(PropertySchema { schema, optional: false });
         match word {
             "string" | "email" | "url" | "uuid" => plain(json!({ "type": "string" })),
             "number" => plain(json!({ "type": "number" })),
@@ -134,34 +142,34 @@ impl JsEvaluator<'_> {
             "date" => plain(json!({ "type": "string", "format": "date-time" })),
             "record" | "map" => plain(json!({ "type": "object" })),
             "tuple" | "set" => plain(json!({ "type": "array" })),
-            "any" | "unknown" | "never" | "null" | "lazy" => Some(Part::any()),
+            "any" | "unknown" | "never" | "null" | "lazy" => Some(PropertySchema::any()),
             "array" => {
-                let items = self.first(items, env, depth).schema;
+                let items = self.first_argument_schema(items, env, depth).schema;
                 plain(json!({ "type": "array", "items": items }))
             }
             "object" | "strictObject" | "looseObject" => match items.first() {
                 Some(item) => {
                     let shape = self.force(&JsValue::Lazy(*item, env.clone())).ok()?;
-                    let parts = self.parts(&shape, depth + 1);
+                    let parts = self.property_schemas(&shape, depth + 1);
                     plain(object_schema(parts))
                 }
                 None => plain(json!({ "type": "object" })),
             },
-            "enum" | "nativeEnum" => plain(self.choices(items, env)),
+            "enum" | "nativeEnum" => plain(self.enum_schema(items, env)),
             "literal" => {
-                let value = items.first().map(|item| self.json(&JsValue::Lazy(*item, env.clone()), 0));
+                let value = items.first().map(|item| self.to_json(&JsValue::Lazy(*item, env.clone()), 0));
                 plain(value.flatten().map_or(json!({}), |value| json!({ "const": value })))
             }
-            "union" | "discriminatedUnion" | "intersection" => plain(self.union(items, env, depth)),
-            "preprocess" => Some(self.first(items.get(1..)?, env, depth)),
-            "optional" => Some(Part { optional: true, ..self.first(items, env, depth) }),
-            "nullable" | "partial" => Some(self.first(items, env, depth)),
+            "union" | "discriminatedUnion" | "intersection" => plain(self.union_schema(items, env, depth)),
+            "preprocess" => Some(self.first_argument_schema(items.get(1..)?, env, depth)),
+            "optional" => Some(PropertySchema { optional: true, ..self.first_argument_schema(items, env, depth) }),
+            "nullable" | "partial" => Some(self.first_argument_schema(items, env, depth)),
             _ => None,
         }
     }
 
-    fn choices(&mut self, items: &[JsNodeId], env: &JsEnv) -> Json {
-        let value = items.first().map(|item| self.json(&JsValue::Lazy(*item, env.clone()), 0));
+    fn enum_schema(&mut self, items: &[JsNodeId], env: &JsEnv) -> Json {
+        let value = items.first().map(|item| self.to_json(&JsValue::Lazy(*item, env.clone()), 0));
         let choices: Vec<Json> = match value.flatten() {
             Some(Json::Array(choices)) => choices,
             Some(Json::Object(choices)) => choices.into_iter().map(|(_, choice)| choice).collect(),
@@ -173,49 +181,58 @@ impl JsEvaluator<'_> {
         }
     }
 
-    fn union(&mut self, items: &[JsNodeId], env: &JsEnv, depth: usize) -> Json {
+    fn union_schema(&mut self, items: &[JsNodeId], env: &JsEnv, depth: usize) -> Json {
         let list = items.last().map(|item| self.force(&JsValue::Lazy(*item, env.clone())));
         let Some(Ok(list)) = list else { return json!({}) };
         let mut any_of = Vec::new();
         for element in self.elements(&list) {
-            any_of.push(self.part(&element, depth + 1).schema);
+            any_of.push(self.property_schema(&element, depth + 1).schema);
         }
         json!({ "anyOf": any_of })
     }
 
-    fn changed(&mut self, part: Part, word: &str, items: &[JsNodeId], env: &JsEnv, depth: usize) -> Part {
-        let Part { mut schema, optional } = part;
+    fn modified_schema(
+        &mut self,
+        part: PropertySchema,
+        word: &str,
+        items: &[JsNodeId],
+        env: &JsEnv,
+        depth: usize,
+    ) -> PropertySchema {
+        let PropertySchema { mut schema, optional } = part;
         let argument = items.first().map(|item| JsValue::Lazy(*item, env.clone()));
         match word {
-            "optional" | "nullish" | "default" | "catch" => return Part { schema, optional: true },
+            "optional" | "nullish" | "default" | "catch" => return PropertySchema { schema, optional: true },
             "array" => schema = json!({ "type": "array", "items": schema }),
             "describe" => {
-                let text = argument.and_then(|value| self.text(&value));
-                set(&mut schema, "description", text.map(Json::from));
+                let text = argument.and_then(|value| self.to_text(&value));
+                set_member(&mut schema, "description", text.map(Json::from));
             }
-            "int" => set(&mut schema, "type", Some("integer".into())),
-            "min" | "max" => self.bound(&mut schema, word, argument),
-            word if extends(word) => {
-                let more = argument.map(|value| self.part(&value, depth + 1).schema);
-                join(&mut schema, more);
+            "int" => set_member(&mut schema, "type", Some("integer".into())),
+            "min" | "max" => self.apply_bound(&mut schema, word, argument),
+            word if is_extension(word) => {
+                let more = argument.map(|value| self.property_schema(&value, depth + 1).schema);
+                merge_object(&mut schema, more);
             }
             "pick" | "omit" => {
                 let keys = argument.and_then(|value| self.force(&value).ok());
                 let keys: Vec<Rc<str>> = keys
                     .map(|keys| self.object_entries(&keys).into_iter().map(|(key, _)| key).collect())
                     .unwrap_or_default();
-                keep(&mut schema, |key| keys.iter().any(|known| known.as_ref() == key) == (word == "pick"));
+                retain_properties(&mut schema, |key| {
+                    keys.iter().any(|known| known.as_ref() == key) == (word == "pick")
+                });
             }
             "partial" => {
                 schema.as_object_mut().and_then(|schema| schema.remove("required"));
             }
             _ => {}
         }
-        Part { schema, optional }
+        PropertySchema { schema, optional }
     }
 
-    fn bound(&mut self, schema: &mut Json, word: &str, argument: Option<JsValue>) {
-        let Some(Json::Number(number)) = argument.and_then(|value| self.json(&value, 0)) else { return };
+    fn apply_bound(&mut self, schema: &mut Json, word: &str, argument: Option<JsValue>) {
+        let Some(Json::Number(number)) = argument.and_then(|value| self.to_json(&value, 0)) else { return };
         let key = match (schema.get("type").and_then(Json::as_str), word) {
             (Some("string"), "min") => "minLength",
             (Some("string"), _) => "maxLength",
@@ -224,23 +241,23 @@ impl JsEvaluator<'_> {
             (_, "min") => "minimum",
             _ => "maximum",
         };
-        set(schema, key, Some(Json::Number(number)));
+        set_member(schema, key, Some(Json::Number(number)));
     }
 }
 
 /// `z`, or what else stands alone in front: not a schema of the package.
-fn is_library(syntax: &JsSyntax, object: JsNodeId) -> bool {
-    matches!(syntax.node(object), JsNode::Name(word, _) if plain(syntax.symbol_text(*word)) == "z")
+fn is_zod_namespace(syntax: &JsSyntax, object: JsNodeId) -> bool {
+    matches!(syntax.node(object), JsNode::Name(word, _) if strip_bundler_suffix(syntax.symbol_text(*word)) == "z")
 }
 
-fn set(schema: &mut Json, key: &str, value: Option<Json>) {
+fn set_member(schema: &mut Json, key: &str, value: Option<Json>) {
     if let (Some(schema), Some(value)) = (schema.as_object_mut(), value) {
         schema.insert(key.to_owned(), value);
     }
 }
 
 /// Adds the properties of another object.
-fn join(schema: &mut Json, more: Option<Json>) {
+fn merge_object(schema: &mut Json, more: Option<Json>) {
     let Some(Json::Object(mut more)) = more else { return };
     let Some(schema) = schema.as_object_mut() else { return };
     if let Some(Json::Object(properties)) = more.remove("properties") {
@@ -257,7 +274,7 @@ fn join(schema: &mut Json, more: Option<Json>) {
     }
 }
 
-fn keep(schema: &mut Json, keeps: impl Fn(&str) -> bool) {
+fn retain_properties(schema: &mut Json, keeps: impl Fn(&str) -> bool) {
     if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
         properties.retain(|key, _| keeps(key));
     }
