@@ -1,12 +1,12 @@
 //! `crawl`: reads published packages, without running them, into facts.
 
-pub mod address;
 mod cache;
-pub mod fetch;
 mod journal;
 pub mod names;
 pub mod package;
 mod progress;
+pub mod registry_client;
+pub mod registry_url;
 pub mod turns;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,11 +20,11 @@ use crate::cli::{CrawlArgs, CrawlCommand};
 use crate::environment;
 use crate::exit::{Exit, Unreachable, Usage};
 use cache::Cache;
-use fetch::Fetcher;
 use journal::Journal;
 use names::Wanted;
 use package::{Index, Outcome};
 use progress::Progress;
+use registry_client::RegistryClient;
 use turns::Turns;
 
 /// No more packages are read at once, however many cores there are: each thread keeps memory of its own.
@@ -57,8 +57,8 @@ async fn crawl(source: PackageRegistry, only: Vec<String>, args: CrawlArgs) -> R
     if source == PackageRegistry::Npm && args.names.is_none() {
         return Err(Usage("npm has no list of all its packages; name them with `--names FILE`".to_owned()).into());
     }
-    let index = address::index(source, args.index.as_deref())?;
-    let fetcher = Arc::new(Fetcher::new(&index, args.connections.into())?);
+    let index = registry_url::registry_url(source, args.index.as_deref())?;
+    let fetcher = Arc::new(RegistryClient::new(&index, args.connections.into())?);
     let names::Asked { packages: wanted, not_names } =
         names::wanted(source, &fetcher, &index, args.names.as_deref(), &only).await?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make `{}`", args.out.display()))?;

@@ -6,8 +6,8 @@ use anyhow::Result;
 use gatelodge_catalogue::{PackageRegistry, normalized_name};
 use http::Uri;
 
-use super::address;
-use super::fetch::Fetcher;
+use super::registry_client::RegistryClient;
+use super::registry_url;
 use crate::exit::{Unreachable, Usage};
 use crate::file;
 
@@ -36,7 +36,7 @@ pub struct Asked {
 /// The packages that are asked for: those of a file, or all of the index whose names carry `mcp`.
 pub async fn wanted(
     source: PackageRegistry,
-    fetcher: &Fetcher,
+    fetcher: &RegistryClient,
     index: &Uri,
     file: Option<&Path>,
     only: &[String],
@@ -48,8 +48,9 @@ pub async fn wanted(
     let mut asked = match file {
         Some(path) => of_file(source, path)?,
         None => {
-            let list = address::list(index).ok_or_else(|| Usage("the index's address is none".to_owned()))?;
-            let page = fetcher.text(&list, LIST, MOST_LISTED).await;
+            let list =
+                registry_url::package_list_url(index).ok_or_else(|| Usage("the index's address is none".to_owned()))?;
+            let page = fetcher.fetch_text(&list, LIST, MOST_LISTED).await;
             let page = page.map_err(|error| Unreachable(format!("the index does not list its packages: {error}")))?;
             let named = gatelodge_indexer::package_names(&page, |name| carries_mcp(name) && is_name(source, name));
             if named.is_empty() {

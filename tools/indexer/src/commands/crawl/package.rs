@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::cache::Cache;
-use super::fetch::{FetchError, Fetcher};
 use super::names::Wanted;
+use super::registry_client::{FetchError, RegistryClient};
 use super::turns::Turns;
-use super::{address, journal};
+use super::{journal, registry_url};
 
 const PYPI_PAGE: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
 /// The largest page of a package.
@@ -36,7 +36,7 @@ const MOST_ARCHIVE: usize = 160 << 20;
 pub struct Index {
     pub source: PackageRegistry,
     pub address: Uri,
-    pub fetcher: Arc<Fetcher>,
+    pub fetcher: Arc<RegistryClient>,
     pub cache: Option<Cache>,
     pub turns: Turns,
     /// Whose page is in memory: some are as large as packages.
@@ -168,12 +168,14 @@ pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
 type Ended = (Outcome, Option<String>);
 
 async fn listed(index: &Index, wanted: &Wanted) -> Result<ReleaseFile, Ended> {
-    let address = address::page(&index.address, index.source, &wanted.name).ok_or((Outcome::NotFound, None))?;
+    let address =
+        registry_url::package_page_url(&index.address, index.source, &wanted.name).ok_or((Outcome::NotFound, None))?;
     let (accept, version) = match index.source {
         PackageRegistry::Pypi => (PYPI_PAGE, wanted.version.as_deref()),
         PackageRegistry::Npm => ("application/json", wanted.version.as_deref()),
     };
-    let (mut file, _) = index.fetcher.file(&address, accept, MOST_PAGE, || nameless(index)).await.map_err(ended)?;
+    let (mut file, _) =
+        index.fetcher.fetch_file(&address, accept, MOST_PAGE, || nameless(index)).await.map_err(ended)?;
     let _turn = index.page.lock().await;
     let mut page = String::new();
     let read = file.rewind().and_then(|()| file.read_to_string(&mut page));
@@ -183,7 +185,7 @@ async fn listed(index: &Index, wanted: &Wanted) -> Result<ReleaseFile, Ended> {
         PackageRegistry::Npm => find_npm_file(&page, version),
     };
     let mut listed = listed.ok_or((Outcome::NoFiles, None))?;
-    let whole = address::joined(&address, &listed.address).ok_or((Outcome::NoFiles, None))?;
+    let whole = registry_url::resolve_url(&address, &listed.address).ok_or((Outcome::NoFiles, None))?;
     listed.address = whole.to_string();
     Ok(listed)
 }
@@ -192,7 +194,7 @@ fn ended(error: FetchError) -> Ended {
     match error {
         FetchError::NotFound => (Outcome::NotFound, None),
         FetchError::TooLarge => (Outcome::TooLarge, None),
-        FetchError::Gone(why) => (Outcome::Unanswered, Some(why)),
+        FetchError::Unresponsive(why) => (Outcome::Unanswered, Some(why)),
         error => (Outcome::Failed, Some(error.to_string())),
     }
 }
@@ -213,7 +215,8 @@ async fn archive(index: &Index, wanted: &Wanted, listed: &ReleaseFile) -> Result
         return Ok(Archive { key, form, file: None });
     }
     let address: Uri = listed.address.parse().map_err(|_| (Outcome::NoFiles, None))?;
-    let (file, came) = index.fetcher.file(&address, "*/*", MOST_ARCHIVE, || nameless(index)).await.map_err(ended)?;
+    let (file, came) =
+        index.fetcher.fetch_file(&address, "*/*", MOST_ARCHIVE, || nameless(index)).await.map_err(ended)?;
     let is_other = listed.sha256.as_ref().is_some_and(|told| !told.eq_ignore_ascii_case(&came.sha256))
         || listed.sha512.as_ref().is_some_and(|told| *told != came.sha512);
     if is_other {

@@ -10,11 +10,11 @@ use crate::environment;
 use crate::exit::Usage;
 
 /// The index's address, without a slash at its end.
-pub fn index(source: PackageRegistry, given: Option<&str>) -> Result<Uri> {
+pub fn registry_url(source: PackageRegistry, given: Option<&str>) -> Result<Uri> {
     let address = match (given, source) {
         (Some(given), _) => Some(given.to_owned()),
-        (None, PackageRegistry::Pypi) => of_pip(),
-        (None, PackageRegistry::Npm) => asked("npm", &["config", "get", "registry"]),
+        (None, PackageRegistry::Pypi) => find_pip_index_url(),
+        (None, PackageRegistry::Npm) => find_program_output("npm", &["config", "get", "registry"]),
     };
     let program = if source == PackageRegistry::Pypi { "pip" } else { "npm" };
     let address = address.ok_or_else(|| {
@@ -25,18 +25,18 @@ pub fn index(source: PackageRegistry, given: Option<&str>) -> Result<Uri> {
     uri.filter(is_web).ok_or_else(|| Usage("the index's address is not one of the web".to_owned()).into())
 }
 
-fn of_pip() -> Option<String> {
+fn find_pip_index_url() -> Option<String> {
     /// Where nothing is configured, `pip` knows an index of its own.
-    const BUILT_IN: &str = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)";
+    const PIP_DEFAULT_INDEX_SCRIPT: &str = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)";
     let variable = environment::variable("PIP_INDEX_URL").filter(|address| !address.trim().is_empty());
     let variable = variable.map(|address| address.trim().to_owned());
     variable
-        .or_else(|| asked("pip", &["config", "get", "global.index-url"]))
-        .or_else(|| asked("python3", &["-c", BUILT_IN]))
-        .or_else(|| asked("python", &["-c", BUILT_IN]))
+        .or_else(|| find_program_output("pip", &["config", "get", "global.index-url"]))
+        .or_else(|| find_program_output("python3", &["-c", PIP_DEFAULT_INDEX_SCRIPT]))
+        .or_else(|| find_program_output("python", &["-c", PIP_DEFAULT_INDEX_SCRIPT]))
 }
 
-fn asked(program: &str, arguments: &[&str]) -> Option<String> {
+fn find_program_output(program: &str, arguments: &[&str]) -> Option<String> {
     let told = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8(told.stdout).ok().filter(|_| told.status.success())?;
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
@@ -44,7 +44,7 @@ fn asked(program: &str, arguments: &[&str]) -> Option<String> {
 }
 
 /// An address as seen from a page: whole, from the root, or from the page's folder.
-pub fn joined(page: &Uri, address: &str) -> Option<Uri> {
+pub fn resolve_url(page: &Uri, address: &str) -> Option<Uri> {
     if address.starts_with("http://") || address.starts_with("https://") {
         return address.parse().ok();
     }
@@ -73,12 +73,12 @@ pub fn joined(page: &Uri, address: &str) -> Option<Uri> {
 }
 
 /// The list of all packages.
-pub fn list(index: &Uri) -> Option<Uri> {
+pub fn package_list_url(index: &Uri) -> Option<Uri> {
     format!("{}/", index.to_string().trim_end_matches('/')).parse().ok()
 }
 
 /// The page of a package. A slash in a name is part of it.
-pub fn page(index: &Uri, source: PackageRegistry, name: &str) -> Option<Uri> {
+pub fn package_page_url(index: &Uri, source: PackageRegistry, name: &str) -> Option<Uri> {
     // An address without a path is written with a slash.
     let index = index.to_string();
     let index = index.trim_end_matches('/');
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn addresses_are_seen_from_their_page() {
         let page: Uri = "https://index.example.org/simple/book/".parse().expect("an address");
-        let from = |address: &str| joined(&page, address).expect("an address").to_string();
+        let from = |address: &str| resolve_url(&page, address).expect("an address").to_string();
         assert_eq!(from("https://files.example.org/a"), "https://files.example.org/a");
         assert_eq!(from("//files.example.org/a"), "https://files.example.org/a");
         assert_eq!(from("/a/b.whl"), "https://index.example.org/a/b.whl");
@@ -110,11 +110,11 @@ mod tests {
     #[test]
     fn what_is_no_address_of_the_web_is_refused() {
         for address in ["file:///etc/passwd", "index", "ftp://index.example.org"] {
-            assert!(index(PackageRegistry::Npm, Some(address)).is_err(), "{address}");
+            assert!(registry_url(PackageRegistry::Npm, Some(address)).is_err(), "{address}");
         }
-        let given = index(PackageRegistry::Npm, Some("http://127.0.0.1:8000/")).expect("an address");
-        let page = page(&given, PackageRegistry::Npm, "@books/mcp").expect("an address");
+        let given = registry_url(PackageRegistry::Npm, Some("http://127.0.0.1:8000/")).expect("an address");
+        let page = package_page_url(&given, PackageRegistry::Npm, "@books/mcp").expect("an address");
         assert_eq!(page.to_string(), "http://127.0.0.1:8000/@books%2fmcp");
-        assert_eq!(list(&given).expect("an address").path(), "/");
+        assert_eq!(package_list_url(&given).expect("an address").path(), "/");
     }
 }
