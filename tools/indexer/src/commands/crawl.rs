@@ -2,8 +2,8 @@
 
 mod cache;
 mod journal;
-pub mod names;
 pub mod package;
+pub mod package_selection;
 mod progress;
 pub mod registry_client;
 pub mod registry_url;
@@ -21,8 +21,8 @@ use crate::environment;
 use crate::exit::{Exit, Unreachable, Usage};
 use cache::Cache;
 use journal::Journal;
-use names::Wanted;
 use package::{Index, Outcome};
+use package_selection::PackageRequest;
 use progress::Progress;
 use registry_client::RegistryClient;
 use turns::Turns;
@@ -59,18 +59,18 @@ async fn crawl(source: PackageRegistry, only: Vec<String>, args: CrawlArgs) -> R
     }
     let index = registry_url::registry_url(source, args.index.as_deref())?;
     let fetcher = Arc::new(RegistryClient::new(&index, args.connections.into())?);
-    let names::Asked { packages: wanted, not_names } =
-        names::wanted(source, &fetcher, &index, args.names.as_deref(), &only).await?;
+    let package_selection::PackageSelection { packages: wanted, invalid_lines: not_names } =
+        package_selection::select_packages(source, &fetcher, &index, args.names.as_deref(), &only).await?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make `{}`", args.out.display()))?;
     let mut journal = Journal::open(&args.out, source, args.definitions.as_deref())?;
     package::remove_nameless(&args.out);
     for line in not_names {
-        let wanted = Wanted { name: line, version: None };
+        let wanted = PackageRequest { name: line, version: None };
         if !journal.is_done(&wanted) {
             journal.write(&package::Read::not_a_name(source, wanted.name))?;
         }
     }
-    let left: Vec<Wanted> = wanted.iter().filter(|wanted| !journal.is_done(wanted)).cloned().collect();
+    let left: Vec<PackageRequest> = wanted.iter().filter(|wanted| !journal.is_done(wanted)).cloned().collect();
     let progress = Progress::start(wanted.len(), wanted.len() - left.len());
     let cache = args.cache.as_deref().map(|folder| Cache::open(folder, args.cache_limit)).transpose()?;
     let (turns, page) = (Turns::new(readers())?, tokio::sync::Mutex::default());
@@ -105,7 +105,7 @@ async fn crawl(source: PackageRegistry, only: Vec<String>, args: CrawlArgs) -> R
 
 /// What all workers share.
 struct Shared {
-    queue: Mutex<std::vec::IntoIter<Wanted>>,
+    queue: Mutex<std::vec::IntoIter<PackageRequest>>,
     writing: Mutex<Writing>,
     /// Why there is no more to do before all is done.
     ended: OnceLock<String>,

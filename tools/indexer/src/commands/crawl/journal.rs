@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 use gatelodge_catalogue::{ExtractedTool, PackageRegistry, PackageRelease};
 use serde::{Deserialize, Serialize};
 
-use super::names::{Wanted, spelled};
 use super::package::{Line, Outcome, Read};
+use super::package_selection::{PackageRequest, canonical_name};
 use crate::exit::Usage;
 use crate::output;
 
@@ -117,7 +117,7 @@ impl Journal {
             if line.source.is_some_and(|own| own != source) {
                 return Err(of_another().into());
             }
-            done.insert(spelled(source, &line.package), Done::of(&line));
+            done.insert(canonical_name(source, &line.package), Done::of(&line));
         }
         let facts = folder.join("facts.jsonl");
         mend(&facts)?;
@@ -141,15 +141,15 @@ impl Journal {
     }
 
     /// Whether a package need not be read again. What was read in another version than is wanted now was not.
-    pub fn is_done(&self, wanted: &Wanted) -> bool {
-        let Some(done) = self.done.get(&spelled(self.source, &wanted.name)) else { return false };
+    pub fn is_done(&self, wanted: &PackageRequest) -> bool {
+        let Some(done) = self.done.get(&canonical_name(self.source, &wanted.name)) else { return false };
         let is_same = done.asked == wanted.version || (wanted.version.is_some() && done.read == wanted.version);
         is_same && done.outcome != Outcome::Failed
     }
 
     /// Whether it could not be fetched or read before either.
-    pub fn has_failed(&self, wanted: &Wanted) -> bool {
-        self.done.get(&spelled(self.source, &wanted.name)).is_some_and(|done| done.outcome == Outcome::Failed)
+    pub fn has_failed(&self, wanted: &PackageRequest) -> bool {
+        self.done.get(&canonical_name(self.source, &wanted.name)).is_some_and(|done| done.outcome == Outcome::Failed)
     }
 
     /// Writes what was read, its line last.
@@ -166,7 +166,7 @@ impl Journal {
             file.write_all(text.as_bytes())?;
         }
         self.lines.write_all(format!("{}\n", serde_json::to_string(&read.line)?).as_bytes())?;
-        self.done.insert(spelled(self.source, &read.line.package), Done::of(&read.line));
+        self.done.insert(canonical_name(self.source, &read.line.package), Done::of(&read.line));
         Ok(())
     }
 
@@ -207,7 +207,7 @@ impl Journal {
         for line in lines(&path)? {
             let line = line?;
             let named: Named = serde_json::from_str(&line).with_context(|| format!("in `{}`", path.display()))?;
-            let key = spelled(self.source, &named.package);
+            let key = canonical_name(self.source, &named.package);
             if self.done.get(&key).is_some_and(&stays) {
                 by_package.insert(key, line);
             }

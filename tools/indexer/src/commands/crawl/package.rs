@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::cache::Cache;
-use super::names::Wanted;
+use super::package_selection::PackageRequest;
 use super::registry_client::{FetchError, RegistryClient};
 use super::turns::Turns;
 use super::{journal, registry_url};
@@ -124,7 +124,7 @@ impl Read {
 }
 
 /// Reads a package. Whatever happens is an outcome.
-pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
+pub async fn read(index: &Arc<Index>, wanted: &PackageRequest) -> Read {
     let (mut version, mut skipped, mut odd_names) = (None, BTreeMap::new(), 0);
     let done = async {
         let listed = listed(index, wanted).await?;
@@ -167,7 +167,7 @@ pub async fn read(index: &Arc<Index>, wanted: &Wanted) -> Read {
 
 type Ended = (Outcome, Option<String>);
 
-async fn listed(index: &Index, wanted: &Wanted) -> Result<ReleaseFile, Ended> {
+async fn listed(index: &Index, wanted: &PackageRequest) -> Result<ReleaseFile, Ended> {
     let address =
         registry_url::package_page_url(&index.address, index.source, &wanted.name).ok_or((Outcome::NotFound, None))?;
     let (accept, version) = match index.source {
@@ -206,7 +206,7 @@ struct Archive {
     file: Option<File>,
 }
 
-async fn archive(index: &Index, wanted: &Wanted, listed: &ReleaseFile) -> Result<Archive, Ended> {
+async fn archive(index: &Index, wanted: &PackageRequest, listed: &ReleaseFile) -> Result<Archive, Ended> {
     // Where no hash is told, an address stands for what it leads to.
     let other = listed.sha512.as_ref().unwrap_or(&listed.address);
     let key = listed.sha256.clone().unwrap_or_else(|| HEXLOWER.encode(&Sha256::digest(other.as_bytes())));

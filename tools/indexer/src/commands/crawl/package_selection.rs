@@ -12,80 +12,82 @@ use crate::exit::{Unreachable, Usage};
 use crate::file;
 
 /// The list of all packages, in the newer form or the older one.
-const LIST: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
+const PACKAGE_LIST_ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
 /// The largest list.
-const MOST_LISTED: usize = 160 << 20;
+const MAX_LIST_BYTES: usize = 160 << 20;
 /// The longest name of a package.
-const LONGEST: usize = 214;
+const MAX_PACKAGE_NAME_BYTES: usize = 214;
 
 /// A package, and which version if not the newest.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Wanted {
+pub struct PackageRequest {
     pub name: String,
     pub version: Option<String>,
 }
 
 /// What is asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    pub packages: Vec<Wanted>,
+pub struct PackageSelection {
+    pub packages: Vec<PackageRequest>,
     /// Lines that are no names.
-    pub not_names: Vec<String>,
+    pub invalid_lines: Vec<String>,
 }
 
 /// The packages that are asked for: those of a file, or all of the index whose names carry `mcp`.
-pub async fn wanted(
+pub async fn select_packages(
     source: PackageRegistry,
     fetcher: &RegistryClient,
     index: &Uri,
     file: Option<&Path>,
     only: &[String],
-) -> Result<Asked> {
+) -> Result<PackageSelection> {
     let is_wanted = |name: &str| {
         let name = name.to_ascii_lowercase();
         only.iter().all(|part| name.contains(&part.to_ascii_lowercase()))
     };
     let mut asked = match file {
-        Some(path) => of_file(source, path)?,
+        Some(path) => read_names_file(source, path)?,
         None => {
             let list =
                 registry_url::package_list_url(index).ok_or_else(|| Usage("the index's address is none".to_owned()))?;
-            let page = fetcher.fetch_text(&list, LIST, MOST_LISTED).await;
+            let page = fetcher.fetch_text(&list, PACKAGE_LIST_ACCEPT, MAX_LIST_BYTES).await;
             let page = page.map_err(|error| Unreachable(format!("the index does not list its packages: {error}")))?;
-            let named = gatelodge_indexer::package_names(&page, |name| carries_mcp(name) && is_name(source, name));
+            let named =
+                gatelodge_indexer::package_names(&page, |name| contains_mcp(name) && is_package_name(source, name));
             if named.is_empty() {
                 let what = "the index lists no package whose name carries `mcp`: what it gave may be no list";
                 return Err(Unreachable(what.to_owned()).into());
             }
-            let packages = named.iter().map(|name| Wanted { name: spelled(source, name), version: None }).collect();
-            Asked { packages, not_names: Vec::new() }
+            let packages =
+                named.iter().map(|name| PackageRequest { name: canonical_name(source, name), version: None }).collect();
+            PackageSelection { packages, invalid_lines: Vec::new() }
         }
     };
     asked.packages.retain(|wanted| is_wanted(&wanted.name));
     asked.packages.sort();
     asked.packages.dedup_by(|one, other| one.name == other.name);
-    asked.not_names.sort();
-    asked.not_names.dedup();
+    asked.invalid_lines.sort();
+    asked.invalid_lines.dedup();
     Ok(asked)
 }
 
-fn carries_mcp(name: &str) -> bool {
+fn contains_mcp(name: &str) -> bool {
     name.to_ascii_lowercase().contains("mcp")
 }
 
-fn of_file(source: PackageRegistry, path: &Path) -> Result<Asked> {
+fn read_names_file(source: PackageRegistry, path: &Path) -> Result<PackageSelection> {
     let text = String::from_utf8(file::read(path)?).map_err(|_| Usage(format!("`{}` is not text", path.display())))?;
     // Some programs mark a text as text by a letter that is not seen.
-    Ok(of_text(source, text.trim_start_matches('\u{feff}')))
+    Ok(parse_names(source, text.trim_start_matches('\u{feff}')))
 }
 
-fn of_text(source: PackageRegistry, text: &str) -> Asked {
-    let mut asked = Asked::default();
+fn parse_names(source: PackageRegistry, text: &str) -> PackageSelection {
+    let mut asked = PackageSelection::default();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     for line in lines {
-        match of_line(source, line) {
+        match parse_name_line(source, line) {
             Some(wanted) => asked.packages.extend(wanted),
-            None => asked.not_names.push(line.chars().take(LONGEST).collect()),
+            None => asked.invalid_lines.push(line.chars().take(MAX_PACKAGE_NAME_BYTES).collect()),
         }
     }
     asked
@@ -93,7 +95,7 @@ fn of_text(source: PackageRegistry, text: &str) -> Asked {
 
 /// A line: `name`, `name==1.0`, or for npm `name@1.0`. A source may stand before it, `npm:name`; lines of other
 /// sources are passed over.
-fn of_line(source: PackageRegistry, line: &str) -> Option<Option<Wanted>> {
+fn parse_name_line(source: PackageRegistry, line: &str) -> Option<Option<PackageRequest>> {
     let own = if source == PackageRegistry::Pypi { "pypi" } else { "npm" };
     let rest = match line.split_once(':') {
         Some((word, rest)) if word == own => rest,
@@ -109,12 +111,12 @@ fn of_line(source: PackageRegistry, line: &str) -> Option<Option<Wanted>> {
     let is_version = |version: &String| {
         !version.is_empty() && version.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.+!".contains(letter))
     };
-    let fits = is_name(source, name) && version.as_ref().is_none_or(is_version);
-    fits.then(|| Some(Wanted { name: spelled(source, name), version }))
+    let fits = is_package_name(source, name) && version.as_ref().is_none_or(is_version);
+    fits.then(|| Some(PackageRequest { name: canonical_name(source, name), version }))
 }
 
 /// A name in the one spelling that its source has for it.
-pub fn spelled(source: PackageRegistry, name: &str) -> String {
+pub fn canonical_name(source: PackageRegistry, name: &str) -> String {
     match source {
         PackageRegistry::Pypi => normalized_name(name),
         PackageRegistry::Npm => name.to_owned(),
@@ -122,7 +124,7 @@ pub fn spelled(source: PackageRegistry, name: &str) -> String {
 }
 
 /// Whether it can be a package's name, and stand in an address as it is. Letters may be large or small.
-fn is_name(source: PackageRegistry, name: &str) -> bool {
+fn is_package_name(source: PackageRegistry, name: &str) -> bool {
     let is_part = |part: &str| {
         let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_.~".contains(letter);
         !matches!(part, "" | "." | "..") && part.chars().all(letters)
@@ -133,7 +135,7 @@ fn is_name(source: PackageRegistry, name: &str) -> bool {
         }
         _ => is_part(name),
     };
-    is_whole && name.len() <= LONGEST
+    is_whole && name.len() <= MAX_PACKAGE_NAME_BYTES
 }
 
 #[cfg(test)]
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_line_names_a_package_and_perhaps_a_version() {
-        let of = |source, line| of_line(source, line).flatten().map(|wanted| (wanted.name, wanted.version));
+        let of = |source, line| parse_name_line(source, line).flatten().map(|wanted| (wanted.name, wanted.version));
         let named = |name: &str, version: Option<&str>| Some((name.to_owned(), version.map(str::to_owned)));
         assert_eq!(of(PackageRegistry::Pypi, "book-mcp"), named("book-mcp", None));
         assert_eq!(of(PackageRegistry::Pypi, "pypi:book-mcp==1.0"), named("book-mcp", Some("1.0")));
@@ -170,23 +172,25 @@ mod tests {
             "a:b",
         ];
         for line in not_names {
-            assert_eq!(of_line(PackageRegistry::Npm, line), None, "{line}");
+            assert_eq!(parse_name_line(PackageRegistry::Npm, line), None, "{line}");
         }
     }
 
     #[test]
     fn a_python_name_is_one_however_it_is_spelled() {
-        let asked = of_text(PackageRegistry::Pypi, "Book_MCP\nbook.mcp==1.0\nbook--mcp\n");
+        let asked = parse_names(PackageRegistry::Pypi, "Book_MCP\nbook.mcp==1.0\nbook--mcp\n");
         assert!(asked.packages.iter().all(|wanted| wanted.name == "book-mcp"), "{asked:?}");
-        assert_eq!(of_text(PackageRegistry::Npm, "Book_MCP").packages[0].name, "Book_MCP");
+        assert_eq!(parse_names(PackageRegistry::Npm, "Book_MCP").packages[0].name, "Book_MCP");
     }
 
     #[test]
     fn lines_that_are_no_names_stop_nothing() {
-        let asked =
-            of_text(PackageRegistry::Npm, "# names\nbook-mcp\nactionkit-(slack)\n\npypi:other\n@scope\n@Books/Mcp\n");
+        let asked = parse_names(
+            PackageRegistry::Npm,
+            "# names\nbook-mcp\nactionkit-(slack)\n\npypi:other\n@scope\n@Books/Mcp\n",
+        );
         let names: Vec<&str> = asked.packages.iter().map(|wanted| wanted.name.as_str()).collect();
         assert_eq!(names, ["book-mcp", "@Books/Mcp"]);
-        assert_eq!(asked.not_names, ["actionkit-(slack)", "@scope"]);
+        assert_eq!(asked.invalid_lines, ["actionkit-(slack)", "@scope"]);
     }
 }
