@@ -1,7 +1,7 @@
 //! `crawl`: reads published packages, without running them, into facts.
 
 mod cache;
-mod journal;
+mod crawl_log;
 pub mod package;
 pub mod package_selection;
 mod progress;
@@ -20,7 +20,7 @@ use crate::cli::{CrawlArgs, CrawlCommand};
 use crate::environment;
 use crate::exit::{Exit, Unreachable, Usage};
 use cache::Cache;
-use journal::Journal;
+use crawl_log::CrawlLog;
 use package::{Index, Outcome};
 use package_selection::PackageRequest;
 use progress::Progress;
@@ -62,12 +62,12 @@ async fn crawl(source: PackageRegistry, only: Vec<String>, args: CrawlArgs) -> R
     let package_selection::PackageSelection { packages: wanted, invalid_lines: not_names } =
         package_selection::select_packages(source, &fetcher, &index, args.names.as_deref(), &only).await?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make `{}`", args.out.display()))?;
-    let mut journal = Journal::open(&args.out, source, args.definitions.as_deref())?;
+    let mut journal = CrawlLog::open(&args.out, source, args.definitions.as_deref())?;
     package::remove_nameless(&args.out);
     for line in not_names {
         let wanted = PackageRequest { name: line, version: None };
         if !journal.is_done(&wanted) {
-            journal.write(&package::Read::not_a_name(source, wanted.name))?;
+            journal.append(&package::Read::not_a_name(source, wanted.name))?;
         }
     }
     let left: Vec<PackageRequest> = wanted.iter().filter(|wanted| !journal.is_done(wanted)).cloned().collect();
@@ -113,7 +113,7 @@ struct Shared {
 
 /// What is written, and how it goes.
 struct Writing {
-    journal: Journal,
+    journal: CrawlLog,
     progress: Progress,
     /// Packages in a row that could not be fetched or read, without those that an earlier run could not either.
     failed: usize,
@@ -133,7 +133,7 @@ async fn work(index: Arc<Index>, shared: Arc<Shared>) -> Result<()> {
         }
         let mut writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let has_failed = writing.journal.has_failed(&wanted);
-        writing.journal.write(&read)?;
+        writing.journal.append(&read)?;
         writing.progress.count(&read.line);
         if read.line.outcome != Outcome::Failed {
             (writing.failed, writing.answered) = (0, writing.answered + 1);

@@ -24,7 +24,7 @@ use super::cache::Cache;
 use super::package_selection::PackageRequest;
 use super::registry_client::{FetchError, RegistryClient};
 use super::turns::Turns;
-use super::{journal, registry_url};
+use super::{crawl_log, registry_url};
 
 const PYPI_PAGE: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
 /// The largest page of a package.
@@ -109,7 +109,7 @@ fn is_zero(count: &usize) -> bool {
 pub struct Read {
     pub line: Line,
     pub facts: Option<PackageFacts>,
-    pub definitions: Vec<journal::Definition>,
+    pub definitions: Vec<crawl_log::TrainingDefinition>,
 }
 
 impl Read {
@@ -297,7 +297,7 @@ fn is_javascript(path: &str) -> ExtractDecision {
 /// What is in a package.
 struct Found {
     facts: PackageFacts,
-    definitions: Vec<journal::Definition>,
+    definitions: Vec<crawl_log::TrainingDefinition>,
     odd_names: usize,
 }
 
@@ -343,6 +343,6 @@ fn found(release: &PackageRelease, unpacked: &mut UnpackedArchive) -> Result<Fou
     let odd_names = count - facts.tools.len();
     let kept: HashSet<&str> = facts.tools.iter().map(|tool| tool.name.as_str()).collect();
     let definitions = tools.into_iter().filter(|tool| kept.contains(tool.name.as_str()));
-    let definitions = definitions.map(|tool| journal::Definition::of(release, tool)).collect();
+    let definitions = definitions.map(|tool| crawl_log::TrainingDefinition::of(release, tool)).collect();
     Ok(Found { facts, definitions, odd_names })
 }

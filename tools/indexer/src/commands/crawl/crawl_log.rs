@@ -20,7 +20,7 @@ use crate::output;
 /// A tool with the words of its author: for training, not to be shared.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Definition {
+pub struct TrainingDefinition {
     package: String,
     server: String,
     #[serde(flatten)]
@@ -29,7 +29,7 @@ pub struct Definition {
     category: Option<&'static str>,
 }
 
-impl Definition {
+impl TrainingDefinition {
     pub fn of(release: &PackageRelease, tool: ExtractedTool) -> Self {
         let (name, version) = (&release.package, &release.version);
         let package = match release.source {
@@ -49,42 +49,42 @@ impl Definition {
 }
 
 /// The files of a run.
-pub struct Journal {
+pub struct CrawlLog {
     folder: PathBuf,
     source: PackageRegistry,
     /// By name, as the source compares names: how it ended, and in which versions it was asked for and read.
-    done: HashMap<String, Done>,
-    lines: File,
-    facts: File,
-    definitions: Option<File>,
+    records: HashMap<String, CrawlRecord>,
+    log_file: File,
+    facts_file: File,
+    definitions_file: Option<File>,
 }
 
 /// What is known of a package that was read.
-struct Done {
+struct CrawlRecord {
     outcome: Outcome,
-    asked: Option<String>,
-    read: Option<String>,
+    requested_version: Option<String>,
+    read_version: Option<String>,
 }
 
-impl Done {
+impl CrawlRecord {
     fn of(line: &Line) -> Self {
-        Self { outcome: line.outcome, asked: line.asked.clone(), read: line.version.clone() }
+        Self { outcome: line.outcome, requested_version: line.asked.clone(), read_version: line.version.clone() }
     }
 }
 
 /// What a line is sorted by.
 #[derive(Deserialize)]
-struct Named {
+struct PackageLineKey {
     package: String,
 }
 
 /// Where a package of a line of facts is from.
 #[derive(Deserialize)]
-struct From {
+struct FactsLineSource {
     source: PackageRegistry,
 }
 
-impl Journal {
+impl CrawlLog {
     /// Opens the files of a folder, and finds what is done. A last line that was cut off is dropped.
     pub fn open(folder: &Path, source: PackageRegistry, definitions: Option<&Path>) -> Result<Self> {
         let of_another =
@@ -107,8 +107,8 @@ impl Journal {
             }
         }
         let mut done = HashMap::new();
-        mend(&path)?;
-        for (at, line) in lines(&path)?.enumerate() {
+        drop_torn_line(&path)?;
+        for (at, line) in read_lines(&path)?.enumerate() {
             let damaged = || {
                 let what = format!("`{}`, line {}, cannot be read", path.display(), at + 1);
                 format!("{what}; without the line the run goes on, and that package is read again")
@@ -117,47 +117,49 @@ impl Journal {
             if line.source.is_some_and(|own| own != source) {
                 return Err(of_another().into());
             }
-            done.insert(canonical_name(source, &line.package), Done::of(&line));
+            done.insert(canonical_name(source, &line.package), CrawlRecord::of(&line));
         }
         let facts = folder.join("facts.jsonl");
-        mend(&facts)?;
-        if let Some(line) = lines(&facts)?.next() {
-            let first: From = serde_json::from_str(&line?).with_context(|| format!("in `{}`", facts.display()))?;
+        drop_torn_line(&facts)?;
+        if let Some(line) = read_lines(&facts)?.next() {
+            let first: FactsLineSource =
+                serde_json::from_str(&line?).with_context(|| format!("in `{}`", facts.display()))?;
             if first.source != source {
                 return Err(of_another().into());
             }
         }
         if let Some(definitions) = definitions {
-            mend(definitions)?;
+            drop_torn_line(definitions)?;
         }
         Ok(Self {
             folder: folder.to_owned(),
             source,
-            done,
-            lines: own,
-            facts: append(&facts)?,
-            definitions: definitions.map(append).transpose()?,
+            records: done,
+            log_file: own,
+            facts_file: append(&facts)?,
+            definitions_file: definitions.map(append).transpose()?,
         })
     }
 
     /// Whether a package need not be read again. What was read in another version than is wanted now was not.
     pub fn is_done(&self, wanted: &PackageRequest) -> bool {
-        let Some(done) = self.done.get(&canonical_name(self.source, &wanted.name)) else { return false };
-        let is_same = done.asked == wanted.version || (wanted.version.is_some() && done.read == wanted.version);
+        let Some(done) = self.records.get(&canonical_name(self.source, &wanted.name)) else { return false };
+        let is_same = done.requested_version == wanted.version
+            || (wanted.version.is_some() && done.read_version == wanted.version);
         is_same && done.outcome != Outcome::Failed
     }
 
     /// Whether it could not be fetched or read before either.
     pub fn has_failed(&self, wanted: &PackageRequest) -> bool {
-        self.done.get(&canonical_name(self.source, &wanted.name)).is_some_and(|done| done.outcome == Outcome::Failed)
+        self.records.get(&canonical_name(self.source, &wanted.name)).is_some_and(|done| done.outcome == Outcome::Failed)
     }
 
     /// Writes what was read, its line last.
-    pub fn write(&mut self, read: &Read) -> Result<()> {
+    pub fn append(&mut self, read: &Read) -> Result<()> {
         if let Some(facts) = &read.facts {
-            self.facts.write_all(format!("{}\n", serde_json::to_string(facts)?).as_bytes())?;
+            self.facts_file.write_all(format!("{}\n", serde_json::to_string(facts)?).as_bytes())?;
         }
-        if let Some(file) = &mut self.definitions {
+        if let Some(file) = &mut self.definitions_file {
             let mut text = String::new();
             for definition in &read.definitions {
                 text.push_str(&serde_json::to_string(definition)?);
@@ -165,16 +167,16 @@ impl Journal {
             }
             file.write_all(text.as_bytes())?;
         }
-        self.lines.write_all(format!("{}\n", serde_json::to_string(&read.line)?).as_bytes())?;
-        self.done.insert(canonical_name(self.source, &read.line.package), Done::of(&read.line));
+        self.log_file.write_all(format!("{}\n", serde_json::to_string(&read.line)?).as_bytes())?;
+        self.records.insert(canonical_name(self.source, &read.line.package), CrawlRecord::of(&read.line));
         Ok(())
     }
 
     /// Puts lines and facts in order, once for each package, and tells how it went. Definitions stay as they came.
     pub fn finish(&self) -> Result<()> {
-        let done = self.sorted("done.jsonl", |_| true)?;
+        let done = self.sort_lines("done.jsonl", |_| true)?;
         // It had tools when it was read before, and has none now.
-        self.sorted("facts.jsonl", |own| own.outcome == Outcome::Tools)?;
+        self.sort_lines("facts.jsonl", |own| own.outcome == Outcome::Tools)?;
         let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
         let (mut tools, mut odd_names, mut skips) = (0, 0, BTreeMap::new());
         for line in &done {
@@ -190,25 +192,26 @@ impl Journal {
             vec!["packages".to_owned(), done.len().to_string()],
             vec!["tools in all".to_owned(), tools.to_string()],
         ];
-        rows.extend(counts.iter().map(|(outcome, count)| vec![word(outcome), count.to_string()]));
+        rows.extend(counts.iter().map(|(outcome, count)| vec![wire_name(outcome), count.to_string()]));
         if odd_names > 0 {
             rows.push(vec!["names that no tool can have".to_owned(), odd_names.to_string()]);
         }
         rows.extend(
-            skips.iter().map(|(skip, count)| vec![format!("parts skipped: {}", word(skip)), count.to_string()]),
+            skips.iter().map(|(skip, count)| vec![format!("parts skipped: {}", wire_name(skip)), count.to_string()]),
         );
         output::print(&output::table(&rows))
     }
 
     /// Sorts the lines of a file by package; of several of one, the last counts.
-    fn sorted(&self, file: &str, stays: impl Fn(&Done) -> bool) -> Result<Vec<String>> {
+    fn sort_lines(&self, file: &str, stays: impl Fn(&CrawlRecord) -> bool) -> Result<Vec<String>> {
         let path = self.folder.join(file);
         let mut by_package: BTreeMap<String, String> = BTreeMap::new();
-        for line in lines(&path)? {
+        for line in read_lines(&path)? {
             let line = line?;
-            let named: Named = serde_json::from_str(&line).with_context(|| format!("in `{}`", path.display()))?;
+            let named: PackageLineKey =
+                serde_json::from_str(&line).with_context(|| format!("in `{}`", path.display()))?;
             let key = canonical_name(self.source, &named.package);
-            if self.done.get(&key).is_some_and(&stays) {
+            if self.records.get(&key).is_some_and(&stays) {
                 by_package.insert(key, line);
             }
         }
@@ -224,12 +227,12 @@ impl Journal {
 }
 
 /// The word that stands for a value in the files.
-fn word(value: &impl Serialize) -> String {
+fn wire_name(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn lines(path: &Path) -> Result<impl Iterator<Item = std::io::Result<String>>> {
+fn read_lines(path: &Path) -> Result<impl Iterator<Item = std::io::Result<String>>> {
     let file = match File::open(path) {
         Ok(file) => Some(file),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -239,7 +242,7 @@ fn lines(path: &Path) -> Result<impl Iterator<Item = std::io::Result<String>>> {
 }
 
 /// Drops a last line that was cut off.
-fn mend(path: &Path) -> Result<()> {
+fn drop_torn_line(path: &Path) -> Result<()> {
     let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else { return Ok(()) };
     let (mut whole, mut at) = (0, 0);
     let mut reader = BufReader::new(&file);
