@@ -2,7 +2,7 @@
 
 mod cache;
 mod crawl_log;
-pub mod package;
+pub mod package_reader;
 pub mod package_selection;
 mod progress;
 pub mod registry_client;
@@ -21,7 +21,7 @@ use crate::environment;
 use crate::exit::{Exit, Unreachable, Usage};
 use cache::Cache;
 use crawl_log::CrawlLog;
-use package::{Index, Outcome};
+use package_reader::{PackageOutcome, RegistryContext};
 use package_selection::PackageRequest;
 use progress::Progress;
 use registry_client::RegistryClient;
@@ -63,18 +63,26 @@ async fn crawl(source: PackageRegistry, only: Vec<String>, args: CrawlArgs) -> R
         package_selection::select_packages(source, &fetcher, &index, args.names.as_deref(), &only).await?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make `{}`", args.out.display()))?;
     let mut journal = CrawlLog::open(&args.out, source, args.definitions.as_deref())?;
-    package::remove_nameless(&args.out);
+    package_reader::remove_temporary_files(&args.out);
     for line in not_names {
         let wanted = PackageRequest { name: line, version: None };
         if !journal.is_done(&wanted) {
-            journal.append(&package::Read::not_a_name(source, wanted.name))?;
+            journal.append(&package_reader::CrawledPackage::invalid_name(source, wanted.name))?;
         }
     }
     let left: Vec<PackageRequest> = wanted.iter().filter(|wanted| !journal.is_done(wanted)).cloned().collect();
     let progress = Progress::start(wanted.len(), wanted.len() - left.len());
     let cache = args.cache.as_deref().map(|folder| Cache::open(folder, args.cache_limit)).transpose()?;
     let (turns, page) = (Turns::new(readers())?, tokio::sync::Mutex::default());
-    let index = Arc::new(Index { source, address: index, fetcher, cache, turns, page, out: args.out });
+    let index = Arc::new(RegistryContext {
+        source,
+        address: index,
+        client: fetcher,
+        cache,
+        scheduler: turns,
+        page_lock: page,
+        output_folder: args.out,
+    });
     let left_count = left.len();
     let writing = Mutex::new(Writing { journal, progress, failed: 0, answered: 0 });
     let shared = Arc::new(Shared { queue: Mutex::new(left.into_iter()), writing, ended: OnceLock::new() });
@@ -121,21 +129,21 @@ struct Writing {
     answered: usize,
 }
 
-async fn work(index: Arc<Index>, shared: Arc<Shared>) -> Result<()> {
+async fn work(index: Arc<RegistryContext>, shared: Arc<Shared>) -> Result<()> {
     loop {
         let next = shared.queue.lock().unwrap_or_else(PoisonError::into_inner).next();
         let Some(wanted) = next.filter(|_| shared.ended.get().is_none()) else { return Ok(()) };
-        let read = package::read(&index, &wanted).await;
-        let why = || read.line.why.clone().unwrap_or_default();
-        if read.line.outcome == Outcome::Unanswered {
+        let read = package_reader::read_package(&index, &wanted).await;
+        let why = || read.log_line.reason.clone().unwrap_or_default();
+        if read.log_line.outcome == PackageOutcome::Unanswered {
             shared.ended.get_or_init(|| format!("the index does not answer: {}", why()));
             return Ok(());
         }
         let mut writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let has_failed = writing.journal.has_failed(&wanted);
         writing.journal.append(&read)?;
-        writing.progress.count(&read.line);
-        if read.line.outcome != Outcome::Failed {
+        writing.progress.count(&read.log_line);
+        if read.log_line.outcome != PackageOutcome::Failed {
             (writing.failed, writing.answered) = (0, writing.answered + 1);
             continue;
         }

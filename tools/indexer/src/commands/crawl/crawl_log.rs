@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use gatelodge_catalogue::{ExtractedTool, PackageRegistry, PackageRelease};
 use serde::{Deserialize, Serialize};
 
-use super::package::{Line, Outcome, Read};
+use super::package_reader::{CrawlLogLine, CrawledPackage, PackageOutcome};
 use super::package_selection::{PackageRequest, canonical_name};
 use crate::exit::Usage;
 use crate::output;
@@ -61,14 +61,18 @@ pub struct CrawlLog {
 
 /// What is known of a package that was read.
 struct CrawlRecord {
-    outcome: Outcome,
+    outcome: PackageOutcome,
     requested_version: Option<String>,
     read_version: Option<String>,
 }
 
 impl CrawlRecord {
-    fn of(line: &Line) -> Self {
-        Self { outcome: line.outcome, requested_version: line.asked.clone(), read_version: line.version.clone() }
+    fn of(line: &CrawlLogLine) -> Self {
+        Self {
+            outcome: line.outcome,
+            requested_version: line.requested_version.clone(),
+            read_version: line.version.clone(),
+        }
     }
 }
 
@@ -113,7 +117,7 @@ impl CrawlLog {
                 let what = format!("`{}`, line {}, cannot be read", path.display(), at + 1);
                 format!("{what}; without the line the run goes on, and that package is read again")
             };
-            let line: Line = serde_json::from_str(&line?).with_context(damaged)?;
+            let line: CrawlLogLine = serde_json::from_str(&line?).with_context(damaged)?;
             if line.source.is_some_and(|own| own != source) {
                 return Err(of_another().into());
             }
@@ -146,16 +150,18 @@ impl CrawlLog {
         let Some(done) = self.records.get(&canonical_name(self.source, &wanted.name)) else { return false };
         let is_same = done.requested_version == wanted.version
             || (wanted.version.is_some() && done.read_version == wanted.version);
-        is_same && done.outcome != Outcome::Failed
+        is_same && done.outcome != PackageOutcome::Failed
     }
 
     /// Whether it could not be fetched or read before either.
     pub fn has_failed(&self, wanted: &PackageRequest) -> bool {
-        self.records.get(&canonical_name(self.source, &wanted.name)).is_some_and(|done| done.outcome == Outcome::Failed)
+        self.records
+            .get(&canonical_name(self.source, &wanted.name))
+            .is_some_and(|done| done.outcome == PackageOutcome::Failed)
     }
 
     /// Writes what was read, its line last.
-    pub fn append(&mut self, read: &Read) -> Result<()> {
+    pub fn append(&mut self, read: &CrawledPackage) -> Result<()> {
         if let Some(facts) = &read.facts {
             self.facts_file.write_all(format!("{}\n", serde_json::to_string(facts)?).as_bytes())?;
         }
@@ -167,8 +173,8 @@ impl CrawlLog {
             }
             file.write_all(text.as_bytes())?;
         }
-        self.log_file.write_all(format!("{}\n", serde_json::to_string(&read.line)?).as_bytes())?;
-        self.records.insert(canonical_name(self.source, &read.line.package), CrawlRecord::of(&read.line));
+        self.log_file.write_all(format!("{}\n", serde_json::to_string(&read.log_line)?).as_bytes())?;
+        self.records.insert(canonical_name(self.source, &read.log_line.package), CrawlRecord::of(&read.log_line));
         Ok(())
     }
 
@@ -176,14 +182,14 @@ impl CrawlLog {
     pub fn finish(&self) -> Result<()> {
         let done = self.sort_lines("done.jsonl", |_| true)?;
         // It had tools when it was read before, and has none now.
-        self.sort_lines("facts.jsonl", |own| own.outcome == Outcome::Tools)?;
-        let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
+        self.sort_lines("facts.jsonl", |own| own.outcome == PackageOutcome::Tools)?;
+        let mut counts: BTreeMap<PackageOutcome, usize> = BTreeMap::new();
         let (mut tools, mut odd_names, mut skips) = (0, 0, BTreeMap::new());
         for line in &done {
-            let line: Line = serde_json::from_str(line)?;
+            let line: CrawlLogLine = serde_json::from_str(line)?;
             *counts.entry(line.outcome).or_default() += 1;
             tools += line.tools;
-            odd_names += line.odd_names;
+            odd_names += line.unusable_names;
             for (skip, count) in line.skipped {
                 *skips.entry(skip).or_insert(0) += count;
             }

@@ -4,7 +4,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use super::package::Line;
+use super::package_reader::CrawlLogLine;
 
 /// How often a line is written to what is no terminal, and how often the one on a terminal changes.
 const SELDOM: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ impl Progress {
         progress
     }
 
-    pub fn count(&mut self, line: &Line) {
+    pub fn count(&mut self, line: &CrawlLogLine) {
         self.done += 1;
         self.now += 1;
         self.tools += line.tools;

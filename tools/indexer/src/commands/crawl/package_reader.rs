@@ -26,28 +26,28 @@ use super::registry_client::{FetchError, RegistryClient};
 use super::turns::Turns;
 use super::{crawl_log, registry_url};
 
-const PYPI_PAGE: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
+const PYPI_PAGE_ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
 /// The largest page of a package.
-const MOST_PAGE: usize = 24 << 20;
+const MAX_PAGE_BYTES: usize = 24 << 20;
 /// The largest archive.
-const MOST_ARCHIVE: usize = 160 << 20;
+const MAX_ARCHIVE_BYTES: usize = 160 << 20;
 
 /// Where packages come from, and what is needed to read them.
-pub struct Index {
+pub struct RegistryContext {
     pub source: PackageRegistry,
     pub address: Uri,
-    pub fetcher: Arc<RegistryClient>,
+    pub client: Arc<RegistryClient>,
     pub cache: Option<Cache>,
-    pub turns: Turns,
+    pub scheduler: Turns,
     /// Whose page is in memory: some are as large as packages.
-    pub page: tokio::sync::Mutex<()>,
-    pub out: PathBuf,
+    pub page_lock: tokio::sync::Mutex<()>,
+    pub output_folder: PathBuf,
 }
 
 /// How a package ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum PackageOutcome {
     /// It has tools.
     Tools,
     /// A line of the list that is no name of a package.
@@ -78,7 +78,7 @@ pub enum Outcome {
 
 /// What the journal says of a package.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Line {
+pub struct CrawlLogLine {
     /// Earlier runs did not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<PackageRegistry>,
@@ -87,17 +87,20 @@ pub struct Line {
     pub version: Option<String>,
     /// The version that was asked for, if not the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<String>,
-    pub outcome: Outcome,
+    #[serde(rename = "asked")]
+    pub requested_version: Option<String>,
+    pub outcome: PackageOutcome,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tools: usize,
     /// Names that were found and that no tool can have, and tools beyond the most that are kept.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub odd_names: usize,
+    #[serde(rename = "odd_names")]
+    pub unusable_names: usize,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub skipped: BTreeMap<SkipReason, usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+    #[serde(rename = "why")]
+    pub reason: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -106,30 +109,39 @@ fn is_zero(count: &usize) -> bool {
 }
 
 /// A package that was read.
-pub struct Read {
-    pub line: Line,
+pub struct CrawledPackage {
+    pub log_line: CrawlLogLine,
     pub facts: Option<PackageFacts>,
     pub definitions: Vec<crawl_log::TrainingDefinition>,
 }
 
-impl Read {
+impl CrawledPackage {
     /// What is said of a line that is no name.
-    pub fn not_a_name(source: PackageRegistry, line: String) -> Self {
-        let (outcome, skipped) = (Outcome::NotAName, BTreeMap::new());
+    pub fn invalid_name(source: PackageRegistry, line: String) -> Self {
+        let (outcome, skipped) = (PackageOutcome::NotAName, BTreeMap::new());
         let (source, package) = (Some(source), line);
-        let line =
-            Line { source, package, version: None, asked: None, outcome, tools: 0, odd_names: 0, skipped, why: None };
-        Self { line, facts: None, definitions: Vec::new() }
+        let log_line = CrawlLogLine {
+            source,
+            package,
+            version: None,
+            requested_version: None,
+            outcome,
+            tools: 0,
+            unusable_names: 0,
+            skipped,
+            reason: None,
+        };
+        Self { log_line, facts: None, definitions: Vec::new() }
     }
 }
 
 /// Reads a package. Whatever happens is an outcome.
-pub async fn read(index: &Arc<Index>, wanted: &PackageRequest) -> Read {
+pub async fn read_package(index: &Arc<RegistryContext>, wanted: &PackageRequest) -> CrawledPackage {
     let (mut version, mut skipped, mut odd_names) = (None, BTreeMap::new(), 0);
     let done = async {
-        let listed = listed(index, wanted).await?;
+        let listed = fetch_release_file(index, wanted).await?;
         version = Some(listed.version.clone());
-        let archive = archive(index, wanted, &listed).await?;
+        let archive = fetch_archive(index, wanted, &listed).await?;
         let release = PackageRelease {
             source: index.source,
             package: wanted.name.clone(),
@@ -137,113 +149,135 @@ pub async fn read(index: &Arc<Index>, wanted: &PackageRequest) -> Read {
             date: listed.date,
         };
         let own = index.clone();
-        let unpack = move || archive.unpacked(&own);
-        let size = |unpacked: &Result<UnpackedArchive, Ended>| unpacked.as_ref().map_or(0, text_bytes);
-        let read = move |unpacked: Result<UnpackedArchive, Ended>| {
+        let unpack = move || archive.unpack_sources(&own);
+        let size = |unpacked: &Result<UnpackedArchive, PackageFailure>| unpacked.as_ref().map_or(0, text_bytes);
+        let read = move |unpacked: Result<UnpackedArchive, PackageFailure>| {
             let mut unpacked = unpacked?;
-            let found = found(&release, &mut unpacked);
+            let found = read_contents(&release, &mut unpacked);
             Ok((found, unpacked.skipped))
         };
-        let broken = |error| (Outcome::Failed, Some(format!("the reader broke off: {error}")));
-        let (found, left_out) = index.turns.read(unpack, size, read).await.map_err(broken)??;
+        let broken = |error| (PackageOutcome::Failed, Some(format!("the reader broke off: {error}")));
+        let (found, left_out) = index.scheduler.read(unpack, size, read).await.map_err(broken)??;
         skipped = left_out;
         let found = found?;
-        odd_names = found.odd_names;
+        odd_names = found.unusable_names;
         // The tools of a part would be told as all that it has.
         if odd_names > 0 {
-            return Err((Outcome::TooLarge, Some(format!("{odd_names} of its tools cannot be kept"))));
+            return Err((PackageOutcome::TooLarge, Some(format!("{odd_names} of its tools cannot be kept"))));
         }
         Ok((found.facts, found.definitions))
     };
     let (outcome, why, facts, definitions) = match done.await {
-        Ok((facts, definitions)) => (Outcome::Tools, None, Some(facts), definitions),
+        Ok((facts, definitions)) => (PackageOutcome::Tools, None, Some(facts), definitions),
         Err((outcome, why)) => (outcome, why, None, Vec::new()),
     };
     let tools = facts.as_ref().map_or(0, |facts| facts.tools.len());
     let (source, package, asked) = (Some(index.source), wanted.name.clone(), wanted.version.clone());
-    let line = Line { source, package, version, asked, outcome, tools, odd_names, skipped, why };
-    Read { line, facts, definitions }
+    let line = CrawlLogLine {
+        source,
+        package,
+        version,
+        requested_version: asked,
+        outcome,
+        tools,
+        unusable_names: odd_names,
+        skipped,
+        reason: why,
+    };
+    CrawledPackage { log_line: line, facts, definitions }
 }
 
-type Ended = (Outcome, Option<String>);
+type PackageFailure = (PackageOutcome, Option<String>);
 
-async fn listed(index: &Index, wanted: &PackageRequest) -> Result<ReleaseFile, Ended> {
-    let address =
-        registry_url::package_page_url(&index.address, index.source, &wanted.name).ok_or((Outcome::NotFound, None))?;
+async fn fetch_release_file(index: &RegistryContext, wanted: &PackageRequest) -> Result<ReleaseFile, PackageFailure> {
+    let address = registry_url::package_page_url(&index.address, index.source, &wanted.name)
+        .ok_or((PackageOutcome::NotFound, None))?;
     let (accept, version) = match index.source {
-        PackageRegistry::Pypi => (PYPI_PAGE, wanted.version.as_deref()),
+        PackageRegistry::Pypi => (PYPI_PAGE_ACCEPT, wanted.version.as_deref()),
         PackageRegistry::Npm => ("application/json", wanted.version.as_deref()),
     };
-    let (mut file, _) =
-        index.fetcher.fetch_file(&address, accept, MOST_PAGE, || nameless(index)).await.map_err(ended)?;
-    let _turn = index.page.lock().await;
+    let (mut file, _) = index
+        .client
+        .fetch_file(&address, accept, MAX_PAGE_BYTES, || create_temporary_file(index))
+        .await
+        .map_err(fetch_failure)?;
+    let _turn = index.page_lock.lock().await;
     let mut page = String::new();
     let read = file.rewind().and_then(|()| file.read_to_string(&mut page));
-    read.map_err(|error| (Outcome::Failed, Some(format!("the page cannot be read: {error}"))))?;
+    read.map_err(|error| (PackageOutcome::Failed, Some(format!("the page cannot be read: {error}"))))?;
     let listed = match index.source {
         PackageRegistry::Pypi => find_pypi_file(&page, &wanted.name, version),
         PackageRegistry::Npm => find_npm_file(&page, version),
     };
-    let mut listed = listed.ok_or((Outcome::NoFiles, None))?;
-    let whole = registry_url::resolve_url(&address, &listed.address).ok_or((Outcome::NoFiles, None))?;
+    let mut listed = listed.ok_or((PackageOutcome::NoFiles, None))?;
+    let whole = registry_url::resolve_url(&address, &listed.address).ok_or((PackageOutcome::NoFiles, None))?;
     listed.address = whole.to_string();
     Ok(listed)
 }
 
-fn ended(error: FetchError) -> Ended {
+fn fetch_failure(error: FetchError) -> PackageFailure {
     match error {
-        FetchError::NotFound => (Outcome::NotFound, None),
-        FetchError::TooLarge => (Outcome::TooLarge, None),
-        FetchError::Unresponsive(why) => (Outcome::Unanswered, Some(why)),
-        error => (Outcome::Failed, Some(error.to_string())),
+        FetchError::NotFound => (PackageOutcome::NotFound, None),
+        FetchError::TooLarge => (PackageOutcome::TooLarge, None),
+        FetchError::Unresponsive(why) => (PackageOutcome::Unanswered, Some(why)),
+        error => (PackageOutcome::Failed, Some(error.to_string())),
     }
 }
 
 /// An archive that can be read: what it is known by, its form, and itself if its sources are not kept already.
-struct Archive {
-    key: String,
-    form: ArchiveFormat,
+struct PackageArchive {
+    cache_key: String,
+    format: ArchiveFormat,
     file: Option<File>,
 }
 
-async fn archive(index: &Index, wanted: &PackageRequest, listed: &ReleaseFile) -> Result<Archive, Ended> {
+async fn fetch_archive(
+    index: &RegistryContext,
+    wanted: &PackageRequest,
+    listed: &ReleaseFile,
+) -> Result<PackageArchive, PackageFailure> {
     // Where no hash is told, an address stands for what it leads to.
     let other = listed.sha512.as_ref().unwrap_or(&listed.address);
     let key = listed.sha256.clone().unwrap_or_else(|| HEXLOWER.encode(&Sha256::digest(other.as_bytes())));
     let form = listed.format;
     if index.cache.as_ref().is_some_and(|cache| cache.has(&key)) {
-        return Ok(Archive { key, form, file: None });
+        return Ok(PackageArchive { cache_key: key, format: form, file: None });
     }
-    let address: Uri = listed.address.parse().map_err(|_| (Outcome::NoFiles, None))?;
-    let (file, came) =
-        index.fetcher.fetch_file(&address, "*/*", MOST_ARCHIVE, || nameless(index)).await.map_err(ended)?;
+    let address: Uri = listed.address.parse().map_err(|_| (PackageOutcome::NoFiles, None))?;
+    let (file, came) = index
+        .client
+        .fetch_file(&address, "*/*", MAX_ARCHIVE_BYTES, || create_temporary_file(index))
+        .await
+        .map_err(fetch_failure)?;
     let is_other = listed.sha256.as_ref().is_some_and(|told| !told.eq_ignore_ascii_case(&came.sha256))
         || listed.sha512.as_ref().is_some_and(|told| *told != came.sha512);
     if is_other {
-        return Err((Outcome::WrongHash, Some(format!("{} came as {}", wanted.name, came.sha256))));
+        return Err((PackageOutcome::WrongHash, Some(format!("{} came as {}", wanted.name, came.sha256))));
     }
-    Ok(Archive { key, form, file: Some(file) })
+    Ok(PackageArchive { cache_key: key, format: form, file: Some(file) })
 }
 
-impl Archive {
+impl PackageArchive {
     /// Its source files.
-    fn unpacked(&self, index: &Index) -> Result<UnpackedArchive, Ended> {
-        let failed = |why: &str| (Outcome::Failed, Some(why.to_owned()));
+    fn unpack_sources(&self, index: &RegistryContext) -> Result<UnpackedArchive, PackageFailure> {
+        let failed = |why: &str| (PackageOutcome::Failed, Some(why.to_owned()));
         // What is large is asked for twice, and kept when it was asked for first.
-        if let Some(kept) = index.cache.as_ref().and_then(|cache| cache.get(&self.key)) {
+        if let Some(kept) = index.cache.as_ref().and_then(|cache| cache.get(&self.cache_key)) {
             return Ok(kept);
         }
         let file = self.file.as_ref().ok_or_else(|| failed("what was kept of it cannot be read; it was dropped"))?;
         let (wanted, bounds): (fn(&str) -> ExtractDecision, _) = match index.source {
-            PackageRegistry::Pypi => (is_python, ArchiveLimits { max_file_bytes: 2 << 20, ..ArchiveLimits::default() }),
-            PackageRegistry::Npm => (is_javascript, ArchiveLimits::default()),
+            PackageRegistry::Pypi => {
+                (select_python_file, ArchiveLimits { max_file_bytes: 2 << 20, ..ArchiveLimits::default() })
+            }
+            PackageRegistry::Npm => (select_javascript_file, ArchiveLimits::default()),
         };
         let mut file = BufReader::new(file);
         file.rewind().map_err(|error| failed(&error.to_string()))?;
-        let unpacked = unpack(file, self.form, &bounds, wanted);
+        let unpacked = unpack(file, self.format, &bounds, wanted);
         // What was not taken whole may be by a later program.
         if let Some(cache) = index.cache.as_ref().filter(|_| unpacked.skipped.is_empty()) {
-            cache.put(&self.key, &unpacked);
+            cache.put(&self.cache_key, &unpacked);
         }
         Ok(unpacked)
     }
@@ -255,32 +289,36 @@ fn text_bytes(unpacked: &UnpackedArchive) -> usize {
 }
 
 /// What files are called until they have no name any more.
-const NAMELESS: &str = ".archive-";
+const TEMPORARY_FILE_PREFIX: &str = ".archive-";
 
 /// A file without a name: when the process ends, nothing is left.
-fn nameless(index: &Index) -> std::io::Result<File> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let path = index.out.join(format!("{NAMELESS}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+fn create_temporary_file(index: &RegistryContext) -> std::io::Result<File> {
+    static NEXT_FILE_NUMBER: AtomicU64 = AtomicU64::new(0);
+    let path = index.output_folder.join(format!(
+        "{TEMPORARY_FILE_PREFIX}{}-{}",
+        std::process::id(),
+        NEXT_FILE_NUMBER.fetch_add(1, Ordering::Relaxed)
+    ));
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
     fs::remove_file(&path)?;
     Ok(file)
 }
 
 /// Removes what a run that was killed just then left.
-pub fn remove_nameless(out: &Path) {
+pub fn remove_temporary_files(out: &Path) {
     for entry in fs::read_dir(out).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(NAMELESS) {
+        if entry.file_name().to_string_lossy().starts_with(TEMPORARY_FILE_PREFIX) {
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-fn is_python(path: &str) -> ExtractDecision {
+fn select_python_file(path: &str) -> ExtractDecision {
     if is_python_input(path) { ExtractDecision::Extract } else { ExtractDecision::Skip }
 }
 
-fn is_javascript(path: &str) -> ExtractDecision {
-    const ENDS: [&str; 8] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx"];
+fn select_javascript_file(path: &str) -> ExtractDecision {
+    const SOURCE_EXTENSIONS: [&str; 8] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx"];
     let name = path.rsplit('/').next().unwrap_or(path);
     if path.contains("/node_modules/") {
         return ExtractDecision::Skip;
@@ -288,28 +326,28 @@ fn is_javascript(path: &str) -> ExtractDecision {
     // Other data is not looked at, however large it is.
     let is_manifest = matches!(name, "package.json" | "manifest.json");
     match name.contains('.') {
-        true if is_manifest || ENDS.iter().any(|end| name.ends_with(end)) => ExtractDecision::Extract,
+        true if is_manifest || SOURCE_EXTENSIONS.iter().any(|end| name.ends_with(end)) => ExtractDecision::Extract,
         true => ExtractDecision::Skip,
         false => ExtractDecision::ExtractIfScript,
     }
 }
 
 /// What is in a package.
-struct Found {
+struct PackageContents {
     facts: PackageFacts,
     definitions: Vec<crawl_log::TrainingDefinition>,
-    odd_names: usize,
+    unusable_names: usize,
 }
 
 /// Why what was unpacked is not the whole of a package. The tools of a part would be told as all that it has.
-fn partly(unpacked: &UnpackedArchive) -> Option<Outcome> {
+fn find_incomplete_outcome(unpacked: &UnpackedArchive) -> Option<PackageOutcome> {
     let is_hostile = unpacked.skipped.keys().any(|skip| skip.is_hostile());
-    let outcome = if is_hostile { Outcome::Hostile } else { Outcome::TooLarge };
+    let outcome = if is_hostile { PackageOutcome::Hostile } else { PackageOutcome::TooLarge };
     (!unpacked.skipped.is_empty()).then_some(outcome)
 }
 
-fn found(release: &PackageRelease, unpacked: &mut UnpackedArchive) -> Result<Found, Ended> {
-    if let Some(outcome) = partly(unpacked) {
+fn read_contents(release: &PackageRelease, unpacked: &mut UnpackedArchive) -> Result<PackageContents, PackageFailure> {
+    if let Some(outcome) = find_incomplete_outcome(unpacked) {
         return Err((outcome, None));
     }
     let files = unpacked.source_files();
@@ -320,7 +358,7 @@ fn found(release: &PackageRelease, unpacked: &mut UnpackedArchive) -> Result<Fou
         };
     if passed_over > 0 {
         *unpacked.skipped.entry(SkipReason::LargeTotal).or_default() += passed_over;
-        return Err((Outcome::TooLarge, None));
+        return Err((PackageOutcome::TooLarge, None));
     }
     if tools.is_empty() {
         let speaks = match release.source {
@@ -330,9 +368,9 @@ fn found(release: &PackageRelease, unpacked: &mut UnpackedArchive) -> Result<Fou
         // What names the programs of a Python package is none.
         let is_source = |path: &str| release.source == PackageRegistry::Npm || path.ends_with(".py");
         let outcome = match (files.iter().any(|file| is_source(file.path)), speaks) {
-            (false, _) => Outcome::NoSources,
-            (_, false) => Outcome::NoMcp,
-            _ => Outcome::NoTools,
+            (false, _) => PackageOutcome::NoSources,
+            (_, false) => PackageOutcome::NoMcp,
+            _ => PackageOutcome::NoTools,
         };
         return Err((outcome, None));
     }
@@ -344,5 +382,5 @@ fn found(release: &PackageRelease, unpacked: &mut UnpackedArchive) -> Result<Fou
     let kept: HashSet<&str> = facts.tools.iter().map(|tool| tool.name.as_str()).collect();
     let definitions = tools.into_iter().filter(|tool| kept.contains(tool.name.as_str()));
     let definitions = definitions.map(|tool| crawl_log::TrainingDefinition::of(release, tool)).collect();
-    Ok(Found { facts, definitions, odd_names })
+    Ok(PackageContents { facts, definitions, unusable_names: odd_names })
 }
