@@ -1,6 +1,6 @@
 //! The commands, one module each.
 
-pub mod crawl;
+pub mod crawl_registry;
 pub mod eval;
 pub mod export;
 pub mod index;

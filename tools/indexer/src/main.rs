@@ -25,7 +25,7 @@ fn main() -> Exit {
     let Cli { command } = Cli::parse();
     let is_json = matches!(&command, Command::Eval(args) if args.json);
     let outcome = match command {
-        Command::Crawl(command) => commands::crawl::run(command),
+        Command::Crawl(command) => commands::crawl_registry::run(command),
         Command::Index(args) => commands::index::run(&args),
         Command::Export(args) => commands::export::run(&args),
         Command::Train(args) => commands::train::run(&args),

@@ -12,20 +12,20 @@ use flate2::write::GzEncoder;
 use gatelodge_catalogue::UnpackedArchive;
 
 /// The largest entry, as it is unpacked; our own bounds keep honest ones far below.
-const LARGEST: u64 = 256 << 20;
+const MAX_ENTRY_BYTES: u64 = 256 << 20;
 
 /// What is taken from archives, as a number: another one when other files are wanted, so that what was kept before is
 /// taken anew.
-const TAKEN: u32 = 2;
+const CACHE_FORMAT_VERSION: u32 = 2;
 
 /// A folder with a file for each archive, by its hash.
-pub struct Cache {
+pub struct SourceCache {
     folder: PathBuf,
     /// Bytes that may still be added.
-    left: AtomicU64,
+    free_bytes: AtomicU64,
 }
 
-impl Cache {
+impl SourceCache {
     pub fn open(folder: &Path, most: u64) -> Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
         let mut size = 0;
@@ -34,19 +34,19 @@ impl Cache {
                 size += file.metadata().map_or(0, |found| found.len());
             }
         }
-        Ok(Self { folder: folder.to_owned(), left: AtomicU64::new(most.saturating_sub(size)) })
+        Ok(Self { folder: folder.to_owned(), free_bytes: AtomicU64::new(most.saturating_sub(size)) })
     }
 
     /// Whether something was taken from an archive before.
-    pub fn has(&self, hash: &str) -> bool {
-        self.path(hash).is_some_and(|path| path.exists())
+    pub fn contains(&self, hash: &str) -> bool {
+        self.entry_path(hash).is_some_and(|path| path.exists())
     }
 
     /// What was taken from an archive before. What cannot be read is dropped.
     pub fn get(&self, hash: &str) -> Option<UnpackedArchive> {
-        let path = self.path(hash)?;
+        let path = self.entry_path(hash)?;
         let file = fs::File::open(&path).ok()?;
-        let kept = serde_json::from_reader(BufReader::new(GzDecoder::new(file).take(LARGEST))).ok();
+        let kept = serde_json::from_reader(BufReader::new(GzDecoder::new(file).take(MAX_ENTRY_BYTES))).ok();
         if kept.is_none() {
             let _ = fs::remove_file(&path);
         }
@@ -55,25 +55,25 @@ impl Cache {
 
     /// Keeps what was taken, as long as there is room. A cache that fails costs time, nothing else.
     pub fn put(&self, hash: &str, unpacked: &UnpackedArchive) {
-        let Some(packed) = packed(unpacked) else { return };
+        let Some(packed) = compress(unpacked) else { return };
         let size = packed.len() as u64;
         let fits = |left: u64| left.checked_sub(size);
-        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
+        if self.free_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
             return;
         }
-        let Some(path) = self.path(hash) else { return };
+        let Some(path) = self.entry_path(hash) else { return };
         let part = path.with_extension("part");
         let folder = path.parent().unwrap_or(&self.folder);
         let _ =
             fs::create_dir_all(folder).and_then(|()| fs::write(&part, packed)).and_then(|()| fs::rename(&part, &path));
     }
 
-    fn path(&self, hash: &str) -> Option<PathBuf> {
-        Some(self.folder.join(hash.get(..2)?).join(format!("{hash}-{TAKEN}.gz")))
+    fn entry_path(&self, hash: &str) -> Option<PathBuf> {
+        Some(self.folder.join(hash.get(..2)?).join(format!("{hash}-{CACHE_FORMAT_VERSION}.gz")))
     }
 }
 
-fn packed(unpacked: &UnpackedArchive) -> Option<Vec<u8>> {
+fn compress(unpacked: &UnpackedArchive) -> Option<Vec<u8>> {
     let mut out = GzEncoder::new(Vec::new(), Compression::new(4));
     serde_json::to_writer(&mut out, unpacked).ok()?;
     out.flush().ok()?;

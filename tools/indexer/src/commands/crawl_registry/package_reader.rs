@@ -20,10 +20,10 @@ use http::Uri;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::cache::Cache;
 use super::package_selection::PackageRequest;
+use super::read_scheduler::ReadScheduler;
 use super::registry_client::{FetchError, RegistryClient};
-use super::turns::Turns;
+use super::source_cache::SourceCache;
 use super::{crawl_log, registry_url};
 
 const PYPI_PAGE_ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
@@ -37,8 +37,8 @@ pub struct RegistryContext {
     pub source: PackageRegistry,
     pub address: Uri,
     pub client: Arc<RegistryClient>,
-    pub cache: Option<Cache>,
-    pub scheduler: Turns,
+    pub cache: Option<SourceCache>,
+    pub scheduler: ReadScheduler,
     /// Whose page is in memory: some are as large as packages.
     pub page_lock: tokio::sync::Mutex<()>,
     pub output_folder: PathBuf,
@@ -157,7 +157,7 @@ pub async fn read_package(index: &Arc<RegistryContext>, wanted: &PackageRequest)
             Ok((found, unpacked.skipped))
         };
         let broken = |error| (PackageOutcome::Failed, Some(format!("the reader broke off: {error}")));
-        let (found, left_out) = index.scheduler.read(unpack, size, read).await.map_err(broken)??;
+        let (found, left_out) = index.scheduler.run(unpack, size, read).await.map_err(broken)??;
         skipped = left_out;
         let found = found?;
         odd_names = found.unusable_names;
@@ -240,7 +240,7 @@ async fn fetch_archive(
     let other = listed.sha512.as_ref().unwrap_or(&listed.address);
     let key = listed.sha256.clone().unwrap_or_else(|| HEXLOWER.encode(&Sha256::digest(other.as_bytes())));
     let form = listed.format;
-    if index.cache.as_ref().is_some_and(|cache| cache.has(&key)) {
+    if index.cache.as_ref().is_some_and(|cache| cache.contains(&key)) {
         return Ok(PackageArchive { cache_key: key, format: form, file: None });
     }
     let address: Uri = listed.address.parse().map_err(|_| (PackageOutcome::NoFiles, None))?;
