@@ -1,7 +1,7 @@
 //! The commands, one module each.
 
+pub mod build_index;
 pub mod crawl_registry;
-pub mod eval;
-pub mod export;
-pub mod index;
+pub mod evaluate_classifier;
+pub mod export_site;
 pub mod train;

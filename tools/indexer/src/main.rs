@@ -26,10 +26,10 @@ fn main() -> Exit {
     let is_json = matches!(&command, Command::Eval(args) if args.json);
     let outcome = match command {
         Command::Crawl(command) => commands::crawl_registry::run(command),
-        Command::Index(args) => commands::index::run(&args),
-        Command::Export(args) => commands::export::run(&args),
+        Command::Index(args) => commands::build_index::run(&args),
+        Command::Export(args) => commands::export_site::run(&args),
         Command::Train(args) => commands::train::run(&args),
-        Command::Eval(args) => commands::eval::run(&args),
+        Command::Eval(args) => commands::evaluate_classifier::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         let (exit, message) = (Exit::of_error(&error), format!("{error:#}"));

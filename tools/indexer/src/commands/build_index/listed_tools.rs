@@ -13,7 +13,7 @@ use crate::file;
 use crate::output::shown;
 
 /// Facts of `npm:@acme/files@1.2.0=tools.json`.
-pub fn facts_of(named: &str) -> Result<PackageFacts> {
+pub fn facts_from_tool_list(named: &str) -> Result<PackageFacts> {
     let odd = || Usage(format!("`{}` is none; say it as `npm:@acme/files@1.2.0=tools.json`", shown(named)));
     let (package, path) = named.split_once('=').ok_or_else(odd)?;
     let package = PackageName::read(package).ok_or_else(odd)?;
@@ -24,13 +24,13 @@ pub fn facts_of(named: &str) -> Result<PackageFacts> {
     for (number, document) in read_tools(&text) {
         let document = document.map_err(|error| refused(&error.to_string()))?;
         for item in ToolEntry::read_all(&document, number) {
-            tools.push(tool(&item.map_err(|error| refused(&error.to_string()))?));
+            tools.push(extracted_tool(&item.map_err(|error| refused(&error.to_string()))?));
         }
     }
     Ok(derive_facts(&PackageRelease { source, package: package.name, version, date: None }, &tools))
 }
 
-fn tool(item: &ToolEntry<'_>) -> ExtractedTool {
+fn extracted_tool(item: &ToolEntry<'_>) -> ExtractedTool {
     let own = &item.tool;
     let read = |value: Option<gatelodge_json::JsonValue<'_>>| -> Value {
         value.and_then(|value| serde_json::from_str(value.raw()).ok()).unwrap_or_default()

@@ -1,6 +1,6 @@
 //! `index`: the index file from facts.
 
-mod listed;
+mod listed_tools;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,11 +18,11 @@ use crate::output::{counted, say, shown};
 use crate::{environment, file};
 
 /// No package has facts of more bytes.
-const LONGEST_LINE: u64 = 32 << 20;
+const MAX_LINE_BYTES: u64 = 32 << 20;
 
 /// What came of a package.
 #[derive(Debug, Deserialize)]
-struct Done {
+struct CrawlOutcomeLine {
     /// Earlier crawls did not say it.
     #[serde(default)]
     source: Option<PackageRegistry>,
@@ -32,13 +32,14 @@ struct Done {
     #[serde(default)]
     skipped: BTreeMap<String, u64>,
     #[serde(default)]
-    odd_names: u64,
+    #[serde(rename = "odd_names")]
+    unusable_names: u64,
 }
 
-impl Done {
+impl CrawlOutcomeLine {
     /// Earlier crawls told what they found in a part as all that there is.
-    fn is_part(&self) -> bool {
-        !self.skipped.is_empty() || self.odd_names > 0
+    fn is_incomplete(&self) -> bool {
+        !self.skipped.is_empty() || self.unusable_names > 0
     }
 }
 
@@ -52,23 +53,24 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
     };
     let mut packages: Vec<PackageFacts> = Vec::new();
     for path in &args.facts {
-        lines(path, |package| packages.push(package))?;
+        read_json_lines(path, |package| packages.push(package))?;
     }
     for named in &args.listed {
-        packages.push(listed::facts_of(named)?);
+        packages.push(listed_tools::facts_from_tool_list(named)?);
     }
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
     for path in &args.outcomes {
         // One that was tried again has several lines; the last one counts.
-        let mut last: BTreeMap<(Option<PackageRegistry>, String), Done> = BTreeMap::new();
-        lines(path, |done: Done| drop(last.insert((done.source, done.package.clone()), done)))?;
+        let mut last: BTreeMap<(Option<PackageRegistry>, String), CrawlOutcomeLine> = BTreeMap::new();
+        read_json_lines(path, |done: CrawlOutcomeLine| drop(last.insert((done.source, done.package.clone()), done)))?;
         packages.retain(|own| {
             let mut lines =
                 [Some(own.source), None].into_iter().filter_map(|from| last.get(&(from, own.package.clone())));
-            !lines.any(Done::is_part)
+            !lines.any(CrawlOutcomeLine::is_incomplete)
         });
         for done in last.into_values() {
-            let outcome = if done.outcome == "tools" && done.is_part() { "too-large".to_owned() } else { done.outcome };
+            let outcome =
+                if done.outcome == "tools" && done.is_incomplete() { "too-large".to_owned() } else { done.outcome };
             *outcomes.entry(outcome).or_default() += 1;
         }
     }
@@ -84,14 +86,14 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
 }
 
 /// Reads a file of JSON lines, each within bounds.
-fn lines<T: for<'de> Deserialize<'de>>(path: &Path, mut take: impl FnMut(T)) -> Result<()> {
+fn read_json_lines<T: for<'de> Deserialize<'de>>(path: &Path, mut take: impl FnMut(T)) -> Result<()> {
     let shown = path.display();
     let cannot = |error: std::io::Error| Usage(format!("cannot read `{shown}`: {error}"));
     let mut input = BufReader::new(File::open(path).map_err(cannot)?);
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        let read = (&mut input).take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(cannot)?;
+        let read = (&mut input).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).map_err(cannot)?;
         if read == 0 {
             break;
         }

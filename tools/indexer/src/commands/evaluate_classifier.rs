@@ -30,8 +30,8 @@ pub fn run(args: &EvalArgs) -> Result<Exit> {
     }
     let evaluation = evaluate(&tools);
     match args.json {
-        true => output::json(&told(&evaluation, args.worst))?,
-        false => output::print(&for_people(&evaluation, args.worst))?,
+        true => output::json(&evaluation_json(&evaluation, args.worst))?,
+        false => output::print(&evaluation_text(&evaluation, args.worst))?,
     }
     report_refused(&errors);
     Ok(if errors.is_empty() { Exit::Fine } else { Exit::Findings })
@@ -69,23 +69,23 @@ fn evaluate(tools: &[LabelledTool<'_>]) -> ClassifierEvaluation {
     evaluation
 }
 
-fn told(evaluation: &ClassifierEvaluation, worst: usize) -> serde_json::Value {
+fn evaluation_json(evaluation: &ClassifierEvaluation, worst: usize) -> serde_json::Value {
     let mistakes: Vec<_> = evaluation.mistakes.iter().take(worst).collect();
     json!({"figures": evaluation, "calibration_error": evaluation.calibration_error(), "worst": mistakes})
 }
 
-fn for_people(evaluation: &ClassifierEvaluation, worst: usize) -> String {
+fn evaluation_text(evaluation: &ClassifierEvaluation, worst: usize) -> String {
     let mut out = output::table(&[
-        figure("right", evaluation.right),
-        figure("Read or not", evaluation.read_or_not),
-        figure("Destructive or not", evaluation.destructive_or_not),
-        figure("of the not-Read, called Read", evaluation.misread_as_read),
+        ratio_row("right", evaluation.right),
+        ratio_row("Read or not", evaluation.read_or_not),
+        ratio_row("Destructive or not", evaluation.destructive_or_not),
+        ratio_row("of the not-Read, called Read", evaluation.misread_as_read),
         vec!["calibration error".to_owned(), format!("{:.3}", evaluation.calibration_error())],
         vec!["without a label".to_owned(), evaluation.unlabelled.to_string()],
     ]);
-    out.push_str(&format!("\n{}", output::table(&categories(evaluation))));
-    out.push_str(&format!("\n{}", output::table(&confusion(evaluation))));
-    out.push_str(&format!("\n{}", output::table(&calibration(evaluation))));
+    out.push_str(&format!("\n{}", output::table(&category_rows(evaluation))));
+    out.push_str(&format!("\n{}", output::table(&confusion_rows(evaluation))));
+    out.push_str(&format!("\n{}", output::table(&calibration_rows(evaluation))));
     for mistake in evaluation.mistakes.iter().take(worst) {
         let (server, tool) = (shown(&mistake.server), shown(&mistake.tool));
         let (label, answer) = (mistake.label, mistake.answer);
@@ -98,26 +98,26 @@ fn for_people(evaluation: &ClassifierEvaluation, worst: usize) -> String {
     out
 }
 
-fn figure(name: &str, share: EvaluationRatio) -> Vec<String> {
-    vec![name.to_owned(), percent(share), format!("{} of {}", share.count, share.total)]
+fn ratio_row(name: &str, share: EvaluationRatio) -> Vec<String> {
+    vec![name.to_owned(), percent_text(share), format!("{} of {}", share.count, share.total)]
 }
 
-fn percent(share: EvaluationRatio) -> String {
+fn percent_text(share: EvaluationRatio) -> String {
     if share.total == 0 { "–".to_owned() } else { format!("{:.1} %", 100.0 * share.ratio()) }
 }
 
-fn categories(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
+fn category_rows(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
     let mut rows = vec![["", "precision", "", "recall", ""].map(str::to_owned).to_vec()];
     for (name, counts) in &evaluation.categories {
         let (precision, recall) = (counts.precision, counts.recall);
         let of = |share: EvaluationRatio| format!("{} of {}", share.count, share.total);
-        rows.push(vec![(*name).to_owned(), percent(precision), of(precision), percent(recall), of(recall)]);
+        rows.push(vec![(*name).to_owned(), percent_text(precision), of(precision), percent_text(recall), of(recall)]);
     }
     rows
 }
 
 /// Labels down, answers across.
-fn confusion(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
+fn confusion_rows(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
     let mut answers: Vec<&str> = evaluation.confusion.values().flat_map(|row| row.keys().copied()).collect();
     answers.sort_unstable();
     answers.dedup();
@@ -130,13 +130,13 @@ fn confusion(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
 }
 
 /// Ten bins: what was claimed, what was right, and a bar of it.
-fn calibration(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
-    const WIDTH: f64 = 40.0;
+fn calibration_rows(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
+    const BAR_WIDTH: f64 = 40.0;
     let mut rows = vec![["confidence", "tools", "claimed", "right", ""].map(str::to_owned).to_vec()];
     for (at, bin) in evaluation.bins.iter().enumerate() {
         let count = bin.right.total;
         let claimed = if count == 0 { 0.0 } else { bin.confidence_sum / count as f64 };
-        let bar = "█".repeat((bin.right.ratio() * WIDTH).round() as usize);
+        let bar = "█".repeat((bin.right.ratio() * BAR_WIDTH).round() as usize);
         let range = format!("{:.1} to {:.1}", at as f64 / 10.0, (at + 1) as f64 / 10.0);
         let (claimed, right) = if count == 0 {
             ("–".into(), "–".into())

@@ -1,6 +1,6 @@
 //! `export`: the static site.
 
-mod progress;
+mod export_progress;
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -13,32 +13,32 @@ use crate::cli::ExportArgs;
 use crate::data_dir;
 use crate::exit::{Exit, Failed, Usage};
 use crate::output::{say, shown};
-use progress::Progress;
+use export_progress::ExportProgress;
 
 pub fn run(args: &ExportArgs) -> Result<Exit> {
     let index = data_dir::open_index(&args.source)?;
     let mut servers: Vec<IndexedServer<'_>> = match args.server.as_slice() {
         [] => index.servers().collect(),
-        named => named.iter().map(|name| of_version(&index, name)).collect::<Result<_>>()?,
+        named => named.iter().map(|name| require_server(&index, name)).collect::<Result<_>>()?,
     };
     // One may be named in several spellings.
     let mut taken = HashSet::new();
     servers.retain(|own| taken.insert((own.source(), own.package().to_owned())));
     let site = StaticSite::new(&index, servers).with_history(data_dir::changes(&args.source)?);
-    make_empty(&args.out)?;
-    let mut progress = Progress::new("files", site.file_count());
+    create_empty_folder(&args.out)?;
+    let mut progress = ExportProgress::new("files", site.file_count());
     let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
     site.write(|page| {
-        put(&args.out, &page, &mut folders)?;
-        progress.step();
+        write_file(&args.out, &page, &mut folders)?;
+        progress.advance();
         Ok::<(), anyhow::Error>(())
     })?;
-    say(&format!("wrote {} to `{}`; open `index.html` in it", progress.end(), args.out.display()));
+    say(&format!("wrote {} to `{}`; open `index.html` in it", progress.finish(), args.out.display()));
     Ok(Exit::Fine)
 }
 
 /// Finds a server of the index by the name of its package, and says if the index has read another version of it.
-fn of_version<'i>(index: &'i PackageIndex, package: &str) -> Result<IndexedServer<'i>> {
+fn require_server<'i>(index: &'i PackageIndex, package: &str) -> Result<IndexedServer<'i>> {
     // The text is not repeated: it may be an address with a secret in it.
     let named = PackageName::read(package).ok_or_else(|| {
         Usage("`--server` takes the name of a package, as `npm:@scope/name` or `pypi:name`".to_owned())
@@ -59,7 +59,7 @@ fn of_version<'i>(index: &'i PackageIndex, package: &str) -> Result<IndexedServe
 }
 
 /// Makes the folder. What is in it already may be somebody's work.
-fn make_empty(folder: &Path) -> Result<()> {
+fn create_empty_folder(folder: &Path) -> Result<()> {
     let shown = folder.display();
     fs::create_dir_all(folder).with_context(|| format!("cannot make `{shown}`"))?;
     let mut inside = fs::read_dir(folder).with_context(|| format!("cannot read `{shown}`"))?;
@@ -69,7 +69,7 @@ fn make_empty(folder: &Path) -> Result<()> {
     }
 }
 
-fn put(root: &Path, page: &SiteFile, folders: &mut BTreeSet<PathBuf>) -> Result<()> {
+fn write_file(root: &Path, page: &SiteFile, folders: &mut BTreeSet<PathBuf>) -> Result<()> {
     let path = root.join(&page.path);
     if let Some(folder) = path.parent()
         && !folders.contains(folder)
