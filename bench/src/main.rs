@@ -3,36 +3,37 @@
 //! `cargo run --release -p gatelodge-bench [MAX_BATCH_REQUESTS] [--json]`. Exit code 1: a target is missed; 2: misuse.
 #![allow(clippy::expect_used, reason = "a broken benchmark should stop")]
 
-mod allocations;
-mod compile;
-mod decisions;
-mod document;
-mod measure;
-mod reading;
-mod report;
+mod allocation_bench;
+mod compile_bench;
+mod decision_bench;
+mod figure_report;
+mod interleaved_timing;
+mod json_read_bench;
+mod policy_fixtures;
 
 use std::process::ExitCode;
 
-use report::{Figure, Group};
+use figure_report::{BenchFigure, BenchGroup};
 
-const GROUPS: [Group; 4] = [
-    Group { name: "decide", run: decisions::figures },
-    Group { name: "read", run: reading::figures },
-    Group { name: "compile", run: compile::figures },
-    Group { name: "allocations", run: allocations::figures },
+const GROUPS: [BenchGroup; 4] = [
+    BenchGroup { name: "decide", run: decision_bench::figures },
+    BenchGroup { name: "read", run: json_read_bench::figures },
+    BenchGroup { name: "compile", run: compile_bench::figures },
+    BenchGroup { name: "allocations", run: allocation_bench::figures },
 ];
 
 fn main() -> ExitCode {
     let (flags, filters): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|word| word.starts_with('-'));
     let filter = filters.first().map_or("", String::as_str);
-    let groups: Vec<&Group> = GROUPS.iter().filter(|group| group.name.contains(filter)).collect();
+    let groups: Vec<&BenchGroup> = GROUPS.iter().filter(|group| group.name.contains(filter)).collect();
     if groups.is_empty() || filters.len() > 1 || flags.iter().any(|flag| flag != "--json") {
         let names: Vec<&str> = GROUPS.iter().map(|group| group.name).collect();
         eprintln!("usage: gatelodge-bench [GROUP] [--json]\ngroups: {}", names.join(", "));
         return ExitCode::from(2);
     }
-    let figures: Vec<(&str, Vec<Figure>)> = groups.iter().map(|group| (group.name, (group.run)())).collect();
-    let text = if flags.is_empty() { report::table(&figures) } else { report::json(&figures) };
+    let figures: Vec<(&str, Vec<BenchFigure>)> = groups.iter().map(|group| (group.name, (group.run)())).collect();
+    let text =
+        if flags.is_empty() { figure_report::figures_table(&figures) } else { figure_report::figures_json(&figures) };
     print!("{text}");
     let is_missed = figures.iter().flat_map(|(_, group)| group).any(|figure| !figure.is_met());
     ExitCode::from(u8::from(is_missed))

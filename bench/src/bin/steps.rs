@@ -1,9 +1,9 @@
 //! The steps of a call, each alone and so often, for whoever counts their instructions: `checks/steps.py`.
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken benchmark should stop")]
 
-#[path = "../document.rs"]
+#[path = "../policy_fixtures.rs"]
 #[allow(dead_code, reason = "it has documents for other measurements, too")]
-mod document;
+mod policy_fixtures;
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use gatelodge_store::{
 };
 use serde_json::{Value, json};
 
-use document::{call, call_to, compiled, noon, policy_of};
+use policy_fixtures::{call_to, compile_policy, noon, parse_call, policy_with_tools};
 
 /// As many calls as there are connections in the usual case: a group takes them together.
-const TOGETHER: usize = 16;
+const CALLS_PER_GROUP: usize = 16;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -27,22 +27,22 @@ fn main() {
     let [step, times] = words.as_slice() else { panic!("steps decide|read|ledger TIMES") };
     let times: usize = times.parse().expect("a number");
     match *step {
-        "decide" => decisions(times),
-        "read" => reads(times),
-        "ledger" => groups(times),
+        "decide" => run_decisions(times),
+        "read" => run_reads(times),
+        "ledger" => run_ledger_groups(times),
         other => panic!("`{other}` is no step"),
     }
 }
 
-fn decisions(times: usize) {
-    let (policy, call) = (compiled(&policy_of(100)), call(&call_to(50)));
+fn run_decisions(times: usize) {
+    let (policy, call) = (compile_policy(&policy_with_tools(100)), parse_call(&call_to(50)));
     for _ in 0..times {
         let decision = decide(black_box(&policy), black_box(&call), noon());
         assert!(matches!(decision, Decision::Allow(_)));
     }
 }
 
-fn reads(times: usize) {
+fn run_reads(times: usize) {
     let request = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
         "name": "create_refund",
         "arguments": { "amount": 1999, "currency": "eur", "note": "for the books", "lines": [{ "price": 999 }] },
@@ -55,19 +55,19 @@ fn reads(times: usize) {
 }
 
 /// A policy with a limit, whose charge is taken.
-fn limited() -> (Policy, Value) {
+fn limited_policy() -> (Policy, Value) {
     let policy = json!({ "version": "1", "default": "deny", "tools": {
         "pay": { "limits": [{ "counter": "c", "window": "day", "max": 1_000_000_000 }] },
     } });
-    (compiled(&policy), json!({ "tool": "pay", "arguments": {} }))
+    (compile_policy(&policy), json!({ "tool": "pay", "arguments": {} }))
 }
 
-fn groups(times: usize) {
+fn run_ledger_groups(times: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let clock = Arc::new(ManualClock::at(noon()));
     let ledger = SqliteLedger::open(folder.path(), Durability::Process, clock).expect("a ledger");
-    let (policy, written) = limited();
-    let Decision::Allow(terms) = decide(&policy, &call(&written), noon()) else { panic!("the call is allowed") };
+    let (policy, written) = limited_policy();
+    let Decision::Allow(terms) = decide(&policy, &parse_call(&written), noon()) else { panic!("the call is allowed") };
     let (name, server) = ("p".parse().expect("a name"), "s".parse().expect("a name"));
     let grant = GrantId("g".into());
     let holder = CounterOwner { policy: &name, server: &server, grant: &grant, session: None };
@@ -85,13 +85,13 @@ fn groups(times: usize) {
                 (record.outcome, record.timings) = (Some(CallOutcome::Ok), Some(CallTimings::default()));
                 ledger.write(&record).await.expect("queued");
             };
-            let [a, b, c, d] = [0, 1, 2, 3].map(|part| four(part * TOGETHER / 4, &one));
+            let [a, b, c, d] = [0, 1, 2, 3].map(|part| join_four(part * CALLS_PER_GROUP / 4, &one));
             tokio::join!(a, b, c, d);
         }
         ledger.flush().await.expect("written");
     });
 }
 
-async fn four<F: Future<Output = ()>>(from: usize, one: &impl Fn(usize) -> F) {
+async fn join_four<F: Future<Output = ()>>(from: usize, one: &impl Fn(usize) -> F) {
     tokio::join!(one(from), one(from + 1), one(from + 2), one(from + 3));
 }

@@ -11,7 +11,7 @@ pub fn noon() -> Timestamp {
 }
 
 /// A policy that lists so many tools, each under ten conditions that [`call_to`] satisfies.
-pub fn policy_of(tools: usize) -> Value {
+pub fn policy_with_tools(tools: usize) -> Value {
     let entries: Map<String, Value> = (0..tools).map(|number| (tool_name(number), ten_conditions(number))).collect();
     json!({ "version": "1", "default": "deny", "tools": entries })
 }
@@ -64,12 +64,12 @@ pub fn call_to(number: usize) -> Value {
     })
 }
 
-pub fn compiled(policy: &Value) -> Policy {
+pub fn compile_policy(policy: &Value) -> Policy {
     parse(policy.to_string().as_bytes(), DocumentFormat::Json).expect("a policy")
 }
 
 /// Reads a call as users write it. Its text stays until the process ends, and so do what borrows from it.
-pub fn call(written: &Value) -> Call<'static> {
+pub fn parse_call(written: &Value) -> Call<'static> {
     let text: &'static str = written.to_string().leak();
     let document: &'static JsonDocument<'static> =
         Box::leak(Box::new(read(text.as_bytes(), &JsonLimits::REQUEST).expect("JSON")));

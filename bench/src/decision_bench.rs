@@ -4,80 +4,86 @@ use gatelodge_policy::{Call, Decision, Policy, decide};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::document::{call, call_to, compiled, noon, policy_of};
-use crate::measure::{Subject, side_by_side, subject};
-use crate::report::Figure;
+use crate::figure_report::BenchFigure;
+use crate::interleaved_timing::{Workload, measure_interleaved, workload};
+use crate::policy_fixtures::{call_to, compile_policy, noon, parse_call, policy_with_tools};
 
-const FEW: usize = 10;
-const MANY: usize = 1_000;
+const SMALL_POLICY_TOOLS: usize = 10;
+const LARGE_POLICY_TOOLS: usize = 1_000;
 
-pub fn figures() -> Vec<Figure> {
-    let mut figures = by_size();
-    figures.extend(by_rule());
+pub fn figures() -> Vec<BenchFigure> {
+    let mut figures = figures_by_size();
+    figures.extend(figures_by_rule());
     figures
 }
 
 /// The same call again and again, and another tool each time: the second also pays for what no cache holds.
-fn by_size() -> Vec<Figure> {
-    let (few, many) = (compiled(&policy_of(FEW)), compiled(&policy_of(MANY)));
-    let one = call(&call_to(FEW / 2));
+fn figures_by_size() -> Vec<BenchFigure> {
+    let (few, many) = (
+        compile_policy(&policy_with_tools(SMALL_POLICY_TOOLS)),
+        compile_policy(&policy_with_tools(LARGE_POLICY_TOOLS)),
+    );
+    let one = parse_call(&call_to(SMALL_POLICY_TOOLS / 2));
     // As many calls on both sides: what a call itself takes of the caches is not what is asked here.
-    let calls_to = |tools: usize| (0..MANY).map(move |number| call(&call_to(number % tools))).collect::<Vec<_>>();
-    let slices = side_by_side(vec![
-        judging(&few, &[one]),
-        judging(&many, &[one]),
-        judging(&few, &calls_to(FEW)),
-        judging(&many, &calls_to(MANY)),
+    let calls_to = |tools: usize| {
+        (0..LARGE_POLICY_TOOLS).map(move |number| parse_call(&call_to(number % tools))).collect::<Vec<_>>()
+    };
+    let slices = measure_interleaved(vec![
+        decide_workload(&few, &[one]),
+        decide_workload(&many, &[one]),
+        decide_workload(&few, &calls_to(SMALL_POLICY_TOOLS)),
+        decide_workload(&many, &calls_to(LARGE_POLICY_TOOLS)),
     ]);
     let [few_same, many_same, few_each, many_each] = slices.as_slice() else { return Vec::new() };
     vec![
-        Figure::nanoseconds("10 tools of 10 conditions, always the same tool", few_same),
-        Figure::nanoseconds("1,000 tools of 10 conditions, always the same tool", many_same),
-        Figure::ratio("1,000 tools against 10, always the same tool", many_same, few_same).at_most(1.5),
-        Figure::nanoseconds("10 tools of 10 conditions, another tool each time", few_each),
-        Figure::nanoseconds("1,000 tools of 10 conditions, another tool each time", many_each),
-        Figure::ratio("1,000 tools against 10, another tool each time", many_each, few_each).at_most(1.5),
+        BenchFigure::nanoseconds("10 tools of 10 conditions, always the same tool", few_same),
+        BenchFigure::nanoseconds("1,000 tools of 10 conditions, always the same tool", many_same),
+        BenchFigure::ratio("1,000 tools against 10, always the same tool", many_same, few_same).with_max(1.5),
+        BenchFigure::nanoseconds("10 tools of 10 conditions, another tool each time", few_each),
+        BenchFigure::nanoseconds("1,000 tools of 10 conditions, another tool each time", many_each),
+        BenchFigure::ratio("1,000 tools against 10, another tool each time", many_each, few_each).with_max(1.5),
     ]
 }
 
-fn judging<'a>(policy: &'a Policy, calls: &[Call<'a>]) -> Subject<'a> {
+fn decide_workload<'a>(policy: &'a Policy, calls: &[Call<'a>]) -> Workload<'a> {
     let (calls, at): (Vec<Call<'a>>, Timestamp) = (calls.to_vec(), noon());
     for call in &calls {
         assert!(matches!(decide(policy, call, at), Decision::Allow(_)), "the calls of this measurement are allowed");
     }
     let mut next = 0;
-    subject(move || {
+    workload(move || {
         let decision = calls.get(next).map(|call| decide(policy, call, at));
         next = if next + 1 < calls.len() { next + 1 } else { 0 };
         decision
     })
 }
 
-fn by_rule() -> Vec<Figure> {
-    let cases = cases();
-    let ready: Vec<(Policy, Call<'_>)> = cases.iter().map(|case| (compiled(&case.policy), call(&case.call))).collect();
+fn figures_by_rule() -> Vec<BenchFigure> {
+    let cases = decision_cases();
+    let ready: Vec<(Policy, Call<'_>)> =
+        cases.iter().map(|case| (compile_policy(&case.policy), parse_call(&case.call))).collect();
     let at = noon();
     for (case, (policy, call)) in cases.iter().zip(&ready) {
         let is_allowed = matches!(decide(policy, call, at), Decision::Allow(_));
         assert_eq!(is_allowed, case.is_allowed, "{}", case.name);
     }
-    let subjects = ready.iter().map(|(policy, call)| subject(move || decide(policy, call, at)));
-    let slices = side_by_side(subjects.collect());
-    cases.iter().zip(&slices).map(|(case, slices)| Figure::nanoseconds(case.name, slices)).collect()
+    let subjects = ready.iter().map(|(policy, call)| workload(move || decide(policy, call, at)));
+    let slices = measure_interleaved(subjects.collect());
+    cases.iter().zip(&slices).map(|(case, slices)| BenchFigure::nanoseconds(case.name, slices)).collect()
 }
 
-struct Case {
+struct DecisionCase {
     name: &'static str,
     policy: Value,
     call: Value,
     is_allowed: bool,
 }
 
-fn cases() -> Vec<Case> {
+fn decision_cases() -> Vec<DecisionCase> {
     let to_pay = |arguments: Value| json!({ "tool": "pay", "arguments": arguments });
     let allowed = |name, block: Value, arguments: Value| {
         let policy = json!({ "version": "1", "default": "deny", "tools": { "pay": block } });
-        Case { name, policy, call: to_pay(arguments), is_allowed: true }
+        DecisionCase { name, policy, call: to_pay(arguments), is_allowed: true }
     };
     let require =
         |path: &str, op: &str, value: Value| json!({ "require": [{ "path": path, "op": op, "value": value }] });
@@ -90,7 +96,7 @@ fn cases() -> Vec<Case> {
     });
     vec![
         allowed("allow without conditions", json!({}), json!({ "amount": 1999 })),
-        Case {
+        DecisionCase {
             name: "deny by default",
             policy: json!({ "version": "1", "default": "deny" }),
             call: to_pay(json!({ "amount": 1999 })),
@@ -116,13 +122,13 @@ fn cases() -> Vec<Case> {
             require("args.path", "path_within", json!("/srv/data/shared")),
             json!({ "path": "/srv/data/shared/2026/../2027/report.txt" }),
         ),
-        Case {
+        DecisionCase {
             name: "the last of 100 globs",
             policy: json!({ "version": "1", "default": "deny", "tools": globs }),
             call: json!({ "tool": "group_99_list" }),
             is_allowed: true,
         },
-        Case {
+        DecisionCase {
             name: "validate_arguments, a schema of two properties",
             policy: json!({ "version": "1", "default": "deny", "tools": { "pay": { "validate_arguments": true } } }),
             call: json!({

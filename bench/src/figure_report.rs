@@ -2,26 +2,26 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::Slices;
+use crate::interleaved_timing::SliceTimes;
 
 /// Figures that are measured together.
-pub struct Group {
+pub struct BenchGroup {
     pub name: &'static str,
-    pub run: fn() -> Vec<Figure>,
+    pub run: fn() -> Vec<BenchFigure>,
 }
 
 /// One line of the report.
-pub struct Figure {
+pub struct BenchFigure {
     name: String,
-    unit: Unit,
-    least: f64,
+    unit: FigureUnit,
+    min: f64,
     median: f64,
     /// What the least may reach.
-    target: Option<f64>,
+    max_value: Option<f64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Unit {
+enum FigureUnit {
     Nanoseconds,
     Milliseconds,
     MegabytesPerSecond,
@@ -29,7 +29,7 @@ enum Unit {
     Count,
 }
 
-impl Unit {
+impl FigureUnit {
     fn as_str(self) -> &'static str {
         match self {
             Self::Nanoseconds => "ns",
@@ -50,45 +50,45 @@ impl Unit {
     }
 }
 
-impl Figure {
-    fn new(name: impl Into<String>, unit: Unit, (least, median): (f64, f64)) -> Self {
-        Self { name: name.into(), unit, least, median, target: None }
+impl BenchFigure {
+    fn new(name: impl Into<String>, unit: FigureUnit, (min, median): (f64, f64)) -> Self {
+        Self { name: name.into(), unit, min, median, max_value: None }
     }
 
-    pub fn nanoseconds(name: impl Into<String>, slices: &Slices) -> Self {
-        Self::new(name, Unit::Nanoseconds, (slices.least(), slices.median()))
+    pub fn nanoseconds(name: impl Into<String>, slices: &SliceTimes) -> Self {
+        Self::new(name, FigureUnit::Nanoseconds, (slices.min(), slices.median()))
     }
 
-    pub fn milliseconds(name: impl Into<String>, slices: &Slices) -> Self {
-        Self::new(name, Unit::Milliseconds, (slices.least() / 1e6, slices.median() / 1e6))
+    pub fn milliseconds(name: impl Into<String>, slices: &SliceTimes) -> Self {
+        Self::new(name, FigureUnit::Milliseconds, (slices.min() / 1e6, slices.median() / 1e6))
     }
 
     /// How fast so many bytes went through.
-    pub fn speed(name: impl Into<String>, bytes: usize, slices: &Slices) -> Self {
+    pub fn throughput(name: impl Into<String>, bytes: usize, slices: &SliceTimes) -> Self {
         let speed = |nanoseconds: f64| bytes as f64 / nanoseconds * 1e3;
-        Self::new(name, Unit::MegabytesPerSecond, (speed(slices.least()), speed(slices.median())))
+        Self::new(name, FigureUnit::MegabytesPerSecond, (speed(slices.min()), speed(slices.median())))
     }
 
-    pub fn ratio(name: impl Into<String>, slices: &Slices, to: &Slices) -> Self {
-        Self::new(name, Unit::Ratio, slices.ratio_to(to))
+    pub fn ratio(name: impl Into<String>, slices: &SliceTimes, to: &SliceTimes) -> Self {
+        Self::new(name, FigureUnit::Ratio, slices.ratio_to(to))
     }
 
     pub fn count(name: impl Into<String>, count: u64) -> Self {
-        Self::new(name, Unit::Count, (count as f64, count as f64))
+        Self::new(name, FigureUnit::Count, (count as f64, count as f64))
     }
 
-    pub fn at_most(mut self, target: f64) -> Self {
-        self.target = Some(target);
+    pub fn with_max(mut self, target: f64) -> Self {
+        self.max_value = Some(target);
         self
     }
 
     pub fn is_met(&self) -> bool {
-        self.target.is_none_or(|target| self.least <= target)
+        self.max_value.is_none_or(|target| self.min <= target)
     }
 
     fn row(&self) -> String {
-        let (least, median) = (self.unit.format(self.least), self.unit.format(self.median));
-        let target = match self.target {
+        let (least, median) = (self.unit.format(self.min), self.unit.format(self.median));
+        let target = match self.max_value {
             None => String::new(),
             Some(target) => format!("at most {target}: {}", if self.is_met() { "met" } else { "MISSED" }),
         };
@@ -97,7 +97,7 @@ impl Figure {
     }
 }
 
-pub fn table(groups: &[(&str, Vec<Figure>)]) -> String {
+pub fn figures_table(groups: &[(&str, Vec<BenchFigure>)]) -> String {
     let mut out = format!("{:<60} {:>9} {:>9} {:<11} target\n", "", "least", "median", "unit");
     for (name, figures) in groups {
         let _ = writeln!(out, "{name}");
@@ -108,15 +108,15 @@ pub fn table(groups: &[(&str, Vec<Figure>)]) -> String {
     out
 }
 
-pub fn json(groups: &[(&str, Vec<Figure>)]) -> String {
-    let figure = |group: &str, figure: &Figure| {
+pub fn figures_json(groups: &[(&str, Vec<BenchFigure>)]) -> String {
+    let figure = |group: &str, figure: &BenchFigure| {
         serde_json::json!({
             "group": group,
             "name": figure.name,
             "unit": figure.unit.as_str(),
-            "least": figure.least,
+            "least": figure.min,
             "median": figure.median,
-            "target": figure.target,
+            "target": figure.max_value,
             "met": figure.is_met(),
         })
     };

@@ -3,34 +3,34 @@
 use gatelodge_json::{JsonLimits, read};
 use serde_json::value::RawValue;
 
-use crate::measure::{side_by_side, subject};
-use crate::report::Figure;
+use crate::figure_report::BenchFigure;
+use crate::interleaved_timing::{measure_interleaved, workload};
 
 const MEGABYTE: usize = 1 << 20;
 const LIMITS: JsonLimits = JsonLimits { max_bytes: 4 * MEGABYTE, max_depth: 64, max_members: 100_000 };
 
-pub fn figures() -> Vec<Figure> {
+pub fn figures() -> Vec<BenchFigure> {
     let texts = [
         ("1 MB, one long string", one_long_string(), Some(1.5)),
         ("1 MB, 20,000 small objects", many_small_objects(), Some(4.0)),
         ("300 bytes, a tools/call", small_call(), None),
     ];
-    texts.iter().flat_map(|(name, text, target)| of_text(name, text.as_bytes(), *target)).collect()
+    texts.iter().flat_map(|(name, text, target)| figures_for_text(name, text.as_bytes(), *target)).collect()
 }
 
-fn of_text(name: &str, text: &[u8], target: Option<f64>) -> Vec<Figure> {
-    let slices = side_by_side(vec![
-        subject(|| read(text, &LIMITS).expect("JSON")),
-        subject(|| serde_json::from_slice::<&RawValue>(text).expect("JSON")),
+fn figures_for_text(name: &str, text: &[u8], target: Option<f64>) -> Vec<BenchFigure> {
+    let slices = measure_interleaved(vec![
+        workload(|| read(text, &LIMITS).expect("JSON")),
+        workload(|| serde_json::from_slice::<&RawValue>(text).expect("JSON")),
     ]);
     let [own, raw] = slices.as_slice() else { return Vec::new() };
-    let ratio = Figure::ratio(format!("{name}: read against RawValue"), own, raw);
+    let ratio = BenchFigure::ratio(format!("{name}: read against RawValue"), own, raw);
     vec![
-        Figure::nanoseconds(format!("{name}: read"), own),
-        Figure::nanoseconds(format!("{name}: RawValue"), raw),
+        BenchFigure::nanoseconds(format!("{name}: read"), own),
+        BenchFigure::nanoseconds(format!("{name}: RawValue"), raw),
         match target {
             None => ratio,
-            Some(target) => ratio.at_most(target),
+            Some(target) => ratio.with_max(target),
         },
     ]
 }

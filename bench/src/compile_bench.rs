@@ -3,30 +3,31 @@
 use gatelodge_policy::{DocumentFormat, parse};
 use serde_json::Value;
 
-use crate::document::policy_of;
-use crate::measure::{side_by_side, subject};
-use crate::report::Figure;
+use crate::figure_report::BenchFigure;
+use crate::interleaved_timing::{measure_interleaved, workload};
+use crate::policy_fixtures::policy_with_tools;
 
 /// About one megabyte of JSON.
-const TOOLS: usize = 605;
+const POLICY_TOOLS: usize = 605;
 
-pub fn figures() -> Vec<Figure> {
-    let policy = policy_of(TOOLS);
+pub fn figures() -> Vec<BenchFigure> {
+    let policy = policy_with_tools(POLICY_TOOLS);
     let json = format!("{policy:#}");
     let mut yaml = String::new();
     write_yaml(&policy, 0, &mut yaml);
-    let slices = side_by_side(vec![
-        subject(|| parse(json.as_bytes(), DocumentFormat::Json).expect("a policy")),
-        subject(|| parse(yaml.as_bytes(), DocumentFormat::Yaml).expect("a policy")),
+    let slices = measure_interleaved(vec![
+        workload(|| parse(json.as_bytes(), DocumentFormat::Json).expect("a policy")),
+        workload(|| parse(yaml.as_bytes(), DocumentFormat::Yaml).expect("a policy")),
     ]);
     let [as_json, as_yaml] = slices.as_slice() else { return Vec::new() };
-    let name =
-        |language: &str, text: &str| format!("{TOOLS} tools of 10 conditions, {} kB of {language}", text.len() / 1000);
+    let name = |language: &str, text: &str| {
+        format!("{POLICY_TOOLS} tools of 10 conditions, {} kB of {language}", text.len() / 1000)
+    };
     vec![
-        Figure::milliseconds(name("JSON", &json), as_json),
-        Figure::speed(name("JSON", &json), json.len(), as_json),
-        Figure::milliseconds(name("YAML", &yaml), as_yaml),
-        Figure::speed(name("YAML", &yaml), yaml.len(), as_yaml),
+        BenchFigure::milliseconds(name("JSON", &json), as_json),
+        BenchFigure::throughput(name("JSON", &json), json.len(), as_json),
+        BenchFigure::milliseconds(name("YAML", &yaml), as_yaml),
+        BenchFigure::throughput(name("YAML", &yaml), yaml.len(), as_yaml),
     ]
 }
 
