@@ -1,26 +1,26 @@
 //! What the road of a call costs, beside the upstream itself and beside proxies that look at nothing.
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a broken benchmark should stop")]
 
-#[path = "road/caller.rs"]
-mod caller;
-#[path = "road/case.rs"]
-mod case;
-#[path = "road/disk.rs"]
-mod disk;
-#[path = "road/floor.rs"]
-mod floor;
-#[path = "road/lines.rs"]
-mod lines;
-#[path = "road/load.rs"]
-mod load;
-#[path = "road/plan.rs"]
-mod plan;
-#[path = "road/report.rs"]
-mod report;
-#[path = "road/target.rs"]
-mod target;
-#[path = "road/upstream.rs"]
-mod upstream;
+#[path = "road/bench_case.rs"]
+mod bench_case;
+#[path = "road/bench_client.rs"]
+mod bench_client;
+#[path = "road/bench_target.rs"]
+mod bench_target;
+#[path = "road/bench_upstream.rs"]
+mod bench_upstream;
+#[path = "road/case_report.rs"]
+mod case_report;
+#[path = "road/disk_baseline.rs"]
+mod disk_baseline;
+#[path = "road/gateway_fixture.rs"]
+mod gateway_fixture;
+#[path = "road/load_generator.rs"]
+mod load_generator;
+#[path = "road/minimal_proxy.rs"]
+mod minimal_proxy;
+#[path = "road/stdio_client.rs"]
+mod stdio_client;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,11 +28,11 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use caller::Caller;
-use case::{Case, Who, cases};
-use load::{Load, storm};
-use report::{Measured, Row};
-use target::Target;
+use bench_case::{BenchCase, TargetKind, all_cases};
+use bench_client::BenchClient;
+use bench_target::BenchTarget;
+use case_report::{CaseResult, TargetResult};
+use load_generator::{LoadSpec, run_slice};
 
 const HELP: &str = "What the road of a call costs, beside the upstream itself and beside proxies that look at nothing.
 
@@ -56,12 +56,12 @@ are medians of the ratios within rounds.
 Exit code: 0 all bounds are kept, 1 one is not, 2 misuse, 3 the machine was too noisy to tell.";
 
 /// What was asked on the command line.
-struct Options {
-    cases: Vec<Case>,
+struct BenchOptions {
+    cases: Vec<BenchCase>,
     seconds: u64,
     rounds: usize,
     only: Option<Vec<String>>,
-    against: Option<PathBuf>,
+    baseline_program: Option<PathBuf>,
     is_json: bool,
 }
 
@@ -71,28 +71,31 @@ fn main() -> ExitCode {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let texts: Vec<&str> = words.iter().map(String::as_str).collect();
     match texts.as_slice() {
-        ["--upstream", port] => runtime.block_on(upstream::serve(number(port))),
-        ["--stdio-upstream"] => runtime.block_on(upstream::serve_lines()),
-        ["--floor", port, upstream] => runtime.block_on(floor::serve(number(port), number(upstream))),
+        ["--upstream", port] => runtime.block_on(bench_upstream::serve_http(parse_number(port))),
+        ["--stdio-upstream"] => runtime.block_on(bench_upstream::serve_stdio()),
+        ["--floor", port, upstream] => {
+            runtime.block_on(minimal_proxy::serve_proxy(parse_number(port), parse_number(upstream)))
+        }
         ["--help"] => println!("{HELP}"),
-        ["--list"] => cases().iter().for_each(|case| println!("{}", case.name)),
+        ["--list"] => all_cases().iter().for_each(|case| println!("{}", case.name)),
         _ => {
-            let Some(options) = parsed(&texts) else {
+            let Some(options) = parse_options(&texts) else {
                 eprintln!("{HELP}");
                 return ExitCode::from(2);
             };
-            return run(&runtime, &options);
+            return run_cases(&runtime, &options);
         }
     }
     ExitCode::SUCCESS
 }
 
-fn number<N: std::str::FromStr>(word: &str) -> N {
+fn parse_number<N: std::str::FromStr>(word: &str) -> N {
     word.parse().unwrap_or_else(|_| panic!("`{word}` is no number"))
 }
 
-fn parsed(words: &[&str]) -> Option<Options> {
-    let mut options = Options { cases: Vec::new(), seconds: 2, rounds: 5, only: None, against: None, is_json: false };
+fn parse_options(words: &[&str]) -> Option<BenchOptions> {
+    let mut options =
+        BenchOptions { cases: Vec::new(), seconds: 2, rounds: 5, only: None, baseline_program: None, is_json: false };
     let mut names = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -100,91 +103,98 @@ fn parsed(words: &[&str]) -> Option<Options> {
             "--seconds" => options.seconds = words.next()?.parse().ok()?,
             "--rounds" => options.rounds = words.next()?.parse().ok()?,
             "--only" => options.only = Some(words.next()?.split(',').map(str::to_owned).collect()),
-            "--against" => options.against = Some((*words.next()?).into()),
+            "--against" => options.baseline_program = Some((*words.next()?).into()),
             "--json" => options.is_json = true,
             flag if flag.starts_with('-') => return None,
             name => names.push(name),
         }
     }
-    options.cases = cases();
+    options.cases = all_cases();
     options.cases.retain(|case| match names.as_slice() {
-        [] => !case.is_long,
+        [] => !case.is_slow,
         names => names.iter().any(|name| case.name.starts_with(name)),
     });
     (!options.cases.is_empty() && options.rounds > 0).then_some(options)
 }
 
-fn run(runtime: &Runtime, options: &Options) -> ExitCode {
+fn run_cases(runtime: &Runtime, options: &BenchOptions) -> ExitCode {
     let mut all = Vec::new();
     for case in &options.cases {
-        let measured = measure(runtime, options, case);
+        let measured = measure_case(runtime, options, case);
         if !options.is_json {
             println!("{}", measured.table());
         }
         all.push(measured);
     }
     if options.is_json {
-        println!("{:#}", serde_json::Value::from_iter(all.iter().map(Measured::json)));
+        println!("{:#}", serde_json::Value::from_iter(all.iter().map(CaseResult::json)));
     }
     ExitCode::from(match () {
-        () if all.iter().any(Measured::is_missed) => 1,
-        () if all.iter().any(Measured::is_noisy) => 3,
+        () if all.iter().any(CaseResult::is_missed) => 1,
+        () if all.iter().any(CaseResult::is_noisy) => 3,
         () => 0,
     })
 }
 
-fn measure(runtime: &Runtime, options: &Options, case: &Case) -> Measured {
+fn measure_case(runtime: &Runtime, options: &BenchOptions, case: &BenchCase) -> CaseResult {
     let folder = tempfile::tempdir().expect("a folder");
-    let upstream = target::upstream();
-    let targets = start(runtime, options, case, &upstream, folder.path());
-    let mut rows: Vec<Row> = targets.iter().map(|target| Row::new(&target.name, target.memory_kib())).collect();
+    let upstream = bench_target::start_upstream();
+    let targets = start_targets(runtime, options, case, &upstream, folder.path());
+    let mut rows: Vec<TargetResult> =
+        targets.iter().map(|target| TargetResult::new(&target.name, target.memory_kib())).collect();
     let time = Duration::from_secs(options.seconds);
-    let mut load = Load { talk: case.talk, connections: case.connections, time, rate: None };
-    let turn = |target, load| runtime.block_on(storm(target, load));
+    let mut load = LoadSpec { request_kind: case.request_kind, connections: case.connections, time, rate: None };
+    let turn = |target, load| runtime.block_on(run_slice(target, load));
     // The first round warms up, and tells what all can do.
     let first = targets.iter().map(|target| turn(target, load).calls_per_second());
     let least = first.fold(f64::MAX, f64::min);
-    load.rate = case.is_open.then_some(least / 2.0);
+    load.rate = case.is_open_loop.then_some(least / 2.0);
     let mut round = 0;
-    while round < options.rounds || rows.iter().any(|row| row.calls() < case.calls) {
+    while round < options.rounds || rows.iter().any(|row| row.calls() < case.min_calls) {
         targets.iter().zip(&mut rows).for_each(|(target, row)| row.push(turn(target, load)));
         round += 1;
     }
-    Measured::of(case, rows)
+    CaseResult::of(case, rows)
 }
 
 /// Starts who takes turns.
-fn start(runtime: &Runtime, options: &Options, case: &Case, upstream: &Target, folder: &Path) -> Vec<Target> {
-    let path = case.talk.upstream_path();
+fn start_targets(
+    runtime: &Runtime,
+    options: &BenchOptions,
+    case: &BenchCase,
+    upstream: &BenchTarget,
+    folder: &Path,
+) -> Vec<BenchTarget> {
+    let path = case.request_kind.upstream_path();
     let mut targets = Vec::new();
-    for who in &case.who {
+    for who in &case.targets {
         match who {
-            Who::Direct => targets.push(target::direct(upstream, &path)),
-            Who::Floor => targets.push(target::floor(upstream, &path)),
-            Who::Nginx => targets.extend(target::nginx(upstream, &path, folder)),
-            Who::Disk => targets.push(target::disk(folder)),
-            Who::Process => targets.push(target::process()),
-            Who::Wrap(name) => targets.push(target::wrap(name, folder)),
-            Who::Gateway(name, plan) | Who::Alone(name, plan) => {
-                let own = (*name, target::own_program());
-                let before = options.against.clone().map(|program| ("before", program));
+            TargetKind::Direct => targets.push(bench_target::direct_target(upstream, &path)),
+            TargetKind::MinimalProxy => targets.push(bench_target::start_minimal_proxy(upstream, &path)),
+            TargetKind::Nginx => targets.extend(bench_target::start_nginx(upstream, &path, folder)),
+            TargetKind::Disk => targets.push(bench_target::disk_target(folder)),
+            TargetKind::Process => targets.push(bench_target::stdio_target()),
+            TargetKind::Wrap(name) => targets.push(bench_target::wrap_target(name, folder)),
+            TargetKind::Gateway(name, plan) | TargetKind::SingleConnection(name, plan) => {
+                let own = (*name, bench_target::gateway_program());
+                let before = options.baseline_program.clone().map(|program| ("before", program));
                 for (name, program) in [own].into_iter().chain(before) {
-                    let mut target = target::gateway(name, &program, plan, (upstream, &path), folder);
-                    target.is_alone = matches!(who, Who::Alone(..));
+                    let mut target = bench_target::start_gateway(name, &program, plan, (upstream, &path), folder);
+                    target.is_single_connection = matches!(who, TargetKind::SingleConnection(..));
                     runtime.block_on(open_sessions(&target, case, plan.sessions));
                     targets.push(target);
                 }
             }
         }
     }
-    let is_wanted = |target: &Target| options.only.as_ref().is_none_or(|only| only.contains(&target.name));
+    let is_wanted = |target: &BenchTarget| options.only.as_ref().is_none_or(|only| only.contains(&target.name));
     targets.retain(is_wanted);
     targets
 }
 
 /// Opens sessions that stay open without a connection.
-async fn open_sessions(target: &Target, case: &Case, count: usize) {
+async fn open_sessions(target: &BenchTarget, case: &BenchCase, count: usize) {
     for _ in 0..count {
-        drop(Caller::open(target, case.talk).await);
+        drop(BenchClient::open(target, case.request_kind).await);
     }
 }

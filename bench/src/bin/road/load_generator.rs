@@ -2,32 +2,32 @@
 
 use std::time::{Duration, Instant};
 
-use super::caller::{Caller, Talk};
-use super::target::Target;
-use super::{disk, lines};
+use super::bench_client::{BenchClient, RequestKind};
+use super::bench_target::BenchTarget;
+use super::{disk_baseline, stdio_client};
 
 /// What one target did in one slice.
 #[derive(Default)]
-pub struct Slice {
+pub struct LoadSlice {
     pub calls: usize,
     pub seconds: f64,
     /// Microseconds of CPU that the target used.
-    pub cpu: u64,
+    pub cpu_micros: u64,
     /// KiB that it has.
-    pub memory: u64,
-    times: Vec<u32>,
+    pub memory_kib: u64,
+    latencies: Vec<u32>,
 }
 
-impl Slice {
-    pub fn of(mut times: Vec<u32>, time: Duration) -> Self {
-        times.sort_unstable();
-        Self { calls: times.len(), seconds: time.as_secs_f64(), cpu: 0, memory: 0, times }
+impl LoadSlice {
+    pub fn of(mut latencies: Vec<u32>, time: Duration) -> Self {
+        latencies.sort_unstable();
+        Self { calls: latencies.len(), seconds: time.as_secs_f64(), cpu_micros: 0, memory_kib: 0, latencies }
     }
 
     /// Microseconds below which so many answers came.
     pub fn percentile(&self, share: f64) -> f64 {
-        let at = (self.times.len() as f64 * share) as usize;
-        self.times.get(at.min(self.times.len().saturating_sub(1))).copied().map_or(0.0, f64::from)
+        let at = (self.latencies.len() as f64 * share) as usize;
+        self.latencies.get(at.min(self.latencies.len().saturating_sub(1))).copied().map_or(0.0, f64::from)
     }
 
     pub fn calls_per_second(&self) -> f64 {
@@ -35,14 +35,14 @@ impl Slice {
     }
 
     pub fn cpu_per_call(&self) -> f64 {
-        self.cpu as f64 / self.calls.max(1) as f64
+        self.cpu_micros as f64 / self.calls.max(1) as f64
     }
 }
 
 /// How a slice is filled.
 #[derive(Clone, Copy)]
-pub struct Load {
-    pub talk: Talk,
+pub struct LoadSpec {
+    pub request_kind: RequestKind,
     pub connections: usize,
     pub time: Duration,
     /// Calls per second of all connections together; none for a closed loop.
@@ -50,56 +50,56 @@ pub struct Load {
 }
 
 /// Fills one slice.
-pub async fn storm(target: &Target, mut load: Load) -> Slice {
-    if target.is_alone {
+pub async fn run_slice(target: &BenchTarget, mut load: LoadSpec) -> LoadSlice {
+    if target.is_single_connection {
         load.connections = 1;
     }
-    if let Some(file) = &target.disk {
-        return Slice::of(disk::kept(file, load.time), load.time);
+    if let Some(file) = &target.disk_file {
+        return LoadSlice::of(disk_baseline::sync_pages(file, load.time), load.time);
     }
     if let Some(command) = &target.command {
-        return lines::storm(command, load).await;
+        return stdio_client::run_stdio_slice(command, load).await;
     }
     let mut callers = Vec::with_capacity(load.connections);
     for _ in 0..load.connections {
-        callers.push(Caller::open(target, load.talk).await);
+        callers.push(BenchClient::open(target, load.request_kind).await);
     }
     let before = target.cpu_microseconds();
     let since = Instant::now();
     let times = match load.rate {
-        None => closed(callers, since + load.time).await,
-        Some(rate) => open(callers, since, load.time, rate).await,
+        None => run_closed_loop(callers, since + load.time).await,
+        Some(rate) => run_open_loop(callers, since, load.time, rate).await,
     };
-    let mut slice = Slice::of(times, since.elapsed());
-    slice.cpu = target.cpu_microseconds() - before;
-    slice.memory = target.memory_kib();
+    let mut slice = LoadSlice::of(times, since.elapsed());
+    slice.cpu_micros = target.cpu_microseconds() - before;
+    slice.memory_kib = target.memory_kib();
     slice
 }
 
-async fn closed(callers: Vec<Caller>, end: Instant) -> Vec<u32> {
-    let ask_on = |mut caller: Caller| async move {
+async fn run_closed_loop(callers: Vec<BenchClient>, end: Instant) -> Vec<u32> {
+    let ask_on = |mut caller: BenchClient| async move {
         let mut times = Vec::with_capacity(1 << 14);
         let mut since = Instant::now();
         while since < end {
-            times.push(microseconds(caller.ask().await - since));
+            times.push(microseconds(caller.call().await - since));
             since = Instant::now();
         }
         times
     };
-    gathered(callers.into_iter().map(|caller| tokio::spawn(ask_on(caller))).collect()).await
+    collect_latencies(callers.into_iter().map(|caller| tokio::spawn(ask_on(caller))).collect()).await
 }
 
 /// Each connection has its times to ask. Where it is late because an answer was, that counts as waiting.
-async fn open(callers: Vec<Caller>, start: Instant, time: Duration, rate: f64) -> Vec<u32> {
+async fn run_open_loop(callers: Vec<BenchClient>, start: Instant, time: Duration, rate: f64) -> Vec<u32> {
     let between = Duration::from_secs_f64(callers.len() as f64 / rate);
     let count = callers.len() as f64;
-    let ask_on = |mut caller: Caller, mut due: Instant| async move {
+    let ask_on = |mut caller: BenchClient, mut due: Instant| async move {
         let mut times = Vec::new();
         while due < start + time {
             tokio::time::sleep_until(due.into()).await;
             let sent = Instant::now().max(due);
             let late = sent - due;
-            let took = caller.ask().await - sent;
+            let took = caller.call().await - sent;
             // Timers are late by up to a millisecond, which is our own fault; behind by a whole turn is the target's.
             times.push(microseconds(if late > between { late + took } else { took }));
             due += between;
@@ -108,10 +108,10 @@ async fn open(callers: Vec<Caller>, start: Instant, time: Duration, rate: f64) -
     };
     let tasks = callers.into_iter().enumerate();
     let tasks = tasks.map(|(at, caller)| tokio::spawn(ask_on(caller, start + between.mul_f64(at as f64 / count))));
-    gathered(tasks.collect()).await
+    collect_latencies(tasks.collect()).await
 }
 
-async fn gathered(tasks: Vec<tokio::task::JoinHandle<Vec<u32>>>) -> Vec<u32> {
+async fn collect_latencies(tasks: Vec<tokio::task::JoinHandle<Vec<u32>>>) -> Vec<u32> {
     let mut times = Vec::new();
     for task in tasks {
         times.extend(task.await.expect("a caller"));

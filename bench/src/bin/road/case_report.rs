@@ -2,42 +2,42 @@
 
 use std::fmt::Write as _;
 
-use super::case::{Bound, Case, Figure};
-use super::load::Slice;
+use super::bench_case::{BenchCase, Metric, RatioBound};
+use super::load_generator::LoadSlice;
 
 /// Beyond this spread of the direct slices the machine does too much else.
-const NOISY: f64 = 0.25;
+const MAX_SPREAD: f64 = 0.25;
 /// Fewer slices do not show how far they lie apart.
-const FEWEST: usize = 3;
+const MIN_SLICES: usize = 3;
 
 /// What was measured of a case.
-pub struct Measured {
+pub struct CaseResult {
     pub name: &'static str,
-    pub rows: Vec<Row>,
+    pub rows: Vec<TargetResult>,
     /// How far the direct slices lie apart, as a share of their median.
     pub spread: f64,
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<BoundResult>,
 }
 
 /// One target's figures.
-pub struct Row {
+pub struct TargetResult {
     pub name: String,
-    slices: Vec<Slice>,
+    slices: Vec<LoadSlice>,
     idle_kib: u64,
 }
 
 /// A ratio and its bound.
-pub struct Verdict {
-    bound: Bound,
+pub struct BoundResult {
+    bound: RatioBound,
     ratio: f64,
 }
 
-impl Row {
+impl TargetResult {
     pub fn new(name: &str, idle_kib: u64) -> Self {
         Self { name: name.to_owned(), slices: Vec::new(), idle_kib }
     }
 
-    pub fn push(&mut self, slice: Slice) {
+    pub fn push(&mut self, slice: LoadSlice) {
         self.slices.push(slice);
     }
 
@@ -47,58 +47,60 @@ impl Row {
     }
 
     fn growth(&self) -> f64 {
-        let memory = |slice: Option<&Slice>| slice.map_or(0.0, |slice| slice.memory as f64);
+        let memory = |slice: Option<&LoadSlice>| slice.map_or(0.0, |slice| slice.memory_kib as f64);
         memory(self.slices.last()) / memory(self.slices.first())
     }
 
-    fn median(&self, of: impl Fn(&Slice) -> f64) -> f64 {
+    fn median(&self, of: impl Fn(&LoadSlice) -> f64) -> f64 {
         median(self.slices.iter().map(of).collect())
     }
 }
 
-impl Verdict {
+impl BoundResult {
     fn is_met(&self) -> bool {
-        match self.bound.figure {
-            Figure::Calls => self.ratio >= self.bound.bound,
-            _ => self.ratio <= self.bound.bound,
+        match self.bound.metric {
+            Metric::Calls => self.ratio >= self.bound.limit,
+            _ => self.ratio <= self.bound.limit,
         }
     }
 }
 
-impl Measured {
-    pub fn of(case: &Case, rows: Vec<Row>) -> Self {
+impl CaseResult {
+    pub fn of(case: &BenchCase, rows: Vec<TargetResult>) -> Self {
         let spread = rows.iter().find(|row| row.name == "direct").map_or(0.0, |row| spread(&row.slices));
-        let ratio = |bound: &Bound| {
+        let ratio = |bound: &RatioBound| {
             let find = |name: &str| rows.iter().find(|row| row.name == name);
-            let of = find(bound.of)?;
-            let alone = match bound.figure {
-                Figure::Idle => Some(of.idle_kib as f64 - find(bound.to).map_or(0.0, |to| to.idle_kib as f64)),
-                Figure::Growth => Some(of.growth()),
+            let of = find(bound.target)?;
+            let alone = match bound.metric {
+                Metric::IdleMemory => {
+                    Some(of.idle_kib as f64 - find(bound.baseline).map_or(0.0, |to| to.idle_kib as f64))
+                }
+                Metric::MemoryGrowth => Some(of.growth()),
                 _ => None,
             };
             if let Some(ratio) = alone {
-                return Some(Verdict { bound: *bound, ratio });
+                return Some(BoundResult { bound: *bound, ratio });
             }
-            let to = find(bound.to)?;
-            let without = match bound.figure {
-                Figure::Wait { beyond } => Some(find(beyond)?),
+            let to = find(bound.baseline)?;
+            let without = match bound.metric {
+                Metric::P50Beyond { baseline: beyond } => Some(find(beyond)?),
                 _ => None,
             };
             let pairs = of.slices.iter().zip(&to.slices).enumerate();
             let ratios = pairs.map(|(round, (of, to))| {
                 let without = without.and_then(|row| row.slices.get(round));
-                let without = without.map_or(0.0, |slice| value(bound.figure, slice));
-                (value(bound.figure, of) - without) / value(bound.figure, to)
+                let without = without.map_or(0.0, |slice| metric_value(bound.metric, slice));
+                (metric_value(bound.metric, of) - without) / metric_value(bound.metric, to)
             });
             let ratios = ratios.collect();
-            Some(Verdict { bound: *bound, ratio: median(ratios) })
+            Some(BoundResult { bound: *bound, ratio: median(ratios) })
         };
         let verdicts = case.bounds.iter().filter_map(ratio).collect();
         Self { name: case.name, spread, verdicts, rows }
     }
 
     pub fn is_noisy(&self) -> bool {
-        self.spread.is_nan() || self.spread > NOISY
+        self.spread.is_nan() || self.spread > MAX_SPREAD
     }
 
     pub fn is_missed(&self) -> bool {
@@ -116,17 +118,17 @@ impl Measured {
                 out,
                 "  {:<12} {:>9.0} {:>8.0} {:>8.0} {:>8.0} {:>8.0} {:>11.1} {:>9.0}",
                 row.name,
-                row.median(Slice::calls_per_second),
+                row.median(LoadSlice::calls_per_second),
                 row.median(|slice| slice.percentile(0.5)),
                 row.median(|slice| slice.percentile(0.9)),
                 row.median(|slice| slice.percentile(0.99)),
                 row.median(|slice| slice.percentile(0.999)),
-                row.median(Slice::cpu_per_call),
-                row.median(|slice| slice.memory as f64),
+                row.median(LoadSlice::cpu_per_call),
+                row.median(|slice| slice.memory_kib as f64),
             );
         }
         if self.spread.is_nan() {
-            let _ = writeln!(out, "  too few rounds to conclude: ask for {FEWEST} or more; no verdict");
+            let _ = writeln!(out, "  too few rounds to conclude: ask for {MIN_SLICES} or more; no verdict");
             return out;
         }
         if self.is_noisy() {
@@ -135,8 +137,8 @@ impl Measured {
             return out;
         }
         for verdict in &self.verdicts {
-            let Bound { figure, of, to, bound } = verdict.bound;
-            let (word, which) = words(figure);
+            let RatioBound { metric: figure, target: of, baseline: to, limit: bound } = verdict.bound;
+            let (word, which) = metric_text(figure);
             let met = if verdict.is_met() { "met" } else { "MISSED" };
             let to = if to.is_empty() || to == of { String::new() } else { format!(" to {to}") };
             let _ = writeln!(out, "  {which} of {of}{to}: {:.2} ({word} {bound:.2}: {met})", verdict.ratio);
@@ -149,20 +151,20 @@ impl Measured {
         let rows = self.rows.iter().map(|row| {
             serde_json::json!({
                 "target": row.name,
-                "calls_per_second": row.median(Slice::calls_per_second),
+                "calls_per_second": row.median(LoadSlice::calls_per_second),
                 "p50_us": row.median(|slice| slice.percentile(0.5)),
                 "p90_us": row.median(|slice| slice.percentile(0.9)),
                 "p99_us": row.median(|slice| slice.percentile(0.99)),
                 "p999_us": row.median(|slice| slice.percentile(0.999)),
-                "cpu_us_per_call": row.median(Slice::cpu_per_call),
+                "cpu_us_per_call": row.median(LoadSlice::cpu_per_call),
                 "idle_kib": row.idle_kib,
-                "memory_kib": row.median(|slice| slice.memory as f64),
+                "memory_kib": row.median(|slice| slice.memory_kib as f64),
             })
         });
         let verdicts = self.verdicts.iter().map(|verdict| {
-            let Bound { figure, of, to, bound } = verdict.bound;
+            let RatioBound { metric: figure, target: of, baseline: to, limit: bound } = verdict.bound;
             let is_met = (!self.is_noisy()).then(|| verdict.is_met());
-            serde_json::json!({"figure": words(figure).1, "of": of, "to": to, "ratio": verdict.ratio, "bound": bound, "is_met": is_met})
+            serde_json::json!({"figure": metric_text(figure).1, "of": of, "to": to, "ratio": verdict.ratio, "bound": bound, "is_met": is_met})
         });
         serde_json::json!({
             "case": self.name, "spread": self.spread, "is_noisy": self.is_noisy(),
@@ -171,33 +173,33 @@ impl Measured {
     }
 }
 
-fn words(figure: Figure) -> (&'static str, &'static str) {
+fn metric_text(figure: Metric) -> (&'static str, &'static str) {
     match figure {
-        Figure::Calls => ("at least", "calls per second"),
-        Figure::P50 => ("at most", "p50"),
-        Figure::Wait { .. } => ("at most", "p50 beyond that of a call without a sync"),
-        Figure::P99 => ("at most", "p99"),
-        Figure::Cpu => ("at most", "CPU per call"),
-        Figure::Idle => ("at most", "KiB more"),
-        Figure::Growth => ("at most", "memory at the end to that of the first slice"),
+        Metric::Calls => ("at least", "calls per second"),
+        Metric::P50 => ("at most", "p50"),
+        Metric::P50Beyond { .. } => ("at most", "p50 beyond that of a call without a sync"),
+        Metric::P99 => ("at most", "p99"),
+        Metric::Cpu => ("at most", "CPU per call"),
+        Metric::IdleMemory => ("at most", "KiB more"),
+        Metric::MemoryGrowth => ("at most", "memory at the end to that of the first slice"),
     }
 }
 
-fn value(figure: Figure, slice: &Slice) -> f64 {
+fn metric_value(figure: Metric, slice: &LoadSlice) -> f64 {
     match figure {
-        Figure::Calls => slice.calls_per_second(),
-        Figure::P50 | Figure::Wait { .. } => slice.percentile(0.5),
-        Figure::P99 => slice.percentile(0.99),
-        Figure::Cpu => slice.cpu_per_call(),
-        Figure::Idle | Figure::Growth => slice.memory as f64,
+        Metric::Calls => slice.calls_per_second(),
+        Metric::P50 | Metric::P50Beyond { .. } => slice.percentile(0.5),
+        Metric::P99 => slice.percentile(0.99),
+        Metric::Cpu => slice.cpu_per_call(),
+        Metric::IdleMemory | Metric::MemoryGrowth => slice.memory_kib as f64,
     }
 }
 
-fn spread(slices: &[Slice]) -> f64 {
-    if slices.len() < FEWEST {
+fn spread(slices: &[LoadSlice]) -> f64 {
+    if slices.len() < MIN_SLICES {
         return f64::NAN;
     }
-    let speeds: Vec<f64> = slices.iter().map(Slice::calls_per_second).collect();
+    let speeds: Vec<f64> = slices.iter().map(LoadSlice::calls_per_second).collect();
     let most = speeds.iter().copied().fold(f64::MIN, f64::max);
     let least = speeds.iter().copied().fold(f64::MAX, f64::min);
     (most - least) / median(speeds)

@@ -6,47 +6,47 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::plan::{Plan, USUAL};
+use super::gateway_fixture::{DEFAULT_FIXTURE, GatewayFixture};
 
 /// What calls are sent to.
 #[derive(Default)]
-pub struct Target {
+pub struct BenchTarget {
     pub name: String,
     pub port: u16,
     pub path: String,
     pub token: Option<String>,
-    child: Option<Running>,
+    child: Option<ChildGuard>,
     /// One connection asks, however many ask the others.
-    pub is_alone: bool,
+    pub is_single_connection: bool,
     /// What every caller starts for itself, where nothing listens.
     pub command: Option<Vec<String>>,
     /// Where pages are kept, for the disk.
-    pub disk: Option<PathBuf>,
+    pub disk_file: Option<PathBuf>,
 }
 
 /// A process that ends, with its children, when nobody has it any more.
-struct Running(Child);
+struct ChildGuard(Child);
 
-impl Drop for Running {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
-        for pid in family(self.0.id()) {
+        for pid in process_tree(self.0.id()) {
             let _ = Command::new("kill").arg(pid.to_string()).status();
         }
         let _ = self.0.wait();
     }
 }
 
-impl Target {
+impl BenchTarget {
     /// What the process and its children have used, as the kernel counts it; 0 for what runs for all.
     pub fn cpu_microseconds(&self) -> u64 {
         let Some(child) = &self.child else { return 0 };
-        family(child.0.id()).into_iter().map(cpu_ticks).sum::<u64>() * 10_000
+        process_tree(child.0.id()).into_iter().map(cpu_ticks).sum::<u64>() * 10_000
     }
 
     /// What the process and its children hold in memory.
     pub fn memory_kib(&self) -> u64 {
         let Some(child) = &self.child else { return 0 };
-        family(child.0.id()).into_iter().map(resident_kib).sum()
+        process_tree(child.0.id()).into_iter().map(resident_kib).sum()
     }
 }
 
@@ -63,7 +63,7 @@ pub fn resident_kib(pid: u32) -> u64 {
     line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-fn family(pid: u32) -> Vec<u32> {
+fn process_tree(pid: u32) -> Vec<u32> {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let children = children.split_whitespace().filter_map(|child| child.parse().ok());
     children.chain([pid]).collect()
@@ -73,13 +73,13 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
 }
 
-fn start(command: &mut Command, port: u16) -> Running {
+fn spawn_and_wait(command: &mut Command, port: u16) -> ChildGuard {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut child = child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
     // A configuration of 10,000 grants takes its time.
     for _ in 0..600 {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return Running(child);
+            return ChildGuard(child);
         }
         assert!(child.try_wait().is_ok_and(|ended| ended.is_none()), "{command:?} ended");
         std::thread::sleep(Duration::from_millis(50));
@@ -87,31 +87,31 @@ fn start(command: &mut Command, port: u16) -> Running {
     panic!("{command:?} does not listen on port {port}");
 }
 
-fn ourselves() -> Command {
+fn own_command() -> Command {
     Command::new(std::env::current_exe().expect("this program"))
 }
 
 /// What all others stand before.
-pub fn upstream() -> Target {
+pub fn start_upstream() -> BenchTarget {
     let port = free_port();
-    let child = start(ourselves().args(["--upstream", &port.to_string()]), port);
-    Target { name: "upstream".to_owned(), port, child: Some(child), ..Target::default() }
+    let child = spawn_and_wait(own_command().args(["--upstream", &port.to_string()]), port);
+    BenchTarget { name: "upstream".to_owned(), port, child: Some(child), ..BenchTarget::default() }
 }
 
 /// The upstream itself.
-pub fn direct(upstream: &Target, path: &str) -> Target {
-    Target { name: "direct".to_owned(), port: upstream.port, path: path.to_owned(), ..Target::default() }
+pub fn direct_target(upstream: &BenchTarget, path: &str) -> BenchTarget {
+    BenchTarget { name: "direct".to_owned(), port: upstream.port, path: path.to_owned(), ..BenchTarget::default() }
 }
 
 /// The least proxy that can be made of the same library.
-pub fn floor(upstream: &Target, path: &str) -> Target {
+pub fn start_minimal_proxy(upstream: &BenchTarget, path: &str) -> BenchTarget {
     let port = free_port();
-    let child = start(ourselves().args(["--floor", &port.to_string(), &upstream.port.to_string()]), port);
-    Target { name: "floor".to_owned(), port, path: path.to_owned(), child: Some(child), ..Target::default() }
+    let child = spawn_and_wait(own_command().args(["--floor", &port.to_string(), &upstream.port.to_string()]), port);
+    BenchTarget { name: "floor".to_owned(), port, path: path.to_owned(), child: Some(child), ..BenchTarget::default() }
 }
 
 /// nginx as a plain proxy, where there is one.
-pub fn nginx(upstream: &Target, path: &str, folder: &Path) -> Option<Target> {
+pub fn start_nginx(upstream: &BenchTarget, path: &str, folder: &Path) -> Option<BenchTarget> {
     Command::new("nginx").arg("-v").stderr(Stdio::null()).status().ok()?;
     let port = free_port();
     let shown = folder.display();
@@ -127,51 +127,63 @@ pub fn nginx(upstream: &Target, path: &str, folder: &Path) -> Option<Target> {
     );
     let file = folder.join("nginx.conf");
     fs::write(&file, text).expect("a file");
-    let child = start(Command::new("nginx").arg("-c").arg(&file), port);
-    Some(Target { name: "nginx".to_owned(), port, path: path.to_owned(), child: Some(child), ..Target::default() })
+    let child = spawn_and_wait(Command::new("nginx").arg("-c").arg(&file), port);
+    Some(BenchTarget {
+        name: "nginx".to_owned(),
+        port,
+        path: path.to_owned(),
+        child: Some(child),
+        ..BenchTarget::default()
+    })
 }
 
 /// Where the gateway's program is: beside this one.
-pub fn own_program() -> PathBuf {
+pub fn gateway_program() -> PathBuf {
     std::env::current_exe().expect("this program").with_file_name("gatelodge")
 }
 
 /// The gateway of a program by a plan, in a folder of its own.
-pub fn gateway(name: &str, program: &Path, plan: &Plan, upstream: (&Target, &str), folder: &Path) -> Target {
+pub fn start_gateway(
+    name: &str,
+    program: &Path,
+    plan: &GatewayFixture,
+    upstream: (&BenchTarget, &str),
+    folder: &Path,
+) -> BenchTarget {
     let (upstream, path) = upstream;
     let folder = folder.join(name.replace(' ', "-"));
     fs::create_dir_all(&folder).expect("a folder");
     let (port, admin) = (free_port(), free_port());
     let written = plan.write(&folder, (port, admin), &format!("http://127.0.0.1:{}{path}", upstream.port));
     assert!(program.exists(), "{} is not there; build it first: cargo build --release -p gatelodge", program.display());
-    let child = start(Command::new(program).args(["serve", "--config"]).arg(&written.file), port);
+    let child = spawn_and_wait(Command::new(program).args(["serve", "--config"]).arg(&written.file), port);
     let path = if plan.servers == 1 { "/mcp/u0" } else { "/mcp" };
     let (path, token) = (path.to_owned(), Some(written.token));
-    Target { name: name.to_owned(), port, path, token, child: Some(child), ..Target::default() }
+    BenchTarget { name: name.to_owned(), port, path, token, child: Some(child), ..BenchTarget::default() }
 }
 
 /// The disk that the gateways write to.
-pub fn disk(folder: &Path) -> Target {
-    Target { name: "disk".to_owned(), disk: Some(folder.join("disk")), ..Target::default() }
+pub fn disk_target(folder: &Path) -> BenchTarget {
+    BenchTarget { name: "disk".to_owned(), disk_file: Some(folder.join("disk")), ..BenchTarget::default() }
 }
 
-fn lines() -> Vec<String> {
+fn stdio_upstream_command() -> Vec<String> {
     vec![std::env::current_exe().expect("this program").display().to_string(), "--stdio-upstream".to_owned()]
 }
 
 /// The upstream at its standard streams.
-pub fn process() -> Target {
-    Target { name: "direct".to_owned(), command: Some(lines()), ..Target::default() }
+pub fn stdio_target() -> BenchTarget {
+    BenchTarget { name: "direct".to_owned(), command: Some(stdio_upstream_command()), ..BenchTarget::default() }
 }
 
 /// The same behind `gatelodge wrap`.
-pub fn wrap(name: &str, folder: &Path) -> Target {
+pub fn wrap_target(name: &str, folder: &Path) -> BenchTarget {
     let policy = folder.join("policy.json");
-    fs::write(&policy, USUAL.policy()).expect("a file");
-    let (data, program) = (folder.join("data"), own_program());
+    fs::write(&policy, DEFAULT_FIXTURE.policy()).expect("a file");
+    let (data, program) = (folder.join("data"), gateway_program());
     let shown = |path: &Path| path.display().to_string();
     let mut command = vec![shown(&program), "wrap".to_owned(), "--policy".to_owned(), shown(&policy)];
     command.extend(["--name".to_owned(), "u0".to_owned(), "--data".to_owned(), shown(&data), "--".to_owned()]);
-    command.extend(lines());
-    Target { name: name.to_owned(), command: Some(command), ..Target::default() }
+    command.extend(stdio_upstream_command());
+    BenchTarget { name: name.to_owned(), command: Some(command), ..BenchTarget::default() }
 }

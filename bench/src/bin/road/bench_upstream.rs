@@ -4,46 +4,46 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 /// What every answer of a call says.
-pub const ANSWER: &str = "the answer is forty-two";
+pub const ANSWER_TEXT: &str = "the answer is forty-two";
 
 /// Answers on a port of this machine.
-pub async fn serve(port: u16) {
+pub async fn serve_http(port: u16) {
     let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("a port");
     loop {
         let (stream, _) = listener.accept().await.expect("a connection");
-        tokio::spawn(answer(stream));
+        tokio::spawn(serve_connection(stream));
     }
 }
 
 /// Answers at its standard streams, a line for a line.
-pub async fn serve_lines() {
+pub async fn serve_stdio() {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut out = tokio::io::stdout();
     while let Ok(Some(line)) = lines.next_line().await {
-        if let Some(Reply { text, .. }) = reply(&line, "/mcp") {
+        if let Some(UpstreamReply { text, .. }) = reply_to(&line, "/mcp") {
             out.write_all(format!("{text}\n").as_bytes()).await.expect("a reader");
             out.flush().await.expect("a reader");
         }
     }
 }
 
-async fn answer(mut stream: TcpStream) {
+async fn serve_connection(mut stream: TcpStream) {
     let _ = stream.set_nodelay(true);
     let mut buffer = Vec::with_capacity(16 << 10);
     loop {
         buffer.clear();
-        let Some((head, body)) = read(&mut stream, &mut buffer).await else { return };
+        let Some((head, body)) = read_http_message(&mut stream, &mut buffer).await else { return };
         let path = head.split(' ').nth(1).unwrap_or_default();
-        let bytes = match reply(body, path) {
+        let bytes = match reply_to(body, path) {
             None => "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned(),
-            Some(Reply { text, head }) if path == "/events" => {
+            Some(UpstreamReply { text, extra_headers: head }) if path == "/events" => {
                 let text = format!("event: message\ndata: {text}\n\n");
                 let head = format!(
                     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{head}transfer-encoding: chunked\r\n\r\n"
                 );
                 format!("{head}{:x}\r\n{text}\r\n0\r\n\r\n", text.len())
             }
-            Some(Reply { text, head }) => format!(
+            Some(UpstreamReply { text, extra_headers: head }) => format!(
                 "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{head}content-length: {}\r\n\r\n{text}",
                 text.len()
             ),
@@ -54,16 +54,16 @@ async fn answer(mut stream: TcpStream) {
     }
 }
 
-struct Reply {
+struct UpstreamReply {
     text: String,
     /// What stands in the head beside the usual.
-    head: &'static str,
+    extra_headers: &'static str,
 }
 
 /// The answer to a message; none to what wants none.
-fn reply(body: &str, path: &str) -> Option<Reply> {
-    let id = between(body, "\"id\":", &[',', '}'])?;
-    let (head, result) = match between(body, "\"method\":\"", &['"'])? {
+fn reply_to(body: &str, path: &str) -> Option<UpstreamReply> {
+    let id = text_between(body, "\"id\":", &[',', '}'])?;
+    let (head, result) = match text_between(body, "\"method\":\"", &['"'])? {
         "initialize" => (
             "mcp-session-id: s\r\n",
             r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"u","version":"1"}}"#
@@ -73,18 +73,21 @@ fn reply(body: &str, path: &str) -> Option<Reply> {
             "",
             r#"{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{"tools":{}},"serverInfo":{"name":"u","version":"1"},"ttlMs":0,"cacheScope":"private"}"#.to_owned(),
         ),
-        "tools/list" => ("", tools(path)),
+        "tools/list" => ("", tool_list(path)),
         "tools/call" => {
-            let text = if body.len() > 100_000 { format!("{ANSWER}{}", "x".repeat(1 << 20)) } else { ANSWER.to_owned() };
+            let text = if body.len() > 100_000 { format!("{ANSWER_TEXT}{}", "x".repeat(1 << 20)) } else { ANSWER_TEXT.to_owned() };
             ("", format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"resultType":"complete"}}"#))
         }
         _ => return None,
     };
-    Some(Reply { text: format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}"), head })
+    Some(UpstreamReply {
+        text: format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}"),
+        extra_headers: head,
+    })
 }
 
 /// A list of as many tools as the path says: `/mcp` has one of them, `/tools/500` has 500.
-fn tools(path: &str) -> String {
+fn tool_list(path: &str) -> String {
     let count = path.strip_prefix("/tools/").and_then(|count| count.parse().ok()).unwrap_or(1);
     let tools: Vec<String> = (0..count)
         .map(|at| {
@@ -98,10 +101,10 @@ fn tools(path: &str) -> String {
 }
 
 /// Reads one message and gives its head and its body. A body in chunks is given with their lengths.
-pub async fn read<'b>(stream: &mut TcpStream, buffer: &'b mut Vec<u8>) -> Option<(&'b str, &'b str)> {
+pub async fn read_http_message<'b>(stream: &mut TcpStream, buffer: &'b mut Vec<u8>) -> Option<(&'b str, &'b str)> {
     loop {
         if let Some(head) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
-            let length = length_of(str::from_utf8(&buffer[..head]).ok()?);
+            let length = content_length(str::from_utf8(&buffer[..head]).ok()?);
             let is_whole = |buffer: &[u8]| match length {
                 Some(length) => buffer.len() >= head + 4 + length,
                 None => buffer.ends_with(b"0\r\n\r\n"),
@@ -120,7 +123,7 @@ pub async fn read<'b>(stream: &mut TcpStream, buffer: &'b mut Vec<u8>) -> Option
 }
 
 /// How long a body is by its head; none for one in chunks.
-pub fn length_of(head: &str) -> Option<usize> {
+pub fn content_length(head: &str) -> Option<usize> {
     let has = |name: &'static str| {
         move |line: &&str| line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name)
     };
@@ -131,7 +134,7 @@ pub fn length_of(head: &str) -> Option<usize> {
     Some(line.map_or(0, |line| line["content-length:".len()..].trim().parse().expect("a length")))
 }
 
-fn between<'t>(text: &'t str, before: &str, ends: &[char]) -> Option<&'t str> {
+fn text_between<'t>(text: &'t str, before: &str, ends: &[char]) -> Option<&'t str> {
     let start = text.find(before)? + before.len();
     let rest = &text[start..];
     Some(&rest[..rest.find(ends)?])

@@ -9,13 +9,13 @@ use jiff::Timestamp;
 
 /// How much there is of everything.
 #[derive(Clone, Copy)]
-pub struct Plan {
+pub struct GatewayFixture {
     pub grants: usize,
     pub rules: usize,
     /// Limits that each call takes from.
     pub limits: usize,
     pub servers: usize,
-    pub is_power: bool,
+    pub is_power_durable: bool,
     /// Rows in the ledger before the first call.
     pub rows: u64,
     /// Sessions that are open and idle.
@@ -23,21 +23,22 @@ pub struct Plan {
 }
 
 /// Everything on: a grant's token, two conditions among 100 rules, one limit, the intent written.
-pub const USUAL: Plan = Plan { grants: 1, rules: 100, limits: 1, servers: 1, is_power: false, rows: 0, sessions: 0 };
+pub const DEFAULT_FIXTURE: GatewayFixture =
+    GatewayFixture { grants: 1, rules: 100, limits: 1, servers: 1, is_power_durable: false, rows: 0, sessions: 0 };
 
 /// A configuration that was written.
-pub struct Written {
+pub struct WrittenConfig {
     pub file: PathBuf,
     pub token: String,
 }
 
-impl Plan {
+impl GatewayFixture {
     /// Writes the configuration of a gateway on two ports before an upstream.
-    pub fn write(&self, folder: &Path, ports: (u16, u16), upstream: &str) -> Written {
+    pub fn write(&self, folder: &Path, ports: (u16, u16), upstream: &str) -> WrittenConfig {
         fs::write(folder.join("policy.json"), self.policy()).expect("a file");
         let token = GrantToken::random().expect("randomness");
         fs::write(folder.join("token"), token.reveal()).expect("a file");
-        let durability = if self.is_power { "power" } else { "process" };
+        let durability = if self.is_power_durable { "power" } else { "process" };
         // More than a grant has by default, and those that the callers open.
         let sessions = (self.sessions + 500).max(2_500);
         let mut text = format!(
@@ -61,8 +62,8 @@ impl Plan {
         }
         let file = folder.join("gatelodge.toml");
         fs::write(&file, text).expect("a file");
-        self.fill(&folder.join("data"));
-        Written { file, token: token.reveal().to_owned() }
+        self.prefill_ledger(&folder.join("data"));
+        WrittenConfig { file, token: token.reveal().to_owned() }
     }
 
     pub fn policy(&self) -> String {
@@ -80,16 +81,19 @@ impl Plan {
     }
 
     /// Writes rows of earlier calls.
-    fn fill(&self, data: &Path) {
+    fn prefill_ledger(&self, data: &Path) {
         if self.rows == 0 {
             return;
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let ledger = SqliteLedger::open(data, Durability::Process, Arc::new(Fixed)).expect("a ledger");
+        let ledger = SqliteLedger::open(data, Durability::Process, Arc::new(FixedClock)).expect("a ledger");
         runtime.block_on(async {
             for at in 0..self.rows {
-                let mut record =
-                    CallRecord::new(RecordKind::Outcome, CallId::new(Fixed.now(), at_bytes(at)), Fixed.now());
+                let mut record = CallRecord::new(
+                    RecordKind::Outcome,
+                    CallId::new(FixedClock.now(), call_id_bytes(at)),
+                    FixedClock.now(),
+                );
                 record.target = Some("tool_50".into());
                 ledger.write(&record).await.expect("a row");
             }
@@ -100,15 +104,15 @@ impl Plan {
 
 /// A clock that stands.
 #[derive(Debug)]
-struct Fixed;
+struct FixedClock;
 
-impl Clock for Fixed {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp::UNIX_EPOCH
     }
 }
 
-fn at_bytes(at: u64) -> [u8; 10] {
+fn call_id_bytes(at: u64) -> [u8; 10] {
     let mut bytes = [0; 10];
     bytes[2..].copy_from_slice(&at.to_be_bytes());
     bytes

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::load::microseconds;
+use super::load_generator::microseconds;
 
 /// Appends pages to a file for a time, each written through to the disk before the next.
-pub fn kept(file: &Path, time: Duration) -> Vec<u32> {
+pub fn sync_pages(file: &Path, time: Duration) -> Vec<u32> {
     let mut file = File::options().create(true).append(true).open(file).expect("a file");
     let (mut times, start) = (Vec::new(), Instant::now());
     while start.elapsed() < time {

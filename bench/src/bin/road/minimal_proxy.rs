@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 
 /// Passes every request on to the same port of this machine.
-pub async fn serve(port: u16, upstream: u16) {
+pub async fn serve_proxy(port: u16, upstream: u16) {
     let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("a port");
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
@@ -22,12 +22,12 @@ pub async fn serve(port: u16, upstream: u16) {
         let (stream, _) = listener.accept().await.expect("a connection");
         let _ = stream.set_nodelay(true);
         let client = client.clone();
-        let service = service_fn(move |request| pass(client.clone(), upstream, request));
+        let service = service_fn(move |request| forward(client.clone(), upstream, request));
         tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service));
     }
 }
 
-async fn pass(
+async fn forward(
     client: Client<HttpConnector, Incoming>,
     upstream: u16,
     mut request: Request<Incoming>,

@@ -1,0 +1,213 @@
+//! What is measured: which targets take turns, at what, and what their figures are held against.
+
+use super::bench_client::RequestKind;
+use super::gateway_fixture::{DEFAULT_FIXTURE, GatewayFixture};
+
+/// One table of the report.
+pub struct BenchCase {
+    pub name: &'static str,
+    pub request_kind: RequestKind,
+    pub connections: usize,
+    /// By the clock, at half of what the slowest target does.
+    pub is_open_loop: bool,
+    pub targets: Vec<TargetKind>,
+    pub bounds: Vec<RatioBound>,
+    /// Slices go on until a target has so many calls.
+    pub min_calls: usize,
+    /// Whether it runs only when it is named: it takes long, or much of the disk.
+    pub is_slow: bool,
+}
+
+/// Who takes turns.
+#[derive(Clone, Copy)]
+pub enum TargetKind {
+    Direct,
+    MinimalProxy,
+    Nginx,
+    Gateway(&'static str, GatewayFixture),
+    /// The same, asked by one connection, however many the others have.
+    SingleConnection(&'static str, GatewayFixture),
+    /// The disk, asked to keep one page again and again.
+    Disk,
+    /// The upstream as a process of each caller's own.
+    Process,
+    /// The same behind `gatelodge wrap`.
+    Wrap(&'static str),
+}
+
+/// What is held against what.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    Calls,
+    P50,
+    /// What p50 is beyond that of another target.
+    P50Beyond {
+        baseline: &'static str,
+    },
+    P99,
+    Cpu,
+    /// KiB before the first slice, beyond those of the other.
+    IdleMemory,
+    /// Memory after the last slice, to that after the first.
+    MemoryGrowth,
+}
+
+/// What a ratio may be: at least for calls, at most for all else.
+#[derive(Clone, Copy)]
+pub struct RatioBound {
+    pub metric: Metric,
+    pub target: &'static str,
+    pub baseline: &'static str,
+    pub limit: f64,
+}
+
+const GATEWAY: &str = "gatelodge";
+const FLOOR: &str = "floor";
+
+fn default_case(name: &'static str, talk: RequestKind, connections: usize) -> BenchCase {
+    let who = vec![
+        TargetKind::Direct,
+        TargetKind::MinimalProxy,
+        TargetKind::Nginx,
+        TargetKind::Gateway(GATEWAY, DEFAULT_FIXTURE),
+    ];
+    BenchCase {
+        name,
+        request_kind: talk,
+        connections,
+        is_open_loop: false,
+        targets: who,
+        bounds: Vec::new(),
+        min_calls: 0,
+        is_slow: false,
+    }
+}
+
+fn gateway_bound(figure: Metric, bound: f64) -> RatioBound {
+    RatioBound { metric: figure, target: GATEWAY, baseline: FLOOR, limit: bound }
+}
+
+/// A case with the three bounds of a small call, times so much.
+fn small_call_case(name: &'static str, talk: RequestKind, connections: usize, slack: f64) -> BenchCase {
+    let bounds = vec![
+        gateway_bound(Metric::Cpu, 2.0 * slack),
+        gateway_bound(Metric::Calls, 0.5 / slack),
+        gateway_bound(Metric::P99, 2.5 * slack),
+    ];
+    BenchCase { bounds, ..default_case(name, talk, connections) }
+}
+
+/// A gateway with much of something beside one with little of it.
+fn scaling_case(name: &'static str, little: GatewayFixture, much: GatewayFixture) -> BenchCase {
+    let who = vec![TargetKind::Direct, TargetKind::Gateway("little", little), TargetKind::Gateway("much", much)];
+    let bounds = vec![RatioBound { metric: Metric::Cpu, target: "much", baseline: "little", limit: 1.1 }];
+    BenchCase { targets: who, bounds, ..default_case(name, RequestKind::Small, 16) }
+}
+
+/// The same for sessions that are open and idle, which may take so much memory.
+fn idle_sessions_case(name: &'static str, count: usize, megabytes: f64) -> BenchCase {
+    let mut case = scaling_case(name, DEFAULT_FIXTURE, GatewayFixture { sessions: count, ..DEFAULT_FIXTURE });
+    case.bounds.push(RatioBound {
+        metric: Metric::IdleMemory,
+        target: "much",
+        baseline: "little",
+        limit: to_kib(megabytes),
+    });
+    case
+}
+
+/// A list that the policy lets through whole, so that all have the same bytes to send.
+fn list_case(name: &'static str, tools: usize) -> BenchCase {
+    let gateway = TargetKind::Gateway(GATEWAY, GatewayFixture { rules: tools, ..DEFAULT_FIXTURE });
+    BenchCase {
+        targets: vec![TargetKind::Direct, TargetKind::MinimalProxy, TargetKind::Nginx, gateway],
+        ..default_case(name, RequestKind::List(tools), 16)
+    }
+}
+
+/// What is idle, and what is left of a million calls.
+fn million_calls_case() -> BenchCase {
+    let bounds = vec![
+        RatioBound { metric: Metric::IdleMemory, target: GATEWAY, baseline: "", limit: to_kib(20.0) },
+        RatioBound { metric: Metric::MemoryGrowth, target: GATEWAY, baseline: GATEWAY, limit: 1.05 },
+    ];
+    let who = vec![TargetKind::Gateway(GATEWAY, DEFAULT_FIXTURE)];
+    BenchCase { targets: who, bounds, min_calls: 1_000_000, ..default_case("calls-1000000", RequestKind::Small, 16) }
+}
+
+fn to_kib(megabytes: f64) -> f64 {
+    megabytes * 1e6 / 1024.0
+}
+
+/// A gateway that answers nobody before the disk has the row.
+fn power_durability_case() -> BenchCase {
+    let plan = GatewayFixture { is_power_durable: true, ..DEFAULT_FIXTURE };
+    let bounds = vec![
+        RatioBound { metric: Metric::P50, target: "one", baseline: "disk", limit: 1.2 },
+        RatioBound { metric: Metric::P50Beyond { baseline: "unsynced" }, target: "one", baseline: "disk", limit: 1.2 },
+        RatioBound { metric: Metric::Calls, target: "many", baseline: "one", limit: 10.0 },
+    ];
+    let alone = [TargetKind::SingleConnection("unsynced", DEFAULT_FIXTURE), TargetKind::SingleConnection("one", plan)];
+    let who = [TargetKind::Direct, TargetKind::Disk]
+        .into_iter()
+        .chain(alone)
+        .chain([TargetKind::Gateway("many", plan)])
+        .collect();
+    BenchCase { targets: who, bounds, ..default_case("power-64", RequestKind::Small, 64) }
+}
+
+/// All of them.
+pub fn all_cases() -> Vec<BenchCase> {
+    let with = |figure, at_most, case: BenchCase| BenchCase { bounds: vec![gateway_bound(figure, at_most)], ..case };
+    vec![
+        small_call_case("small-1", RequestKind::Small, 1, 1.25),
+        small_call_case("small-16", RequestKind::Small, 16, 1.0),
+        small_call_case("small-64", RequestKind::Small, 64, 1.25),
+        default_case("small-256", RequestKind::Small, 256),
+        BenchCase { is_open_loop: true, ..default_case("open-16", RequestKind::Small, 16) },
+        default_case("stateless-16", RequestKind::Stateless, 16),
+        default_case("events-16", RequestKind::EventStream, 16),
+        with(Metric::Cpu, 1.5, default_case("large-16", RequestKind::Large, 16)),
+        default_case("list-20", RequestKind::List(20), 16),
+        with(Metric::Cpu, 2.0, list_case("list-500", 500)),
+        BenchCase {
+            targets: vec![
+                TargetKind::Direct,
+                TargetKind::Gateway(GATEWAY, DEFAULT_FIXTURE),
+                TargetKind::Gateway("20 servers", GatewayFixture { servers: 20, ..DEFAULT_FIXTURE }),
+            ],
+            ..default_case("together-20", RequestKind::Aggregate, 16)
+        },
+        scaling_case("grants-100", DEFAULT_FIXTURE, GatewayFixture { grants: 100, ..DEFAULT_FIXTURE }),
+        scaling_case("grants-10000", DEFAULT_FIXTURE, GatewayFixture { grants: 10_000, ..DEFAULT_FIXTURE }),
+        scaling_case(
+            "rules-1000",
+            GatewayFixture { rules: 10, ..DEFAULT_FIXTURE },
+            GatewayFixture { rules: 1_000, ..DEFAULT_FIXTURE },
+        ),
+        idle_sessions_case("sessions-1000", 1_000, 10.0),
+        BenchCase { is_slow: true, ..idle_sessions_case("sessions-10000", 10_000, 100.0) },
+        power_durability_case(),
+        BenchCase {
+            targets: vec![TargetKind::Process, TargetKind::Wrap(GATEWAY)],
+            ..default_case("wrap-1", RequestKind::Stdio, 1)
+        },
+        BenchCase {
+            bounds: Vec::new(),
+            ..scaling_case("limits-1", GatewayFixture { limits: 0, ..DEFAULT_FIXTURE }, DEFAULT_FIXTURE)
+        },
+        BenchCase {
+            bounds: Vec::new(),
+            ..scaling_case(
+                "limits-5",
+                GatewayFixture { limits: 0, ..DEFAULT_FIXTURE },
+                GatewayFixture { limits: 5, ..DEFAULT_FIXTURE },
+            )
+        },
+        BenchCase {
+            is_slow: true,
+            ..scaling_case("rows-10000000", DEFAULT_FIXTURE, GatewayFixture { rows: 10_000_000, ..DEFAULT_FIXTURE })
+        },
+        BenchCase { is_slow: true, ..million_calls_case() },
+    ]
+}
