@@ -4,12 +4,12 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken law ends the run")]
 
-pub mod frames;
-pub mod grow;
-pub mod grow_policy;
-pub mod policies;
-mod tape;
-mod tree;
+mod choice_reader;
+pub mod message_generator;
+pub mod message_laws;
+pub mod policy_generator;
+pub mod policy_laws;
+mod value_tree;
 
-pub use tape::Tape;
-pub use tree::{same_as_serde, tree};
+pub use choice_reader::ChoiceReader;
+pub use value_tree::{is_same_as_serde, value_leaves};

@@ -5,17 +5,18 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use gatelodge_fuzz::{Tape, frames, grow};
+use gatelodge_fuzz::{ChoiceReader, message_generator, message_laws};
 
 #[test]
 fn grown_frames() {
     let seeds = seeds();
     let (runs, callers, upstreams) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     bolero::check!().with_max_len(1024).with_test_time(time()).with_iterations(usize::MAX).for_each(|tape: &[u8]| {
-        let seen = frames::check(&grow::text(&mut Tape::new(tape), &seeds));
+        let seen =
+            message_laws::check_message_bytes(&message_generator::generate_text(&mut ChoiceReader::new(tape), &seeds));
         runs.fetch_add(1, Ordering::Relaxed);
-        callers.fetch_add(u64::from(seen.from_caller), Ordering::Relaxed);
-        upstreams.fetch_add(u64::from(seen.from_upstream), Ordering::Relaxed);
+        callers.fetch_add(u64::from(seen.is_client_message), Ordering::Relaxed);
+        upstreams.fetch_add(u64::from(seen.is_upstream_message), Ordering::Relaxed);
     });
     let (runs, callers, upstreams) = (runs.into_inner(), callers.into_inner(), upstreams.into_inner());
     println!("{runs} texts: {callers} taken from callers, {upstreams} from upstreams");
@@ -29,7 +30,7 @@ fn grown_frames() {
 fn bare_frames() {
     bolero::check!().with_max_len(4096).with_test_time(time()).with_iterations(usize::MAX).for_each(
         |bytes: &[u8]| {
-            frames::check(bytes);
+            message_laws::check_message_bytes(bytes);
         },
     );
 }
@@ -37,8 +38,8 @@ fn bare_frames() {
 #[test]
 fn the_seeds_are_messages() {
     for seed in seeds() {
-        let seen = frames::check(&seed);
-        assert!(seen.from_caller || seen.from_upstream, "{}", String::from_utf8_lossy(&seed));
+        let seen = message_laws::check_message_bytes(&seed);
+        assert!(seen.is_client_message || seen.is_upstream_message, "{}", String::from_utf8_lossy(&seed));
     }
 }
 

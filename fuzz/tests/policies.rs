@@ -5,22 +5,22 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use gatelodge_fuzz::{Tape, grow, grow_policy, policies};
+use gatelodge_fuzz::{ChoiceReader, message_generator, policy_generator, policy_laws};
 use gatelodge_policy::DocumentFormat;
 
 #[test]
 fn grown_policies() {
     let (runs, loaded) = (AtomicU64::new(0), AtomicU64::new(0));
     bolero::check!().with_max_len(1024).with_test_time(time()).with_iterations(usize::MAX).for_each(|tape: &[u8]| {
-        let mut tape = Tape::new(tape);
+        let mut tape = ChoiceReader::new(tape);
         // JSON without comments is YAML, too.
-        let language = if tape.one_in(3) { DocumentFormat::Yaml } else { DocumentFormat::Json };
-        let mut text = grow_policy::document(&mut tape).into_bytes();
-        while tape.one_in(6) && text.len() < 10_000 {
-            grow::change(&mut tape, &mut text);
+        let language = if tape.is_one_in(3) { DocumentFormat::Yaml } else { DocumentFormat::Json };
+        let mut text = policy_generator::generate_document(&mut tape).into_bytes();
+        while tape.is_one_in(6) && text.len() < 10_000 {
+            message_generator::mutate(&mut tape, &mut text);
         }
         runs.fetch_add(1, Ordering::Relaxed);
-        loaded.fetch_add(u64::from(policies::check_document(&text, language)), Ordering::Relaxed);
+        loaded.fetch_add(u64::from(policy_laws::check_document(&text, language)), Ordering::Relaxed);
     });
     let (runs, loaded) = (runs.into_inner(), loaded.into_inner());
     println!("{runs} documents: {loaded} loaded");
@@ -32,8 +32,8 @@ fn grown_policies() {
 fn bare_policies() {
     bolero::check!().with_max_len(4096).with_test_time(time()).with_iterations(usize::MAX).for_each(
         |bytes: &[u8]| {
-            policies::check_document(bytes, DocumentFormat::Json);
-            policies::check_document(bytes, DocumentFormat::Yaml);
+            policy_laws::check_document(bytes, DocumentFormat::Json);
+            policy_laws::check_document(bytes, DocumentFormat::Yaml);
         },
     );
 }

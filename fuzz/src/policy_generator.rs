@@ -1,6 +1,6 @@
 //! Policy documents grown from a tape of choices: mostly sound, sometimes wrong in one place.
 
-use crate::tape::Tape;
+use crate::choice_reader::ChoiceReader;
 
 const NAMES: &[&str] = &["read_file", "pay", "x", "read_*", "*", "pa*", "note://*", "file:///a/../b", "greet", "é*"];
 const PATHS: &[&str] = &[
@@ -53,92 +53,93 @@ const RATES: &[&str] = &["\"10/minute\"", "{\"max\":10,\"window\":60}", "\"010/m
 const ACTIONS: &[&str] = &["\"allow\"", "\"deny\"", "\"approve\"", "\"hide\""];
 
 /// Grows one JSON document.
-pub fn document(tape: &mut Tape<'_>) -> String {
+pub fn generate_document(tape: &mut ChoiceReader<'_>) -> String {
     let mut members =
         vec!["\"version\":\"1\"".to_owned(), format!("\"default\":\"{}\"", tape.pick(&["deny", "allow"]))];
-    if tape.one_in(3) {
+    if tape.is_one_in(3) {
         members.push(format!("\"hide\":[\"{}\"]", tape.pick(NAMES)));
     }
-    if tape.one_in(3) {
-        members.push(format!("\"all_tools\":{}", block(tape)));
+    if tape.is_one_in(3) {
+        members.push(format!("\"all_tools\":{}", generate_block(tape)));
     }
-    if tape.one_in(3) {
-        let rule = if tape.one_in(2) { tape.pick(ACTIONS).to_owned() } else { block(tape) };
+    if tape.is_one_in(3) {
+        let rule = if tape.is_one_in(2) { tape.pick(ACTIONS).to_owned() } else { generate_block(tape) };
         members.push(format!("\"categories\":{{\"{}\":{rule}}}", tape.pick(&["read", "financial", "unknown", "reed"])));
     }
     for table in ["tools", "resources", "prompts"] {
-        if tape.one_in(2) {
-            members.push(format!("\"{table}\":{}", blocks(tape)));
+        if tape.is_one_in(2) {
+            members.push(format!("\"{table}\":{}", generate_blocks(tape)));
         }
     }
-    if tape.one_in(4) {
+    if tape.is_one_in(4) {
         let (method, rule) = (tape.pick(&["vendor/x", "vendor/*", "tools/call", "*"]), tape.pick(&["allow", "deny"]));
         members.push(format!("\"methods\":{{\"{method}\":\"{rule}\"}}"));
     }
-    if tape.one_in(6) {
+    if tape.is_one_in(6) {
         members.push(format!("\"time_zone\":\"{}\"", tape.pick(&["Europe/Berlin", "UTC", "europe/berlin"])));
     }
-    if tape.one_in(30) {
-        members.push(members.get(tape.below(members.len())).cloned().unwrap_or_default());
+    if tape.is_one_in(30) {
+        members.push(members.get(tape.number_below(members.len())).cloned().unwrap_or_default());
     }
     let gap = tape.pick(&["", "\n", " // words\n", " /* words */ "]);
     format!("{{{}}}", members.join(&format!(",{gap}")))
 }
 
-fn blocks(tape: &mut Tape<'_>) -> String {
-    let count = tape.below(3);
-    let entries: Vec<_> = (0..count).map(|_| format!("\"{}\":{}", tape.pick(NAMES), block(tape))).collect();
+fn generate_blocks(tape: &mut ChoiceReader<'_>) -> String {
+    let count = tape.number_below(3);
+    let entries: Vec<_> = (0..count).map(|_| format!("\"{}\":{}", tape.pick(NAMES), generate_block(tape))).collect();
     format!("{{{}}}", entries.join(","))
 }
 
-fn block(tape: &mut Tape<'_>) -> String {
+fn generate_block(tape: &mut ChoiceReader<'_>) -> String {
     let mut members = Vec::new();
     for field in ["require", "deny_if", "approve_if"] {
-        if tape.one_in(3) {
-            members.push(format!("\"{field}\":[{}]", predicate(tape)));
+        if tape.is_one_in(3) {
+            members.push(format!("\"{field}\":[{}]", generate_predicate(tape)));
         }
     }
-    if tape.one_in(4) {
+    if tape.is_one_in(4) {
         members.push(format!("\"action\":{}", tape.pick(ACTIONS.get(..3).unwrap_or(ACTIONS))));
     }
-    if tape.one_in(4) {
-        members.push(format!("\"limits\":[{}]", limit(tape)));
+    if tape.is_one_in(4) {
+        members.push(format!("\"limits\":[{}]", generate_limit(tape)));
     }
-    if tape.one_in(8) {
+    if tape.is_one_in(8) {
         members.push(format!("\"rate_limit\":{}", tape.pick(RATES)));
     }
-    if tape.one_in(20) {
+    if tape.is_one_in(20) {
         members.push("\"validate_arguments\":true".to_owned());
     }
     format!("{{{}}}", members.join(","))
 }
 
-fn predicate(tape: &mut Tape<'_>) -> String {
-    if tape.one_in(3) {
-        return condition(tape);
+fn generate_predicate(tape: &mut ChoiceReader<'_>) -> String {
+    if tape.is_one_in(3) {
+        return generate_condition(tape);
     }
-    let count = tape.below(3);
-    let conditions: Vec<_> = (0..count).map(|_| condition(tape)).collect();
+    let count = tape.number_below(3);
+    let conditions: Vec<_> = (0..count).map(|_| generate_condition(tape)).collect();
     format!("{{\"conditions\":[{}],\"on_deny\":\"no\"}}", conditions.join(","))
 }
 
-fn condition(tape: &mut Tape<'_>) -> String {
+fn generate_condition(tape: &mut ChoiceReader<'_>) -> String {
     // The last of each list are faults and should be rare.
     let sound = PATHS.len() - 4;
-    let path = if tape.one_in(40) { tape.pick(PATHS) } else { tape.pick(PATHS.get(..sound).unwrap_or(PATHS)) };
-    let (operator, values) = OPERATORS.get(tape.below(OPERATORS.len())).copied().unwrap_or(("eq", &["1"]));
-    let value = if tape.one_in(10) { tape.pick(values) } else { values.first().unwrap_or(&"1") };
+    let path = if tape.is_one_in(40) { tape.pick(PATHS) } else { tape.pick(PATHS.get(..sound).unwrap_or(PATHS)) };
+    let (operator, values) = OPERATORS.get(tape.number_below(OPERATORS.len())).copied().unwrap_or(("eq", &["1"]));
+    let value = if tape.is_one_in(10) { tape.pick(values) } else { values.first().unwrap_or(&"1") };
     format!("{{\"path\":\"{path}\",\"op\":\"{operator}\",\"value\":{value}}}")
 }
 
-fn limit(tape: &mut Tape<'_>) -> String {
+fn generate_limit(tape: &mut ChoiceReader<'_>) -> String {
     let sound = WINDOWS.len() - 2;
-    let window = if tape.one_in(20) { tape.pick(WINDOWS) } else { tape.pick(WINDOWS.get(..sound).unwrap_or(WINDOWS)) };
+    let window =
+        if tape.is_one_in(20) { tape.pick(WINDOWS) } else { tape.pick(WINDOWS.get(..sound).unwrap_or(WINDOWS)) };
     let counter = tape.pick(&["a", "b", "c", "d", "pay_rate", "e"]);
-    let amount = if tape.one_in(4) { ",\"amount\":\"args.amount\"" } else { "" };
+    let amount = if tape.is_one_in(4) { ",\"amount\":\"args.amount\"" } else { "" };
     let scope = tape.pick(&["grant", "session", "server"]);
     format!(
         "{{\"counter\":\"{counter}\",\"window\":{window},\"max\":{},\"scope\":\"{scope}\"{amount}}}",
-        1 + tape.below(9)
+        1 + tape.number_below(9)
     )
 }

@@ -4,7 +4,7 @@ use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{CallFile, Decision, DocumentFormat, Policy, decide, explain, format, lint, parse};
 
 /// Calls of every kind, with values of every type.
-const CALLS: &[&str] = &[
+const SAMPLE_CALLS: &[&str] = &[
     r#"{"tool":"read_file"}"#,
     r#"{"tool":"read_file","category":"read","arguments":{"a":1,"b":{"c":[1,"x",null,{"d":2.5}]},"url":"https://example.com:8443/x"}}"#,
     r#"{"tool":"pay","category":"financial","arguments":{"a":"99","amount":10,"list":[],"path":"/srv/../etc"},"session":"s"}"#,
@@ -40,14 +40,18 @@ pub fn check_document(text: &[u8], language: DocumentFormat) -> bool {
     let laid_out = format(text, language).unwrap_or_else(|faults| panic!("what loads is laid out: {faults:?}"));
     let again = parse(laid_out.text.as_bytes(), DocumentFormat::Json)
         .unwrap_or_else(|faults| panic!("it still loads: {faults:?}"));
-    for call in CALLS {
-        assert_eq!(judge(&policy, call), judge(&again, call), "the layout changed the meaning");
+    for call in SAMPLE_CALLS {
+        assert_eq!(
+            decide_and_explain(&policy, call),
+            decide_and_explain(&again, call),
+            "the layout changed the meaning"
+        );
     }
     true
 }
 
 /// The decision on a call, told by `decide` and by `explain`.
-fn judge(policy: &Policy, call: &str) -> String {
+fn decide_and_explain(policy: &Policy, call: &str) -> String {
     let document = read(call.as_bytes(), &JsonLimits::REQUEST).unwrap_or_else(|fault| panic!("{fault}"));
     let file = CallFile::new(document.root()).unwrap_or_else(|faults| panic!("{faults:?}"));
     let at = "2026-11-15T12:00:00Z".parse().unwrap_or_default();

@@ -2,37 +2,37 @@
 
 /// A tape of choices. At its end every choice is the first.
 #[derive(Debug, Clone)]
-pub struct Tape<'t> {
+pub struct ChoiceReader<'t> {
     bytes: &'t [u8],
 }
 
-impl<'t> Tape<'t> {
+impl<'t> ChoiceReader<'t> {
     /// Begins at the first byte.
     pub fn new(bytes: &'t [u8]) -> Self {
         Self { bytes }
     }
 
     /// Takes the next byte.
-    pub fn byte(&mut self) -> u8 {
+    pub fn next_byte(&mut self) -> u8 {
         let Some((&first, rest)) = self.bytes.split_first() else { return 0 };
         self.bytes = rest;
         first
     }
 
     /// Takes a number below `bound`, which is not zero.
-    pub fn below(&mut self, bound: usize) -> usize {
-        let wide = usize::from(self.byte()) << 8 | usize::from(if bound > 256 { self.byte() } else { 0 });
+    pub fn number_below(&mut self, bound: usize) -> usize {
+        let wide = usize::from(self.next_byte()) << 8 | usize::from(if bound > 256 { self.next_byte() } else { 0 });
         let value = if bound > 256 { wide } else { wide >> 8 };
         value % bound
     }
 
     /// Whether a chance of one in `chances` comes true; never at the end of the tape.
-    pub fn one_in(&mut self, chances: usize) -> bool {
-        self.below(chances) == chances - 1
+    pub fn is_one_in(&mut self, chances: usize) -> bool {
+        self.number_below(chances) == chances - 1
     }
 
     /// Takes one of a list that is not empty.
     pub fn pick<'c, T: ?Sized>(&mut self, choices: &[&'c T]) -> &'c T {
-        choices.get(self.below(choices.len())).expect("a choice within the list")
+        choices.get(self.number_below(choices.len())).expect("a choice within the list")
     }
 }

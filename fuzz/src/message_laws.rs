@@ -7,19 +7,19 @@ use gatelodge_mcp::{
     read_server_message, to_single_line,
 };
 
-use crate::tree::{Leaf, same_as_serde, tree};
+use crate::value_tree::{TreeLeaf, is_same_as_serde, value_leaves};
 
 /// What became of an input, for counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct MessageAcceptance {
     /// Whether it was taken as a caller's message.
-    pub from_caller: bool,
+    pub is_client_message: bool,
     /// Whether it was taken as an upstream's message.
-    pub from_upstream: bool,
+    pub is_upstream_message: bool,
 }
 
 /// Reads the bytes as either side's message and holds them to the laws.
-pub fn check(bytes: &[u8]) -> Seen {
+pub fn check_message_bytes(bytes: &[u8]) -> MessageAcceptance {
     let caller = read_client_message(bytes, &JsonLimits::REQUEST);
     let upstream = read_server_message(bytes, &JsonLimits::REPLY);
     for error in [caller.as_ref().err(), upstream.as_ref().err()].into_iter().flatten() {
@@ -32,7 +32,7 @@ pub fn check(bytes: &[u8]) -> Seen {
     if let Ok(message) = &upstream {
         check_upstream(bytes, message);
     }
-    Seen { from_caller: caller.is_ok(), from_upstream: upstream.is_ok() }
+    MessageAcceptance { is_client_message: caller.is_ok(), is_upstream_message: upstream.is_ok() }
 }
 
 fn check_error(bytes: &[u8], error: &MessageError) {
@@ -48,7 +48,7 @@ fn check_error(bytes: &[u8], error: &MessageError) {
 
 fn check_message(bytes: &[u8], message: &ClientMessage<'_>) {
     let text = str::from_utf8(bytes).expect("UTF-8");
-    assert!(same_as_serde(text), "another reader finds something else in {text:?}");
+    assert!(is_same_as_serde(text), "another reader finds something else in {text:?}");
     check_line(text);
     match message {
         ClientMessage::Request(request) => check_request(text, request),
@@ -62,7 +62,7 @@ fn check_line(text: &str) {
     let line = to_single_line(text);
     let breaks = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
     assert!(!line.contains(breaks), "{line:?}");
-    assert!(tree(&line) == tree(text), "the line form of {text:?} means something else");
+    assert!(value_leaves(&line) == value_leaves(text), "the line form of {text:?} means something else");
 }
 
 fn check_request(text: &str, request: &ClientRequest<'_>) {
@@ -82,7 +82,10 @@ fn check_request(text: &str, request: &ClientRequest<'_>) {
         return;
     }
     let replaced = ["/\"id\"", "/\"params\"/\"_meta\"/\"progressToken\""];
-    assert!(without(tree(text), &replaced) == without(tree(&sent), &replaced), "{sent:?} is not {text:?}");
+    assert!(
+        without_paths(value_leaves(text), &replaced) == without_paths(value_leaves(&sent), &replaced),
+        "{sent:?} is not {text:?}"
+    );
     let back = RequestRewrite { id: request.id(), target: None, progress_token: token.as_ref(), trace: None };
     assert_eq!(again.rewrite(&back).as_deref(), Ok(text));
     check_renaming(text, request, &id);
@@ -95,7 +98,7 @@ fn check_renaming(text: &str, request: &ClientRequest<'_>, id: &RequestId<'_>) {
     else {
         return;
     };
-    let (before, after) = (tree(text), tree(&sent));
+    let (before, after) = (value_leaves(text), value_leaves(&sent));
     // The target may have been an object; then what was inside it is gone.
     let changed: Vec<_> = after.iter().filter(|leaf| !before.contains(leaf)).collect();
     assert!(changed.len() <= 2, "{changed:?}");
@@ -142,11 +145,11 @@ fn check_response(text: &str, response: &ClientResponse<'_>) {
         panic!("what is sent cannot be read: {sent:?}")
     };
     assert_eq!(again.id(), &other);
-    assert!(without(tree(text), &["/\"id\""]) == without(tree(&sent), &["/\"id\""]));
+    assert!(without_paths(value_leaves(text), &["/\"id\""]) == without_paths(value_leaves(&sent), &["/\"id\""]));
     assert_eq!(again.with_id(response.id()), text);
 }
 
-fn without(leaves: Vec<Leaf>, paths: &[&str]) -> Vec<Leaf> {
+fn without_paths(leaves: Vec<TreeLeaf>, paths: &[&str]) -> Vec<TreeLeaf> {
     leaves.into_iter().filter(|(path, _)| !paths.contains(&path.as_str())).collect()
 }
 
@@ -184,7 +187,7 @@ fn check_upstream(bytes: &[u8], message: &ServerMessage<'_>) {
             assert_eq!((again.params(), again.method().name()), (request.params(), request.method().name()));
             assert_eq!(again.with_id(request.id()), text);
         }
-        ServerMessage::Notification(notification) => check_told(text, notification),
+        ServerMessage::Notification(notification) => check_server_notification(text, notification),
     }
 }
 
@@ -206,7 +209,7 @@ fn check_reply(text: &str, reply: &ServerResponse<'_>) {
     }
 }
 
-fn check_told(text: &str, notification: &ServerNotification<'_>) {
+fn check_server_notification(text: &str, notification: &ServerNotification<'_>) {
     check_part(text, notification.params());
     let Some(own) = notification.reference() else { return };
     let other = RequestId::number(42);

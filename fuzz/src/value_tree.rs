@@ -3,17 +3,17 @@
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 
 /// One value: the path to it, and what it says. Numbers by their spelling, strings by what they stand for.
-pub type Leaf = (String, String);
+pub type TreeLeaf = (String, String);
 
 /// Reads a text that must be readable. Every span lies inside that of its container.
-pub fn tree(text: &str) -> Vec<Leaf> {
+pub fn value_leaves(text: &str) -> Vec<TreeLeaf> {
     let document = read(text.as_bytes(), &JsonLimits::REPLY).unwrap_or_else(|fault| panic!("{fault}: {text:?}"));
     let mut leaves = Vec::new();
-    walk(document.root(), String::new(), (0, text.len()), &mut leaves);
+    collect_leaves(document.root(), String::new(), (0, text.len()), &mut leaves);
     leaves
 }
 
-fn walk(value: JsonValue<'_>, path: String, (from, to): (usize, usize), leaves: &mut Vec<Leaf>) {
+fn collect_leaves(value: JsonValue<'_>, path: String, (from, to): (usize, usize), leaves: &mut Vec<TreeLeaf>) {
     let (start, end) = value.span();
     assert!(from <= start && start < end && end <= to, "the span of {path} leaves its container");
     let says = match value.kind() {
@@ -24,20 +24,20 @@ fn walk(value: JsonValue<'_>, path: String, (from, to): (usize, usize), leaves: 
     };
     leaves.push((path.clone(), says));
     for (key, member) in value.members() {
-        walk(member, format!("{path}/{:?}", key.as_str().expect("a key")), (key.span().1, end), leaves);
+        collect_leaves(member, format!("{path}/{:?}", key.as_str().expect("a key")), (key.span().1, end), leaves);
     }
     for (index, element) in value.elements().enumerate() {
-        walk(element, format!("{path}/{index}"), (start + 1, end), leaves);
+        collect_leaves(element, format!("{path}/{index}"), (start + 1, end), leaves);
     }
 }
 
 /// Whether another reader finds the same structure, keys, strings and words; numbers by their place only.
-pub fn same_as_serde(text: &str) -> bool {
+pub fn is_same_as_serde(text: &str) -> bool {
     let document = read(text.as_bytes(), &JsonLimits::REPLY).expect("readable");
-    serde_json::from_str(text).is_ok_and(|theirs| same(document.root(), &theirs))
+    serde_json::from_str(text).is_ok_and(|theirs| is_same_value(document.root(), &theirs))
 }
 
-fn same(ours: JsonValue<'_>, theirs: &serde_json::Value) -> bool {
+fn is_same_value(ours: JsonValue<'_>, theirs: &serde_json::Value) -> bool {
     match theirs {
         serde_json::Value::Null => ours.kind() == JsonKind::Null,
         serde_json::Value::Bool(theirs) => ours.as_bool() == Some(*theirs),
@@ -47,13 +47,13 @@ fn same(ours: JsonValue<'_>, theirs: &serde_json::Value) -> bool {
             let pairs = ours.elements().zip(theirs);
             ours.kind() == JsonKind::Array
                 && ours.elements().count() == theirs.len()
-                && pairs.into_iter().all(|(ours, theirs)| same(ours, theirs))
+                && pairs.into_iter().all(|(ours, theirs)| is_same_value(ours, theirs))
         }
         serde_json::Value::Object(theirs) => {
             let mut pairs = ours.members().zip(theirs);
             ours.kind() == JsonKind::Object
                 && ours.members().count() == theirs.len()
-                && pairs.all(|((key, ours), (name, theirs))| key.is_str(name) && same(ours, theirs))
+                && pairs.all(|((key, ours), (name, theirs))| key.is_str(name) && is_same_value(ours, theirs))
         }
     }
 }

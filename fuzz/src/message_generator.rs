@@ -2,7 +2,7 @@
 //!
 //! Random bytes are refused at the first of them; what is almost right reaches the code behind.
 
-use crate::tape::Tape;
+use crate::choice_reader::ChoiceReader;
 
 const METHODS: &[&str] = &[
     "tools/call",
@@ -136,132 +136,141 @@ const TOKENS: &[&str] = &[
 ];
 
 /// Grows one text: a message of its own or one of the seeds, then a few changes by hand, or none.
-pub fn text(tape: &mut Tape<'_>, seeds: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = match (tape.one_in(3), seeds.len()) {
-        (true, 1..) => seeds.get(tape.below(seeds.len())).cloned().unwrap_or_default(),
-        _ => message(tape).into_bytes(),
+pub fn generate_text(tape: &mut ChoiceReader<'_>, seeds: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = match (tape.is_one_in(3), seeds.len()) {
+        (true, 1..) => seeds.get(tape.number_below(seeds.len())).cloned().unwrap_or_default(),
+        _ => generate_message(tape).into_bytes(),
     };
-    while tape.one_in(3) && bytes.len() < 10_000 {
-        change(tape, &mut bytes);
+    while tape.is_one_in(3) && bytes.len() < 10_000 {
+        mutate(tape, &mut bytes);
     }
     bytes
 }
 
-fn message(tape: &mut Tape<'_>) -> String {
+fn generate_message(tape: &mut ChoiceReader<'_>) -> String {
     let mut members = vec!["\"jsonrpc\":\"2.0\"".to_owned()];
-    if !tape.one_in(5) {
-        members.push(format!("\"id\":{}", id(tape)));
+    if !tape.is_one_in(5) {
+        members.push(format!("\"id\":{}", generate_id(tape)));
     }
-    match tape.below(8) {
-        0 => members.push(format!("\"result\":{}", object(tape, 3))),
-        1 => members.push(format!("\"error\":{{\"code\":{},\"message\":{}}}", id(tape), string(tape))),
+    match tape.number_below(8) {
+        0 => members.push(format!("\"result\":{}", generate_object(tape, 3))),
+        1 => {
+            members.push(format!("\"error\":{{\"code\":{},\"message\":{}}}", generate_id(tape), generate_string(tape)))
+        }
         _ => {
             members.push(format!("\"method\":\"{}\"", tape.pick(METHODS)));
-            members.push(format!("\"params\":{}", params(tape)));
+            members.push(format!("\"params\":{}", generate_params(tape)));
         }
     }
-    if tape.one_in(4) {
-        members.push(format!("\"{}\":{}", tape.pick(KEYS), value(tape, 2)));
+    if tape.is_one_in(4) {
+        members.push(format!("\"{}\":{}", tape.pick(KEYS), generate_value(tape, 2)));
     }
-    if tape.one_in(10) {
-        members.push(members.get(tape.below(members.len())).cloned().unwrap_or_default());
+    if tape.is_one_in(10) {
+        members.push(members.get(tape.number_below(members.len())).cloned().unwrap_or_default());
     }
-    let turn = tape.below(members.len());
+    let turn = tape.number_below(members.len());
     members.rotate_left(turn);
-    join(tape, "{", &members, "}")
+    join_members(tape, "{", &members, "}")
 }
 
-fn params(tape: &mut Tape<'_>) -> String {
-    if tape.one_in(10) {
-        return value(tape, 3);
+fn generate_params(tape: &mut ChoiceReader<'_>) -> String {
+    if tape.is_one_in(10) {
+        return generate_value(tape, 3);
     }
     let mut members = Vec::new();
     for key in ["name", "uri", "taskId", "requestId", "progressToken", "cursor"] {
-        if tape.one_in(3) {
-            members.push(format!("\"{key}\":{}", id(tape)));
+        if tape.is_one_in(3) {
+            members.push(format!("\"{key}\":{}", generate_id(tape)));
         }
     }
-    if tape.one_in(2) {
-        members.push(format!("\"arguments\":{}", if tape.one_in(6) { value(tape, 2) } else { object(tape, 4) }));
+    if tape.is_one_in(2) {
+        members.push(format!(
+            "\"arguments\":{}",
+            if tape.is_one_in(6) { generate_value(tape, 2) } else { generate_object(tape, 4) }
+        ));
     }
-    if tape.one_in(3) {
-        members.push(format!("\"_meta\":{{\"progressToken\":{},\"k\":{}}}", id(tape), value(tape, 2)));
+    if tape.is_one_in(3) {
+        members.push(format!(
+            "\"_meta\":{{\"progressToken\":{},\"k\":{}}}",
+            generate_id(tape),
+            generate_value(tape, 2)
+        ));
     }
-    if tape.one_in(6) {
-        let reference = format!("{{\"type\":{},\"name\":{}}}", string(tape), string(tape));
+    if tape.is_one_in(6) {
+        let reference = format!("{{\"type\":{},\"name\":{}}}", generate_string(tape), generate_string(tape));
         members.push(format!("\"ref\":{reference},\"argument\":{{}}"));
     }
-    if tape.one_in(6) {
-        members.push(format!("\"{}\":{}", tape.pick(KEYS), value(tape, 2)));
+    if tape.is_one_in(6) {
+        members.push(format!("\"{}\":{}", tape.pick(KEYS), generate_value(tape, 2)));
     }
-    join(tape, "{", &members, "}")
+    join_members(tape, "{", &members, "}")
 }
 
-fn id(tape: &mut Tape<'_>) -> String {
-    if tape.one_in(8) {
-        return value(tape, 1);
+fn generate_id(tape: &mut ChoiceReader<'_>) -> String {
+    if tape.is_one_in(8) {
+        return generate_value(tape, 1);
     }
-    match tape.below(3) {
-        0 => tape.byte().to_string(),
-        1 => format!("\"c-{}\"", tape.byte()),
+    match tape.number_below(3) {
+        0 => tape.next_byte().to_string(),
+        1 => format!("\"c-{}\"", tape.next_byte()),
         _ => "\"\\u0063\"".to_owned(),
     }
 }
 
-fn value(tape: &mut Tape<'_>, depth: usize) -> String {
-    match tape.below(if depth == 0 { 5 } else { 7 }) {
-        0 => string(tape),
+fn generate_value(tape: &mut ChoiceReader<'_>, depth: usize) -> String {
+    match tape.number_below(if depth == 0 { 5 } else { 7 }) {
+        0 => generate_string(tape),
         1 => (*tape.pick(NUMBERS)).to_owned(),
         2 => "null".to_owned(),
         3 => "true".to_owned(),
         4 => "false".to_owned(),
-        5 => object(tape, depth - 1),
+        5 => generate_object(tape, depth - 1),
         _ => {
-            let count = tape.below(4);
-            let elements: Vec<_> = (0..count).map(|_| value(tape, depth - 1)).collect();
-            join(tape, "[", &elements, "]")
+            let count = tape.number_below(4);
+            let elements: Vec<_> = (0..count).map(|_| generate_value(tape, depth - 1)).collect();
+            join_members(tape, "[", &elements, "]")
         }
     }
 }
 
-fn object(tape: &mut Tape<'_>, depth: usize) -> String {
-    let count = tape.below(5);
+fn generate_object(tape: &mut ChoiceReader<'_>, depth: usize) -> String {
+    let count = tape.number_below(5);
     // Numbered keys keep most objects free of repeats.
     let mut members = Vec::new();
     for number in 0..count {
-        let number = if tape.one_in(30) { String::new() } else { number.to_string() };
-        members.push(format!("\"{}{number}\":{}", tape.pick(KEYS), value(tape, depth)));
+        let number = if tape.is_one_in(30) { String::new() } else { number.to_string() };
+        members.push(format!("\"{}{number}\":{}", tape.pick(KEYS), generate_value(tape, depth)));
     }
-    join(tape, "{", &members, "}")
+    join_members(tape, "{", &members, "}")
 }
 
-fn string(tape: &mut Tape<'_>) -> String {
+fn generate_string(tape: &mut ChoiceReader<'_>) -> String {
     // The last few of the list are faults and should be rare.
     let sound = STRINGS.len() - 4;
-    let choices = if tape.one_in(30) { STRINGS } else { STRINGS.get(..sound).unwrap_or(STRINGS) };
+    let choices = if tape.is_one_in(30) { STRINGS } else { STRINGS.get(..sound).unwrap_or(STRINGS) };
     format!("\"{}{}\"", tape.pick(choices), tape.pick(choices))
 }
 
-fn join(tape: &mut Tape<'_>, open: &str, parts: &[String], close: &str) -> String {
-    let gap = if tape.one_in(4) { tape.pick(&[" ", "\n", "\r\n", "\t"]) } else { "" };
+fn join_members(tape: &mut ChoiceReader<'_>, open: &str, parts: &[String], close: &str) -> String {
+    let gap = if tape.is_one_in(4) { tape.pick(&[" ", "\n", "\r\n", "\t"]) } else { "" };
     format!("{open}{gap}{}{gap}{close}", parts.join(&format!("{gap},{gap}")))
 }
 
 /// Changes a text in one place: a byte, a token, a piece taken out, doubled or moved.
-pub fn change(tape: &mut Tape<'_>, bytes: &mut Vec<u8>) {
-    let at = tape.below(bytes.len() + 1);
-    let to = (at + tape.below(16)).min(bytes.len());
-    match tape.below(6) {
+pub fn mutate(tape: &mut ChoiceReader<'_>, bytes: &mut Vec<u8>) {
+    let at = tape.number_below(bytes.len() + 1);
+    let to = (at + tape.number_below(16)).min(bytes.len());
+    match tape.number_below(6) {
         0 => drop(bytes.drain(at..to)),
         1 => drop(bytes.splice(at..at, tape.pick(TOKENS).bytes())),
         2 => drop(bytes.splice(at..to, tape.pick(TOKENS).bytes())),
         3 => {
-            let byte = tape.byte();
+            let byte = tape.next_byte();
             drop(bytes.splice(at..(at + 1).min(to), [byte]));
         }
         4 => {
             let piece: Vec<u8> = bytes.get(at..to).unwrap_or_default().to_vec();
-            let other = tape.below(bytes.len() + 1);
+            let other = tape.number_below(bytes.len() + 1);
             drop(bytes.splice(other..other, piece));
         }
         _ => bytes.truncate(at),
