@@ -73,7 +73,7 @@ pub fn print_list<T: serde::Serialize>(
     rows: impl Fn(&T) -> Vec<Vec<String>>,
 ) -> Result<()> {
     match all {
-        all if json => self::print_json(&all),
+        all if json => print_json(&all),
         [] => {
             diagnostic_report::print_stderr(none);
             Ok(())

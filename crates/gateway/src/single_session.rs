@@ -40,7 +40,7 @@ impl SingleSessionClient {
         session_slot: SessionSlot,
         generations: &'static [ProtocolGeneration],
     ) -> Self {
-        Self { messages, session_slot, generations: generations, stateless_requests: Arc::default() }
+        Self { messages, session_slot, generations, stateless_requests: Arc::default() }
     }
 
     /// The client's session; none before its handshake, and after it is over.

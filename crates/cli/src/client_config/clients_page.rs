@@ -56,7 +56,7 @@ fn write_section(client: &'static ClientProfile, out: &mut String) {
         out.push_str(&format!("Files: {}.\n", join_quoted(&files)));
     }
     for (system, name) in [(OperatingSystem::Mac, "macOS"), (OperatingSystem::Windows, "Windows")] {
-        let there = self::file_paths(client, system);
+        let there = file_paths(client, system);
         if there != files {
             out.push_str(&format!("On {name}: {}.\n", join_quoted(&there)));
         }

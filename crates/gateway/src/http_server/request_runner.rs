@@ -87,7 +87,7 @@ impl<J: Send + 'static> RequestRunner<J> {
                 does(job, responder).await;
             }
         });
-        Self { future, job_slot: job_slot, deadline_timer: Arc::default() }
+        Self { future, job_slot, deadline_timer: Arc::default() }
     }
 }
 

@@ -72,7 +72,7 @@ impl CallRecorder {
         record.revision = side.revision().map(|revision| revision.as_str().into());
         record.client = side.client_display_name();
         record.address = Some(Arc::clone(address));
-        Self { record: record, started: Instant::now(), timings: CallTimings::default(), has_intent: false, span: None }
+        Self { record, started: Instant::now(), timings: CallTimings::default(), has_intent: false, span: None }
     }
 
     /// Which request it is.

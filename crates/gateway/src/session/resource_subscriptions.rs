@@ -68,7 +68,7 @@ impl ResourceSubscriptions {
     }
 
     fn with_stored(stored: Arc<StoredSubscriptions>, server: Option<ServerName>, asked_in: u64) -> Self {
-        Self { stored: stored, server, changed: Notify::new(), subscribed_in_attempt: AtomicU64::new(asked_in) }
+        Self { stored, server, changed: Notify::new(), subscribed_in_attempt: AtomicU64::new(asked_in) }
     }
 
     /// Begins to ask the server for all of them in an opening of the session; false if somebody has.

@@ -93,7 +93,7 @@ impl MessageDemux {
         Self {
             state: Mutex::default(),
             queue_budget: Arc::new(Semaphore::new(budget_units(max_bytes).min(Semaphore::MAX_PERMITS))),
-            scope: scope,
+            scope,
             tool_registry,
             limits,
             dropped_messages,

@@ -153,7 +153,7 @@ impl ServerProcess {
         Ok(Arc::new(Self {
             stdin_lines: lines,
             demux,
-            stderr_tail: stderr_tail,
+            stderr_tail,
             redactor: Arc::clone(&upstream.secrets),
         }))
     }

@@ -66,7 +66,7 @@ fn read_condition(node: &SyntaxNode, place: BlockKind, parser: &mut PolicyParser
             Diagnostic::error(DiagnosticCode::BadPath, written.span.clone(), "resources and prompts have no tool");
         parser.report(fault.with_help("look at `args`, `server`, `grant`, `client` or `time`"));
     }
-    let operator = node.get("op").and_then(|operator| self::read_operator(operator, parser));
+    let operator = node.get("op").and_then(|operator| read_operator(operator, parser));
     let (operator, value) = (operator?, node.get("value")?);
     let test = compile_operator(operator, value, parser)?;
     Some(Condition {

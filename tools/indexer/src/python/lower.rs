@@ -170,7 +170,7 @@ fn lower_decorated(node: Node<'_>, source: PyLowerContext<'_>, out: &mut Vec<PyS
 fn lower_def(node: Node<'_>, decorators: Vec<Rc<PyExpr>>, source: PyLowerContext<'_>) -> Option<PyFunctionDef> {
     let name = source.name_of(node.child_by_field_name("name")?);
     let parameters = node.child_by_field_name("parameters").map(children).unwrap_or_default();
-    let parameters = parameters.into_iter().filter_map(|parameter| self::lower_parameter(parameter, source)).collect();
+    let parameters = parameters.into_iter().filter_map(|parameter| lower_parameter(parameter, source)).collect();
     let text = source.text_of(node);
     let may_register = can_register_tools(text);
     // What hands on to functions that register need not say the word itself.

@@ -25,7 +25,7 @@ impl Folder {
     /// A folder with the facts of four servers in `facts.jsonl`, and an index of them in `i.glx`.
     pub fn with_index() -> Self {
         let folder = Self::new();
-        folder.write("facts.jsonl", &facts());
+        folder.write("facts.jsonl", facts());
         let run = folder.run(&["index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
         assert_eq!(run.code, 0, "{}", run.stderr);
         folder

@@ -143,7 +143,7 @@ impl<'a> ResourceWatchGuard<'a> {
         resources: &'a Arc<[AllowedResource]>,
     ) -> Self {
         resources.iter().for_each(|heard| session.notification_hub.watch(heard.uri()));
-        Self { gw, ctx: ctx, session, resources }
+        Self { gw, ctx, session, resources }
     }
 }
 
