@@ -134,8 +134,8 @@ class Gateway:
         folder.mkdir()
         (folder / "all.json").write_text('{"version":"1","default":"allow"}')
         (folder / "token").write_text(self.token)
-        text = (f'[gateway]\nlisten = "127.0.0.1:{self.port}"\nmax_reply_bytes = {8 << 20}\ncall_time = "{CALL_TIME}s"\n'
-                f'drain_time = "1s"\n[admin]\nlisten = "127.0.0.1:{free_port()}"\n[store]\ndata = "data"\n'
+        text = (f'[gateway]\nlisten = "127.0.0.1:{self.port}"\nmax_reply_bytes = {8 << 20}\ncall_timeout = "{CALL_TIME}s"\n'
+                f'drain_timeout = "1s"\n[admin]\nlisten = "127.0.0.1:{free_port()}"\n[store]\ndata = "data"\n'
                 '[[policies]]\nname = "all"\nfile = "all.json"\n')
         written = ", ".join(f"{name} = {json.dumps(value)}" for name, value in env.items())
         for name, command in servers.items():

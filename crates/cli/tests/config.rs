@@ -185,7 +185,7 @@ fn a_value_of_the_right_type_that_cannot_be_used_is_told_as_that() {
     let grant = format!("[[grants]]\nlabel = \"a\"\ntoken_hash = \"{}\"\nserver = \"s\"\n", "ab".repeat(32));
     let server = "[[servers]]\nname = \"s\"\nurl = \"http://127.0.0.1:9\"\n";
     for (text, words) in [
-        ("[gateway]\nconnections = -1\n".to_owned(), "`connections` is a whole number, from 0 to"),
+        ("[gateway]\nmax_connections = -1\n".to_owned(), "`max_connections` is a whole number, from 0 to"),
         ("[gateway]\nhosts = [1]\n".to_owned(), "`hosts` is a list of texts, and not all in it are texts"),
         (format!("{server}{grant}labels = {{ a = 1 }}\n"), "`labels` is a table of texts, and not all in it are texts"),
         (format!("{server}{grant}expires = 9999-12-31\n"), "this date is later than times can be counted"),
@@ -197,4 +197,42 @@ fn a_value_of_the_right_type_that_cannot_be_used_is_told_as_that() {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert!(check(b"[gateway]\nlisten = \"\xff\"\n").contains("the file is not UTF-8 here"));
+}
+
+#[test]
+fn a_renamed_key_works_warns_and_names_the_new_one() {
+    let house = house();
+    house.write("gatelodge.toml", "[gateway]\nconnect_time = \"7s\"\nsessions = 3\n[store]\ndata = \"data\"\n");
+    let run = house.run(&["serve", "--check", "--config", "gatelodge.toml"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    for expected in [
+        "warning[renamed-field]: `connect_time` is called `connect_timeout` now",
+        "warning[renamed-field]: `sessions` is called `max_sessions` now",
+        "write `connect_timeout`; the old name still works",
+    ] {
+        assert!(run.stderr.contains(expected), "{expected}\n{}", run.stderr);
+    }
+}
+
+#[test]
+fn the_value_of_a_renamed_key_is_read_and_checked() {
+    let house = house();
+    house.write("gatelodge.toml", "[gateway]\nconnect_time = \"7 parsecs\"\n[store]\ndata = \"data\"\n");
+    let run = house.run(&["serve", "--check", "--config", "gatelodge.toml"]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(run.stderr.contains("error[bad-value]"), "{}", run.stderr);
+}
+
+#[test]
+fn both_names_of_a_renamed_key_are_refused() {
+    let house = house();
+    let text = "[gateway]\nconnect_time = \"7s\"\nconnect_timeout = \"8s\"\n[store]\ndata = \"data\"\n";
+    house.write("gatelodge.toml", text);
+    let run = house.run(&["serve", "--check", "--config", "gatelodge.toml"]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("error[field-clash]: `connect_time` and `connect_timeout` are the same field"),
+        "{}",
+        run.stderr
+    );
 }

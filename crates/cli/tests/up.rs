@@ -65,11 +65,14 @@ fn both_eras_of_the_protocol_are_spoken_and_the_list_shows_what_may_be_called() 
     let printed = running.printed();
     let token = printed.lines().find_map(|line| line.trim().strip_prefix("token  ")).expect("a token").to_owned();
     let url = running.url("demo");
-    for era in ["stateless", "legacy"] {
-        let run = house.run_with(&[("GATELODGE_TOKEN", &token)], &["call", "--era", era, &url]);
+    for generation in ["stateless", "stateful"] {
+        let run = house.run_with(&[("GATELODGE_TOKEN", &token)], &["call", "--protocol", generation, &url]);
         assert_eq!(run.code, 0, "{run:?}");
         assert!(run.stdout.contains("send_payment") && run.stdout.contains("list_notes"), "{}", run.stdout);
-        let run = house.run_with(&[("GATELODGE_TOKEN", &token)], &["call", "--era", era, &url, "list_notes", "--json"]);
+        let run = house.run_with(
+            &[("GATELODGE_TOKEN", &token)],
+            &["call", "--protocol", generation, &url, "list_notes", "--json"],
+        );
         assert!(run.stdout.contains("plans\\nshopping"), "{}", run.stdout);
     }
     let run = house.run_with(&[("GATELODGE_TOKEN", &token)], &["call", &url, "no_such_tool"]);
@@ -250,4 +253,11 @@ fn a_program_that_no_shell_finds_by_its_name_is_printed_with_its_full_path() {
         let printed = line(&running.printed(), "allowed");
         assert!(printed.contains(&format!("\n  {program} call ")), "{printed}");
     }
+}
+
+#[test]
+fn the_former_name_of_a_flag_is_refused_with_the_new_one() {
+    let run = house().run(&["call", "--era", "legacy", "http://127.0.0.1:1/mcp/demo"]);
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert!(run.stderr.contains("called `--protocol` now"), "{}", run.stderr);
 }

@@ -24,9 +24,12 @@ pub struct CallArgs {
     /// The variable of the environment that holds the token.
     #[arg(long, value_name = "NAME", default_value = "GATELODGE_TOKEN")]
     pub token_env: String,
-    /// Which form of the protocol to speak.
-    #[arg(long, value_name = "ERA", default_value = "auto")]
+    /// The protocol generation to speak.
+    #[arg(long, value_name = "GENERATION", default_value = "auto")]
     pub protocol: ProtocolChoice,
+    /// Former name of `--protocol`.
+    #[arg(long, hide = true, value_parser = refuse_former_name)]
+    pub era: Option<String>,
     /// Call it so many times, one after the other, until one is refused.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub times: u32,
@@ -36,4 +39,8 @@ pub struct CallArgs {
     /// Print each result as JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+fn refuse_former_name(_: &str) -> Result<String, &'static str> {
+    Err("the option is called `--protocol` now; use `--protocol auto`, `stateful` or `stateless`")
 }

@@ -72,6 +72,8 @@ diagnostic_codes! {
     NeedsHosts = "needs-hosts" Error,
     /// Something this build does not have.
     NotBuilt = "not-built" Error,
+    /// A field with the name that it had in an earlier version. It still works.
+    RenamedField = "renamed-field" Warning,
     /// A credential in the file itself.
     PlainSecret = "plain-secret" Warning,
     /// A credential that travels without encryption.

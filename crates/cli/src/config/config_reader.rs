@@ -6,10 +6,11 @@ use std::str::FromStr;
 
 use gatelodge_store::ParseNameError;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode, suggest_name};
 use super::config_redaction::has_token;
+use super::config_sections::{current_name, former_name};
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
@@ -85,7 +86,7 @@ impl ConfigValue for DateOrDateTime {
 
 fn read_string_pairs(value: &DeValue<'_>) -> Option<Vec<(SpannedValue<String>, SpannedValue<String>)>> {
     let pair = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
-        let key: &Spanned<toml::de::DeString<'_>> = key;
+        let key: &Spanned<DeString<'_>> = key;
         let value = SpannedValue { value: String::of(value.get_ref())?, span: value.span() };
         Some((SpannedValue { value: key.get_ref().to_string(), span: key.span() }, value))
     };
@@ -136,7 +137,7 @@ impl ConfigReader {
 
     /// Takes a field, or notes that it is of the wrong kind.
     pub fn read_field<T: ConfigValue>(&mut self, table: &DeTable<'_>, name: &str) -> Option<SpannedValue<T>> {
-        let value = table.get(name)?;
+        let value = table.get(name).or_else(|| table.get(former_name(name)?))?;
         let taken = T::of(value.get_ref());
         // Written with an escape, a token would not look like one in the text.
         let is_token = value.get_ref().as_str().is_some_and(has_token);
@@ -190,6 +191,10 @@ impl ConfigReader {
             if known.contains(&key.get_ref().as_ref()) {
                 continue;
             }
+            if let Some(current) = current_name(key.get_ref()).filter(|current| known.contains(current)) {
+                self.report_renamed(table, key, current);
+                continue;
+            }
             self.hide_value(value);
             let name = crate::diagnostic_report::escape_for_terminal(key.get_ref());
             let message = format!("`{name}` is not a field of {what}");
@@ -198,6 +203,25 @@ impl ConfigReader {
                     .with_help(suggest_name(key.get_ref(), known)),
             );
         }
+    }
+
+    /// Warns about a field with its former name; both names at once are an error.
+    fn report_renamed(&mut self, table: &DeTable<'_>, key: &Spanned<DeString<'_>>, current: &str) {
+        let former = key.get_ref();
+        let diagnostic = match table.get_key_value(current) {
+            Some((other, _)) => {
+                let message = format!("`{former}` and `{current}` are the same field");
+                ConfigDiagnostic::new(ConfigDiagnosticCode::FieldClash, &key.span(), message)
+                    .with_help(format!("remove `{former}`"))
+                    .with_related(&other.span(), "it is set here, too")
+            }
+            None => {
+                let message = format!("`{former}` is called `{current}` now");
+                ConfigDiagnostic::new(ConfigDiagnosticCode::RenamedField, &key.span(), message)
+                    .with_help(format!("write `{current}`; the old name still works"))
+            }
+        };
+        self.report(diagnostic);
     }
 
     /// Marks a value, and everything in it, as not to be shown.

@@ -8,6 +8,27 @@ use super::config_reader::{
     ConfigReader, ConfigSecretTable, ConfigStringTable, ConfigValue, DateOrDateTime, SpannedValue,
 };
 
+/// Fields that had another name in version 0.1, as (old, new). The old name still works and gives a warning.
+const RENAMED_FIELDS: [(&str, &str); 7] = [
+    ("call_time", "call_timeout"),
+    ("connect_time", "connect_timeout"),
+    ("connections", "max_connections"),
+    ("drain_time", "drain_timeout"),
+    ("session_idle", "session_idle_timeout"),
+    ("sessions", "max_sessions"),
+    ("sessions_per_grant", "max_sessions_per_grant"),
+];
+
+/// Returns the current name of a field that was renamed.
+pub fn current_name(old: &str) -> Option<&'static str> {
+    RENAMED_FIELDS.iter().find(|(name, _)| *name == old).map(|(_, new)| *new)
+}
+
+/// Returns the former name of a field that was renamed.
+pub fn former_name(new: &str) -> Option<&'static str> {
+    RENAMED_FIELDS.iter().find(|(_, name)| *name == new).map(|(old, _)| *old)
+}
+
 /// A section, for the reader and for the documentation.
 #[derive(Debug)]
 pub struct ConfigSection {
@@ -81,7 +102,7 @@ section! {
         /// The largest reply of a server, in bytes.
         max_reply_bytes: u64 = "67108864",
         /// Open connections of agents. Each may hold 256 KiB of what it reads and as much of what it writes, beside the message.
-        connections: u64 = "10000",
+        max_connections: u64 = "10000",
         /// Requests of one grant at a time, calls that wait for an answer of their client among them; and its open
         /// streams.
         in_flight_per_grant: u64 = "256",
@@ -91,17 +112,17 @@ section! {
         /// longest is ended, and started again when its session is used.
         processes_per_server: u64 = "64",
         /// Sessions that are kept.
-        sessions: u64 = "10000",
+        max_sessions: u64 = "10000",
         /// Sessions of one grant.
-        sessions_per_grant: u64 = "2500",
+        max_sessions_per_grant: u64 = "2500",
         /// A session that nobody uses for so long is forgotten.
-        session_idle: String = "`1h`",
+        session_idle_timeout: String = "`1h`",
         /// Time to open a connection to a server.
-        connect_time: String = "`5s`",
+        connect_timeout: String = "`5s`",
         /// Time for a whole call.
-        call_time: String = "`290s`",
+        call_timeout: String = "`290s`",
         /// Time for calls to end when the gateway stops.
-        drain_time: String = "`10s`",
+        drain_timeout: String = "`10s`",
     }
 }
 

@@ -150,12 +150,7 @@ impl ServerProcess {
                 None => info!(server.name = name, "the process of `{name}` has ended{words}"),
             }
         });
-        Ok(Arc::new(Self {
-            stdin_lines: lines,
-            demux,
-            stderr_tail,
-            redactor: Arc::clone(&upstream.secrets),
-        }))
+        Ok(Arc::new(Self { stdin_lines: lines, demux, stderr_tail, redactor: Arc::clone(&upstream.secrets) }))
     }
 
     /// Whether it has ended, or is about to.

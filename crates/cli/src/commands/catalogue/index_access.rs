@@ -42,9 +42,11 @@ pub fn open_installed_quietly(store: &StoreArgs) -> Result<PackageIndex> {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return open_built_in(),
         Err(error) => {
-            return Err(
-                ExitError(CommandExitCode::InternalError, format!("cannot read `{}`: {error}", path.display())).into()
-            );
+            return Err(ExitError(
+                CommandExitCode::InternalError,
+                format!("cannot read `{}`: {error}", path.display()),
+            )
+            .into());
         }
     };
     PackageIndex::open(&bytes).map_err(|error| {
