@@ -1,4 +1,5 @@
-//! The table of all sections and fields. It drives the reader and `docs/config.md`, so that they cannot disagree.
+//! All sections and fields of the configuration file. The reader and `docs/config.md` are generated from this table, so
+//! they cannot disagree.
 
 use std::ops::Range;
 
@@ -32,9 +33,9 @@ pub fn former_name(new: &str) -> Option<&'static str> {
 /// A section, for the reader and for the documentation.
 #[derive(Debug)]
 pub struct ConfigSection {
-    /// How it begins in a file.
+    /// Its heading in the file.
     pub heading: &'static str,
-    /// What it is.
+    /// Its description in the documentation.
     pub description: &'static str,
     /// Its fields.
     pub fields: &'static [ConfigField],
@@ -45,11 +46,11 @@ pub struct ConfigSection {
 pub struct ConfigField {
     /// Its name.
     pub name: &'static str,
-    /// What may be written.
+    /// The type of its value, in words.
     pub type_name: &'static str,
-    /// What holds where it is not written.
+    /// Its default, in words.
     pub default: &'static str,
-    /// What it means.
+    /// Its description in the documentation.
     pub description: &'static str,
 }
 
@@ -60,14 +61,14 @@ macro_rules! section {
         $(#[doc = $about])+
         #[derive(Debug, Default)]
         pub struct $name {
-            /// Where the section begins.
-            #[allow(dead_code, reason = "sections without required fields have no fault at their beginning")]
+            /// Location of the section's heading.
+            #[allow(dead_code, reason = "only sections with required fields report errors at their heading")]
             pub span: Range<usize>,
             $($(#[doc = $doc])+ pub $field: Option<SpannedValue<$kind>>,)+
         }
 
         impl $name {
-            /// What there is to know of it.
+            /// Heading and fields, for the documentation.
             pub const SECTION: ConfigSection = ConfigSection {
                 heading: $heading,
                 description: concat!($($about, "\n"),+),
@@ -79,7 +80,7 @@ macro_rules! section {
                 },)+],
             };
 
-            /// Takes what is written.
+            /// Reads the section from a TOML table.
             pub fn read(table: &DeTable<'_>, span: Range<usize>, reader: &mut ConfigReader) -> Self {
                 reader.check_field_names(table, &[$(stringify!($field)),+], concat!("`", $heading, "`"));
                 Self { span, $($field: reader.read_field(table, stringify!($field)),)+ }
@@ -89,147 +90,147 @@ macro_rules! section {
 }
 
 section! {
-    /// Where agents connect, and how much they may ask at a time.
+    /// Address for clients, and limits on their requests.
     RawGateway at "[gateway]" {
-        /// Address and port for agents. Anything but this machine needs `hosts`.
+        /// Address and port for clients. An address that other machines can reach needs `hosts`.
         listen: String = "`127.0.0.1:7420`",
-        /// Names under which clients reach the gateway beside its address; a request that names another host is refused.
+        /// Host names under which clients reach the gateway, besides its address. A request with another `Host` is refused.
         hosts: Vec<SpannedValue<String>> = "none",
-        /// Web pages that may call, as browsers write them: `https://app.example.com`.
+        /// Origins of web pages that may send requests, for example `https://app.example.com`.
         origins: Vec<SpannedValue<String>> = "pages on this machine",
-        /// The largest request, in bytes.
+        /// Maximum size of a request in bytes.
         max_request_bytes: u64 = "4194304",
-        /// The largest reply of a server, in bytes.
+        /// Maximum size of a server's response in bytes.
         max_reply_bytes: u64 = "67108864",
-        /// Open connections of agents. Each may hold 256 KiB of what it reads and as much of what it writes, beside the message.
+        /// Maximum number of open client connections. Each can buffer 256 KiB in each direction, in addition to the message.
         max_connections: u64 = "10000",
-        /// Requests of one grant at a time, calls that wait for an answer of their client among them; and its open
-        /// streams.
+        /// In-flight limit of a grant: concurrent requests, including calls that wait for client input; also the limit of
+        /// its open streams.
         in_flight_per_grant: u64 = "256",
-        /// Requests to one server at a time, calls that wait for an answer of their client among them.
+        /// In-flight limit of a server: concurrent requests, including calls that wait for client input.
         in_flight_per_server: u64 = "512",
-        /// Processes of one server with a `command`: each session has its own. Beyond that, the one that was not used for
-        /// longest is ended, and started again when its session is used.
+        /// Maximum number of processes of a server with a `command`; each session has its own. Beyond it, the least recently
+        /// used process is stopped, and started again when its session is used.
         processes_per_server: u64 = "64",
-        /// Sessions that are kept.
+        /// Maximum number of sessions.
         max_sessions: u64 = "10000",
-        /// Sessions of one grant.
+        /// Maximum number of sessions of a grant.
         max_sessions_per_grant: u64 = "2500",
-        /// A session that nobody uses for so long is forgotten.
+        /// A session that is not used for this long is deleted.
         session_idle_timeout: String = "`1h`",
-        /// Time to open a connection to a server.
+        /// Time limit for opening a connection to a server.
         connect_timeout: String = "`5s`",
-        /// Time for a whole call.
+        /// Time limit for a whole call.
         call_timeout: String = "`290s`",
-        /// Time for calls to end when the gateway stops.
+        /// Time that running calls get to finish when the gateway stops.
         drain_timeout: String = "`10s`",
     }
 }
 
 section! {
-    /// Health, readiness and figures, for those who run the gateway.
+    /// Address of health, readiness and metrics, for operators.
     RawAdmin at "[admin]" {
-        /// Address and port. Anything but this machine needs `hosts` in `[gateway]`.
+        /// Address and port. An address that other machines can reach needs `hosts` in `[gateway]`.
         listen: String = "`127.0.0.1:7421`",
     }
 }
 
 section! {
-    /// Where counters, logs and what people set up are kept.
+    /// Storage of counters, logs, and the servers, policies and grants that commands create.
     RawStore at "[store]" {
-        /// A directory, from the file's own if it is relative.
+        /// Data directory. A relative path starts at the directory of this file.
         data: String = "`gatelodge` in the user's data directory",
-        /// What a charge survives before its call is sent: `process` (a kill) or `power` (a power cut).
+        /// What a charge survives before its call is sent: `process` (a killed process) or `power` (a power failure).
         durability: String = "`process`",
-        /// How long rows of the call log are kept: `90d`.
-        retention: String = "for ever",
-        /// A PostgreSQL database. This build has none yet.
+        /// How long rows of the call log are kept, for example `90d`.
+        retention: String = "forever",
+        /// URL of a PostgreSQL database. This build does not support it yet.
         url: String = "none",
     }
 }
 
 section! {
-    /// Where spans of calls are sent, if anybody wants them: an OpenTelemetry collector that takes OTLP over HTTP, in
-    /// protobuf. They tell who called what and what was decided, never arguments, results or tokens. What is not written
-    /// here, the variables of OpenTelemetry may say to `serve` and `up`: `OTEL_EXPORTER_OTLP_ENDPOINT`,
-    /// `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
-    /// `OTEL_BSP_SCHEDULE_DELAY`; `OTEL_SDK_DISABLED=true` and `OTEL_TRACES_EXPORTER=none` turn it off.
+    /// OpenTelemetry collector for the spans of calls, which takes OTLP over HTTP in protobuf. Spans contain grant, tool
+    /// and decision, never arguments, results or tokens. For fields that are missing here, `serve` and `up` read the
+    /// variables of OpenTelemetry: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`,
+    /// `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_BSP_SCHEDULE_DELAY`.
+    /// `OTEL_SDK_DISABLED=true` and `OTEL_TRACES_EXPORTER=none` turn the export off.
     RawTelemetry at "[telemetry]" {
-        /// Where the collector is: `http://127.0.0.1:4318`. `/v1/traces` is added.
-        endpoint: String = "none: nothing is sent",
-        /// Headers to send with each request. `${NAME}` stands for a variable of the environment.
+        /// URL of the collector, for example `http://127.0.0.1:4318`. `/v1/traces` is appended.
+        endpoint: String = "none: no export",
+        /// Headers to send with each request. `${NAME}` is replaced by that environment variable.
         headers: ConfigSecretTable = "none",
-        /// What the gateway calls itself.
+        /// Service name of the gateway in spans.
         service_name: String = "`gatelodge`",
     }
 }
 
 section! {
-    /// An MCP server that agents may reach at `/mcp/<name>`. At `/mcp` its tools are called `<name>__<tool>`.
+    /// An MCP server, which clients reach at `/mcp/<name>`. At `/mcp` its tools are called `<name>__<tool>`.
     RawServer at "[[servers]]" {
-        /// Its name: letters a-z, digits and `-`.
+        /// Name of the server: letters a-z, digits and `-`.
         name: String = "required",
-        /// Where it listens: `https://mcp.example.com/mcp`.
-        url: String = "this or `command`",
-        /// In place of `url`: a program and its arguments, which speaks MCP over its standard streams. It is run without
-        /// a shell, once for each session.
+        /// URL of the server, for example `https://mcp.example.com/mcp`.
+        url: String = "`url` or `command` is required",
+        /// Instead of `url`: a program and its arguments that speaks MCP over stdio. It runs without a shell, one process
+        /// for each session.
         command: Vec<SpannedValue<String>> = "none",
-        /// Variables for `command`, which gets no others but `HOME`, `LANG`, `LOGNAME`, `MCP_PATH`, `SHELL`, `TERM`, `TMPDIR`
-        /// and `USER`. `${NAME}` stands for a variable of the environment.
+        /// Environment variables for `command`, in addition to `HOME`, `LANG`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR`
+        /// and `USER`. It gets no others. `${NAME}` is replaced by that environment variable.
         env: ConfigSecretTable = "none",
-        /// Where `command` runs, from the file's own directory if it is relative.
-        directory: String = "where the gateway runs",
-        /// How long `command` may take to end after its input was closed, and again after it was told to.
+        /// Working directory of `command`. A relative path starts at the directory of this file.
+        directory: String = "working directory of the gateway",
+        /// How long `command` may take to exit after its input was closed, and again after SIGTERM.
         grace: String = "`2s`",
-        /// Headers to send with each request. `${NAME}` stands for a variable of the environment.
+        /// Headers to send with each request. `${NAME}` is replaced by that environment variable.
         headers: ConfigSecretTable = "none",
-        /// Whether the call log keeps the values of arguments, secrets cut.
+        /// Whether the call log keeps the values of arguments, with secrets removed.
         log_arguments: bool = "`false`",
-        /// Whether no tool can be called before `server accept`. Else what the server offers at first is accepted.
+        /// Whether tools can be called only after `server accept`. Otherwise the tools of the first list are pinned.
         review: bool = "`false`",
-        /// Whether tools that come later are accepted as they come. A tool that changes never is.
+        /// Whether tools that the server adds later are pinned automatically. Changed tools never are.
         accept_new: bool = "`false`",
-        /// How old what the server offers may be when a tool is called; it is asked again then, and when it says that
-        /// its tools changed. `0s` asks before each call.
+        /// Maximum age of the server's tool list when a tool is called. An older list is fetched again, and so is a list that
+        /// the server says has changed. `0s` fetches it before each call.
         check_definitions: String = "`60s`",
     }
 }
 
 section! {
-    /// A policy, by the name that grants use.
+    /// A policy and its name.
     RawPolicy at "[[policies]]" {
-        /// Its name.
+        /// Name of the policy, which grants refer to.
         name: String = "required",
-        /// The document, from the configuration's own directory if it is relative.
+        /// Policy file. A relative path starts at the directory of this file.
         file: String = "required",
     }
 }
 
 section! {
-    /// What a token lets its bearer reach. The token comes from one of three places, never from the file itself.
+    /// A grant: the servers that a token can reach. The token comes from one of three places, never from this file.
     RawGrant at "[[grants]]" {
-        /// What people call it. Counters follow it.
+        /// Label of the grant. Counters belong to it.
         label: String = "required",
-        /// The variable of the environment that holds the token.
-        token_env: String = "one of three",
-        /// The file that holds the token.
-        token_file: String = "one of three",
-        /// The token's SHA-256, in hexadecimal digits.
-        token_hash: String = "one of three",
-        /// The server it may reach, at `/mcp/<server>`.
-        server: String = "this or `servers`",
-        /// By which policy. Without one, every call is refused.
+        /// Environment variable that holds the token.
+        token_env: String = "one of the three is required",
+        /// File that holds the token.
+        token_file: String = "one of the three is required",
+        /// SHA-256 of the token, in hexadecimal.
+        token_hash: String = "one of the three is required",
+        /// Server that the grant can reach, at `/mcp/<server>`.
+        server: String = "`server` or `servers` is required",
+        /// Policy for that server. Without one, every call is refused.
         policy: String = "none",
-        /// In place of `server` and `policy`: several servers, each with its own policy, as in
-        /// `{ books = "readers", desk = "writers" }`. Each is at `/mcp/<server>`, and all of them together at `/mcp`.
+        /// Instead of `server` and `policy`: several servers, each with its own policy, for example
+        /// `{ books = "readers", desk = "writers" }`. Each is at `/mcp/<server>`, and all of them at `/mcp`.
         servers: ConfigStringTable = "none",
-        /// Facts that policies may look at, as `grant.labels.<name>`.
+        /// Values that policies can use as `grant.labels.<name>`.
         labels: ConfigStringTable = "none",
-        /// When it ends: `2027-01-31`, or with a time.
+        /// When the grant expires: `2027-01-31`, or with a time.
         expires: DateOrDateTime = "never",
-        /// The oldest revision of the protocol that its bearer may speak: `2025-11-25`.
+        /// Oldest protocol revision that the client may use, for example `2025-11-25`.
         minimum_revision: DateOrDateTime = "any",
-        /// Whether the policy only records what it would refuse.
+        /// Whether the policy is only observed: refusals are recorded, not enforced.
         observe: bool = "`false`",
     }
 }
