@@ -1,4 +1,4 @@
-//! A server behind the gateway: where it is, what it offers, and how messages get there.
+//! Connection to a configured server: its transport, its tools, and sending messages to it.
 
 mod definition_fingerprint;
 mod http_client;
@@ -49,14 +49,14 @@ use crate::in_flight_limit::InFlightLimit;
 use crate::pipeline::Permit;
 use crate::tool_categories::ServerToolCategories;
 
-/// A header that is sent with each request to an upstream.
+/// A header sent with each request to an upstream.
 #[derive(Clone, PartialEq, Eq)]
 pub struct InjectedHeader {
-    /// Its name.
+    /// Name of the header.
     pub name: HeaderName,
-    /// Its value, with everything from the environment in its place.
+    /// Value, with environment variables expanded.
     pub value: HeaderValue,
-    /// What must never be seen on the caller's side: the values from the environment.
+    /// The values taken from the environment. They must never reach a client.
     pub secrets: Vec<String>,
 }
 
@@ -67,28 +67,29 @@ impl fmt::Debug for InjectedHeader {
     }
 }
 
-/// What is configured of a server.
+/// Configuration of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamConfig {
-    /// Its name, the last part of its URL at the gateway.
+    /// Name; the last segment of its URL at the gateway.
     pub name: ServerName,
-    /// How it is reached.
+    /// Transport and address.
     pub transport: UpstreamTransport,
-    /// Whether the call log keeps the values of arguments.
+    /// Whether the call log keeps argument values.
     pub log_arguments: bool,
-    /// What is accepted of its definitions without asking a person.
+    /// Which tool definitions are pinned automatically.
     pub pinning: PinningSettings,
 }
 
-/// What is accepted of a server's definitions without asking a person.
+/// Which tool definitions are pinned without an operator's review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PinningSettings {
-    /// Nothing, not even what it offers at first.
+    /// Require a review for every definition, including those of the first listing.
     pub review: bool,
-    /// Tools that are new.
+    /// Pin new tools automatically.
     pub accept_new: bool,
-    /// How old what it offers may be when a tool is called: not every server tells when it changes. Zero asks before
-    /// each call.
+    /// Maximum age of the tool listing when a tool is called, because not every server sends `list_changed`. Zero lists
+    /// the
+    /// tools before each call.
     pub check_definitions: Duration,
 }
 
@@ -99,17 +100,18 @@ impl Default for PinningSettings {
 }
 
 impl UpstreamConfig {
-    /// Whether it is reached within TLS.
+    /// Returns whether the server is reached over TLS.
     fn uses_tls(&self) -> bool {
         matches!(&self.transport, UpstreamTransport::Http(to) if to.url.scheme() == Some(&Scheme::HTTPS))
     }
 
-    /// What must never be seen on the caller's side.
+    /// Returns a redactor for all secrets sent to the server.
     pub fn secret_redactor(&self) -> SecretRedactor {
         match &self.transport {
             UpstreamTransport::Process(process) => SecretRedactor::new(&process.secrets),
             UpstreamTransport::Http(http) => {
-                // A key may stand in the URL as well; other values are words that answers have, too.
+                // URL queries may hold keys too. Only secret-looking parameters: other values occur in normal
+                // responses.
                 let pairs = http.url.query().into_iter().flat_map(|query| query.split('&'));
                 let values = pairs.filter_map(|pair| pair.split_once('=').filter(|(name, _)| is_secret_name(name)));
                 let values: Vec<String> = values.map(|(_, value)| value.to_owned()).collect();
@@ -119,59 +121,61 @@ impl UpstreamConfig {
     }
 }
 
-/// Whether a value of this name in a URL is likely a secret.
+/// Returns whether a query parameter of this name is likely to hold a secret.
 fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["key", "token", "secret", "password", "auth", "sig", "credential", "code"].iter().any(|part| name.contains(part))
 }
 
-/// How a server is reached.
+/// Transport of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpstreamTransport {
-    /// Over HTTP.
+    /// Streamable HTTP, or HTTP+SSE.
     Http(UpstreamHttpConfig),
-    /// By running it.
+    /// Stdio: a process started by the gateway.
     Process(UpstreamProcessConfig),
 }
 
-/// Where a server listens.
+/// Address of an HTTP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamHttpConfig {
-    /// Its URL.
+    /// URL of the MCP endpoint.
     pub url: Uri,
-    /// What is sent with each request.
+    /// Headers sent with each request.
     pub headers: Vec<InjectedHeader>,
 }
 
-/// A server in force.
+/// A server of the active configuration.
 #[derive(Debug)]
 pub struct Upstream {
     config: UpstreamConfig,
-    /// What is sent with each request: what was configured, and the host.
+    /// Headers sent with each request: the configured ones and `Host`.
     headers: HeaderMap,
     secrets: Arc<SecretRedactor>,
     pub(crate) in_flight: Arc<InFlightLimit>,
     pub(crate) tool_registry: Arc<ToolRegistry>,
-    /// What its accepted tools can do, as it was found last.
+    /// Categories of the pinned tools when last loaded.
     pub(crate) tool_categories: ArcSwapOption<ServerToolCategories>,
-    /// What was accepted and said of its tools, as it was found last, and how often that was something else than before.
+    /// Hash of the pinned definitions and category overrides when last loaded.
     pins_hash: std::sync::Mutex<Option<u64>>,
+    /// How many times that hash has changed.
     pins_epoch: AtomicU64,
-    /// Bounds the processes that run for it.
+    /// Limits the processes of the server.
     process_slots: Arc<Semaphore>,
     restart_backoff: Arc<RestartBackoff>,
-    /// The process that takes requests which stand alone.
+    /// The process that serves stateless requests.
     shared_process: std::sync::Mutex<Option<Arc<ServerProcess>>>,
-    /// Whether it speaks without handshakes: 0 unknown, 1 yes, 2 no. Written by whoever asked it, read by every request
-    /// of a modern client.
+    /// Whether the server supports the stateless protocol: 0 unknown, 1 yes, 2 no. Written by the probe, read by every
+    /// request
+    /// of a stateless client.
     stateless_support: AtomicU8,
-    /// Whether it has said that it has tasks for requests that stand alone, or has made one.
+    /// Whether the server has declared tasks for stateless requests, or created one.
     has_tasks: AtomicBool,
-    /// Whether it took the last handshake by HTTP+SSE, so that the next begins there. Written by each handshake.
+    /// Whether the last handshake used HTTP+SSE, so that the next one tries it first. Written by each handshake.
     uses_sse_transport: AtomicBool,
-    /// The revisions that it named when it was asked; empty before. Written and read with what is above.
+    /// The revisions named by `server/discover`; empty before. Written and read together with `stateless_support`.
     supported_revisions: std::sync::Mutex<Vec<Revision>>,
-    /// Held while it is asked, so that many requests ask once.
+    /// Held while the server is probed, so that concurrent requests probe once.
     pub(crate) probe_lock: Mutex<()>,
 }
 
@@ -209,7 +213,7 @@ impl Upstream {
         }
     }
 
-    /// What was configured.
+    /// Returns the configuration.
     pub fn config(&self) -> &UpstreamConfig {
         &self.config
     }
@@ -226,61 +230,62 @@ impl Upstream {
         &self.secrets
     }
 
-    /// Notes what was accepted and said of its tools. Where that is something else than before, so are the lists of all
-    /// who listen, unless nobody could have seen one.
+    /// Records the hash of pins and overrides. A change starts a new epoch, which revalidates open streams, unless this
+    /// is the
+    /// first listing, which no client can have seen.
     pub(crate) fn note_pins(&self, known: &ServerTools, is_first: bool) {
         let pins = known.pinned.iter().map(|pin| hash_of(&(&pin.definition.name, &pin.definition.fingerprint)));
         let overrides = known
             .category_overrides
             .iter()
             .map(|overrides| hash_of(&(&overrides.tool, overrides.category.as_str(), &overrides.fingerprint)));
-        // In whatever order they come.
+        // The sum does not depend on the order.
         let now = pins.chain(overrides).fold(0, u64::wrapping_add);
-        let mut accepted = self.pins_hash.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if accepted.replace(now).is_some_and(|before| before != now) && !is_first {
+        let mut hash = self.pins_hash.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if hash.replace(now).is_some_and(|before| before != now) && !is_first {
             self.pins_epoch.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// Notes that nobody has asked it for its tools, in no life of the gateway.
+    /// Records that the store has no pins of this server.
     pub(crate) fn note_no_pins(&self) {
         self.pins_hash.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(0);
     }
 
-    /// How often something else was accepted or said of its tools.
+    /// Returns how many times pins or overrides have changed.
     pub(crate) fn pins_epoch(&self) -> u64 {
         self.pins_epoch.load(Ordering::Acquire)
     }
 
-    /// The process for requests that stand alone; started if none runs.
+    /// Returns the process for stateless requests, starting it if it does not run.
     fn get_or_start_shared_process(
         &self,
         config: &UpstreamProcessConfig,
-        keeping: &ProcessSpawner,
+        spawner: &ProcessSpawner,
     ) -> Result<Arc<ServerProcess>, SendError> {
         let mut shared = self.shared_process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(process) = shared.as_ref().filter(|process| !process.is_ended()) {
             return Ok(Arc::clone(process));
         }
-        let process = ServerProcess::start(self, config, keeping, ConnectionScope::Shared)?;
+        let process = ServerProcess::start(self, config, spawner, ConnectionScope::Shared)?;
         *shared = Some(Arc::clone(&process));
         Ok(process)
     }
 
-    /// Whether the process for requests that stand alone has a call that it has not answered.
+    /// Returns whether the process for stateless requests has an unanswered call.
     pub(crate) fn has_pending_call(&self) -> bool {
         let shared = self.shared_process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         shared.as_ref().is_some_and(|process| process.demux().has_pending_call())
     }
 
-    /// Whether one more process may run for it.
+    /// Returns whether another process may be started.
     pub(crate) fn has_free_process_slot(&self) -> bool {
         self.process_slots.available_permits() > 0
     }
 
-    /// Waits until one more may.
+    /// Waits until another process may be started.
     pub(crate) async fn wait_for_process_slot(&self) {
-        // It is given back at once; whoever starts a process takes it then, and may still come too late.
+        // The permit is released immediately; starting a process acquires one and may still fail.
         let _ = self.process_slots.acquire().await;
     }
 
@@ -288,7 +293,7 @@ impl Upstream {
         matches!(self.config.transport, UpstreamTransport::Process(_))
     }
 
-    /// Ends the process for requests that stand alone.
+    /// Stops the process for stateless requests.
     pub(crate) fn stop_shared_process(&self) {
         *self.shared_process.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
     }
@@ -309,18 +314,20 @@ impl Upstream {
         self.has_tasks.store(true, Ordering::Relaxed);
     }
 
-    /// The verdict did not hold; the next client asks again.
+    /// Forgets the result of the probe, so that the next stateless client probes again.
     pub(crate) fn forget_stateless_support(&self) {
         self.stateless_support.store(0, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_supports_stateless(&self, speaks: bool) {
-        self.stateless_support.store(if speaks { 1 } else { 2 }, Ordering::Relaxed);
+    pub(crate) fn set_supports_stateless(&self, is_supported: bool) {
+        self.stateless_support.store(if is_supported { 1 } else { 2 }, Ordering::Relaxed);
     }
 
-    /// The revisions that are spoken through us, as a client of an era is told. We carry between the eras, so one of each
-    /// is spoken whatever the server speaks; of those with a handshake, the ones that it names, and any where it names
-    /// none. To requests that stand alone the server itself says which there are, and so do we.
+    /// Returns the revisions available to clients of a generation. The gateway translates, so both generations are
+    /// always
+    /// available. Stateful revisions are those named by the server, or all if it names none. To stateless clients of a
+    /// stateless
+    /// server, the server's own list applies.
     pub(crate) fn supported_revisions(&self, generation: ProtocolGeneration) -> Vec<Revision> {
         let named = self.supported_revisions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if generation == ProtocolGeneration::Stateless && named.contains(&Revision::R2026_07_28) {
@@ -328,8 +335,8 @@ impl Upstream {
         }
         let has_handshake = |own: &Revision| own.generation() == ProtocolGeneration::Stateful;
         let names_any = named.iter().any(has_handshake);
-        let is_spoken = |own: &Revision| !has_handshake(own) || !names_any || named.contains(own);
-        Revision::ALL.into_iter().filter(is_spoken).collect()
+        let is_supported = |own: &Revision| !has_handshake(own) || !names_any || named.contains(own);
+        Revision::ALL.into_iter().filter(is_supported).collect()
     }
 
     pub(crate) fn set_supported_revisions(&self, mut supported: Vec<Revision>) {
@@ -345,30 +352,29 @@ fn hash_of(value: &impl Hash) -> u64 {
     hash.finish()
 }
 
-/// A message that is sent when it is waited for.
+/// Future of a send, by transport.
 enum SendFuture<'a, P> {
     Http(P),
     Boxed(Pin<Box<dyn Future<Output = Result<UpstreamResponse, SendError>> + Send + 'a>>),
-    /// Its session is no more.
+    /// The upstream session must be reopened first.
     SessionLost,
 }
 
-/// The one way out to upstreams.
+/// Sends all requests to upstreams.
 pub(crate) struct UpstreamClient {
     http: UpstreamHttpClient,
     process_spawner: ProcessSpawner,
 }
 
 impl UpstreamClient {
-    pub fn new(settings: &GatewaySettings, workers: usize, dropped: Counter) -> Self {
+    pub fn new(settings: &GatewaySettings, workers: usize, dropped_messages: Counter) -> Self {
         let max_bytes = settings.reply_limits.max_bytes;
-        let process_spawner =
-            ProcessSpawner { supervisor: settings.supervisor.clone(), max_bytes, dropped_messages: dropped };
+        let process_spawner = ProcessSpawner { supervisor: settings.supervisor.clone(), max_bytes, dropped_messages };
         Self { http: UpstreamHttpClient::new(settings.connect_time, workers, max_bytes), process_spawner }
     }
 
-    /// Makes ready for servers that come into force. Where TLS cannot be set up, each call to a server that wants it is
-    /// told so; whoever runs the gateway hears it now.
+    /// Sets up TLS before the first call. On failure the error is logged now, and each call to a server with TLS
+    /// returns it.
     pub fn prepare_tls_for(&self, servers: &[UpstreamConfig]) {
         let mut secure = servers.iter().filter(|server| server.uses_tls()).peekable();
         if secure.peek().is_some()
@@ -380,8 +386,8 @@ impl UpstreamClient {
         }
     }
 
-    /// Sends what a permit allows, and gives the beginning of the answer.
-    // In boxes: what waits for a plain answer over HTTP should not have the size of all the rest.
+    /// Sends the request of a permit and returns the start of the response.
+    // Boxed except for plain HTTP, so that the common future stays small.
     pub fn send<'a>(
         &'a self,
         upstream: &'a Upstream,
@@ -405,7 +411,7 @@ impl UpstreamClient {
                 SendFuture::Http(sending) => sending.await,
                 SendFuture::Boxed(sending) => sending.await,
                 SendFuture::SessionLost => {
-                    Err(SendError::NotSent("the session could not be opened again at the server".to_owned()))
+                    Err(SendError::NotSent("the session could not be reopened at the server".to_owned()))
                 }
             }
         }
@@ -420,13 +426,13 @@ impl UpstreamClient {
         let process = match (&outgoing.session_link, &outgoing.stateless_headers) {
             (UpstreamLink::Process(process), _) => Arc::clone(process),
             (_, Some(_)) => upstream.get_or_start_shared_process(config, &self.process_spawner)?,
-            // A handshake begins a session, and each session has a process of its own.
+            // A handshake starts a session, and each session has its own process.
             (_, None) => ServerProcess::start(upstream, config, &self.process_spawner, ConnectionScope::Session)?,
         };
         MultiplexedPeer::Process(process).send(outgoing).await
     }
 
-    /// Sends what may begin a session, or goes on in one whose answers come by HTTP+SSE.
+    /// Sends a request that may start a session, or belongs to a session over HTTP+SSE.
     async fn send_over_http(
         &self,
         upstream: &Upstream,
@@ -440,7 +446,7 @@ impl UpstreamClient {
             if let Ok(Some(connection)) = self.open_sse(upstream, to).await {
                 return MultiplexedPeer::Sse(connection).send(outgoing).await;
             }
-            // It may be another server by now.
+            // The server may have been replaced.
             upstream.uses_sse_transport.store(false, Ordering::Relaxed);
         }
         let sent = self.http.send(upstream, to, outgoing.clone()).await;
@@ -449,9 +455,9 @@ impl UpstreamClient {
             Err(SendError::Status(status)) => *status,
             Err(_) => return sent,
         };
-        // What servers of the first revision say to a message at this address; whether it is one, its stream tells.
-        let may_be = matches!(status, 400 | 404 | 405) && upstream.supports_stateless() != Some(true);
-        if !may_be || !outgoing.is_handshake() {
+        // Replies of HTTP+SSE servers to a POST at this URL. Opening the stream shows whether it is one.
+        let may_be_sse = matches!(status, 400 | 404 | 405) && upstream.supports_stateless() != Some(true);
+        if !may_be_sse || !outgoing.is_handshake() {
             return sent;
         }
         match self.open_sse(upstream, to).await? {

@@ -1,4 +1,4 @@
-//! The fingerprint of a definition.
+//! Fingerprint of a tool definition.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use gatelodge_json::{JsonKind, JsonValue};
 use sha2::{Digest, Sha256};
 
-/// A hash of everything a definition says. Order of members and white space are nothing it says.
+/// Returns a hash of a definition. The order of members and white space do not affect it.
 pub(crate) fn fingerprint(definition: JsonValue<'_>) -> Arc<str> {
     let mut digest = Sha256::new();
     hash_value(definition, &mut digest);
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_changes_with_what_is_said_and_with_nothing_else() {
+    fn fingerprint_changes_with_content_and_not_with_order() {
         let base = r#"{"name":"pay","inputSchema":{"type":"object","required":["a","b"]},"_meta":{"x":1}}"#;
         assert_eq!(
             of(base),

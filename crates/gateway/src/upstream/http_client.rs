@@ -1,4 +1,4 @@
-//! Requests to upstreams over HTTP. They are always built anew: nothing of a caller's head goes through.
+//! HTTP client for upstreams. Requests are built from scratch: no header of the client's request is forwarded.
 
 mod connection_pool;
 mod connector;
@@ -27,45 +27,46 @@ use crate::message_body::MessageBody;
 use crate::request_trace::UpstreamSpanContext;
 use crate::workers;
 
-/// What is read of an answer that says nothing, and for how long.
+/// Bytes read from a response whose body is ignored.
 const MAX_DRAINED_BYTES: usize = 16 << 10;
+/// Time for reading them.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 const ACCEPT_JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const ACCEPT_EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The way out to upstreams over HTTP.
+/// Sends HTTP requests to all upstreams.
 #[derive(Debug, Clone)]
 pub(super) struct UpstreamHttpClient {
-    /// One for each lane: a connection is read by the thread that opened it.
+    /// One pool per worker: a connection is read by the thread that opened it.
     pools: Arc<[HttpConnectionPool]>,
-    /// Of all of them.
+    /// Shared by all pools.
     connector: Connector,
-    /// The most bytes of one message.
+    /// Largest message.
     max_bytes: usize,
     connect_time: Duration,
 }
 
-/// Makes a pool of connections.
+/// Creates a connection pool.
 pub(crate) fn new_connection_pool(connect_time: Duration) -> HttpConnectionPool {
     HttpConnectionPool::new(Connector::new(connect_time))
 }
 
 impl UpstreamHttpClient {
-    pub fn new(connect_time: Duration, lanes: usize, max_bytes: usize) -> Self {
-        // They share what is trusted.
+    pub fn new(connect_time: Duration, workers: usize, max_bytes: usize) -> Self {
+        // One connector, so that trusted certificates are loaded once.
         let connector = Connector::new(connect_time);
-        let pools = (0..lanes).map(|_| HttpConnectionPool::new(connector.clone())).collect();
+        let pools = (0..workers).map(|_| HttpConnectionPool::new(connector.clone())).collect();
         Self { pools, connector, max_bytes, connect_time }
     }
 
-    /// Sets TLS up before it is needed, where nobody waits yet.
+    /// Sets up TLS in advance, so that no call waits for it.
     pub fn prepare_tls(&self) -> Result<(), TlsError> {
         self.connector.tls_connector().map(drop)
     }
 
-    /// Sends a message when it is waited for, and gives the beginning of the answer. Redirects are not followed.
-    // The request is made at once, so that who waits keeps that and not what it is made of.
+    /// Sends a message when polled and returns the start of the response. Redirects are not followed.
+    // The request is built immediately, so that the future holds the request and not its parts.
     pub fn send<'a>(
         &'a self,
         upstream: &'a Upstream,
@@ -79,7 +80,7 @@ impl UpstreamHttpClient {
         }
     }
 
-    /// Sends a message with the headers that are configured, and gives the answer as it comes.
+    /// Sends a message with the configured headers and returns the response.
     pub fn request(
         &self,
         headers: &HeaderMap,
@@ -87,11 +88,11 @@ impl UpstreamHttpClient {
         outgoing: UpstreamRequest,
     ) -> impl Future<Output = Result<Response<Incoming>, SendError>> + use<> {
         let pool = self.pools.get(workers::current_worker()).or(self.pools.first());
-        // In a box: whoever waits for it holds it twice, and whoever waits for that four times.
+        // Boxed: each enclosing future would store it twice.
         let requested = pool.map(|pool| Box::pin(pool.clone().request(build_request(headers, url, outgoing))));
         async move {
-            // INVARIANT: there is a pool for each lane.
-            let Some(requested) = requested else { return Err(SendError::NotSent("no connections".to_owned())) };
+            // INVARIANT: there is at least one pool.
+            let Some(requested) = requested else { return Err(SendError::NotSent("no connection pool".to_owned())) };
             requested.await.map_err(|error| match &error {
                 HttpRequestError::Connect(_) => SendError::NotSent(root_cause(&error)),
                 HttpRequestError::ConnectionLost(_) => SendError::ConnectionLost(root_cause(&error)),
@@ -99,7 +100,7 @@ impl UpstreamHttpClient {
         }
     }
 
-    /// The same where only the status counts.
+    /// Like [`Self::request`], but returns only the status.
     pub async fn post(
         &self,
         headers: &HeaderMap,
@@ -108,7 +109,7 @@ impl UpstreamHttpClient {
     ) -> Result<StatusCode, SendError> {
         let response = self.request(headers, url, outgoing).await?;
         let status = response.status();
-        // Read to its end, so that the connection can be used again; a long one is not worth it.
+        // Read to the end, so that the connection can be reused, unless the body is long.
         let rest = Limited::new(response.into_body(), MAX_DRAINED_BYTES).collect();
         let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
         Ok(status)
@@ -118,7 +119,7 @@ impl UpstreamHttpClient {
         self.max_bytes
     }
 
-    /// How long a server may take to begin.
+    /// Returns the time for connecting to a server.
     pub fn connect_time(&self) -> Duration {
         self.connect_time
     }
@@ -158,7 +159,7 @@ fn build_request(configured: &HeaderMap, url: &Uri, outgoing: UpstreamRequest) -
     if mutant!("client-token-forwarded") {
         headers.insert("authorization", HeaderValue::from_static("Bearer glt_"));
     }
-    // What is configured comes last: it wins over everything else.
+    // Configured headers are set last: they override all others.
     for name in configured.keys() {
         headers.remove(name);
         for value in configured.get_all(name) {
@@ -191,7 +192,7 @@ fn insert_encoded(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     }
 }
 
-/// The last cause says what happened; those before it say where in the library.
+/// Returns the innermost cause, which says what happened; the outer errors name layers of the library.
 pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -1,4 +1,4 @@
-//! A server at the other end of a connection that carries many messages: a process, or a stream of events.
+//! A server on a multiplexed connection: a process, or an HTTP+SSE stream.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::sse_client::{PendingPost, UpstreamSseConnection};
 use super::upstream_response::{ResponseSource, UpstreamResponse};
 use super::{SendError, UpstreamLink, UpstreamRequest, UpstreamRequestKind};
 
-/// The other end.
+/// The connection.
 #[derive(Debug, Clone)]
 pub(super) enum MultiplexedPeer {
     Process(Arc<ServerProcess>),
@@ -21,7 +21,7 @@ pub(super) enum MultiplexedPeer {
 }
 
 impl MultiplexedPeer {
-    /// Sends what a permit allows, and gives the beginning of the answer.
+    /// Sends a request and returns the start of the response.
     pub async fn send(self, outgoing: UpstreamRequest) -> Result<UpstreamResponse, SendError> {
         let (status, source) = match (outgoing.kind, outgoing.call) {
             (UpstreamRequestKind::SendMessage, Some(call)) => {
@@ -44,16 +44,16 @@ impl MultiplexedPeer {
         Ok(UpstreamResponse { status, session_link: link, resume_target: None, source })
     }
 
-    /// Sends a request, whose id is that of the call.
+    /// Sends a request whose JSON-RPC id is the call id.
     async fn send_request(&self, call: CallId, outgoing: UpstreamRequest) -> Result<MultiplexedResponse, SendError> {
-        let (events, answer) = self
+        let (events, reply) = self
             .demux()
             .register_call(call.as_str(), outgoing.may_send_requests)
             .ok_or_else(|| self.not_sent_error())?;
         let peer = self.clone();
-        let mut waiting = MultiplexedResponse {
+        let mut response = MultiplexedResponse {
             events,
-            reply: Some(answer),
+            reply: Some(reply),
             call: Some(call),
             peer,
             pending_post: None,
@@ -61,10 +61,10 @@ impl MultiplexedPeer {
         };
         match self {
             Self::Process(process) => process.send(&outgoing.body.into_bytes()).await?,
-            // Some servers answer the POST only when they have done what it asks for.
-            Self::Sse(connection) => waiting.pending_post = Some(connection.spawn_post(outgoing)),
+            // Some servers respond to the POST only when they have finished the request.
+            Self::Sse(connection) => response.pending_post = Some(connection.spawn_post(outgoing)),
         }
-        Ok(waiting)
+        Ok(response)
     }
 
     async fn send_notification(&self, outgoing: UpstreamRequest) -> Result<(), SendError> {
@@ -74,7 +74,7 @@ impl MultiplexedPeer {
         }
     }
 
-    /// What belongs to no request, from now on. Whoever heard it before does not any more.
+    /// Receives messages that belong to no request, replacing an earlier listener.
     fn listen(&self) -> Result<MultiplexedResponse, SendError> {
         let events = self.demux().listen().ok_or_else(|| self.not_sent_error())?;
         Ok(MultiplexedResponse {
@@ -105,7 +105,7 @@ impl MultiplexedPeer {
         SendError::NotSent(self.end_message())
     }
 
-    /// Says that nobody waits for the answer to a call any more, if that can be said without waiting.
+    /// Abandons a call and sends `notifications/cancelled`, if that is possible without waiting.
     fn cancel(&self, call: CallId) {
         self.demux().abandon_call(call.as_str());
         let text =
@@ -117,17 +117,17 @@ impl MultiplexedPeer {
     }
 }
 
-/// What comes of a request, or what belongs to none.
+/// The messages of one call, or those that belong to no request.
 #[derive(Debug)]
 pub(crate) struct MultiplexedResponse {
     events: mpsc::Receiver<QueuedMessage>,
-    /// None once it came, and for what belongs to no request.
+    /// `None` once received, and for messages that belong to no request.
     reply: Option<oneshot::Receiver<Bytes>>,
     call: Option<CallId>,
     peer: MultiplexedPeer,
-    /// The request on its way, until it was taken.
+    /// The POST in progress, until it is accepted.
     pending_post: Option<PendingPost>,
-    /// Whether what came last was said before anybody was there for it.
+    /// Whether the last message arrived before the call was registered.
     is_before_call: bool,
 }
 
@@ -136,24 +136,24 @@ impl MultiplexedResponse {
         self.is_before_call
     }
 
-    /// Whether no other call runs that the server may ask something for.
+    /// Returns whether this is the only call for which the server may send requests.
     pub fn is_single_call(&self) -> bool {
         self.peer.demux().has_single_call()
     }
 
     pub async fn next_message(&mut self) -> Result<Option<Bytes>, SendError> {
-        let Some(answer) = &mut self.reply else {
+        let Some(reply) = &mut self.reply else {
             return Ok(if self.call.is_some() { None } else { self.events.recv().await.map(|event| event.message) });
         };
         let message = loop {
             tokio::select! {
-                // What was said before the answer goes before it.
+                // Messages sent before the reply come first.
                 biased;
                 Some(event) = self.events.recv() => {
                     self.is_before_call = event.is_before_call;
                     return Ok(Some(event.message));
                 }
-                message = &mut *answer => break message,
+                message = &mut *reply => break message,
                 sent = wait_until_posted(&mut self.pending_post) => if let Err(error) = sent {
                     return Err(self.abandon_with(error));
                 },
@@ -166,13 +166,13 @@ impl MultiplexedResponse {
         })
     }
 
-    /// The request was not taken, so no answer comes.
+    /// Abandons the call because its request was not accepted.
     fn abandon_with(&mut self, error: SendError) -> SendError {
         self.abandon();
         error
     }
 
-    /// Waits for no answer any more.
+    /// Stops waiting for the reply.
     pub fn abandon(&mut self) {
         self.reply = None;
         if let Some(call) = self.call {
@@ -181,18 +181,18 @@ impl MultiplexedResponse {
     }
 }
 
-/// Waits until the request was taken; for ever once it was.
-async fn wait_until_posted(sending: &mut Option<PendingPost>) -> Result<(), SendError> {
-    let sent = match sending {
-        Some(sending) => sending.wait_until_accepted().await,
+/// Waits until the POST is accepted; never returns after that.
+async fn wait_until_posted(pending_post: &mut Option<PendingPost>) -> Result<(), SendError> {
+    let sent = match pending_post {
+        Some(post) => post.wait_until_accepted().await,
         None => return std::future::pending().await,
     };
-    *sending = None;
+    *pending_post = None;
     sent
 }
 
 impl Drop for MultiplexedResponse {
-    /// Nobody waits for the answer any more: the server may stop.
+    /// Cancels the call if its reply is still awaited, so that the server can stop.
     fn drop(&mut self) {
         if let (Some(call), Some(_)) = (self.call, &self.reply) {
             self.peer.cancel(call);

@@ -1,4 +1,4 @@
-//! How often a server's process ended without having answered anything. Such a one is not started again at once.
+//! Backoff for processes that exit without having answered anything.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const MIN_RESTART_DELAY: Duration = Duration::from_millis(250);
 const MAX_RESTART_DELAY: Duration = Duration::from_secs(30);
 
-/// The pause before the next start.
+/// Earliest time of the next start.
 #[derive(Debug, Default)]
 pub(crate) struct RestartBackoff {
     state: Mutex<RestartBackoffState>,
@@ -19,16 +19,16 @@ struct RestartBackoffState {
 }
 
 impl RestartBackoff {
-    /// Whether it may be started now.
+    /// Checks whether a process may be started now.
     ///
     /// # Errors
-    /// Not yet; in words.
+    /// A message that says when.
     pub fn check_start_allowed(&self) -> Result<(), String> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = state.next_start.and_then(|at| at.checked_duration_since(Instant::now()));
         match wait {
             Some(wait) => Err(format!(
-                "the server's process ended {} times without an answer; it is started again in {} s",
+                "the server process exited {} times without a response; it is started again in {} s",
                 state.failures,
                 wait.as_secs() + 1
             )),
@@ -36,7 +36,7 @@ impl RestartBackoff {
         }
     }
 
-    /// Notes that a process has ended.
+    /// Records the exit of a process.
     pub fn record_exit(&self, has_answered: bool) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if has_answered {
@@ -54,14 +54,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_never_answers_waits_longer_each_time_and_an_answer_ends_it() {
+    fn delay_grows_until_a_process_answers() {
         let restarts = RestartBackoff::default();
         assert!(restarts.check_start_allowed().is_ok());
         for _ in 0..40 {
             restarts.record_exit(false);
         }
         let why = restarts.check_start_allowed().expect_err("it waits");
-        assert!(why.contains("ended 40 times") && why.contains("in 30 s"), "{why}");
+        assert!(why.contains("exited 40 times") && why.contains("in 30 s"), "{why}");
         restarts.record_exit(true);
         assert!(restarts.check_start_allowed().is_ok());
     }

@@ -1,4 +1,4 @@
-//! Secrets that we inject, cut from everything that comes back.
+//! Removes injected secrets from everything that a server returns.
 
 use aho_corasick::AhoCorasick;
 use bytes::Bytes;
@@ -6,24 +6,25 @@ use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
 use gatelodge_json::{quote_into, unescape};
 use gatelodge_mutants::mutant;
 
-/// What stands in place of a secret.
+/// Replacement for a secret.
 const REDACTED_TEXT: &str = "***";
-/// Shorter texts occur by chance; cutting them would garble answers. The configuration warns of them.
+/// Shorter secrets are not redacted: they occur in normal text, and responses would be garbled. The configuration
+/// warns.
 pub const MIN_SECRET_BYTES: usize = 6;
-/// Shorter lines of a secret with several, like `-----`, are no secret.
+/// Shorter lines of a multi-line secret, such as `-----`, are not secret.
 const MIN_SECRET_LINE_BYTES: usize = 12;
 
-/// Finds secrets in any of the forms in which a server could give them back.
+/// Finds secrets in all encodings in which a server could return them.
 #[derive(Debug, Default)]
 pub struct SecretRedactor {
     pattern_matcher: Option<AhoCorasick>,
 }
 
 impl SecretRedactor {
-    /// Takes the secrets of a server.
+    /// Creates a redactor for the secrets of a server.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a String>) -> Self {
         let long = secrets.into_iter().filter(|secret| secret.len() >= MIN_SECRET_BYTES);
-        // Where a text is read line by line, a secret of several lines comes in parts.
+        // Text that is read line by line contains a multi-line secret in parts.
         let lines =
             |secret: &'a String| secret.lines().filter(|line| line.len() >= MIN_SECRET_LINE_BYTES).map(str::to_owned);
         let parts: Vec<String> = long.flat_map(|secret| lines(secret).chain([secret.clone()])).collect();
@@ -33,48 +34,48 @@ impl SecretRedactor {
         if forms.is_empty() {
             return Self::default();
         }
-        // The longest match wins, so that no end of a secret stays behind.
+        // The longest match wins, so that no rest of a secret remains.
         let builder = AhoCorasick::builder().match_kind(aho_corasick::MatchKind::LeftmostLongest).build(forms);
         Self { pattern_matcher: builder.ok() }
     }
 
-    /// Whether there is none to be cut.
+    /// Returns whether there is nothing to redact.
     pub fn is_empty(&self) -> bool {
         self.pattern_matcher.is_none()
     }
 
-    /// The most bytes that a secret has in any of its forms.
+    /// Returns the length of the longest encoding of a secret.
     pub(super) fn max_secret_bytes(&self) -> usize {
         self.pattern_matcher.as_ref().map_or(0, AhoCorasick::max_pattern_len)
     }
 
-    /// Cuts every secret from a JSON text; one without any is handed back as it is.
+    /// Redacts all secrets in a JSON text. A text without secrets is returned without copying.
     pub fn redact(&self, text: Bytes) -> Bytes {
         let Some(finder) = &self.pattern_matcher else { return text };
         let text = if finder.is_match(&text[..]) {
-            let cuts = vec![REDACTED_TEXT; finder.patterns_len()];
-            finder.replace_all_bytes(&text, &cuts).into()
+            let replacements = vec![REDACTED_TEXT; finder.patterns_len()];
+            finder.replace_all_bytes(&text, &replacements).into()
         } else {
             text
         };
-        // Characters may be written by their numbers, each server in its own way; what counts is what they say.
+        // Servers may write any character as `\uXXXX`, so strings with such escapes are compared unescaped.
         let is_usual = |at: usize| matches!(text.get(at + 1), Some(b'"' | b'\\' | b'n' | b'r' | b't'));
         if memchr::memchr_iter(b'\\', &text).all(is_usual) {
             return text;
         }
         match str::from_utf8(&text).ok().and_then(|text| self.redact_escaped(text)) {
-            Some(cut) => cut.into(),
+            Some(redacted) => redacted.into(),
             None => text,
         }
     }
 
-    /// The same for a text of which we have a copy.
+    /// Like [`Self::redact`], for an owned string.
     pub fn redact_json(&self, text: String) -> String {
-        let cut = self.redact(Bytes::from(text));
-        String::from_utf8_lossy(&cut).into_owned()
+        let redacted = self.redact(Bytes::from(text));
+        String::from_utf8_lossy(&redacted).into_owned()
     }
 
-    /// The text without secrets in strings that have escapes; none if there are none.
+    /// Redacts secrets in strings with escapes; `None` if there are none.
     fn redact_escaped(&self, text: &str) -> Option<String> {
         let mut out = String::new();
         let mut written = 0;
@@ -83,12 +84,12 @@ impl SecretRedactor {
             if !string.contains('\\') {
                 continue;
             }
-            // What a careful reader refuses others may read, so it is not asked whether it is sound.
-            let said = unescape(string.get(1..string.len() - 1)?);
-            let cut = self.redact_text(&said);
-            if cut != said {
+            // Lenient on purpose: other parsers may accept escapes that a strict one rejects.
+            let unescaped = unescape(string.get(1..string.len() - 1)?);
+            let redacted = self.redact_text(&unescaped);
+            if redacted != unescaped {
                 out.push_str(text.get(written..start)?);
-                quote_into(&cut, &mut out);
+                quote_into(&redacted, &mut out);
                 written = end;
             }
         }
@@ -96,7 +97,7 @@ impl SecretRedactor {
         (written > 0 && !mutant!("escaped-secret-not-redacted")).then_some(out)
     }
 
-    /// Cuts every secret from a text of ours.
+    /// Redacts all secrets in plain text.
     pub fn redact_text(&self, text: &str) -> String {
         match &self.pattern_matcher {
             Some(finder) => finder.replace_all(text, &vec![REDACTED_TEXT; finder.patterns_len()]),
@@ -105,7 +106,7 @@ impl SecretRedactor {
     }
 }
 
-/// Where the strings of a JSON text are, quotes included.
+/// Returns the byte ranges of the strings in a JSON text, with their quotes.
 fn json_string_ranges(text: &str) -> Vec<(usize, usize)> {
     let (mut strings, mut start, mut is_escaped) = (Vec::new(), None, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -123,7 +124,8 @@ fn json_string_ranges(text: &str) -> Vec<(usize, usize)> {
     strings
 }
 
-/// The secret as it is, inside a JSON string, in a URL, in hexadecimal and in Base64 at each offset.
+/// Returns the secret verbatim, JSON-escaped, percent-encoded, in hexadecimal, and in Base64 at each of the three
+/// offsets.
 fn encoded_forms(secret: &str) -> Vec<Vec<u8>> {
     let mut json = String::new();
     quote_into(secret, &mut json);
@@ -132,7 +134,7 @@ fn encoded_forms(secret: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![
         json.replace('/', "\\/"),
         json,
-        // As the encoders of Go and .NET write them, and as a careful one would.
+        // As the JSON encoders of Go and .NET escape, and with everything but letters and digits escaped.
         json_escaped(secret, HexCase::Lower, |character| "&<>".contains(character)),
         json_escaped(secret, HexCase::Upper, |character| "&<>+'\"`".contains(character)),
         json_escaped(secret, HexCase::Lower, |character| !character.is_ascii_alphanumeric()),
@@ -143,7 +145,7 @@ fn encoded_forms(secret: &str) -> Vec<Vec<u8>> {
         HEXUPPER.encode(bytes),
         BASE64.encode(bytes),
     ];
-    // What stands before and behind shares its first and last character with the secret; those are left.
+    // In Base64 the first and last character may also encode neighbouring bytes; those characters are not matched.
     for (before, skip) in [(&b""[..], 0), (b"\0", 2), (b"\0\0", 3)] {
         let shifted = [before, bytes].concat();
         let keep = shifted.len() * 8 / 6;
@@ -165,7 +167,7 @@ enum HexCase {
     Upper,
 }
 
-/// The inside of a JSON string in which some characters are written by their numbers.
+/// Returns the inside of a JSON string with some characters written as `\uXXXX`.
 fn json_escaped(text: &str, hex: HexCase, is_escaped: impl Fn(char) -> bool) -> String {
     let mut out = String::new();
     for character in text.chars() {
@@ -199,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_cut_in_every_form_a_server_could_echo() {
+    fn secret_is_redacted_in_every_encoding_a_server_could_return() {
         let secret = "s3cr/t\"k e?y+1".to_owned();
         let secrets = SecretRedactor::new([&secret]);
         let mut quoted = String::new();
@@ -217,23 +219,23 @@ mod tests {
             BASE64URL_NOPAD.encode(format!("me:{secret} and more").as_bytes()),
         ];
         for echo in echoes {
-            let cut = secrets.redact(Bytes::from(echo.clone()));
-            assert!(cut.windows(3).any(|part| part == b"***"), "{echo}");
-            let cut = String::from_utf8(cut.to_vec()).expect("text");
-            assert!(cut.len() < 24, "little more than what stands around it is left: {cut}");
+            let redacted = secrets.redact(Bytes::from(echo.clone()));
+            assert!(redacted.windows(3).any(|part| part == b"***"), "{echo}");
+            let redacted = String::from_utf8(redacted.to_vec()).expect("text");
+            assert!(redacted.len() < 24, "little more than the surrounding text is left: {redacted}");
         }
     }
 
     #[test]
-    fn a_secret_written_by_its_characters_numbers_is_cut() {
+    fn secret_with_unicode_escapes_is_redacted() {
         let secret = "qT+d8s9Yx+1/ab==".to_owned();
         let secrets = SecretRedactor::new([&secret]);
         let everything: String = secret.chars().map(|character| format!("\\u{:04x}", u32::from(character))).collect();
         for written in ["qT+d8s9Yx+1/ab\\u003d\\u003d", "qT\\u002bd8s9Yx\\u002B1\\/ab==", everything.as_str()] {
             let text = format!(r#"{{"a\\":"x","text":"key {written}\n end","n":1.10}}"#);
-            let cut = secrets.redact(text.into());
+            let redacted = secrets.redact(text.into());
             assert_eq!(
-                str::from_utf8(&cut).expect("text"),
+                str::from_utf8(&redacted).expect("text"),
                 r#"{"a\\":"x","text":"key ***\n end","n":1.10}"#,
                 "{written}"
             );
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn no_string_that_a_careful_reader_refuses_hides_a_secret() {
+    fn invalid_escapes_do_not_hide_a_secret() {
         let secret = "qT+d8s9Yx+1/ab==".to_owned();
         let secrets = SecretRedactor::new([&secret]);
         let hidden = r"qT\u002bd8s9Yx+1\/ab=\u003D";
@@ -267,15 +269,15 @@ mod tests {
                 format!(r#"{{"text":["{hidden}"],"b":"{odd}"}}"#),
                 format!(r#"{{"text":"q\T+d8s9Yx+1/ab==","b":"{odd}"}}"#),
             ] {
-                let cut = secrets.redact(Bytes::from(text.clone()));
-                let cut = str::from_utf8(&cut).expect("text");
-                assert!(cut.contains("***") && !cut.contains("d8s9Yx"), "{text}: {cut}");
+                let redacted = secrets.redact(Bytes::from(text.clone()));
+                let redacted = str::from_utf8(&redacted).expect("text");
+                assert!(redacted.contains("***") && !redacted.contains("d8s9Yx"), "{text}: {redacted}");
             }
         }
     }
 
     #[test]
-    fn a_text_without_a_secret_is_not_copied() {
+    fn text_without_a_secret_is_not_copied() {
         let secrets = SecretRedactor::new([&"longsecret".to_owned(), &"short".to_owned()]);
         let text = Bytes::from_static(b"a short answer");
         assert_eq!(secrets.redact(text.clone()).as_ptr(), text.as_ptr());

@@ -1,7 +1,7 @@
-//! A server that we run ourselves: a process, one JSON text on each line of its input and output.
+//! A stdio server: a process with one JSON message per line on its input and output.
 //!
-//! It is started through a keeper, a small process of our own program, which ends the server and everything it
-//! started when its input closes. That also happens when the gateway is killed and can do nothing about it any more.
+//! The process is started through a supervisor, a small process of our own program, which stops the server and all its
+//! descendants when its own input closes. That also works if the gateway is killed.
 
 mod pipes;
 mod stderr_tail;
@@ -24,29 +24,29 @@ use self::stderr_tail::StderrTail;
 use super::message_demux::{ConnectionScope, MessageDemux};
 use super::{SecretRedactor, SendError, ToolRegistry, Upstream};
 
-/// Messages that wait for a process that does not read; beyond that the callers wait.
+/// Messages queued for a process that does not read. Beyond that senders wait.
 const STDIN_QUEUE_LENGTH: usize = 64;
-/// How long we wait for the code after the output has ended.
+/// Time to wait for the exit code after the output has ended.
 const EXIT_CODE_TIMEOUT: Duration = Duration::from_millis(200);
-/// The code of a keeper whose server could not be started.
+/// Exit code of a supervisor that could not start the server.
 const EXIT_CODE_NOT_STARTED: i32 = 127;
-/// How long a keeper may take beyond what it grants the server.
+/// Time that a supervisor gets in addition to the server's grace periods.
 const SUPERVISOR_EXTRA_TIME: Duration = Duration::from_secs(5);
 
-/// What is configured of a server that we run.
+/// Configuration of a stdio server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UpstreamProcessConfig {
-    /// What is run, without a shell.
+    /// Program, started without a shell.
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// All of its environment.
+    /// Its whole environment.
     pub env: Vec<(String, String)>,
-    /// What must never be seen on the caller's side: the values that came from our environment.
+    /// The values taken from the gateway's environment. They must never reach a client.
     pub secrets: Vec<String>,
-    /// Where it runs; none for where the gateway does.
+    /// Working directory; `None` for that of the gateway.
     pub directory: Option<PathBuf>,
-    /// Time to end after its input was closed, and again after it was told to.
+    /// Time to exit after its input was closed, and again after the termination signal.
     pub grace: Duration,
 }
 
@@ -54,7 +54,7 @@ pub struct UpstreamProcessConfig {
 impl std::fmt::Debug for UpstreamProcessConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<&str> = self.env.iter().map(|(name, _)| name.as_str()).collect();
-        f.debug_struct("ChildConfig")
+        f.debug_struct("UpstreamProcessConfig")
             .field("program", &self.program)
             .field("environment", &names)
             .field("directory", &self.directory)
@@ -62,31 +62,31 @@ impl std::fmt::Debug for UpstreamProcessConfig {
     }
 }
 
-/// What starts and ends processes.
+/// Starts processes through the supervisor.
 #[derive(Debug, Clone)]
 pub(crate) struct ProcessSpawner {
-    /// The keeper's program and its first arguments.
+    /// The supervisor's program and first arguments.
     pub supervisor: Vec<OsString>,
     pub max_bytes: usize,
-    /// Counts lines that are no messages, and messages that belong to nobody.
+    /// Counts lines that are not messages, and messages without a receiver.
     pub dropped_messages: Counter,
 }
 
-/// A process that runs. It is ended when nobody has it any more.
+/// A running process. It is stopped when the last reference is dropped.
 #[derive(Debug)]
 pub(crate) struct ServerProcess {
     stdin_lines: mpsc::Sender<Bytes>,
     demux: Arc<MessageDemux>,
     stderr_tail: Arc<StderrTail>,
-    /// Those of its server, by which it is known.
+    /// The redactor of its server. Its address identifies the server's configuration.
     redactor: Arc<SecretRedactor>,
 }
 
 impl ServerProcess {
-    /// Starts one, for one session or for all requests that stand alone.
+    /// Starts a process for one session or for all stateless requests.
     ///
     /// # Errors
-    /// There are too many, it ended too often just now, or it cannot be started.
+    /// Too many processes are running, the process exited too often recently, or it cannot be started.
     pub fn start(
         upstream: &Upstream,
         config: &UpstreamProcessConfig,
@@ -94,12 +94,12 @@ impl ServerProcess {
         scope: ConnectionScope,
     ) -> Result<Arc<Self>, SendError> {
         let not_sent = |why: String| SendError::NotSent(why);
-        let room = Arc::clone(&upstream.process_slots).try_acquire_owned();
-        let room = room.map_err(|_| not_sent("too many processes of this server run".to_owned()))?;
+        let slot = Arc::clone(&upstream.process_slots).try_acquire_owned();
+        let slot = slot.map_err(|_| not_sent("too many processes of this server are running".to_owned()))?;
         upstream.restart_backoff.check_start_allowed().map_err(not_sent)?;
         let mut process = supervisor_command(config, spawner)
             .spawn()
-            .map_err(|error| not_sent(format!("the keeper of processes cannot be started: {error}")))?;
+            .map_err(|error| not_sent(format!("cannot start the process supervisor: {error}")))?;
         let (Some(input), Some(output), Some(errors)) =
             (process.stdin.take(), process.stdout.take(), process.stderr.take())
         else {
@@ -108,7 +108,7 @@ impl ServerProcess {
         let name = upstream.name().to_string();
         info!(server.name = name, "started `{}` for `{name}`", config.program);
         let (lines, queue) = mpsc::channel(STDIN_QUEUE_LENGTH);
-        // What one process offers says nothing of another: between their starts the program may have changed.
+        // Each session process has its own registry: the program may have changed between two starts.
         let registry = match scope {
             ConnectionScope::Session => Arc::default(),
             ConnectionScope::Shared => Arc::clone(&upstream.tool_registry),
@@ -126,49 +126,50 @@ impl ServerProcess {
         let (tail_lines, grace) = (Arc::clone(&stderr_tail), config.grace);
         tokio::spawn(async move {
             let broken = pipes::read_stdout(output, &reading).await;
-            let is_unwanted = reading.is_closed_locally();
-            // Most often it has ended by itself, and its code says whether it ever ran.
+            let is_closed_locally = reading.is_closed_locally();
+            // It has usually exited by itself, and the exit code says whether it ever ran.
             let ended = tokio::time::timeout(EXIT_CODE_TIMEOUT, process.wait()).await;
             let code = ended.ok().and_then(Result::ok).and_then(|status| status.code());
             reading.mark_ended(code == Some(EXIT_CODE_NOT_STARTED) && !reading.has_answered());
-            // Its input is closed now, so that it ends, by itself or by its keeper, which grants it the time thrice: to
-            // see the end, to heed the signal, and for what it has started.
+            // Its input is closed now, so it exits by itself or is stopped by the supervisor. That takes up to three
+            // grace
+            // periods: after the end of input, after the signal, and for the descendants.
             let ended = tokio::time::timeout(grace * 3 + SUPERVISOR_EXTRA_TIME, process.wait()).await;
             if ended.is_err() {
                 let _ = process.kill().await;
             }
             let _ = tokio::time::timeout(SUPERVISOR_EXTRA_TIME, tail).await;
-            // It takes its place among the processes until it is gone, not just until nobody wants it.
-            drop(room);
-            // One that was not given the time to answer has not failed.
-            if reading.has_answered() || !is_unwanted {
+            // The slot is held until the process is gone.
+            drop(slot);
+            // A process that was stopped before it could answer has not failed.
+            if reading.has_answered() || !is_closed_locally {
                 restarts.record_exit(reading.has_answered());
             }
-            let words = tail_lines.last().map(|line| format!(": {line}")).unwrap_or_default();
+            let last_line = tail_lines.last().map(|line| format!(": {line}")).unwrap_or_default();
             match broken {
-                Some(why) => warn!(server.name = name, "the process of `{name}` was ended: {why}"),
-                None => info!(server.name = name, "the process of `{name}` has ended{words}"),
+                Some(why) => warn!(server.name = name, "stopped the process of `{name}`: {why}"),
+                None => info!(server.name = name, "the process of `{name}` has exited{last_line}"),
             }
         });
         Ok(Arc::new(Self { stdin_lines: lines, demux, stderr_tail, redactor: Arc::clone(&upstream.secrets) }))
     }
 
-    /// Whether it has ended, or is about to.
+    /// Returns whether the process has exited or is being stopped.
     pub fn is_ended(&self) -> bool {
         self.demux.is_ended()
     }
 
-    /// Whether it runs for this server as it is configured now.
+    /// Returns whether the process was started for the current configuration of a server.
     pub fn belongs_to(&self, upstream: &Upstream) -> bool {
         Arc::ptr_eq(&self.redactor, &upstream.secrets)
     }
 
-    /// What it offers.
+    /// Returns the registry of its tools.
     pub fn tool_registry(&self) -> &Arc<ToolRegistry> {
         self.demux.tool_registry()
     }
 
-    /// Ends it, for all who have it.
+    /// Stops the process for all its users.
     pub fn stop(&self) {
         self.demux.close();
     }
@@ -177,7 +178,7 @@ impl ServerProcess {
         &self.demux
     }
 
-    /// Sends a message.
+    /// Queues a message, waiting for space in the queue.
     pub async fn send(&self, text: &Bytes) -> Result<(), SendError> {
         if self.is_ended() {
             return Err(self.not_sent_error());
@@ -185,9 +186,9 @@ impl ServerProcess {
         self.stdin_lines.send(to_line(text)).await.map_err(|_| self.not_sent_error())
     }
 
-    /// Sends a message that nobody waits for.
+    /// Queues a message without waiting.
     pub fn try_send(&self, text: Bytes) {
-        // One that does not even read will not hear it.
+        // If the queue is full, the process does not read and the message is dropped.
         let _ = self.stdin_lines.try_send(to_line(&text));
     }
 
@@ -197,8 +198,8 @@ impl ServerProcess {
 
     pub fn exit_message(&self) -> String {
         match self.stderr_tail.last() {
-            Some(line) => format!("the server's process has ended: {line}"),
-            None => "the server's process has ended".to_owned(),
+            Some(line) => format!("the server process has exited: {line}"),
+            None => "the server process has exited".to_owned(),
         }
     }
 }
@@ -225,7 +226,7 @@ fn supervisor_command(config: &UpstreamProcessConfig, spawner: &ProcessSpawner) 
     if let Some(directory) = &config.directory {
         command.current_dir(directory);
     }
-    // What a person types at our terminal is not meant for it.
+    // Signals from our terminal are not meant for the server.
     #[cfg(unix)]
     command.process_group(0);
     command

@@ -1,5 +1,6 @@
-//! A server that speaks only HTTP+SSE, the transport of 2024-11-05: what it says comes as events of one long answer,
-//! and what we say goes to the address that its first event names. The connection is the session.
+//! Client for servers that support only HTTP+SSE, the transport of revision 2024-11-05. Messages arrive on one long
+//! event
+//! stream and are sent by POST to the URL in its first event. The connection is the session.
 
 mod event_stream;
 
@@ -19,24 +20,24 @@ use super::http_client::UpstreamHttpClient;
 use super::message_demux::{ConnectionScope, MessageDemux};
 use super::{SecretRedactor, SendError, Upstream, UpstreamHttpConfig, UpstreamRequest, UpstreamRequestKind};
 
-/// Cancellations that wait to be sent; beyond that they are dropped.
+/// Cancellations queued for sending. Beyond that they are dropped.
 const NOTIFICATION_QUEUE_LENGTH: usize = 64;
-/// How long a server may take to take such a one.
+/// Time for the server to accept one.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Servers answer a POST about when they answer what it asks for; one that does not is not worth waiting for.
+/// Time to wait for the response to a POST after the reply has arrived. Servers send both at about the same time.
 const LATE_POST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A connection that is open. It is closed when nobody has it any more.
+/// An open connection. It is closed when the last reference is dropped.
 #[derive(Debug)]
 pub(crate) struct UpstreamSseConnection {
     post_target: Arc<SsePostTarget>,
     demux: Arc<MessageDemux>,
     notifications: mpsc::Sender<Bytes>,
-    /// Those of its server, by which it is known.
+    /// The redactor of its server. Its address identifies the server's configuration.
     redactor: Arc<SecretRedactor>,
 }
 
-/// The way of our messages.
+/// Where and how messages are posted.
 #[derive(Debug)]
 struct SsePostTarget {
     http: UpstreamHttpClient,
@@ -45,31 +46,31 @@ struct SsePostTarget {
 }
 
 impl UpstreamSseConnection {
-    /// Opens a connection; none if the server has no such stream.
+    /// Opens a connection; `None` if the server does not offer an event stream.
     ///
     /// # Errors
-    /// It has one that cannot be used: it names an address at another origin.
+    /// The stream names an endpoint at another origin.
     pub(super) async fn open(
         http: &UpstreamHttpClient,
         upstream: &Upstream,
         to: &UpstreamHttpConfig,
-        dropped: &Counter,
+        dropped_messages: &Counter,
     ) -> Result<Option<Arc<Self>>, SendError> {
         let opening = tokio::time::timeout(http.connect_time(), open_event_stream(http, upstream, to));
-        let Ok(Ok((mut stream, named))) = opening.await else { return Ok(None) };
-        let Some(endpoint) = gatelodge_mcp::http_headers::resolve_endpoint(&to.url, &named) else {
-            let what = "the server wants messages at an address that is not of its own origin";
+        let Ok(Ok((mut stream, endpoint))) = opening.await else { return Ok(None) };
+        let Some(endpoint) = gatelodge_mcp::http_headers::resolve_endpoint(&to.url, &endpoint) else {
+            let what = "the server names a message endpoint that is not of its own origin";
             return Err(SendError::InvalidResponse(what.to_owned()));
         };
         let name = upstream.name().to_string();
         let demux = Arc::new(MessageDemux::new(
             Arc::clone(&upstream.tool_registry),
             http.max_bytes(),
-            dropped.clone(),
+            dropped_messages.clone(),
             ConnectionScope::Session,
         ));
         let target = Arc::new(SsePostTarget { http: http.clone(), headers: upstream.headers().clone(), endpoint });
-        let (notes, queue) = mpsc::channel(NOTIFICATION_QUEUE_LENGTH);
+        let (notifications, queue) = mpsc::channel(NOTIFICATION_QUEUE_LENGTH);
         tokio::spawn(send_notifications(Arc::clone(&target), queue));
         let reading = Arc::clone(&demux);
         tokio::spawn(async move {
@@ -79,29 +80,24 @@ impl UpstreamSseConnection {
             };
             reading.mark_ended(false);
             match broken {
-                Some(why) => warn!(server.name = name, "the event stream of `{name}` was ended: {why}"),
+                Some(why) => warn!(server.name = name, "closed the event stream of `{name}`: {why}"),
                 None => info!(server.name = name, "the event stream of `{name}` has ended"),
             }
         });
-        Ok(Some(Arc::new(Self {
-            post_target: target,
-            demux,
-            notifications: notes,
-            redactor: Arc::clone(&upstream.secrets),
-        })))
+        Ok(Some(Arc::new(Self { post_target: target, demux, notifications, redactor: Arc::clone(&upstream.secrets) })))
     }
 
-    /// Whether nothing comes any more.
+    /// Returns whether the stream has ended.
     pub fn is_ended(&self) -> bool {
         self.demux.is_ended()
     }
 
-    /// Whether it goes to this server as it is configured now.
+    /// Returns whether the connection was opened for the current configuration of a server.
     pub fn belongs_to(&self, upstream: &Upstream) -> bool {
         Arc::ptr_eq(&self.redactor, &upstream.secrets)
     }
 
-    /// Ends it, for all who have it.
+    /// Closes the connection for all its users.
     pub fn close(&self) {
         self.demux.close();
     }
@@ -114,7 +110,7 @@ impl UpstreamSseConnection {
         "the connection to the server has ended".to_owned()
     }
 
-    /// Sends a message, and waits until it is taken.
+    /// Sends a message and waits until it is accepted.
     pub async fn send(&self, outgoing: UpstreamRequest) -> Result<(), SendError> {
         if self.is_ended() {
             return Err(SendError::NotSent(self.end_message()));
@@ -122,14 +118,14 @@ impl UpstreamSseConnection {
         post_message(&self.post_target, &self.demux, &self.redactor, outgoing).await
     }
 
-    /// Sends a message beside whatever comes of it.
+    /// Sends a message in its own task, so that replies can be read meanwhile.
     pub(super) fn spawn_post(&self, outgoing: UpstreamRequest) -> PendingPost {
         let (target, demux, secrets) =
             (Arc::clone(&self.post_target), Arc::clone(&self.demux), Arc::clone(&self.redactor));
-        let (waits, gone) = oneshot::channel::<()>();
+        let (waiter, waiter_gone) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
             let too_late = async {
-                let _ = gone.await;
+                let _ = waiter_gone.await;
                 tokio::time::sleep(LATE_POST_TIMEOUT).await;
             };
             tokio::select! {
@@ -137,12 +133,12 @@ impl UpstreamSseConnection {
                 () = too_late => Ok(()),
             }
         });
-        PendingPost { task, _waiter: waits }
+        PendingPost { task, _waiter: waiter }
     }
 
-    /// Sends a message that nobody waits for.
+    /// Queues a message without waiting.
     pub fn try_send(&self, text: Bytes) {
-        // One that takes nothing will not hear it.
+        // If the queue is full, the server does not accept messages and this one is dropped.
         let _ = self.notifications.try_send(text);
     }
 }
@@ -153,23 +149,23 @@ impl Drop for UpstreamSseConnection {
     }
 }
 
-/// A message on its way.
+/// A POST in progress.
 #[derive(Debug)]
 pub(super) struct PendingPost {
     task: JoinHandle<Result<(), SendError>>,
-    /// Dropped by who does not wait any more; the task hears it.
+    /// Dropped when the caller stops waiting; the task receives that.
     _waiter: oneshot::Sender<()>,
 }
 
 impl PendingPost {
-    /// Waits until it is taken.
+    /// Waits until the server accepts the message.
     pub async fn wait_until_accepted(&mut self) -> Result<(), SendError> {
         let broken = |_| Err(SendError::ConnectionLost("the message could not be sent".to_owned()));
         (&mut self.task).await.unwrap_or_else(broken)
     }
 }
 
-/// Opens the stream and waits for the address that its first event names.
+/// Opens the stream and waits for the `endpoint` event.
 async fn open_event_stream(
     http: &UpstreamHttpClient,
     upstream: &Upstream,
@@ -179,17 +175,17 @@ async fn open_event_stream(
         http.request(upstream.headers(), &to.url, UpstreamRequest::empty(UpstreamRequestKind::OpenStream)).await?;
     let mut stream = UpstreamEventStream::from_response(response, http.max_bytes())?;
     match stream.next_event().await? {
-        Some((SseEventKind::Endpoint, named)) => Ok((stream, String::from_utf8_lossy(&named).into_owned())),
-        _ => Err(SendError::InvalidResponse("the stream does not begin with an address for messages".to_owned())),
+        Some((SseEventKind::Endpoint, endpoint)) => Ok((stream, String::from_utf8_lossy(&endpoint).into_owned())),
+        _ => Err(SendError::InvalidResponse("the event stream does not start with an `endpoint` event".to_owned())),
     }
 }
 
-/// Hands out what comes until the stream ends. Why it was not read to its end.
+/// Routes messages until the stream ends. Returns a reason if it stopped earlier.
 async fn read_events(stream: &mut UpstreamEventStream, demux: &MessageDemux) -> Option<String> {
     loop {
         match stream.next_event().await {
             Ok(Some((SseEventKind::Message, message))) if demux.deliver(message.clone()) => {}
-            // The address is named once; another would be somebody else's.
+            // A second endpoint is ignored: only the first was checked.
             Ok(Some(_)) => demux.count_dropped(),
             Ok(None) | Err(SendError::ConnectionLost(_)) => return None,
             Err(error) => return Some(error.to_string()),
@@ -197,7 +193,7 @@ async fn read_events(stream: &mut UpstreamEventStream, demux: &MessageDemux) -> 
     }
 }
 
-/// Sends one message, which the server has to take.
+/// Posts one message, which the server must accept.
 async fn post_message(
     target: &SsePostTarget,
     demux: &MessageDemux,
@@ -208,14 +204,14 @@ async fn post_message(
     let status = posted.map_err(|error| error.redact(secrets))?;
     if status == StatusCode::NOT_FOUND {
         demux.mark_ended(false);
-        return Err(SendError::ConnectionLost("the server has forgotten the connection".to_owned()));
+        return Err(SendError::ConnectionLost("the server no longer knows the connection".to_owned()));
     }
     if status.is_success() { Ok(()) } else { Err(SendError::Status(status.as_u16())) }
 }
 
-async fn send_notifications(target: Arc<SsePostTarget>, mut notes: mpsc::Receiver<Bytes>) {
-    while let Some(note) = notes.recv().await {
-        let posting = target.http.post(&target.headers, &target.endpoint, UpstreamRequest::notification(note));
+async fn send_notifications(target: Arc<SsePostTarget>, mut notifications: mpsc::Receiver<Bytes>) {
+    while let Some(text) = notifications.recv().await {
+        let posting = target.http.post(&target.headers, &target.endpoint, UpstreamRequest::notification(text));
         let _ = tokio::time::timeout(NOTIFICATION_TIMEOUT, posting).await;
     }
 }

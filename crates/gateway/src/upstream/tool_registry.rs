@@ -1,4 +1,4 @@
-//! The tools that a server offers, as it said when it was last asked, and which of them were accepted.
+//! The tools of a server as last listed, compared with the pinned definitions.
 
 mod tool_list_cache;
 
@@ -22,17 +22,17 @@ use self::tool_list_cache::ToolListCache;
 use super::definition_fingerprint::fingerprint;
 use crate::tool_categories::ServerToolCategories;
 
-/// The most characters of a name, as the protocol wants it.
+/// Longest tool name that the specification recommends.
 const MAX_TOOL_NAME_CHARS: usize = 128;
 
-/// What a server offered when it was last asked, for all grants.
+/// The last tool listing of a server, shared by all grants.
 #[derive(Debug, Default)]
 pub(crate) struct ToolRegistry {
-    /// None before it was asked, and after it said that its tools changed.
+    /// `None` before the first listing and after a change was announced.
     current: ArcSwapOption<ToolListing>,
-    /// How often it said so. What was asked for before says nothing any more.
+    /// Number of invalidations. A listing requested before the latest one is stale.
     change_count: AtomicU64,
-    /// Held while it is asked, so that many calls ask once.
+    /// Held while the tools are listed, so that concurrent calls list once.
     pub refresh_lock: Mutex<()>,
 }
 
@@ -45,37 +45,37 @@ impl ToolRegistry {
         self.change_count.load(Ordering::Acquire)
     }
 
-    /// Keeps an offer that was asked for when `changes` was as given.
-    pub fn store(&self, listing: Arc<ToolListing>, changes: u64) {
+    /// Stores a listing that was requested when [`Self::change_count`] was `change_count`.
+    pub fn store(&self, listing: Arc<ToolListing>, change_count: u64) {
         self.current.store(Some(listing));
-        if self.change_count() != changes && !mutant!("stale-tool-list-kept") {
+        if self.change_count() != change_count && !mutant!("stale-tool-list-kept") {
             self.current.store(None);
         }
     }
 
-    /// The tools have changed, or what is accepted of them.
+    /// Drops the listing: the tools or their pins have changed.
     pub fn invalidate(&self) {
         self.change_count.fetch_add(1, Ordering::AcqRel);
         self.current.store(None);
     }
 }
 
-/// What a server offers.
+/// One listing of a server's tools.
 #[derive(Debug)]
 pub(crate) struct ToolListing {
     tools: HashMap<Box<str>, UpstreamTool>,
-    /// What those that were accepted can do.
+    /// Categories of the pinned tools.
     categories: Arc<ServerToolCategories>,
-    /// The pages that it was read from: the same bytes say the same again.
+    /// The pages it was parsed from. Equal pages need not be parsed again.
     pages: Vec<Bytes>,
-    /// The answer that the first of them came in.
+    /// The response that contained the first page.
     first_response: Option<PreviousResponse>,
-    /// What callers were given of it.
+    /// Lists that were sent to clients.
     pub list_cache: ToolListCache,
     pub listed_at: Instant,
 }
 
-/// An answer that was read, under an id of ours, and where its parts are.
+/// A response that was parsed, with the position of its parts.
 #[derive(Debug, Clone)]
 pub(crate) struct PreviousResponse {
     pub text: Bytes,
@@ -83,12 +83,12 @@ pub(crate) struct PreviousResponse {
 }
 
 impl PreviousResponse {
-    /// Whether another answer says the same under another id.
+    /// Returns whether another response is equal except for its id.
     pub fn is_same_except_id(&self, other: &Bytes) -> bool {
         is_same_buffer(&self.text, other) || self.spans.is_same_except_id(&self.text, other)
     }
 
-    /// Whether a piece of another answer, from `at` on, stands there in the same words; all of it stands under this id.
+    /// Returns whether a chunk at offset `at` of another response equals this response with the id `id`.
     pub fn matches_at(&self, at: usize, piece: &[u8], id: &RequestId<'_>) -> bool {
         let mut from = 0;
         self.with_id(id).into_iter().all(|part| {
@@ -99,13 +99,13 @@ impl PreviousResponse {
         })
     }
 
-    /// The answer under another id.
+    /// Returns the text with another id, in three parts.
     pub fn with_id<'t>(&'t self, id: &'t RequestId<'_>) -> [&'t [u8]; 3] {
-        let [before, behind] = self.spans.split_at_id(&self.text);
-        [before, id.raw().as_bytes(), behind]
+        let [before, after] = self.spans.split_at_id(&self.text);
+        [before, id.raw().as_bytes(), after]
     }
 
-    /// Whether another answer, of which nothing was read, says the same under this id.
+    /// Returns whether an unparsed response is equal and has the id `id`.
     pub fn is_same_with_id(&self, id: &RequestId<'_>, other: &Bytes) -> bool {
         let is_under_id = self.spans.id_bytes(other) == Some(id.raw().as_bytes());
         let is_taken_anyway = mutant!("list-matched-under-any-id") && id.as_str().is_some();
@@ -114,28 +114,27 @@ impl PreviousResponse {
     }
 }
 
-/// Whether two are the same place in memory, so that nobody has to look what stands there.
+/// Returns whether two slices share their memory, so that comparing bytes is unnecessary.
 fn is_same_buffer(one: &Bytes, other: &Bytes) -> bool {
     (one.as_ptr(), one.len()) == (other.as_ptr(), other.len())
 }
 
-/// One tool of an offer.
+/// One tool of a listing.
 #[derive(Debug)]
 pub(crate) struct UpstreamTool {
-    /// The fingerprint of its definition.
+    /// Fingerprint of the definition.
     pub fingerprint: Arc<str>,
-    /// How it stands to what was accepted.
+    /// Comparison with the pinned definition.
     pub pin_state: Definition,
-    /// Which of its arguments travel in the head as well.
+    /// Arguments that are also sent as `Mcp-Param-*` headers.
     pub param_headers: Result<ParamHeaderMapping, ParamHeaderError>,
     definition: Box<str>,
-    /// Compiled when a rule first asks for it; none if it cannot be used.
+    /// Compiled on first use; `None` if the schema is invalid.
     schema: OnceLock<Option<InputSchema>>,
 }
 
 impl ToolListing {
-    /// Takes the definitions of all pages of a list, as they are written. Of two with one name the first counts.
-    /// Nothing is accepted yet.
+    /// Parses all pages of a list. The first of several tools with the same name is used. Pins are not compared yet.
     pub fn from_pages(pages: &[Bytes], limits: &JsonLimits) -> Self {
         let mut tools = HashMap::default();
         for document in pages.iter().filter_map(|page| read(page, limits).ok()) {
@@ -154,44 +153,45 @@ impl ToolListing {
         }
     }
 
-    /// Keeps the answer that the first page came in.
+    /// Adds the response that contained the first page.
     pub fn with_first_response(self, first: Option<PreviousResponse>) -> Self {
         Self { first_response: first, ..self }
     }
 
-    /// Whether these pages say what this offer was read from.
+    /// Returns whether this listing was parsed from equal pages.
     pub fn is_from_pages(&self, pages: &[Bytes]) -> bool {
         let is_same = |(own, page): (&Bytes, &Bytes)| is_same_buffer(own, page) || own == page;
         self.pages.len() == pages.len() && self.pages.iter().zip(pages).all(is_same)
     }
 
-    /// The answer that it was read from, if it was read from one alone.
+    /// Returns the response it was parsed from, if there was only one page.
     pub fn single_response(&self) -> Option<&PreviousResponse> {
         self.first_response.as_ref().filter(|_| self.pages.len() == 1)
     }
 
-    /// Whether an answer is the one that the first page came in, or says the same under another id.
-    pub fn starts_with_response(&self, answer: &Bytes) -> bool {
-        self.first_response.as_ref().is_some_and(|first| first.is_same_except_id(answer))
+    /// Returns whether a response equals that of the first page, except for its id.
+    pub fn starts_with_response(&self, response: &Bytes) -> bool {
+        self.first_response.as_ref().is_some_and(|first| first.is_same_except_id(response))
     }
 
     pub fn find_tool(&self, name: &str) -> Option<&UpstreamTool> {
         self.tools.get(name)
     }
 
-    /// Tools whose arguments cannot be mirrored as they want it, and why.
+    /// Returns the tools whose `Mcp-Param-*` headers are invalid, with the reason.
     pub fn tools_without_param_headers(&self) -> impl Iterator<Item = (&str, &ParamHeaderError)> {
         self.tools.iter().filter_map(|(name, tool)| Some((&**name, tool.param_headers.as_ref().err()?)))
     }
 
-    /// Tools that were accepted, though the protocol would not choose their names. They are listed and called all the same:
-    /// it says only that names should be so, and a client that does not take them says so itself.
+    /// Returns the pinned tools whose names do not follow the specification's recommendation. They are listed and
+    /// callable
+    /// all the same: it is only a recommendation, and a client that rejects them reports it itself.
     pub fn unconventional_names(&self) -> impl Iterator<Item = &str> {
         let accepted = self.tools.iter().filter(|(_, tool)| tool.pin_state == Definition::Accepted);
         accepted.map(|(name, _)| &**name).filter(|name| !is_conventional_name(name))
     }
 
-    /// The definitions, for keeping; by name.
+    /// Returns the definitions for storing, sorted by name.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
         let definition = |(name, tool): (&str, &UpstreamTool)| ToolDefinition {
             name: name.to_owned(),
@@ -203,12 +203,12 @@ impl ToolListing {
         all
     }
 
-    /// What a tool can do, as its accepted definition says.
+    /// Returns the category of a tool's pinned definition.
     pub fn category(&self, name: &str) -> Category {
         self.categories.category(if mutant!("tool-category-ignored") { "" } else { name })
     }
 
-    /// Finds out how each tool stands to what was accepted.
+    /// Compares each tool with its pinned definition.
     pub fn compare_with_pins(&mut self, known: &ServerTools, categories: Arc<ServerToolCategories>) {
         self.categories = categories;
         let accepted = known.pinned.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition.fingerprint));
@@ -224,7 +224,7 @@ impl ToolListing {
     }
 }
 
-/// Whether a name is as the protocol wants it.
+/// Returns whether a name follows the specification's recommendation.
 fn is_conventional_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     (1..=MAX_TOOL_NAME_CHARS).contains(&name.len()) && name.bytes().all(fits)
@@ -243,7 +243,7 @@ impl UpstreamTool {
         }
     }
 
-    /// The input schema, if it can be used.
+    /// Returns the input schema, if it is valid.
     pub fn schema(&self) -> Option<&InputSchema> {
         let compile = || {
             let document = read(self.definition.as_bytes(), &JsonLimits::REPLY).ok()?;
@@ -260,10 +260,10 @@ mod tests {
 
     use super::*;
 
-    /// A generator of numbers that look random, the same each time.
-    struct Dice(u64);
+    /// A deterministic pseudo-random generator.
+    struct TestRandom(u64);
 
-    impl Dice {
+    impl TestRandom {
         fn below(&mut self, end: usize) -> usize {
             self.0 ^= self.0 << 13;
             self.0 ^= self.0 >> 7;
@@ -273,106 +273,107 @@ mod tests {
     }
 
     fn definition() -> Json {
-        json!({"name": "pay", "title": "Pay", "description": "Pays somebody.", "inputSchema": {"type": "object",
+        json!({"name": "pay", "title": "Pay", "description": "Pays a person.", "inputSchema": {"type": "object",
             "properties": {"to": {"type": "string"}, "amount": {"type": "number", "maximum": 100.0}}, "required": ["to", "amount"]},
             "outputSchema": {"type": "object"}, "annotations": {"readOnlyHint": false, "destructiveHint": true},
             "icons": [{"src": "https://a.example/i.png"}], "_meta": {"v": 1, "deep": {"list": [1, 2, {"x": null}]}}})
     }
 
-    /// Every place in a value, as JSON pointers.
-    fn places(value: &Json, here: &str, out: &mut Vec<String>) {
+    /// Collects the JSON pointers of all values.
+    fn pointers(value: &Json, here: &str, out: &mut Vec<String>) {
         out.push(here.to_owned());
         match value {
             Json::Object(members) => {
-                members.iter().for_each(|(name, value)| places(value, &format!("{here}/{name}"), out));
+                members.iter().for_each(|(name, value)| pointers(value, &format!("{here}/{name}"), out));
             }
             Json::Array(elements) => {
-                elements.iter().enumerate().for_each(|(at, value)| places(value, &format!("{here}/{at}"), out));
+                elements.iter().enumerate().for_each(|(at, value)| pointers(value, &format!("{here}/{at}"), out));
             }
             _ => {}
         }
     }
 
-    /// Changes one thing: a value, a letter of a text, a member more or less.
-    fn change(definition: &mut Json, dice: &mut Dice) {
+    /// Makes one change: a value, a letter of a string, one member more.
+    fn change(definition: &mut Json, random: &mut TestRandom) {
         let mut all = Vec::new();
-        places(definition, "", &mut all);
-        let place = all.swap_remove(1 + dice.below(all.len() - 1));
-        let is_name = place == "/name";
-        let value = definition.pointer_mut(&place).expect("a place");
-        match (dice.below(4), &mut *value) {
-            (0, Json::Object(members)) => drop(members.insert(format!("x{}", dice.below(1_000)), json!(1))),
-            (1, Json::Array(elements)) => elements.push(json!(dice.below(1_000))),
+        pointers(definition, "", &mut all);
+        let pointer = all.swap_remove(1 + random.below(all.len() - 1));
+        let is_name = pointer == "/name";
+        let value = definition.pointer_mut(&pointer).expect("a value");
+        match (random.below(4), &mut *value) {
+            (0, Json::Object(members)) => drop(members.insert(format!("x{}", random.below(1_000)), json!(1))),
+            (1, Json::Array(elements)) => elements.push(json!(random.below(1_000))),
             (_, Json::String(text)) if !is_name => {
-                text.push(char::from(b'a' + u8::try_from(dice.below(26)).expect("small")))
+                text.push(char::from(b'a' + u8::try_from(random.below(26)).expect("small")))
             }
             (_, Json::String(_)) => {
-                definition.as_object_mut().expect("an object").insert("new".to_owned(), json!(dice.below(9)));
+                definition.as_object_mut().expect("an object").insert("new".to_owned(), json!(random.below(9)));
             }
-            (_, Json::Number(_)) => *value = json!(dice.below(1_000) + 1_000),
+            (_, Json::Number(_)) => *value = json!(random.below(1_000) + 1_000),
             (_, Json::Bool(flag)) => *flag = !*flag,
-            _ => *value = json!(format!("other {}", dice.below(1_000))),
+            _ => *value = json!(format!("other {}", random.below(1_000))),
         }
     }
 
-    /// The same with members in another order, and with white space.
-    fn shuffled(value: &Json, dice: &mut Dice) -> String {
+    /// Writes an equal value with another order of members and more white space.
+    fn shuffled(value: &Json, random: &mut TestRandom) -> String {
         match value {
             Json::Object(members) => {
                 let mut members: Vec<String> = members
                     .iter()
-                    .map(|(name, value)| format!(" {} : {}", json!(name), shuffled(value, dice)))
+                    .map(|(name, value)| format!(" {} : {}", json!(name), shuffled(value, random)))
                     .collect();
-                let turn = dice.below(members.len().max(1));
+                let turn = random.below(members.len().max(1));
                 members.rotate_left(turn);
                 format!("{{{}\n}}", members.join(","))
             }
             Json::Array(elements) => {
-                let elements: Vec<String> = elements.iter().map(|value| shuffled(value, dice)).collect();
+                let elements: Vec<String> = elements.iter().map(|value| shuffled(value, random)).collect();
                 format!("[ {}]", elements.join(" ,"))
             }
             plain => plain.to_string(),
         }
     }
 
-    fn offer(definitions: &[String]) -> ToolListing {
+    fn listing_of(definitions: &[String]) -> ToolListing {
         ToolListing::from_pages(&[format!(r#"{{"tools":[{}]}}"#, definitions.join(",")).into()], &JsonLimits::REPLY)
     }
 
     #[test]
-    fn every_change_of_a_definition_is_seen_and_another_order_is_none() {
+    fn every_change_of_a_definition_is_detected_and_reordering_is_not_a_change() {
         let (accepted, other) = (definition(), json!({"name": "read", "inputSchema": {}}));
-        let known = offer(&[accepted.to_string(), other.to_string()]).definitions().into_iter().map(|definition| {
-            PinnedDefinition { definition, accepted_at: jiff::Timestamp::UNIX_EPOCH, accepted_by: String::new() }
-        });
+        let known =
+            listing_of(&[accepted.to_string(), other.to_string()]).definitions().into_iter().map(|definition| {
+                PinnedDefinition { definition, accepted_at: jiff::Timestamp::UNIX_EPOCH, accepted_by: String::new() }
+            });
         let known = ServerTools { pinned: known.collect(), offered: Vec::new(), category_overrides: Vec::new() };
-        let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
-        let standing = |offered: &[String]| {
-            let mut listing = offer(offered);
+        let mut random = TestRandom(0x9e37_79b9_7f4a_7c15);
+        let pin_states = |offered: &[String]| {
+            let mut listing = listing_of(offered);
             listing.compare_with_pins(&known, Arc::default());
             (listing.find_tool("pay").map(|tool| tool.pin_state), listing.find_tool("read").map(|tool| tool.pin_state))
         };
         let accepted_both = (Some(Definition::Accepted), Some(Definition::Accepted));
         for round in 0..10_000 {
             let mut changed = accepted.clone();
-            change(&mut changed, &mut dice);
+            change(&mut changed, &mut random);
             assert_ne!(changed, accepted, "round {round}");
-            let offered = [shuffled(&changed, &mut dice), other.to_string()];
-            assert_eq!(standing(&offered).0, Some(Definition::Changed), "round {round}: {changed}");
-            let same = [shuffled(&other, &mut dice), shuffled(&accepted, &mut dice)];
-            assert_eq!(standing(&same), accepted_both, "round {round}: {same:?}");
+            let offered = [shuffled(&changed, &mut random), other.to_string()];
+            assert_eq!(pin_states(&offered).0, Some(Definition::Changed), "round {round}: {changed}");
+            let same = [shuffled(&other, &mut random), shuffled(&accepted, &mut random)];
+            assert_eq!(pin_states(&same), accepted_both, "round {round}: {same:?}");
         }
     }
 
     #[test]
-    fn an_offer_asked_for_before_a_change_is_not_kept() {
-        let offers = ToolRegistry::default();
+    fn listing_requested_before_a_change_is_dropped() {
+        let registry = ToolRegistry::default();
         let listing = || Arc::new(ToolListing::from_pages(&[], &JsonLimits::REPLY));
-        let before = offers.change_count();
-        offers.invalidate();
-        offers.store(listing(), before);
-        assert!(offers.current().is_none());
-        offers.store(listing(), offers.change_count());
-        assert!(offers.current().is_some());
+        let before = registry.change_count();
+        registry.invalidate();
+        registry.store(listing(), before);
+        assert!(registry.current().is_none());
+        registry.store(listing(), registry.change_count());
+        assert!(registry.current().is_some());
     }
 }

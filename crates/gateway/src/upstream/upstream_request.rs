@@ -1,4 +1,4 @@
-//! A message on its way to an upstream, and the upstream's end of a session.
+//! A request to an upstream, and the upstream end of a session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,40 +17,41 @@ use super::{SecretRedactor, Upstream, UpstreamTransport};
 use crate::message_body::MessageBody;
 use crate::request_trace::UpstreamSpanContext;
 
-/// Why an upstream gave no answer.
+/// Error of a request without a usable response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SendError {
-    /// No connection; not one byte of the request was written.
+    /// Not connected; no byte of the request was written.
     #[error("not sent: {0}")]
     NotSent(String),
-    /// The connection broke; the request may have been carried out.
+    /// The connection was lost; the request may have been executed.
     #[error("{0}")]
     ConnectionLost(String),
-    /// What came is no answer that can be passed on, in words of ours; the request may have been carried out.
+    /// The response cannot be forwarded; the request may have been executed. The text is the gateway's own.
     #[error("{0}")]
     InvalidResponse(String),
-    /// It took too long; the request may have been carried out.
-    #[error("no answer in time")]
+    /// The deadline passed; the request may have been executed.
+    #[error("no response in time")]
     Timeout,
-    /// It did not say in this time how it speaks, or did not shake hands; nothing of a call was sent.
+    /// Probing the protocol or the handshake took too long; the call itself was not sent.
     #[error("the server did not answer the handshake within {0:?}")]
     HandshakeTimeout(Duration),
-    /// It answered with an HTTP status that says no.
+    /// The HTTP status is an error.
     #[error("HTTP status {0}")]
     Status(u16),
-    /// It had forgotten the session, which was opened anew. It has most likely not looked at the request, but who knows.
+    /// The server had lost the session, which was reopened. It has probably not executed the request, but that is not
+    /// certain.
     #[error("the server had forgotten the session")]
     SessionExpired,
-    /// Nobody is to blame: the caller did not wait.
-    #[error("the caller did not wait for the answer")]
+    /// The client disconnected or cancelled.
+    #[error("the client did not wait for the response")]
     ClientGone,
-    /// It answered with what the client has not declared that it takes.
+    /// The server used a capability that the client has not declared.
     #[error("the server {action}: {required_capability}")]
     MissingCapability { action: &'static str, required_capability: &'static str },
 }
 
 impl SendError {
-    /// What the log says of a message that ended so.
+    /// Returns the outcome for the call record.
     pub fn outcome(&self) -> CallOutcome {
         match self {
             Self::NotSent(_) => CallOutcome::NotSent,
@@ -64,7 +65,7 @@ impl SendError {
         }
     }
 
-    /// The same where the call itself was sent before: it may have been carried out, whatever was not sent now.
+    /// Converts the error of a follow-up request: the call itself was sent, so it may have been executed.
     pub fn after_call_sent(self) -> Self {
         match self {
             Self::NotSent(why) if !mutant!("follow-up-failure-counts-as-unsent") => Self::ConnectionLost(why),
@@ -72,7 +73,7 @@ impl SendError {
         }
     }
 
-    /// One word for it, for those who count.
+    /// Returns the error type for spans.
     pub fn metric_label(&self) -> String {
         match self {
             Self::NotSent(_) => "not_sent".to_owned(),
@@ -86,7 +87,7 @@ impl SendError {
         }
     }
 
-    /// Cuts what the upstream gave back of our secrets.
+    /// Redacts secrets that the upstream has returned.
     pub fn redact(self, secrets: &SecretRedactor) -> Self {
         match self {
             Self::NotSent(why) => Self::NotSent(secrets.redact_text(&why)),
@@ -98,42 +99,42 @@ impl SendError {
     }
 }
 
-/// The upstream's end of a session.
+/// The upstream end of a session.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum UpstreamLink {
-    /// There is none: before the handshake, for a server without sessions, or because requests stand alone.
+    /// No session: before the handshake, for a server without sessions, or with the stateless protocol.
     #[default]
     NoSession,
-    /// There was one in another life of the gateway. Nothing can be sent until it is opened anew.
+    /// A restored session. It must be reopened before anything is sent.
     NotOpened,
     /// A session over HTTP.
     Http(Arc<UpstreamHttpSession>),
-    /// A process of the session's own.
+    /// A process that belongs to the session.
     Process(Arc<ServerProcess>),
-    /// A connection of the session's own, by HTTP+SSE.
+    /// An HTTP+SSE connection that belongs to the session.
     Sse(Arc<UpstreamSseConnection>),
 }
 
-/// A session over HTTP. Another address than the one where it was opened knows nothing of it.
+/// A session over HTTP. It is valid only at the URL where it was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UpstreamHttpSession {
-    /// The id that the server gave; some give none.
+    /// The session id; some servers assign none.
     pub id: Option<HeaderValue>,
     pub url: Uri,
 }
 
 impl UpstreamLink {
-    /// A session over HTTP.
+    /// Creates a session over HTTP.
     pub fn http(id: Option<HeaderValue>, at: &Uri) -> Self {
         Self::Http(Arc::new(UpstreamHttpSession { id, url: at.clone() }))
     }
 
-    /// Whether it is a session over HTTP that the server gave no id.
+    /// Returns whether it is an HTTP session without an id.
     pub fn has_no_session_id(&self) -> bool {
         matches!(self, Self::Http(own) if own.id.is_none())
     }
 
-    /// The same as what a server's handshake began.
+    /// Returns the link to keep after a handshake.
     pub fn after_handshake(self, upstream: &Upstream) -> Self {
         match (self, &upstream.config().transport) {
             (Self::NoSession, UpstreamTransport::Http(to)) => Self::http(None, &to.url),
@@ -142,7 +143,7 @@ impl UpstreamLink {
         }
     }
 
-    /// Whether it has ended, or was never opened.
+    /// Returns whether it has ended or was never opened.
     pub fn is_ended(&self) -> bool {
         match self {
             Self::Process(process) => process.is_ended(),
@@ -152,8 +153,9 @@ impl UpstreamLink {
         }
     }
 
-    /// Ends it where all that is said shares a line, a call was given up there that the server may ask something for yet,
-    /// and nobody else waits.
+    /// Closes a multiplexed connection on which the server may still send requests for an abandoned call, if nothing
+    /// else is
+    /// pending.
     pub fn close_if_abandoned(&self) {
         match self {
             Self::Process(process) => process.demux().close_if_abandoned(),
@@ -162,7 +164,7 @@ impl UpstreamLink {
         }
     }
 
-    /// Whether all that is said shares a line, and somebody waits there for the answer to a call.
+    /// Returns whether a call is pending on a multiplexed connection.
     pub fn has_pending_call(&self) -> bool {
         match self {
             Self::Process(process) => process.demux().has_pending_call(),
@@ -171,7 +173,7 @@ impl UpstreamLink {
         }
     }
 
-    /// Whether it goes to the server as it is configured now.
+    /// Returns whether it was opened for the current configuration of a server.
     pub fn belongs_to(&self, upstream: &Upstream) -> bool {
         match self {
             Self::Process(process) => process.belongs_to(upstream),
@@ -186,8 +188,7 @@ impl UpstreamLink {
         }
     }
 
-    /// Whether it has to be opened before anything can be sent: it was in another life of the gateway, or is a session
-    /// at another address.
+    /// Returns whether it must be reopened before sending: the session was restored, or belongs to another URL.
     pub fn needs_reopen(&self, upstream: &Upstream) -> bool {
         match self {
             Self::NotOpened => true,
@@ -197,60 +198,59 @@ impl UpstreamLink {
     }
 }
 
-/// The same header in memory of its own. What comes from a connection is a piece of all that was read with it, and keeps
-/// that for as long as it is kept.
+/// Copies a header value. A received value shares the read buffer and would keep it alive.
 fn unshared_header(value: &HeaderValue) -> HeaderValue {
     HeaderValue::from_bytes(value.as_bytes()).unwrap_or_else(|_| value.clone())
 }
 
-/// Whether two URLs are the same. Nearly always they are so to the letter, which is found out quickly.
+/// Returns whether two URLs are equal. Compares the text first, which is fast and nearly always sufficient.
 fn is_same_url(one: &Uri, other: &Uri) -> bool {
-    let to_the_letter = one.scheme() == other.scheme()
+    let is_same_text = one.scheme() == other.scheme()
         && one.authority().map(|own| own.as_str()) == other.authority().map(|own| own.as_str())
         && one.path_and_query().map(|own| own.as_str()) == other.path_and_query().map(|own| own.as_str());
-    to_the_letter || one == other
+    is_same_text || one == other
 }
 
-/// What is to be done at an upstream.
+/// Kind of a request to an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UpstreamRequestKind {
-    /// Take a message.
+    /// Send a message.
     SendMessage,
-    /// Let us hear what belongs to no request.
+    /// Open the standalone stream.
     OpenStream,
-    /// Forget the session.
+    /// End the session.
     EndSession,
 }
 
-/// A message on its way to an upstream.
+/// A request to an upstream.
 #[derive(Debug, Clone)]
 pub(crate) struct UpstreamRequest {
     pub kind: UpstreamRequestKind,
     pub body: MessageBody,
     pub session_link: UpstreamLink,
     pub revision: Option<Revision>,
-    /// The id of a request, under which its answer comes. None for what wants no answer.
+    /// JSON-RPC id of a request; `None` for a notification or response.
     pub call: Option<gatelodge_store::CallId>,
-    /// What the stateless revision wants in the head: the method, and what it is about.
+    /// Headers of the stateless protocol: method and subject.
     pub stateless_headers: Option<StatelessHeaders>,
-    /// What it wants there of a call's arguments, if there is any.
+    /// `Mcp-Param-*` headers of a call, if any.
     pub param_headers: Option<Box<HeaderMap>>,
-    /// The last event that we have of a stream that is to go on.
+    /// Last event id of a stream to resume.
     pub last_event_id: Option<HeaderValue>,
-    /// Our span, if it belongs to a trace.
+    /// The gateway's span, if the request belongs to a trace.
     pub span: Option<Box<UpstreamSpanContext>>,
-    /// Whether an upstream may ask its client something before it answers: it is a call, and not a list.
+    /// Whether the upstream may send requests to the client before it responds. True for calls, not for lists.
     pub may_send_requests: bool,
 }
 
-/// The way back to a stream that answers a message.
+/// What is needed to resume the event stream of a response.
 #[derive(Debug)]
 pub(crate) struct ResumeTarget {
     pub session_link: UpstreamLink,
     pub revision: Option<Revision>,
 }
 
-/// The head of a stateless request, made from the body that was judged.
+/// Headers of a stateless request, derived from the body that was evaluated.
 #[derive(Debug, Clone)]
 pub(crate) struct StatelessHeaders {
     pub method: String,
@@ -258,7 +258,7 @@ pub(crate) struct StatelessHeaders {
 }
 
 impl UpstreamRequest {
-    /// A message that wants no answer.
+    /// Creates a message without a response.
     pub fn notification(body: impl Into<MessageBody>) -> Self {
         let body = body.into();
         Self {
@@ -275,21 +275,21 @@ impl UpstreamRequest {
         }
     }
 
-    /// A request, whose id in the body is that of the call.
+    /// Creates a request whose JSON-RPC id is the call id.
     pub fn request(body: impl Into<MessageBody>, call: gatelodge_store::CallId) -> Self {
         Self { call: Some(call), ..Self::notification(body) }
     }
 
-    /// The same in a span of ours, which the body names if the caller named one.
+    /// Adds a span, which the body names if the client's message named one.
     pub fn with_span(self, span: Option<UpstreamSpanContext>) -> Self {
         Self { span: span.map(Box::new), ..self }
     }
 
-    /// Whether it begins a session.
+    /// Returns whether the request is `initialize`.
     pub fn is_handshake(&self) -> bool {
-        let may_be =
+        let may_be_handshake =
             self.kind == UpstreamRequestKind::SendMessage && self.call.is_some() && self.stateless_headers.is_none();
-        may_be
+        may_be_handshake
             && matches!(read_client_message(&self.body.clone().into_bytes(), &JsonLimits::REQUEST),
                 Ok(ClientMessage::Request(request)) if *request.method() == Method::Initialize)
     }
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_that_is_kept_does_not_keep_what_was_read_with_it() {
+    fn kept_session_id_does_not_keep_the_read_buffer() {
         let read = Bytes::from(vec![b'x'; 8 << 10]);
         let id = HeaderValue::from_maybe_shared(read.slice(100..132)).expect("a header");
         let kept = unshared_header(&id);

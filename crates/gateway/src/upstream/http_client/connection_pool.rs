@@ -1,5 +1,6 @@
-//! Connections over HTTP that are used again, by where they lead. Most requests find one that is free, so that costs
-//! little: a look at a table, and no task of its own.
+//! Pool of HTTP connections by origin.
+//!
+//! Most requests find an idle connection. Reusing one costs a map look-up and no task.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,14 +19,14 @@ use super::connector::Connector;
 use crate::http_server::listener::MAX_READ_BYTES;
 use crate::message_body::MessageBody;
 
-/// Connections to one origin that are kept though nobody uses them.
+/// Idle connections kept per origin.
 const MAX_IDLE_CONNECTIONS_PER_ORIGIN: usize = 512;
-/// Servers often close after 5 s or more without use; below that a kept connection is rarely stale.
+/// Servers often close connections after 5 s or more of idle time; a shorter timeout makes stale connections rare.
 const CONNECTION_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 type PooledConnection = SendRequest<MessageBody>;
 
-/// Connections over HTTP, with or without TLS.
+/// A pool of HTTP connections with or without TLS.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpConnectionPool(Arc<ConnectionPoolInner>);
 
@@ -35,23 +36,23 @@ struct ConnectionPoolInner {
     idle: Mutex<IdleConnections>,
 }
 
-/// Why a request got no answer.
+/// Error of a request without a response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpRequestError {
-    /// No connection; not one byte of the request was written.
+    /// Connecting failed; no byte of the request was written.
     #[error("cannot connect")]
     Connect(#[source] Box<dyn Error + Send + Sync>),
-    /// The connection broke; the request may have been carried out.
-    #[error("the connection broke")]
+    /// The connection was lost; the request may have been executed.
+    #[error("the connection was lost")]
     ConnectionLost(#[source] hyper::Error),
 }
 
-/// Connections that nobody uses, by the authority they lead to.
+/// Idle connections by authority.
 #[derive(Debug, Default)]
 struct IdleConnections {
     plain: HashMap<Box<str>, Vec<IdleConnection>>,
     tls: HashMap<Box<str>, Vec<IdleConnection>>,
-    /// Whether a task looks after those that get old.
+    /// Whether a task removes expired connections.
     has_sweep_task: bool,
 }
 
@@ -61,7 +62,7 @@ struct IdleConnection {
     idle_since: Instant,
 }
 
-/// Where a connection leads.
+/// Scheme and authority of a connection.
 struct ConnectionOrigin {
     is_secure: bool,
     authority: Authority,
@@ -72,11 +73,12 @@ impl HttpConnectionPool {
         Self(Arc::new(ConnectionPoolInner { connector, idle: Mutex::default() }))
     }
 
-    /// Sends a request to where its URL says, and gives the beginning of the answer.
+    /// Sends a request to the host of its URL and returns the start of the response.
     ///
     /// # Errors
-    /// There is none. Nothing is sent a second time: another connection is tried only where a kept one was closed before
-    /// anything of the request was written.
+    /// There was no response. Nothing is sent twice: another connection is tried only if an idle one was closed before
+    /// any byte
+    /// of the request was written.
     pub async fn request(self, mut request: Request<MessageBody>) -> Result<Response<Incoming>, HttpRequestError> {
         let Some(origin) = ConnectionOrigin::of(request.uri()) else {
             return Err(HttpRequestError::Connect("the URL has no host".into()));
@@ -106,12 +108,12 @@ impl HttpConnectionPool {
         self.0.idle().take(origin)
     }
 
-    /// Keeps a connection for the next request, when the answer to this one has been read.
+    /// Returns a connection to the pool when the response has been read.
     fn reuse_after(
         self,
         origin: ConnectionOrigin,
         mut connection: PooledConnection,
-        answer: Response<Incoming>,
+        response: Response<Incoming>,
     ) -> Response<Incoming> {
         if connection.is_ready() {
             self.put_back(&origin, connection);
@@ -122,7 +124,7 @@ impl HttpConnectionPool {
                 }
             });
         }
-        answer
+        response
     }
 
     fn put_back(&self, origin: &ConnectionOrigin, connection: PooledConnection) {
@@ -140,7 +142,7 @@ impl ConnectionPoolInner {
     }
 }
 
-/// Closes what nobody has used for too long, as long as there is something.
+/// Closes expired connections, as long as there are idle ones.
 async fn sweep_idle(pool: Weak<ConnectionPoolInner>) {
     loop {
         tokio::time::sleep(CONNECTION_IDLE_TIMEOUT).await;
@@ -159,10 +161,10 @@ impl IdleConnections {
         if origin.is_secure { &mut self.tls } else { &mut self.plain }
     }
 
-    /// The one that was used last, if it can still be used.
+    /// Returns the most recently used connection that is still usable.
     fn take(&mut self, origin: &ConnectionOrigin) -> Option<PooledConnection> {
-        let unused = self.by_authority(origin).get_mut(origin.authority.as_str())?;
-        while let Some(last) = unused.pop() {
+        let idle = self.by_authority(origin).get_mut(origin.authority.as_str())?;
+        while let Some(last) = idle.pop() {
             if last.is_usable() {
                 return Some(last.connection);
             }
@@ -171,19 +173,19 @@ impl IdleConnections {
     }
 
     fn put(&mut self, origin: &ConnectionOrigin, connection: PooledConnection) {
-        let unused = IdleConnection { connection, idle_since: Instant::now() };
+        let idle = IdleConnection { connection, idle_since: Instant::now() };
         match self.by_authority(origin).get_mut(origin.authority.as_str()) {
-            Some(others) if others.len() < MAX_IDLE_CONNECTIONS_PER_ORIGIN => others.push(unused),
+            Some(others) if others.len() < MAX_IDLE_CONNECTIONS_PER_ORIGIN => others.push(idle),
             Some(_) => {}
-            None => drop(self.by_authority(origin).insert(origin.authority.as_str().into(), vec![unused])),
+            None => drop(self.by_authority(origin).insert(origin.authority.as_str().into(), vec![idle])),
         }
     }
 
     fn remove_expired(&mut self) {
-        for table in [&mut self.plain, &mut self.tls] {
-            table.retain(|_, unused| {
-                unused.retain(IdleConnection::is_usable);
-                !unused.is_empty()
+        for by_authority in [&mut self.plain, &mut self.tls] {
+            by_authority.retain(|_, idle| {
+                idle.retain(IdleConnection::is_usable);
+                !idle.is_empty()
             });
         }
     }
@@ -201,11 +203,11 @@ impl ConnectionOrigin {
     }
 }
 
-/// What the `UrlHost` header of requests to a URL says; none if it has no host.
+/// Returns the `Host` header for a URL; `None` if it has no host.
 pub(crate) fn host_header(url: &Uri) -> Option<HeaderValue> {
-    let usual = if url.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
+    let default_port = if url.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
     let host = url.host()?;
-    match url.port_u16().filter(|port| *port != usual) {
+    match url.port_u16().filter(|port| *port != default_port) {
         Some(port) => HeaderValue::try_from(format!("{host}:{port}")).ok(),
         None => HeaderValue::from_str(host).ok(),
     }
@@ -228,7 +230,7 @@ async fn http_handshake<S: Read + Write + Unpin + Send + 'static>(
 ) -> Result<PooledConnection, HttpRequestError> {
     let handshake = http1::Builder::new().max_buf_size(MAX_READ_BYTES).handshake(stream);
     let (connection, driver) = handshake.await.map_err(HttpRequestError::ConnectionLost)?;
-    // It ends with the connection, which ends when nobody has it any more. What it ends with, whoever waits hears.
+    // The driver ends with the connection, when its last user drops it. Its error reaches the waiting request.
     tokio::spawn(async move { drop(driver.await) });
     Ok(connection)
 }
@@ -240,7 +242,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn to_what_is_neither_http_nor_https_nothing_is_sent() {
+    async fn nothing_is_sent_to_a_url_that_is_neither_http_nor_https() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         for scheme in ["ws", "httpss"] {

@@ -1,5 +1,5 @@
-//! How connections to upstreams are opened: plainly, or within TLS. That is set up only where it is needed: reading what
-//! this machine trusts takes time and memory.
+//! Opens TCP and TLS connections to upstreams. TLS is set up on first use: loading the platform's trusted certificates
+//! takes time and memory.
 
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
@@ -38,41 +38,41 @@ impl Connector {
         Self { tcp, tls: Arc::default() }
     }
 
-    /// Opens a plain one to where a URL says.
+    /// Opens a plain connection to the host of a URL.
     ///
     /// # Errors
-    /// Nobody is there.
+    /// The host cannot be reached.
     pub async fn connect_tcp(self, url: Uri) -> Result<CoalescingStream, ConnectError> {
         let stream: TokioIo<TcpStream> = call_connector(self.tcp, url).await?;
         Ok(CoalescingStream(stream.into_inner()))
     }
 
-    /// Opens one within TLS.
+    /// Opens a TLS connection to the host of a URL.
     ///
     /// # Errors
-    /// Nobody is there, or it is not who it says, or TLS cannot be set up.
+    /// The host cannot be reached, its certificate is invalid, or TLS cannot be set up.
     pub async fn connect_tls(self, url: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, ConnectError> {
         call_connector(self.tls_connector()?, url).await
     }
 
-    /// Two who need it first may both set it up; what one of them has made is kept.
+    /// Returns the TLS connector. Concurrent first calls may both create one; the first to finish is kept.
     pub fn tls_connector(&self) -> Result<HttpsConnector<HttpConnector>, TlsError> {
         if let Some(known) = self.tls.get() {
             return Ok(known.clone());
         }
-        // An error means that one is installed already, which is as good.
+        // An error means that a provider is installed already, which is fine.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let tls = rustls::ClientConfig::with_platform_verifier().map_err(TlsError)?;
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
-        let made = builder.https_only().enable_http1().wrap_connector(self.tcp.clone());
-        Ok(self.tls.get_or_init(|| made).clone())
+        let connector = builder.https_only().enable_http1().wrap_connector(self.tcp.clone());
+        Ok(self.tls.get_or_init(|| connector).clone())
     }
 }
 
 async fn call_connector<S: Service<Uri, Error: Into<ConnectError>>>(
-    mut by: S,
+    mut connector: S,
     url: Uri,
 ) -> Result<S::Response, ConnectError> {
-    std::future::poll_fn(|cx| by.poll_ready(cx)).await.map_err(Into::into)?;
-    by.call(url).await.map_err(Into::into)
+    std::future::poll_fn(|cx| connector.poll_ready(cx)).await.map_err(Into::into)?;
+    connector.call(url).await.map_err(Into::into)
 }

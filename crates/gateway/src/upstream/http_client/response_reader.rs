@@ -1,4 +1,4 @@
-//! The answer of an upstream over HTTP, read within bounds.
+//! Reads the response of an HTTP upstream, within size limits.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,54 +14,55 @@ use crate::body_buffer::{BodyBuffer, ReceivedBody};
 use crate::upstream::upstream_response::ResponseSource;
 use crate::upstream::{PreviousResponse, SendError, UpstreamLink, UpstreamResponse};
 
-/// An answer over HTTP that is being read.
+/// A response being read.
 #[derive(Debug)]
 pub(crate) struct HttpResponseReader {
     body: Incoming,
     format: ResponseFormat,
-    /// The most bytes of one message.
+    /// Largest message.
     max_bytes: usize,
 }
 
 #[derive(Debug)]
 enum ResponseFormat {
-    /// One JSON text, and what was read of it.
+    /// A single JSON text, with the part read so far.
     Json(BodyBuffer),
     Events {
         decoder: Box<SseDecoder>,
-        /// Messages that came, each with the id of its event.
+        /// Decoded messages, each with its event id.
         decoded: VecDeque<(Bytes, Option<String>)>,
-        /// The id of the message that was handed out last.
+        /// Event id of the message returned last.
         last_id: Option<String>,
     },
-    /// A stream keeps where it ended.
+    /// The end; of an event stream with its decoder, which knows the last event id.
     Ended(Option<Box<SseDecoder>>),
 }
 
-/// An answer of a kind that is not asked for. Kinds are not repeated: a server may write anything there, our secret, too.
+/// Returns the error for an unexpected content type. The type itself is not quoted: a server could put our secrets
+/// there.
 fn unexpected_content_type(kind: &str) -> SendError {
-    let but = match kind {
-        "" => " and does not say what it is",
+    let detail = match kind {
+        "" => " and has no content type",
         "text/html" => " but a web page",
-        "text/plain" => " but a plain text",
+        "text/plain" => " but plain text",
         _ => "",
     };
-    SendError::InvalidResponse(format!("the answer is neither JSON nor an event stream{but}"))
+    SendError::InvalidResponse(format!("the response is neither JSON nor an event stream{detail}"))
 }
 
 impl HttpResponseReader {
     pub fn begin(response: Response<Incoming>, at: &Uri, max_bytes: usize) -> Result<UpstreamResponse, SendError> {
         let (head, body) = response.into_parts();
         if head.headers.contains_key(CONTENT_ENCODING) {
-            return Err(SendError::InvalidResponse("the answer is compressed, which was not asked for".to_owned()));
+            return Err(SendError::InvalidResponse("the response is compressed, which was not requested".to_owned()));
         }
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let is = |other: &str| kind.eq_ignore_ascii_case(other);
-        let (is_good, is_over) = (head.status.is_success(), body.is_end_stream());
-        let form = if is_good && is_over {
+        let (is_success, is_empty) = (head.status.is_success(), body.is_end_stream());
+        let format = if is_success && is_empty {
             ResponseFormat::Ended(None)
-        } else if is_good && is("text/event-stream") {
+        } else if is_success && is("text/event-stream") {
             ResponseFormat::Events {
                 decoder: Box::new(SseDecoder::new(max_bytes)),
                 decoded: VecDeque::new(),
@@ -70,34 +71,34 @@ impl HttpResponseReader {
         } else if is("application/json") {
             ResponseFormat::Json(BodyBuffer::for_upstream())
         } else if head.status == StatusCode::ACCEPTED {
-            // Without content, by servers that do not say how long nothing is.
+            // Some servers send 202 without a content length.
             ResponseFormat::Ended(None)
-        } else if is_good {
+        } else if is_success {
             return Err(unexpected_content_type(&kind.to_ascii_lowercase()));
         } else {
             return Err(SendError::Status(head.status.as_u16()));
         };
         let session = |id: &HeaderValue| UpstreamLink::http(Some(id.clone()), at);
         let link = head.headers.get(http_headers::SESSION_ID).map_or(UpstreamLink::NoSession, session);
-        let source = ResponseSource::Http(Self { body, format: form, max_bytes });
+        let source = ResponseSource::Http(Self { body, format, max_bytes });
         Ok(UpstreamResponse { status: head.status, session_link: link, resume_target: None, source })
     }
 
-    /// Whether the answer is a stream that may hold more than the one message.
+    /// Returns whether the response is a stream that may contain several messages.
     pub fn is_stream(&self) -> bool {
         matches!(self.format, ResponseFormat::Events { .. })
     }
 
-    /// Whether there is nothing more to read.
+    /// Returns whether there is nothing more to read.
     pub fn is_ended(&self) -> bool {
         matches!(self.format, ResponseFormat::Ended(_))
     }
 
-    /// The last event of a stream of which everything was handed out, and how long to wait before asking for more.
+    /// Returns the id of the last event returned from a stream, and the delay before reconnecting.
     pub fn last_event(&self) -> (Option<HeaderValue>, Option<Duration>) {
         let (id, decoder) = match &self.format {
-            ResponseFormat::Events { decoder, decoded: ready, last_id: last } if !ready.is_empty() => {
-                (last.as_deref(), decoder)
+            ResponseFormat::Events { decoder, decoded, last_id } if !decoded.is_empty() => {
+                (last_id.as_deref(), decoder)
             }
             ResponseFormat::Events { decoder, .. } | ResponseFormat::Ended(Some(decoder)) => {
                 (decoder.last_id(), decoder)
@@ -107,19 +108,20 @@ impl HttpResponseReader {
         (id.and_then(|id| HeaderValue::from_str(id).ok()), decoder.retry())
     }
 
-    /// The next message; none at the end.
+    /// Returns the next message; `None` at the end.
     pub async fn next_message(&mut self) -> Result<Option<ReceivedBody>, SendError> {
         match std::mem::replace(&mut self.format, ResponseFormat::Ended(None)) {
             ResponseFormat::Json(partial) => self.read_json(partial).await.map(Some),
-            form => {
-                self.format = form;
+            format => {
+                self.format = format;
                 Ok(self.next_event().await?.map(ReceivedBody::Whole))
             }
         }
     }
 
-    /// Whether the answer is one JSON text in the words of an earlier one, under this id. It is held against that as it
-    /// comes, and nothing is put together; if it is another, it can be read as if nobody had looked.
+    /// Returns whether the response equals an earlier one except for its id. Compares chunk by chunk without buffering;
+    /// on a
+    /// difference the response can still be read from its start.
     pub async fn matches_previous(
         &mut self,
         previous: &PreviousResponse,
@@ -154,7 +156,7 @@ impl HttpResponseReader {
             buffer.push(chunk, expected);
         }
         match buffer.len() {
-            0 => Err(SendError::InvalidResponse("the answer is empty".to_owned())),
+            0 => Err(SendError::InvalidResponse("the response is empty".to_owned())),
             _ => Ok(buffer.finish()),
         }
     }
@@ -162,7 +164,7 @@ impl HttpResponseReader {
     fn check_length(&self, bytes: usize) -> Result<(), SendError> {
         let max = self.max_bytes;
         if bytes > max {
-            Err(SendError::InvalidResponse(format!("the answer has more than {max} bytes")))
+            Err(SendError::InvalidResponse(format!("the response has more than {max} bytes")))
         } else {
             Ok(())
         }
@@ -170,11 +172,11 @@ impl HttpResponseReader {
 
     async fn next_event(&mut self) -> Result<Option<Bytes>, SendError> {
         loop {
-            let ResponseFormat::Events { decoded: ready, last_id: last, .. } = &mut self.format else {
+            let ResponseFormat::Events { decoded, last_id, .. } = &mut self.format else {
                 return Ok(None);
             };
-            if let Some((message, id)) = ready.pop_front() {
-                *last = id;
+            if let Some((message, id)) = decoded.pop_front() {
+                *last_id = id;
                 return Ok(Some(message));
             }
             let Some(chunk) = self.next_chunk().await? else {
@@ -185,8 +187,8 @@ impl HttpResponseReader {
                 }
                 return Ok(None);
             };
-            let ResponseFormat::Events { decoder, decoded: ready, .. } = &mut self.format else { return Ok(None) };
-            let each = |data: Vec<u8>, id: Option<&str>| ready.push_back((data.into(), id.map(str::to_owned)));
+            let ResponseFormat::Events { decoder, decoded, .. } = &mut self.format else { return Ok(None) };
+            let each = |data: Vec<u8>, id: Option<&str>| decoded.push_back((data.into(), id.map(str::to_owned)));
             let pushed = decoder.push_with_ids(&chunk, each);
             pushed.map_err(|error| SendError::InvalidResponse(error.to_string()))?;
         }
@@ -195,8 +197,9 @@ impl HttpResponseReader {
     async fn next_chunk(&mut self) -> Result<Option<Bytes>, SendError> {
         loop {
             let Some(frame) = self.body.frame().await else { return Ok(None) };
-            let frame = frame.map_err(|error| SendError::ConnectionLost(format!("the answer broke off: {error}")))?;
-            // Trailers say nothing here.
+            let frame =
+                frame.map_err(|error| SendError::ConnectionLost(format!("the response ended early: {error}")))?;
+            // Trailers are ignored.
             let Ok(data) = frame.into_data() else { continue };
             return Ok(Some(data));
         }

@@ -1,4 +1,4 @@
-//! The three pipes of a process.
+//! Reads and writes the three pipes of a process.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::stderr_tail::StderrTail;
 use crate::upstream::SecretRedactor;
 use crate::upstream::message_demux::MessageDemux;
 
-/// One message as a line. Breaks can stand only between its parts, where a space means the same.
+/// Returns a message as a line. Line breaks occur only between JSON tokens, where a space is equivalent.
 pub(crate) fn to_line(text: &Bytes) -> Bytes {
     let mut line = BytesMut::with_capacity(text.len() + 1);
     line.extend(text.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
@@ -20,7 +20,7 @@ pub(crate) fn to_line(text: &Bytes) -> Bytes {
     line.freeze()
 }
 
-/// Writes lines until nobody has any more to write, or the process is over; then its input is closed.
+/// Writes lines until all senders are dropped or the connection ends; then closes the input.
 pub(super) async fn write_stdin(mut input: ChildStdin, mut lines: mpsc::Receiver<Bytes>, demux: Arc<MessageDemux>) {
     let writing = async {
         while let Some(line) = lines.recv().await {
@@ -29,13 +29,13 @@ pub(super) async fn write_stdin(mut input: ChildStdin, mut lines: mpsc::Receiver
         std::io::Result::Ok(())
     };
     tokio::select! {
-        // A process that takes nothing more cannot be asked anything.
+        // A process that does not accept input cannot be used any more.
         written = writing => if written.is_err() { demux.mark_ended(false) },
         () = demux.wait_for_end() => {}
     }
 }
 
-/// Reads messages until the output ends. Why it was not read to its end.
+/// Reads messages until the output ends. Returns a reason if it stopped earlier.
 pub(super) async fn read_stdout(output: ChildStdout, demux: &MessageDemux) -> Option<String> {
     let max_bytes = demux.max_bytes();
     let mut output = BufReader::with_capacity(64 << 10, output);
@@ -44,10 +44,10 @@ pub(super) async fn read_stdout(output: ChildStdout, demux: &MessageDemux) -> Op
         let limit = max_bytes as u64 + 1;
         match (&mut output).take(limit).read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return None,
-            Ok(_) if line.len() > max_bytes => return Some(format!("a line has more than {max_bytes} bytes")),
+            Ok(_) if line.len() > max_bytes => return Some(format!("a line is longer than {max_bytes} bytes")),
             Ok(_) => {}
         }
-        // What ends a line is no part of the message.
+        // Without the line ending.
         line.truncate(line.trim_ascii_end().len());
         if !line.is_empty() && !demux.deliver(line.into()) {
             demux.count_dropped();
@@ -55,7 +55,7 @@ pub(super) async fn read_stdout(output: ChildStdout, demux: &MessageDemux) -> Op
     }
 }
 
-/// Keeps the last lines that a process says beside its messages.
+/// Keeps the last lines that a process writes to its standard error.
 pub(super) async fn read_stderr(
     errors: ChildStderr,
     tail: Arc<StderrTail>,
@@ -64,7 +64,7 @@ pub(super) async fn read_stderr(
 ) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
-    // Where a line is cut a secret may be cut too, and its parts would not be found. So more is read than is kept.
+    // Reads more than is kept: a secret that is cut at the end of the line would not be found.
     let limit = StderrTail::MAX_LINE + secrets.max_secret_bytes();
     let mut is_rest = false;
     while let Ok(1..) = (&mut errors).take(limit as u64).read_until(b'\n', &mut line).await {

@@ -1,9 +1,9 @@
-//! The last lines of a process's complaints.
+//! The last lines of a process's standard error.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Lines that are kept.
+/// Lines kept.
 const MAX_STDERR_LINES: usize = 50;
 
 /// The last lines, without control characters.
@@ -13,7 +13,7 @@ pub(super) struct StderrTail {
 }
 
 impl StderrTail {
-    /// The most bytes of one line; the rest of a longer one is left out.
+    /// Longer lines are truncated.
     pub const MAX_LINE: usize = 1_024;
 
     pub fn push(&self, line: &str) {
@@ -28,7 +28,6 @@ impl StderrTail {
         lines.push_back(line);
     }
 
-    /// The last line.
     pub fn last(&self) -> Option<String> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).back().cloned()
     }
@@ -39,11 +38,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_leaves_its_end() {
-        let ring = StderrTail::default();
-        (0..10_000).for_each(|number| ring.push(&format!("line {number}\u{1b}[31m")));
-        ring.push("\u{7}");
-        assert_eq!(ring.last().as_deref(), Some("line 9999[31m"));
-        assert_eq!(ring.lines.lock().unwrap_or_else(PoisonError::into_inner).len(), MAX_STDERR_LINES);
+    fn only_the_last_lines_are_kept() {
+        let tail = StderrTail::default();
+        (0..10_000).for_each(|number| tail.push(&format!("line {number}\u{1b}[31m")));
+        tail.push("\u{7}");
+        assert_eq!(tail.last().as_deref(), Some("line 9999[31m"));
+        assert_eq!(tail.lines.lock().unwrap_or_else(PoisonError::into_inner).len(), MAX_STDERR_LINES);
     }
 }

@@ -1,4 +1,4 @@
-//! The events of one long answer, read within bounds.
+//! Reads the events of an HTTP+SSE stream, within size limits.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 
 use crate::upstream::SendError;
 
-/// A stream that is being read.
+/// A stream being read.
 #[derive(Debug)]
 pub(super) struct UpstreamEventStream {
     body: Incoming,
@@ -20,10 +20,10 @@ pub(super) struct UpstreamEventStream {
 }
 
 impl UpstreamEventStream {
-    /// Takes an answer that is one.
+    /// Takes a response that is an event stream.
     ///
     /// # Errors
-    /// It is something else.
+    /// The response is something else.
     pub fn from_response(response: Response<Incoming>, max_bytes: usize) -> Result<Self, SendError> {
         let (head, body) = response.into_parts();
         let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -35,18 +35,18 @@ impl UpstreamEventStream {
         Ok(Self { body, decoder: SseDecoder::new(max_bytes), decoded: VecDeque::new() })
     }
 
-    /// The next event; none at the end.
+    /// Returns the next event; `None` at the end.
     pub async fn next_event(&mut self) -> Result<Option<(SseEventKind, Bytes)>, SendError> {
         loop {
             if let Some(event) = self.decoded.pop_front() {
                 return Ok(Some(event));
             }
             let Some(frame) = self.body.frame().await else { return Ok(None) };
-            let frame = frame.map_err(|error| SendError::ConnectionLost(format!("the stream broke off: {error}")))?;
-            // Trailers say nothing here.
+            let frame = frame.map_err(|error| SendError::ConnectionLost(format!("the stream ended early: {error}")))?;
+            // Trailers are ignored.
             let Ok(data) = frame.into_data() else { continue };
-            let ready = &mut self.decoded;
-            let pushed = self.decoder.push_all_kinds(&data, |kind, data| ready.push_back((kind, data.into())));
+            let decoded = &mut self.decoded;
+            let pushed = self.decoder.push_all_kinds(&data, |kind, data| decoded.push_back((kind, data.into())));
             pushed.map_err(|error| SendError::InvalidResponse(error.to_string()))?;
         }
     }

@@ -1,4 +1,4 @@
-//! Lists that were made of an offer: the same offer under the same policy gives the same list again.
+//! Cache of `tools/list` replies made from one listing: the same listing under the same policy gives the same list.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,16 +11,16 @@ use crate::message_body::MessageBody;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::SecretRedactor;
 
-/// The most lists that are kept of one offer; a list may have megabytes.
+/// Lists kept per listing. A list may have megabytes.
 const MAX_CACHED_LISTS: usize = 8;
 
-/// All that a list depends on beside the offer.
+/// Everything that a list depends on, apart from the listing.
 #[derive(Debug)]
 struct ToolListCacheKey {
     server_access: ServerAccess,
     generation: ProtocolGeneration,
     translation: ProtocolTranslation,
-    /// What was cut from it.
+    /// Secrets that were redacted.
     redactor: Arc<SecretRedactor>,
 }
 
@@ -42,7 +42,7 @@ impl ToolListCacheKey {
     }
 }
 
-/// The answer that lists something, without secrets, for whoever asks: all but the id.
+/// A redacted `tools/list` reply without its id.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedToolList {
     before: Arc<str>,
@@ -50,7 +50,7 @@ pub(crate) struct CachedToolList {
 }
 
 impl CachedToolList {
-    /// Takes what stands before the id, and what behind it.
+    /// Takes the text before and after the id.
     pub fn new(before: String, after: String, secrets: &SecretRedactor) -> Self {
         Self { before: secrets.redact_json(before).into(), after: secrets.redact(after.into()) }
     }
@@ -61,29 +61,30 @@ impl CachedToolList {
     }
 }
 
-/// Lists of one offer, the newest last. An offer is replaced when the server's tools, or what is accepted of them, are
-/// others; its lists go with it.
+/// Lists made from one listing, newest last. The cache is dropped with its listing when the server's tools or their
+/// pins
+/// change.
 #[derive(Debug, Default)]
 pub(crate) struct ToolListCache(Mutex<Vec<(ToolListCacheKey, CachedToolList)>>);
 
 impl ToolListCache {
-    /// The list that such a visitor was given before, or a new one; none if none can be made.
+    /// Returns the cached list for a request, or builds one; `None` if it cannot be built.
     pub fn get_or_build(
         &self,
         ctx: &RequestContext,
-        make: impl FnOnce() -> Option<CachedToolList>,
+        build: impl FnOnce() -> Option<CachedToolList>,
     ) -> Option<CachedToolList> {
-        let wanted = ToolListCacheKey::of(ctx);
+        let key = ToolListCacheKey::of(ctx);
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, list)) = lock().iter().find(|(own, _)| own.matches(&wanted)) {
+        if let Some((_, list)) = lock().iter().find(|(own, _)| own.matches(&key)) {
             return Some(list.clone());
         }
-        let list = make()?;
+        let list = build()?;
         let mut lists = lock();
         if lists.len() >= MAX_CACHED_LISTS {
             lists.remove(0);
         }
-        lists.push((wanted, list.clone()));
+        lists.push((key, list.clone()));
         Some(list)
     }
 }
