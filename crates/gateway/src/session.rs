@@ -1,5 +1,6 @@
-//! What a legacy session remembers. It is no authority: every request shows its token, and a session of another grant
-//! is not there.
+//! A session of a stateful client. It authorizes nothing: every request carries its token, and a session of another
+//! grant
+//! is not found.
 
 mod cancellable_requests;
 mod client_info;
@@ -48,69 +49,73 @@ pub(crate) use self::pending_server_requests::ServerRequestOrigin;
 pub(crate) use self::replay::{ReplayBuffers, STANDALONE_STREAM, SseEventId};
 pub(crate) use self::session_registry::SessionRegistry;
 
-/// An id has 256 random bits, and is written in base sixteen.
+/// A session id is 256 random bits, written as hexadecimal digits.
 const SESSION_ID_BYTES: usize = 32;
 
-/// What was agreed in a handshake, and what is under way.
+/// Result of a handshake, and the session's running requests and streams.
 #[derive(Debug)]
 pub(crate) struct Session {
     id: Arc<str>,
-    /// By which it is kept.
+    /// The key under which the session is stored.
     id_hash: IdHash,
-    /// By which limits count it: a part of another is counted as that one at its server, however often it is opened.
+    /// The key under which limits count the session. Sessions of the aggregate endpoint with one server share a key,
+    /// however
+    /// often they are reopened.
     limit_key: IdHash,
-    /// The least severe log message that we have asked the upstream for.
+    /// The minimum log level requested from the upstream.
     upstream_log_level: Mutex<Option<Box<str>>>,
-    /// Held by those who use it without being its client.
+    /// Cloned by [`SessionUseGuard`]s, which keep a session without a client alive.
     use_count: Arc<()>,
     grant: GrantId,
-    /// At which server; none for all of the grant's together.
+    /// The server; `None` for the aggregate endpoint.
     server: Option<ServerName>,
     revision: Revision,
     client_info: ClientInfo,
-    /// The client's handshake, for doing it again with an upstream that has forgotten us.
+    /// The client's handshake message, repeated when the upstream has lost its session.
     handshake: Bytes,
-    /// What the client declared there.
+    /// The capabilities that the client declared.
     client_capabilities: ClientCapabilities,
-    /// What the upstream said of itself: the result of its handshake, or of `server/discover`.
+    /// The upstream's `initialize` or `server/discover` result.
     pub server_info: Bytes,
-    /// Of which lists the client was promised to hear when they change; none where that is not known any more.
+    /// The lists for which `listChanged` was advertised to the client; `None` for a restored session that has not asked
+    /// yet.
     list_changed: Mutex<Option<ListChangedSet>>,
     pub accepts_log_messages: bool,
-    /// What the client said of itself, where the upstream wants it said with each request.
+    /// Client properties sent with each request to a stateless upstream.
     handshake_profile: Option<Box<HandshakeProfile>>,
-    /// The upstream's end. Written at the handshake and when it is done again.
+    /// The upstream end. Set by the handshake and by its repetitions.
     upstream_link: Mutex<UpstreamLink>,
     handshake_attempts: AtomicU64,
     link_epoch: AtomicU64,
-    /// Those of the server, and the client's own.
+    /// Task state: whether the server has tasks, and tasks that the client runs for it.
     pub tasks: SessionTasks,
-    /// The client's requests under way, by the ids it gave them: each is told when the client cancels.
+    /// The client's requests in flight, by the client's ids. Each is notified when the client cancels it.
     cancellable_requests: Arc<CancellableRequests>,
-    /// What the upstream asked of the client.
+    /// Requests of the upstream to the client.
     pub server_requests: LazyBox<PendingServerRequests>,
-    /// The stream that the client holds open. Whoever opens another, or ends the session, tells this one to end; the
-    /// task that serves it listens.
+    /// The client's open standalone stream. Notified when another stream is opened or the session ends; received by the
+    /// task
+    /// that serves the stream.
     stream_end_signal: Mutex<Option<Arc<Notify>>>,
-    /// For clients that listen by requests that stand alone.
+    /// Distributes the upstream's notifications to stateless clients.
     pub notification_hub: Arc<LazyBox<NotificationHub>>,
-    /// What its client wants to hear of resources.
+    /// The resources to which the client is subscribed.
     pub subscriptions: ResourceSubscriptions,
     replay_buffers: ReplayBuffers,
-    /// The last event of the upstream's own stream of what belongs to no request.
+    /// Id of the last event of the upstream's standalone stream.
     last_event_id: LazyBox<Mutex<Option<HeaderValue>>>,
-    /// Held by whoever serves the client's stream, so that one that takes its place finds all that was sent on it.
+    /// Held while the client's stream is served, so that its successor finds all events that were sent.
     pub stream_lock: LazyBox<tokio::sync::Mutex<()>>,
     last_used: Mutex<Instant>,
-    /// Held while the handshake is done again, so that many calls that find the session lost do it once.
+    /// Held while the handshake is repeated, so that many calls that find the session lost repeat it once.
     pub reopen_lock: LazyBox<tokio::sync::Mutex<()>>,
-    /// The sessions at single servers, where this one is for all of them.
+    /// The sessions with single servers, if this is a session of the aggregate endpoint.
     pub server_sessions: LazyBox<ServerSessions>,
-    /// The place among the sessions of its grant.
+    /// Permit for one of the grant's sessions.
     _session_permit: OwnedSemaphorePermit,
 }
 
-/// What a session begins with.
+/// Values for a new session.
 #[derive(Debug)]
 pub(crate) struct SessionParams {
     pub grant: GrantId,
@@ -121,23 +126,23 @@ pub(crate) struct SessionParams {
     pub server_info: Bytes,
     pub upstream_link: UpstreamLink,
     pub session_permit: OwnedSemaphorePermit,
-    /// Whether the upstream takes requests that stand alone, and knows of no session.
+    /// Whether the upstream is stateless and has no session.
     pub is_upstream_stateless: bool,
-    /// Whether log messages are for the client: one whose requests stand alone says so with each.
+    /// Whether log messages are forwarded by the session. A stateless client asks for them with each request.
     pub accepts_log_messages: bool,
 }
 
 impl Session {
-    /// A new one; none if there is no randomness.
-    pub fn new(opening: SessionParams) -> Option<Self> {
+    /// Creates a session; `None` without randomness.
+    pub fn new(params: SessionParams) -> Option<Self> {
         let mut random = [0; SESSION_ID_BYTES];
         getrandom::fill(&mut random).ok()?;
-        Self::with_id(&HEXLOWER.encode(&random), opening, Vec::new())
+        Self::with_id(&HEXLOWER.encode(&random), params, Vec::new())
     }
 
-    /// One that was kept. An upstream's end has to be opened before anything can be sent.
-    pub fn restore(id: &str, row: SessionRow, room: OwnedSemaphorePermit) -> Option<Self> {
-        let opening = SessionParams {
+    /// Creates a session from its stored row. Its upstream session has to be opened before the first request.
+    pub fn restore(id: &str, row: SessionRow, session_permit: OwnedSemaphorePermit) -> Option<Self> {
+        let params = SessionParams {
             grant: row.grant,
             server: row.server,
             revision: row.revision.parse().ok()?,
@@ -145,31 +150,31 @@ impl Session {
             handshake: row.handshake.into(),
             server_info: Bytes::new(),
             upstream_link: if row.is_upstream_stateless { UpstreamLink::NoSession } else { UpstreamLink::NotOpened },
-            session_permit: room,
+            session_permit,
             is_upstream_stateless: row.is_upstream_stateless,
             accepts_log_messages: true,
         };
         let subscriptions = if mutant!("subscriptions-lost-at-restart") { Vec::new() } else { row.subscribed_uris };
-        let session = Self::with_id(id, opening, subscriptions)?;
+        let session = Self::with_id(id, params, subscriptions)?;
         if let Some(level) = row.log_level {
             session.set_client_log_level(&level);
         }
         Some(session)
     }
 
-    fn with_id(id: &str, opening: SessionParams, subscriptions: Vec<String>) -> Option<Self> {
+    fn with_id(id: &str, params: SessionParams, subscriptions: Vec<String>) -> Option<Self> {
         let SessionParams {
             grant,
             server,
             revision,
-            client_info: client,
+            client_info,
             handshake,
             server_info,
-            upstream_link: link,
-            session_permit: room,
-            is_upstream_stateless: is_far_stateless,
-            accepts_log_messages: takes_log,
-        } = opening;
+            upstream_link,
+            session_permit,
+            is_upstream_stateless,
+            accepts_log_messages,
+        } = params;
         Some(Self {
             id: id.into(),
             id_hash: IdHash::of(&[id]),
@@ -179,14 +184,14 @@ impl Session {
             grant,
             server,
             revision,
-            client_info: client,
-            handshake_profile: is_far_stateless.then(|| Box::new(HandshakeProfile::of(&handshake))),
+            client_info,
+            handshake_profile: is_upstream_stateless.then(|| Box::new(HandshakeProfile::of(&handshake))),
             client_capabilities: handshake_capabilities(&handshake),
             handshake,
             list_changed: Mutex::new((!server_info.is_empty()).then(|| ListChangedSet::advertised(&server_info))),
             server_info,
-            accepts_log_messages: takes_log,
-            upstream_link: Mutex::new(link),
+            accepts_log_messages,
+            upstream_link: Mutex::new(upstream_link),
             handshake_attempts: AtomicU64::new(0),
             link_epoch: AtomicU64::new(0),
             tasks: SessionTasks::default(),
@@ -201,11 +206,11 @@ impl Session {
             last_used: Mutex::new(Instant::now()),
             reopen_lock: LazyBox::default(),
             server_sessions: LazyBox::default(),
-            _session_permit: room,
+            _session_permit: session_permit,
         })
     }
 
-    /// The session as it is kept.
+    /// Returns the row to store.
     pub fn to_row(&self, used_at: Timestamp) -> SessionRow {
         SessionRow {
             id: self.id_hash,
@@ -214,11 +219,11 @@ impl Session {
             revision: self.revision.as_str().to_owned(),
             client_name: self.client_info.name.clone(),
             client_version: self.client_info.version.clone(),
-            // INVARIANT: it was read as a message, so it is UTF-8.
+            // INVARIANT: the handshake was parsed as a message, so it is UTF-8.
             handshake: str::from_utf8(&self.handshake).unwrap_or_default().to_owned(),
             is_upstream_stateless: self.is_upstream_stateless(),
             subscribed_uris: self.subscriptions.to_row().1,
-            // It is said after the handshake, and kept then.
+            // Set and stored after the handshake.
             log_level: None,
             last_used_at: used_at,
         }
@@ -228,7 +233,7 @@ impl Session {
         &self.id
     }
 
-    /// By which it is kept and counted: the id itself is on no disk.
+    /// Returns the key under which the session is stored and counted. The id itself is never written to disk.
     pub fn id_hash(&self) -> IdHash {
         self.id_hash
     }
@@ -237,7 +242,7 @@ impl Session {
         self.limit_key
     }
 
-    /// The same as a part of a session for all servers.
+    /// Makes the session the server session of `whole`, a session of the aggregate endpoint.
     pub fn into_server_session_of(mut self, whole: &Self) -> Self {
         if let Some(server) = &self.server {
             self.limit_key = IdHash::of(&[whole.id(), server.as_str()]);
@@ -246,13 +251,14 @@ impl Session {
         self
     }
 
-    /// The same beside another at the same server: what either says to nobody in particular is for all who listen there.
+    /// Shares the notification hub of another session with the same server: notifications of either reach all
+    /// subscribers.
     pub fn sharing_hub_with(mut self, other: &Self) -> Self {
         self.notification_hub = Arc::clone(&other.notification_hub);
         self
     }
 
-    /// Notes what the server promised to tell of, unless the client was promised something before.
+    /// Records the lists that the server advertised, unless they are known.
     pub fn note_list_changed(&self, server_info: &[u8]) {
         lock(&self.list_changed).get_or_insert_with(|| ListChangedSet::advertised(server_info));
     }
@@ -261,7 +267,7 @@ impl Session {
         *lock(&self.list_changed)
     }
 
-    /// Notes which log messages were asked for, for asking again.
+    /// Records the log level requested from the upstream, for a repeated handshake.
     pub fn note_upstream_log_level(&self, level: &str) {
         *lock(&self.upstream_log_level) = Some(level.into());
     }
@@ -270,7 +276,7 @@ impl Session {
         lock(&self.upstream_log_level).clone()
     }
 
-    /// Keeps it from being taken for one that nobody uses.
+    /// Keeps the session from being ended as unused.
     pub fn mark_in_use(self: &Arc<Self>) -> SessionUseGuard {
         SessionUseGuard { session: Arc::clone(self), _use_count: Arc::clone(&self.use_count) }
     }
@@ -279,7 +285,7 @@ impl Session {
         &self.grant
     }
 
-    /// At which server; none for all of the grant's together.
+    /// Returns the server; `None` for the aggregate endpoint.
     pub fn server(&self) -> Option<&ServerName> {
         self.server.as_ref()
     }
@@ -296,7 +302,6 @@ impl Session {
         &self.client_info
     }
 
-    /// What the client has declared that it can be asked.
     pub fn client_capabilities(&self) -> ClientCapabilities {
         self.client_capabilities
     }
@@ -309,15 +314,17 @@ impl Session {
         &self.replay_buffers
     }
 
-    /// Where the upstream's own stream was left.
+    /// Returns the id of the last event of the upstream's standalone stream.
     pub fn last_event_id(&self) -> Option<HeaderValue> {
         self.last_event_id.get_if_initialized().and_then(|last_event_id| lock(last_event_id).clone())
     }
 
-    /// Notes where it was left in an opening of the session. Another one knows nothing of the events of this.
-    pub fn set_last_event_id(&self, last: Option<HeaderValue>, opening: u64) {
+    /// Records the last event id received since the handshake `attempt`. Ignored if the session was reopened since
+    /// then, because
+    /// event ids belong to one upstream session.
+    pub fn set_last_event_id(&self, last: Option<HeaderValue>, attempt: u64) {
         let mut last_event_id = lock(&self.last_event_id);
-        if self.handshake_attempts() == opening {
+        if self.handshake_attempts() == attempt {
             *last_event_id = last;
         }
     }
@@ -326,7 +333,7 @@ impl Session {
         lock(&self.upstream_link).clone()
     }
 
-    /// The process of its own, if its server is one.
+    /// Returns the session's own process, if it has one.
     pub fn server_process(&self) -> Option<Arc<ServerProcess>> {
         match &*lock(&self.upstream_link) {
             UpstreamLink::Process(process) => Some(Arc::clone(process)),
@@ -335,85 +342,87 @@ impl Session {
     }
 
     pub fn set_upstream_link(&self, link: UpstreamLink) {
-        // In this order: who has the new link finds its number, too.
+        // Before the link: a reader of the new link sees the new epoch too.
         self.link_epoch.fetch_add(1, Ordering::AcqRel);
         *lock(&self.upstream_link) = link;
-        // In this order: who notes an event of the opening before comes too late, or it is forgotten here.
+        // Before clearing the event id: `set_last_event_id` either sees the new attempt or is cleared below.
         self.note_handshake_attempt();
-        // Not only if it is used: who notes an event makes it, and then asks which opening this is.
+        // Unconditionally: `set_last_event_id` initializes the box before it compares attempts.
         *lock(&self.last_event_id) = None;
-        // Nobody waits for the answers to what the old one asked, and the new one may use the same ids.
+        // The old upstream session no longer waits for these answers, and the new one may reuse the ids.
         self.clear_server_requests();
     }
 
-    /// Nobody will answer any more what the client was asked.
+    /// Forgets all requests of the upstream to the client.
     pub fn clear_server_requests(&self) {
-        if let Some(questions) = self.server_requests.get_if_initialized() {
-            questions.clear();
+        if let Some(requests) = self.server_requests.get_if_initialized() {
+            requests.clear();
         }
     }
 
-    /// Notes that it was tried to open it at the upstream.
+    /// Counts an attempt to open the upstream session.
     pub fn note_handshake_attempt(&self) {
         self.handshake_attempts.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// How often that was tried since the client's own handshake.
+    /// Returns the number of attempts to open the upstream session since the client's handshake.
     pub fn handshake_attempts(&self) -> u64 {
         self.handshake_attempts.load(Ordering::Acquire)
     }
 
-    /// How often it was opened anew.
+    /// Returns how many times the upstream session was replaced.
     pub fn link_epoch(&self) -> u64 {
         self.link_epoch.load(Ordering::Acquire)
     }
 
-    /// Whether the server has tasks. Of one that could not be asked again yet nobody knows.
+    /// Returns whether the server has tasks. Unknown, hence true, until a restored session is reopened.
     pub fn may_have_tasks(&self) -> bool {
         self.tasks.server_has_tasks() || matches!(*lock(&self.upstream_link), UpstreamLink::NotOpened)
     }
 
-    /// The client's requests that are under way.
+    /// Returns the client's requests in flight.
     pub fn cancellable_requests(&self) -> &Arc<CancellableRequests> {
         &self.cancellable_requests
     }
 
-    /// Finds a request of the client by the id it gave it.
+    /// Finds a request in flight by the client's id.
     pub fn find_request(&self, id: &RequestId<'_>) -> Option<InFlightRequest> {
         self.cancellable_requests.find(id)
     }
 
-    /// Has a request of the client cancelled; false if there is none of this id.
+    /// Cancels a request of the client. Returns false if no request has this id.
     pub fn cancel_request(&self, id: &RequestId<'_>) -> bool {
         self.find_request(id).inspect(|in_flight| in_flight.cancel_signal.notify_one()).is_some()
     }
 
-    /// Whether the upstream knows of no session.
+    /// Returns whether the upstream is stateless.
     pub fn is_upstream_stateless(&self) -> bool {
         self.handshake_profile.is_some()
     }
 
-    /// A request of the client as one that stands alone.
+    /// Translates a request of the client to the stateless protocol.
     pub fn to_stateless_request(&self, text: &str, retry: Option<&RetryInput<'_>>) -> Option<String> {
         self.handshake_profile.as_ref()?.to_stateless_request(text, retry)
     }
 
-    /// Whether the client has said which log messages it wants.
+    /// Returns whether the client of a stateless upstream has set a log level.
     pub fn wants_log_messages(&self) -> bool {
-        self.handshake_profile.as_ref().is_some_and(|words| lock(&words.log_level).is_some())
+        self.handshake_profile.as_ref().is_some_and(|profile| lock(&profile.log_level).is_some())
     }
 
-    /// Notes the least severe log message that the client wants, wherever the session ends: for each request, for asking
-    /// again, or for those that are opened at single servers.
+    /// Records the client's log level: in the profile for a stateless upstream, in the session for a repeated
+    /// handshake, or in
+    /// the sessions with single servers.
     pub fn set_client_log_level(&self, level: &str) {
         match (&self.handshake_profile, &self.server) {
-            (Some(words), _) => *lock(&words.log_level) = Some(to_json_string(level)),
+            (Some(profile), _) => *lock(&profile.log_level) = Some(to_json_string(level)),
             (None, Some(_)) => self.note_upstream_log_level(level),
             (None, None) => self.server_sessions.set_log_level(level),
         }
     }
 
-    /// Opens the one stream of the session; an earlier one is told to end. The handle is told when this one has to.
+    /// Registers the session's standalone stream and ends an earlier one. The returned signal is notified when it must
+    /// end.
     pub fn open_stream(&self) -> Arc<Notify> {
         let handle = Arc::new(Notify::new());
         if let Some(previous) = lock(&self.stream_end_signal).replace(Arc::clone(&handle)) {
@@ -422,7 +431,7 @@ impl Session {
         handle
     }
 
-    /// Notes that a stream has ended.
+    /// Unregisters a stream that has ended.
     pub fn close_stream(&self, handle: &Arc<Notify>) {
         let mut stream = lock(&self.stream_end_signal);
         if stream.as_ref().is_some_and(|own| Arc::ptr_eq(own, handle)) {
@@ -430,7 +439,7 @@ impl Session {
         }
     }
 
-    /// Tells the stream to end.
+    /// Notifies the open stream to end.
     pub fn end_stream(&self) {
         if let Some(stream) = lock(&self.stream_end_signal).take() {
             stream.notify_one();
@@ -455,7 +464,7 @@ impl Session {
     }
 }
 
-/// The use of a session, until this is dropped.
+/// Marks a session as in use until dropped.
 #[derive(Debug)]
 pub(crate) struct SessionUseGuard {
     session: Arc<Session>,
@@ -464,24 +473,24 @@ pub(crate) struct SessionUseGuard {
 
 impl Drop for SessionUseGuard {
     fn drop(&mut self) {
-        // How long nobody has used it counts from the end.
+        // The idle time starts at the end of the use.
         self.session.touch();
     }
 }
 
-/// A revision as each request says it in its head; the first revisions had no such header.
+/// Returns the revision for the `MCP-Protocol-Version` header. Revisions before 2025-06-18 do not have the header.
 pub(crate) fn protocol_version_header(revision: Revision) -> Option<Revision> {
     Some(revision).filter(|revision| *revision >= Revision::R2025_06_18)
 }
 
-/// Whether an upstream that speaks of itself so has log messages to ask for.
+/// Returns whether the upstream's server information declares the `logging` capability.
 pub(crate) fn has_logging_capability(server_info: &[u8]) -> bool {
     let server_info = read(server_info, &JsonLimits::REPLY).ok();
     server_info
         .is_some_and(|server_info| server_info.root().get("capabilities").and_then(|own| own.get("logging")).is_some())
 }
 
-/// A panic while holding one of these leaves the table whole: each change is one call.
+/// Ignores poisoning: every change under these locks is a single call, so a panic leaves the data consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -493,9 +502,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_out_of_use_from_the_end_of_its_last_use_on() {
-        let room = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("room");
-        let opening = SessionParams {
+    fn session_is_unused_from_the_end_of_its_last_use() {
+        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("a permit");
+        let params = SessionParams {
             grant: GrantId("ci".into()),
             server: None,
             revision: Revision::R2025_11_25,
@@ -503,17 +512,17 @@ mod tests {
             handshake: Bytes::new(),
             server_info: Bytes::new(),
             upstream_link: UpstreamLink::NoSession,
-            session_permit: room,
+            session_permit: permit,
             is_upstream_stateless: false,
             accepts_log_messages: false,
         };
-        let (session, minute) = (Arc::new(Session::new(opening).expect("a session")), Duration::from_secs(60));
+        let (session, minute) = (Arc::new(Session::new(params).expect("a session")), Duration::from_secs(60));
         let long_ago = || Instant::now().checked_sub(minute * 2).expect("a time");
         let held = session.mark_in_use();
         *lock(&session.last_used) = long_ago();
         assert!(!session.is_unused(minute), "it is in use");
         drop(held);
-        assert!(!session.is_unused(minute), "it was until now");
+        assert!(!session.is_unused(minute), "it was in use until now");
         *lock(&session.last_used) = long_ago();
         assert!(session.is_unused(minute));
     }

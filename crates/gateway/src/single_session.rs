@@ -1,5 +1,6 @@
-//! A client that has but one session: its messages in, texts out. At standard streams, or on one HTTP+SSE connection.
-//! The same road for both.
+//! A client with exactly one session, over stdio or one HTTP+SSE connection. Messages come in as texts and go out
+//! through
+//! a queue; both transports use the same request path.
 
 use std::sync::{Arc, PoisonError};
 
@@ -22,19 +23,20 @@ use crate::request_trace::RequestTrace;
 use crate::revalidation::Revalidation;
 use crate::session::{CancellableRequests, ClientInfo, Session};
 
-/// Where a client's texts go, and the one session that it has.
+/// Outgoing message queue and session of a client.
 #[derive(Debug)]
 pub(crate) struct SingleSessionClient {
-    /// One message each. Whoever writes them to the client has the other end; closed means that the client has gone.
+    /// One message each. The transport's writer task receives them; a closed channel means that the client has
+    /// disconnected.
     messages: mpsc::Sender<Bytes>,
     session_slot: SessionSlot,
     generations: &'static [ProtocolGeneration],
-    /// Requests under way that stand alone.
+    /// Stateless requests in flight.
     stateless_requests: Arc<CancellableRequests>,
 }
 
 impl SingleSessionClient {
-    /// For a client that may speak as in these eras.
+    /// Creates a client that may use the given protocol generations.
     pub fn new(
         messages: mpsc::Sender<Bytes>,
         session_slot: SessionSlot,
@@ -43,13 +45,13 @@ impl SingleSessionClient {
         Self { messages, session_slot, generations, stateless_requests: Arc::default() }
     }
 
-    /// The client's session; none before its handshake, and after it is over.
+    /// Returns the client's session; `None` before the handshake and after its end.
     pub fn session(&self, gw: &Gateway, ctx: &RequestContext) -> Option<Arc<Session>> {
         let session = self.session_slot.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         gw.sessions.find(session.id(), &ctx.grant.config.id, Some(ctx.upstream.name()))
     }
 
-    /// Waits until nobody reads the texts any more.
+    /// Waits until the client disconnects.
     pub async fn wait_for_disconnect(&self) {
         self.messages.closed().await;
     }
@@ -58,13 +60,14 @@ impl SingleSessionClient {
         self.messages.is_closed()
     }
 
-    /// Ends the session of a client that has gone.
+    /// Ends the session of a client that has disconnected.
     pub async fn end_session(&self, gw: &Gateway, ctx: &RequestContext) {
         end_session(gw, ctx, &self.session_slot).await;
     }
 
-    /// Takes one message. Requests run beside one another; what wants no answer is passed on in its order. What is given
-    /// for a handshake is closed when it is over.
+    /// Handles one message. Requests run concurrently; notifications and responses are forwarded in order. For a
+    /// handshake,
+    /// returns a receiver that closes when the handshake is done.
     pub async fn handle_message(
         &self,
         gw: &Arc<Gateway>,
@@ -86,7 +89,7 @@ impl SingleSessionClient {
             && let Some(in_flight) =
                 notification.reference().ok().flatten().and_then(|id| self.stateless_requests.find(&id))
         {
-            // A request that stands alone; how its server hears of it, is the call's to know.
+            // A stateless request: the call itself knows how to cancel it at the server.
             in_flight.cancel_signal.notify_one();
             let mut recorder = CallRecorder::for_request(&ctx, gw.new_call_id(), gw.clock.now());
             recorder.set_method(notification.method().name());
@@ -94,7 +97,7 @@ impl SingleSessionClient {
             return None;
         }
         match self.detect_client_protocol(gw, &ctx, &message) {
-            Ok(side) => ctx.client_protocol = side,
+            Ok(client_protocol) => ctx.client_protocol = client_protocol,
             Err(ProtocolError { code, message: what, data, .. }) => {
                 if let ClientMessage::Request(request) = &message {
                     responder.finish(error_response(Some(request.id()), code, &what, data.as_deref()).into()).await;
@@ -108,7 +111,7 @@ impl SingleSessionClient {
                 let is_handshake =
                     *request.method() == Method::Initialize && ctx.generation() == ProtocolGeneration::Stateful;
                 if ctx.generation() == ProtocolGeneration::Stateless {
-                    // From now on it can be cancelled, whatever has to be done before it is sent.
+                    // Cancellable from now on, before anything is sent.
                     responder.register_cancellable(&self.stateless_requests, request.id(), None);
                 }
                 let over = self.spawn_request(gw, ctx, text, responder, is_handshake);
@@ -121,7 +124,7 @@ impl SingleSessionClient {
         }
     }
 
-    /// Runs a request in a task of its own; what is given is closed when it is over.
+    /// Runs a request in its own task. The returned receiver closes when it is done.
     fn spawn_request(
         &self,
         gw: &Arc<Gateway>,
@@ -135,7 +138,7 @@ impl SingleSessionClient {
         gw.spawn(async move {
             let gw = task;
             if is_handshake {
-                // A client that begins anew has done with what it had.
+                // A client that sends `initialize` again abandons its session.
                 end_session(&gw, &ctx, &slot).await;
             }
             if let Ok(ClientMessage::Request(request)) = read_client_message(&text, &gw.settings.request_limits) {
@@ -149,16 +152,17 @@ impl SingleSessionClient {
         over
     }
 
-    /// How the client speaks, by this message alone.
+    /// Determines the client's protocol from one message.
     fn detect_client_protocol(
         &self,
         gw: &Gateway,
         ctx: &RequestContext,
         message: &ClientMessage<'_>,
     ) -> Result<ClientProtocol, ProtocolError> {
-        let begin = || ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`");
+        let no_session =
+            || ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`");
         let session = || {
-            let session = self.session(gw, ctx).ok_or_else(begin)?;
+            let session = self.session(gw, ctx).ok_or_else(no_session)?;
             ctx.grant
                 .check_session_revision(&session, || ctx.supported_revisions(ProtocolGeneration::Stateful))
                 .map(|()| ClientProtocol::Stateful(Some(session)))
@@ -166,7 +170,7 @@ impl SingleSessionClient {
         let ClientMessage::Request(request) = message else { return session() };
         if names_stateless(request) {
             if !self.generations.contains(&ProtocolGeneration::Stateless) {
-                return Err(begin());
+                return Err(no_session());
             }
             let revision = check_meta(request, &ctx.supported_revisions(ProtocolGeneration::Stateless))?;
             ctx.check_revision(revision)?;
@@ -194,8 +198,8 @@ impl SingleSessionClient {
     }
 }
 
-/// Passes on what belongs to no request, for as long as the session lives, by the policy in force; and says when that is
-/// another one.
+/// Forwards the upstream's standalone stream to the client while the session lives, under the active policy, and sends
+/// `list_changed` when the policy changes.
 fn spawn_event_forwarder(gw: &Arc<Gateway>, ctx: &RequestContext, texts: &mpsc::Sender<Bytes>, slot: &SessionSlot) {
     let Some(session) = slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
     let end = session.open_stream();
@@ -207,7 +211,7 @@ fn spawn_event_forwarder(gw: &Arc<Gateway>, ctx: &RequestContext, texts: &mpsc::
         let written = |text: &str| Bytes::copy_from_slice(text.as_bytes());
         let (mut last_event_id, mut is_due) = (None, false);
         loop {
-            let telling = async {
+            let notifying = async {
                 if is_due {
                     standalone_stream::notify_list_changes(&gw, &ctx, &texts, written).await;
                     is_due = false;
@@ -216,7 +220,7 @@ fn spawn_event_forwarder(gw: &Arc<Gateway>, ctx: &RequestContext, texts: &mpsc::
             };
             tokio::select! {
                 () = standalone_stream::follow_upstream_stream(&gw, &ctx, last_event_id, &texts, written) => {}
-                () = telling => {}
+                () = notifying => {}
                 () = gw.wait_for_config_change(&ctx) => {}
                 () = end.notified() => break,
                 () = gw.wait_for_shutdown() => break,
@@ -227,7 +231,7 @@ fn spawn_event_forwarder(gw: &Arc<Gateway>, ctx: &RequestContext, texts: &mpsc::
                 Revalidation::Revoked => break,
                 Revalidation::Replaced(next) => {
                     is_due = true;
-                    // Another server knows nothing of the events of this one.
+                    // Event ids of the old server mean nothing to the new one.
                     last_event_id = last_event_id.filter(|_| Arc::ptr_eq(&ctx.upstream, &next.upstream));
                     ctx = *next;
                 }
@@ -237,14 +241,14 @@ fn spawn_event_forwarder(gw: &Arc<Gateway>, ctx: &RequestContext, texts: &mpsc::
     });
 }
 
-/// Tells the task that passes on what belongs to no request to end.
+/// Stops the task started by [`spawn_event_forwarder`].
 pub(crate) fn stop_event_forwarder(slot: &SessionSlot) {
     if let Some(session) = &*slot.lock().unwrap_or_else(PoisonError::into_inner) {
         session.end_stream();
     }
 }
 
-/// Ends the session of a client that has gone, or begins anew.
+/// Ends the session of a client that has disconnected or starts a new one.
 pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext, slot: &SessionSlot) {
     let session = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
@@ -253,7 +257,7 @@ pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext, slot: &Sessi
 }
 
 impl Gateway {
-    /// Waits until what a visit came by is not in force any more.
+    /// Waits until the configuration under which a request was accepted changes.
     async fn wait_for_config_change(&self, ctx: &RequestContext) {
         let mut recheck = tokio::time::interval(standalone_stream::REVALIDATION_INTERVAL);
         while matches!(self.revalidate(ctx), Revalidation::Unchanged) {

@@ -1,4 +1,4 @@
-//! One client over its standard streams, in place of HTTP: a text to a line. The same road for all.
+//! Serves one client over stdio instead of HTTP, one message per line, on the same request path.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +14,18 @@ use crate::http_server::responder::SessionSlot;
 use crate::request_context::{RequestContext, STDIO_ADDRESS};
 use crate::single_session::{SingleSessionClient, end_session};
 
-/// How long the client may take for the last texts.
+/// Time for the client to read the last messages.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Texts that wait for a client that does not read; beyond that the upstream waits.
+/// Messages queued for a client that does not read. Beyond that the upstream waits.
 const MESSAGE_QUEUE_LENGTH: usize = 64;
 
 impl Gateway {
-    /// Serves the client at the other end, by one grant and for one server, until its input ends or the gateway stops;
-    /// then waits for calls to end, within bounds.
+    /// Serves one client for one grant and one server until its input ends or the gateway stops; then drains for a
+    /// limited
+    /// time.
     ///
     /// # Errors
-    /// The grant or the server is not in force, or the output cannot be written.
+    /// The grant or the server is not in the active configuration, or writing the output failed.
     pub async fn serve_stdio(
         self: &Arc<Self>,
         grant: &TokenHash,
@@ -33,13 +34,13 @@ impl Gateway {
         output: impl AsyncWrite + Unpin,
     ) -> std::io::Result<()> {
         self.telemetry.start();
-        let (texts, queue) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
-        let slot = SessionSlot::default();
+        let (messages, queue) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
+        let session_slot = SessionSlot::default();
         let (ended, end) = oneshot::channel();
         let reading = async {
             let client = SingleSessionClient::new(
-                texts,
-                Arc::clone(&slot),
+                messages,
+                Arc::clone(&session_slot),
                 &[ProtocolGeneration::Stateful, ProtocolGeneration::Stateless],
             );
             let read = tokio::select! {
@@ -49,7 +50,7 @@ impl Gateway {
             self.stop();
             self.drain().await;
             if let Ok(ctx) = self.stdio_context(grant, server) {
-                end_session(self, &ctx, &slot).await;
+                end_session(self, &ctx, &session_slot).await;
             }
             let _ = ended.send(());
             read
@@ -57,7 +58,7 @@ impl Gateway {
         let writing = async {
             tokio::select! {
                 written = write_messages(output, queue) => written,
-                // Everybody who could say something has ended by then, and so has this; else it is not worth waiting.
+                // All senders are gone by then, so the writer ends too; if not, the client does not read.
                 () = async { let _ = end.await; tokio::time::sleep(FINAL_WRITE_TIMEOUT).await } => Ok(()),
             }
         };
@@ -85,13 +86,13 @@ impl Gateway {
                 continue;
             }
             let ctx = self.stdio_context(grant, server)?;
-            let taken = tokio::select! {
-                taken = client.handle_message(self, ctx, line.into()) => taken,
-                // A client that reads nothing would hold us here.
+            let handled = tokio::select! {
+                handled = client.handle_message(self, ctx, line.into()) => handled,
+                // A client that does not read would block here.
                 () = self.wait_for_shutdown() => return Ok(()),
             };
-            let Some(handshake) = taken else { continue };
-            // What follows a handshake belongs to its session. A client that goes meanwhile does not wait for it.
+            let Some(handshake) = handled else { continue };
+            // Messages after a handshake belong to its session. If the client leaves meanwhile, do not wait for it.
             tokio::select! {
                 _ = handshake => {}
                 () = wait_for_end(&mut input) => return Ok(()),
@@ -101,12 +102,14 @@ impl Gateway {
     }
 
     fn stdio_context(&self, grant: &TokenHash, server: &ServerName) -> std::io::Result<RequestContext> {
-        let gone = || std::io::Error::other("the grant or the server is not in force any more");
+        let gone = || std::io::Error::other("the grant or the server is no longer in the active configuration");
         self.find_request_context(grant, server, &STDIO_ADDRESS.into()).ok_or_else(gone)
     }
 }
 
-/// The next line; none at the end. Of one that is too long there is just enough to be refused for that.
+/// Reads the next line; `None` at the end. A line that is too long is cut to one byte more than the limit, which is
+/// enough
+/// to be refused.
 async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin), max: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let read = (&mut *input).take(max as u64 + 1).read_until(b'\n', &mut line).await?;
@@ -118,7 +121,7 @@ async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin), max: usize) -> st
     Ok((read > 0).then_some(line))
 }
 
-/// Reads to the end of a line, and keeps nothing of it.
+/// Skips to the end of the line.
 async fn discard_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<()> {
     loop {
         let bytes = input.fill_buf().await?;
@@ -130,15 +133,18 @@ async fn discard_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Re
     }
 }
 
-/// Waits for the end of the input. Where something comes before it, this waits for ever.
+/// Returns when the input ends. Never returns if more input arrives.
 async fn wait_for_end(input: &mut (impl AsyncBufReadExt + Unpin)) {
     if input.fill_buf().await.is_ok_and(|bytes| !bytes.is_empty()) {
         std::future::pending().await
     }
 }
 
-async fn write_messages(mut output: impl AsyncWrite + Unpin, mut texts: mpsc::Receiver<Bytes>) -> std::io::Result<()> {
-    while let Some(text) = texts.recv().await {
+async fn write_messages(
+    mut output: impl AsyncWrite + Unpin,
+    mut messages: mpsc::Receiver<Bytes>,
+) -> std::io::Result<()> {
+    while let Some(text) = messages.recv().await {
         output.write_all(&crate::upstream::to_line(&text)).await?;
         output.flush().await?;
     }

@@ -1,6 +1,6 @@
-//! Requests of a client that are under way, by the ids that it gave them.
+//! Requests of a client that are in flight, by the client's ids.
 
-use std::collections::hash_map::Entry as Place;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex};
 
 use foldhash::HashMap;
@@ -10,20 +10,22 @@ use tokio::sync::Notify;
 
 use super::lock;
 
-/// A request under way.
+/// A request in flight.
 #[derive(Debug, Clone)]
 pub(crate) struct InFlightRequest {
-    /// Our id of it at the server; none where it goes there under others, or not at all.
+    /// The call id used upstream. `None` for a request that is split into several upstream requests or not forwarded.
     pub call: Option<CallId>,
-    /// Told when the client cancels; whoever carries the request listens. Many entries of one request share it.
+    /// Notified when the client cancels; the task that carries out the request waits on it. Several entries of one
+    /// request
+    /// share it.
     pub cancel_signal: Arc<Notify>,
 }
 
-/// Those of one client.
+/// The requests of one client.
 #[derive(Debug, Default)]
 pub(crate) struct CancellableRequests(Mutex<HashMap<RequestId<'static>, InFlightRequest>>);
 
-/// Keeps a request among those under way until it is dropped.
+/// Keeps a request registered until dropped.
 #[derive(Debug)]
 pub(crate) struct RequestRegistration {
     calls: Arc<CancellableRequests>,
@@ -37,13 +39,13 @@ impl Drop for RequestRegistration {
 }
 
 impl CancellableRequests {
-    /// Notes one; none if there is one of the same id.
+    /// Registers a request; `None` if the id is in use.
     pub fn register(self: &Arc<Self>, id: &RequestId<'_>, in_flight: InFlightRequest) -> Option<RequestRegistration> {
         let id = id.clone().into_owned();
         match lock(&self.0).entry(id.clone()) {
-            Place::Occupied(_) => None,
-            Place::Vacant(place) => {
-                place.insert(in_flight);
+            Entry::Occupied(_) => None,
+            Entry::Vacant(entry) => {
+                entry.insert(in_flight);
                 Some(RequestRegistration { calls: Arc::clone(self), id })
             }
         }
@@ -58,7 +60,7 @@ impl CancellableRequests {
     }
 }
 
-/// Waits until the client cancels a request. For one that it cannot name, this waits for ever.
+/// Waits until the client cancels a request. Never returns for `None`, a request without an id.
 pub(crate) async fn wait_for_cancel(cancel_signal: Option<&Notify>) {
     match cancel_signal {
         Some(cancel_signal) => cancel_signal.notified().await,

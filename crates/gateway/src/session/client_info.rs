@@ -1,23 +1,23 @@
-//! What a client says of itself. No decision rests on its name.
+//! Name and version of a client, as it declares them. No decision depends on them.
 
 use std::sync::Arc;
 
 use gatelodge_json::JsonValue;
 
-/// The most of a client's name that is kept.
+/// Longer names and versions are truncated.
 const MAX_CLIENT_INFO_CHARS: usize = 128;
 
-/// What a client says of itself.
+/// Declared name and version of a client.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClientInfo {
     pub name: Option<String>,
     pub version: Option<String>,
-    /// Both for the log; none without a name.
+    /// Name and version for the log; `None` without a name.
     pub display_name: Option<Arc<str>>,
 }
 
 impl ClientInfo {
-    /// Takes name and version from what a client declares, cut to a fair length and without control characters.
+    /// Reads name and version from `clientInfo`, truncated and without control characters.
     pub fn of(info: Option<JsonValue<'_>>) -> Self {
         let text = |member: &str| {
             let value = info?.get(member)?.as_str()?;

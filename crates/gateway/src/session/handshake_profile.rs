@@ -1,4 +1,4 @@
-//! What a session keeps of its client where the upstream keeps nothing: it is said anew with each request.
+//! Client properties from a stateful handshake, repeated with each request to a stateless upstream.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,13 +7,13 @@ use gatelodge_mcp::ClientCapabilities;
 use gatelodge_mcp::translate::{ClientMeta, RetryInput, shared_capabilities, to_stateless};
 use gatelodge_mutants::mutant;
 
-/// What a client declared in its handshake that it can be asked.
+/// Returns the capabilities that a client declared in its handshake.
 pub(super) fn handshake_capabilities(handshake: &[u8]) -> ClientCapabilities {
     let document = read(handshake, &JsonLimits::REQUEST).ok();
     ClientCapabilities::of(document.as_ref().and_then(|own| own.root().get("params")?.get("capabilities")))
 }
 
-/// What the client said of itself in its handshake, as JSON.
+/// Capabilities and client information of a handshake, as JSON.
 #[derive(Debug)]
 pub(crate) struct HandshakeProfile {
     capabilities: String,
@@ -23,7 +23,7 @@ pub(crate) struct HandshakeProfile {
 }
 
 impl HandshakeProfile {
-    /// Takes them from the text of a handshake.
+    /// Reads the properties from the text of a handshake.
     pub fn of(handshake: &[u8]) -> Self {
         let document = read(handshake, &JsonLimits::REQUEST).ok();
         let member = |name: &str| document.as_ref()?.root().get("params")?.get(name);

@@ -1,14 +1,14 @@
-//! What most sessions never need. Sessions may be many, and idle for long.
+//! A lazily allocated box for session state that most sessions never use. Sessions can be many and idle for long.
 
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-/// A thing that is made when it is first used, and takes no room before.
+/// A value that is allocated on first use.
 #[derive(Debug)]
 pub(crate) struct LazyBox<T>(OnceLock<Box<T>>);
 
 impl<T> LazyBox<T> {
-    /// The thing, if it was used; for those who look at many and would make it for each.
+    /// Returns the value if it was used before, without allocating it.
     pub fn get_if_initialized(&self) -> Option<&T> {
         self.0.get().map(AsRef::as_ref)
     }

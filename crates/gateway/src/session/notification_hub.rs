@@ -1,5 +1,5 @@
-//! What a session's upstream says to nobody in particular, for all who listen: one stream is followed, however many they
-//! are.
+//! Distributes the notifications of a session's upstream to all listening clients, so that one upstream stream serves
+//! them all.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -7,67 +7,69 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use bytes::Bytes;
 use tokio::sync::{Notify, broadcast, watch};
 
-/// Messages that wait for a listener that does not read; beyond that the oldest are lost to it.
+/// Messages queued for a slow listener. Beyond that it loses the oldest.
 const BROADCAST_QUEUE_LENGTH: usize = 64;
 
-/// Where they listen.
+/// The listeners of one upstream session, and the state of its stream.
 #[derive(Debug)]
 pub(crate) struct NotificationHub {
-    /// Made for the first who listens: it has its places for messages from the start, and most sessions have nobody.
+    /// Created for the first listener: a channel allocates its whole queue, and most sessions have no listener.
     messages: OnceLock<broadcast::Sender<Bytes>>,
     state: Mutex<NotificationHubState>,
-    /// Written by whoever follows the upstream's stream; those who begin to listen wait for it.
+    /// Set by the task that follows the upstream's stream; new listeners wait for it.
     stream_state: watch::Sender<UpstreamStreamState>,
-    /// Told when somebody waits for the stream; whoever lets it rest opens it.
+    /// Notified when a listener waits for the stream; a follower that pauses between attempts then opens it.
     wanted: Notify,
     upstream_subscriptions: Mutex<HashMap<String, Arc<tokio::sync::Mutex<UpstreamSubscription>>>>,
 }
 
-/// How it stands with the upstream's stream.
+/// State of the upstream's standalone stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UpstreamStreamState {
-    /// It is not open, or not any more.
+    /// Not open.
     Closed,
-    /// What is said is heard.
+    /// Open: notifications arrive.
     Open,
-    /// The upstream has none, so nothing is missed.
+    /// The upstream does not offer a stream, so nothing is missed.
     Unsupported,
 }
 
 #[derive(Debug, Default)]
 struct NotificationHubState {
-    /// Whether somebody follows the upstream's stream.
+    /// Whether a task follows the upstream's stream.
     is_followed: bool,
-    /// Whether whoever did has left it to those who listen.
+    /// Whether the previous follower stopped while clients were still listening.
     is_abandoned: bool,
-    /// How many listen for a resource.
+    /// Number of listeners per resource.
     watchers: HashMap<String, usize>,
 }
 
-/// In which opening of the session the upstream was asked to tell of a resource. Held while it is asked: who begins to
-/// listen and who ends must not overtake one another on the way.
+/// Subscription of the upstream session to one resource. Locked while a request is sent, so that a subscribe and an
+/// unsubscribe cannot overtake each other.
 #[derive(Debug, Default)]
 pub(crate) struct UpstreamSubscription {
+    /// The handshake attempt in which the subscription was requested.
     handshake_attempt: Option<u64>,
-    /// Whether it has said that it will.
+    /// Whether the upstream has accepted the subscription.
     pub is_accepted: bool,
 }
 
 impl UpstreamSubscription {
-    /// Notes what the upstream said to it; none if it said nothing. What it will not tell of is asked for anew by the next
-    /// who wants it.
-    pub fn record_reply(&mut self, is_taken: Option<bool>) {
-        self.is_accepted = is_taken == Some(true);
-        self.handshake_attempt = self.handshake_attempt.filter(|_| is_taken != Some(false));
+    /// Records the upstream's reply; `None` if there was none. A rejected subscription is requested again by the next
+    /// listener.
+    pub fn record_reply(&mut self, is_accepted: Option<bool>) {
+        self.is_accepted = is_accepted == Some(true);
+        self.handshake_attempt = self.handshake_attempt.filter(|_| is_accepted != Some(false));
     }
 
-    /// What the upstream has to be asked, so that it tells of a resource just if it is wanted in this opening of the
-    /// session: true to tell, false not to. It is taken for asked then.
-    pub fn plan_request(&mut self, is_wanted: bool, opening: u64) -> Option<bool> {
-        let is_asked = self.handshake_attempt == Some(opening);
-        self.handshake_attempt = is_wanted.then_some(opening);
-        self.is_accepted &= is_asked;
-        (is_wanted != is_asked).then_some(is_wanted)
+    /// Returns the request to send in this handshake attempt: `Some(true)` to subscribe, `Some(false)` to unsubscribe.
+    /// The
+    /// request is recorded as sent.
+    pub fn plan_request(&mut self, is_wanted: bool, attempt: u64) -> Option<bool> {
+        let is_requested = self.handshake_attempt == Some(attempt);
+        self.handshake_attempt = is_wanted.then_some(attempt);
+        self.is_accepted &= is_requested;
+        (is_wanted != is_requested).then_some(is_wanted)
     }
 }
 
@@ -88,51 +90,53 @@ impl NotificationHub {
         self.messages.get_or_init(|| broadcast::Sender::new(BROADCAST_QUEUE_LENGTH)).subscribe()
     }
 
-    /// Whether somebody listens.
+    /// Returns whether any client listens.
     pub fn has_listeners(&self) -> bool {
         self.messages.get().is_some_and(|messages| messages.receiver_count() > 0)
     }
 
-    /// Passes a message to all who listen.
+    /// Sends a message to all listeners.
     pub fn broadcast(&self, message: Bytes) {
-        // Nobody listening is nothing lost.
+        // Without listeners nothing is lost.
         let _ = self.messages.get().map(|messages| messages.send(message));
     }
 
-    /// Notes how it stands with the upstream's stream.
-    pub fn set_stream_state(&self, standing: UpstreamStreamState) {
-        self.stream_state.send_replace(standing);
+    /// Sets the state of the upstream's stream.
+    pub fn set_stream_state(&self, state: UpstreamStreamState) {
+        self.stream_state.send_replace(state);
     }
 
-    /// Waits until the upstream's stream is open, or it is known that there is none. Has one opened that rests.
+    /// Waits until the upstream's stream is open or known to be unsupported. Wakes a follower that pauses between
+    /// attempts.
     pub async fn wait_for_stream(&self) {
-        let mut standing = self.stream_state.subscribe();
-        if *standing.borrow_and_update() == UpstreamStreamState::Closed {
-            // Only who rests is told: one that opens it now, and fails, rests all the same.
+        let mut state = self.stream_state.subscribe();
+        if *state.borrow_and_update() == UpstreamStreamState::Closed {
+            // Only a pausing follower is woken: one that fails to open the stream now still pauses afterwards.
             self.wanted.notify_waiters();
         }
-        // INVARIANT: the other end is ours, so it is there.
-        let _ = standing.wait_for(|standing| *standing != UpstreamStreamState::Closed).await;
+        // INVARIANT: `self` owns the sender, so the channel is open.
+        let _ = state.wait_for(|state| *state != UpstreamStreamState::Closed).await;
     }
 
-    /// Waits until somebody waits for the stream.
+    /// Waits until a listener waits for the stream.
     pub async fn wait_until_wanted(&self) {
         self.wanted.notified().await;
     }
 
-    /// Takes it upon the caller to follow the upstream's stream; none if somebody does. Gives whether the one before has
-    /// left it to others.
+    /// Makes the calling task the follower of the upstream's stream; `None` if there is one. Returns whether the
+    /// previous
+    /// follower stopped while clients were listening.
     pub fn try_start_following(&self) -> Option<bool> {
         let mut state = self.lock();
         if std::mem::replace(&mut state.is_followed, true) {
             return None;
         }
-        // A server that had none may have one by now.
+        // A server that did not support a stream may support one now.
         self.set_stream_state(UpstreamStreamState::Closed);
         Some(std::mem::take(&mut state.is_abandoned))
     }
 
-    /// Gives that up where nobody listens any more.
+    /// Stops following if there are no listeners. Returns whether it stopped.
     pub fn stop_following_if_unused(&self) -> bool {
         let mut state = self.lock();
         if !self.has_listeners() {
@@ -141,19 +145,19 @@ impl NotificationHub {
         !state.is_followed
     }
 
-    /// Gives it up, whoever listens.
+    /// Stops following, even if there are listeners.
     pub fn stop_following(&self) {
         let mut state = self.lock();
-        // What is said while nobody listens is nobody's.
+        // Without listeners, no notification is missed.
         (state.is_followed, state.is_abandoned) = (false, self.has_listeners());
     }
 
-    /// Notes one more who listens for a resource.
+    /// Adds a listener for a resource.
     pub fn watch(&self, uri: &str) {
         *self.lock().watchers.entry(uri.to_owned()).or_default() += 1;
     }
 
-    /// Notes one less.
+    /// Removes a listener for a resource.
     pub fn unwatch(&self, uri: &str) {
         let mut state = self.lock();
         if let Some(count) = state.watchers.get_mut(uri) {
@@ -164,17 +168,17 @@ impl NotificationHub {
         }
     }
 
-    /// What the upstream was asked of a resource.
+    /// Returns the upstream subscription to a resource.
     pub fn upstream_subscription(&self, uri: &str) -> Arc<tokio::sync::Mutex<UpstreamSubscription>> {
         let mut subscriptions = self.upstream_subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that nobody wants, and nobody asks about, are forgotten.
+        // Subscriptions that are neither requested nor being changed are removed.
         subscriptions.retain(|_, own| {
             Arc::strong_count(own) > 1 || own.try_lock().is_ok_and(|own| own.handshake_attempt.is_some())
         });
         Arc::clone(subscriptions.entry(uri.to_owned()).or_default())
     }
 
-    /// Whether anybody listens for a resource.
+    /// Returns whether any client listens for a resource.
     pub fn is_watched(&self, uri: &str) -> bool {
         self.lock().watchers.contains_key(uri)
     }

@@ -1,4 +1,4 @@
-//! What the upstream asked of the client, and who waits for the answer.
+//! Requests of the upstream to the client that have not been answered.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -12,66 +12,66 @@ use tokio::sync::oneshot;
 
 use super::lock;
 
-/// Questions of an upstream that wait for the client's answer; beyond that the oldest is forgotten.
+/// Requests of an upstream waiting for the client's answer. Beyond that the oldest is dropped.
 const MAX_PENDING_SERVER_REQUESTS: usize = 256;
 
-/// The questions of one session, by the ids we gave them.
+/// The pending requests of one session, by the ids that the gateway gave them.
 #[derive(Debug, Default)]
 pub(crate) struct PendingServerRequests(Mutex<HashMap<String, PendingServerRequest>>);
 
-/// A question of an upstream.
+/// One pending request.
 #[derive(Debug)]
 struct PendingServerRequest {
     origin: ServerRequestOrigin,
     asked_at: Instant,
 }
 
-/// Who waits for the answer to a question.
+/// Receiver of the client's answer.
 #[derive(Debug)]
 pub(crate) enum ServerRequestOrigin {
-    /// The upstream, under its own id of it; and which method it asked by.
+    /// The upstream, with its own id and the method of the request.
     Upstream(RequestId<'static>, String),
-    /// A call of ours, which sends it on with the next request.
+    /// A call of the gateway, which sends the answer with its next request.
     Call(oneshot::Sender<Bytes>),
 }
 
 impl PendingServerRequests {
-    /// Notes what is asked, and gives the id to ask the client under.
-    pub fn register(&self, to: ServerRequestOrigin) -> Option<String> {
+    /// Registers a request and returns the id under which the client is asked.
+    pub fn register(&self, origin: ServerRequestOrigin) -> Option<String> {
         let mut random = [0; 12];
         getrandom::fill(&mut random).ok()?;
         let own = format!("gl-{}", HEXLOWER.encode(&random));
         let mut pending = lock(&self.0);
         if pending.len() >= MAX_PENDING_SERVER_REQUESTS {
-            let oldest = pending.iter().min_by_key(|(_, question)| question.asked_at).map(|(own, _)| own.clone());
+            let oldest = pending.iter().min_by_key(|(_, request)| request.asked_at).map(|(own, _)| own.clone());
             oldest.and_then(|oldest| pending.remove(&oldest));
         }
-        pending.insert(own.clone(), PendingServerRequest { origin: to, asked_at: Instant::now() });
+        pending.insert(own.clone(), PendingServerRequest { origin, asked_at: Instant::now() });
         Some(own)
     }
 
-    /// Takes what the client answers: who waits for it.
+    /// Removes a request that the client answers and returns the receiver of the answer.
     pub fn take(&self, id: &RequestId<'_>) -> Option<ServerRequestOrigin> {
-        lock(&self.0).remove(id.as_str()?).map(|question| question.origin)
+        lock(&self.0).remove(id.as_str()?).map(|request| request.origin)
     }
 
-    /// Nobody will answer any more what the client was asked.
+    /// Forgets all pending requests.
     pub fn clear(&self) {
         if !mutant!("client-question-never-forgotten") {
             lock(&self.0).clear();
         }
     }
 
-    /// Whether the client was asked something under this id.
+    /// Returns whether a request with this id is pending.
     pub fn contains(&self, id: &RequestId<'_>) -> bool {
         id.as_str().is_some_and(|id| lock(&self.0).contains_key(id))
     }
 
-    /// Forgets what the upstream asked under `id`, and gives the id under which the client was asked.
+    /// Removes the request with the upstream's `id` and returns the id under which the client was asked.
     pub fn withdraw(&self, id: &RequestId<'_>) -> Option<String> {
         let mut pending = lock(&self.0);
-        let is_it = |question: &PendingServerRequest| matches!(&question.origin, ServerRequestOrigin::Upstream(own, _) if own == id);
-        let own = pending.iter().find(|(_, question)| is_it(question)).map(|(own, _)| own.clone())?;
+        let is_match = |request: &PendingServerRequest| matches!(&request.origin, ServerRequestOrigin::Upstream(own, _) if own == id);
+        let own = pending.iter().find(|(_, request)| is_match(request)).map(|(own, _)| own.clone())?;
         pending.remove(&own);
         Some(own)
     }

@@ -1,7 +1,7 @@
-//! Streams that a client of a session can come back to: what was sent on them lately, under ids that name the stream.
+//! Replay buffers for resumable streams of a session. Event ids name the stream and the position in it.
 //!
-//! What is kept is bounded for each session in number and bytes, and for all sessions in bytes. Whoever comes back for
-//! more than is kept is told so; nothing is left out in silence.
+//! Buffers are limited per session in events and bytes, and in bytes over all sessions. A client that resumes before
+//! the oldest buffered event gets an error; events are never skipped silently.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,28 +15,28 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::lazy_box::LazyBox;
 use crate::pipeline::InFlightGuard;
 
-/// The stream of what belongs to no request.
+/// Number of the standalone stream, whose messages belong to no request.
 pub(crate) const STANDALONE_STREAM: u64 = 0;
 
-/// Events of one session that are kept: a call tells of its progress some dozen times.
+/// Buffered events per session. A call reports progress a few dozen times.
 const MAX_REPLAY_EVENTS: usize = 256;
-/// Their bytes, beside those of the latest, which may be a result of any size.
+/// Buffered bytes per session, not counting the newest event, which may be a result of any size.
 const MAX_SESSION_REPLAY_BYTES: usize = 4 << 20;
-/// Streams of one session that are over and still kept.
+/// Ended streams kept per session.
 const MAX_ENDED_STREAMS: usize = 32;
-/// How long they are: clients come back within seconds.
+/// Retention of ended streams. Clients reconnect within seconds.
 const ENDED_STREAM_RETENTION: Duration = Duration::from_secs(300);
-/// What room for kept events of all sessions is counted in.
+/// Unit of the budget shared by all sessions.
 const REPLAY_BUDGET_UNIT_BYTES: usize = 1 << 10;
-/// When a client that lost its connection may come back.
+/// Reconnection delay suggested to clients.
 const CLIENT_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Events that wait for a slow client; beyond that the upstream waits.
+/// Events queued for a slow client. Beyond that the upstream waits.
 const EVENT_QUEUE_LENGTH: usize = 32;
 
-/// The streams of one session.
+/// The resumable streams of one session.
 #[derive(Debug)]
 pub(crate) struct ReplayBuffers {
-    /// Tells its ids from those of other sessions.
+    /// Distinguishes this session's event ids from those of other sessions.
     session_tag: Box<str>,
     state: LazyBox<Mutex<ReplayState>>,
     budget: Arc<Semaphore>,
@@ -46,7 +46,7 @@ pub(crate) struct ReplayBuffers {
 struct ReplayState {
     last_stream: u64,
     streams: BTreeMap<u64, ReplayStream>,
-    /// Of all streams, the oldest first.
+    /// Events of all streams, oldest first.
     events: VecDeque<BufferedEvent>,
     bytes: usize,
 }
@@ -54,9 +54,9 @@ struct ReplayState {
 #[derive(Debug, Default)]
 struct ReplayStream {
     last_event: u64,
-    /// The latest event that is not kept any more.
+    /// The newest event that is no longer buffered.
     last_evicted: u64,
-    /// The connection that it goes out on; none while the client is away.
+    /// The current connection; `None` while the client is disconnected.
     connection: Option<ReplayConnection>,
     ended_at: Option<Instant>,
 }
@@ -64,7 +64,7 @@ struct ReplayStream {
 #[derive(Debug)]
 struct ReplayConnection {
     events: mpsc::Sender<Bytes>,
-    /// Its place among the open streams, if it was opened to come back.
+    /// In-flight guard of a stream opened to resume.
     _in_flight_guard: Option<InFlightGuard>,
 }
 
@@ -76,132 +76,133 @@ struct BufferedEvent {
     _budget_permit: OwnedSemaphorePermit,
 }
 
-/// The place in a stream that an event's id names.
+/// A parsed event id: stream and position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SseEventId {
     pub stream: u64,
     number: u64,
-    /// Whether it is a place of this session, as far as it remembers.
+    /// Whether the id has the tag of this session.
     is_of_this_session: bool,
 }
 
-/// Room for what all sessions keep, in pieces.
+/// Returns the budget for buffered events of all sessions.
 pub(crate) fn replay_budget(bytes: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(bytes / REPLAY_BUDGET_UNIT_BYTES))
 }
 
 impl ReplayBuffers {
-    /// None without randomness.
-    pub fn new(room: Arc<Semaphore>) -> Option<Self> {
+    /// Returns `None` without randomness.
+    pub fn new(budget: Arc<Semaphore>) -> Option<Self> {
         let mut random = [0; 6];
         getrandom::fill(&mut random).ok()?;
-        Some(Self { session_tag: HEXLOWER.encode(&random).into(), state: LazyBox::default(), budget: room })
+        Some(Self { session_tag: HEXLOWER.encode(&random).into(), state: LazyBox::default(), budget })
     }
 
-    /// Shares the room with all other sessions.
-    pub fn set_budget(&mut self, room: &Arc<Semaphore>) {
-        self.budget = Arc::clone(room);
+    /// Shares the budget with all other sessions.
+    pub fn set_budget(&mut self, budget: &Arc<Semaphore>) {
+        self.budget = Arc::clone(budget);
     }
 
-    /// Begins a stream to a connection.
+    /// Starts a stream on a connection and returns its number.
     pub fn begin_stream(&self, events: mpsc::Sender<Bytes>) -> u64 {
-        let mut table = self.lock();
-        table.last_stream += 1;
-        let number = table.last_stream;
+        let mut state = self.lock();
+        state.last_stream += 1;
+        let number = state.last_stream;
         let to = Some(ReplayConnection { events, _in_flight_guard: None });
-        table.streams.insert(number, ReplayStream { connection: to, ..ReplayStream::default() });
+        state.streams.insert(number, ReplayStream { connection: to, ..ReplayStream::default() });
         number
     }
 
-    /// Writes the event that gives the client a place to come back to.
+    /// Returns the priming event, which gives the client an id to resume from.
     pub fn priming_event(&self, stream: u64) -> Bytes {
         let latest = self.lock().streams.entry(stream).or_default().last_event;
         sse_priming_event(&self.event_id(stream, latest), CLIENT_RETRY_DELAY).into()
     }
 
-    /// Writes a message as the next event of a stream and keeps it.
+    /// Formats a message as the next event of a stream and buffers it.
     pub fn append_event(&self, stream: u64, text: &str) -> Bytes {
         self.append_event_for_connection(stream, text).0
     }
 
-    /// The same, with the connection that it is to go out on; none while the client is away. Both in one step: whoever
-    /// comes back meanwhile has either missed it or is sent it.
+    /// Like [`Self::append_event`], and returns the connection to send it on, or `None` while the client is
+    /// disconnected. Both
+    /// happen under one lock: a client that resumes concurrently gets the event exactly once.
     pub fn append_event_for_connection(&self, stream: u64, text: &str) -> (Bytes, Option<mpsc::Sender<Bytes>>) {
-        let mut table = self.lock();
-        let open = table.streams.entry(stream).or_default();
+        let mut state = self.lock();
+        let open = state.streams.entry(stream).or_default();
         open.last_event += 1;
         let (number, to) = (open.last_event, open.connection.as_ref().map(|to| to.events.clone()));
         let event = Bytes::from(sse_event_with_id(&self.event_id(stream, number), text));
         let share = u32::try_from(event.len() / REPLAY_BUDGET_UNIT_BYTES + 1).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.budget).try_acquire_many_owned(share).ok();
-        table.push_event(stream, number, &event, room);
+        let budget_permit = Arc::clone(&self.budget).try_acquire_many_owned(share).ok();
+        state.push_event(stream, number, &event, budget_permit);
         (event, to)
     }
 
-    /// The connection of a stream; none while the client is away.
+    /// Returns the connection of a stream; `None` while the client is disconnected.
     pub fn find_connection(&self, stream: u64) -> Option<mpsc::Sender<Bytes>> {
-        let table = self.lock();
-        table.streams.get(&stream)?.connection.as_ref().map(|to| to.events.clone())
+        let state = self.lock();
+        state.streams.get(&stream)?.connection.as_ref().map(|to| to.events.clone())
     }
 
-    /// Ends the connection of a stream that goes on.
+    /// Closes the connection of a stream that continues.
     pub fn disconnect(&self, stream: u64) {
         if let Some(stream) = self.lock().streams.get_mut(&stream) {
             stream.connection = None;
         }
     }
 
-    /// The stream is over: its connection ends, what is kept of it stays for a while.
+    /// Ends a stream: its connection closes, its buffered events are retained for a while.
     pub fn end_stream(&self, stream: u64) {
-        let mut table = self.lock();
-        if let Some(stream) = table.streams.get_mut(&stream) {
+        let mut state = self.lock();
+        if let Some(stream) = state.streams.get_mut(&stream) {
             stream.ended_at = Some(Instant::now());
             stream.connection = None;
         }
-        let over = table.streams.iter().filter(|(_, stream)| stream.ended_at.is_some());
-        let mut over: Vec<u64> = over.map(|(number, _)| *number).collect();
-        let excess = over.len().saturating_sub(MAX_ENDED_STREAMS);
-        over.drain(..excess).for_each(|number| table.remove_stream(number));
+        let ended = state.streams.iter().filter(|(_, stream)| stream.ended_at.is_some());
+        let mut ended: Vec<u64> = ended.map(|(number, _)| *number).collect();
+        let excess = ended.len().saturating_sub(MAX_ENDED_STREAMS);
+        ended.drain(..excess).for_each(|number| state.remove_stream(number));
     }
 
-    /// Forgets streams that have been over for long.
+    /// Removes ended streams whose retention is over.
     pub fn remove_expired(&self) {
         if self.state.get_if_initialized().is_none() {
             return;
         }
-        let mut table = self.lock();
+        let mut state = self.lock();
         let is_old =
             |stream: &ReplayStream| stream.ended_at.is_some_and(|since| since.elapsed() > ENDED_STREAM_RETENTION);
         let old: Vec<u64> =
-            table.streams.iter().filter(|(_, stream)| is_old(stream)).map(|(number, _)| *number).collect();
-        old.into_iter().for_each(|number| table.remove_stream(number));
+            state.streams.iter().filter(|(_, stream)| is_old(stream)).map(|(number, _)| *number).collect();
+        old.into_iter().for_each(|number| state.remove_stream(number));
     }
 
-    /// Reads an id that a client has seen; none if it is none of ours.
+    /// Parses an event id; `None` if it does not have our format.
     pub fn parse_event_id(&self, id: &str) -> Option<SseEventId> {
         let mut parts = id.split('-');
         let (tag, stream, number) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         parts.next().is_none().then_some(SseEventId { stream, number, is_of_this_session: tag == &*self.session_tag })
     }
 
-    /// What a client missed of a stream; none if that is not known any more.
-    pub fn find_missed_events(&self, place: SseEventId) -> Option<Vec<Bytes>> {
-        self.lock().find_missed_events(place)
+    /// Returns the events after `position`, or `None` if some are no longer buffered.
+    pub fn find_missed_events(&self, position: SseEventId) -> Option<Vec<Bytes>> {
+        self.lock().find_missed_events(position)
     }
 
-    /// Goes on with a stream on another connection: first what the client missed, then what comes. The earlier
-    /// connection ends. None if what it missed is not known any more.
-    pub fn resume_stream(&self, place: SseEventId, room: InFlightGuard) -> Option<mpsc::Receiver<Bytes>> {
-        let mut table = self.lock();
-        let missed = table.find_missed_events(place)?;
-        let stream = table.streams.get_mut(&place.stream)?;
+    /// Continues a stream on a new connection: first the missed events, then new ones. The earlier connection closes.
+    /// Returns `None` if missed events are no longer buffered.
+    pub fn resume_stream(&self, position: SseEventId, guard: InFlightGuard) -> Option<mpsc::Receiver<Bytes>> {
+        let mut state = self.lock();
+        let missed = state.find_missed_events(position)?;
+        let stream = state.streams.get_mut(&position.stream)?;
         let (events, receiver) = mpsc::channel(missed.len() + 1 + EVENT_QUEUE_LENGTH);
-        // The head goes out with the first bytes; clients wait for it.
+        // Response headers are sent with the first bytes, and clients wait for them.
         let _ = events.try_send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes()));
-        // INVARIANT: there is room for all of them, so none is left out.
+        // INVARIANT: the channel has capacity for all of them, so `try_send` succeeds.
         missed.into_iter().for_each(|event| drop(events.try_send(event)));
         if stream.ended_at.is_none() {
-            stream.connection = Some(ReplayConnection { events, _in_flight_guard: Some(room) });
+            stream.connection = Some(ReplayConnection { events, _in_flight_guard: Some(guard) });
         }
         Some(receiver)
     }
@@ -216,12 +217,12 @@ impl ReplayBuffers {
 }
 
 impl ReplayState {
-    fn push_event(&mut self, stream: u64, number: u64, event: &Bytes, room: Option<OwnedSemaphorePermit>) {
-        match room {
+    fn push_event(&mut self, stream: u64, number: u64, event: &Bytes, budget_permit: Option<OwnedSemaphorePermit>) {
+        match budget_permit {
             None => self.mark_evicted(stream, number),
-            Some(room) => {
+            Some(permit) => {
                 self.bytes += event.len();
-                self.events.push_back(BufferedEvent { stream, number, event: event.clone(), _budget_permit: room });
+                self.events.push_back(BufferedEvent { stream, number, event: event.clone(), _budget_permit: permit });
             }
         }
         let latest = self.events.back().map_or(0, |latest| latest.event.len());
@@ -238,12 +239,14 @@ impl ReplayState {
         }
     }
 
-    fn find_missed_events(&self, place: SseEventId) -> Option<Vec<Bytes>> {
-        let stream = self.streams.get(&place.stream).filter(|_| place.is_of_this_session)?;
-        let is_there = (stream.last_evicted..=stream.last_event).contains(&place.number);
-        let own =
-            self.events.iter().filter(|buffered| buffered.stream == place.stream && buffered.number > place.number);
-        is_there.then(|| own.map(|buffered| buffered.event.clone()).collect())
+    fn find_missed_events(&self, position: SseEventId) -> Option<Vec<Bytes>> {
+        let stream = self.streams.get(&position.stream).filter(|_| position.is_of_this_session)?;
+        let is_buffered = (stream.last_evicted..=stream.last_event).contains(&position.number);
+        let own = self
+            .events
+            .iter()
+            .filter(|buffered| buffered.stream == position.stream && buffered.number > position.number);
+        is_buffered.then(|| own.map(|buffered| buffered.event.clone()).collect())
     }
 
     fn remove_stream(&mut self, stream: u64) {

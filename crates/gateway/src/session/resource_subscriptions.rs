@@ -1,4 +1,4 @@
-//! The resources that a session wants to hear of. They are kept with it, as its client named them.
+//! Resource subscriptions of a session. They are stored with it under the URIs that the client uses.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -12,39 +12,41 @@ use tokio::sync::Notify;
 use super::lazy_box::LazyBox;
 use super::lock;
 
-/// Resources that one session may watch, and the bytes of their URIs.
+/// Subscriptions per session.
 const MAX_SUBSCRIPTIONS: usize = 256;
+/// Total bytes of the subscribed URIs per session.
 const MAX_SUBSCRIBED_URI_BYTES: usize = 256 << 10;
 
-/// What a session at a server wants to hear of. That of a session for all servers is one for all its parts.
+/// Subscriptions of a session with one server. A session of the aggregate endpoint shares one set with its server
+/// sessions.
 #[derive(Debug)]
 pub(crate) struct ResourceSubscriptions {
     stored: Arc<StoredSubscriptions>,
-    /// Whose resources these are, where they are a part of those of all servers.
+    /// The server, if this is the part of one server in an aggregate session.
     server: Option<ServerName>,
-    /// Told when they change; whoever holds the upstream's stream open opens it anew.
+    /// Notified when the set changes; the task that holds the upstream's stream reopens it.
     pub changed: Notify,
-    /// In which opening of the session the server was asked for all of them.
+    /// The handshake attempt in which all of them were requested from the server.
     subscribed_in_attempt: AtomicU64,
 }
 
-/// That it was asked in none.
+/// Value of `subscribed_in_attempt` before any request.
 const NEVER_SUBSCRIBED: u64 = u64::MAX;
 
-/// What is kept of it.
+/// The stored set.
 #[derive(Debug)]
 struct StoredSubscriptions {
-    /// The session that it is kept with.
+    /// The session with which the set is stored.
     id: IdHash,
     uris: Mutex<BTreeSet<String>>,
-    /// Those of which it was written that the policy denies them by now.
+    /// URIs whose denial by the current policy is recorded in the call log.
     denied_uris: LazyBox<Mutex<BTreeSet<String>>>,
-    /// Held by whoever writes them down, so that nobody writes what was before over what is.
+    /// Held while the set is written to the store, so that an older state cannot overwrite a newer one.
     write_lock: LazyBox<tokio::sync::Mutex<()>>,
 }
 
 impl ResourceSubscriptions {
-    /// Of a session that was kept, or begins. What would be too much was kept by somebody who takes more.
+    /// Creates the set of a new or restored session. URIs beyond the limits, stored under larger limits, are dropped.
     pub fn new(id: IdHash, uris: Vec<String>) -> Self {
         let mut own = BTreeSet::new();
         for uri in uris {
@@ -58,46 +60,46 @@ impl ResourceSubscriptions {
             denied_uris: LazyBox::default(),
             write_lock: LazyBox::default(),
         };
-        // In the first opening the client asks for them itself.
+        // At the first handshake the client subscribes itself.
         Self::with_stored(Arc::new(stored), None, 0)
     }
 
-    /// Those of one server, of a session for all of them.
+    /// Returns the part of one server of an aggregate session.
     pub fn for_server(&self, server: &ServerName) -> Self {
         Self::with_stored(Arc::clone(&self.stored), Some(server.clone()), NEVER_SUBSCRIBED)
     }
 
-    fn with_stored(stored: Arc<StoredSubscriptions>, server: Option<ServerName>, asked_in: u64) -> Self {
-        Self { stored, server, changed: Notify::new(), subscribed_in_attempt: AtomicU64::new(asked_in) }
+    fn with_stored(stored: Arc<StoredSubscriptions>, server: Option<ServerName>, attempt: u64) -> Self {
+        Self { stored, server, changed: Notify::new(), subscribed_in_attempt: AtomicU64::new(attempt) }
     }
 
-    /// Begins to ask the server for all of them in an opening of the session; false if somebody has.
-    pub fn try_begin_subscribing(&self, opening: u64) -> bool {
-        self.subscribed_in_attempt.swap(opening, Ordering::AcqRel) != opening
+    /// Marks all URIs as requested in a handshake attempt. Returns false if they were marked before.
+    pub fn try_begin_subscribing(&self, attempt: u64) -> bool {
+        self.subscribed_in_attempt.swap(attempt, Ordering::AcqRel) != attempt
     }
 
-    /// Has the server asked again, unless that was done in a later opening.
-    pub fn request_resubscribe(&self, opening: u64) {
+    /// Causes the URIs to be requested again, unless they were requested in a later attempt.
+    pub fn request_resubscribe(&self, attempt: u64) {
         let _ =
-            self.subscribed_in_attempt.compare_exchange(opening, NEVER_SUBSCRIBED, Ordering::AcqRel, Ordering::Acquire);
+            self.subscribed_in_attempt.compare_exchange(attempt, NEVER_SUBSCRIBED, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// By what they are kept, and what: as the client named them.
+    /// Returns the session's key and the URIs as the client named them.
     pub fn to_row(&self) -> (IdHash, Vec<String>) {
         (self.stored.id, lock(&self.stored.uris).iter().cloned().collect())
     }
 
-    /// A turn to write down what is kept.
+    /// Acquires the lock for writing the set to the store.
     pub async fn lock_for_write(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.stored.write_lock.lock().await
     }
 
-    /// Whether one more may be watched, or is.
+    /// Returns whether a URI is in the set or fits into it.
     pub fn has_room_for(&self, uri: &str) -> bool {
         has_room(&lock(&self.stored.uris), &self.client_uri(uri))
     }
 
-    /// Adds a resource. Whether it is a new one.
+    /// Adds a URI. Returns whether it is new.
     pub fn add(&self, uri: &str) -> bool {
         let named = self.client_uri(uri);
         let mut uris = lock(&self.stored.uris);
@@ -105,19 +107,19 @@ impl ResourceSubscriptions {
         self.notify_if_changed(is_new)
     }
 
-    /// Takes one away. Whether it was there.
+    /// Removes a URI. Returns whether it was in the set.
     pub fn remove(&self, uri: &str) -> bool {
         let was_there = lock(&self.stored.uris).remove(&self.client_uri(uri));
         self.clear_denied(uri);
         self.notify_if_changed(was_there)
     }
 
-    /// Notes that the policy denies one of them. Whether that is to be written.
+    /// Marks a URI as denied by the policy. Returns whether this has to be recorded.
     pub fn mark_denied(&self, uri: &str) -> bool {
         lock(&self.stored.denied_uris).insert(self.client_uri(uri))
     }
 
-    /// Notes that it does not, or that nobody asks.
+    /// Removes the mark: the URI is allowed again or no longer subscribed.
     pub fn clear_denied(&self, uri: &str) {
         lock(&self.stored.denied_uris).remove(&self.client_uri(uri));
     }
@@ -126,7 +128,7 @@ impl ResourceSubscriptions {
         lock(&self.stored.uris).contains(&self.client_uri(uri))
     }
 
-    /// Whether there are any.
+    /// Returns whether the set has any URI of this server.
     pub fn has_any(&self) -> bool {
         lock(&self.stored.uris).iter().any(|uri| self.find_server_uri(uri).is_some())
     }
@@ -135,7 +137,8 @@ impl ResourceSubscriptions {
         lock(&self.stored.uris).iter().filter_map(|uri| self.find_server_uri(uri)).collect()
     }
 
-    /// All of them, for whoever opens the upstream's stream: what changed before that is not told any more.
+    /// Returns all URIs for a new upstream stream. Consumes a pending change notification, since the result includes
+    /// it.
     pub fn uris_for_stream(&self) -> Vec<String> {
         let uris = lock(&self.stored.uris);
         pin!(self.changed.notified()).enable();
@@ -149,12 +152,12 @@ impl ResourceSubscriptions {
         has_changed
     }
 
-    /// As the client names a resource.
+    /// Returns the URI as the client names it.
     fn client_uri(&self, uri: &str) -> String {
         self.server.as_ref().map_or_else(|| uri.to_owned(), |server| prefix_uri(server.as_str(), uri))
     }
 
-    /// As its server names what the client does; none for what is another's.
+    /// Returns the URI as the server names it, or `None` if it belongs to another server.
     fn find_server_uri(&self, uri: &str) -> Option<String> {
         let Some(server) = &self.server else { return Some(uri.to_owned()) };
         split_prefixed_uri(uri).filter(|(own, _)| *own == server.as_str()).map(|(_, uri)| uri.into_owned())
@@ -170,34 +173,30 @@ fn has_room(uris: &BTreeSet<String>, uri: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn watched() -> ResourceSubscriptions {
+    fn subscriptions() -> ResourceSubscriptions {
         ResourceSubscriptions::new(IdHash::of(&["s"]), Vec::new())
     }
 
     #[test]
-    fn what_is_watched_has_bounds() {
-        let own = watched();
+    fn subscriptions_are_limited_in_number_and_bytes() {
+        let own = subscriptions();
         assert!((0..MAX_SUBSCRIPTIONS).all(|number| own.add(&format!("note://{number}"))));
         assert!(!own.has_room_for("note://more") && !own.add("note://more"));
-        assert!(own.has_room_for("note://0") && !own.add("note://0"), "it is there");
+        assert!(own.has_room_for("note://0") && !own.add("note://0"), "it is in the set");
         assert!(own.remove("note://0") && !own.remove("note://0") && own.add("note://more"));
-        assert!(!watched().add(&"x".repeat(MAX_SUBSCRIBED_URI_BYTES + 1)));
+        assert!(!subscriptions().add(&"x".repeat(MAX_SUBSCRIBED_URI_BYTES + 1)));
         let (id, uris) = own.to_row();
-        assert_eq!(
-            ResourceSubscriptions::new(id, uris.clone()).to_row(),
-            (id, uris),
-            "it is found again as it was kept"
-        );
+        assert_eq!(ResourceSubscriptions::new(id, uris.clone()).to_row(), (id, uris), "it is restored as stored");
     }
 
     #[test]
-    fn each_server_has_its_own_of_those_of_all() {
-        let all = watched();
-        let (desk, zoo) =
-            (all.for_server(&"desk".parse().expect("a name")), all.for_server(&"zoo".parse().expect("a name")));
-        assert!(desk.add("note://1") && zoo.add("ui://view"));
-        assert_eq!((desk.uris(), zoo.uris()), (vec!["note://1".to_owned()], vec!["ui://view".to_owned()]));
-        assert_eq!(all.to_row().1, ["ui://x-zoo+view", "x-desk+note://1"]);
-        assert!(!zoo.contains("note://1") && zoo.remove("ui://view") && !zoo.has_any() && desk.has_any());
+    fn each_server_has_its_part_of_an_aggregate_set() {
+        let all = subscriptions();
+        let (helpdesk, zoo) =
+            (all.for_server(&"helpdesk".parse().expect("a name")), all.for_server(&"zoo".parse().expect("a name")));
+        assert!(helpdesk.add("note://1") && zoo.add("ui://view"));
+        assert_eq!((helpdesk.uris(), zoo.uris()), (vec!["note://1".to_owned()], vec!["ui://view".to_owned()]));
+        assert_eq!(all.to_row().1, ["ui://x-zoo+view", "x-helpdesk+note://1"]);
+        assert!(!zoo.contains("note://1") && zoo.remove("ui://view") && !zoo.has_any() && helpdesk.has_any());
     }
 }

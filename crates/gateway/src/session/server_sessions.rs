@@ -1,4 +1,4 @@
-//! What a session for all servers of a grant has: a session at each of them, opened when it is first needed.
+//! Sessions with single servers below one aggregate session. Each is opened when it is first needed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -8,15 +8,15 @@ use gatelodge_store::ServerName;
 
 use super::{Session, lock};
 
-/// The sessions at single servers.
+/// The server sessions of one aggregate session.
 #[derive(Debug, Default)]
 pub(crate) struct ServerSessions {
     open: Mutex<BTreeMap<ServerName, Arc<Session>>>,
-    /// Those that are over, and in which something is under way.
+    /// Ended sessions that still have requests in flight.
     ended: Mutex<Vec<(ServerName, Arc<Session>)>>,
-    /// Held by whoever opens the one of a server, so that of many requests one does it.
+    /// Held while the session with a server is opened, so that concurrent requests open it once.
     open_locks: Mutex<HashMap<ServerName, Arc<tokio::sync::Mutex<()>>>>,
-    /// The least severe log message that the client wants, for those that are opened later.
+    /// The client's log level, for sessions opened later.
     log_level: Mutex<Option<String>>,
 }
 
@@ -25,37 +25,37 @@ impl ServerSessions {
         lock(&self.open).get(server).cloned()
     }
 
-    pub fn insert(&self, server: &ServerName, part: Arc<Session>) {
-        let previous = lock(&self.open).insert(server.clone(), part);
+    pub fn insert(&self, server: &ServerName, session: Arc<Session>) {
+        let previous = lock(&self.open).insert(server.clone(), session);
         if let Some(previous) = previous {
             lock(&self.ended).push((server.clone(), previous));
         }
     }
 
-    /// Forgets those that are over, and that nobody uses any more.
+    /// Removes ended sessions without requests in flight.
     pub fn sweep(&self, is_open: impl Fn(&Session) -> bool) {
-        let mut over = lock(&self.ended);
+        let mut ended = lock(&self.ended);
         lock(&self.open).retain(|server, own| {
             let is_open = is_open(own);
             if !is_open {
-                over.push((server.clone(), Arc::clone(own)));
+                ended.push((server.clone(), Arc::clone(own)));
             }
             is_open
         });
-        over.retain(|(_, own)| !own.cancellable_requests().is_empty());
+        ended.retain(|(_, own)| !own.cancellable_requests().is_empty());
     }
 
-    /// Those in which a request of the client's is under way, be they over.
+    /// Returns the sessions, open or ended, in which a request of the client is in flight.
     pub fn all_with_request(&self, id: &RequestId<'_>) -> Vec<(ServerName, Arc<Session>)> {
         let mut all = self.all();
         all.extend(lock(&self.ended).iter().cloned());
-        all.retain(|(_, part)| part.find_request(id).is_some());
+        all.retain(|(_, session)| session.find_request(id).is_some());
         all
     }
 
-    /// Those that are open, by their servers.
+    /// Returns the open sessions by server.
     pub fn all(&self) -> Vec<(ServerName, Arc<Session>)> {
-        lock(&self.open).iter().map(|(server, part)| (server.clone(), Arc::clone(part))).collect()
+        lock(&self.open).iter().map(|(server, session)| (server.clone(), Arc::clone(session))).collect()
     }
 
     pub fn open_lock(&self, server: &ServerName) -> Arc<tokio::sync::Mutex<()>> {

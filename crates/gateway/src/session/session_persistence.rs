@@ -1,8 +1,9 @@
-//! Sessions beyond the life of the process: written when they open, found again by whoever shows their id and the token
-//! of their grant.
+//! Persists sessions over restarts. A session is stored when it opens and restored when a request shows its id and the
+//! token of its grant.
 //!
-//! Nothing depends on it but the client's comfort, so a store that cannot keep a session takes it from nobody: it lives
-//! until the restart. The server's own session is not kept; it is opened anew.
+//! This is a convenience for clients: if the store fails, the session still works until the restart. The upstream
+//! session is
+//! not stored; it is opened again.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -21,27 +22,27 @@ use super::{SESSION_ID_BYTES, Session, lock};
 use crate::Gateway;
 use crate::config_snapshot::ActiveGrant;
 
-/// No answer waits longer for the store.
+/// Longest time that a reply waits for the store.
 const STORE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Look-ups at a time: whoever makes up ids waits, and takes no thread from anybody.
+/// Concurrent look-ups. A client that guesses ids only delays itself and cannot occupy the store's threads.
 const MAX_CONCURRENT_LOOKUPS: usize = 4;
-/// Ids that are remembered for not being there.
+/// Ids remembered as not found.
 const MAX_MISSING_SESSIONS: usize = 4_096;
-/// The most bytes of a log level that is kept; the protocol's own have up to nine.
+/// Longer log levels are not stored. Those of the protocol have at most nine bytes.
 const MAX_LOG_LEVEL_BYTES: usize = 64;
-/// Sessions that were used within so long are noted as used. Longer than the time between two notes.
+/// Sessions used within this time are stored as used. Longer than the interval between two writes.
 const RECENT_USE_WINDOW: Duration = Duration::from_secs(120);
 
-/// Where sessions are kept, and what is known of those that are not.
+/// The session store, with a cache of ids that are not in it.
 pub(crate) struct SessionPersistence {
     rows: Arc<dyn Sessions>,
     lookup_slots: Semaphore,
     missing: Mutex<MissingSessionCache>,
-    /// Those that have ended, and that the store could not be told to forget.
+    /// Ended sessions that could not be deleted from the store yet.
     pending_deletes: Mutex<Vec<IdHash>>,
 }
 
-/// Ids that have ended, or that were looked for and not found. Ids are random, so none of them ever comes to be.
+/// Ids that have ended or were not found. Ids are random, so a missing one never comes into existence later.
 #[derive(Default)]
 struct MissingSessionCache {
     ids: HashSet<IdHash>,
@@ -77,49 +78,49 @@ impl SessionPersistence {
     }
 
     async fn look_up(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
-        let looking = async {
-            // INVARIANT: nobody closes the semaphore.
-            let _turn = self.lookup_slots.acquire().await;
+        let lookup = async {
+            // INVARIANT: the semaphore is never closed.
+            let _slot = self.lookup_slots.acquire().await;
             self.rows.find(id).await
         };
-        with_store_timeout(looking).await
+        with_store_timeout(lookup).await
     }
 }
 
 async fn with_store_timeout<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    let late = || Err(StoreError::Unavailable("it did not answer".to_owned()));
+    let late = || Err(StoreError::Unavailable("timed out".to_owned()));
     tokio::time::timeout(STORE_TIMEOUT, work).await.unwrap_or_else(|_| late())
 }
 
-/// Whether a text could be one of our ids. Nothing else is looked for.
+/// Returns whether a text has the format of a session id. Other texts are not looked up.
 fn is_session_id(text: &str) -> bool {
     text.len() == 2 * SESSION_ID_BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl Gateway {
-    /// Keeps a session that was opened.
+    /// Stores a session that was opened.
     pub(crate) async fn persist_session(&self, session: &Session) {
         if let Err(error) =
             with_store_timeout(self.session_persistence.rows.put(session.to_row(self.clock.now()))).await
         {
-            warn!(error = %error, "a session will not survive a restart of the gateway: {error}");
+            warn!(error = %error, "cannot persist a session, it will not survive a restart: {error}");
         }
     }
 
-    /// Keeps what a session listens for, if the session is kept.
+    /// Stores the subscriptions of a session, if the session is stored.
     pub(crate) async fn persist_subscriptions(&self, subscriptions: &ResourceSubscriptions) {
         let writing = async {
-            let _turn = Some(subscriptions.lock_for_write().await)
+            let _write_guard = Some(subscriptions.lock_for_write().await)
                 .filter(|_| !mutant!("subscription-rows-written-in-any-order"));
             let (id, uris) = subscriptions.to_row();
             self.session_persistence.rows.set_subscriptions(id, uris).await
         };
         if let Err(error) = with_store_timeout(writing).await {
-            warn!(error = %error, "what a session listens for will not survive a restart of the gateway: {error}");
+            warn!(error = %error, "cannot persist a session's subscriptions, they will not survive a restart: {error}");
         }
     }
 
-    /// Notes which log messages the client of a session wants, and keeps that if the session is kept.
+    /// Sets the log level of a session's client, and stores it if the session is stored.
     pub(crate) async fn persist_log_level(&self, session: &Session, level: &str) {
         session.set_client_log_level(level);
         if level.len() > MAX_LOG_LEVEL_BYTES {
@@ -128,14 +129,14 @@ impl Gateway {
         if let Err(error) =
             with_store_timeout(self.session_persistence.rows.set_log_level(session.id_hash(), level.to_owned())).await
         {
-            warn!(error = %error, "which log messages a session wants will not survive a restart of the gateway: {error}");
+            warn!(error = %error, "cannot persist a session's log level, it will not survive a restart: {error}");
         }
     }
 
-    /// Finds a session by its id: here, or among those that were kept. One of another grant is not there.
+    /// Finds a session by its id, in memory or in the store. A session of another grant is not found.
     ///
     /// # Errors
-    /// The store cannot say, or there is no room. The client need not begin anew for that.
+    /// The store cannot be read, or the session limit is reached. The client keeps its session and may retry.
     pub(crate) async fn find_session(
         &self,
         id: &str,
@@ -150,8 +151,8 @@ impl Gateway {
             return Ok(None);
         }
         let found = self.session_persistence.look_up(hash).await.map_err(|error| {
-            warn!(error = %error, "a session cannot be looked for: {error}");
-            retry_later("the record of sessions cannot be read; try again later")
+            warn!(error = %error, "cannot look up a session: {error}");
+            retry_later("stored sessions cannot be read; try again later")
         })?;
         match found {
             Some(row) if row.grant == grant.config.id && row.server.as_ref() == server => {
@@ -176,55 +177,55 @@ impl Gateway {
         if row.last_used_at < oldest {
             return Ok(None);
         }
-        let room = self.acquire_session_permit(grant).await;
-        let room = room.ok_or_else(|| retry_later("too many sessions; try again when some have ended"))?;
-        let restored = Session::restore(id, row, room).and_then(|session| self.sessions.insert(session));
+        let permit = self.acquire_session_permit(grant).await;
+        let permit = permit.ok_or_else(|| retry_later("too many sessions; try again when some have ended"))?;
+        let restored = Session::restore(id, row, permit).and_then(|session| self.sessions.insert(session));
         if self.session_persistence.is_missing(&hash) {
-            // It was ended while we looked.
+            // The session was ended during the look-up.
             self.sessions.remove(id);
             return Ok(None);
         }
         Ok(restored)
     }
 
-    /// Forgets a session for good.
+    /// Ends a session and deletes it from the store.
     pub(crate) async fn delete_session(&self, session: &Session) {
         self.end_session(session);
         let hash = session.id_hash();
         if let Err(error) = with_store_timeout(self.session_persistence.rows.delete(vec![hash])).await {
-            warn!(error = %error, "a session that has ended cannot be forgotten yet: {error}");
+            warn!(error = %error, "cannot delete an ended session from the store, will retry: {error}");
             lock(&self.session_persistence.pending_deletes).push(hash);
         }
     }
 
-    /// From now on nobody finds it, whatever has to be done yet.
+    /// Ends a session: from now on its id is not found.
     pub(crate) fn end_session(&self, session: &Session) {
         lock(&self.session_persistence.missing).insert(session.id_hash());
         self.sessions.remove(session.id());
         session.clear_server_requests();
-        // Who only listens learns in no other way that it must begin anew.
+        // A client that only listens has no other way to learn that it needs a new session.
         session.end_stream();
     }
 
-    /// Notes which sessions are in use, and forgets those that are not any more.
+    /// Stores which sessions were used, and deletes expired ones.
     pub(crate) async fn persist_session_usage(&self) {
         let now = self.clock.now();
-        let unforgotten = std::mem::take(&mut *lock(&self.session_persistence.pending_deletes));
+        let pending_deletes = std::mem::take(&mut *lock(&self.session_persistence.pending_deletes));
         let oldest = now.checked_sub(self.settings.session_idle).unwrap_or_default();
         let rows = &self.session_persistence.rows;
-        let noting = async {
+        let writing = async {
             rows.touch(self.sessions.recently_used(RECENT_USE_WINDOW), now).await?;
-            rows.delete(unforgotten.clone()).await?;
+            rows.delete(pending_deletes.clone()).await?;
             rows.sweep(oldest).await
         };
-        if let Err(error) = noting.await {
-            warn!(error = %error, "it cannot be noted which sessions are in use: {error}");
-            lock(&self.session_persistence.pending_deletes).extend(unforgotten);
+        if let Err(error) = writing.await {
+            warn!(error = %error, "cannot store which sessions are in use: {error}");
+            lock(&self.session_persistence.pending_deletes).extend(pending_deletes);
         }
     }
 }
 
-/// The client keeps its session, and comes again.
+/// Returns an error after which the client keeps its session and may retry.
 fn retry_later(what: &str) -> ProtocolError {
     ProtocolError::new(StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR, what)
 }
@@ -234,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_has_the_form_of_an_id_is_looked_for() {
+    fn only_texts_in_session_id_format_are_looked_up() {
         assert!(is_session_id(&"0f".repeat(32)));
         for other in ["", "abc", &"0F".repeat(32), &"0g".repeat(32), &"00".repeat(33)] {
             assert!(!is_session_id(other), "{other}");
@@ -242,12 +243,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_remembered_within_bounds() {
-        let mut gone = MissingSessionCache::default();
+    fn missing_session_cache_is_limited() {
+        let mut missing = MissingSessionCache::default();
         let id = |number: usize| IdHash::of(&[&number.to_string()]);
-        (0..=MAX_MISSING_SESSIONS).for_each(|number| gone.insert(id(number)));
-        gone.insert(id(MAX_MISSING_SESSIONS));
-        assert_eq!((gone.ids.len(), gone.order.len()), (MAX_MISSING_SESSIONS, MAX_MISSING_SESSIONS));
-        assert!(!gone.ids.contains(&id(0)) && gone.ids.contains(&id(1)));
+        (0..=MAX_MISSING_SESSIONS).for_each(|number| missing.insert(id(number)));
+        missing.insert(id(MAX_MISSING_SESSIONS));
+        assert_eq!((missing.ids.len(), missing.order.len()), (MAX_MISSING_SESSIONS, MAX_MISSING_SESSIONS));
+        assert!(!missing.ids.contains(&id(0)) && missing.ids.contains(&id(1)));
     }
 }

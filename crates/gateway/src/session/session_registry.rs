@@ -1,4 +1,4 @@
-//! All sessions of all clients, by their ids.
+//! All sessions in memory, by id.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -12,22 +12,22 @@ use tokio::sync::Semaphore;
 use super::{Session, lock, replay};
 use crate::upstream::UpstreamLink;
 
-/// A session that nobody has used for so long may lose its process to another.
+/// After this idle time a session may lose its process to another session.
 const PROCESS_EVICTION_IDLE_TIME: Duration = Duration::from_secs(10);
 
-/// All sessions, in several tables so that callers do not wait for one another.
+/// All sessions, sharded to reduce lock contention.
 pub(crate) struct SessionRegistry {
     shards: Vec<Mutex<SessionShard>>,
     max_sessions: usize,
     idle_timeout: Duration,
-    /// For what clients may come back for.
+    /// Budget for replay buffers of all sessions.
     replay_budget: Arc<Semaphore>,
 }
 
-/// Sessions by their ids, which they share.
+/// Sessions by id. Key and session share the id's allocation.
 type SessionShard = HashMap<Arc<str>, Arc<Session>>;
 
-/// The most bytes of events that are kept for clients of all sessions.
+/// Limit of replay buffers of all sessions together.
 const MAX_REPLAY_BYTES: usize = 256 << 20;
 
 const SHARD_COUNT: usize = 16;
@@ -38,34 +38,36 @@ impl SessionRegistry {
         Self { shards, max_sessions, idle_timeout, replay_budget: replay::replay_budget(MAX_REPLAY_BYTES) }
     }
 
-    /// Whether there is room for one more.
+    /// Returns whether another session fits.
     pub fn has_capacity(&self) -> bool {
         self.count() < self.max_sessions
     }
 
-    /// Keeps a session, or finds the one of its id that somebody else has kept meanwhile; none if there is no room.
+    /// Adds a session, or returns the one with the same id that was added concurrently; `None` at the session limit.
     pub fn insert(&self, mut session: Session) -> Option<Arc<Session>> {
         if !self.has_capacity() {
             return None;
         }
         session.replay_buffers.set_budget(&self.replay_budget);
-        let mut table = lock(self.shard(session.id())?);
-        let entry = table.entry(Arc::clone(&session.id)).or_insert_with(|| Arc::new(session));
+        let mut shard = lock(self.shard(session.id())?);
+        let entry = shard.entry(Arc::clone(&session.id)).or_insert_with(|| Arc::new(session));
         Some(Arc::clone(entry))
     }
 
-    /// Whether there is one of this id, whosever it is.
+    /// Returns whether a session has this id, regardless of its grant.
     pub fn contains(&self, id: &str) -> bool {
-        self.shard(id).is_some_and(|table| lock(table).contains_key(id))
+        self.shard(id).is_some_and(|shard| lock(shard).contains_key(id))
     }
 
-    /// The hashes of those that were used within a time, or whose stream is open.
+    /// Returns the id hashes of sessions that were used within `time` or have an open stream.
     pub fn recently_used(&self, time: Duration) -> Vec<IdHash> {
-        let tables = self.shards.iter().map(lock);
-        tables.flat_map(|table| recently_used_hashes(&table, time).collect::<Vec<_>>()).collect()
+        let shards = self.shards.iter().map(lock);
+        shards.flat_map(|shard| recently_used_hashes(&shard, time).collect::<Vec<_>>()).collect()
     }
 
-    /// Finds a session of a grant at a server, or at all. One of another grant is not there.
+    /// Finds a session of a grant with a server, or with the aggregate endpoint if `server` is `None`, and marks it as
+    /// used. A
+    /// session of another grant is not found.
     pub fn find(&self, id: &str, grant: &GrantId, server: Option<&ServerName>) -> Option<Arc<Session>> {
         let session = lock(self.shard(id)?).get(id).cloned()?;
         let is_of_grant = *session.grant() == *grant || mutant!("session-open-to-any-grant");
@@ -76,49 +78,49 @@ impl SessionRegistry {
         is_own.then_some(session)
     }
 
-    /// Whether there is such a session; asking is not using it.
+    /// Returns whether a session exists, without marking it as used.
     pub fn exists(&self, id: &str, grant: &GrantId, server: &ServerName) -> bool {
-        let session = self.shard(id).and_then(|table| lock(table).get(id).cloned());
+        let session = self.shard(id).and_then(|shard| lock(shard).get(id).cloned());
         session.is_some_and(|session| *session.grant() == *grant && session.server() == Some(server))
     }
 
-    /// Whether nobody has used a session for so long, or it is over.
+    /// Returns whether a session was not used for `time`, or does not exist.
     pub fn is_unused(&self, id: &str, time: Duration) -> bool {
-        let session = self.shard(id).and_then(|table| lock(table).get(id).cloned());
+        let session = self.shard(id).and_then(|shard| lock(shard).get(id).cloned());
         session.is_none_or(|session| session.is_unused(time))
     }
 
     pub fn remove(&self, id: &str) {
-        if let Some(table) = self.shard(id) {
-            lock(table).remove(id);
+        if let Some(shard) = self.shard(id) {
+            lock(shard).remove(id);
         }
     }
 
-    /// Forgets sessions that nobody uses, or whose grant is no more, and gives them.
+    /// Removes and returns sessions that are idle or whose grant has ended.
     pub fn remove_expired(&self, has_grant: impl Fn(&GrantId) -> bool) -> Vec<Arc<Session>> {
         let idle = |session: &Arc<Session>| {
             session.replay_buffers.remove_expired();
             session.is_idle(self.idle_timeout) || !has_grant(session.grant())
         };
-        let tables = self.shards.iter().map(lock);
-        tables
-            .flat_map(|mut table| table.extract_if(|_, session| idle(session)).collect::<Vec<_>>())
+        let shards = self.shards.iter().map(lock);
+        shards
+            .flat_map(|mut shard| shard.extract_if(|_, session| idle(session)).collect::<Vec<_>>())
             .map(|(_, session)| session)
             .collect()
     }
 
-    /// Has sessions for all servers forget those at single ones that are over: each keeps a place of its grant's.
+    /// Removes ended server sessions from aggregate sessions: each holds one of the grant's session permits.
     pub fn sweep_server_sessions(&self) {
-        for session in self.shards.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
+        for session in self.shards.iter().flat_map(|shard| lock(shard).values().cloned().collect::<Vec<_>>()) {
             if let Some(server_sessions) = session.server_sessions.get_if_initialized() {
-                server_sessions.sweep(|part| self.contains(part.id()));
+                server_sessions.sweep(|server_session| self.contains(server_session.id()));
             }
         }
     }
 
-    /// Ends the process of the session at a server that was not used for longest. False if none is out of use.
+    /// Stops the process of the least recently used session with a server. Returns false if all are in use.
     pub fn stop_least_recently_used_process(&self, server: &ServerName) -> bool {
-        let all = self.shards.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>());
+        let all = self.shards.iter().flat_map(|shard| lock(shard).values().cloned().collect::<Vec<_>>());
         let unused =
             all.filter(|session| session.server() == Some(server) && session.is_unused(PROCESS_EVICTION_IDLE_TIME));
         let processes = unused.filter_map(|session| match session.upstream_link() {
@@ -126,12 +128,13 @@ impl SessionRegistry {
             _ => None,
         });
         let least = processes.min_by_key(|(used_at, _)| *used_at);
-        least.inspect(|(_, child)| child.stop()).is_some()
+        least.inspect(|(_, process)| process.stop()).is_some()
     }
 
-    /// Looks again at what processes of sessions offer, and ends those, and connections, that are not to stay.
+    /// Invalidates the tool registries of session processes, and closes processes and connections for which `stays` is
+    /// false.
     pub fn drop_stale_links(&self, stays: impl Fn(&Session, &UpstreamLink) -> bool) {
-        for session in self.shards.iter().flat_map(|table| lock(table).values().cloned().collect::<Vec<_>>()) {
+        for session in self.shards.iter().flat_map(|shard| lock(shard).values().cloned().collect::<Vec<_>>()) {
             let link = session.upstream_link();
             match (&link, stays(&session, &link)) {
                 (UpstreamLink::Process(process), true) => process.tool_registry().invalidate(),
@@ -144,11 +147,11 @@ impl SessionRegistry {
     }
 
     pub fn count(&self) -> usize {
-        self.shards.iter().map(|table| lock(table).len()).sum()
+        self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
     fn shard(&self, id: &str) -> Option<&Mutex<SessionShard>> {
-        // Ids are random digits of base sixteen; a guessed one may be anything.
+        // The last hexadecimal digit. A guessed id may contain anything.
         let at = id.bytes().last().and_then(|digit| char::from(digit).to_digit(16)).unwrap_or_default();
         self.shards.get(at as usize % SHARD_COUNT)
     }
@@ -156,11 +159,11 @@ impl SessionRegistry {
 
 impl fmt::Debug for SessionRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sessions({})", self.count())
+        write!(f, "SessionRegistry({})", self.count())
     }
 }
 
-/// The hashes of the sessions of a table that were used within a time.
-fn recently_used_hashes(table: &SessionShard, time: Duration) -> impl Iterator<Item = IdHash> {
-    table.values().filter(move |session| !session.is_idle(time)).map(|session| session.id_hash())
+/// Returns the id hashes of a shard's sessions that were used within `time`.
+fn recently_used_hashes(shard: &SessionShard, time: Duration) -> impl Iterator<Item = IdHash> {
+    shard.values().filter(move |session| !session.is_idle(time)).map(|session| session.id_hash())
 }

@@ -1,4 +1,4 @@
-//! What a session knows of tasks: those of its server, and those that its client has made.
+//! Task state of a session: tasks of the server and tasks that the client runs for the server.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,26 +10,25 @@ use super::lazy_box::LazyBox;
 use super::lock;
 use crate::pipeline::ProgressRelay;
 
-/// Calls that have made tasks and of whose progress the client hears, and tasks of the client's own; beyond that the
-/// oldest is forgotten.
+/// Tracked calls with progress, and tracked client tasks. Beyond that the oldest is dropped.
 const MAX_TRACKED_TASKS: usize = 256;
 
-/// Our own tokens, and what the client hears under each.
+/// Progress relays by the gateway's progress token.
 type ProgressByToken = VecDeque<(String, Arc<ProgressRelay>)>;
 
 /// The tasks of one session.
 #[derive(Debug, Default)]
 pub(crate) struct SessionTasks {
-    /// Whether the server has said that it has tasks, or has made one.
+    /// Whether the server has declared the tasks capability or created a task.
     server_has_tasks: AtomicBool,
-    /// The client's own tasks: by which method the upstream asked for what they do.
+    /// Tasks run by the client: id and the method by which the upstream requested them.
     client_tasks: LazyBox<Mutex<VecDeque<(String, String)>>>,
-    /// What the client hears of the progress of calls that have made tasks, by our own tokens.
+    /// Progress relays of calls that created tasks.
     progress: LazyBox<Mutex<ProgressByToken>>,
 }
 
 impl SessionTasks {
-    /// Whether the server is known to have tasks.
+    /// Returns whether the server is known to have tasks.
     pub fn server_has_tasks(&self) -> bool {
         self.server_has_tasks.load(Ordering::Relaxed)
     }
@@ -38,7 +37,7 @@ impl SessionTasks {
         self.server_has_tasks.store(true, Ordering::Relaxed);
     }
 
-    /// Notes what the client hears of the progress of a call that has made a task.
+    /// Tracks the progress relay of a call that created a task.
     pub fn note_progress(&self, own: &str, client_progress: Arc<ProgressRelay>) {
         let mut progress = lock(&self.progress);
         progress.push_back((own.to_owned(), client_progress));
@@ -47,13 +46,13 @@ impl SessionTasks {
         }
     }
 
-    /// What the client hears of progress under a token of ours.
+    /// Finds the progress relay of a gateway token.
     pub fn find_progress(&self, own: &RequestId<'_>) -> Option<Arc<ProgressRelay>> {
         let own = own.as_str()?;
-        lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, told)| Arc::clone(told))
+        lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, relay)| Arc::clone(relay))
     }
 
-    /// Notes a task that the client has made of what the upstream asked by a method.
+    /// Tracks a task that the client created for a request of the upstream.
     pub fn note_client_task(&self, task: String, method: String) {
         let mut tasks = lock(&self.client_tasks);
         tasks.push_back((task, method));
@@ -62,7 +61,7 @@ impl SessionTasks {
         }
     }
 
-    /// The method by which the upstream asked for what a task of the client does.
+    /// Finds the method by which the upstream requested a client task.
     pub fn find_task_method(&self, task: &str) -> Option<String> {
         lock(&self.client_tasks).iter().rfind(|(own, _)| own == task).map(|(_, method)| method.clone())
     }
