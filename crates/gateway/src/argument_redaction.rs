@@ -1,13 +1,13 @@
-//! Argument values for the log: what looks like a secret by its name is not written down.
+//! Renders argument values for the call log, with secrets replaced by `***`.
 
 use gatelodge_json::{JsonKind, JsonValue, quote_into};
 use gatelodge_store::GrantToken;
 
 use crate::upstream::SecretRedactor;
 
-/// More of the arguments than this is not kept.
+/// Longer argument texts are truncated in the log.
 const MAX_LOGGED_ARGUMENTS_BYTES: usize = 4_096;
-/// Parts of names whose values are secrets more often than not.
+/// A member whose name contains one of these parts (case-insensitive) has its value redacted.
 const SECRET_NAME_PARTS: [&str; 10] = [
     "password",
     "passwd",
@@ -21,7 +21,7 @@ const SECRET_NAME_PARTS: [&str; 10] = [
     "credential",
 ];
 
-/// Writes arguments for the log.
+/// Renders arguments for the log: values of secret-looking names, configured secrets and grant tokens are redacted.
 pub(crate) fn redacted_arguments(arguments: JsonValue<'_>, secrets: &SecretRedactor) -> String {
     let mut out = String::new();
     write_redacted(arguments, &mut out);
@@ -34,7 +34,7 @@ pub(crate) fn redacted_arguments(arguments: JsonValue<'_>, secrets: &SecretRedac
     out
 }
 
-/// Cuts tokens of grants, which agents come to know and may pass on.
+/// Redacts grant tokens: agents learn them and may pass them on as arguments.
 fn redact_grant_tokens(text: &str) -> String {
     let mut parts = text.split(GrantToken::PREFIX);
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -59,8 +59,8 @@ fn write_redacted(value: JsonValue<'_>, out: &mut String) {
                 let name = key.as_str().unwrap_or_default();
                 quote_into(&name, out);
                 out.push(':');
-                let folded = name.to_ascii_lowercase();
-                if SECRET_NAME_PARTS.iter().any(|part| folded.contains(part)) {
+                let lowercase_name = name.to_ascii_lowercase();
+                if SECRET_NAME_PARTS.iter().any(|part| lowercase_name.contains(part)) {
                     out.push_str("\"***\"");
                 } else {
                     write_redacted(value, out);
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_under_telling_names_and_known_secrets_are_not_written() {
+    fn values_of_secret_names_and_configured_secrets_are_redacted() {
         let text = br#"{"to":"a","Password":"hunter2","deep":[{"api_key":{"x":1}}],"note":"my sesame1 here","n":1.10,"x":"glt_abc2 and"}"#;
         let document = read(text, &JsonLimits::REQUEST).expect("json");
         let secrets = SecretRedactor::new([&"sesame1".to_owned()]);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut() {
+    fn long_arguments_are_truncated() {
         let text = format!(r#"{{"a":"{}","b":1}}"#, "ä".repeat(5_000));
         let document = read(text.as_bytes(), &JsonLimits::REQUEST).expect("json");
         assert!(

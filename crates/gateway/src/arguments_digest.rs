@@ -1,4 +1,4 @@
-//! The hash of a call's arguments, which is what the log keeps of them.
+//! Digest of a call's arguments. The call log keeps the digest, not the arguments.
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,12 +7,13 @@ use gatelodge_json::{JsonText, JsonValue};
 use memchr::memmem::Finder;
 use sha2::{Digest, Sha256};
 
-/// Longer arguments have another hash, which takes a third of the time for them.
+/// Longer arguments are hashed with BLAKE3, which takes a third of the time of SHA-256 at that size.
 const MAX_SHA256_ARGUMENTS_BYTES: usize = 64 << 10;
-/// What is hashed at once: as much as a processor hashes side by side.
+/// Bytes passed to BLAKE3 at once: enough to use all SIMD lanes.
 const HASH_BLOCK_BYTES: usize = 16 << 10;
 
-/// The SHA-256 of arguments; of long ones their BLAKE3, which says so. It may have begun when the message came.
+/// Returns the SHA-256 of the arguments, or their BLAKE3 with the prefix `blake3:` if they are long. `streaming` may
+/// already hold a part of the hash, computed while the message arrived.
 pub(crate) fn arguments_digest(arguments: JsonValue<'_>, streaming: Option<&StreamingDigest>) -> Arc<str> {
     let (start, end) = arguments.span();
     let is_in_pieces = matches!(arguments.source(), JsonText::Segmented(_));
@@ -41,17 +42,18 @@ fn blake3_label(hash: &blake3::Hash) -> Arc<str> {
     format!("blake3:{}", hash.to_hex()).into()
 }
 
-/// The hash of what are most likely the arguments, as far as they have come: bytes are hashed while they are near.
+/// BLAKE3 of the probable arguments, computed while the message arrives: hashing is cheaper while the bytes are in
+/// cache.
 #[derive(Debug)]
 pub(crate) struct StreamingDigest {
-    /// Where they begin in the message, and how much of them is hashed.
+    /// Offset of the arguments in the message.
     start: usize,
     hashed_bytes: usize,
     hasher: BlockHasher,
 }
 
 impl StreamingDigest {
-    /// Begins where the arguments seem to. Whoever uses it knows where they do.
+    /// Starts at the first `"arguments"` member of `before`. This is a guess: [`arguments_digest`] checks the offset.
     pub fn start_after(before: &[u8]) -> Option<Self> {
         static ARGUMENTS_KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"arguments\""));
         let name = ARGUMENTS_KEY.find(before)? + ARGUMENTS_KEY.needle().len();
@@ -67,11 +69,11 @@ impl StreamingDigest {
     }
 }
 
-/// BLAKE3 of pieces of any length.
+/// BLAKE3 fed in whole blocks from chunks of any length.
 #[derive(Debug, Clone, Default)]
 struct BlockHasher {
     hasher: blake3::Hasher,
-    /// What makes no block yet.
+    /// Bytes that do not fill a block yet.
     partial_block: Vec<u8>,
 }
 
@@ -108,9 +110,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_arguments_have_a_hash_that_says_its_name() {
+    fn long_arguments_are_hashed_with_blake3_and_labelled() {
         let zeros = |count: usize| digest_bytes(&vec![b'0'; count]);
-        // As `sha256sum` and `b3sum` have them.
+        // Expected values come from `sha256sum` and `b3sum`.
         assert_eq!(
             &*zeros(MAX_SHA256_ARGUMENTS_BYTES),
             "34dd6758c2908cf5be0e411173f61877f8faf2dcdcfed135b5a5fa90577447bc"
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_have_the_hash_of_the_whole() {
+    fn chunks_have_the_same_hash_as_the_whole() {
         let bytes: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
         for cuts in [
             vec![1, 2, 3],
@@ -141,15 +143,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_hashed_before_counts_only_if_it_is_of_the_arguments() {
+    fn streaming_digest_is_used_only_if_it_covers_the_arguments() {
         let text =
             format!(r#"{{"arguments" : {{"a":"{}"}},"b":"arguments"}}"#, "x".repeat(2 * MAX_SHA256_ARGUMENTS_BYTES));
         let (before, rest) = text.split_at(1_000);
-        let (middle, behind) = rest.split_at(MAX_SHA256_ARGUMENTS_BYTES + 77);
+        let (middle, after) = rest.split_at(MAX_SHA256_ARGUMENTS_BYTES + 77);
         let mut pieces = StringSegments::default();
         pieces.push(Bytes::copy_from_slice(middle.as_bytes())).expect("inside a string");
-        let folded = SegmentedText::new(before.into(), pieces, behind.as_bytes()).expect("a fold");
-        let document = read_segmented(&folded, &JsonLimits::REPLY).expect("JSON");
+        let segmented = SegmentedText::new(before.into(), pieces, after.as_bytes()).expect("a segmented text");
+        let document = read_segmented(&segmented, &JsonLimits::REPLY).expect("JSON");
         let arguments = document.root().get("arguments").expect("arguments");
         let expected = digest_bytes(&text.as_bytes()[15..text.len() - 17]);
         let streaming = |before: &str, more: &str| {
@@ -161,8 +163,8 @@ mod tests {
         assert_eq!(arguments_digest(arguments, Some(&streaming(before, middle))), expected);
         assert_eq!(arguments_digest(arguments, Some(&streaming(before, ""))), expected);
         let elsewhere = before.replacen("{\"a\"", "{ \"a\"", 1).replacen(" : ", ":", 1);
-        assert_eq!(arguments_digest(arguments, Some(&streaming(&elsewhere, middle))), expected, "it begins elsewhere");
-        assert_eq!(arguments_digest(arguments, Some(&streaming(before, rest))), expected, "it goes on behind them");
-        assert_eq!(folded.parts().1.len(), 1);
+        assert_eq!(arguments_digest(arguments, Some(&streaming(&elsewhere, middle))), expected, "it starts elsewhere");
+        assert_eq!(arguments_digest(arguments, Some(&streaming(before, rest))), expected, "it extends past them");
+        assert_eq!(segmented.parts().1.len(), 1);
     }
 }

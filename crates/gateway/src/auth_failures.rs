@@ -1,4 +1,6 @@
-//! Requests without a valid token: counted, and told in one row for each address and minute.
+//! Counts requests without a valid token and writes one log row per address and minute.
+//!
+//! One row per request would let an unauthenticated client flood the log.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,10 +9,10 @@ use gatelodge_store::{CallRecord, RecordKind};
 
 use crate::Gateway;
 
-/// Addresses told apart in one minute; the rest share a row.
+/// Addresses counted separately in one minute. Further addresses share the row `others`.
 const MAX_TRACKED_ADDRESSES: usize = 1_000;
 
-/// Counts by address.
+/// Authentication failures by client address since the last write.
 #[derive(Debug, Default)]
 pub(crate) struct AuthFailureCounter {
     counts: Mutex<HashMap<Arc<str>, u64>>,
@@ -30,7 +32,7 @@ impl AuthFailureCounter {
 }
 
 impl Gateway {
-    /// Writes what was counted since the last time.
+    /// Writes one row per address for the failures since the previous call.
     pub(crate) async fn write_auth_failures(&self) {
         for (address, count) in self.auth_failures.take_counts() {
             self.metrics.unauthenticated.inc_by(count);

@@ -1,4 +1,6 @@
-//! A body that is put together as it comes, as far as it must be.
+//! Assembles a received body from its chunks and copies only what it must.
+//!
+//! A long JSON body is usually dominated by one string. Its chunks are kept as received if they lie inside that string.
 
 use std::sync::Arc;
 
@@ -9,63 +11,66 @@ use gatelodge_mcp::{ClientMessage, MessageError, read_client_message, read_segme
 use crate::arguments_digest::StreamingDigest;
 use crate::http_server::listener::MAX_READ_BYTES;
 
-/// Shorter bodies are copied: that costs less than to keep pieces.
+/// Shorter bodies are copied: that costs less than keeping chunks.
 const MIN_SEGMENTED_BODY_BYTES: usize = 128 << 10;
-/// What is read of a long body at its beginning and at its end. What is not in there is most often one string.
+/// Bytes parsed at each end of a long body. What lies between is usually one string.
 const SEGMENT_EDGE_BYTES: usize = 8 << 10;
-/// A piece of a long body that is kept as it came. With it the buffer is kept that it came in, so shorter ones are copied:
-/// no body takes more than four times its length.
+/// Chunks of at least this size are kept without copying. A kept chunk keeps its whole read buffer alive, so shorter
+/// ones are copied: a body never occupies more than four times its length.
 const MIN_ZERO_COPY_CHUNK_BYTES: usize = MAX_READ_BYTES / 4;
-/// Pieces that may be short; the others have so many bytes at least, or each would cost more than it has.
+/// Number of chunks that may be small. Beyond that, chunks must average [`SMALL_CHUNK_BYTES`]; smaller ones cost more
+/// bookkeeping than they hold.
 const MAX_SMALL_CHUNKS: usize = 16;
 const SMALL_CHUNK_BYTES: usize = 4 << 10;
 
-/// A body as it was taken.
+/// A complete body.
 #[derive(Debug)]
 pub(crate) enum ReceivedBody {
     Whole(Bytes),
-    /// With its middle apart; and the hash of what a caller wrote there, as far as it was begun.
+    /// The middle of a long string is kept in chunks. The digest, for client bodies, covers the arguments received so
+    /// far.
     Segmented(Box<SegmentedText>, Option<Arc<StreamingDigest>>),
 }
 
 impl ReceivedBody {
-    /// Reads it as a message of a caller.
+    /// Parses the body as a message from a client.
     pub fn read(&self, limits: &JsonLimits) -> Result<ClientMessage<'_>, MessageError> {
         match self {
             Self::Whole(bytes) => read_client_message(bytes, limits),
-            Self::Segmented(folded, _) => read_segmented_client_message(folded, limits),
+            Self::Segmented(segmented, _) => read_segmented_client_message(segmented, limits),
         }
     }
 
-    /// The whole of it in one piece.
+    /// Returns the body as contiguous bytes.
     pub fn into_bytes(self) -> Bytes {
         match self {
             Self::Whole(bytes) => bytes,
-            Self::Segmented(folded, _) => folded.into_string().into(),
+            Self::Segmented(segmented, _) => segmented.into_string().into(),
         }
     }
 
-    /// The same, borrowed.
+    /// Borrows the body as contiguous bytes.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Whole(bytes) => bytes,
-            Self::Segmented(folded, _) => folded.as_str().as_bytes(),
+            Self::Segmented(segmented, _) => segmented.as_str().as_bytes(),
         }
     }
 
-    /// The same, where it is still needed as it is.
+    /// Returns the body as contiguous bytes and keeps `self`; copies if it is segmented.
     pub fn to_bytes(&self) -> Bytes {
         match self {
             Self::Whole(bytes) => bytes.clone(),
-            Self::Segmented(folded, _) => Bytes::copy_from_slice(folded.as_str().as_bytes()),
+            Self::Segmented(segmented, _) => Bytes::copy_from_slice(segmented.as_str().as_bytes()),
         }
     }
 
-    /// The text; or without the middle of a long string, if it was folded there: it has all members and all short strings.
+    /// Returns the body, without the middle of the long string if it is segmented. All members and short strings are in
+    /// it.
     pub fn outline(&self) -> &[u8] {
         match self {
             Self::Whole(bytes) => bytes,
-            Self::Segmented(folded, _) => folded.outer_text().as_bytes(),
+            Self::Segmented(segmented, _) => segmented.outer_text().as_bytes(),
         }
     }
 }
@@ -82,8 +87,9 @@ impl From<String> for ReceivedBody {
     }
 }
 
-/// The pieces that came. One that comes alone is not copied. Of others, those of a long body are kept as long as they can
-/// be inside one string; else they are copied, at once, so that the buffers they came in can be used again.
+/// Collects the chunks of a body. A single chunk is not copied. Chunks of a long body are kept while they can lie
+/// inside
+/// one string; otherwise they are copied immediately, so that their read buffers can be reused.
 #[derive(Debug)]
 pub(crate) struct BodyBuffer {
     first: Bytes,
@@ -92,14 +98,14 @@ pub(crate) struct BodyBuffer {
     side: BodySide,
 }
 
-/// Whose body it is.
+/// The peer that sent the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BodySide {
     Client,
     Upstream,
 }
 
-/// A body of which the length is known.
+/// A long body of known length, split into a parsed start and end and an unparsed middle.
 #[derive(Debug)]
 struct SegmentedBodyBuilder {
     expected_bytes: usize,
@@ -119,7 +125,7 @@ impl BodyBuffer {
         Self { side: BodySide::Upstream, ..Self::for_client() }
     }
 
-    /// Adds a piece of a body that will be as long as `expected`, as far as its head says.
+    /// Adds a chunk of a body whose announced length is `expected`.
     pub fn push(&mut self, piece: Bytes, expected: usize) {
         let received = self.len() + piece.len();
         if let Some(mut long) = self.segmented.take() {
@@ -127,7 +133,7 @@ impl BodyBuffer {
                 self.segmented = Some(long);
             } else {
                 self.copied_bytes = long.concatenate(expected.max(received));
-                // What of the piece was taken before it was found unfit is copied as well.
+                // The part of the chunk that was consumed before the error is in the copy already.
                 let consumed = self.copied_bytes.len() + piece.len() - received;
                 self.copied_bytes.extend_from_slice(piece.get(consumed..).unwrap_or_default());
             }
@@ -139,7 +145,7 @@ impl BodyBuffer {
         }
         if self.copied_bytes.is_empty() {
             let first = std::mem::take(&mut self.first);
-            // If nobody says how long it is, it ends here, as far as anybody knows.
+            // Without an announced length, `expected` equals `received`.
             if expected >= MIN_SEGMENTED_BODY_BYTES && expected > received {
                 self.segmented = Some(Box::new(SegmentedBodyBuilder::new(expected, self.side)));
                 self.push(first, expected);
@@ -164,7 +170,7 @@ impl BodyBuffer {
     }
 }
 
-/// A piece that is not inside a string, or too many short ones.
+/// A chunk of the middle is not inside a string, or there are too many small chunks.
 struct SegmentError;
 
 impl SegmentedBodyBuilder {
@@ -184,7 +190,7 @@ impl SegmentedBodyBuilder {
         self.before.len() + self.middle.len() + self.after.len()
     }
 
-    /// Adds a piece; or as much of it as can be, from its beginning.
+    /// Adds a chunk. On error, a prefix of it may have been consumed.
     fn push(&mut self, piece: &Bytes) -> Result<(), SegmentError> {
         let at = self.len();
         let split = |offset: usize| offset.saturating_sub(at).min(piece.len());
@@ -209,7 +215,7 @@ impl SegmentedBodyBuilder {
         Ok(())
     }
 
-    /// All in one piece, with room for more.
+    /// Returns the received bytes as one buffer with capacity for `expected` bytes.
     fn concatenate(&self, expected: usize) -> Vec<u8> {
         let mut all = Vec::new();
         all.reserve_exact(expected);
@@ -221,7 +227,7 @@ impl SegmentedBodyBuilder {
 
     fn finish(self) -> ReceivedBody {
         match SegmentedText::new(self.before, self.middle, &self.after) {
-            Ok(folded) => ReceivedBody::Segmented(Box::new(folded), self.streaming_digest.map(Arc::new)),
+            Ok(segmented) => ReceivedBody::Segmented(Box::new(segmented), self.streaming_digest.map(Arc::new)),
             Err((before, middle)) => {
                 let long = Self { before, middle, streaming_digest: None, ..self };
                 ReceivedBody::Whole(long.concatenate(long.len()).into())
@@ -234,58 +240,58 @@ impl SegmentedBodyBuilder {
 mod tests {
     use super::*;
 
-    /// What is taken of a body that comes in pieces of so many bytes.
-    fn gathered(body: &[u8], piece: usize, mut gathered: BodyBuffer, has_length: bool) -> ReceivedBody {
+    /// Feeds `body` in chunks of `chunk_bytes` and returns the result.
+    fn receive(body: &[u8], chunk_bytes: usize, mut buffer: BodyBuffer, has_length: bool) -> ReceivedBody {
         let mut received = 0;
-        for piece in body.chunks(piece) {
+        for piece in body.chunks(chunk_bytes) {
             received += piece.len();
-            gathered.push(Bytes::copy_from_slice(piece), if has_length { body.len() } else { received });
-            assert_eq!(gathered.len(), received);
+            buffer.push(Bytes::copy_from_slice(piece), if has_length { body.len() } else { received });
+            assert_eq!(buffer.len(), received);
         }
-        gathered.finish()
+        buffer.finish()
     }
 
-    fn is_folded(consumed: &ReceivedBody) -> bool {
-        matches!(consumed, ReceivedBody::Segmented(..))
+    fn is_segmented(body: &ReceivedBody) -> bool {
+        matches!(body, ReceivedBody::Segmented(..))
     }
 
     #[test]
-    fn a_body_is_taken_as_it_came_whatever_is_in_it() {
+    fn body_has_the_sent_bytes_whatever_the_chunks() {
         let long = |inside: &str| format!(r#"{{"a":1,"long":"{}","b":2}}"#, inside.repeat(300_000 / inside.len()));
         let odd = [long("é"), long("\\n"), long("\\\""), long("\",\""), long("x") + "é", "é".to_owned() + &long("x")];
         for body in odd.iter().map(String::as_bytes).chain([&[0xff; 300_000][..], b"short", b""]) {
             for piece in [1, 999, 7_000, 16 << 10, 64 << 10, 100_001, 299_000, 400_000] {
                 for has_length in [true, false] {
-                    let of_caller = gathered(body, piece, BodyBuffer::for_client(), has_length).into_bytes();
-                    let of_upstream = gathered(body, piece, BodyBuffer::for_upstream(), has_length).into_bytes();
-                    assert!(of_caller == body && of_upstream == body, "{} bytes by {piece}", body.len());
+                    let from_client = receive(body, piece, BodyBuffer::for_client(), has_length).into_bytes();
+                    let from_upstream = receive(body, piece, BodyBuffer::for_upstream(), has_length).into_bytes();
+                    assert!(from_client == body && from_upstream == body, "{} bytes by {piece}", body.len());
                 }
             }
         }
     }
 
     #[test]
-    fn pieces_are_kept_where_they_are_inside_a_string_and_not_too_many() {
+    fn chunks_are_kept_if_they_are_inside_a_string_and_few() {
         let body = format!(r#"{{"a":1,"long":"{}","b":2}}"#, "x".repeat(1 << 20));
-        let folds = |body: &str, piece, has_length| {
-            is_folded(&gathered(body.as_bytes(), piece, BodyBuffer::for_client(), has_length))
+        let is_kept = |body: &str, piece, has_length| {
+            is_segmented(&receive(body.as_bytes(), piece, BodyBuffer::for_client(), has_length))
         };
-        assert!(folds(&body, 64 << 10, true) && folds(&body, 300_000, true));
-        assert!(!folds(&body, 1_000, true), "each would cost more than it has");
-        assert!(!folds(&body, 64 << 10, false), "nobody knows where it ends");
-        assert!(!folds(&body.replace("xxxx", "x\",\""), 64 << 10, true), "there is no long string");
-        assert!(!folds(r#"{"a":"x"}"#, 2, true), "it is short");
+        assert!(is_kept(&body, 64 << 10, true) && is_kept(&body, 300_000, true));
+        assert!(!is_kept(&body, 1_000, true), "small chunks cost more than they hold");
+        assert!(!is_kept(&body, 64 << 10, false), "the length is unknown");
+        assert!(!is_kept(&body.replace("xxxx", "x\",\""), 64 << 10, true), "there is no long string");
+        assert!(!is_kept(r#"{"a":"x"}"#, 2, true), "the body is short");
     }
 
     #[test]
-    fn a_long_piece_is_not_copied_and_a_short_one_keeps_no_buffer() {
+    fn long_chunk_is_not_copied_and_short_chunk_does_not_keep_its_buffer() {
         let body = format!(r#"{{"long":"{}"}}"#, "x".repeat(400_000));
         let pieces: Vec<Bytes> = body.as_bytes().chunks(120_000).map(Bytes::copy_from_slice).collect();
-        let kept = |mut gathered: BodyBuffer| {
-            pieces.iter().for_each(|piece| gathered.push(piece.clone(), body.len()));
-            let ReceivedBody::Segmented(folded, _) = gathered.finish() else { return Vec::new() };
+        let kept = |mut buffer: BodyBuffer| {
+            pieces.iter().for_each(|piece| buffer.push(piece.clone(), body.len()));
+            let ReceivedBody::Segmented(segmented, _) = buffer.finish() else { return Vec::new() };
             let is_kept = |own: &Bytes| pieces.iter().any(|piece| piece.as_ptr_range().contains(&own.as_ptr()));
-            folded.parts().1.iter().map(is_kept).collect()
+            segmented.parts().1.iter().map(is_kept).collect()
         };
         assert_eq!(kept(BodyBuffer::for_client()), [true, true, true, false]);
         assert_eq!(kept(BodyBuffer::for_upstream()), [true, true, true, false]);

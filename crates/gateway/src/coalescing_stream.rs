@@ -1,4 +1,4 @@
-//! A connection to which what stands in several places is written at once.
+//! A TCP stream that copies small vectored writes into one buffer and writes them with one plain `write`.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -7,10 +7,10 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Copying so little costs less than having the system gather it.
+/// Up to this size, copying costs less than a vectored write.
 const MAX_COALESCED_BYTES: usize = 1 << 10;
 
-/// A connection.
+/// Wrapper that coalesces small vectored writes.
 #[derive(Debug)]
 pub(crate) struct CoalescingStream(pub TcpStream);
 
@@ -42,7 +42,7 @@ impl AsyncWrite for CoalescingStream {
         let mut short = [0; MAX_COALESCED_BYTES];
         let mut length = 0;
         for slice in slices {
-            // INVARIANT: together they fit; whatever does not is never left out.
+            // INVARIANT: the slices fit by the check above; if one did not, all would be written uncopied.
             let Some(room) = short.get_mut(length..length + slice.len()) else {
                 return self.stream().poll_write_vectored(cx, slices);
             };
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_written_comes_in_its_order_however_long_it_is() {
+    async fn vectored_writes_arrive_complete_and_in_order() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let stream = TcpStream::connect(listener.local_addr().expect("an address")).await.expect("a connection");
         let mut stream = CoalescingStream(stream);
@@ -92,7 +92,7 @@ mod tests {
             let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
             let all = parts.concat();
             let written = poll_fn(|cx| Pin::new(&mut stream).poll_write_vectored(cx, &slices)).await.expect("written");
-            assert_eq!(written, all.len(), "the system takes so little at once");
+            assert_eq!(written, all.len(), "the socket buffer takes this much at once");
             let mut came = vec![0; all.len()];
             other.read_exact(&mut came).await.expect("what was written");
             assert!(came == all, "{lengths:?}");

@@ -1,6 +1,6 @@
-//! What is in force: servers, grants and policies, as one immutable picture that is swapped whole.
+//! The active configuration: servers, grants and compiled policies as one immutable snapshot, replaced as a whole.
 //!
-//! A request keeps the picture it began with. Look-ups take no lock and allocate nothing.
+//! A request keeps the snapshot it started with. Look-ups take no lock and allocate nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use crate::aggregate::ServerInfoCache;
 use crate::in_flight_limit::InFlightLimit;
 use crate::upstream::{Upstream, UpstreamConfig};
 
-/// A policy, compiled, with the name and version that logs give.
+/// A compiled policy with the name and version that logs show.
 #[derive(Debug)]
 pub struct ActivePolicy {
-    /// Its name.
+    /// Name of the policy.
     pub name: PolicyName,
-    /// Its version.
+    /// Version; 0 for a policy from a file.
     pub version: PolicyVersion,
-    /// What it says.
+    /// The compiled rules.
     pub policy: Policy,
 }
 
-/// What a grant has for one server.
+/// Policy and mode of a grant for one server.
 #[derive(Debug, Clone)]
 pub struct ServerAccess {
     /// The policy; without one every call is refused.
     pub policy: Option<Arc<ActivePolicy>>,
-    /// Whether it refuses.
+    /// Whether the policy is enforced or only observed.
     pub mode: EnforcementMode,
 }
 
 impl ServerAccess {
-    /// Whether both judge by the same rules. A policy of a file has no versions; there it must be the very same.
+    /// Returns whether both apply the same rules. A policy from a file has no version: it must be the same object.
     pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
         let is_same_policy = match (&self.policy, &other.policy) {
             (Some(own), Some(other)) => {
@@ -50,48 +50,48 @@ impl ServerAccess {
     }
 }
 
-/// A grant as the configuration or the store has it.
+/// A grant as configured in the file or the store.
 #[derive(Debug, Clone)]
 pub struct GrantConfig {
-    /// Its id.
+    /// Id of the grant.
     pub id: GrantId,
-    /// What people call it.
+    /// Name for people.
     pub label: Arc<str>,
-    /// Facts for policies.
+    /// Labels that policies can refer to.
     pub labels: BTreeMap<String, String>,
-    /// The hash of its token.
+    /// Hash of the token.
     pub token: TokenHash,
-    /// When it ends.
+    /// Time of expiry.
     pub expires: Option<Timestamp>,
-    /// The oldest revision of the protocol that its bearer may speak; none for any.
+    /// Oldest protocol revision the client may use; `None` allows any.
     pub minimum_revision: Option<Revision>,
-    /// What it may reach.
+    /// The servers that the grant reaches.
     pub servers: HashMap<ServerName, ServerAccess>,
 }
 
-/// A grant in force.
+/// A grant of the active configuration. Its limits and caches survive reloads as long as the grant exists.
 #[derive(Debug)]
 pub struct ActiveGrant {
-    /// What was configured.
+    /// The configured values.
     pub config: GrantConfig,
-    /// Bounds its requests in flight; the same one for as long as the grant lives. So are those below.
+    /// Limits requests in flight.
     pub(crate) in_flight: Arc<InFlightLimit>,
-    /// Bounds its open streams.
+    /// Limits open streams.
     pub(crate) streams: Arc<InFlightLimit>,
-    /// Bounds its sessions.
+    /// Limits sessions.
     pub(crate) sessions: Arc<Semaphore>,
-    /// What its servers last said of themselves.
+    /// Server information from the last handshakes, for the aggregate endpoint.
     pub(crate) server_info_cache: Arc<ServerInfoCache>,
 }
 
 impl ActiveGrant {
-    /// Whether the grant has ended.
+    /// Returns whether the grant has expired.
     pub fn is_expired(&self, at: Timestamp) -> bool {
         self.config.expires.is_some_and(|end| end <= at)
     }
 }
 
-/// Everything in force.
+/// The servers and grants of the active configuration.
 #[derive(Debug, Default)]
 pub struct ConfigSnapshot {
     servers: foldhash::HashMap<ServerName, Arc<Upstream>>,
@@ -99,19 +99,19 @@ pub struct ConfigSnapshot {
 }
 
 impl ConfigSnapshot {
-    /// Makes the next picture. What has not changed is taken over: connections, sessions and what is in flight.
+    /// Builds the next snapshot. Unchanged servers and grants keep their connections, sessions and in-flight counts.
     pub(crate) fn with_changes(
         &self,
         servers: Vec<UpstreamConfig>,
         grants: Vec<GrantConfig>,
-        bounds: &ConcurrencyLimits,
+        limits: &ConcurrencyLimits,
     ) -> Self {
         let upstream = |config: UpstreamConfig| match self.servers.get(&config.name) {
             Some(old) if *old.config() == config => {
                 old.tool_registry.invalidate();
                 Arc::clone(old)
             }
-            _ => Arc::new(Upstream::new(config, bounds.in_flight_per_server, bounds.processes_per_server)),
+            _ => Arc::new(Upstream::new(config, limits.in_flight_per_server, limits.processes_per_server)),
         };
         let by_id: HashMap<&GrantId, &Arc<ActiveGrant>> =
             self.grants.values().map(|grant| (&grant.config.id, grant)).collect();
@@ -126,9 +126,9 @@ impl ConfigSnapshot {
                 },
                 None => ActiveGrant {
                     config,
-                    in_flight: InFlightLimit::new(bounds.in_flight_per_grant),
-                    streams: InFlightLimit::new(bounds.in_flight_per_grant),
-                    sessions: Arc::new(Semaphore::new(bounds.sessions_per_grant)),
+                    in_flight: InFlightLimit::new(limits.in_flight_per_grant),
+                    streams: InFlightLimit::new(limits.in_flight_per_grant),
+                    sessions: Arc::new(Semaphore::new(limits.sessions_per_grant)),
                     server_info_cache: Arc::default(),
                 },
             })
@@ -144,23 +144,23 @@ impl ConfigSnapshot {
         self.servers.get(name)
     }
 
-    /// Finds a grant by its token's hash.
+    /// Finds a grant by the hash of its token.
     pub fn find_grant(&self, token: &TokenHash) -> Option<&Arc<ActiveGrant>> {
         self.grants.get(token)
     }
 
-    /// All servers.
+    /// Returns all servers.
     pub fn servers(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.servers.values()
     }
 
-    /// All grants.
+    /// Returns all grants.
     pub fn grants(&self) -> impl Iterator<Item = &Arc<ActiveGrant>> {
         self.grants.values()
     }
 }
 
-/// How much may be in flight.
+/// Concurrency limits for each grant and each server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConcurrencyLimits {
     pub in_flight_per_grant: usize,

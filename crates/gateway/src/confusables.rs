@@ -1,4 +1,4 @@
-//! Names that a person or a model would take for one another, or cannot see for what they are.
+//! Detects confusable tool names: case variants, Unicode look-alikes, invisible characters.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,7 +8,7 @@ use unicode_security::skeleton;
 /// Longer names cannot be called.
 const MAX_TOOL_NAME_BYTES: usize = 256;
 
-/// Those of the names that differ from another only by case, look like another, or are no names one could read.
+/// Returns the names that differ from another only by case, look like another, or contain unreadable characters.
 pub fn confusable_names<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
     let mut odd = BTreeSet::new();
     let mut alike: HashMap<String, BTreeSet<&str>> = HashMap::new();
@@ -24,7 +24,9 @@ pub fn confusable_names<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSe
     odd
 }
 
-/// The texts that a name may be taken for. Case is folded before and after: `I` looks like `l`, and `i` does not.
+/// Returns the forms that a name can be mistaken for. Lower-casing happens before and after: `I` looks like `l`, `i`
+/// does
+/// not.
 fn skeletons(name: &str) -> [String; 2] {
     let visible: String = name.chars().filter(|character| !is_unseen(*character)).collect();
     let fold = |text: &str| skeleton(text).collect::<String>().to_lowercase();
@@ -37,7 +39,7 @@ fn is_readable(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_TOOL_NAME_BYTES && is_plain && !has_space_around
 }
 
-/// Whether a character leaves no mark of its own.
+/// Returns whether a character has no visible glyph.
 fn is_unseen(character: char) -> bool {
     is_invisible(character) || character.is_whitespace() || character.is_control()
 }
@@ -51,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_differ_by_case_or_look_alike_are_twins() {
+    fn case_variants_and_look_alikes_are_confusable() {
         assert_eq!(odd(&["read", "write", "reed", "read_2", "list.all", "n\u{e4}h"]), Vec::<&str>::new());
         assert_eq!(odd(&["read", "Read", "write"]), ["Read", "read"]);
         // The first letter is Cyrillic.
@@ -63,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nobody_could_read_are_odd() {
+    fn unreadable_names_are_reported() {
         for name in ["", "read ", " read", "read\t", "read\n", "a\0b", "read\u{a0}", "read\u{2800}", "\u{202e}daer"] {
             assert_eq!(odd(&[name]), [name], "{name:?}");
         }

@@ -1,5 +1,8 @@
-//! How long the requests of one connection may take: one timer for all of them, one after the other. Nearly all are done
-//! long before their time, and neither set it nor stop it: it goes off now and then, and is set again if somebody waits.
+//! One timer for the deadlines of all requests of a connection.
+//!
+//! Nearly all requests finish long before their deadline, so none of them arms or cancels a timer of its own. The
+//! shared
+//! timer fires now and then and is re-armed if a request still waits.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -10,43 +13,44 @@ use std::time::Duration;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The timer.
+/// A timer shared by the deadlines of one task.
 ///
-/// INVARIANT: those who wait by it at the same time are one task, and are polled with its own waker: it calls but one.
+/// INVARIANT: concurrent waiters belong to one task and are polled with its waker, because the timer stores one waker
+/// only.
 #[derive(Debug, Default)]
 pub(crate) struct DeadlineTimer(Mutex<Option<ArmedTimer>>);
 
 #[derive(Debug)]
 struct ArmedTimer {
     sleep: Pin<Box<Sleep>>,
-    /// Who is called.
+    /// The waker of the task that waits.
     waker: Waker,
 }
 
 impl DeadlineTimer {
-    /// Whether a moment has come. If not, whoever asks is called then, or earlier.
+    /// Returns `Ready` once the deadline has passed. Otherwise the task is woken at the deadline or earlier.
     fn poll_deadline(&self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let mut set = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ArmedTimer { sleep: timer, waker: hears }) = &*set
+        if let Some(ArmedTimer { sleep: timer, waker }) = &*set
             && timer.deadline() <= deadline
             && !timer.is_elapsed()
-            && hears.will_wake(cx.waker())
+            && waker.will_wake(cx.waker())
         {
             return Poll::Pending;
         }
         if Instant::now() >= deadline {
             return Poll::Ready(());
         }
-        let ArmedTimer { sleep: timer, waker: hears } =
+        let ArmedTimer { sleep: timer, waker } =
             set.get_or_insert_with(|| ArmedTimer { sleep: Box::pin(sleep_until(deadline)), waker: cx.waker().clone() });
-        hears.clone_from(cx.waker());
+        waker.clone_from(cx.waker());
         loop {
             if timer.deadline() > deadline || timer.is_elapsed() {
                 timer.as_mut().reset(deadline);
             }
-            // Whatever else the task has done in its turn: else it would be asked once, and not hear.
+            // Unconstrained: with its cooperative budget used up, the timer would return `Pending` without registering.
             let polled = Pin::new(&mut unconstrained(timer.as_mut())).poll(cx);
-            // It may have gone off for an earlier moment just now.
+            // The timer may have fired for an earlier deadline.
             if polled.is_pending() || timer.deadline() >= deadline {
                 return polled;
             }
@@ -54,7 +58,7 @@ impl DeadlineTimer {
     }
 }
 
-/// A moment by an alarm, for a library that wants a timer for each.
+/// A deadline of the shared timer, as the future that hyper expects.
 struct DeadlineSleep(Arc<DeadlineTimer>, Instant);
 
 impl Future for DeadlineSleep {
@@ -67,7 +71,7 @@ impl Future for DeadlineSleep {
 
 impl hyper::rt::Sleep for DeadlineSleep {}
 
-/// Timers that are all one.
+/// A hyper timer whose sleeps share one [`DeadlineTimer`].
 #[derive(Debug, Default)]
 pub(crate) struct SharedHyperTimer(Arc<DeadlineTimer>);
 
@@ -85,17 +89,19 @@ impl hyper::rt::Timer for SharedHyperTimer {
     }
 }
 
-/// Waits so long from when it is first asked, by an alarm where there is one.
+/// Sleeps for `time`, counted from the first poll, on the shared timer if there is one.
 pub(crate) async fn sleep(deadline_timer: Option<&DeadlineTimer>, time: Duration) {
     let deadline = Instant::now() + time;
     match deadline_timer {
         Some(deadline_timer) => poll_fn(|cx| deadline_timer.poll_deadline(deadline, cx)).await,
-        // As above: work that never rests must not keep it from being heard.
+        // Unconstrained for the same reason: a task that never yields must still see its deadline.
         None => unconstrained(sleep_until(deadline)).await,
     }
 }
 
-/// Gives what work gives; none if it takes longer. Work is large, so it stays where it is.
+/// Returns the output of `work`, or `None` if it takes longer than `time`. `work` is pinned by the caller because
+/// moving a
+/// large future is expensive.
 pub(crate) async fn timeout<F: Future>(
     deadline_timer: Option<&DeadlineTimer>,
     time: Duration,
@@ -118,9 +124,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Calls(AtomicUsize);
+    struct WakeCounter(AtomicUsize);
 
-    impl Wake for Calls {
+    impl Wake for WakeCounter {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
@@ -129,7 +135,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn each_moment_is_heard_of_whichever_was_asked_for_first() {
+    async fn two_deadlines_fire_on_time_in_either_order() {
         let deadline_timer = DeadlineTimer::default();
         for (one, other) in [(3, 5), (5, 3)] {
             let start = Instant::now();
@@ -144,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_not_set_for_a_request_that_is_done_in_time() {
+    async fn timer_is_not_reset_for_a_request_that_finishes_in_time() {
         let (deadline_timer, start) = (DeadlineTimer::default(), Instant::now());
         let ask =
             |deadline| deadline_timer.poll_deadline(deadline, &mut Context::from_waker(Waker::noop())).is_pending();
@@ -153,18 +159,18 @@ mod tests {
             tokio::time::advance(SECOND).await;
         }
         let deadline = || deadline_timer.0.lock().expect("no panic").as_ref().map(|set| set.sleep.deadline() - start);
-        assert_eq!(deadline(), Some(10 * SECOND), "as it was set for the first");
+        assert_eq!(deadline(), Some(10 * SECOND), "as armed for the first request");
         tokio::time::advance(2 * SECOND).await;
         assert!(ask(start + 20 * SECOND));
-        assert_eq!(deadline(), Some(20 * SECOND), "it had gone off");
+        assert_eq!(deadline(), Some(20 * SECOND), "the timer had fired");
         assert!(ask(start + 15 * SECOND));
-        assert_eq!(deadline(), Some(15 * SECOND), "somebody wants to hear earlier");
+        assert_eq!(deadline(), Some(15 * SECOND), "an earlier deadline re-arms the timer");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_goes_on_with_a_request_is_called() {
+    async fn the_last_waker_is_woken() {
         let (deadline_timer, deadline) = (DeadlineTimer::default(), Instant::now() + SECOND);
-        let (before, after) = (Arc::new(Calls::default()), Arc::new(Calls::default()));
+        let (before, after) = (Arc::new(WakeCounter::default()), Arc::new(WakeCounter::default()));
         for calls in [&before, &after] {
             let waker = Waker::from(Arc::clone(calls));
             assert!(deadline_timer.poll_deadline(deadline, &mut Context::from_waker(&waker)).is_pending());
@@ -174,13 +180,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_heard_by_a_task_that_has_done_much_in_its_turn() {
+    async fn deadline_fires_for_a_task_that_has_used_up_its_budget() {
         for has_gone_off in [false, true] {
             let deadline_timer = DeadlineTimer::default();
             if has_gone_off {
                 sleep(Some(&deadline_timer), SECOND).await;
             }
-            let (calls, deadline) = (Arc::new(Calls::default()), Instant::now() + SECOND);
+            let (calls, deadline) = (Arc::new(WakeCounter::default()), Instant::now() + SECOND);
             let waker = Waker::from(Arc::clone(&calls));
             let asked = || deadline_timer.poll_deadline(deadline, &mut Context::from_waker(&waker)).is_pending();
             while tokio::task::coop::has_budget_remaining() {
@@ -197,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_never_rests_ends_in_time() {
+    async fn work_that_never_yields_times_out() {
         for deadline_timer in [None, Some(&DeadlineTimer::default())] {
             let busy = pin!(async {
                 for _ in 0..10_000 {

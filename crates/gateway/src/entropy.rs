@@ -1,8 +1,9 @@
-//! Random bytes for names that nobody should guess. The operating system is asked for many at once, by each thread.
+//! Random bytes for call ids, which must not be guessable. Each thread reads from the operating system in large
+//! batches.
 
 use std::cell::RefCell;
 
-/// How many bytes are asked for at once.
+/// Bytes read from the operating system at once.
 const ENTROPY_BUFFER_BYTES: usize = 1_000;
 
 struct EntropyBuffer {
@@ -14,7 +15,7 @@ thread_local! {
     static ENTROPY: RefCell<EntropyBuffer> = const { RefCell::new(EntropyBuffer { bytes: [0; ENTROPY_BUFFER_BYTES], used: ENTROPY_BUFFER_BYTES }) };
 }
 
-/// Ten bytes that were given to nobody else; zeros if the operating system gives none.
+/// Returns ten bytes that no other caller receives, or zeros if the operating system returns an error.
 pub(crate) fn call_id_entropy() -> [u8; 10] {
     ENTROPY
         .with_borrow_mut(|store| {
@@ -24,7 +25,7 @@ pub(crate) fn call_id_entropy() -> [u8; 10] {
             }
             let given = store.bytes.get_mut(store.used..)?.first_chunk_mut::<10>()?;
             store.used += 10;
-            // What was given is not kept.
+            // Consumed bytes are erased.
             Some(std::mem::take(given))
         })
         .unwrap_or_default()
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_bytes_are_given_twice() {
+    fn no_bytes_are_returned_twice() {
         let given: HashSet<[u8; 10]> = (0..1_000).map(|_| call_id_entropy()).collect();
         assert_eq!(given.len(), 1_000);
         assert!(!given.contains(&[0; 10]));

@@ -1,5 +1,7 @@
-//! The moment from which calls under way are not waited for any more. Every call listens for it and hardly any hears it, so
-//! listening is cheap: each lane has a place of its own, which hardly any other thread touches.
+//! Cancellation signal that fires when the drain period is over.
+//!
+//! Every call waits for it and hardly any sees it, so waiting is cheap: waiters are sharded per worker and do not
+//! contend.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,24 +9,24 @@ use tokio::sync::Notify;
 
 use crate::workers;
 
-/// Whether the moment has come, and who waits for it.
+/// The signal and its waiters, one shard per worker.
 #[derive(Debug)]
 pub(crate) struct ForcedShutdown {
     is_cancelled: AtomicBool,
     waiters: Box<[CachePaddedNotify]>,
 }
 
-/// So far from the next one that no two stand in one line of a processor's cache.
+/// Aligned so that no two shards share a cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct CachePaddedNotify(Notify);
 
 impl ForcedShutdown {
-    /// With a place for each of so many lanes.
-    pub fn new(lanes: usize) -> Self {
+    /// Creates one shard for each of `workers` threads.
+    pub fn new(workers: usize) -> Self {
         Self {
             is_cancelled: AtomicBool::new(false),
-            waiters: (0..lanes.max(1)).map(|_| CachePaddedNotify::default()).collect(),
+            waiters: (0..workers.max(1)).map(|_| CachePaddedNotify::default()).collect(),
         }
     }
 
@@ -32,20 +34,20 @@ impl ForcedShutdown {
         self.is_cancelled.load(Ordering::Acquire)
     }
 
-    /// Tells all who wait, and all who come later.
+    /// Wakes all waiters; later calls of [`Self::cancelled`] return immediately.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Release);
-        self.waiters.iter().for_each(|CachePaddedNotify(place)| place.notify_waiters());
+        self.waiters.iter().for_each(|CachePaddedNotify(shard)| shard.notify_waiters());
     }
 
-    /// Waits for it.
+    /// Waits for the signal.
     pub async fn cancelled(&self) {
-        let Some(CachePaddedNotify(place)) = self.waiters.get(workers::current_worker()).or(self.waiters.first())
+        let Some(CachePaddedNotify(shard)) = self.waiters.get(workers::current_worker()).or(self.waiters.first())
         else {
             return;
         };
-        let notified = place.notified();
-        // Whoever asked for the notice before it was cut is told; whoever asks now sees it.
+        let notified = shard.notified();
+        // `notified` receives a signal sent after its creation; a signal sent before it shows in the flag.
         if !self.is_cancelled() {
             notified.await;
         }
@@ -57,17 +59,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_waits_is_told_and_who_comes_later_does_not_wait() {
-        let cut = ForcedShutdown::new(2);
-        let mut waiting = Box::pin(cut.cancelled());
-        assert!(!cut.is_cancelled() && futures_pending(waiting.as_mut()), "nothing has happened");
-        cut.cancel();
+    async fn waiters_are_woken_and_later_callers_do_not_wait() {
+        let shutdown = ForcedShutdown::new(2);
+        let mut waiting = Box::pin(shutdown.cancelled());
+        assert!(!shutdown.is_cancelled() && is_pending(waiting.as_mut()), "nothing has happened");
+        shutdown.cancel();
         waiting.await;
-        cut.cancelled().await;
-        assert!(cut.is_cancelled());
+        shutdown.cancelled().await;
+        assert!(shutdown.is_cancelled());
     }
 
-    fn futures_pending(waiting: std::pin::Pin<&mut impl Future<Output = ()>>) -> bool {
+    fn is_pending(waiting: std::pin::Pin<&mut impl Future<Output = ()>>) -> bool {
         waiting.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_pending()
     }
 }

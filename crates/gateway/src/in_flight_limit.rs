@@ -1,13 +1,14 @@
-//! A bound on how many there may be at once. Nobody waits for a place, so two steps of one number are all it takes.
+//! Non-blocking in-flight limit: acquiring fails immediately when the limit is reached. One atomic counter is enough
+//! because there are no waiters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Places, of which so many are left.
+/// Number of permits left.
 #[derive(Debug)]
 pub(crate) struct InFlightLimit(AtomicUsize);
 
-/// One that was taken. It is given back when dropped.
+/// One acquired permit, released on drop.
 #[derive(Debug)]
 pub(crate) struct InFlightPermit(Arc<InFlightLimit>);
 
@@ -16,7 +17,7 @@ impl InFlightLimit {
         Arc::new(Self(AtomicUsize::new(count)))
     }
 
-    /// Takes one; none if there is none.
+    /// Returns `None` when all permits are in use.
     pub fn try_acquire(self: &Arc<Self>) -> Option<InFlightPermit> {
         let less = |left: usize| left.checked_sub(1);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).ok()?;
@@ -35,13 +36,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_as_many_as_were_made_and_those_given_back_are_there_again() {
-        let places = InFlightLimit::new(2);
-        let first = places.try_acquire().expect("a place");
-        let _second = places.try_acquire().expect("a place");
-        assert!(places.try_acquire().is_none());
+    fn permits_are_limited_and_reusable_after_release() {
+        let limit = InFlightLimit::new(2);
+        let first = limit.try_acquire().expect("a permit");
+        let _second = limit.try_acquire().expect("a permit");
+        assert!(limit.try_acquire().is_none());
         drop(first);
-        assert!(places.try_acquire().is_some_and(|_again| places.try_acquire().is_none()));
+        assert!(limit.try_acquire().is_some_and(|_again| limit.try_acquire().is_none()));
         assert!(InFlightLimit::new(0).try_acquire().is_none());
     }
 }

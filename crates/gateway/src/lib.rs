@@ -1,7 +1,7 @@
-//! What happens to a request: the listeners, the road of a call, sessions, and the servers behind.
+//! The gateway: listeners, the request pipeline, sessions and upstream connections.
 //!
-//! Nothing reaches a server without a `call::Permit`, and only a decision of the policy makes one for what a caller
-//! asks. The gateway reads no clock, no files and no environment of its own: whoever builds it hands them in.
+//! A client's request reaches a server only with a `Permit`, and only a decision of the policy creates one. The gateway
+//! reads no clock, file or environment variable itself: its creator passes them in.
 
 mod aggregate;
 mod argument_redaction;
@@ -78,13 +78,13 @@ pub use upstream::{
 };
 pub use workers::{WorkerRoundRobin, WorkerThreads};
 
-/// How often sessions that nobody uses are forgotten and floods are told.
+/// Interval of housekeeping: ending idle sessions, writing counted authentication failures.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How long it may take to answer what is under way when its time is over.
+/// Time to reply to unfinished requests after forced shutdown.
 const FORCED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Everything that requests share.
+/// State shared by all requests.
 pub struct Gateway {
     weak_self: Weak<Self>,
     config_snapshot: ArcSwap<ConfigSnapshot>,
@@ -102,26 +102,26 @@ pub struct Gateway {
     suspended_calls: PausedCalls,
     metrics: Metrics,
     telemetry: Telemetry,
-    /// Where connections are served.
+    /// Threads that serve connections.
     workers: WorkerRoundRobin,
     upstream_client: UpstreamClient,
     auth_failures: AuthFailureCounter,
-    /// Sent once, when the gateway stops. Listeners, connections and streams listen.
+    /// Becomes true once, when the gateway stops. Listeners, connections and streams watch it.
     shutdown: watch::Sender<bool>,
-    /// Cut once, when calls have had their time to end. Those under way listen, and are answered then.
+    /// Fires once, when the drain period is over. Unfinished calls are then replied to with an error.
     forced_shutdown: ForcedShutdown,
-    /// How many tasks of calls and connections there are. The last to end tells `idle`, to which `drain` listens.
+    /// Number of running tasks of calls and connections. The last to end notifies `tasks_idle`, on which `drain` waits.
     task_count: AtomicUsize,
     tasks_idle: Notify,
 }
 
 impl Gateway {
-    /// Makes a gateway with nothing in force: every request is refused until [`GatewayAccess::apply_config`].
+    /// Creates a gateway without configuration: it refuses every request until [`Gateway::apply_config`].
     pub fn new(stores: GatewayStores, clock: Arc<dyn Clock>, settings: GatewaySettings) -> Arc<Self> {
         Self::with_workers(WorkerRoundRobin::default(), stores, clock, settings)
     }
 
-    /// The same, with threads that serve callers.
+    /// Like [`Gateway::new`], with worker threads that serve connections.
     pub fn with_workers(
         workers: WorkerRoundRobin,
         stores: GatewayStores,
@@ -158,17 +158,18 @@ impl Gateway {
         })
     }
 
-    /// Puts other servers, grants and policies in force, for every request that begins from now on. What is accepted
-    /// of definitions may have changed as well, so it is looked at again.
+    /// Activates servers, grants and policies for every request that starts from now on. Pinned tool definitions may
+    /// have
+    /// changed too, so they are reloaded.
     pub fn apply_config(&self, servers: Vec<UpstreamConfig>, grants: Vec<GrantConfig>) {
-        let bounds = ConcurrencyLimits {
+        let limits = ConcurrencyLimits {
             in_flight_per_grant: self.settings.in_flight_per_grant,
             in_flight_per_server: self.settings.in_flight_per_server,
             sessions_per_grant: self.settings.sessions_per_grant,
             processes_per_server: self.settings.processes_per_server,
         };
         self.upstream_client.prepare_tls_for(&servers);
-        let next = self.config_snapshot.load().with_changes(servers, grants, &bounds);
+        let next = self.config_snapshot.load().with_changes(servers, grants, &limits);
         self.config_snapshot.store(Arc::new(next));
         let snapshot = self.config_snapshot();
         self.sessions.drop_stale_links(|session, link| {
@@ -182,16 +183,16 @@ impl Gateway {
         self.reload_pins();
     }
 
-    /// What is in force now.
+    /// Returns the active configuration.
     pub fn config_snapshot(&self) -> arc_swap::Guard<Arc<ConfigSnapshot>> {
         self.config_snapshot.load()
     }
 
-    /// Serves callers, and people on `admin`, until [`GatewayAccess::stop`]; then waits for calls to end, within bounds.
+    /// Serves clients, and the admin listener if there is one, until [`Gateway::stop`]; then drains for a limited time.
     ///
     /// # Errors
-    /// A listener is not one.
-    pub async fn run(self: &Arc<Self>, callers: TcpListener, admin: Option<TcpListener>) -> std::io::Result<()> {
+    /// Accepting on a listener failed.
+    pub async fn run(self: &Arc<Self>, clients: TcpListener, admin: Option<TcpListener>) -> std::io::Result<()> {
         self.telemetry.start();
         let stop = self.shutdown.subscribe();
         let housekeeping = self.run_housekeeping();
@@ -202,7 +203,7 @@ impl Gateway {
                     None => Ok(()),
                 }
             };
-            tokio::try_join!(accept_connections(Arc::clone(self), callers, ListenerKind::Mcp, stop.clone()), admin)
+            tokio::try_join!(accept_connections(Arc::clone(self), clients, ListenerKind::Mcp, stop.clone()), admin)
         };
         tokio::select! {
             ended = listening => ended?,
@@ -212,7 +213,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Stops accepting; [`GatewayAccess::spawn_request`] ends when calls have.
+    /// Stops accepting connections. [`Gateway::run`] returns when calls have ended.
     pub fn stop(&self) {
         self.shutdown.send_replace(true);
     }
@@ -229,7 +230,7 @@ impl Gateway {
         }
     }
 
-    /// What of that a client at standard streams needs as well.
+    /// The housekeeping that a stdio client needs.
     async fn run_stdio_housekeeping(&self) {
         loop {
             tokio::time::sleep(HOUSEKEEPING_INTERVAL).await;
@@ -240,17 +241,17 @@ impl Gateway {
 
     async fn drain(&self) {
         if tokio::time::timeout(self.settings.drain_time, self.wait_for_tasks()).await.is_err() {
-            // What is under way is answered and written down now.
+            // Unfinished calls are replied to and recorded now.
             self.forced_shutdown.cancel();
             if tokio::time::timeout(FORCED_SHUTDOWN_TIMEOUT, self.wait_for_tasks()).await.is_err() {
                 let left = self.task_count.load(Ordering::Acquire);
-                warn!(left, "{left} requests had not ended when the gateway stopped");
+                warn!(left, "stopped with {left} requests unfinished");
             }
         }
         self.write_auth_failures().await;
         self.persist_session_usage().await;
         if let Err(error) = self.ledger.flush().await {
-            warn!(error = %error, "the last rows of the call log may not be written: {error}");
+            warn!(error = %error, "cannot flush the call log, its last rows may be missing: {error}");
         }
         self.telemetry.flush().await;
         info!("stopped");
@@ -266,7 +267,7 @@ impl Gateway {
         }
     }
 
-    /// Waits until calls have had their time to end.
+    /// Waits until the drain period is over.
     pub(crate) async fn wait_for_forced_shutdown(&self) {
         self.forced_shutdown.cancelled().await;
     }
@@ -285,20 +286,21 @@ impl Gateway {
         let _ = stop.wait_for(|stop| *stop).await;
     }
 
-    /// Whether what a long stream was opened by is still in force: the grant with its labels, its server, what is accepted
-    /// of that, and the policy's version.
+    /// Returns whether the configuration under which a long-lived stream was opened is still active: grant and labels,
+    /// server, pinned definitions and policy version.
     pub(crate) fn is_context_current(&self, ctx: &RequestContext) -> bool {
         self.is_policy_current(ctx) && ctx.pins_epoch == ctx.upstream.pins_epoch()
     }
 
-    /// The same for a call that was judged: what somebody accepts meanwhile of the server's tools does not change that.
+    /// Like [`Self::is_context_current`] for a call that was already evaluated: definitions pinned since then do not
+    /// matter.
     pub(crate) fn is_policy_current(&self, ctx: &RequestContext) -> bool {
         let snapshot = self.config_snapshot();
         let config = &ctx.grant.config;
         let Some(grant) = snapshot.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now())) else {
             return false;
         };
-        // Policies judge by labels, too.
+        // Policies can refer to labels.
         if grant.config.label != config.label || grant.config.labels != config.labels {
             return false;
         }
@@ -310,17 +312,17 @@ impl Gateway {
                 .is_some_and(|server| Arc::ptr_eq(server, &ctx.upstream))
     }
 
-    /// The gateway, for a task that outlives a request.
+    /// Returns the shared gateway, for a task that outlives a request.
     pub(crate) fn arc_self(&self) -> Option<Arc<Self>> {
         self.weak_self.upgrade()
     }
 
-    /// Starts a task that the end of [`GatewayAccess::spawn_request`] waits for.
+    /// Starts a task that [`Gateway::run`] waits for before it returns.
     pub(crate) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
         self.spawn_on(&Handle::current(), task);
     }
 
-    /// The same on a thread of its own choice.
+    /// Like [`Self::spawn`], on a given runtime.
     pub(crate) fn spawn_on(self: &Arc<Self>, on: &Handle, task: impl Future<Output = ()> + Send + 'static) {
         self.task_count.fetch_add(1, Ordering::AcqRel);
         let counted = TaskCountGuard(Arc::clone(self));
@@ -335,13 +337,14 @@ impl Gateway {
     }
 
     pub(crate) fn new_call_id_at(&self, at: Timestamp) -> CallId {
-        // Without randomness ids would still be told apart by time, but could be guessed: the request is not special
-        // enough to fail for it, and the operating system has never failed to give any once it has started.
+        // Without randomness ids are still unique by time, but guessable. That is no reason to refuse the request, and
+        // the
+        // operating system does not fail to provide randomness once it has started.
         CallId::new(at, entropy::call_id_entropy())
     }
 }
 
-/// Counts a task down when it ends, also by a panic.
+/// Decrements the task count on drop, so that a panic counts too.
 struct TaskCountGuard(Arc<Gateway>);
 
 impl Drop for TaskCountGuard {

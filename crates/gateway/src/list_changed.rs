@@ -1,13 +1,15 @@
-//! Which lists a client is told of when they are others than before: never of one that it was not promised.
+//! The lists (tools, prompts, resources) of which a client receives `list_changed` notifications.
+//!
+//! A client is never notified of a list unless that was advertised to it.
 
 use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::{Method, RequestId};
 use gatelodge_mutants::mutant;
 
-/// Where a notification names the request that listens for it.
+/// `_meta` key of a notification that names the subscribing request.
 pub(crate) const SUBSCRIPTION_ID_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// The lists whose changes are told.
+/// A set of lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ListChangedSet {
     pub tools: bool,
@@ -18,18 +20,19 @@ pub(crate) struct ListChangedSet {
 impl ListChangedSet {
     pub const ALL: Self = Self { tools: true, prompts: true, resources: true };
 
-    /// Those of which a server says that it tells: in the result of its handshake, or of `server/discover`.
+    /// Returns the lists for which a server advertises `listChanged`, from its `initialize` or `server/discover`
+    /// result.
     pub fn advertised(server_info: &[u8]) -> Self {
         let server_info = read(server_info, &JsonLimits::REPLY).ok();
         let capabilities = server_info.as_ref().and_then(|server_info| server_info.root().get("capabilities"));
-        let tells = |group: &str| {
+        let is_advertised = |group: &str| {
             let group = capabilities.and_then(|own| own.get(group));
             is_true(group, "listChanged") || (mutant!("list-change-without-capability") && group.is_some())
         };
-        Self { tools: tells("tools"), prompts: tells("prompts"), resources: tells("resources") }
+        Self { tools: is_advertised("tools"), prompts: is_advertised("prompts"), resources: is_advertised("resources") }
     }
 
-    /// Those that a request to listen, or the answer to it, names.
+    /// Returns the lists named in a `subscriptions/listen` request or in its acknowledgement.
     pub fn from_listen_request(notifications: Option<JsonValue<'_>>) -> Self {
         let is_named = |method: &Method<'_>| is_true(notifications, listen_member(method));
         Self {
@@ -39,7 +42,6 @@ impl ListChangedSet {
         }
     }
 
-    /// Those that are in both.
     pub fn intersection(self, other: Self) -> Self {
         Self {
             tools: self.tools && other.tools,
@@ -48,39 +50,39 @@ impl ListChangedSet {
         }
     }
 
-    /// Whether the client is told of this one.
+    /// Returns whether the set contains the list of this notification method.
     pub fn contains(self, method: &Method<'_>) -> bool {
         self.methods().any(|own| own == *method)
     }
 
-    /// How the client is told of each.
+    /// Returns the notification method of each list in the set.
     pub fn methods(self) -> impl Iterator<Item = Method<'static>> {
         let all = [
             (Method::ToolsListChanged, self.tools),
             (Method::PromptsListChanged, self.prompts),
             (Method::ResourcesListChanged, self.resources),
         ];
-        all.into_iter().filter(|(_, is_told)| *is_told).map(|(method, _)| method)
+        all.into_iter().filter(|(_, is_included)| *is_included).map(|(method, _)| method)
     }
 
-    /// As members of an object that names them.
+    /// Returns the set as JSON object members, as `subscriptions/listen` names them.
     pub fn to_json_members(self) -> Vec<String> {
         self.methods().map(|method| format!("\"{}\":true", listen_member(&method))).collect()
     }
 }
 
-/// The notification that a list is another one now.
+/// Returns a `list_changed` notification.
 pub(crate) fn list_changed_notification(method: &Method<'_>) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, method.name())
 }
 
-/// The same for a client that listens by a request of this id.
+/// Returns a `list_changed` notification for a client that subscribed by the request `id`.
 pub(crate) fn list_changed_notification_for(method: &Method<'_>, id: &RequestId<'_>) -> String {
     let params = format!(r#"{{"_meta":{{"{SUBSCRIPTION_ID_KEY}":{id}}}}}"#);
     format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{params}}}"#, method.name())
 }
 
-/// By which name a client asks to hear that a list is another one.
+/// Returns the member of `subscriptions/listen` that stands for a notification method.
 fn listen_member(method: &Method<'_>) -> &'static str {
     match method {
         Method::PromptsListChanged => "promptsListChanged",
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_promised_in_so_many_words_is_told() {
+    fn only_lists_advertised_with_true_are_included() {
         let server_info =
             br#"{"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"listChanged":"true"}}}"#;
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A text on its way out, to a caller or to an upstream.
+//! Body of an outgoing message, to a client or to an upstream.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,13 +8,12 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-/// Shorter ones are copied: that costs less than another piece.
+/// Shorter rests are copied after the head: that costs less than another segment.
 const MAX_COPIED_BYTES: usize = 16 << 10;
-/// The most that goes out at once: what was taken can be let go.
+/// Largest frame. Sent frames are freed while the rest is still waiting.
 const MAX_FRAME_BYTES: usize = 256 << 10;
 
-/// A text in pieces, each behind the one before: a long one need not be copied for what changes at its beginning. Most are
-/// one piece or two.
+/// A text in segments, so that changing its beginning does not copy a long rest. Most bodies have one or two segments.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MessageBody {
     head: Bytes,
@@ -32,7 +31,7 @@ impl MessageBody {
         Bytes::from(whole).into()
     }
 
-    /// A text whose middle stands apart, with what stands before it and behind it now.
+    /// Creates a body from a segmented text with a changed beginning and end.
     pub fn from_segments(before: String, middle: &[Bytes], after: String) -> Self {
         let further_segments = middle.iter().cloned().chain([after.into()]).collect();
         Self { head: before.into(), tail: Bytes::new(), further_segments }
@@ -46,13 +45,12 @@ impl MessageBody {
         self.head.is_empty() && self.tail.is_empty() && self.further_segments.iter().all(Bytes::is_empty)
     }
 
-    /// All of it but the middle that stands apart, which is inside one long string.
+    /// Returns everything except the chunks in the middle, which lie inside one long string.
     pub fn outline(&self) -> impl Iterator<Item = &[u8]> {
         [&self.head, &self.tail].into_iter().chain(self.further_segments.back()).map(AsRef::as_ref)
     }
 
-    /// A text with another beginning: what of it is kept stands in `kept`, which is not copied. If it stands elsewhere, it
-    /// is.
+    /// Creates a body from a new head and `rest`. If `rest` is a part of `source`, it is not copied.
     pub fn with_new_prefix(head: String, rest: &str, source: &Bytes) -> Self {
         let start = rest.as_ptr().addr().checked_sub(source.as_ptr().addr());
         let own = start.and_then(|start| Some(start..start.checked_add(rest.len())?));
@@ -62,13 +60,13 @@ impl MessageBody {
         }
     }
 
-    /// Changes each of its pieces.
+    /// Applies `change` to each segment.
     pub fn map_segments(self, change: impl Fn(Bytes) -> Bytes) -> Self {
         let more = self.further_segments.into_iter().map(&change).collect();
         Self { head: change(self.head), tail: change(self.tail), further_segments: more }
     }
 
-    /// The whole of it in one piece.
+    /// Returns the body as contiguous bytes.
     pub fn into_bytes(self) -> Bytes {
         match (self.head.is_empty(), self.tail.is_empty()) {
             _ if !self.further_segments.is_empty() => {
@@ -85,7 +83,7 @@ impl MessageBody {
         }
     }
 
-    /// Takes from its beginning; none at the end.
+    /// Removes the next frame; `None` at the end.
     fn next_frame(&mut self) -> Option<Bytes> {
         while self.head.is_empty() {
             let next =

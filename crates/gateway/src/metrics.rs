@@ -1,4 +1,4 @@
-//! Figures for monitoring. Few labels with few values, never a caller's text.
+//! Prometheus metrics. Labels are few and have few values; none contains client text.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -12,7 +12,7 @@ struct RefusalLabels {
     code: &'static str,
 }
 
-/// What is counted.
+/// All counters and gauges.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -35,15 +35,18 @@ impl Metrics {
             counter
         };
         let calls_answered = counter("calls_answered", "Calls that an upstream answered");
-        let dropped_messages = counter("dropped_messages", "Messages of upstreams and callers that belong to nobody");
+        let dropped_messages = counter(
+            "dropped_messages",
+            "Messages of servers and clients that could not be assigned to a request or session",
+        );
         let lost_rows = counter("lost_rows", "Rows of the call log that could not be written");
         let lost_spans = counter("lost_spans", "Spans that could not be sent to the telemetry collector");
-        let refused_connections = counter("refused_connections", "Connections beyond the bound");
+        let refused_connections = counter("refused_connections", "Connections refused at the connection limit");
         let unauthenticated = counter("unauthenticated", "Requests without a valid token");
         let calls_refused = Family::default();
         registry.register("calls_refused", "Calls and messages refused, by code", calls_refused.clone());
         let sessions = Gauge::default();
-        registry.register("sessions", "Sessions of legacy clients", sessions.clone());
+        registry.register("sessions", "Sessions of stateful clients", sessions.clone());
         Self {
             registry,
             calls_answered,
@@ -57,12 +60,11 @@ impl Metrics {
         }
     }
 
-    /// Counts messages that belong to nobody.
+    /// Returns the counter of messages that could not be assigned.
     pub fn dropped_messages_counter(&self) -> Counter {
         self.dropped_messages.clone()
     }
 
-    /// A message that belongs to nobody was dropped.
     pub fn count_dropped_message(&self) {
         self.dropped_messages.inc();
     }

@@ -1,4 +1,4 @@
-//! The oldest revision of the protocol that a grant lets its bearer speak.
+//! Enforces the oldest protocol revision that a grant allows.
 
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{ClientRequest, Method, ProtocolGeneration, Revision, code};
@@ -10,16 +10,16 @@ use crate::request_context::ClientProtocol;
 use crate::session::Session;
 
 impl ActiveGrant {
-    /// Of some revisions, those that the grant lets its bearer speak.
+    /// Returns those of `revisions` that the grant allows.
     pub(crate) fn allowed_revisions(&self, revisions: &[Revision]) -> Vec<Revision> {
         let minimum = self.config.minimum_revision.unwrap_or(Revision::R2024_11_05);
         revisions.iter().copied().filter(|own| *own >= minimum).collect()
     }
 
-    /// Holds that the grant lets its bearer speak in a revision. `spoken` are those that could be.
+    /// Checks that the grant allows a revision. `supported_revisions` lists the alternatives for the error.
     ///
     /// # Errors
-    /// It wants a newer one.
+    /// The grant requires a newer revision.
     pub(crate) fn check_revision(
         &self,
         revision: Revision,
@@ -30,15 +30,15 @@ impl ActiveGrant {
             return Ok(());
         };
         let supported: Vec<String> = supported_revisions().iter().rev().map(|own| format!("\"{own}\"")).collect();
-        let message = format!("this grant wants the revision {minimum} or a newer one, and {revision} is spoken");
+        let message = format!("this grant requires protocol revision {minimum} or newer, the client uses {revision}");
         let data = format!(r#"{{"requested":"{revision}","supported":[{}]}}"#, supported.join(","));
         Err(ProtocolError { status: StatusCode::OK, code: code::INVALID_PARAMS, message, data: Some(data) })
     }
 
-    /// The same for a handshake, by what the client asks for. What is not known here is agreed on later.
+    /// Checks the revision requested by `initialize`. An unknown revision passes: it is negotiated later.
     ///
     /// # Errors
-    /// It asks for what is too old.
+    /// The requested revision is too old.
     pub(crate) fn check_handshake_revision(
         &self,
         handshake: &ClientRequest<'_>,
@@ -49,43 +49,44 @@ impl ActiveGrant {
         }
         let requested = handshake.params().and_then(|params| params.get("protocolVersion"));
         if requested.is_some_and(|requested| requested.as_str().is_none()) {
-            let what = "`protocolVersion` has to be text that names a revision, such as \"2025-11-25\"";
+            let what = "`protocolVersion` must be a string that names a revision, such as \"2025-11-25\"";
             return Err(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, what));
         }
         let requested = requested.and_then(|requested| requested.as_str()?.parse().ok());
         requested.map_or(Ok(()), |requested| self.check_revision(requested, supported_revisions))
     }
 
-    /// The same for a client that begins with a stream, and would shake hands later.
+    /// Checks a client that opens a stream before its handshake (HTTP+SSE).
     ///
     /// # Errors
-    /// Nothing that has a handshake is new enough.
+    /// No stateful revision is new enough for the grant.
     pub(crate) fn check_stream_allowed(&self) -> Result<(), ProtocolError> {
         let has_handshake =
             self.allowed_revisions(&Revision::ALL).iter().any(|own| own.generation() == ProtocolGeneration::Stateful);
         let Some(minimum) = self.config.minimum_revision.filter(|_| !has_handshake) else { return Ok(()) };
         let message = format!(
-            "this grant wants the revision {minimum} or a newer one, which has no GET and no handshake; \
+            "this grant requires protocol revision {minimum} or newer, which has no GET and no handshake; \
             send each request by POST, with `MCP-Protocol-Version: {minimum}`"
         );
         Err(ProtocolError::new(StatusCode::METHOD_NOT_ALLOWED, code::INVALID_REQUEST, &message))
     }
 
-    /// The same for a session that was opened before. Its client begins anew then, and is told by the answer to that.
+    /// Checks the revision of an open session. On error the client starts a new session, and the reply to its handshake
+    /// explains the error.
     ///
     /// # Errors
-    /// The grant wants a newer revision by now.
+    /// The grant requires a newer revision by now.
     pub(crate) fn check_session_revision(
         &self,
         session: &Session,
         supported_revisions: impl FnOnce() -> Vec<Revision>,
     ) -> Result<(), ProtocolError> {
-        let begin_anew = |misfit| ProtocolError { status: StatusCode::NOT_FOUND, ..misfit };
-        self.check_revision(session.revision(), supported_revisions).map_err(begin_anew)
+        let session_not_found = |error| ProtocolError { status: StatusCode::NOT_FOUND, ..error };
+        self.check_revision(session.revision(), supported_revisions).map_err(session_not_found)
     }
 
-    /// The same for a stream that is open.
-    pub(crate) fn allows_protocol(&self, side: &ClientProtocol) -> bool {
-        side.revision().is_none_or(|revision| self.check_revision(revision, Vec::new).is_ok())
+    /// Returns whether the grant still allows the protocol of an open stream.
+    pub(crate) fn allows_protocol(&self, client_protocol: &ClientProtocol) -> bool {
+        client_protocol.revision().is_none_or(|revision| self.check_revision(revision, Vec::new).is_ok())
     }
 }

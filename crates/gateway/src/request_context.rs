@@ -1,4 +1,4 @@
-//! One request at the gate: who asks, for which server, by which policy, and how they speak.
+//! Context of one request: grant, server, policy, client protocol, session and trace.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use gatelodge_mcp::translate::to_stateful;
 use gatelodge_mcp::{ClientCapabilities, ProtocolGeneration, Revision};
 use http::HeaderMap;
 
-/// Where a client is that came over standard streams.
+/// Client address recorded for a stdio client.
 pub(crate) const STDIO_ADDRESS: &str = "stdio";
 
 /// A request whose grant is known.
@@ -24,53 +24,52 @@ pub(crate) struct RequestContext {
     pub grant: Arc<ActiveGrant>,
     pub server_access: ServerAccess,
     pub upstream: Arc<Upstream>,
-    /// How often something else had been accepted of the upstream's tools when the request came.
+    /// Value of the upstream's [`Upstream::pins_epoch`] when the request arrived.
     pub pins_epoch: u64,
     pub client_address: Arc<str>,
     pub client_protocol: ClientProtocol,
-    /// Which trace the request belongs to, if any.
+    /// The trace that the request belongs to, if any.
     pub trace: Option<Box<RequestTrace>>,
-    /// The message as it came, so that what of it is sent on need not be copied; empty where nobody kept it.
+    /// The received message, so that forwarding a part of it needs no copy. Empty if it was not kept.
     pub request_body: Bytes,
-    /// The hash of its arguments, if it was begun when they came.
+    /// Digest of the arguments, if it was started while they arrived.
     pub streaming_digest: Option<Arc<StreamingDigest>>,
 }
 
-/// How the client speaks. The upstream's side is a matter of its own.
+/// Protocol generation of the client leg. The upstream leg may differ.
 #[derive(Debug, Clone)]
 pub(crate) enum ClientProtocol {
-    /// With a handshake. The session is none before it.
+    /// Handshake and session. The session is `None` before the handshake.
     Stateful(Option<Arc<Session>>),
-    /// Each request stands alone.
-    // In a box: what it says of its client is long, and a request is handed on often.
+    /// Every request is self-contained.
+    // Boxed because the value is large and a context is cloned often.
     Stateless(Box<StatelessClient>),
 }
 
-/// What a stateless request says of its client.
+/// Properties of the client, as declared by a stateless request.
 #[derive(Debug, Clone)]
 pub(crate) struct StatelessClient {
     pub revision: Revision,
     pub client: ClientInfo,
-    /// What it can be asked.
     pub client_capabilities: ClientCapabilities,
-    /// Whether it wants to hear log messages.
+    /// Whether the client asked for log messages.
     pub wants_log_messages: bool,
-    /// The `Mcp-Param-*` headers of a call; none where there is no head.
+    /// The `Mcp-Param-*` headers of a call; `None` for a transport without headers.
     pub param_headers: Option<HeaderMap>,
-    /// A session of ours, where the upstream wants one.
+    /// A session opened by the gateway, for a stateful upstream.
     pub upstream_session: Option<Arc<Session>>,
-    /// Kept while a call has that session to itself.
+    /// Held while a call uses that session exclusively.
     pub exclusive_session: Option<Arc<Turn>>,
 }
 
-/// Whether the upstream is spoken to in the era of the client.
+/// Translation between the client leg and the upstream leg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProtocolTranslation {
-    /// It is.
+    /// Both legs use the same generation.
     None,
-    /// The client's requests stand alone; the upstream has a session with us.
+    /// The client is stateless, the upstream stateful.
     ToStateful,
-    /// The client has a session with us; the upstream takes requests that stand alone.
+    /// The client is stateful, the upstream stateless.
     ToStateless,
 }
 
@@ -82,7 +81,7 @@ impl ClientProtocol {
         }
     }
 
-    /// The session that the client has.
+    /// Returns the client's session.
     pub fn session(&self) -> Option<&Arc<Session>> {
         match self {
             Self::Stateful(session) => session.as_ref(),
@@ -104,14 +103,14 @@ impl ClientProtocol {
         }
     }
 
-    /// The client's name and version for the log.
+    /// Returns the client's name and version for the log.
     pub fn client_display_name(&self) -> Option<Arc<str>> {
         self.client_info()?.display_name.clone()
     }
 }
 
 impl RequestContext {
-    /// The same by a session.
+    /// Returns a copy that uses `session`.
     pub fn with_session(&self, session: Arc<Session>) -> Self {
         Self { client_protocol: ClientProtocol::Stateful(Some(session)), ..self.clone() }
     }
@@ -136,7 +135,7 @@ impl RequestContext {
         }
     }
 
-    /// The session that the upstream has with us.
+    /// Returns the session with the upstream.
     pub fn upstream_session(&self) -> Option<&Arc<Session>> {
         match &self.client_protocol {
             ClientProtocol::Stateful(session) => session.as_ref().filter(|session| !session.is_upstream_stateless()),
@@ -144,7 +143,7 @@ impl RequestContext {
         }
     }
 
-    /// Kept while a call has the upstream's session to itself.
+    /// Returns the guard of a call that uses the upstream session exclusively.
     pub fn exclusive_session(&self) -> Option<&Arc<Turn>> {
         match &self.client_protocol {
             ClientProtocol::Stateful(_) => None,
@@ -160,7 +159,7 @@ impl RequestContext {
         self.client_protocol.client_info()
     }
 
-    /// What the server offers to this caller: its own process if it has one.
+    /// Returns the tool registry that applies: that of the session's own process if it has one, else the server's.
     pub fn tool_registry(&self) -> Arc<ToolRegistry> {
         match self.upstream_session().and_then(|session| session.server_process()) {
             Some(process) => Arc::clone(process.tool_registry()),
@@ -168,7 +167,7 @@ impl RequestContext {
         }
     }
 
-    /// What of that is known.
+    /// Returns the tool listing of [`Self::tool_registry`] if it is loaded.
     pub fn current_tool_listing(&self) -> Option<Arc<ToolListing>> {
         match self.upstream_session().and_then(|session| session.server_process()) {
             Some(process) => process.tool_registry().current(),
@@ -176,7 +175,7 @@ impl RequestContext {
         }
     }
 
-    /// Whether the server is a process, or speaks on one connection, and has a call there that it has not answered.
+    /// Returns whether a stdio or HTTP+SSE server has a call it has not answered.
     pub fn has_pending_call(&self) -> bool {
         match self.upstream_session() {
             Some(session) => session.upstream_link().has_pending_call(),
@@ -184,28 +183,29 @@ impl RequestContext {
         }
     }
 
-    /// A tool of an offer. One whose arguments cannot be mirrored as its server wants it is none for whoever has to.
+    /// Finds a tool in a listing. A tool whose `Mcp-Param-*` headers are invalid is not found if the gateway must send
+    /// them.
     pub fn find_tool<'o>(&self, listing: Option<&'o ToolListing>, name: &str) -> Option<&'o UpstreamTool> {
         let is_stateless = self.generation() == ProtocolGeneration::Stateless
             || self.translation() == ProtocolTranslation::ToStateless;
-        let has_to_mirror = is_stateless && !self.upstream.is_process();
-        listing?.find_tool(name).filter(|tool| !has_to_mirror || tool.param_headers.is_ok())
+        let must_send_headers = is_stateless && !self.upstream.is_process();
+        listing?.find_tool(name).filter(|tool| !must_send_headers || tool.param_headers.is_ok())
     }
 
-    /// The revisions that a caller of an era may speak: those that are spoken there, without what the grant finds too old.
+    /// Returns the revisions of a generation that the client may use: those of the upstream that the grant allows.
     pub fn supported_revisions(&self, generation: ProtocolGeneration) -> Vec<Revision> {
         self.grant.allowed_revisions(&self.upstream.supported_revisions(generation))
     }
 
-    /// Holds that the grant lets its bearer speak in a revision.
+    /// Checks that the grant allows a revision.
     ///
     /// # Errors
-    /// It wants a newer one.
+    /// The grant requires a newer revision.
     pub fn check_revision(&self, revision: Revision) -> Result<(), ProtocolError> {
         self.grant.check_revision(revision, || self.supported_revisions(revision.generation()))
     }
 
-    /// Addresses a message as the upstream is spoken to.
+    /// Adds the upstream session to a message.
     pub fn message_for_upstream(&self, mut outgoing: UpstreamRequest) -> UpstreamRequest {
         self.set_upstream_session(&mut outgoing);
         outgoing
@@ -218,7 +218,8 @@ impl RequestContext {
         }
     }
 
-    /// The same for a request, whose method and subject a stateless upstream wants in the head.
+    /// Adds the upstream session to a request and translates it. A stateless upstream gets method and subject as
+    /// headers.
     pub fn request_for_upstream(
         &self,
         mut outgoing: UpstreamRequest,
@@ -240,7 +241,7 @@ impl RequestContext {
         outgoing
     }
 
-    /// Writes a request as the era of the upstream does. Its text was read before, so it can be read.
+    /// Rewrites a request for the generation of the upstream. The text was parsed before, so parsing it again succeeds.
     fn translate(&self, outgoing: &mut UpstreamRequest) {
         let text = || String::from_utf8(outgoing.body.clone().into_bytes().into()).ok();
         let translated = match self.translation() {
@@ -255,12 +256,12 @@ impl RequestContext {
         }
     }
 
-    /// A span of ours for one request to the upstream, if the caller's trace goes on, or one begins here.
+    /// Returns a span for one request to the upstream, if the request belongs to a trace.
     pub fn upstream_span(&self, method: &str, about: Option<&str>) -> Option<UpstreamSpanContext> {
         self.trace.as_ref()?.upstream_span(method, about)
     }
 
-    /// Whether the client came over HTTP, and not over standard streams.
+    /// Returns whether the client is connected over HTTP and not over stdio.
     pub fn is_over_http(&self) -> bool {
         &*self.client_address != STDIO_ADDRESS
     }

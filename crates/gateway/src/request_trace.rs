@@ -1,4 +1,5 @@
-//! Which trace a request belongs to, and our spans in it. A caller's trace is continued whether or not we record it.
+//! The trace of a request and the gateway's spans in it. A client's trace is propagated whether or not spans are
+//! exported.
 
 use gatelodge_mcp::{ClientMessage, TraceContext, TraceParent};
 use gatelodge_mutants::mutant;
@@ -6,46 +7,48 @@ use http::header::{HeaderMap, HeaderValue};
 
 use crate::telemetry::{SpanSender, Telemetry};
 
-/// A request's place in a trace.
+/// Position of a request in a trace.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestTrace {
-    /// The caller's span; none if the trace begins here.
+    /// The client's span; `None` if the trace starts here.
     pub parent: Option<TraceParent>,
-    /// What the HTTP head says, where the message says another.
+    /// The trace context of the HTTP headers, if it differs from that of the message.
     pub link: Option<TraceParent>,
-    /// Our span towards the caller.
+    /// The gateway's server span.
     pub context: TraceParent,
     trace_state: Option<HeaderValue>,
     baggage: Option<HeaderValue>,
-    /// Where our spans go; none if nobody records them.
+    /// Exports spans; `None` if the trace is not exported.
     pub span_sender: Option<SpanSender>,
 }
 
-/// One request to an upstream, in a span of ours.
+/// Trace context of one request to an upstream.
 #[derive(Debug, Clone)]
 pub(crate) struct UpstreamSpanContext {
-    /// Our span towards the upstream.
+    /// The gateway's client span.
     pub context: TraceParent,
     pub trace_state: Option<HeaderValue>,
     pub baggage: Option<HeaderValue>,
-    /// What it asks for, and of whom: a name or a URI.
+    /// Method of the request.
     pub method: String,
+    /// Name or URI that the request is about.
     pub target: Option<String>,
 }
 
 impl RequestTrace {
-    /// Finds the caller's span: in the message, else in the head. Where there is none, a trace begins here only if it
-    /// is recorded. What the message names and nobody can read is not made up for by the head.
+    /// Reads the client's span from the message, otherwise from the headers. Without one, a trace starts only if spans
+    /// are
+    /// exported. An invalid context in the message is not replaced by that of the headers.
     pub fn of(message: &ClientMessage<'_>, headers: Option<&HeaderMap>, telemetry: &Telemetry) -> Option<Self> {
-        let in_head = headers.and_then(TraceContext::from_headers);
+        let header_context = headers.and_then(TraceContext::from_headers);
         let (context, link) = match message {
             ClientMessage::Request(request)
                 if request.meta().has_trace_parent()
                     && !(mutant!("invalid-trace-replaced-by-header") && request.meta().trace_context().is_none()) =>
             {
-                (request.meta().trace_context(), in_head)
+                (request.meta().trace_context(), header_context)
             }
-            _ => (in_head, None),
+            _ => (header_context, None),
         };
         let is_request = matches!(message, ClientMessage::Request(_));
         let own = match &context {
@@ -56,7 +59,7 @@ impl RequestTrace {
         let parent = context.as_ref().map(|context| context.parent);
         let link = link.map(|context| context.parent).filter(|link| Some(*link) != parent);
         let (state, baggage) = context.map(|context| (context.state, context.baggage)).unwrap_or_default();
-        // INVARIANT: both were found fit for a head.
+        // INVARIANT: `TraceContext` accepts only text that is valid in a header.
         let value = |text: Option<String>| text.and_then(|text| HeaderValue::try_from(text).ok());
         let spans = telemetry.span_sender().filter(|_| own.is_sampled() || mutant!("unsampled-trace-exported"));
         Some(Self {
@@ -69,7 +72,7 @@ impl RequestTrace {
         })
     }
 
-    /// A span below ours, for one request to an upstream.
+    /// Returns a child span for one request to an upstream.
     pub fn upstream_span(&self, method: &str, about: Option<&str>) -> Option<UpstreamSpanContext> {
         Some(UpstreamSpanContext {
             context: match self.parent {
@@ -84,7 +87,7 @@ impl RequestTrace {
     }
 }
 
-/// Without randomness there is no id that nobody else has; then the trace ends here.
+/// Returns `None` without randomness: then the trace ends here, because an id must be unique.
 fn random_span_id() -> Option<u64> {
     getrandom::u64().ok().filter(|span| *span != 0)
 }

@@ -1,5 +1,5 @@
-//! What is in force changes while a client listens: whoever still has its grant and its server is told that the lists
-//! are others, and goes on by what is in force now.
+//! Revalidates long-lived streams after a configuration change: sends `list_changed` and continues under the new
+//! configuration, or closes the stream.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use crate::methods::standalone_stream::{MAX_RECONNECT_DELAY, MIN_RECONNECT_DELAY
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::session::Session;
 
-/// What became of what a long stream was opened by.
+/// Result of comparing a long-lived stream with the active configuration.
 #[derive(Debug)]
 pub(crate) enum Revalidation<T> {
-    /// It is in force.
+    /// Nothing has changed.
     Unchanged,
-    /// Another policy, or another server of that name, has taken its place.
+    /// The policy, or the server of that name, was replaced.
     Replaced(Box<T>),
-    /// The grant or its way to the server is no more, or it wants another revision.
+    /// The grant has ended, no longer reaches the server, or requires another revision.
     Revoked,
 }
 
 impl Gateway {
-    /// What became of what a visit came by.
+    /// Compares a request's context with the active configuration.
     pub(crate) fn revalidate(&self, ctx: &RequestContext) -> Revalidation<RequestContext> {
         let config = &ctx.grant.config;
         let now = self.find_request_context(&config.token, ctx.upstream.name(), &ctx.client_address);
@@ -46,7 +46,7 @@ impl Gateway {
         }))
     }
 
-    /// The visit of a client that came before; none if its grant or its server is not in force any more.
+    /// Returns a fresh context for a known client, or `None` if its grant or server is no longer active.
     pub(crate) fn find_request_context(
         &self,
         grant: &TokenHash,
@@ -69,15 +69,16 @@ impl Gateway {
         })
     }
 
-    /// Of which lists the server promised a client with a session to tell. Of one that was kept over a restart the
-    /// server has to be asked again, until it answers.
+    /// Returns the lists for which the server advertised `listChanged` to a session. A restored session does not know
+    /// them:
+    /// the server is asked again until it answers.
     pub(crate) async fn advertised_list_changes(&self, ctx: &RequestContext, session: &Session) -> ListChangedSet {
         let mut pause = MIN_RECONNECT_DELAY;
         loop {
             match self.try_advertised_list_changes(ctx, session).await {
                 Some(_) if mutant!("policy-change-not-announced") => return ListChangedSet::default(),
                 Some(lists) => return lists,
-                // Of a session that is over nobody is promised anything.
+                // The session has ended, so no notifications are due.
                 None if !self.sessions.contains(session.id()) => return ListChangedSet::default(),
                 None => tokio::time::sleep(pause).await,
             }
@@ -85,12 +86,12 @@ impl Gateway {
         }
     }
 
-    /// The same; none if the server does not answer now.
+    /// Like [`Self::advertised_list_changes`], but returns `None` if the server does not answer now.
     async fn try_advertised_list_changes(&self, ctx: &RequestContext, session: &Session) -> Option<ListChangedSet> {
         if session.list_changed().is_none() && session.is_upstream_stateless() {
             match request_discover(self, ctx).await {
                 Ok(DiscoverResult::ServerInfo(server_info)) => session.note_list_changed(&server_info),
-                // It answers, and promises nothing.
+                // The server answers and advertises nothing.
                 Ok(DiscoverResult::Rejected | DiscoverResult::NotStateless) => return Some(ListChangedSet::default()),
                 Err(_) => return None,
             }

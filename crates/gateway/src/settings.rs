@@ -1,4 +1,4 @@
-//! Bounds of everything that could grow without end. Each has a default with its reason.
+//! Limits and timeouts of the gateway. Everything that could grow has a limit; each default has its reason.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -7,51 +7,51 @@ use gatelodge_json::JsonLimits;
 
 use crate::telemetry::TelemetryConfig;
 
-/// How much, how many and how long.
+/// Limits, timeouts and addresses.
 #[derive(Debug, Clone)]
 pub struct GatewaySettings {
-    /// Host names that clients use beside those of the listening address itself.
+    /// Host names that clients use, in addition to those of the listening address.
     pub hosts: Vec<String>,
-    /// Origins of web pages that may call, as a browser writes them: `https://app.example.com`.
+    /// Origins of web pages that may call, as a browser sends them: `https://app.example.com`.
     pub origins: Vec<String>,
-    /// Bounds of a caller's message.
+    /// Limits of a client's message.
     pub request_limits: JsonLimits,
-    /// Bounds of an upstream's message.
+    /// Limits of an upstream's message.
     pub reply_limits: JsonLimits,
-    /// Open connections of callers.
+    /// Open client connections.
     pub connections: usize,
-    /// Requests of one grant at a time, and its open streams: a runaway agent must not take the gateway from the
-    /// others.
+    /// Concurrent requests of one grant, and its open streams: a runaway agent must not starve others.
     pub in_flight_per_grant: usize,
-    /// Requests to one upstream at a time: one that hangs must not hold all the rest.
+    /// Concurrent requests to one server: one that hangs must not block all others.
     pub in_flight_per_server: usize,
-    /// Processes of one server that we run: each session has its own. Where there are so many, the one that was not
-    /// used for longest makes room, and is started again when its session is used.
+    /// Processes of one stdio server; each session has its own. At the limit the least recently used one is stopped and
+    /// started again when its session is used.
     pub processes_per_server: usize,
-    /// Sessions that are kept.
+    /// Sessions in memory.
     pub sessions: usize,
     /// Sessions of one grant.
     pub sessions_per_grant: usize,
-    /// A session that nobody uses for so long is forgotten.
+    /// A session is ended after this idle time.
     pub session_idle: Duration,
-    /// Time for a request's head; a slow one is an attack or a broken client.
+    /// Time to receive request headers. A slower client is broken or hostile.
     pub head_time: Duration,
-    /// Time for a request's body, and for a caller to take the next piece of an answer.
+    /// Time to receive a request body, and for a client to read the next part of a response.
     pub body_time: Duration,
-    /// Time to open a connection to an upstream.
+    /// Time to connect to an upstream.
     pub connect_time: Duration,
     /// Time for a whole call. Claude Code waits 300 s without progress.
     pub call_time: Duration,
-    /// Time for a client to answer what a server asks in the middle of its call; a person may have to think.
+    /// Time for a client to answer a server's request during a call. A person may have to think.
     pub client_answer_time: Duration,
-    /// Time between signs of life on an open event stream; some proxies cut at 30 s.
+    /// Interval of keep-alive comments on an event stream. Some proxies close idle connections after 30 s.
     pub keep_alive: Duration,
-    /// Time for calls to end when the gateway stops.
+    /// Time for calls to finish when the gateway stops.
     pub drain_time: Duration,
-    /// The program that keeps servers we run, and its first arguments; it gets the grace in milliseconds, and the
-    /// server's command line. Without one, no server can be run.
+    /// Command line of the supervisor of stdio servers. The grace period in milliseconds and the server's command line
+    /// are
+    /// appended. Empty disables stdio servers.
     pub supervisor: Vec<OsString>,
-    /// Where spans are sent; nowhere by default.
+    /// OTLP collector; disabled by default.
     pub telemetry: Option<TelemetryConfig>,
 }
 

@@ -1,25 +1,25 @@
-//! What outlives a request, as far as the gateway uses it.
+//! The stores that a gateway uses.
 
 use std::fmt;
 use std::sync::Arc;
 
 use gatelodge_store::{Ledger, Sessions, TaskOwners, ToolPins};
 
-/// The parts of a store that a gateway runs on.
+/// Handles of the stores.
 #[derive(Clone)]
 pub struct GatewayStores {
     /// Counters and the call log.
     pub ledger: Arc<dyn Ledger>,
-    /// What was accepted of servers' definitions.
+    /// Pinned tool definitions and category overrides.
     pub tool_pins: Arc<dyn ToolPins>,
     /// Sessions of clients.
     pub sessions: Arc<dyn Sessions>,
-    /// Whose tasks are.
+    /// Owners of tasks.
     pub task_owners: Arc<dyn TaskOwners>,
 }
 
 impl fmt::Debug for GatewayStores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Stores")
+        f.write_str("GatewayStores")
     }
 }

@@ -1,6 +1,7 @@
-//! What we tell an OpenTelemetry collector, if anybody wants it: a span for each request of a caller, and one for each
-//! request to an upstream. No call waits for it and none fails by it: what does not fit in the queue is dropped and
-//! counted. Arguments, results and tokens are never told.
+//! OpenTelemetry export, if configured: one span per client request and one per upstream request.
+//!
+//! No call waits for the export or fails because of it: spans that do not fit into the queue are dropped and counted.
+//! Arguments, results and tokens are never exported.
 
 mod attribute_names;
 mod otlp;
@@ -22,30 +23,30 @@ use self::span::Span;
 use self::span_exporter::SpanExporter;
 use crate::upstream::InjectedHeader;
 
-/// How long the last spans may take when the gateway stops.
+/// Time for the last spans when the gateway stops.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where spans are sent: a collector that takes OTLP over HTTP, in protobuf.
+/// An OTLP collector that accepts protobuf over HTTP.
 #[derive(Debug, Clone)]
 pub struct TelemetryConfig {
     /// The URL for traces, with its path.
     pub url: Uri,
-    /// What is sent with each request.
+    /// Headers sent with each request.
     pub headers: Vec<InjectedHeader>,
-    /// What is said of the gateway itself, `service.name` among it.
+    /// Resource attributes of the gateway, including `service.name`.
     pub resource_attributes: Vec<(String, String)>,
-    /// Time for one request.
+    /// Timeout of one export request.
     pub timeout: Duration,
-    /// How long spans wait for others to be sent with them.
+    /// Longest time that a span waits for its batch.
     pub batch_delay: Duration,
-    /// Spans that wait; more are dropped.
+    /// Length of the queue. Further spans are dropped.
     pub queue_length: usize,
-    /// Spans that are sent together.
+    /// Spans per batch.
     pub batch_size: usize,
 }
 
 impl TelemetryConfig {
-    /// As OpenTelemetry has it where nothing else is said.
+    /// Returns the defaults of OpenTelemetry for a URL.
     pub fn with_url(url: Uri) -> Self {
         Self {
             url,
@@ -59,21 +60,21 @@ impl TelemetryConfig {
     }
 }
 
-/// What goes through the queue.
+/// Item of the export queue.
 enum ExportItem {
     Span(Box<Span>),
-    /// All that came before is to be sent now.
+    /// Export everything queued before, then signal.
     Flush(oneshot::Sender<()>),
 }
 
-/// The way to the collector; there is none unless it is configured.
+/// Export to a collector; disabled unless configured.
 pub(crate) struct Telemetry {
     span_sender: Option<SpanSender>,
-    /// Taken when the gateway begins to run.
+    /// Taken when the gateway starts.
     exporter: Mutex<Option<SpanExporter>>,
 }
 
-/// Where finished spans go.
+/// Queues finished spans for export.
 #[derive(Clone)]
 pub(crate) struct SpanSender {
     queue: mpsc::Sender<ExportItem>,
@@ -81,11 +82,11 @@ pub(crate) struct SpanSender {
 }
 
 impl Telemetry {
-    pub fn new(config: Option<&TelemetryConfig>, lost: Counter) -> Self {
+    pub fn new(config: Option<&TelemetryConfig>, lost_spans: Counter) -> Self {
         let Some(config) = config else { return Self { span_sender: None, exporter: Mutex::default() } };
         let (queue, items) = mpsc::channel(config.queue_length.max(1));
-        let exporter = SpanExporter::new(config.clone(), items, lost.clone());
-        Self { span_sender: Some(SpanSender { queue, lost_spans: lost }), exporter: Mutex::new(Some(exporter)) }
+        let exporter = SpanExporter::new(config.clone(), items, lost_spans.clone());
+        Self { span_sender: Some(SpanSender { queue, lost_spans }), exporter: Mutex::new(Some(exporter)) }
     }
 
     pub fn is_enabled(&self) -> bool {
@@ -96,7 +97,7 @@ impl Telemetry {
         self.span_sender.clone()
     }
 
-    /// Begins to send.
+    /// Starts the export task.
     pub fn start(&self) {
         let exporter = self.exporter.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(exporter) = exporter {
@@ -104,7 +105,7 @@ impl Telemetry {
         }
     }
 
-    /// Sends what waits, as far as that is quickly done.
+    /// Exports queued spans, for a limited time.
     pub async fn flush(&self) {
         let Some(spans) = &self.span_sender else { return };
         let (done, over) = oneshot::channel();
@@ -130,12 +131,12 @@ impl SpanSender {
 
 impl fmt::Debug for Telemetry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Telemetry").field("is_on", &self.is_enabled()).finish_non_exhaustive()
+        f.debug_struct("Telemetry").field("is_enabled", &self.is_enabled()).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for SpanSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spans").field("room", &self.queue.capacity()).finish_non_exhaustive()
+        f.debug_struct("SpanSender").field("capacity", &self.queue.capacity()).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! What the accepted tools of a server can do: as somebody said, else as the catalogue judges.
+//! Categories of a server's pinned tools: an operator's override, otherwise the catalogue's classification.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,68 +9,68 @@ use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::Category;
 use gatelodge_store::{CategoryOverride, ServerName, ServerTools, ToolDefinition};
 
-/// What is known of one tool.
+/// Classification and override of one tool.
 #[derive(Debug, Clone)]
 pub struct ToolCategorization {
-    /// What the catalogue says, or why it cannot.
+    /// The catalogue's classification, or the reason for its absence.
     pub classification: Result<Classification, String>,
-    /// What somebody says, who knows better.
+    /// The operator's override, which takes precedence.
     pub category_override: Option<CategoryOverride>,
-    /// What somebody said of an earlier definition; it does not count any more.
+    /// An override made for an earlier definition. It no longer applies.
     pub stale_override: Option<CategoryOverride>,
 }
 
 impl ToolCategorization {
-    /// The category that counts; what cannot be read is unknown.
+    /// Returns the effective category; unknown if the definition cannot be read.
     #[must_use]
     pub fn category(&self) -> Category {
-        let judged = || self.classification.as_ref().map_or(Category::Unknown, |judged| judged.category);
-        self.category_override.as_ref().map_or_else(judged, |override_row| override_row.category)
+        let classified = || self.classification.as_ref().map_or(Category::Unknown, |found| found.category);
+        self.category_override.as_ref().map_or_else(classified, |override_row| override_row.category)
     }
 }
 
-/// Classifies definitions among their siblings, with what was said of them.
+/// Classifies definitions in the context of their sibling tools and applies overrides.
 #[must_use]
 pub fn categorize_tools<'d>(
     server: &ServerName,
     siblings: impl IntoIterator<Item = &'d str>,
-    override_row: &[CategoryOverride],
+    overrides: &[CategoryOverride],
     definitions: impl IntoIterator<Item = &'d ToolDefinition>,
 ) -> BTreeMap<String, ToolCategorization> {
-    let sibling_tools = ServerContext::new(server.as_str(), None, siblings);
-    let class = |definition: &ToolDefinition| {
-        // Of one tool one thing is said.
-        let about = override_row.iter().find(|override_row| override_row.tool == definition.name);
-        let (override_row, lapsed) = match about.cloned() {
+    let server_context = ServerContext::new(server.as_str(), None, siblings);
+    let categorize = |definition: &ToolDefinition| {
+        // A tool has at most one override.
+        let own = overrides.iter().find(|override_row| override_row.tool == definition.name);
+        let (category_override, stale_override) = match own.cloned() {
             Some(override_row) if override_row.applies_to(definition) => (Some(override_row), None),
-            lapsed => (None, lapsed),
+            stale => (None, stale),
         };
         (
             definition.name.clone(),
             ToolCategorization {
-                classification: classify_definition(definition, &sibling_tools),
-                category_override: override_row,
-                stale_override: lapsed,
+                classification: classify_definition(definition, &server_context),
+                category_override,
+                stale_override,
             },
         )
     };
-    definitions.into_iter().map(class).collect()
+    definitions.into_iter().map(categorize).collect()
 }
 
-/// Classifies what was accepted of a server.
+/// Classifies the pinned tools of a server.
 #[must_use]
 pub fn categorize_accepted_tools(server: &ServerName, known: &ServerTools) -> BTreeMap<String, ToolCategorization> {
     let accepted = || known.pinned.iter().map(|pin| &pin.definition);
     categorize_tools(server, accepted().map(|tool| tool.name.as_str()), &known.category_overrides, accepted())
 }
 
-fn classify_definition(definition: &ToolDefinition, sibling_tools: &ServerContext) -> Result<Classification, String> {
+fn classify_definition(definition: &ToolDefinition, server_context: &ServerContext) -> Result<Classification, String> {
     let document = read(definition.text.as_bytes(), &JsonLimits::REPLY).map_err(|error| error.to_string())?;
     let tool = ToolSpec::of(document.root()).map_err(str::to_owned)?;
-    Ok(classify(&tool, sibling_tools))
+    Ok(classify(&tool, server_context))
 }
 
-/// The categories of a server's accepted tools, and what they were found from.
+/// The categories of a server's pinned tools, with the pins and overrides they were computed from.
 #[derive(Debug, Default)]
 pub(crate) struct ServerToolCategories {
     by_name: HashMap<Box<str>, Category>,
@@ -79,7 +79,7 @@ pub(crate) struct ServerToolCategories {
 }
 
 impl ServerToolCategories {
-    /// The categories for what is known now: the same ones while nothing has changed.
+    /// Returns the categories of `known`; reuses `before` if nothing has changed.
     pub async fn of(before: Option<Arc<Self>>, server: &ServerName, known: &ServerTools) -> Arc<Self> {
         let accepted = known.pinned.iter().map(|pin| &pin.definition);
         let accepted: Vec<(String, String)> =
@@ -90,17 +90,17 @@ impl ServerToolCategories {
             return before;
         }
         let (server, known) = (server.clone(), known.clone());
-        // A server may have thousands of tools, and others wait for this thread.
+        // Off this thread: a server may have thousands of tools.
         let found = tokio::task::spawn_blocking(move || {
             let classes = categorize_accepted_tools(&server, &known);
             let by_name = classes.into_iter().map(|(name, class)| (name.into(), class.category())).collect();
             Self { by_name, accepted_definitions: accepted, category_overrides: known.category_overrides }
         });
-        // What could not be judged is unknown.
+        // If classification panics, all tools are unknown.
         Arc::new(found.await.unwrap_or_default())
     }
 
-    /// What a tool can do; unknown if it was not accepted.
+    /// Returns the category of a tool; unknown if it is not pinned.
     pub fn category(&self, tool: &str) -> Category {
         self.by_name.get(tool).copied().unwrap_or(Category::Unknown)
     }

@@ -1,5 +1,5 @@
-//! The names of attributes. Those that are not ours are OpenTelemetry's for MCP, which are still being worked on: they
-//! are here and nowhere else, so that they can be moved.
+//! Names of span attributes. Those without the prefix `gatelodge.` are OpenTelemetry's for MCP, which are not stable
+//! yet; this is the only place to update.
 
 use gatelodge_mcp::Method;
 
@@ -26,7 +26,7 @@ pub const SERVER_ADDRESS: &str = "server.address";
 pub const SERVER_PORT: &str = "server.port";
 pub const CLIENT_ADDRESS: &str = "client.address";
 
-/// Our own.
+/// The gateway's own attributes.
 pub const CALL: &str = "gatelodge.call";
 pub const GRANT: &str = "gatelodge.grant";
 pub const SERVER: &str = "gatelodge.server";
@@ -37,7 +37,9 @@ pub const CODE: &str = "gatelodge.code";
 pub const RULE: &str = "gatelodge.rule";
 pub const LIMIT: &str = "gatelodge.limit";
 
-/// The attribute that says what a method is about, and whether a span's name says it, too: URIs are too many.
+/// Returns the attribute for the subject of a method, and whether the subject is part of the span name. URIs are not:
+/// they
+/// have too many values.
 pub fn target_attribute(method: &str) -> Option<(&'static str, bool)> {
     match Method::of(method.into()) {
         Method::ToolsCall => Some((TOOL, true)),

@@ -1,11 +1,10 @@
-//! Spans as a collector takes them: OTLP's `ExportTraceServiceRequest` in protobuf. The numbers are those of its
-//! fields.
+//! Encodes spans as OTLP's `ExportTraceServiceRequest` in protobuf. Numbers are protobuf field numbers.
 
 use gatelodge_mcp::TraceParent;
 
 use super::span::{AttributeValue, Span, SpanKind};
 
-/// Protobuf, field by field.
+/// A protobuf writer without schema.
 #[derive(Default)]
 struct ProtobufWriter(Vec<u8>);
 
@@ -80,7 +79,7 @@ impl ProtobufWriter {
     }
 }
 
-/// Writes spans, and who sends them.
+/// Encodes spans with the attributes of their resource.
 pub fn encode(resource: &[(String, String)], spans: &[Box<Span>]) -> Vec<u8> {
     let mut request = ProtobufWriter::default();
     request.message(1, |all| {

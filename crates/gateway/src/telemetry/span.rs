@@ -1,15 +1,13 @@
-//! The two kinds of spans, and what is said in them.
+//! Spans of client requests and upstream requests, and their attributes.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{
-    ProtocolGeneration, ServerMessage as Said, ServerResponsePayload, TraceParent, read_server_message,
-};
+use gatelodge_mcp::{ProtocolGeneration, ServerMessage, ServerResponsePayload, TraceParent, read_server_message};
 use gatelodge_mutants::mutant;
-use gatelodge_store::{CallId, CallOutcome, CallRecord, Clock, RecordKind as RowKind};
+use gatelodge_store::{CallId, CallOutcome, CallRecord, Clock, RecordKind};
 use jiff::Timestamp;
 
 use super::{SpanSender, attribute_names};
@@ -18,23 +16,23 @@ use crate::request_context::RequestContext;
 use crate::request_trace::UpstreamSpanContext;
 use crate::upstream::{SendError, UpstreamTransport};
 
-/// Towards whom.
+/// Kind of a span, in OpenTelemetry's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpanKind {
-    /// The caller.
+    /// A request received from a client.
     Server,
-    /// An upstream.
+    /// A request sent to an upstream.
     Client,
 }
 
-/// What an attribute says.
+/// Value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AttributeValue {
     Text(String),
     Number(u64),
 }
 
-/// A span that has ended.
+/// A span, complete when queued.
 #[derive(Debug)]
 pub(crate) struct Span {
     pub context: TraceParent,
@@ -42,7 +40,7 @@ pub(crate) struct Span {
     pub link: Option<TraceParent>,
     pub kind: SpanKind,
     pub name: String,
-    /// Nanoseconds since 1970.
+    /// Start and end in nanoseconds since the Unix epoch.
     pub start: u64,
     pub end: u64,
     pub attributes: Vec<(&'static str, AttributeValue)>,
@@ -91,9 +89,9 @@ impl Span {
         self.set_attribute(attribute_names::ERROR_TYPE, how);
     }
 
-    /// What a message says of how it went.
+    /// Sets the error status from a JSON-RPC response.
     fn set_reply_status(&mut self, message: &[u8]) {
-        let Ok(Said::Response(reply)) = read_server_message(message, &JsonLimits::REPLY) else { return };
+        let Ok(ServerMessage::Response(reply)) = read_server_message(message, &JsonLimits::REPLY) else { return };
         match reply.payload() {
             ServerResponsePayload::Result(result) if is_tool_error(result) => {
                 self.set_error(attribute_names::TOOL_ERROR)
@@ -113,10 +111,10 @@ impl Span {
     }
 }
 
-/// Where the answer to a caller is seen.
+/// Receives a copy of the reply to a client.
 pub(crate) type CapturedReply = Arc<OnceLock<Bytes>>;
 
-/// A request of a caller, while it is on its way. What is said of it is what the log says.
+/// The span of a client request in progress. Its attributes come from the call record.
 #[derive(Debug)]
 pub(crate) struct ServerSpan {
     span_sender: SpanSender,
@@ -129,7 +127,7 @@ pub(crate) struct ServerSpan {
 }
 
 impl ServerSpan {
-    /// None if nobody records it.
+    /// Returns `None` if the trace is not exported.
     pub fn begin(ctx: &RequestContext) -> Option<Self> {
         let trace = ctx.trace.as_ref()?;
         Some(Self {
@@ -146,12 +144,12 @@ impl ServerSpan {
         })
     }
 
-    /// Where the answer is to be shown.
+    /// Returns the cell that receives the reply.
     pub fn captured_reply(&self) -> CapturedReply {
         Arc::clone(&self.captured_reply)
     }
 
-    /// Ends it with the row of the log.
+    /// Ends the span with the values of the call record.
     pub fn end(self, row: &CallRecord, is_allowed: bool, started: Instant) {
         let method = row.method.as_deref().unwrap_or_default();
         let mut span = Span::begin(self.context, SpanKind::Server, row.at, method, row.target.as_deref());
@@ -169,12 +167,12 @@ impl ServerSpan {
         }
         set_decision_attributes(&mut span, row, is_allowed);
         if mutant!("tool-result-in-span")
-            && let Some(answer) = self.captured_reply.get()
+            && let Some(reply) = self.captured_reply.get()
         {
-            span.set_attribute("gen_ai.tool.call.result", String::from_utf8_lossy(answer));
+            span.set_attribute("gen_ai.tool.call.result", String::from_utf8_lossy(reply));
         }
         match self.captured_reply.get() {
-            Some(answer) => span.set_reply_status(answer),
+            Some(reply) => span.set_reply_status(reply),
             None if row.outcome == Some(CallOutcome::Cancelled) => span.set_error(attribute_names::CANCELLED),
             None => {}
         }
@@ -183,7 +181,7 @@ impl ServerSpan {
     }
 }
 
-/// What only we can say: who asked, and what the policy made of it.
+/// Sets the attributes of grant and policy decision.
 fn set_decision_attributes(span: &mut Span, row: &CallRecord, is_allowed: bool) {
     span.set_attribute(attribute_names::CALL, row.call.as_str());
     span.set_attribute_if_some(attribute_names::GRANT, row.label.as_deref());
@@ -193,7 +191,7 @@ fn set_decision_attributes(span: &mut Span, row: &CallRecord, is_allowed: bool) 
         span.attributes.push((attribute_names::POLICY_VERSION, AttributeValue::Number(u64::from(version.0))));
     }
     let decision = match row.kind {
-        RowKind::Refused => Some("refused"),
+        RecordKind::Refused => Some("refused"),
         _ if row.observed => Some("observed"),
         _ if is_allowed => Some("allowed"),
         _ => None,
@@ -204,7 +202,7 @@ fn set_decision_attributes(span: &mut Span, row: &CallRecord, is_allowed: bool) 
     span.set_attribute_if_some(attribute_names::LIMIT, row.counter.as_deref());
 }
 
-/// A request to an upstream, while it is on its way. Dropped before its end, it took too long.
+/// The span of an upstream request in progress. Dropping it without an end records a timeout.
 #[derive(Debug)]
 pub(crate) struct ClientSpan {
     span_sender: SpanSender,
@@ -213,53 +211,59 @@ pub(crate) struct ClientSpan {
 }
 
 impl ClientSpan {
-    /// None if nobody records it.
+    /// Returns `None` if the trace is not exported.
     pub fn begin(
-        visit: &RequestContext,
-        hop: Option<&UpstreamSpanContext>,
+        ctx: &RequestContext,
+        span_context: Option<&UpstreamSpanContext>,
         call: CallId,
         clock: &dyn Clock,
     ) -> Option<Self> {
-        let (trace, hop) = (visit.trace.as_ref()?, hop?);
+        let (trace, span_context) = (ctx.trace.as_ref()?, span_context?);
         let spans = trace.span_sender.clone()?;
-        let mut span = Span::begin(hop.context, SpanKind::Client, clock.now(), &hop.method, hop.target.as_deref());
+        let mut span = Span::begin(
+            span_context.context,
+            SpanKind::Client,
+            clock.now(),
+            &span_context.method,
+            span_context.target.as_deref(),
+        );
         span.parent = Some(trace.context);
-        span.set_attribute_if_some(attribute_names::PROTOCOL_VERSION, visit.revision());
+        span.set_attribute_if_some(attribute_names::PROTOCOL_VERSION, ctx.revision());
         span.set_attribute(attribute_names::REQUEST_ID, call.as_str());
-        span.set_attribute_if_some(attribute_names::SERVER, Some(visit.upstream.name()));
-        match &visit.upstream.config().transport {
+        span.set_attribute_if_some(attribute_names::SERVER, Some(ctx.upstream.name()));
+        match &ctx.upstream.config().transport {
             UpstreamTransport::Process(_) => span.set_attribute(attribute_names::TRANSPORT, attribute_names::PIPE),
-            UpstreamTransport::Http(to) => {
+            UpstreamTransport::Http(http) => {
                 span.set_attribute(attribute_names::TRANSPORT, attribute_names::TCP);
                 span.set_attribute(attribute_names::PROTOCOL, attribute_names::HTTP);
-                span.set_attribute_if_some(attribute_names::SERVER_ADDRESS, to.url.host());
-                let usual = if to.url.scheme_str() == Some("https") { 443 } else { 80 };
-                let port = to.url.port_u16().unwrap_or(usual);
+                span.set_attribute_if_some(attribute_names::SERVER_ADDRESS, http.url.host());
+                let default_port = if http.url.scheme_str() == Some("https") { 443 } else { 80 };
+                let port = http.url.port_u16().unwrap_or(default_port);
                 span.attributes.push((attribute_names::SERVER_PORT, AttributeValue::Number(u64::from(port))));
             }
         }
         Some(Self { span_sender: spans, span: Some(span), started: Instant::now() })
     }
 
-    /// Ends it with what came of it.
+    /// Ends the span with the outcome of the request.
     pub fn end(mut self, ended: Result<&ForwardOutcome, &SendError>) {
         self.finish(|span| match ended {
             Ok(ForwardOutcome::Response(message, _)) => span.set_reply_status(message.outline()),
-            // The call waits for its client; this part of it went well.
+            // The call waits for client input; this request succeeded.
             Ok(ForwardOutcome::ServerRequests(_)) => {}
             Ok(ForwardOutcome::Cancelled) => span.set_error(attribute_names::CANCELLED),
             Err(cause) => span.set_error(cause.metric_label()),
         });
     }
 
-    /// Ends that of a stream, which either side may end in order.
+    /// Ends the span of a stream. Either side may end a stream regularly.
     pub fn end_stream(mut self, cause: Option<&SendError>) {
         self.finish(|span| cause.into_iter().for_each(|cause| span.set_error(cause.metric_label())));
     }
 
-    fn finish(&mut self, say: impl FnOnce(&mut Span)) {
+    fn finish(&mut self, set_status: impl FnOnce(&mut Span)) {
         if let Some(mut span) = self.span.take() {
-            say(&mut span);
+            set_status(&mut span);
             span.set_end(self.started);
             self.span_sender.push(span);
         }

@@ -1,4 +1,4 @@
-//! The task that sends spans. It has nothing to do with calls but the queue between them.
+//! The task that exports spans. Its only connection to calls is the queue.
 
 use bytes::Bytes;
 use gatelodge_mutants::mutant;
@@ -15,12 +15,12 @@ use crate::message_body::MessageBody;
 use crate::upstream::{HttpConnectionPool, new_connection_pool, root_cause};
 
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
-/// What a collector says is a few bytes; of one that says more, no more is read.
+/// A collector's response has a few bytes. Longer ones are not read to the end.
 const MAX_COLLECTOR_RESPONSE_BYTES: usize = 64 << 10;
 
 pub(super) struct SpanExporter {
     config: TelemetryConfig,
-    /// From calls. Closed when the gateway is dropped; then the task ends.
+    /// Filled by calls. Closed when the gateway is dropped; then the task ends.
     items: mpsc::Receiver<ExportItem>,
     connection_pool: HttpConnectionPool,
     lost_spans: Counter,
@@ -45,7 +45,7 @@ impl SpanExporter {
         }
     }
 
-    /// What is sent together: as much as comes in time, or until somebody asks.
+    /// Collects a batch: until it is full, the batch delay is over, or a flush is requested.
     async fn collect_batch(&mut self, first: ExportItem) -> (Vec<Box<Span>>, Option<oneshot::Sender<()>>) {
         let mut batch = Vec::new();
         let mut next = Some(first);
@@ -66,24 +66,25 @@ impl SpanExporter {
         }
     }
 
-    /// Sends a batch, once. Whoever keeps spans for a collector that is gone needs room without end.
+    /// Sends a batch once. Failed batches are dropped: keeping them for an unreachable collector would need unbounded
+    /// memory.
     async fn send(&mut self, batch: &[Box<Span>]) {
         let body = otlp::encode(&self.config.resource_attributes, batch);
         let sending = tokio::time::timeout(self.config.timeout, self.post(body.into())).await;
         let count = batch.len();
-        match sending.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
+        match sending.unwrap_or_else(|_| Err("timed out".to_owned())) {
             Ok(()) if self.is_failing => {
                 self.is_failing = false;
-                info!("the telemetry collector takes spans again");
+                info!("the telemetry collector accepts spans again");
             }
             Ok(()) => {}
             Err(why) => {
                 if !mutant!("dropped-spans-not-counted") {
                     self.lost_spans.inc_by(count as u64);
                 }
-                // Said once; the figures tell how many.
+                // Logged once per outage; the metric has the number.
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    warn!(spans = count, "the telemetry collector took no spans, and they are dropped: {why}");
+                    warn!(spans = count, "cannot export spans to the telemetry collector, they are dropped: {why}");
                 }
             }
         }
@@ -99,7 +100,7 @@ impl SpanExporter {
         request.headers_mut().insert(CONTENT_TYPE, PROTOBUF);
         let response = self.connection_pool.clone().request(request).await.map_err(|error| root_cause(&error))?;
         let status = response.status();
-        // Read to its end, so that the connection can be used again. What it says of single spans helps nobody here.
+        // Read to the end, so that the connection can be reused. Errors of single spans are ignored.
         let _ = Limited::new(response.into_body(), MAX_COLLECTOR_RESPONSE_BYTES).collect().await;
         if status.is_success() { Ok(()) } else { Err(format!("HTTP status {}", status.as_u16())) }
     }

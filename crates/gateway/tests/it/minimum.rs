@@ -68,7 +68,7 @@ fn told(rows: &[CallLogRow]) -> bool {
 fn assert_refused(error: &Value, wanted: &str, spoken: &str) {
     assert_eq!(error["code"], -32602);
     let message = error["message"].as_str().expect("a message");
-    assert!(message.contains(&format!("wants the revision {wanted} or a newer one")), "{message}");
+    assert!(message.contains(&format!("requires protocol revision {wanted} or newer")), "{message}");
     assert!(message.contains(spoken), "{message}");
     assert_eq!(error["data"]["requested"], spoken);
     let supported = error["data"]["supported"].as_array().expect("a list");

@@ -80,7 +80,7 @@ async fn the_minimum_revision_of_a_grant_holds_where_all_servers_are_one() {
     assert_eq!((refused.status, refused.code(), refused.header("mcp-session-id")), (200, -32602, None));
     let error = refused.message()["error"].clone();
     assert!(
-        error["message"].as_str().is_some_and(|said| said.contains("wants the revision 2025-11-25 or a newer one"))
+        error["message"].as_str().is_some_and(|said| said.contains("requires protocol revision 2025-11-25 or newer"))
     );
     assert_eq!(error["data"]["supported"], json!(["2026-07-28", "2025-11-25"]));
     let over = gw.post(&[("Mcp-Session-Id", &session)], &list).await;

@@ -229,7 +229,7 @@ async fn a_grant_that_wants_requests_that_stand_alone_opens_no_stream_of_events(
     gw.change_grants(|grants| grants[0].minimum_revision = Some(Revision::R2026_07_28));
     let refused = gw.send_raw("GET", "/mcp/desk", &headers, b"").await;
     assert_eq!((refused.status, refused.header("allow")), (405, Some("POST")), "{}", refused.body);
-    assert!(refused.body.contains("wants the revision 2026-07-28 or a newer one"), "{}", refused.body);
+    assert!(refused.body.contains("requires protocol revision 2026-07-28 or newer"), "{}", refused.body);
     assert!(refused.body.contains("send each request by POST"), "{}", refused.body);
     let row = gw.rows().await.pop().expect("a row").record;
     assert_eq!((row.kind, row.code.as_deref()), (RecordKind::Refused, Some("rejected")));
