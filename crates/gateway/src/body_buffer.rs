@@ -88,8 +88,7 @@ impl From<String> for ReceivedBody {
 }
 
 /// Collects the chunks of a body. A single chunk is not copied. Chunks of a long body are kept while they can lie
-/// inside
-/// one string; otherwise they are copied immediately, so that their read buffers can be reused.
+/// inside one string; otherwise they are copied immediately, so that their read buffers can be reused.
 #[derive(Debug)]
 pub(crate) struct BodyBuffer {
     first: Bytes,

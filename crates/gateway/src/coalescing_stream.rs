@@ -43,10 +43,10 @@ impl AsyncWrite for CoalescingStream {
         let mut length = 0;
         for slice in slices {
             // INVARIANT: the slices fit by the check above; if one did not, all would be written uncopied.
-            let Some(room) = short.get_mut(length..length + slice.len()) else {
+            let Some(target) = short.get_mut(length..length + slice.len()) else {
                 return self.stream().poll_write_vectored(cx, slices);
             };
-            room.copy_from_slice(slice);
+            target.copy_from_slice(slice);
             length += slice.len();
         }
         self.stream().poll_write(cx, short.get(..length).unwrap_or_default())
@@ -93,9 +93,9 @@ mod tests {
             let all = parts.concat();
             let written = poll_fn(|cx| Pin::new(&mut stream).poll_write_vectored(cx, &slices)).await.expect("written");
             assert_eq!(written, all.len(), "the socket buffer takes this much at once");
-            let mut came = vec![0; all.len()];
-            other.read_exact(&mut came).await.expect("what was written");
-            assert!(came == all, "{lengths:?}");
+            let mut received = vec![0; all.len()];
+            other.read_exact(&mut received).await.expect("what was written");
+            assert!(received == all, "{lengths:?}");
         }
     }
 }

@@ -99,7 +99,8 @@ pub struct ConfigSnapshot {
 }
 
 impl ConfigSnapshot {
-    /// Builds the next snapshot. Unchanged servers and grants keep their connections, sessions and in-flight counts.
+    /// Builds the next snapshot. Unchanged servers keep their connections and sessions; grants with the same id keep
+    /// their limits.
     pub(crate) fn with_changes(
         &self,
         servers: Vec<UpstreamConfig>,

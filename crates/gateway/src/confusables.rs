@@ -10,37 +10,36 @@ const MAX_TOOL_NAME_BYTES: usize = 256;
 
 /// Returns the names that differ from another only by case, look like another, or contain unreadable characters.
 pub fn confusable_names<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
-    let mut odd = BTreeSet::new();
-    let mut alike: HashMap<String, BTreeSet<&str>> = HashMap::new();
+    let mut confusable = BTreeSet::new();
+    let mut by_form: HashMap<String, BTreeSet<&str>> = HashMap::new();
     for name in names {
         if !is_readable(name) {
-            odd.insert(name);
+            confusable.insert(name);
         }
-        for look in skeletons(name) {
-            alike.entry(look).or_default().insert(name);
+        for form in skeletons(name) {
+            by_form.entry(form).or_default().insert(name);
         }
     }
-    odd.extend(alike.into_values().filter(|names| names.len() > 1).flatten());
-    odd
+    confusable.extend(by_form.into_values().filter(|names| names.len() > 1).flatten());
+    confusable
 }
 
 /// Returns the forms that a name can be mistaken for. Lower-casing happens before and after: `I` looks like `l`, `i`
-/// does
-/// not.
+/// does not.
 fn skeletons(name: &str) -> [String; 2] {
-    let visible: String = name.chars().filter(|character| !is_unseen(*character)).collect();
+    let visible: String = name.chars().filter(|character| !has_no_glyph(*character)).collect();
     let fold = |text: &str| skeleton(text).collect::<String>().to_lowercase();
     [fold(&fold(&visible)), fold(&fold(&visible.to_lowercase()))]
 }
 
 fn is_readable(name: &str) -> bool {
     let has_space_around = name.starts_with(' ') || name.ends_with(' ');
-    let is_plain = name.chars().all(|character| character == ' ' || !is_unseen(character));
+    let is_plain = name.chars().all(|character| character == ' ' || !has_no_glyph(character));
     !name.is_empty() && name.len() <= MAX_TOOL_NAME_BYTES && is_plain && !has_space_around
 }
 
 /// Returns whether a character has no visible glyph.
-fn is_unseen(character: char) -> bool {
+fn has_no_glyph(character: char) -> bool {
     is_invisible(character) || character.is_whitespace() || character.is_control()
 }
 
@@ -48,29 +47,29 @@ fn is_unseen(character: char) -> bool {
 mod tests {
     use super::*;
 
-    fn odd(names: &[&'static str]) -> Vec<&'static str> {
+    fn confusable(names: &[&'static str]) -> Vec<&'static str> {
         confusable_names(names.iter().copied()).into_iter().collect()
     }
 
     #[test]
     fn case_variants_and_look_alikes_are_confusable() {
-        assert_eq!(odd(&["read", "write", "reed", "read_2", "list.all", "n\u{e4}h"]), Vec::<&str>::new());
-        assert_eq!(odd(&["read", "Read", "write"]), ["Read", "read"]);
+        assert_eq!(confusable(&["read", "write", "reed", "read_2", "list.all", "n\u{e4}h"]), Vec::<&str>::new());
+        assert_eq!(confusable(&["read", "Read", "write"]), ["Read", "read"]);
         // The first letter is Cyrillic.
-        assert_eq!(odd(&["pay", "\u{440}ay"]), ["pay", "\u{440}ay"]);
-        assert_eq!(odd(&["list", "1ist"]), ["1ist", "list"]);
-        assert_eq!(odd(&["slow", "sIow"]), ["sIow", "slow"]);
-        assert_eq!(odd(&["a", "a\u{200b}"]), ["a", "a\u{200b}"]);
-        assert_eq!(odd(&["read_note", "read note"]), Vec::<&str>::new());
+        assert_eq!(confusable(&["pay", "\u{440}ay"]), ["pay", "\u{440}ay"]);
+        assert_eq!(confusable(&["list", "1ist"]), ["1ist", "list"]);
+        assert_eq!(confusable(&["slow", "sIow"]), ["sIow", "slow"]);
+        assert_eq!(confusable(&["a", "a\u{200b}"]), ["a", "a\u{200b}"]);
+        assert_eq!(confusable(&["read_note", "read note"]), Vec::<&str>::new());
     }
 
     #[test]
     fn unreadable_names_are_reported() {
         for name in ["", "read ", " read", "read\t", "read\n", "a\0b", "read\u{a0}", "read\u{2800}", "\u{202e}daer"] {
-            assert_eq!(odd(&[name]), [name], "{name:?}");
+            assert_eq!(confusable(&[name]), [name], "{name:?}");
         }
-        assert_eq!(odd(&["read", "read\u{3000}"]), ["read", "read\u{3000}"]);
+        assert_eq!(confusable(&["read", "read\u{3000}"]), ["read", "read\u{3000}"]);
         let long: &'static str = "x".repeat(300).leak();
-        assert_eq!(odd(&[long]), [long]);
+        assert_eq!(confusable(&[long]), [long]);
     }
 }

@@ -1,8 +1,7 @@
 //! One timer for the deadlines of all requests of a connection.
 //!
 //! Nearly all requests finish long before their deadline, so none of them arms or cancels a timer of its own. The
-//! shared
-//! timer fires now and then and is re-armed if a request still waits.
+//! shared timer fires now and then and is re-armed if a request still waits.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -100,8 +99,7 @@ pub(crate) async fn sleep(deadline_timer: Option<&DeadlineTimer>, time: Duration
 }
 
 /// Returns the output of `work`, or `None` if it takes longer than `time`. `work` is pinned by the caller because
-/// moving a
-/// large future is expensive.
+/// moving a large future is expensive.
 pub(crate) async fn timeout<F: Future>(
     deadline_timer: Option<&DeadlineTimer>,
     time: Duration,

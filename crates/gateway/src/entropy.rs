@@ -18,15 +18,15 @@ thread_local! {
 /// Returns ten bytes that no other caller receives, or zeros if the operating system returns an error.
 pub(crate) fn call_id_entropy() -> [u8; 10] {
     ENTROPY
-        .with_borrow_mut(|store| {
-            if store.used + 10 > ENTROPY_BUFFER_BYTES {
-                getrandom::fill(&mut store.bytes).ok()?;
-                store.used = 0;
+        .with_borrow_mut(|buffer| {
+            if buffer.used + 10 > ENTROPY_BUFFER_BYTES {
+                getrandom::fill(&mut buffer.bytes).ok()?;
+                buffer.used = 0;
             }
-            let given = store.bytes.get_mut(store.used..)?.first_chunk_mut::<10>()?;
-            store.used += 10;
+            let taken = buffer.bytes.get_mut(buffer.used..)?.first_chunk_mut::<10>()?;
+            buffer.used += 10;
             // Consumed bytes are erased.
-            Some(std::mem::take(given))
+            Some(std::mem::take(taken))
         })
         .unwrap_or_default()
 }
@@ -39,8 +39,8 @@ mod tests {
 
     #[test]
     fn no_bytes_are_returned_twice() {
-        let given: HashSet<[u8; 10]> = (0..1_000).map(|_| call_id_entropy()).collect();
-        assert_eq!(given.len(), 1_000);
-        assert!(!given.contains(&[0; 10]));
+        let taken: HashSet<[u8; 10]> = (0..1_000).map(|_| call_id_entropy()).collect();
+        assert_eq!(taken.len(), 1_000);
+        assert!(!taken.contains(&[0; 10]));
     }
 }

@@ -34,7 +34,7 @@ impl ForcedShutdown {
         self.is_cancelled.load(Ordering::Acquire)
     }
 
-    /// Wakes all waiters; later calls of [`Self::cancelled`] return immediately.
+    /// Wakes all waiters; later calls to [`Self::cancelled`] return immediately.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Release);
         self.waiters.iter().for_each(|CachePaddedNotify(shard)| shard.notify_waiters());

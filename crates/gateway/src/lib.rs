@@ -159,8 +159,7 @@ impl Gateway {
     }
 
     /// Activates servers, grants and policies for every request that starts from now on. Pinned tool definitions may
-    /// have
-    /// changed too, so they are reloaded.
+    /// have changed too, so they are reloaded.
     pub fn apply_config(&self, servers: Vec<UpstreamConfig>, grants: Vec<GrantConfig>) {
         let limits = ConcurrencyLimits {
             in_flight_per_grant: self.settings.in_flight_per_grant,
@@ -338,8 +337,7 @@ impl Gateway {
 
     pub(crate) fn new_call_id_at(&self, at: Timestamp) -> CallId {
         // Without randomness ids are still unique by time, but guessable. That is no reason to refuse the request, and
-        // the
-        // operating system does not fail to provide randomness once it has started.
+        // the operating system does not fail to provide randomness once it has started.
         CallId::new(at, entropy::call_id_entropy())
     }
 }

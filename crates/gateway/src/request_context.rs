@@ -42,7 +42,7 @@ pub(crate) enum ClientProtocol {
     /// Handshake and session. The session is `None` before the handshake.
     Stateful(Option<Arc<Session>>),
     /// Every request is self-contained.
-    // Boxed because the value is large and a context is cloned often.
+    // Boxed because the value is large and a context is moved often.
     Stateless(Box<StatelessClient>),
 }
 

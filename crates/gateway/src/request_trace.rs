@@ -37,8 +37,7 @@ pub(crate) struct UpstreamSpanContext {
 
 impl RequestTrace {
     /// Reads the client's span from the message, otherwise from the headers. Without one, a trace starts only if spans
-    /// are
-    /// exported. An invalid context in the message is not replaced by that of the headers.
+    /// are exported. An invalid context in the message is not replaced by that of the headers.
     pub fn of(message: &ClientMessage<'_>, headers: Option<&HeaderMap>, telemetry: &Telemetry) -> Option<Self> {
         let header_context = headers.and_then(TraceContext::from_headers);
         let (context, link) = match message {

@@ -70,8 +70,7 @@ impl Gateway {
     }
 
     /// Returns the lists for which the server advertised `listChanged` to a session. A restored session does not know
-    /// them:
-    /// the server is asked again until it answers.
+    /// them: the server is asked again until it answers.
     pub(crate) async fn advertised_list_changes(&self, ctx: &RequestContext, session: &Session) -> ListChangedSet {
         let mut pause = MIN_RECONNECT_DELAY;
         loop {

@@ -1,6 +1,5 @@
 //! A session of a stateful client. It authorizes nothing: every request carries its token, and a session of another
-//! grant
-//! is not found.
+//! grant is not found.
 
 mod cancellable_requests;
 mod client_info;
@@ -58,9 +57,8 @@ pub(crate) struct Session {
     id: Arc<str>,
     /// The key under which the session is stored.
     id_hash: IdHash,
-    /// The key under which limits count the session. Sessions of the aggregate endpoint with one server share a key,
-    /// however
-    /// often they are reopened.
+    /// The key under which limits count the session. That of a server session below an aggregate session is derived
+    /// from both, so that reopening the server session does not reset its limits.
     limit_key: IdHash,
     /// The minimum log level requested from the upstream.
     upstream_log_level: Mutex<Option<Box<str>>>,
@@ -94,8 +92,7 @@ pub(crate) struct Session {
     /// Requests of the upstream to the client.
     pub server_requests: LazyBox<PendingServerRequests>,
     /// The client's open standalone stream. Notified when another stream is opened or the session ends; received by the
-    /// task
-    /// that serves the stream.
+    /// task that serves the stream.
     stream_end_signal: Mutex<Option<Arc<Notify>>>,
     /// Distributes the upstream's notifications to stateless clients.
     pub notification_hub: Arc<LazyBox<NotificationHub>>,
@@ -320,8 +317,7 @@ impl Session {
     }
 
     /// Records the last event id received since the handshake `attempt`. Ignored if the session was reopened since
-    /// then, because
-    /// event ids belong to one upstream session.
+    /// then, because event ids belong to one upstream session.
     pub fn set_last_event_id(&self, last: Option<HeaderValue>, attempt: u64) {
         let mut last_event_id = lock(&self.last_event_id);
         if self.handshake_attempts() == attempt {
@@ -411,8 +407,7 @@ impl Session {
     }
 
     /// Records the client's log level: in the profile for a stateless upstream, in the session for a repeated
-    /// handshake, or in
-    /// the sessions with single servers.
+    /// handshake, or in the sessions with single servers.
     pub fn set_client_log_level(&self, level: &str) {
         match (&self.handshake_profile, &self.server) {
             (Some(profile), _) => *lock(&profile.log_level) = Some(to_json_string(level)),

@@ -48,8 +48,7 @@ pub struct GatewaySettings {
     /// Time for calls to finish when the gateway stops.
     pub drain_time: Duration,
     /// Command line of the supervisor of stdio servers. The grace period in milliseconds and the server's command line
-    /// are
-    /// appended. Empty disables stdio servers.
+    /// are appended. Empty disables stdio servers.
     pub supervisor: Vec<OsString>,
     /// OTLP collector; disabled by default.
     pub telemetry: Option<TelemetryConfig>,

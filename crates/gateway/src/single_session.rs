@@ -1,6 +1,5 @@
-//! A client with exactly one session, over stdio or one HTTP+SSE connection. Messages come in as texts and go out
-//! through
-//! a queue; both transports use the same request path.
+//! A client with exactly one session, over stdio or one HTTP+SSE connection. Messages arrive one by one and leave
+//! through a queue; both transports use the same request path.
 
 use std::sync::{Arc, PoisonError};
 
@@ -66,8 +65,7 @@ impl SingleSessionClient {
     }
 
     /// Handles one message. Requests run concurrently; notifications and responses are forwarded in order. For a
-    /// handshake,
-    /// returns a receiver that closes when the handshake is done.
+    /// handshake, returns a receiver that closes when the handshake is done.
     pub async fn handle_message(
         &self,
         gw: &Arc<Gateway>,
@@ -114,8 +112,8 @@ impl SingleSessionClient {
                     // Cancellable from now on, before anything is sent.
                     responder.register_cancellable(&self.stateless_requests, request.id(), None);
                 }
-                let over = self.spawn_request(gw, ctx, text, responder, is_handshake);
-                is_handshake.then_some(over)
+                let finished = self.spawn_request(gw, ctx, text, responder, is_handshake);
+                is_handshake.then_some(finished)
             }
             ClientMessage::Notification(_) | ClientMessage::Response(_) => {
                 passthrough::forward_one_way(gw, &ctx, &message).await;
@@ -133,23 +131,23 @@ impl SingleSessionClient {
         responder: Responder,
         is_handshake: bool,
     ) -> oneshot::Receiver<()> {
-        let (task, texts, slot) = (Arc::clone(gw), self.messages.clone(), Arc::clone(&self.session_slot));
-        let (done, over) = oneshot::channel();
+        let (task, messages, session_slot) = (Arc::clone(gw), self.messages.clone(), Arc::clone(&self.session_slot));
+        let (done, finished) = oneshot::channel();
         gw.spawn(async move {
             let gw = task;
             if is_handshake {
                 // A client that sends `initialize` again abandons its session.
-                end_session(&gw, &ctx, &slot).await;
+                end_session(&gw, &ctx, &session_slot).await;
             }
             if let Ok(ClientMessage::Request(request)) = read_client_message(&text, &gw.settings.request_limits) {
                 handle_request(&gw, ctx.clone(), &request, responder).await;
             }
             if is_handshake {
-                spawn_event_forwarder(&gw, &ctx, &texts, &slot);
+                spawn_event_forwarder(&gw, &ctx, &messages, &session_slot);
             }
             drop(done);
         });
-        over
+        finished
     }
 
     /// Determines the client's protocol from one message.
@@ -200,26 +198,31 @@ impl SingleSessionClient {
 
 /// Forwards the upstream's standalone stream to the client while the session lives, under the active policy, and sends
 /// `list_changed` when the policy changes.
-fn spawn_event_forwarder(gw: &Arc<Gateway>, ctx: &RequestContext, texts: &mpsc::Sender<Bytes>, slot: &SessionSlot) {
-    let Some(session) = slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
+fn spawn_event_forwarder(
+    gw: &Arc<Gateway>,
+    ctx: &RequestContext,
+    messages: &mpsc::Sender<Bytes>,
+    session_slot: &SessionSlot,
+) {
+    let Some(session) = session_slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
     let end = session.open_stream();
-    let (task, texts) = (Arc::clone(gw), texts.downgrade());
+    let (task, messages) = (Arc::clone(gw), messages.downgrade());
     let mut ctx = ctx.with_session(Arc::clone(&session));
     gw.spawn(async move {
         let gw = task;
-        let Some(texts) = texts.upgrade() else { return };
+        let Some(messages) = messages.upgrade() else { return };
         let written = |text: &str| Bytes::copy_from_slice(text.as_bytes());
         let (mut last_event_id, mut is_due) = (None, false);
         loop {
             let notifying = async {
                 if is_due {
-                    standalone_stream::notify_list_changes(&gw, &ctx, &texts, written).await;
+                    standalone_stream::notify_list_changes(&gw, &ctx, &messages, written).await;
                     is_due = false;
                 }
                 std::future::pending::<()>().await;
             };
             tokio::select! {
-                () = standalone_stream::follow_upstream_stream(&gw, &ctx, last_event_id, &texts, written) => {}
+                () = standalone_stream::follow_upstream_stream(&gw, &ctx, last_event_id, &messages, written) => {}
                 () = notifying => {}
                 () = gw.wait_for_config_change(&ctx) => {}
                 () = end.notified() => break,
@@ -242,15 +245,15 @@ fn spawn_event_forwarder(gw: &Arc<Gateway>, ctx: &RequestContext, texts: &mpsc::
 }
 
 /// Stops the task started by [`spawn_event_forwarder`].
-pub(crate) fn stop_event_forwarder(slot: &SessionSlot) {
-    if let Some(session) = &*slot.lock().unwrap_or_else(PoisonError::into_inner) {
+pub(crate) fn stop_event_forwarder(session_slot: &SessionSlot) {
+    if let Some(session) = &*session_slot.lock().unwrap_or_else(PoisonError::into_inner) {
         session.end_stream();
     }
 }
 
 /// Ends the session of a client that has disconnected or starts a new one.
-pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext, slot: &SessionSlot) {
-    let session = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext, session_slot: &SessionSlot) {
+    let session = session_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
         initialize::end_session(gw, &ctx.with_session(session)).await;
     }

@@ -21,8 +21,7 @@ const MESSAGE_QUEUE_LENGTH: usize = 64;
 
 impl Gateway {
     /// Serves one client for one grant and one server until its input ends or the gateway stops; then drains for a
-    /// limited
-    /// time.
+    /// limited time.
     ///
     /// # Errors
     /// The grant or the server is not in the active configuration, or writing the output failed.
@@ -108,8 +107,7 @@ impl Gateway {
 }
 
 /// Reads the next line; `None` at the end. A line that is too long is cut to one byte more than the limit, which is
-/// enough
-/// to be refused.
+/// enough to be refused.
 async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin), max: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let read = (&mut *input).take(max as u64 + 1).read_until(b'\n', &mut line).await?;

@@ -108,10 +108,10 @@ impl Telemetry {
     /// Exports queued spans, for a limited time.
     pub async fn flush(&self) {
         let Some(spans) = &self.span_sender else { return };
-        let (done, over) = oneshot::channel();
+        let (done, finished) = oneshot::channel();
         let flushing = async {
             if spans.queue.send(ExportItem::Flush(done)).await.is_ok() {
-                let _ = over.await;
+                let _ = finished.await;
             }
         };
         let _ = tokio::time::timeout(FINAL_FLUSH_TIMEOUT, flushing).await;

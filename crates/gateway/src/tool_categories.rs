@@ -59,9 +59,9 @@ pub fn categorize_tools<'d>(
 
 /// Classifies the pinned tools of a server.
 #[must_use]
-pub fn categorize_accepted_tools(server: &ServerName, known: &ServerTools) -> BTreeMap<String, ToolCategorization> {
-    let accepted = || known.pinned.iter().map(|pin| &pin.definition);
-    categorize_tools(server, accepted().map(|tool| tool.name.as_str()), &known.category_overrides, accepted())
+pub fn categorize_accepted_tools(server: &ServerName, tools: &ServerTools) -> BTreeMap<String, ToolCategorization> {
+    let accepted = || tools.pinned.iter().map(|pin| &pin.definition);
+    categorize_tools(server, accepted().map(|tool| tool.name.as_str()), &tools.category_overrides, accepted())
 }
 
 fn classify_definition(definition: &ToolDefinition, server_context: &ServerContext) -> Result<Classification, String> {
@@ -79,22 +79,22 @@ pub(crate) struct ServerToolCategories {
 }
 
 impl ServerToolCategories {
-    /// Returns the categories of `known`; reuses `before` if nothing has changed.
-    pub async fn of(before: Option<Arc<Self>>, server: &ServerName, known: &ServerTools) -> Arc<Self> {
-        let accepted = known.pinned.iter().map(|pin| &pin.definition);
+    /// Returns the categories of `tools`; reuses `before` if nothing has changed.
+    pub async fn of(before: Option<Arc<Self>>, server: &ServerName, tools: &ServerTools) -> Arc<Self> {
+        let accepted = tools.pinned.iter().map(|pin| &pin.definition);
         let accepted: Vec<(String, String)> =
             accepted.map(|tool| (tool.name.clone(), tool.fingerprint.clone())).collect();
         if let Some(before) = before.filter(|before| {
-            before.accepted_definitions == accepted && before.category_overrides == known.category_overrides
+            before.accepted_definitions == accepted && before.category_overrides == tools.category_overrides
         }) {
             return before;
         }
-        let (server, known) = (server.clone(), known.clone());
+        let (server, tools) = (server.clone(), tools.clone());
         // Off this thread: a server may have thousands of tools.
         let found = tokio::task::spawn_blocking(move || {
-            let classes = categorize_accepted_tools(&server, &known);
+            let classes = categorize_accepted_tools(&server, &tools);
             let by_name = classes.into_iter().map(|(name, class)| (name.into(), class.category())).collect();
-            Self { by_name, accepted_definitions: accepted, category_overrides: known.category_overrides }
+            Self { by_name, accepted_definitions: accepted, category_overrides: tools.category_overrides }
         });
         // If classification panics, all tools are unknown.
         Arc::new(found.await.unwrap_or_default())

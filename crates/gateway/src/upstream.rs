@@ -88,8 +88,7 @@ pub struct PinningSettings {
     /// Pin new tools automatically.
     pub accept_new: bool,
     /// Maximum age of the tool listing when a tool is called, because not every server sends `list_changed`. Zero lists
-    /// the
-    /// tools before each call.
+    /// the tools before each call.
     pub check_definitions: Duration,
 }
 
@@ -102,7 +101,7 @@ impl Default for PinningSettings {
 impl UpstreamConfig {
     /// Returns whether the server is reached over TLS.
     fn uses_tls(&self) -> bool {
-        matches!(&self.transport, UpstreamTransport::Http(to) if to.url.scheme() == Some(&Scheme::HTTPS))
+        matches!(&self.transport, UpstreamTransport::Http(config) if config.url.scheme() == Some(&Scheme::HTTPS))
     }
 
     /// Returns a redactor for all secrets sent to the server.
@@ -166,8 +165,7 @@ pub struct Upstream {
     /// The process that serves stateless requests.
     shared_process: std::sync::Mutex<Option<Arc<ServerProcess>>>,
     /// Whether the server supports the stateless protocol: 0 unknown, 1 yes, 2 no. Written by the probe, read by every
-    /// request
-    /// of a stateless client.
+    /// request of a stateless client.
     stateless_support: AtomicU8,
     /// Whether the server has declared tasks for stateless requests, or created one.
     has_tasks: AtomicBool,
@@ -182,14 +180,14 @@ pub struct Upstream {
 impl Upstream {
     pub(crate) fn new(config: UpstreamConfig, in_flight: usize, processes: usize) -> Self {
         let mut headers = HeaderMap::new();
-        if let UpstreamTransport::Http(to) = &config.transport {
-            for header in &to.headers {
+        if let UpstreamTransport::Http(http) = &config.transport {
+            for header in &http.headers {
                 let mut value = header.value.clone();
                 value.set_sensitive(true);
                 headers.append(header.name.clone(), value);
             }
             if !headers.contains_key(HOST) {
-                headers.extend(http_client::host_header(&to.url).map(|host| (HOST, host)));
+                headers.extend(http_client::host_header(&http.url).map(|host| (HOST, host)));
             }
         }
         let secrets = Arc::new(config.secret_redactor());
@@ -231,11 +229,10 @@ impl Upstream {
     }
 
     /// Records the hash of pins and overrides. A change starts a new epoch, which revalidates open streams, unless this
-    /// is the
-    /// first listing, which no client can have seen.
-    pub(crate) fn note_pins(&self, known: &ServerTools, is_first: bool) {
-        let pins = known.pinned.iter().map(|pin| hash_of(&(&pin.definition.name, &pin.definition.fingerprint)));
-        let overrides = known
+    /// is the first listing, which no client can have seen.
+    pub(crate) fn note_pins(&self, tools: &ServerTools, is_first: bool) {
+        let pins = tools.pinned.iter().map(|pin| hash_of(&(&pin.definition.name, &pin.definition.fingerprint)));
+        let overrides = tools
             .category_overrides
             .iter()
             .map(|overrides| hash_of(&(&overrides.tool, overrides.category.as_str(), &overrides.fingerprint)));
@@ -324,10 +321,8 @@ impl Upstream {
     }
 
     /// Returns the revisions available to clients of a generation. The gateway translates, so both generations are
-    /// always
-    /// available. Stateful revisions are those named by the server, or all if it names none. To stateless clients of a
-    /// stateless
-    /// server, the server's own list applies.
+    /// always available. Stateful revisions are those named by the server, or all if it names none. To stateless
+    /// clients of a stateless server, the server's own list applies.
     pub(crate) fn supported_revisions(&self, generation: ProtocolGeneration) -> Vec<Revision> {
         let named = self.supported_revisions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if generation == ProtocolGeneration::Stateless && named.contains(&Revision::R2026_07_28) {
@@ -396,12 +391,14 @@ impl UpstreamClient {
         let outgoing = permit.into_request();
         let sending = match &upstream.config.transport {
             _ if outgoing.session_link.needs_reopen(upstream) => SendFuture::SessionLost,
-            UpstreamTransport::Http(to)
+            UpstreamTransport::Http(config)
                 if matches!(outgoing.session_link, UpstreamLink::Http(_)) || outgoing.stateless_headers.is_some() =>
             {
-                SendFuture::Http(self.http.send(upstream, to, outgoing))
+                SendFuture::Http(self.http.send(upstream, config, outgoing))
             }
-            UpstreamTransport::Http(to) => SendFuture::Boxed(Box::pin(self.send_over_http(upstream, to, outgoing))),
+            UpstreamTransport::Http(config) => {
+                SendFuture::Boxed(Box::pin(self.send_over_http(upstream, config, outgoing)))
+            }
             UpstreamTransport::Process(config) => {
                 SendFuture::Boxed(Box::pin(self.send_to_process(upstream, config, outgoing)))
             }
@@ -436,20 +433,20 @@ impl UpstreamClient {
     async fn send_over_http(
         &self,
         upstream: &Upstream,
-        to: &UpstreamHttpConfig,
+        config: &UpstreamHttpConfig,
         outgoing: UpstreamRequest,
     ) -> Result<UpstreamResponse, SendError> {
         if let UpstreamLink::Sse(connection) = &outgoing.session_link {
             return MultiplexedPeer::Sse(Arc::clone(connection)).send(outgoing).await;
         }
         if upstream.uses_sse_transport.load(Ordering::Relaxed) && outgoing.is_handshake() {
-            if let Ok(Some(connection)) = self.open_sse(upstream, to).await {
+            if let Ok(Some(connection)) = self.open_sse(upstream, config).await {
                 return MultiplexedPeer::Sse(connection).send(outgoing).await;
             }
             // The server may have been replaced.
             upstream.uses_sse_transport.store(false, Ordering::Relaxed);
         }
-        let sent = self.http.send(upstream, to, outgoing.clone()).await;
+        let sent = self.http.send(upstream, config, outgoing.clone()).await;
         let status = match &sent {
             Ok(exchange) => exchange.status.as_u16(),
             Err(SendError::Status(status)) => *status,
@@ -460,7 +457,7 @@ impl UpstreamClient {
         if !may_be_sse || !outgoing.is_handshake() {
             return sent;
         }
-        match self.open_sse(upstream, to).await? {
+        match self.open_sse(upstream, config).await? {
             Some(connection) => {
                 upstream.uses_sse_transport.store(true, Ordering::Relaxed);
                 MultiplexedPeer::Sse(connection).send(outgoing).await
@@ -472,8 +469,8 @@ impl UpstreamClient {
     async fn open_sse(
         &self,
         upstream: &Upstream,
-        to: &UpstreamHttpConfig,
+        config: &UpstreamHttpConfig,
     ) -> Result<Option<Arc<UpstreamSseConnection>>, SendError> {
-        UpstreamSseConnection::open(&self.http, upstream, to, &self.process_spawner.dropped_messages).await
+        UpstreamSseConnection::open(&self.http, upstream, config, &self.process_spawner.dropped_messages).await
     }
 }

@@ -1,6 +1,5 @@
 //! Worker threads, each running its own current-thread Tokio runtime. A connection and its upstream connections stay on
-//! one
-//! worker, so a call never crosses threads and wakes none.
+//! one worker, so a call never crosses threads and wakes none.
 
 use std::cell::Cell;
 use std::io;

@@ -16,8 +16,7 @@ pub(crate) struct InFlightRequest {
     /// The call id used upstream. `None` for a request that is split into several upstream requests or not forwarded.
     pub call: Option<CallId>,
     /// Notified when the client cancels; the task that carries out the request waits on it. Several entries of one
-    /// request
-    /// share it.
+    /// request share it.
     pub cancel_signal: Arc<Notify>,
 }
 

@@ -63,8 +63,7 @@ impl UpstreamSubscription {
     }
 
     /// Returns the request to send in this handshake attempt: `Some(true)` to subscribe, `Some(false)` to unsubscribe.
-    /// The
-    /// request is recorded as sent.
+    /// The request is recorded as sent.
     pub fn plan_request(&mut self, is_wanted: bool, attempt: u64) -> Option<bool> {
         let is_requested = self.handshake_attempt == Some(attempt);
         self.handshake_attempt = is_wanted.then_some(attempt);
@@ -124,8 +123,7 @@ impl NotificationHub {
     }
 
     /// Makes the calling task the follower of the upstream's stream; `None` if there is one. Returns whether the
-    /// previous
-    /// follower stopped while clients were listening.
+    /// previous follower stopped while clients were listening.
     pub fn try_start_following(&self) -> Option<bool> {
         let mut state = self.lock();
         if std::mem::replace(&mut state.is_followed, true) {

@@ -125,8 +125,7 @@ impl ReplayBuffers {
     }
 
     /// Like [`Self::append_event`], and returns the connection to send it on, or `None` while the client is
-    /// disconnected. Both
-    /// happen under one lock: a client that resumes concurrently gets the event exactly once.
+    /// disconnected. Both happen under one lock: a client that resumes concurrently gets the event exactly once.
     pub fn append_event_for_connection(&self, stream: u64, text: &str) -> (Bytes, Option<mpsc::Sender<Bytes>>) {
         let mut state = self.lock();
         let open = state.streams.entry(stream).or_default();

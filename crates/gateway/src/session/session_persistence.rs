@@ -2,8 +2,7 @@
 //! token of its grant.
 //!
 //! This is a convenience for clients: if the store fails, the session still works until the restart. The upstream
-//! session is
-//! not stored; it is opened again.
+//! session is not stored; it is opened again.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};

@@ -66,8 +66,7 @@ impl SessionRegistry {
     }
 
     /// Finds a session of a grant with a server, or with the aggregate endpoint if `server` is `None`, and marks it as
-    /// used. A
-    /// session of another grant is not found.
+    /// used. A session of another grant is not found.
     pub fn find(&self, id: &str, grant: &GrantId, server: Option<&ServerName>) -> Option<Arc<Session>> {
         let session = lock(self.shard(id)?).get(id).cloned()?;
         let is_of_grant = *session.grant() == *grant || mutant!("session-open-to-any-grant");

@@ -38,8 +38,7 @@ pub const RULE: &str = "gatelodge.rule";
 pub const LIMIT: &str = "gatelodge.limit";
 
 /// Returns the attribute for the subject of a method, and whether the subject is part of the span name. URIs are not:
-/// they
-/// have too many values.
+/// they have too many values.
 pub fn target_attribute(method: &str) -> Option<(&'static str, bool)> {
     match Method::of(method.into()) {
         Method::ToolsCall => Some((TOOL, true)),

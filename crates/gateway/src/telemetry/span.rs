@@ -252,13 +252,13 @@ impl ClientSpan {
             // The call waits for client input; this request succeeded.
             Ok(ForwardOutcome::ServerRequests(_)) => {}
             Ok(ForwardOutcome::Cancelled) => span.set_error(attribute_names::CANCELLED),
-            Err(cause) => span.set_error(cause.metric_label()),
+            Err(cause) => span.set_error(cause.error_type()),
         });
     }
 
     /// Ends the span of a stream. Either side may end a stream regularly.
     pub fn end_stream(mut self, cause: Option<&SendError>) {
-        self.finish(|span| cause.into_iter().for_each(|cause| span.set_error(cause.metric_label())));
+        self.finish(|span| cause.into_iter().for_each(|cause| span.set_error(cause.error_type())));
     }
 
     fn finish(&mut self, set_status: impl FnOnce(&mut Span)) {

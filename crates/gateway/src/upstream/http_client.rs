@@ -70,12 +70,12 @@ impl UpstreamHttpClient {
     pub fn send<'a>(
         &'a self,
         upstream: &'a Upstream,
-        to: &'a UpstreamHttpConfig,
+        config: &'a UpstreamHttpConfig,
         outgoing: UpstreamRequest,
     ) -> impl Future<Output = Result<UpstreamResponse, SendError>> + use<'a> {
-        let requested = self.request(upstream.headers(), &to.url, outgoing);
+        let requested = self.request(upstream.headers(), &config.url, outgoing);
         async move {
-            let started = HttpResponseReader::begin(requested.await?, &to.url, self.max_bytes);
+            let started = HttpResponseReader::begin(requested.await?, &config.url, self.max_bytes);
             started.map_err(|send_error| send_error.redact(upstream.secret_redactor()))
         }
     }

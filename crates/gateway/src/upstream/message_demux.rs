@@ -281,8 +281,7 @@ impl MessageDemux {
 }
 
 /// Returns the call that an invalid message replies to, if its id can be read. The message may be nested too deeply,
-/// for
-/// example.
+/// for example.
 fn find_replied_call(message: &[u8]) -> Option<String> {
     let limits = JsonLimits { max_bytes: message.len(), max_depth: usize::MAX, max_members: usize::MAX };
     let parts = split_object(message, &limits).ok()?;
@@ -311,8 +310,7 @@ impl DemuxState {
     }
 
     /// Removes the only pending call, to which a response without an id must belong. Returns `None` if several are
-    /// pending or any
-    /// was abandoned, because then it is ambiguous.
+    /// pending or any was abandoned, because then it is ambiguous.
     fn take_single_call(&mut self) -> Option<PendingCall> {
         if (self.pending_calls.len() != 1 || self.has_abandoned_call) && !mutant!("anonymous-error-ends-any-call") {
             return None;

@@ -132,8 +132,7 @@ impl ServerProcess {
             let code = ended.ok().and_then(Result::ok).and_then(|status| status.code());
             reading.mark_ended(code == Some(EXIT_CODE_NOT_STARTED) && !reading.has_answered());
             // Its input is closed now, so it exits by itself or is stopped by the supervisor. That takes up to three
-            // grace
-            // periods: after the end of input, after the signal, and for the descendants.
+            // grace periods: after the end of input, after the signal, and for the descendants.
             let ended = tokio::time::timeout(grace * 3 + SUPERVISOR_EXTRA_TIME, process.wait()).await;
             if ended.is_err() {
                 let _ = process.kill().await;

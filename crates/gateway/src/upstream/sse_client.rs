@@ -1,6 +1,5 @@
 //! Client for servers that support only HTTP+SSE, the transport of revision 2024-11-05. Messages arrive on one long
-//! event
-//! stream and are sent by POST to the URL in its first event. The connection is the session.
+//! event stream and are sent by POST to the URL in its first event. The connection is the session.
 
 mod event_stream;
 
@@ -53,12 +52,12 @@ impl UpstreamSseConnection {
     pub(super) async fn open(
         http: &UpstreamHttpClient,
         upstream: &Upstream,
-        to: &UpstreamHttpConfig,
+        config: &UpstreamHttpConfig,
         dropped_messages: &Counter,
     ) -> Result<Option<Arc<Self>>, SendError> {
-        let opening = tokio::time::timeout(http.connect_time(), open_event_stream(http, upstream, to));
+        let opening = tokio::time::timeout(http.connect_time(), open_event_stream(http, upstream, config));
         let Ok(Ok((mut stream, endpoint))) = opening.await else { return Ok(None) };
-        let Some(endpoint) = gatelodge_mcp::http_headers::resolve_endpoint(&to.url, &endpoint) else {
+        let Some(endpoint) = gatelodge_mcp::http_headers::resolve_endpoint(&config.url, &endpoint) else {
             let what = "the server names a message endpoint that is not of its own origin";
             return Err(SendError::InvalidResponse(what.to_owned()));
         };
@@ -169,10 +168,10 @@ impl PendingPost {
 async fn open_event_stream(
     http: &UpstreamHttpClient,
     upstream: &Upstream,
-    to: &UpstreamHttpConfig,
+    config: &UpstreamHttpConfig,
 ) -> Result<(UpstreamEventStream, String), SendError> {
     let response =
-        http.request(upstream.headers(), &to.url, UpstreamRequest::empty(UpstreamRequestKind::OpenStream)).await?;
+        http.request(upstream.headers(), &config.url, UpstreamRequest::empty(UpstreamRequestKind::OpenStream)).await?;
     let mut stream = UpstreamEventStream::from_response(response, http.max_bytes())?;
     match stream.next_event().await? {
         Some((SseEventKind::Endpoint, endpoint)) => Ok((stream, String::from_utf8_lossy(&endpoint).into_owned())),

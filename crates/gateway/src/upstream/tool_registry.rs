@@ -184,8 +184,7 @@ impl ToolListing {
     }
 
     /// Returns the pinned tools whose names do not follow the specification's recommendation. They are listed and
-    /// callable
-    /// all the same: it is only a recommendation, and a client that rejects them reports it itself.
+    /// callable all the same: it is only a recommendation, and a client that rejects them reports it itself.
     pub fn unconventional_names(&self) -> impl Iterator<Item = &str> {
         let accepted = self.tools.iter().filter(|(_, tool)| tool.pin_state == Definition::Accepted);
         accepted.map(|(name, _)| &**name).filter(|name| !is_conventional_name(name))

@@ -74,7 +74,7 @@ impl SendError {
     }
 
     /// Returns the error type for spans.
-    pub fn metric_label(&self) -> String {
+    pub fn error_type(&self) -> String {
         match self {
             Self::NotSent(_) => "not_sent".to_owned(),
             Self::ConnectionLost(_) => "gone".to_owned(),
@@ -125,8 +125,8 @@ pub(crate) struct UpstreamHttpSession {
 
 impl UpstreamLink {
     /// Creates a session over HTTP.
-    pub fn http(id: Option<HeaderValue>, at: &Uri) -> Self {
-        Self::Http(Arc::new(UpstreamHttpSession { id, url: at.clone() }))
+    pub fn http(id: Option<HeaderValue>, url: &Uri) -> Self {
+        Self::Http(Arc::new(UpstreamHttpSession { id, url: url.clone() }))
     }
 
     /// Returns whether it is an HTTP session without an id.
@@ -137,7 +137,7 @@ impl UpstreamLink {
     /// Returns the link to keep after a handshake.
     pub fn after_handshake(self, upstream: &Upstream) -> Self {
         match (self, &upstream.config().transport) {
-            (Self::NoSession, UpstreamTransport::Http(to)) => Self::http(None, &to.url),
+            (Self::NoSession, UpstreamTransport::Http(http)) => Self::http(None, &http.url),
             (Self::Http(own), _) => Self::http(own.id.as_ref().map(unshared_header), &own.url),
             (own, _) => own,
         }
@@ -154,8 +154,7 @@ impl UpstreamLink {
     }
 
     /// Closes a multiplexed connection on which the server may still send requests for an abandoned call, if nothing
-    /// else is
-    /// pending.
+    /// else is pending.
     pub fn close_if_abandoned(&self) {
         match self {
             Self::Process(process) => process.demux().close_if_abandoned(),
@@ -179,8 +178,8 @@ impl UpstreamLink {
             Self::Process(process) => process.belongs_to(upstream),
             Self::Sse(connection) => connection.belongs_to(upstream),
             Self::Http(own) => match &upstream.config().transport {
-                UpstreamTransport::Http(to) => {
-                    is_same_url(&to.url, &own.url) || mutant!("session-kept-after-address-change")
+                UpstreamTransport::Http(http) => {
+                    is_same_url(&http.url, &own.url) || mutant!("session-kept-after-address-change")
                 }
                 _ => false,
             },

@@ -72,8 +72,7 @@ impl UpstreamResponse {
     }
 
     /// Returns whether the response equals that of an earlier request, under the id `id`; then it is consumed. If it
-    /// differs, or
-    /// is not a single text of known length, it can still be read.
+    /// differs, or is not a single text of known length, it can still be read.
     pub async fn matches_previous(
         &mut self,
         previous: &PreviousResponse,
@@ -86,8 +85,7 @@ impl UpstreamResponse {
     }
 
     /// Returns whether a request of the upstream on this response can belong to this call only. Over HTTP each call has
-    /// its own
-    /// stream.
+    /// its own stream.
     pub fn is_only_call(&self) -> bool {
         match &self.source {
             ResponseSource::Multiplexed(response) => response.is_single_call(),
@@ -101,7 +99,7 @@ impl UpstreamResponse {
         matches!(&self.source, ResponseSource::Multiplexed(response) if response.is_before_call())
     }
 
-    /// Stops waiting without sending a cancellation: another part sends it.
+    /// Stops waiting without sending a cancellation: the client's own is forwarded.
     pub fn abandon(&mut self) {
         if let ResponseSource::Multiplexed(response) = &mut self.source {
             response.abandon();

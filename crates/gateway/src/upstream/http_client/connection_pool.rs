@@ -77,8 +77,7 @@ impl HttpConnectionPool {
     ///
     /// # Errors
     /// There was no response. Nothing is sent twice: another connection is tried only if an idle one was closed before
-    /// any byte
-    /// of the request was written.
+    /// any byte of the request was written.
     pub async fn request(self, mut request: Request<MessageBody>) -> Result<Response<Incoming>, HttpRequestError> {
         let Some(origin) = ConnectionOrigin::of(request.uri()) else {
             return Err(HttpRequestError::Connect("the URL has no host".into()));

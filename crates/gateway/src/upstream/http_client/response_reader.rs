@@ -40,8 +40,8 @@ enum ResponseFormat {
 
 /// Returns the error for an unexpected content type. The type itself is not quoted: a server could put our secrets
 /// there.
-fn unexpected_content_type(kind: &str) -> SendError {
-    let detail = match kind {
+fn unexpected_content_type(content_type: &str) -> SendError {
+    let detail = match content_type {
         "" => " and has no content type",
         "text/html" => " but a web page",
         "text/plain" => " but plain text",
@@ -51,14 +51,14 @@ fn unexpected_content_type(kind: &str) -> SendError {
 }
 
 impl HttpResponseReader {
-    pub fn begin(response: Response<Incoming>, at: &Uri, max_bytes: usize) -> Result<UpstreamResponse, SendError> {
+    pub fn begin(response: Response<Incoming>, url: &Uri, max_bytes: usize) -> Result<UpstreamResponse, SendError> {
         let (head, body) = response.into_parts();
         if head.headers.contains_key(CONTENT_ENCODING) {
             return Err(SendError::InvalidResponse("the response is compressed, which was not requested".to_owned()));
         }
-        let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim();
-        let is = |other: &str| kind.eq_ignore_ascii_case(other);
+        let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let content_type = content_type.split(';').next().unwrap_or_default().trim();
+        let is = |other: &str| content_type.eq_ignore_ascii_case(other);
         let (is_success, is_empty) = (head.status.is_success(), body.is_end_stream());
         let format = if is_success && is_empty {
             ResponseFormat::Ended(None)
@@ -74,11 +74,11 @@ impl HttpResponseReader {
             // Some servers send 202 without a content length.
             ResponseFormat::Ended(None)
         } else if is_success {
-            return Err(unexpected_content_type(&kind.to_ascii_lowercase()));
+            return Err(unexpected_content_type(&content_type.to_ascii_lowercase()));
         } else {
             return Err(SendError::Status(head.status.as_u16()));
         };
-        let session = |id: &HeaderValue| UpstreamLink::http(Some(id.clone()), at);
+        let session = |id: &HeaderValue| UpstreamLink::http(Some(id.clone()), url);
         let link = head.headers.get(http_headers::SESSION_ID).map_or(UpstreamLink::NoSession, session);
         let source = ResponseSource::Http(Self { body, format, max_bytes });
         Ok(UpstreamResponse { status: head.status, session_link: link, resume_target: None, source })
@@ -120,8 +120,7 @@ impl HttpResponseReader {
     }
 
     /// Returns whether the response equals an earlier one except for its id. Compares chunk by chunk without buffering;
-    /// on a
-    /// difference the response can still be read from its start.
+    /// on a difference the response can still be read from its start.
     pub async fn matches_previous(
         &mut self,
         previous: &PreviousResponse,

@@ -26,9 +26,9 @@ impl UpstreamEventStream {
     /// The response is something else.
     pub fn from_response(response: Response<Incoming>, max_bytes: usize) -> Result<Self, SendError> {
         let (head, body) = response.into_parts();
-        let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let is_stream =
-            kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"));
+            content_type.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"));
         if head.status != StatusCode::OK || !is_stream || head.headers.contains_key(CONTENT_ENCODING) {
             return Err(SendError::Status(head.status.as_u16()));
         }

@@ -62,8 +62,7 @@ impl CachedToolList {
 }
 
 /// Lists made from one listing, newest last. The cache is dropped with its listing when the server's tools or their
-/// pins
-/// change.
+/// pins change.
 #[derive(Debug, Default)]
 pub(crate) struct ToolListCache(Mutex<Vec<(ToolListCacheKey, CachedToolList)>>);
 
