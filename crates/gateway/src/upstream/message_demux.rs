@@ -451,15 +451,15 @@ mod tests {
 
     #[test]
     fn messages_of_a_shared_process_without_a_call_reach_no_client() {
-        for (scope, events_receiver) in [(ConnectionScope::Session, true), (ConnectionScope::Shared, false)] {
+        for (scope, is_delivered) in [(ConnectionScope::Session, true), (ConnectionScope::Shared, false)] {
             let demux = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), scope);
             let (mut events, _reply) = demux.register_call("call-1", true).expect("it runs");
             for notification in [
                 r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"of another"}}"#,
                 r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#,
             ] {
-                assert_eq!(demux.deliver(Bytes::from_static(notification.as_bytes())), events_receiver, "{scope:?}");
-                assert_eq!(events.try_recv().is_ok(), events_receiver, "{scope:?}");
+                assert_eq!(demux.deliver(Bytes::from_static(notification.as_bytes())), is_delivered, "{scope:?}");
+                assert_eq!(events.try_recv().is_ok(), is_delivered, "{scope:?}");
             }
             let own = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"call-1"}}"#;
             assert!(demux.deliver(Bytes::from_static(own.as_bytes())) && events.try_recv().is_ok());
