@@ -1,4 +1,4 @@
-//! Numbers by their text: the grammar, and comparison as exact decimals, never as floats.
+//! Numbers as exact decimals: the grammar, and comparison on the digits instead of on floats.
 
 use std::cmp::Ordering;
 
@@ -6,21 +6,21 @@ use gatelodge_mutants::mutant;
 
 use crate::error::JsonErrorKind;
 
-/// The most digits a number may be written with, not counting its exponent.
+/// Maximum number of digits of a number, not counting its exponent.
 pub const MAX_NUMBER_DIGITS: usize = 1_000;
-/// Numbers beyond ten to this power are refused.
+/// Numbers with a magnitude above 10 to this power are refused.
 const MAX_EXPONENT: i64 = 308;
 
-/// The lengths of the parts of a written number.
+/// Lengths of the parts of a written number.
 pub(crate) struct NumberParts {
-    /// How much of the text belongs to the number, faulty or not.
+    /// Number of bytes that belong to the number, well-formed or not.
     pub length: usize,
     digit_count: usize,
     has_exponent: bool,
     is_well_formed: bool,
 }
 
-/// Finds out how far a number reaches and whether it is written as JSON writes numbers.
+/// Finds the end of the number at the start of `text` and checks it against the JSON grammar.
 #[inline]
 pub(crate) fn number_parts(text: &[u8]) -> NumberParts {
     let count = |from: usize| {
@@ -45,7 +45,7 @@ pub(crate) fn number_parts(text: &[u8]) -> NumberParts {
         well_formed &= exponent > 0;
         length += 1 + sign + exponent;
     }
-    // `01`, `1.2.3` and `1x` are one bad number, not a number and something else.
+    // `01`, `1.2.3` and `1x` are one malformed number, not a number followed by something else.
     while matches!(byte(length), Some(b'.' | b'+' | b'-' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z')) {
         well_formed = false;
         length += 1;
@@ -54,7 +54,7 @@ pub(crate) fn number_parts(text: &[u8]) -> NumberParts {
 }
 
 impl NumberParts {
-    /// Says what is wrong with the number that `text` begins with.
+    /// Returns the error in the number at the start of `text`, if it has one.
     #[inline]
     pub fn error(&self, text: &[u8]) -> Option<JsonErrorKind> {
         if !self.is_well_formed {
@@ -75,7 +75,17 @@ impl NumberParts {
     }
 }
 
-/// A number as it is written, compared by value: `1`, `1.0` and `1e0` are equal, `-0` is `0`.
+/// A number in its written form, compared by value: `1`, `1.0` and `1e0` are equal, `-0` equals `0`.
+///
+/// ```
+/// use gatelodge_json::Decimal;
+///
+/// let number = |text| Decimal::new(text).expect("a number");
+/// assert_eq!(number("1.0"), number("1e0"));
+/// // As `f64`, both would be 9007199254740992.
+/// assert!(number("9007199254740992") < number("9007199254740993"));
+/// assert!(Decimal::new("1e999").is_none());
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Decimal<'a> {
     negative: bool,
@@ -88,7 +98,7 @@ impl<'a> Decimal<'a> {
     /// Zero.
     pub const ZERO: Self = Self { negative: false, integer: b"0", fraction: b"", exponent: 0 };
 
-    /// Reads a number written as JSON writes numbers, within the reader's bounds.
+    /// Parses a JSON number; returns `None` if it is malformed or exceeds the limits of the reader.
     pub fn new(text: &'a str) -> Option<Self> {
         let bytes = text.as_bytes();
         let shape = number_parts(bytes);
@@ -99,7 +109,7 @@ impl<'a> Decimal<'a> {
         Self::from_bytes(bytes)
     }
 
-    /// Takes apart a number whose grammar has been checked; none if its exponent is beyond reason.
+    /// Splits a number of checked grammar into its parts; returns `None` if its exponent does not fit an `i64`.
     pub(crate) fn from_bytes(text: &'a [u8]) -> Option<Self> {
         let negative = text.first() == Some(&b'-');
         let text = text.strip_prefix(b"-").unwrap_or(text);
@@ -114,13 +124,13 @@ impl<'a> Decimal<'a> {
         Some(Self { negative, integer, fraction, exponent })
     }
 
-    /// The significant digits, from the first that is not zero.
+    /// The significant digits, starting with the first non-zero digit.
     fn digits(&self) -> impl Iterator<Item = u8> + use<'a> {
         let all = self.integer.iter().chain(self.fraction);
         all.copied().skip_while(|digit| *digit == b'0')
     }
 
-    /// The power of ten of the first significant digit; none for zero.
+    /// The power of ten of the first significant digit; `None` for zero.
     fn leading_exponent(&self) -> Option<i64> {
         let all = self.integer.iter().chain(self.fraction);
         let zeros = all.take_while(|digit| **digit == b'0').count();
@@ -147,12 +157,12 @@ impl<'a> Decimal<'a> {
         self.negative && self.leading_exponent().is_some()
     }
 
-    /// Whether the value has no fraction, however it is written.
+    /// Whether the value is an integer, regardless of notation: `5.0` and `10e-1` are.
     pub fn is_integer(&self) -> bool {
         self.trailing_exponent().is_none_or(|power| power >= 0)
     }
 
-    /// The power of ten of the last digit that is not zero; none for zero.
+    /// The power of ten of the last non-zero digit; `None` for zero.
     fn trailing_exponent(&self) -> Option<i64> {
         let all = self.integer.iter().chain(self.fraction);
         let zeros = all.rev().take_while(|digit| **digit == b'0').count() as i64;
@@ -160,7 +170,7 @@ impl<'a> Decimal<'a> {
         Some((zeros - self.fraction.len() as i64).saturating_add(self.exponent))
     }
 
-    /// The value in billionths, if it is not negative and has at most 18 digits before and 9 after the point.
+    /// The value in billionths, if it is not negative and has at most 18 digits before and 9 after the decimal point.
     pub fn billionths(&self) -> Option<i128> {
         let Some(power) = self.leading_exponent() else { return Some(0) };
         let last = self.trailing_exponent()?;
@@ -173,14 +183,14 @@ impl<'a> Decimal<'a> {
         Some(value * 10_i128.pow(u32::try_from(last + 9).ok()?))
     }
 
-    /// Whether it is written in digits alone.
+    /// Whether the number is written without fraction and exponent.
     fn is_integer_notation(&self) -> bool {
         self.fraction.is_empty() && self.exponent == 0
     }
 
     fn compare_magnitude(&self, other: &Self) -> Ordering {
         if self.is_integer_notation() && other.is_integer_notation() {
-            // JSON writes no leading zeros, so the longer is the larger.
+            // JSON forbids leading zeros, so the longer number is the larger one.
             return self.integer.len().cmp(&other.integer.len()).then_with(|| self.integer.cmp(other.integer));
         }
         match (self.leading_exponent(), other.leading_exponent()) {
@@ -199,7 +209,7 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// Reads the digits behind the `e`; none if they do not fit.
+/// Parses the digits after the `e`; returns `None` if they do not fit.
 fn parse_exponent(text: &[u8]) -> Option<i64> {
     let text = str::from_utf8(text).ok()?;
     text.strip_prefix('+').unwrap_or(text).parse().ok()
@@ -239,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_one_value_are_equal() {
+    fn notations_of_the_same_value_are_equal() {
         for (a, b) in [("1", "1.0"), ("1", "1e0"), ("-0", "0"), ("100", "1E2"), ("0e99", "-0.00"), ("12e-1", "1.20")] {
             assert_eq!(decimal(a), decimal(b), "{a} {b}");
         }
     }
 
     #[test]
-    fn neighbours_no_float_can_tell_apart_are_ordered() {
+    fn numbers_that_are_equal_as_floats_are_ordered() {
         let ascending = [
             "-1e308",
             "-9007199254740993",
@@ -270,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_bounds_is_no_number() {
+    fn numbers_outside_the_limits_are_refused() {
         let long = "1".repeat(1001);
         for text in [
             "1e309",
@@ -295,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn billionths_are_exact_or_nothing() {
+    fn billionths_are_exact_or_none() {
         assert_eq!(decimal("0.99").billionths(), Some(990_000_000));
         assert_eq!(decimal("1e17").billionths(), Some(10_i128.pow(26)));
         assert_eq!(decimal("1e18").billionths(), None);
@@ -307,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_is_a_matter_of_value() {
+    fn is_integer_depends_on_the_value_and_not_the_notation() {
         assert!(decimal("5.0").is_integer() && decimal("1e3").is_integer() && decimal("10e-1").is_integer());
         assert!(!decimal("5.5").is_integer() && !decimal("1e-1").is_integer());
     }

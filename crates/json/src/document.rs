@@ -1,4 +1,4 @@
-//! A text that has been read, and views of the values in it.
+//! A parsed document and views of its values.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use crate::decimal::Decimal;
 use crate::segmented_text::SegmentedText;
 use crate::string_escape::unescape;
 
-/// Marks a string that holds escapes, in [`DocumentNode::next`]: texts stay below 2^31 bytes, and so do indices.
+/// Flag in [`DocumentNode::next`] for strings with escapes. Texts stay below 2^31 bytes, so the top bit of an index is free.
 const ESCAPED_FLAG: u32 = 1 << 31;
 
-/// Where one value stands, and where the next one that is not inside it is noted.
+/// Byte range of one value, and index of the next node outside it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DocumentNode {
     start: u32,
@@ -40,7 +40,7 @@ impl DocumentNode {
         self.end as usize
     }
 
-    /// Index of the next sibling, or of what follows the container.
+    /// Index of the next sibling, or of the first node after the container.
     pub fn next(&self) -> usize {
         (self.next & !ESCAPED_FLAG) as usize
     }
@@ -52,11 +52,11 @@ impl DocumentNode {
 
     #[inline]
     pub fn raw<'a>(&self, text: JsonText<'a>) -> &'a str {
-        // INVARIANT: the reader notes offsets of this text, at character borders.
+        // INVARIANT: the parser records offsets into this text, at character boundaries.
         text.get(self.start(), self.end()).unwrap_or_default()
     }
 
-    /// Whether this is a string that stands for `name`. Without escapes the length alone tells most strings apart.
+    /// Whether this is a string equal to `name` after unescaping. Without escapes, most strings already differ in length.
     #[inline]
     fn is_str(&self, text: JsonText<'_>, name: &str) -> bool {
         if self.has_escapes() {
@@ -72,62 +72,71 @@ impl DocumentNode {
     }
 }
 
-/// A text that is read: one piece, or one whose middle stands apart.
+/// Text of a document: contiguous, or with the middle of one string kept in chunks.
 #[derive(Debug, Clone, Copy)]
 pub enum JsonText<'a> {
-    /// In one piece.
+    /// In one `str`.
     Contiguous(&'a str),
-    /// With its middle apart.
+    /// With the middle of one string in chunks.
     Segmented(&'a SegmentedText),
 }
 
 impl<'a> JsonText<'a> {
-    /// A part of the text. If it goes over a fold, the text is put together.
+    /// A part of the text. A part that touches the chunks joins the whole text first.
     #[inline]
     pub fn get(self, start: usize, end: usize) -> Option<&'a str> {
         match self {
             Self::Contiguous(text) => text.get(start..end),
-            Self::Segmented(folded) => folded.get(start, end),
+            Self::Segmented(segmented) => segmented.get(start, end),
         }
     }
 
-    /// The same without a look at where characters begin.
+    /// Like [`get`](Self::get), but returns bytes and skips the check for character boundaries.
     #[inline]
     fn bytes(self, start: usize, end: usize) -> Option<&'a [u8]> {
         match self {
             Self::Contiguous(text) => text.as_bytes().get(start..end),
-            Self::Segmented(folded) => folded.get(start, end).map(str::as_bytes),
+            Self::Segmented(segmented) => segmented.get(start, end).map(str::as_bytes),
         }
     }
 
-    /// One byte of it.
     #[inline]
     fn byte(self, at: usize) -> Option<u8> {
         match self {
             Self::Contiguous(text) => text.as_bytes().get(at).copied(),
-            Self::Segmented(folded) => folded.get(at, at + 1).and_then(|one| one.bytes().next()),
+            Self::Segmented(segmented) => segmented.get(at, at + 1).and_then(|one| one.bytes().next()),
         }
     }
 
-    /// How many bytes it has.
-    #[expect(clippy::len_without_is_empty, reason = "what was read is not empty")]
+    /// Length of the text in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "a parsed text is never empty")]
     pub fn len(self) -> usize {
         match self {
             Self::Contiguous(text) => text.len(),
-            Self::Segmented(folded) => folded.len(),
+            Self::Segmented(segmented) => segmented.len(),
         }
     }
 
-    /// The whole of it in one piece.
+    /// The whole text, joined if necessary.
     pub fn as_str(self) -> &'a str {
         match self {
             Self::Contiguous(text) => text,
-            Self::Segmented(folded) => folded.as_str(),
+            Self::Segmented(segmented) => segmented.as_str(),
         }
     }
 }
 
-/// A whole text that has been read: the text itself, and where its values stand.
+/// A parsed text: the text itself and the byte range of each value in it.
+///
+/// ```
+/// use gatelodge_json::{JsonLimits, read};
+///
+/// let document = read(br#"{"tool":"refund","amount":12.50}"#, &JsonLimits::REQUEST)?;
+/// let root = document.root();
+/// assert_eq!(root.get("tool").and_then(|tool| tool.as_str()).as_deref(), Some("refund"));
+/// assert_eq!(root.get("amount").map(|amount| amount.raw()), Some("12.50"));
+/// # Ok::<(), gatelodge_json::JsonError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct JsonDocument<'a> {
     text: JsonText<'a>,
@@ -153,7 +162,7 @@ pub enum JsonKind {
 }
 
 impl JsonKind {
-    /// The word for people: "a string", "a list".
+    /// The kind with its article, for messages: "a string", "a list".
     pub fn with_article(self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -171,32 +180,33 @@ impl<'a> JsonDocument<'a> {
         Self { text: JsonText::Contiguous(text), nodes, comments }
     }
 
-    /// The same values in a text of which this is the short one; none if the middle belongs into none of them.
-    pub(crate) fn with_segments(self, folded: &'a SegmentedText, has_escapes: bool) -> Option<Self> {
-        // Nodes stand in the order in which they begin, so the innermost around the fold is the last that begins before it.
-        let begun = self.nodes.partition_point(|node| folded.is_before_split(node.start()));
+    /// Converts the document of [`SegmentedText::outer_text`] to one of the full text. Returns `None` if the chunks are not
+    /// inside a string value.
+    pub(crate) fn with_segments(self, segmented: &'a SegmentedText, has_escapes: bool) -> Option<Self> {
+        // Nodes are in order of their start, so the innermost node around the split is the last one that starts before it.
+        let begun = self.nodes.partition_point(|node| segmented.is_before_split(node.start()));
         let around = begun.checked_sub(1)?;
         let node = self.nodes.get(around)?;
         let is_string = node.raw(self.text).starts_with('"');
-        if !is_string || !folded.is_split_in_string_value((node.start(), node.end())) {
+        if !is_string || !segmented.is_split_in_string_value((node.start(), node.end())) {
             return None;
         }
         let mut nodes = self.nodes;
         for node in &mut nodes {
-            let (start, end) = folded.to_full_span((node.start(), node.end()));
+            let (start, end) = segmented.to_full_span((node.start(), node.end()));
             *node = DocumentNode { start: start as u32, end: end as u32, next: node.next };
         }
         let node = nodes.get_mut(around)?;
         *node = node.with_escapes(has_escapes);
-        Some(Self { text: JsonText::Segmented(folded), nodes, comments: self.comments })
+        Some(Self { text: JsonText::Segmented(segmented), nodes, comments: self.comments })
     }
 
-    /// The text as it was read, in one piece.
+    /// The text that was parsed, in one piece.
     pub fn text(&self) -> &'a str {
         self.text.as_str()
     }
 
-    /// The text as it was read.
+    /// The text that was parsed.
     pub fn source(&self) -> JsonText<'a> {
         self.text
     }
@@ -206,19 +216,19 @@ impl<'a> JsonDocument<'a> {
         JsonValue { document: self, node_index: 0 }
     }
 
-    /// The value that was marked.
+    /// The value with this index.
     #[inline]
     pub fn value_at(&self, mark: NodeIndex) -> JsonValue<'_> {
         JsonValue { document: self, node_index: mark.0 }
     }
 
-    /// Where comments stand, in order, as byte offsets.
+    /// Byte ranges of the comments, in order.
     pub fn comments(&self) -> &[(usize, usize)] {
         &self.comments
     }
 }
 
-/// Which value of a [`JsonDocument`] it is, for whoever keeps the document and comes back to it.
+/// Index of a value in its [`JsonDocument`], for code that keeps the document and returns to the value later.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeIndex(usize);
 
@@ -232,30 +242,30 @@ pub struct JsonValue<'d> {
 impl<'d> JsonValue<'d> {
     #[inline]
     fn node(&self) -> DocumentNode {
-        // INVARIANT: values are made from indices of this document's nodes only.
+        // INVARIANT: values are made only from indices of this document's nodes.
         let nothing = DocumentNode::new(0, 0, 0);
         self.document.nodes.get(self.node_index).copied().unwrap_or(nothing)
     }
 
-    /// Which value of its document it is.
+    /// Index of the value in its document.
     #[inline]
     pub fn index(&self) -> NodeIndex {
         NodeIndex(self.node_index)
     }
 
-    /// The value exactly as it is written.
+    /// The value exactly as written.
     #[inline]
     pub fn raw(&self) -> &'d str {
         self.node().raw(self.document.text)
     }
 
-    /// Byte offsets of the value in its document.
+    /// Byte range of the value in its document.
     pub fn span(&self) -> (usize, usize) {
         let node = self.node();
         (node.start(), node.end())
     }
 
-    /// Which kind of value this is.
+    /// The kind of the value.
     #[inline]
     pub fn kind(&self) -> JsonKind {
         match self.document.text.byte(self.node().start()) {
@@ -268,21 +278,21 @@ impl<'d> JsonValue<'d> {
         }
     }
 
-    /// The text that it stands in.
+    /// The text of the document that contains the value.
     pub fn source(&self) -> JsonText<'d> {
         self.document.text
     }
 
-    /// The bytes of the value exactly as it is written, one piece after the other.
+    /// Calls `take` with the bytes of the value exactly as written, chunk by chunk.
     pub fn for_each_chunk(&self, mut take: impl FnMut(&[u8])) {
         let (start, end) = self.span();
         match self.document.text {
             JsonText::Contiguous(_) => take(self.raw().as_bytes()),
-            JsonText::Segmented(folded) => folded.for_each_chunk(start, end, take),
+            JsonText::Segmented(segmented) => segmented.for_each_chunk(start, end, take),
         }
     }
 
-    /// What a string stands for; none for other kinds. Copies only if there are escapes.
+    /// The unescaped content of a string; `None` for other kinds. Copies only if there are escapes.
     #[inline]
     pub fn as_str(&self) -> Option<Cow<'d, str>> {
         if self.kind() != JsonKind::String {
@@ -293,7 +303,7 @@ impl<'d> JsonValue<'d> {
         Some(if node.has_escapes() { unescape(inner) } else { Cow::Borrowed(inner) })
     }
 
-    /// A number by its text; none for other kinds.
+    /// The number as an exact decimal; `None` for other kinds.
     pub fn as_number(&self) -> Option<Decimal<'d>> {
         match self.kind() {
             JsonKind::Number => Decimal::from_bytes(self.raw().as_bytes()),
@@ -301,7 +311,7 @@ impl<'d> JsonValue<'d> {
         }
     }
 
-    /// A boolean; none for other kinds.
+    /// The boolean; `None` for other kinds.
     pub fn as_bool(&self) -> Option<bool> {
         match self.kind() {
             JsonKind::Bool => Some(self.raw() == "true"),
@@ -309,19 +319,19 @@ impl<'d> JsonValue<'d> {
         }
     }
 
-    /// The elements of a list; nothing for other kinds.
+    /// The elements of a list; empty for other kinds.
     pub fn elements(&self) -> ArrayElements<'d> {
         let (at, end) = self.child_range(JsonKind::Array);
         ArrayElements { document: self.document, node_index: at, end }
     }
 
-    /// The members of an object in their order; nothing for other kinds.
+    /// The members of an object in their order; empty for other kinds.
     pub fn members(&self) -> ObjectMembers<'d> {
         let (at, end) = self.child_range(JsonKind::Object);
         ObjectMembers { document: self.document, node_index: at, end }
     }
 
-    /// The member of an object by its name.
+    /// The value of an object's member; `None` if there is no such member or this is not an object.
     pub fn get(&self, name: &str) -> Option<JsonValue<'d>> {
         let (mut at, end) = self.child_range(JsonKind::Object);
         while at < end {
@@ -334,20 +344,20 @@ impl<'d> JsonValue<'d> {
         None
     }
 
-    /// The members of an object by their names, in one walk; and whether it has others.
+    /// The values of several members, found in one pass, and whether the object has other members too.
     pub fn pick<const N: usize>(&self, names: &[&str; N]) -> ([Option<JsonValue<'d>>; N], bool) {
         let (mut found, mut has_others) = ([None; N], false);
         let (mut at, end) = self.child_range(JsonKind::Object);
         while at < end {
             let nodes = &self.document.nodes;
             let (Some(key), Some(value)) = (nodes.get(at), nodes.get(at + 1)) else { break };
-            // Put into plain letters once, and not for each name.
+            // Unescape the key once, not once per name.
             let plain = key.has_escapes().then(|| unescape(key.inner(self.document.text)));
             let is =
                 |name: &str| plain.as_ref().map_or_else(|| key.is_str(self.document.text, name), |own| own == name);
-            let place = names.iter().zip(&mut found).find(|(name, _)| is(name));
-            match place {
-                Some((_, place)) => *place = Some(JsonValue { document: self.document, node_index: at + 1 }),
+            let slot = names.iter().zip(&mut found).find(|(name, _)| is(name));
+            match slot {
+                Some((_, slot)) => *slot = Some(JsonValue { document: self.document, node_index: at + 1 }),
                 None => has_others = true,
             }
             at = value.next();
@@ -355,13 +365,13 @@ impl<'d> JsonValue<'d> {
         (found, has_others)
     }
 
-    /// Whether this is a string that stands for `text`.
+    /// Whether this is a string equal to `text` after unescaping.
     #[inline]
     pub fn is_str(&self, text: &str) -> bool {
         self.kind() == JsonKind::String && self.node().is_str(self.document.text, text)
     }
 
-    /// The indices of the first node inside and of the first behind.
+    /// Index of the first node inside the container, and of the first node after it.
     #[inline]
     fn child_range(&self, kind: JsonKind) -> (usize, usize) {
         if self.kind() != kind {
@@ -371,7 +381,7 @@ impl<'d> JsonValue<'d> {
     }
 }
 
-/// Walks over the elements of a list.
+/// Iterator over the elements of a list.
 #[derive(Debug, Clone)]
 pub struct ArrayElements<'d> {
     document: &'d JsonDocument<'d>,
@@ -393,7 +403,7 @@ impl<'d> Iterator for ArrayElements<'d> {
     }
 }
 
-/// Walks over the members of an object: keys (always strings) and values.
+/// Iterator over the members of an object: keys (always strings) and values.
 #[derive(Debug, Clone)]
 pub struct ObjectMembers<'d> {
     document: &'d JsonDocument<'d>,

@@ -1,7 +1,8 @@
-//! The one JSON reader.
+//! Strict JSON reader.
 //!
-//! It scans a text whole, once, and notes where each value stands; it copies nothing and builds no tree.
-//! Whatever two parsers could read differently is refused with its place. Nothing here knows of MCP or of policies.
+//! It scans a text once and records the byte range of each value; it copies nothing and builds no tree of owned values.
+//! Input that two parsers could interpret differently (repeated keys, lone surrogates, huge numbers) is refused with its
+//! location. The crate knows nothing of MCP or policies.
 
 mod decimal;
 mod document;

@@ -1,55 +1,66 @@
-//! From bytes to a [`JsonDocument`], in one pass and without recursion.
+//! Parses bytes into a [`JsonDocument`] in one pass and without recursion.
 
 use crate::document::{DocumentNode, JsonDocument, JsonText};
 use crate::error::{JsonError, JsonErrorKind};
 use crate::scanner::{CommentMode, Scanner};
 use crate::string_escape::unescape;
 
-/// How much of a text is read before it is refused.
+/// Limits above which a text is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonLimits {
     /// Bytes of the whole text.
     pub max_bytes: usize,
-    /// Levels of lists and objects.
+    /// Nesting depth of lists and objects.
     pub max_depth: usize,
     /// Members of one object.
     pub max_members: usize,
 }
 
 impl JsonLimits {
-    /// For what a caller sends: tool calls are small, and every byte is looked at.
+    /// For client requests: tool calls are small, and every byte is checked.
     pub const REQUEST: Self = Self { max_bytes: 4 << 20, max_depth: 64, max_members: 10_000 };
-    /// For what an upstream answers: lists and file contents are large.
+    /// For upstream responses: lists and file contents are large.
     pub const REPLY: Self = Self { max_bytes: 64 << 20, max_depth: 64, max_members: 100_000 };
-    /// For what people write: a thousand tools with ten conditions each take about one megabyte.
+    /// For documents written by people: a thousand tools with ten conditions each take about one megabyte.
     pub const DOCUMENT: Self = Self { max_bytes: 8 << 20, max_depth: 64, max_members: 100_000 };
 }
 
-/// A dense text has about one value in so many bytes; room for them at once saves small requests from growing.
+/// Dense JSON has about one value per this many bytes. Reserving space for them avoids reallocation for small requests.
 const BYTES_PER_VALUE: usize = 8;
-/// Room made at once; a long text may hold few values.
+/// Maximum number of nodes reserved in advance; a long text may hold few values.
 const MAX_INITIAL_NODES: usize = 512;
-/// More faults of one document than this are not collected; nobody reads them.
+/// Maximum number of errors collected from one document; more are of no use to a reader.
 const MAX_COLLECTED_ERRORS: usize = 1_000;
-/// Below this many members, comparing each key with each is cheaper than sorting.
+/// Up to this many members, comparing each key with every other is cheaper than sorting.
 const MAX_LINEAR_KEY_CHECK: usize = 8;
 
-/// Reads one JSON value and nothing else.
+/// Parses exactly one JSON value.
+///
+/// ```
+/// use gatelodge_json::{JsonErrorKind, JsonLimits, read};
+///
+/// let document = read(br#"{"a":[1,2]}"#, &JsonLimits::REQUEST)?;
+/// assert_eq!(document.root().get("a").map(|list| list.elements().count()), Some(2));
+///
+/// let error = read(br#"{"a":1,"\u0061":2}"#, &JsonLimits::REQUEST).expect_err("a repeated key");
+/// assert_eq!((error.kind, error.start), (JsonErrorKind::DuplicateKey("a".into()), 7));
+/// # Ok::<(), gatelodge_json::JsonError>(())
+/// ```
 ///
 /// # Errors
-/// The first fault: whatever is no JSON, what two readers could understand differently, what is beyond the limits.
+/// The first error: invalid JSON, input that two readers could interpret differently, or a limit that is exceeded.
 pub fn read<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<JsonDocument<'a>, JsonError> {
     let mut reader = DocumentParser::new(bytes, limits, CommentMode::Refused)?;
     reader.parse_document()?;
-    let first = reader.errors.drain(..).min_by_key(|fault| fault.start);
+    let first = reader.errors.drain(..).min_by_key(|error| error.start);
     first.map_or_else(|| Ok(reader.into_document()), Err)
 }
 
-/// Reads one JSON value that may hold comments. Repeated keys and numbers out of bounds are given beside it, so that
-/// all can be shown at once; whoever uses the value looks at them first.
+/// Parses one JSON value that may contain comments. Repeated keys and numbers outside the limits are returned with the
+/// document, so that all of them can be reported in one run; the caller must check them before it uses the document.
 ///
 /// # Errors
-/// The first fault of any other kind.
+/// The first error of any other kind.
 pub fn read_with_comments<'a>(
     bytes: &'a [u8],
     limits: &JsonLimits,
@@ -57,9 +68,9 @@ pub fn read_with_comments<'a>(
     let mut reader = DocumentParser::new(bytes, limits, CommentMode::Allowed)?;
     reader.collects_errors = true;
     reader.parse_document()?;
-    let mut faults = std::mem::take(&mut reader.errors);
-    faults.sort_by_key(|fault| fault.start);
-    Ok((reader.into_document(), faults))
+    let mut errors = std::mem::take(&mut reader.errors);
+    errors.sort_by_key(|error| error.start);
+    Ok((reader.into_document(), errors))
 }
 
 struct DocumentParser<'a> {
@@ -67,7 +78,7 @@ struct DocumentParser<'a> {
     cursor: Scanner<'a>,
     limits: JsonLimits,
     nodes: Vec<DocumentNode>,
-    /// The containers that are open, outermost first.
+    /// Containers that are open, outermost first.
     open_containers: Vec<OpenContainer>,
     collects_errors: bool,
     errors: Vec<JsonError>,
@@ -81,7 +92,7 @@ struct OpenContainer {
     member_count: usize,
 }
 
-/// What the grammar wants next.
+/// Element that the grammar requires next.
 enum ParserState {
     Value,
     /// The first key of an object, or its end.
@@ -89,7 +100,7 @@ enum ParserState {
     Key,
     /// The first element of a list, or its end.
     FirstElement,
-    /// An element behind a comma.
+    /// An element after a comma.
     Element,
     /// A comma, or the end of the innermost container.
     Separator,
@@ -97,7 +108,7 @@ enum ParserState {
 
 impl<'a> DocumentParser<'a> {
     fn new(bytes: &'a [u8], limits: &JsonLimits, comments: CommentMode) -> Result<Self, JsonError> {
-        // Offsets are kept in 31 bits.
+        // Offsets are stored in 31 bits.
         let limit = limits.max_bytes.min(i32::MAX as usize);
         if bytes.len() > limit {
             return Err(JsonError::new(JsonErrorKind::TooLarge { limit }, limit, bytes.len()));
@@ -123,7 +134,7 @@ impl<'a> DocumentParser<'a> {
         JsonDocument::new(self.text, self.nodes, self.cursor.comment_spans)
     }
 
-    /// Reads the whole text.
+    /// Parses the whole text.
     fn parse_document(&mut self) -> Result<(), JsonError> {
         if self.cursor.next_token()?.is_none() {
             return Err(JsonError::new(JsonErrorKind::Empty, 0, self.text.len()));
@@ -185,16 +196,16 @@ impl<'a> DocumentParser<'a> {
         Ok(ParserState::Separator)
     }
 
-    /// A number out of bounds is still one number: whoever collects faults can read on behind it.
+    /// A number outside the limits is still well-formed, so the parser can continue after it when it collects errors.
     #[inline]
     fn parse_number(&mut self) -> Result<(), JsonError> {
         match self.cursor.scan_number() {
-            Err(fault)
+            Err(error)
                 if self.collects_errors
-                    && fault.kind != JsonErrorKind::InvalidNumber
+                    && error.kind != JsonErrorKind::InvalidNumber
                     && self.errors.len() < MAX_COLLECTED_ERRORS =>
             {
-                self.errors.push(fault);
+                self.errors.push(error);
             }
             other => return other,
         }
@@ -300,7 +311,7 @@ impl<'a> DocumentParser<'a> {
         }
     }
 
-    /// Compares the keys of an object that was just closed, as what they stand for.
+    /// Compares the unescaped keys of an object that was just closed.
     #[inline]
     fn check_duplicate_keys(&mut self, open: OpenContainer) {
         let mut at = open.node + 1;
@@ -324,7 +335,7 @@ impl<'a> DocumentParser<'a> {
         }
     }
 
-    /// Sorts the keys, so that hostile names cost no more than harmless ones.
+    /// Sorts the keys, so that many hostile names do not cost quadratic time.
     fn check_duplicate_keys_sorted(&mut self, open: OpenContainer) {
         let mut keys = Vec::with_capacity(open.member_count);
         let mut at = open.node + 1;

@@ -1,24 +1,24 @@
-//! A cursor over a text: white space, comments, strings, numbers and words, each checked in full.
+//! A cursor over a text that validates white space, comments, strings, numbers and literals.
 
 use crate::decimal;
 use crate::error::{JsonError, JsonErrorKind};
 use crate::special_bytes::find_special_byte;
 
-/// Whether `//` and `/* */` may stand between values.
+/// Whether `//` and `/* */` comments may appear between values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommentMode {
     Refused,
     Allowed,
 }
 
-/// How many bytes of a string are looked at before a vector search pays.
+/// Length up to which a string is searched word by word; a vector search pays only for longer ones.
 const SHORT_STRING_BYTES: usize = 24;
 
 pub(crate) struct Scanner<'a> {
     pub bytes: &'a [u8],
     pub position: usize,
     comment_mode: CommentMode,
-    /// Where comments stand, for whoever writes the text out again.
+    /// Byte ranges of the comments, for code that edits the text and keeps them.
     pub comment_spans: Vec<(usize, usize)>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Scanner<'a> {
         self.bytes.get(self.position).copied()
     }
 
-    /// Skips white space, and comments where they are allowed; gives the next byte.
+    /// Skips white space, and comments if they are allowed, and returns the next byte.
     #[inline]
     pub fn next_token(&mut self) -> Result<Option<u8>, JsonError> {
         loop {
@@ -64,7 +64,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads a string from its opening quote to behind its closing one. Says whether it holds escapes.
+    /// Scans a string from its opening to its closing quote. Returns whether it contains escapes.
     #[inline(always)]
     pub fn scan_string(&mut self) -> Result<bool, JsonError> {
         self.position += 1;
@@ -83,10 +83,10 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads to the end what stands inside a string, of whole escapes only. Says whether there are any.
+    /// Scans string content without quotes up to the end of the input; escapes must be complete. Returns whether there are any.
     ///
     /// # Errors
-    /// A quote, or whatever [`Self::scan_string`] refuses.
+    /// A quote, or anything [`Self::scan_string`] refuses.
     pub fn scan_string_content(&mut self) -> Result<bool, JsonError> {
         let mut escapes = false;
         loop {
@@ -105,14 +105,14 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Moves behind a string without judging its escapes.
+    /// Skips a string without validating its escapes.
     pub fn skip_string(&mut self) -> Result<(), JsonError> {
         self.position += 1;
         while self.skip_plain_bytes()? == b'\\' {
-            // A line break behind a backslash would leave the string when it is sent on as one line.
-            let behind = self.position + 1;
-            if self.bytes.get(behind).is_some_and(|&byte| byte < 0x20) {
-                return Err(JsonError::new(JsonErrorKind::ControlCharacter, behind, behind + 1));
+            // A line break after a backslash would end the line when the message is forwarded as a single line.
+            let escaped = self.position + 1;
+            if self.bytes.get(escaped).is_some_and(|&byte| byte < 0x20) {
+                return Err(JsonError::new(JsonErrorKind::ControlCharacter, escaped, escaped + 1));
             }
             self.position += 2;
         }
@@ -120,7 +120,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Moves to the next quote or backslash; what lies between holds no control character.
+    /// Moves to the next quote or backslash and checks that there is no control character on the way.
     #[inline]
     fn skip_plain_bytes(&mut self) -> Result<u8, JsonError> {
         let rest = self.bytes.get(self.position..).unwrap_or_default();
@@ -151,10 +151,10 @@ impl<'a> Scanner<'a> {
         Ok(rest.get(offset).copied().unwrap_or(b'"'))
     }
 
-    /// Holds that a run of bytes at the cursor has no control character.
+    /// Checks that the bytes at the cursor contain no control character.
     #[inline]
     fn check_no_control(&self, run: &[u8]) -> Result<(), JsonError> {
-        // No early exit, so that the compiler makes it a vector loop.
+        // No early exit, so that the compiler vectorises the loop.
         if run.iter().fold(false, |found, &byte| found | (byte < 0x20)) {
             let at = self.position + run.iter().position(|&byte| byte < 0x20).unwrap_or(0);
             return Err(JsonError::new(JsonErrorKind::ControlCharacter, at, at + 1));
@@ -196,7 +196,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads the four digits behind the `u` at the cursor.
+    /// Reads the four hexadecimal digits after the `u` at the cursor.
     fn scan_hex4(&mut self, start: usize) -> Result<u32, JsonError> {
         let digits = self.bytes.get(self.position + 1..self.position + 5);
         let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
@@ -208,7 +208,7 @@ impl<'a> Scanner<'a> {
         Ok(unit)
     }
 
-    /// Reads a number in JSON's grammar, within the bounds of what is compared.
+    /// Scans a number and checks its grammar and limits.
     #[inline]
     pub fn scan_number(&mut self) -> Result<(), JsonError> {
         let start = self.position;
@@ -221,12 +221,12 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Moves behind a number without judging its size.
+    /// Skips a number without checking its size.
     pub fn skip_number(&mut self) {
         self.position += decimal::number_parts(self.bytes.get(self.position..).unwrap_or_default()).length;
     }
 
-    /// Reads one of the words `true`, `false`, `null`.
+    /// Scans one of the literals `true`, `false`, `null`.
     #[inline]
     pub fn scan_literal(&mut self, word: &'static str) -> Result<(), JsonError> {
         let end = self.position + word.len();

@@ -1,7 +1,7 @@
-//! A long text whose middle, which is inside one string, stands apart in the pieces that it came in.
+//! JSON text with one large string value that stays in the chunks it was received in.
 //!
-//! Long texts are long because of one string. Reading what stands around its middle tells where all values are; the
-//! pieces of the middle are held to the rules of a string as they come, and need not be put together.
+//! Long messages are usually long because of one string. Parsing the text around the middle of that string finds all
+//! values; each chunk of the middle is validated as string content on arrival, so the chunks need not be joined.
 
 use std::sync::OnceLock;
 
@@ -12,9 +12,10 @@ use crate::error::JsonError;
 use crate::parser::{JsonLimits, read};
 use crate::scanner::{CommentMode, Scanner};
 
-/// Pieces of the inside of a string.
+/// Chunks of the content of one string.
 ///
-/// INVARIANT: each is UTF-8, of whole characters and whole escapes, and holds no quote. So is one behind the other.
+/// INVARIANT: each chunk is valid UTF-8 with whole characters and whole escapes, and contains no quote. Hence so does
+/// their concatenation.
 #[derive(Debug, Default)]
 pub struct StringSegments {
     chunks: Vec<Bytes>,
@@ -23,208 +24,207 @@ pub struct StringSegments {
 }
 
 impl StringSegments {
-    /// Adds a piece.
+    /// Adds a chunk.
     ///
     /// # Errors
-    /// It is not the inside of a string, or not by itself, and is given back.
-    pub fn push(&mut self, piece: Bytes) -> Result<(), Bytes> {
-        let Some(has_escapes) = scan_string_content(&piece) else { return Err(piece) };
+    /// Returns the chunk if it is not valid string content on its own.
+    pub fn push(&mut self, chunk: Bytes) -> Result<(), Bytes> {
+        let Some(has_escapes) = scan_string_content(&chunk) else { return Err(chunk) };
         self.has_escapes |= has_escapes;
-        self.length += piece.len();
-        self.chunks.push(piece);
+        self.length += chunk.len();
+        self.chunks.push(chunk);
         Ok(())
     }
 
-    /// The pieces in their order.
+    /// The chunks in order.
     pub fn chunks(&self) -> &[Bytes] {
         &self.chunks
     }
 
-    /// How many bytes they have together.
+    /// Total length of the chunks in bytes.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there is nothing.
+    /// Whether the chunks hold no byte.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 }
 
-/// What is looked at in one go: it stays in the nearest cache from the one look to the next.
+/// Bytes checked at a time; a block stays in the L1 cache between the two passes over it.
 const SCAN_BLOCK_BYTES: usize = 8 << 10;
 
-/// Whether bytes can stand inside a string as they are, whatever stands before and behind them; and if so, whether they
-/// hold escapes.
+/// Returns `None` if the bytes are not valid string content on their own, otherwise whether they contain escapes.
 fn scan_string_content(bytes: &[u8]) -> Option<bool> {
-    // Most are plain from beginning to end. From the first block that is not, they are looked at with care.
+    // Most content is plain ASCII. The slower scan starts at the first block that is not.
     let plain = bytes.chunks(SCAN_BLOCK_BYTES).take_while(|block| is_plain_ascii(block)).map(<[u8]>::len).sum();
     let rest = bytes.get(plain..).unwrap_or_default();
-    // In this order: most that does not fit has a quote near its beginning.
+    // In this order: most invalid content has a quote near its start.
     let has_escapes = Scanner::new(rest, CommentMode::Refused).scan_string_content().ok()?;
-    // Most is ASCII, which is found out in half the time.
+    // `is_ascii` takes half the time of the UTF-8 check, and most content is ASCII.
     (rest.is_ascii() || str::from_utf8(rest).is_ok()).then_some(has_escapes)
 }
 
-/// Whether there are only letters of ASCII that need no escape.
+/// Whether the block consists of ASCII characters that need no escape.
 fn is_plain_ascii(block: &[u8]) -> bool {
     memchr::memchr2(b'"', b'\\', block).is_none() && is_printable_ascii(block)
 }
 
-/// Whether no byte is a control character or belongs to a longer character: as signed numbers, both are small.
+/// Whether no byte is a control character or part of a multi-byte character: as signed numbers, both are below 0x20.
 fn is_printable_ascii(block: &[u8]) -> bool {
-    let is_printed = |so_far: bool, byte: &u8| so_far & (byte.cast_signed() >= 0x20);
+    let is_printable = |so_far: bool, byte: &u8| so_far & (byte.cast_signed() >= 0x20);
     let (lines, rest) = block.as_chunks::<64>();
-    lines.iter().all(|line| line.iter().fold(true, is_printed)) && rest.iter().fold(true, is_printed)
+    lines.iter().all(|line| line.iter().fold(true, is_printable)) && rest.iter().fold(true, is_printable)
 }
 
-/// A text that is put together only if somebody asks for what goes over its fold.
+/// JSON text with the middle of one string in chunks. The text is joined only when a part that touches the chunks is
+/// requested.
 ///
-/// INVARIANT: what stands before and behind the middle is UTF-8, each by itself.
+/// INVARIANT: the text before the chunks and the text after them are valid UTF-8, each on its own.
 #[derive(Debug)]
 pub struct SegmentedText {
-    /// What stands before the middle and behind it, without the middle.
+    /// The text without the chunks.
     outer_text: String,
-    /// Where in it the middle is missing.
+    /// Offset in `outer_text` at which the chunks belong.
     split_offset: usize,
     segments: StringSegments,
     joined_text: OnceLock<String>,
 }
 
 impl SegmentedText {
-    /// Takes what stands before the middle, the middle, and what stands behind it.
+    /// Combines the text before the chunks, the chunks, and the text after them.
     ///
     /// # Errors
-    /// It cannot be folded there, and the middle is given back.
-    pub fn new(before: Vec<u8>, middle: StringSegments, behind: &[u8]) -> Result<Self, (Vec<u8>, StringSegments)> {
-        // By themselves: half a character before the middle and half of it behind are no character.
-        let Ok(behind) = str::from_utf8(behind) else { return Err((before, middle)) };
-        let mut short = match String::from_utf8(before) {
-            Ok(before) => before,
+    /// Returns the first two arguments if the text cannot be split at these places.
+    pub fn new(prefix: Vec<u8>, middle: StringSegments, suffix: &[u8]) -> Result<Self, (Vec<u8>, StringSegments)> {
+        // Checked separately: half a character before the chunks and half after them do not make a character.
+        let Ok(suffix) = str::from_utf8(suffix) else { return Err((prefix, middle)) };
+        let mut outer_text = match String::from_utf8(prefix) {
+            Ok(prefix) => prefix,
             Err(error) => return Err((error.into_bytes(), middle)),
         };
-        let at = short.len();
-        short.push_str(behind);
-        Ok(Self { outer_text: short, split_offset: at, segments: middle, joined_text: OnceLock::new() })
+        let split_offset = outer_text.len();
+        outer_text.push_str(suffix);
+        Ok(Self { outer_text, split_offset, segments: middle, joined_text: OnceLock::new() })
     }
 
-    /// How many bytes the whole text has.
+    /// Length of the whole text in bytes.
     pub fn len(&self) -> usize {
         self.outer_text.len() + self.segments.len()
     }
 
-    /// Whether there is nothing.
+    /// Whether the whole text is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The text without its middle: the same values in the same order, of which one string is shorter.
+    /// The text without the chunks: it has the same values in the same order, but one string is shorter.
     pub fn outer_text(&self) -> &str {
         &self.outer_text
     }
 
-    /// What stands before the middle, the pieces of it, and what stands behind it.
+    /// The text before the chunks, the chunks, and the text after them.
     pub fn parts(&self) -> (&str, &[Bytes], &str) {
-        let (before, behind) = self.outer_text.split_at_checked(self.split_offset).unwrap_or((&self.outer_text, ""));
-        (before, &self.segments.chunks, behind)
+        let (prefix, suffix) = self.outer_text.split_at_checked(self.split_offset).unwrap_or((&self.outer_text, ""));
+        (prefix, &self.segments.chunks, suffix)
     }
 
-    /// The whole text, which is put together when somebody first asks.
+    /// The whole text, joined on first use.
     pub fn as_str(&self) -> &str {
         self.joined_text.get_or_init(|| self.concatenate())
     }
 
-    /// The same, for keeping.
+    /// Like [`as_str`](Self::as_str), but owned.
     pub fn into_string(mut self) -> String {
         self.joined_text.take().unwrap_or_else(|| self.concatenate())
     }
 
     fn concatenate(&self) -> String {
-        let (before, middle, behind) = self.parts();
+        let (prefix, middle, suffix) = self.parts();
         let mut whole = String::with_capacity(self.len());
-        whole.push_str(before);
-        // INVARIANT: each piece was found to be UTF-8.
-        middle.iter().for_each(|piece| whole.push_str(str::from_utf8(piece).unwrap_or_default()));
-        whole.push_str(behind);
+        whole.push_str(prefix);
+        // INVARIANT: `StringSegments::push` checked each chunk for UTF-8.
+        middle.iter().for_each(|chunk| whole.push_str(str::from_utf8(chunk).unwrap_or_default()));
+        whole.push_str(suffix);
         whole
     }
 
-    /// A part of the whole text, by its place there.
-    // Most texts are not folded, and are not to take this along.
-    #[cold]
+    /// A part of the whole text, by offsets into the whole text.
+    #[cold] // Most texts are contiguous, so this should not be inlined into their path.
     pub(crate) fn get(&self, start: usize, end: usize) -> Option<&str> {
-        let hidden = self.segments.len();
+        let middle_length = self.segments.len();
         if end <= self.split_offset {
             self.outer_text.get(start..end)
-        } else if start >= self.split_offset + hidden {
-            self.outer_text.get(start - hidden..end - hidden)
+        } else if start >= self.split_offset + middle_length {
+            self.outer_text.get(start - middle_length..end - middle_length)
         } else {
             self.as_str().get(start..end)
         }
     }
 
-    /// The bytes of a part of the whole text, one piece after the other.
+    /// Calls `take` with the bytes of a part of the whole text, chunk by chunk.
     pub(crate) fn for_each_chunk(&self, start: usize, end: usize, mut take: impl FnMut(&[u8])) {
-        let (before, middle, behind) = self.parts();
+        let (prefix, middle, suffix) = self.parts();
         let mut at = 0;
-        for piece in
-            std::iter::once(before.as_bytes()).chain(middle.iter().map(AsRef::as_ref)).chain([behind.as_bytes()])
+        for chunk in
+            std::iter::once(prefix.as_bytes()).chain(middle.iter().map(AsRef::as_ref)).chain([suffix.as_bytes()])
         {
-            let (from, to) = (start.max(at) - at, end.min(at + piece.len()).saturating_sub(at));
-            take(piece.get(from..to).unwrap_or_default());
-            at += piece.len();
+            let (from, to) = (start.max(at) - at, end.min(at + chunk.len()).saturating_sub(at));
+            take(chunk.get(from..to).unwrap_or_default());
+            at += chunk.len();
         }
     }
 
-    /// Whether an offset of the short text lies before the fold.
+    /// Whether an offset in the outer text is in front of the split.
     pub(crate) fn is_before_split(&self, offset: usize) -> bool {
         offset < self.split_offset
     }
 
-    /// What goes over the fold, by its place in the whole text, without the middle; none for anything else.
-    pub fn outer_span_text(&self, place: std::ops::Range<usize>) -> Option<&str> {
-        let end = place.end.checked_sub(self.segments.len())?;
-        self.outer_text.get(place.start..end).filter(|_| place.start < self.split_offset && self.split_offset < end)
+    /// The text of a range of the whole text without the chunks; `None` unless the range encloses all chunks.
+    pub fn outer_span_text(&self, range: std::ops::Range<usize>) -> Option<&str> {
+        let end = range.end.checked_sub(self.segments.len())?;
+        self.outer_text.get(range.start..end).filter(|_| range.start < self.split_offset && self.split_offset < end)
     }
 
-    /// Where something stands in the whole text that stands at `place` in the short one. What goes over the fold grows.
+    /// Converts a byte range of the outer text to one of the whole text. A range that encloses the split grows.
     pub fn to_full_span(&self, (start, end): (usize, usize)) -> (usize, usize) {
         let moved = |offset: usize| if offset > self.split_offset { offset + self.segments.len() } else { offset };
         (moved(start), moved(end))
     }
 
-    /// Whether the middle belongs into the string that stands at `place` in the short text with its quotes, and that is
-    /// the value of something: then the whole text has the same values.
+    /// Whether the chunks belong to the string at this byte range of the outer text (with its quotes) and the string is not a
+    /// key. If so, the whole text has the same values as the outer text.
     ///
-    /// What stands before the middle in that string must be whole by itself, so that no escape begins in one part and
-    /// ends in another. A key is compared with others, so none is shortened.
+    /// The content in front of the chunks must be valid on its own, so that no escape starts in one part and ends in another.
+    /// Keys are compared with each other, so the chunks must not be part of one.
     pub fn is_split_in_string_value(&self, (start, end): (usize, usize)) -> bool {
         let is_inside = start < self.split_offset && self.split_offset < end;
-        let before = self.outer_text.as_bytes().get(start + 1..self.split_offset);
-        let is_whole = before.is_some_and(|before| scan_string_content(before).is_some());
+        let leading = self.outer_text.as_bytes().get(start + 1..self.split_offset);
+        let is_whole = leading.is_some_and(|leading| scan_string_content(leading).is_some());
         let next = self.outer_text.get(end..).and_then(|rest| rest.trim_ascii_start().bytes().next());
         is_inside && is_whole && next != Some(b':')
     }
 }
 
-/// Reads one JSON value as [`parser`] reads the whole text, which is put together only if it must be.
+/// Parses one JSON value like [`read`]. Joins the text only if the outer text does not determine the result.
 ///
 /// # Errors
-/// As for [`parser`].
-pub fn read_segmented<'a>(folded: &'a SegmentedText, limits: &JsonLimits) -> Result<JsonDocument<'a>, JsonError> {
-    match try_read_segmented(folded, limits) {
+/// As for [`read`].
+pub fn read_segmented<'a>(segmented: &'a SegmentedText, limits: &JsonLimits) -> Result<JsonDocument<'a>, JsonError> {
+    match try_read_segmented(segmented, limits) {
         Some(document) => Ok(document),
-        None => read(folded.as_str().as_bytes(), limits),
+        None => read(segmented.as_str().as_bytes(), limits),
     }
 }
 
-/// The document of the whole text by what the short one has; none if it cannot be told by that.
-fn try_read_segmented<'a>(folded: &'a SegmentedText, limits: &JsonLimits) -> Option<JsonDocument<'a>> {
-    // Offsets are kept in 31 bits.
-    if folded.len() > limits.max_bytes.min(i32::MAX as usize) {
+/// Derives the document of the whole text from the outer text; returns `None` if that is not possible.
+fn try_read_segmented<'a>(segmented: &'a SegmentedText, limits: &JsonLimits) -> Option<JsonDocument<'a>> {
+    // Offsets are stored in 31 bits.
+    if segmented.len() > limits.max_bytes.min(i32::MAX as usize) {
         return None;
     }
-    read(folded.outer_text.as_bytes(), limits).ok()?.with_segments(folded, folded.segments.has_escapes)
+    read(segmented.outer_text.as_bytes(), limits).ok()?.with_segments(segmented, segmented.segments.has_escapes)
 }
 
 #[cfg(test)]
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_odd_is_seen_wherever_it_stands_in_a_long_piece() {
+    fn special_bytes_are_found_anywhere_in_a_long_chunk() {
         let cases: [(&[u8], Option<bool>); 9] = [
             (b"\"", None),
             (b"\\n", Some(true)),
@@ -244,7 +244,7 @@ mod tests {
             ("é".as_bytes(), Some(false)),
             (b"\xc3", None),
         ];
-        for (odd, expected) in cases {
+        for (special, expected) in cases {
             for at in [
                 0,
                 1,
@@ -254,11 +254,11 @@ mod tests {
                 SCAN_BLOCK_BYTES,
                 SCAN_BLOCK_BYTES + 1,
                 2 * SCAN_BLOCK_BYTES - 1,
-                3 * SCAN_BLOCK_BYTES - odd.len(),
+                3 * SCAN_BLOCK_BYTES - special.len(),
             ] {
-                let mut piece = vec![b'x'; 3 * SCAN_BLOCK_BYTES];
-                piece[at..at + odd.len()].copy_from_slice(odd);
-                assert_eq!(scan_string_content(&piece), expected, "{odd:?} at {at}");
+                let mut chunk = vec![b'x'; 3 * SCAN_BLOCK_BYTES];
+                chunk[at..at + special.len()].copy_from_slice(special);
+                assert_eq!(scan_string_content(&chunk), expected, "{special:?} at {at}");
             }
         }
         assert_eq!(scan_string_content(&vec![b'x'; 3 * SCAN_BLOCK_BYTES + 7]), Some(false));

@@ -1,19 +1,19 @@
-//! Bytes that stand in a string as they are, looked at eight at a time: most strings are short and wholly of that kind.
+//! Search for bytes that need attention inside a string, eight bytes at a time. Most strings are short and contain none.
 
 const LOW_BITS: u64 = u64::from_le_bytes([1; 8]);
 const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
 
-/// Marks bytes by their highest bit that are a quote, a backslash or a control character. What is marked first is one;
-/// behind that a mark may be wrong.
+/// Sets the top bit of bytes that are a quote, a backslash or a control character. The first set bit is exact; later ones
+/// may be wrong.
 fn mark_special_bytes(eight: [u8; 8]) -> u64 {
     let word = u64::from_le_bytes(eight);
-    // Taking one from a zero borrows from the bit above, which is how a zero is found.
+    // Subtracting one from a zero byte borrows into its top bit, which marks it.
     let zero = |word: u64| word.wrapping_sub(LOW_BITS) & !word;
     let control = word.wrapping_sub(LOW_BITS * 0x20) & !word;
     (zero(word ^ (LOW_BITS * 0x22)) | zero(word ^ (LOW_BITS * 0x5c)) | control) & HIGH_BITS
 }
 
-/// Where the first quote, backslash or control character is.
+/// Offset of the first quote, backslash or control character.
 #[inline]
 pub(crate) fn find_special_byte(bytes: &[u8]) -> Option<usize> {
     let (eights, rest) = bytes.as_chunks::<8>();
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_odd_byte_is_found_wherever_it_stands() {
+    fn the_first_special_byte_is_found_at_any_offset() {
         for length in 0..40 {
             for byte in 0..=u8::MAX {
                 for at in 0..length {
@@ -43,7 +43,7 @@ mod tests {
                     bytes[at] = byte;
                     let expected = is_special(byte).then_some(at);
                     assert_eq!(find_special_byte(&bytes), expected, "{byte} at {at} of {length}");
-                    // What follows does not hide it.
+                    // Equal bytes after it do not hide it.
                     bytes[at..].fill(byte);
                     assert_eq!(find_special_byte(&bytes), expected, "{byte} from {at} of {length}");
                 }
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_an_odd_byte_are_not_taken_for_it() {
+    fn neighbours_of_a_special_byte_are_not_mistaken_for_it() {
         for (first, second) in (0..=u8::MAX).flat_map(|first| (0..=u8::MAX).map(move |second| (first, second))) {
             let bytes = [b'a', first, second, b'z', first, second, second, b'!'];
             assert_eq!(find_special_byte(&bytes), bytes.iter().position(|&byte| is_special(byte)), "{first} {second}");

@@ -1,6 +1,6 @@
-//! Splits an object into its members without looking into them.
+//! Splits an object into its members without parsing their values.
 //!
-//! For what upstreams answer: the envelope is ours to read, the payload is the caller's.
+//! For upstream responses: the gateway needs the envelope only and passes the payload through.
 
 use std::borrow::Cow;
 
@@ -9,26 +9,36 @@ use crate::parser::JsonLimits;
 use crate::scanner::{CommentMode, Scanner};
 use crate::string_escape::unescape;
 
-/// The most members an object may be split into. An envelope has four; each key is compared with each.
+/// Maximum number of members of a split object. An envelope has four, and each key is compared with every other.
 const MAX_MEMBERS: usize = 256;
 
 /// One member of a split object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawMember<'a> {
-    /// What the key stands for.
+    /// The unescaped key.
     pub key: Cow<'a, str>,
-    /// The value as it is written; brackets and strings are balanced, the rest is not looked at.
+    /// The value as written. Brackets and strings are balanced; nothing else is validated.
     pub value: &'a str,
     /// Offset of the value's first byte in the text.
     pub start: usize,
-    /// Where the longest string inside the value stands in the text, with its quotes; of equals the first.
+    /// Byte range in the text of the longest string inside the value, with its quotes; the first one of equal length.
     pub longest_string: (usize, usize),
 }
 
-/// Gives the members of the one object in the text.
+/// Splits the object in the text into its members.
+///
+/// ```
+/// use gatelodge_json::{JsonLimits, split_object};
+///
+/// let members = split_object(br#"{"id":7,"result":{"huge":1e999}}"#, &JsonLimits::REPLY)?;
+/// assert_eq!(members[1].key, "result");
+/// assert_eq!(members[1].value, r#"{"huge":1e999}"#);
+/// # Ok::<(), gatelodge_json::JsonError>(())
+/// ```
 ///
 /// # Errors
-/// Not UTF-8, not an object, a repeated key, brackets or strings that do not close, anything beyond the limits.
+/// Invalid UTF-8, a value other than an object, a repeated key, unbalanced brackets or strings, or a limit that is
+/// exceeded.
 pub fn split_object<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<Vec<RawMember<'a>>, JsonError> {
     check_length(bytes, limits)?;
     let text = str::from_utf8(bytes)
@@ -43,7 +53,7 @@ fn check_length(bytes: &[u8], limits: &JsonLimits) -> Result<(), JsonError> {
     Ok(())
 }
 
-/// The same for what is known to be UTF-8: a long text is not looked through for that again.
+/// Like [`split_object`], for text that is already known to be UTF-8, which saves a pass over a long text.
 ///
 /// # Errors
 /// As for [`split_object`].
@@ -58,7 +68,7 @@ struct ObjectSplitter<'a> {
     text: &'a str,
     cursor: Scanner<'a>,
     limits: JsonLimits,
-    /// What closes the lists and objects that are open inside a value, outermost first.
+    /// Closing brackets of the containers that are open inside a value, outermost first.
     closers: Vec<u8>,
 }
 
@@ -92,7 +102,7 @@ impl<'a> ObjectSplitter<'a> {
         }
     }
 
-    /// Reads a key; gives what it stands for and where it begins.
+    /// Reads a key; returns it unescaped, and its offset.
     fn read_key(&mut self) -> Result<(Cow<'a, str>, usize), JsonError> {
         let found = self.cursor.next_token()?;
         if found != Some(b'"') {
@@ -112,8 +122,8 @@ impl<'a> ObjectSplitter<'a> {
         Ok(RawMember { key, value, start, longest_string: longest })
     }
 
-    /// Moves behind one value: strings are read, brackets are matched, all else is passed over. Gives where the longest
-    /// string stands.
+    /// Skips one value: strings are scanned and brackets matched, numbers are not validated. Returns the byte range of the
+    /// longest string.
     fn skip_value(&mut self) -> Result<(usize, usize), JsonError> {
         self.closers.clear();
         let mut longest = (self.cursor.position, self.cursor.position);

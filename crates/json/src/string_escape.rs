@@ -1,12 +1,14 @@
-//! Strings: what an escaped text stands for, and a text as JSON writes it.
+//! Escaping and unescaping of JSON strings.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::special_bytes::find_special_byte;
 
-/// Gives what a string stands for; `inner` is the text between its quotes. In one that was not checked, half of a pair is no
-/// character, and a letter that needs no escape stands for itself, as careless readers have it.
+/// Unescapes the text between the quotes of a string.
+///
+/// Also accepts strings that were not validated and treats them like lenient parsers do: half of a surrogate pair becomes
+/// U+FFFD, and an unknown escape stands for the escaped character.
 pub fn unescape(inner: &str) -> Cow<'_, str> {
     let Some(first) = inner.find('\\') else { return Cow::Borrowed(inner) };
     let (plain, mut rest) = inner.split_at(first);
@@ -15,14 +17,14 @@ pub fn unescape(inner: &str) -> Cow<'_, str> {
     while let Some(escape) = rest.strip_prefix('\\') {
         rest = push_escape(escape, &mut out);
         let next = rest.find('\\').unwrap_or(rest.len());
-        let (plain, behind) = rest.split_at(next);
+        let (plain, tail) = rest.split_at(next);
         out.push_str(plain);
-        rest = behind;
+        rest = tail;
     }
     Cow::Owned(out)
 }
 
-/// Writes the character of the escape that `text` begins with (behind its backslash); gives the rest.
+/// Writes the character of the escape at the start of `text` (without its backslash) and returns the rest.
 fn push_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
     let mut chars = text.chars();
     let character = match chars.next() {
@@ -55,18 +57,18 @@ fn push_unicode_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
     rest
 }
 
-/// The number that four digits stand for, and what stands behind them.
+/// Parses four hexadecimal digits; returns their value and the text after them.
 fn parse_utf16_unit(text: &str) -> Option<(u16, &str)> {
     let (digits, rest) = text.split_at_checked(4)?;
     let are_digits = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     u16::from_str_radix(digits, 16).ok().filter(|_| are_digits).map(|unit| (unit, rest))
 }
 
-/// Writes a text as a JSON string, with its quotes.
+/// Appends a text as a JSON string, with quotes.
 pub fn quote_into(text: &str, out: &mut String) {
     out.push('"');
     let plain = find_special_byte(text.as_bytes()).unwrap_or(text.len());
-    // INVARIANT: what is odd is one byte long, so it begins at the border of a character.
+    // INVARIANT: special bytes are ASCII, so this is a character boundary.
     let (plain, rest) = text.split_at_checked(plain).unwrap_or(("", text));
     out.push_str(plain);
     for character in rest.chars() {
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_string_that_was_not_checked_says_what_a_careless_reader_has() {
+    fn unvalidated_strings_are_unescaped_like_lenient_parsers_do() {
         for (inner, said) in [
             (r"a\u00e9\ud83d\ude00\/", "aé😀/"),
             (r"\ud83d x", "\u{fffd} x"),

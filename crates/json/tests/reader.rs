@@ -1,12 +1,12 @@
-//! What the reader takes, what it refuses, and where it says the fault is.
+//! Which texts the reader accepts and refuses, and the locations it reports.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use gatelodge_json::{JsonErrorKind, JsonKind, JsonLimits, LineColumn, read, read_with_comments, split_object};
 
 fn refusal(text: impl AsRef<[u8]>) -> (JsonErrorKind, usize) {
-    let fault = read(text.as_ref(), &JsonLimits::REQUEST).expect_err("refused");
-    (fault.kind, fault.start)
+    let error = read(text.as_ref(), &JsonLimits::REQUEST).expect_err("refused");
+    (error.kind, error.start)
 }
 
 #[test]
@@ -23,14 +23,14 @@ fn a_repeated_key_is_refused_at_any_depth_and_in_any_spelling() {
 }
 
 #[test]
-fn keys_that_only_look_alike_are_different_here() {
+fn keys_that_only_look_alike_are_accepted() {
     for text in [r#"{"a":1,"A":2}"#, r#"{"a":1,"a ":2}"#, r#"{"a.b":1,"a":{"b":2}}"#, "{\"e\u{301}\":1,\"é\":2}"] {
         read(text.as_bytes(), &JsonLimits::REQUEST).expect(text);
     }
 }
 
 #[test]
-fn what_is_not_json_is_refused_with_its_place() {
+fn invalid_json_is_refused_with_its_location() {
     let cases: &[(&str, JsonErrorKind, usize)] = &[
         ("", JsonErrorKind::Empty, 0),
         (" \n", JsonErrorKind::Empty, 0),
@@ -74,22 +74,22 @@ fn what_is_not_json_is_refused_with_its_place() {
 }
 
 #[test]
-fn limits_hold_to_the_unit() {
+fn limits_are_exact() {
     let limits = JsonLimits { max_bytes: 10, max_depth: 2, max_members: 2 };
-    let kind = |text: &str| read(text.as_bytes(), &limits).err().map(|fault| fault.kind);
+    let kind = |text: &str| read(text.as_bytes(), &limits).err().map(|error| error.kind);
     assert_eq!(kind("\"12345678\""), None);
     assert_eq!(kind("\"123456789\""), Some(JsonErrorKind::TooLarge { limit: 10 }));
     assert_eq!(kind("[[1]]"), None);
     assert_eq!(kind("[[[1]]]"), Some(JsonErrorKind::TooDeep { limit: 2 }));
     let limits = JsonLimits { max_bytes: 100, ..limits };
-    let kind = |text: &str| read(text.as_bytes(), &limits).err().map(|fault| fault.kind);
+    let kind = |text: &str| read(text.as_bytes(), &limits).err().map(|error| error.kind);
     assert_eq!(kind(r#"{"a":1,"b":2}"#), None);
     assert_eq!(kind(r#"{"a":1,"b":2,"c":3}"#), Some(JsonErrorKind::TooManyMembers { limit: 2 }));
     assert_eq!(kind(r#"{"a":[1,2,3],"b":{"c":1,"d":2}}"#), None);
 }
 
 #[test]
-fn a_hundred_thousand_levels_are_refused_without_harm() {
+fn a_hundred_thousand_levels_are_refused_without_a_stack_overflow() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let text = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
         assert_eq!(refusal(&text).0, JsonErrorKind::TooDeep { limit: 64 });
@@ -117,18 +117,18 @@ fn every_value_keeps_its_text() {
 }
 
 #[test]
-fn comments_are_read_where_they_are_allowed_and_repeats_all_given() {
+fn comments_are_accepted_where_allowed_and_all_repeated_keys_are_reported() {
     let text = "// head\n{\"a\": 1, /* in */ \"a\": 2, \"b\": {\"c\": 1, \"c\": 2}}\n// tail";
     let (document, repeats) = read_with_comments(text.as_bytes(), &JsonLimits::DOCUMENT).expect("reads");
     assert_eq!(document.comments().len(), 3);
-    let places: Vec<_> = repeats.iter().map(|fault| fault.location(text.as_bytes())).collect();
+    let places: Vec<_> = repeats.iter().map(|error| error.location(text.as_bytes())).collect();
     assert_eq!(places, [LineColumn { line: 2, column: 19 }, LineColumn { line: 2, column: 41 }]);
     let open = read_with_comments(b"{} /* never", &JsonLimits::DOCUMENT).expect_err("refused");
     assert_eq!((open.kind, open.start), (JsonErrorKind::UnclosedComment, 3));
 }
 
 #[test]
-fn a_reply_is_split_and_its_payload_left_alone() {
+fn splitting_a_reply_keeps_its_payload_unchanged() {
     let text = r#" {"jsonrpc":"2.0", "id":7,"result":{"x":[1e999,"\ud800",{"a":1,"a":2}]} , "extra":-1.50}"#;
     let parts = split_object(text.as_bytes(), &JsonLimits::REPLY).expect("splits");
     let pairs: Vec<_> = parts.iter().map(|part| (part.key.as_ref(), part.value)).collect();
@@ -144,7 +144,7 @@ fn a_reply_is_split_and_its_payload_left_alone() {
 }
 
 #[test]
-fn a_reply_that_does_not_close_or_repeats_an_envelope_key_is_refused() {
+fn a_reply_with_unbalanced_brackets_or_a_repeated_envelope_key_is_refused() {
     for text in [
         "",
         "[]",
@@ -170,14 +170,14 @@ fn a_reply_that_does_not_close_or_repeats_an_envelope_key_is_refused() {
 }
 
 #[test]
-fn an_envelope_of_very_many_members_is_refused_before_it_costs() {
+fn an_envelope_with_too_many_members_is_refused_early() {
     let many: String = (0..200_000).map(|n| format!("\"k{n}\":{n},")).collect();
-    let fault = split_object(format!("{{{many}\"id\":1}}").as_bytes(), &JsonLimits::REPLY).expect_err("refused");
-    assert_eq!(fault.kind, JsonErrorKind::TooManyMembers { limit: 256 });
+    let error = split_object(format!("{{{many}\"id\":1}}").as_bytes(), &JsonLimits::REPLY).expect_err("refused");
+    assert_eq!(error.kind, JsonErrorKind::TooManyMembers { limit: 256 });
 }
 
 #[test]
-fn the_parts_of_a_reply_know_where_they_stand() {
+fn members_of_a_split_reply_have_their_offsets() {
     let text = r#"{"id" : 7, "\u0072esult":{"a":[1]}}"#;
     for part in split_object(text.as_bytes(), &JsonLimits::REPLY).expect("splits") {
         assert!(text[part.start..].starts_with(part.value));
@@ -187,7 +187,7 @@ fn the_parts_of_a_reply_know_where_they_stand() {
 }
 
 #[test]
-fn members_are_picked_by_name_in_one_walk() {
+fn members_are_picked_by_name_in_one_pass() {
     let document = read(br#"{"b":[1,{"a":0}],"\u0061":2,"c":{"b":3}}"#, &JsonLimits::REQUEST).expect("JSON");
     let ([a, b, d], has_others) = document.root().pick(&["a", "b", "d"]);
     assert_eq!((a.map(|a| a.raw()), b.map(|b| b.raw())), (Some("2"), Some(r#"[1,{"a":0}]"#)));
